@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from benchmarks.bars import Measured
 from offpeak.door.effect import US, Outcome
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order, PowerObservation, PowerState
+from power.drivers.port import PowerObservation, PowerState
 from power.lifecycle.decisions import NodeContexts, NodeRecords, find_due_orders, make_effect, record_poll
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import (
@@ -24,8 +25,11 @@ from power.lifecycle.transitions import apply_event
 
 NODES, ROUNDS = 1000, 20
 DATA = f"{NODES:,} nodes, no BMCs"
-RUNGS = (SleepMethod("standby", ("bmc", "wol"), 60, 60, 25.0), SleepMethod("soft_off", ("bmc", "wol"), 600, 600))
-HARDWARE = Hardware("compute", "ipmi", rungs=RUNGS)
+RUNGS = (
+    SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), 60, 60, 25.0),
+    SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), 600, 600),
+)
+HARDWARE = Hardware("compute", "ipmi", sleep_methods=RUNGS)
 NAMES = tuple(f"n{number}" for number in range(NODES))
 RULES = NodeContexts({name: InventoryNode(name, HARDWARE) for name in NAMES}, NodeContext(HARDWARE, random.Random(1)))
 
@@ -53,7 +57,8 @@ def _round_ms(lives: NodeRecords, *, wished: bool) -> float:
 def _with_wishes(lives: NodeRecords) -> NodeRecords:
     now = Instant(0.0, 0.0)
     wishes = {
-        node: DesiredStateChange(DesiredState(Order.SOFT_OFF, US, 0.0, f"idle since {node}")) for node in lives.nodes
+        node: DesiredStateChange(DesiredState(NodeOrder.SOFT_OFF, US, 0.0, f"idle since {node}"))
+        for node in lives.nodes
     }
     nodes = {node: apply_event(life, wishes[node], now, RULES.context) for node, life in lives.nodes.items()}
     return NodeRecords(nodes, lives.times)

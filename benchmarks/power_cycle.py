@@ -12,11 +12,12 @@ from benchmarks.bars import Measured
 from benchmarks.power_loop import NAMES, NODES, PENDING, RUNNING, sight_of
 from offpeak.door.door import Confirm
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.orders import NodeChange, NodeOrder
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
-from power.drivers.port import Order, PowerDriver, PowerObservation, PowerState, confirm_at_once
+from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
+from power.drivers.port import PowerDriver, PowerObservation, PowerState, confirm_at_once
 from power.lifecycle.sweep import NodePoller
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
@@ -45,13 +46,13 @@ class AnswersAtOnce:
 
     state: PowerState
     name: str = "ipmi"
-    orders: frozenset[Order] = frozenset(Order)
+    orders: frozenset[NodeOrder] = frozenset(NodeOrder)
 
     async def query(self) -> PowerObservation:
         """Return the state."""
         return PowerObservation(self.state, time.time())
 
-    async def send(self, _order: Order, confirm: Confirm = confirm_at_once) -> None:
+    async def send(self, _order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Do nothing but ask."""
         (await confirm())()
 

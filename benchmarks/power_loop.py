@@ -7,6 +7,7 @@ from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.job import Job, JobState
@@ -20,7 +21,7 @@ from power.live.power_plan import plan_power
 
 NODES, RUNNING, PENDING, ROUNDS = 1000, 400, 1600, 5
 NOW_S = 1_800_000_000
-KIND = Hardware("compute", "ipmi", rungs=(SleepMethod("soft_off", ("bmc",), 600, 600),))
+KIND = Hardware("compute", "ipmi", sleep_methods=(SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), 600, 600),))
 NAMES = tuple(f"n{number:04}" for number in range(NODES))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from offpeak.files import replacing
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import find_power_steps
 from power.drivers.ipmi.bmc import IPMI_PORT
@@ -107,7 +108,7 @@ def _packet(machine: InventoryNode) -> WakeMethod:
 
 
 def _packet_from_standby(machine: InventoryNode) -> WakeMethod:
-    rung = machine.hardware.rung("standby")
+    rung = machine.hardware.sleep_method(NodeOrder.STANDBY)
     return _packet(machine) if rung is not None and "wol" in rung.wake and machine.mac is not None else {}
 
 

@@ -10,7 +10,8 @@ from benchmarks.soak.site import Look, Site
 from benchmarks.soak.truth import Truth
 from offpeak.errors import DeviceError
 from offpeak.machines.inventory import Enrolment
-from power.drivers.port import Order, PowerState, check_identity
+from offpeak.model.orders import NodeOrder
+from power.drivers.port import PowerState, check_identity
 
 OFTEN = 0.5
 """In so many sweeps an order is given."""
@@ -29,7 +30,7 @@ class Orders:
         known = [node for node, seen in look.states.items() if seen.state is not PowerState.UNKNOWN]
         if not known or self.chance.random() > OFTEN:
             return ""
-        node, order = self.chance.choice(known), self.chance.choice((Order.ON, Order.SOFT_OFF))
+        node, order = self.chance.choice(known), self.chance.choice((NodeOrder.ON, NodeOrder.SOFT_OFF))
         trouble = await self._trouble_of(site, node, order)
         fault = faults.get(node, "")
         if fault == "exchanged" and trouble is None:
@@ -42,7 +43,7 @@ class Orders:
             if each.orders > self.given[node]:
                 yield f"{node}: {each.orders} orders reached its BMC, but {self.given[node]} were given"
 
-    async def _trouble_of(self, site: Site, node: str, order: Order) -> DeviceError | None:
+    async def _trouble_of(self, site: Site, node: str, order: NodeOrder) -> DeviceError | None:
         try:
             await check_identity(site.drivers[node], self.enrolled[node])
             self.given[node] += 1

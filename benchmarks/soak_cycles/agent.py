@@ -13,10 +13,11 @@ from offpeak.door.effect import US, Effect, Outcome, Refusal
 from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import SchedulerState
 from power.door.node_orders import InterlockContext, make_node_orders, reconcile
-from power.drivers.port import Order, PowerState
+from power.drivers.port import PowerState
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport
 from power.interlocks.preconditions import InUse, StateReading
@@ -78,7 +79,7 @@ class Agent:
         self._means = SweepContext(lookout, self._orders.order, self._terms, clock.now, longest_s, self._publish)
 
     async def round(
-        self, words: Mapping[str, SchedulerState], wishes: Mapping[str, Order | None]
+        self, words: Mapping[str, SchedulerState], wishes: Mapping[str, NodeOrder | None]
     ) -> tuple[tuple[Effect, Outcome | Refusal], ...]:
         """Make one round and return what the door was asked and answered."""
         now = self._around.clock.now()

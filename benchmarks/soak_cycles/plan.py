@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from offpeak.machines.inventory import SleepMethod
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 
 RACKS = 4
 NODE_CLASS = "server"
-RUNGS = (SleepMethod("soft_off", ("bmc",), enter_patience_s=600, wake_patience_s=900),)
+RUNGS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_patience_s=600, wake_patience_s=900),)
 STEPS_S = (20.0, 500.0)
 """Between two sweeps either passes in the room: the limits of a minute count over some sweeps, those of a day too."""
 

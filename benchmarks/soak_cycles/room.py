@@ -9,8 +9,8 @@ from benchmarks.soak_cycles.bmcs import STRANGER, Bmcs
 from benchmarks.soak_cycles.clock import RoomClock
 from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import CyclesPlan
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order
 
 FAULTS = ("frozen", "dead", "exchanged", "drops orders", "stays on", "hangs in its boot", "by hand")
 LONGEST_SWEEPS = 8
@@ -77,7 +77,7 @@ class CyclesRoom:
         """Return what the scheduler says now."""
         return {name: node.word for name, node in self.nodes.items()}
 
-    def wishes(self) -> dict[str, Order | None]:
+    def wishes(self) -> dict[str, NodeOrder | None]:
         """Return what a planner wants: a node for which a job waits is to be up, one that is idle is to sleep."""
         return {name: self._wish(node) for name, node in self.nodes.items()}
 
@@ -105,10 +105,10 @@ class CyclesRoom:
             for order in orders:
                 self.nodes[name].follow(order, self._clock.monotonic_s)
 
-    def _wish(self, node: CycledNode) -> Order | None:
+    def _wish(self, node: CycledNode) -> NodeOrder | None:
         if node.pending or node.job:
-            return Order.ON
-        return Order.SOFT_OFF if self._clock.monotonic_s >= node.until_s else None
+            return NodeOrder.ON
+        return NodeOrder.SOFT_OFF if self._clock.monotonic_s >= node.until_s else None
 
     def _fall_ill(self, name: str, fault: str) -> None:
         node = self.nodes[name]

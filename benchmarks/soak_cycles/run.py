@@ -23,9 +23,9 @@ from benchmarks.soak_cycles.room import CyclesRoom
 from benchmarks.soak_cycles.witness import Witness
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order
 from power.interlocks.rate_limits import DAY_S
 from power.lifecycle.node_record import Release, is_goal
 
@@ -114,7 +114,7 @@ class _Run:
     async def converge(self) -> None:
         """End all faults; half of the nodes are to sleep, half to be up: after how many sweeps are they?"""
         self.room.end_of_faults()
-        wishes = {name: (Order.ON, Order.SOFT_OFF)[at % 2] for at, name in enumerate(self._plan.nodes)}
+        wishes = {name: (NodeOrder.ON, NodeOrder.SOFT_OFF)[at % 2] for at, name in enumerate(self._plan.nodes)}
         for node in self._plan.nodes:
             self._agent.happens(node, Release())
         for sweep in range(1, CONVERGES_SWEEPS + 1):
@@ -131,7 +131,7 @@ class _Run:
         """Start anew in shadow mode, with the opposite wishes: nothing may reach any BMC."""
         await self.end()
         await self.start("shadow")
-        wishes = {name: (Order.SOFT_OFF, Order.ON)[at % 2] for at, name in enumerate(self._plan.nodes)}
+        wishes = {name: (NodeOrder.SOFT_OFF, NodeOrder.ON)[at % 2] for at, name in enumerate(self._plan.nodes)}
         before = self._witness.orders
         for _ in range(SHADOW_SWEEPS):
             self._pass(self.room.settle)
@@ -157,7 +157,7 @@ class _Run:
         pass_time(self._chance.choice(STEPS_S))
         self._logs.between_sweeps()
 
-    async def _round(self, wishes: Mapping[str, Order | None], *, locked: bool = False) -> None:
+    async def _round(self, wishes: Mapping[str, NodeOrder | None], *, locked: bool = False) -> None:
         """Make a round by the scheduler's words of a sweep ago; then the nodes begin to follow."""
         words, self._words = self._words, self.room.words()
         answers = await self._agent.round(words, wishes)
@@ -196,9 +196,9 @@ class _Run:
                 self._agent.happens(name, Release())
                 self.found.events["given back"] += 1
 
-    def _is_as(self, name: str, order: Order) -> bool:
+    def _is_as(self, name: str, order: NodeOrder) -> bool:
         node = self.room.nodes[name]
-        return is_goal(order, self._agent.lives.nodes[name].observed.state) and node.up is (order is Order.ON)
+        return is_goal(order, self._agent.lives.nodes[name].observed.state) and node.up is (order is NodeOrder.ON)
 
 
 def is_doubtful(answer: Outcome | Refusal) -> bool:

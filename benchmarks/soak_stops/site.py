@@ -19,12 +19,13 @@ from offpeak.machines.inventory import Enrolment
 from offpeak.model.node_class import NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
+from offpeak.model.orders import NodeChange
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
-from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom

@@ -8,17 +8,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from offpeak.model.orders import NodeChange, NodeOrder, Order, QueueChange
+
 US = "offpeak"
 ADMIN = "admin "
 SCHEDULER = "scheduler"
 """Who orders that a node wakes which the scheduler waits for."""
 
-ON = "on"
-TO_NODES = frozenset({ON, "standby", "soft_off", "hard_off"})
-"""Orders that a node's hardware gets."""
-
-GIVES = frozenset({ON, "open", "power_up", "resume", "restore"})
-"""Orders that can only help jobs to run: they are given also where they cannot be recorded."""
+HARMLESS: frozenset[Order] = frozenset(
+    {
+        NodeOrder.ON,
+        NodeChange.OPEN,
+        NodeChange.POWER_UP,
+        NodeChange.RESUME,
+        QueueChange.RESTORE,
+        QueueChange.TELL,
+    }
+)
+"""Orders that cannot end a job or keep it from starting. The door sends them even if the ledger cannot be written."""
 
 DONE = "done"
 """The result of an order that the device has accepted."""
@@ -26,39 +33,35 @@ DONE = "done"
 REFUSED = "refused"
 """The result of an intent whose order was never sent: it was refused after it had been written."""
 
-TELLS = "tell"
-"""The order that only puts words where users see them."""
-
 
 @dataclass(frozen=True)
 class Effect:
-    """An order for a subject; `inputs` are the numbers and words behind the decision, by their names.
+    """An order for a subject; `inputs` are the named numbers and texts that the decision rests on.
 
-    The subject is a node's name, or "queue". `order` is one of TO_NODES, or what the scheduler is to be told: "close",
-    "open", "power_down", "power_up" or "resume" of a node, "rank", "defer", "tell" or "restore" of the queue. `by` is
-    "offpeak", "scheduler" or "admin NAME".
+    The subject is the name of a node, "queue of PARTITIONS" or "site NAME". `by` is "offpeak", "scheduler" or
+    "admin NAME".
     """
 
     subject: str
-    order: str
+    order: Order
     by: str
     reason: str
     inputs: tuple[tuple[str, float | str], ...] = ()
 
     @property
     def takes_power_away(self) -> bool:
-        """Whether it can end what runs there: all that is not known to be harmless counts as that."""
-        return self.order not in GIVES and self.order != TELLS
+        """Whether the order may end a job: every order that is not known to be harmless may."""
+        return self.order not in HARMLESS
 
     @property
     def is_to_node(self) -> bool:
-        """Whether a node's hardware gets it, not the scheduler."""
-        return self.order in TO_NODES
+        """Whether the order goes to the hardware of a node."""
+        return isinstance(self.order, NodeOrder)
 
     @property
     def wakes_for_scheduler(self) -> bool:
         """Whether it wakes a node that the scheduler waits for."""
-        return self.order == ON and self.by == SCHEDULER
+        return self.order is NodeOrder.ON and self.by == SCHEDULER
 
     @property
     def by_admin(self) -> bool:
@@ -122,8 +125,8 @@ ModeOf = Callable[[Effect], Mode]
 """The mode that holds for an effect: partitions may have their own."""
 
 
-FINISHES = frozenset({"power_down", "open", "resume"})
-"""What the scheduler is told of a node that is off, so that a job is given it and has it woken."""
+WAKEABLE: frozenset[Order] = frozenset({NodeChange.POWER_DOWN, NodeChange.OPEN, NodeChange.RESUME})
+"""Changes after which the scheduler wakes a node that is off for a job."""
 
 
 def refused_by_mode(mode: Mode, effect: Effect, *, put_to_sleep: bool) -> Refusal | None:
@@ -132,9 +135,9 @@ def refused_by_mode(mode: Mode, effect: Effect, *, put_to_sleep: bool) -> Refusa
     A node that was `put_to_sleep` by an order through a door is woken for the scheduler in every mode, and the
     scheduler is told in every mode that it may ask for it: no mode leaves a node behind that a job cannot wake.
     """
-    if put_to_sleep and (effect.wakes_for_scheduler or effect.order in FINISHES):
+    if put_to_sleep and (effect.wakes_for_scheduler or effect.order in WAKEABLE):
         return None
-    if mode is Mode.ACTIVE or (mode is Mode.ADVISE and (effect.by_admin or effect.order == TELLS)):
+    if mode is Mode.ACTIVE or (mode is Mode.ADVISE and (effect.by_admin or effect.order is QueueChange.TELL)):
         return None
     asked = f"{effect.subject}: {effect.order} is only recorded in mode {mode}"
     if effect.by_admin:

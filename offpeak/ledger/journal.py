@@ -4,16 +4,17 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, not_, or_, select, update
 
-from offpeak.door.effect import ADMIN, DONE, ON, REFUSED, SCHEDULER, TO_NODES, Effect, Hold, Outcome
+from offpeak.door.effect import ADMIN, DONE, REFUSED, SCHEDULER, Effect, Hold, Outcome
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.errors import BadInput
 from offpeak.ledger.tables import holds as table
 from offpeak.ledger.tables import intents, outcomes
+from offpeak.model.orders import NodeOrder, parse_order
 
 
 def effect_columns(effect: Effect, at_unix_s: float) -> dict[str, Any]:
     """Return an effect as columns."""
-    return {"at_unix_s": at_unix_s} | vars(effect)
+    return {"at_unix_s": at_unix_s} | vars(effect) | {"order": str(effect.order)}
 
 
 def add_intent(connection: Connection, effect: Effect, at_unix_s: float) -> int:
@@ -31,12 +32,14 @@ def unfinished_intents(connection: Connection) -> tuple[Intent, ...]:
 
 def last_orders(connection: Connection) -> tuple[Intent, ...]:
     """Return the last order to each node that may have worked, but for wakes for the scheduler."""
-    counts = and_(intents.c.order.in_(sorted(TO_NODES)), not_(and_(intents.c.order == ON, intents.c.by == SCHEDULER)))
+    on = NodeOrder.ON.value
+    to_nodes = intents.c.order.in_([order.value for order in NodeOrder])
+    counts = and_(to_nodes, not_(and_(intents.c.order == on, intents.c.by == SCHEDULER)))
     not_sent = select(outcomes.c.intent).where(outcomes.c.result == REFUSED)
     accepted = select(outcomes.c.intent).where(outcomes.c.result == DONE)
     worked = or_(
-        and_(intents.c.order != ON, intents.c.number.not_in(not_sent)),
-        and_(intents.c.order == ON, intents.c.number.in_(accepted)),
+        and_(intents.c.order != on, intents.c.number.not_in(not_sent)),
+        and_(intents.c.order == on, intents.c.number.in_(accepted)),
     )
     last = select(func.max(intents.c.number)).where(counts, worked).group_by(intents.c.subject)
     return tuple(
@@ -60,7 +63,7 @@ def _intent_result(row: dict[str, Any]) -> IntentResult:
 
 def _intent(row: dict[str, Any]) -> Intent:
     inputs = tuple((name, value) for name, value in row["inputs"])
-    effect = Effect(row["subject"], row["order"], row["by"], row["reason"], inputs)
+    effect = Effect(row["subject"], parse_order(row["order"]), row["by"], row["reason"], inputs)
     return Intent(row["number"], effect, row["at_unix_s"])
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, fun
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.ledger.tables import decisions, intents, outcomes, refusals, savings, states
+from offpeak.model.orders import QueueChange
 from offpeak.model.time_range import TimeRange
 
 Record = dict[str, Any]
@@ -112,7 +113,7 @@ def _records(connection: Connection, found: Any) -> list[Record]:
 
 
 QUEUE_SUBJECT = "queue of "
-QUEUE_ORDERS = ("rank", "defer")
+QUEUE_ORDERS = (str(QueueChange.RANK), str(QueueChange.DEFER))
 
 
 def queue_orders(connection: Connection, span: TimeRange) -> list[float]:

@@ -5,20 +5,21 @@ from pathlib import Path
 
 from offpeak.errors import BadInventory
 from offpeak.machines.credentials import Credential
+from offpeak.model.orders import NodeOrder
 from offpeak.text import did_you_mean
 
-SLEEP_METHODS = ("standby", "soft_off", "hard_off")
-"""The ladder of ways down, shallow to deep: suspend to memory (ACPI S3), ordered shutdown (S5), power cut."""
+SLEEP_METHODS = (NodeOrder.STANDBY, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF)
+"""The orders that put a node to sleep, shallow to deep."""
 
 
 @dataclass(frozen=True)
 class SleepMethod:
-    """One way down for a kind of node: what wakes it, first to last ("bmc", "wol"), and how long either may take.
+    """An order that puts a kind of node to sleep, the ways to wake it ("bmc", "wol"), and how long each may take.
 
-    A node in it draws at most `ceiling_w`: the only proof of a standby that a BMC does not tell. None: not known.
+    A sleeping node draws at most `ceiling_w`, None if not known. This proves a standby if the BMC does not report it.
     """
 
-    name: str
+    order: NodeOrder
     wake: tuple[str, ...]
     enter_patience_s: int
     wake_patience_s: int
@@ -27,7 +28,7 @@ class SleepMethod:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A kind of node: by which driver and login its BMC is spoken to, and which rungs exist, shallow to deep."""
+    """A kind of node: by which driver and login its BMC is spoken to, and how it sleeps, shallow to deep."""
 
     name: str
     driver: str | None = None
@@ -39,12 +40,12 @@ class Hardware:
     verify: bool | Path = True
     ssh: Credential | None = None
     ssh_port: int = 22
-    rungs: tuple[SleepMethod, ...] = ()
+    sleep_methods: tuple[SleepMethod, ...] = ()
     node_class: str | None = None
 
-    def rung(self, name: str) -> SleepMethod | None:
-        """Return the rung of that name, None if such nodes have none."""
-        return next((rung for rung in self.rungs if rung.name == name), None)
+    def sleep_method(self, order: NodeOrder) -> SleepMethod | None:
+        """Return how the order puts such nodes to sleep, None if it cannot."""
+        return next((method for method in self.sleep_methods if method.order is order), None)
 
 
 @dataclass(frozen=True)

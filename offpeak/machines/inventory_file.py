@@ -251,7 +251,7 @@ class _Reader:
 
 
 def _sleep_methods(table: HardwareTable) -> Iterator[SleepMethod]:
-    for name in SLEEP_METHODS:
-        rung = getattr(table, name)
-        if rung is not None:
-            yield SleepMethod(name, rung.wake, rung.enter_patience, rung.wake_patience, rung.ceiling)
+    for order in SLEEP_METHODS:
+        method = getattr(table, order)
+        if method is not None:
+            yield SleepMethod(order, method.wake, method.enter_patience, method.wake_patience, method.ceiling)

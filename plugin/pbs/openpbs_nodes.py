@@ -10,13 +10,14 @@ which it does not notice a second time.
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from offpeak.model.orders import NodeChange
 from plugin.pbs.commands import CannotAskPbs, PbsCommands, failure, one_line
 from plugin.pbs.fields import Record, as_int, as_text, json_part, json_records, memory_mib, parse_json
 from plugin.pbs.node_marks import MarkKind, NodeMark, derive_node_state, format_openpbs_mark, parse_openpbs_mark
 from plugin.pbs.openpbs_server import NODE_RESOURCE, OUR_RESOURCES
 from plugin.scheduler.node import OURS as OUR_REASON
 from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import NodeChange, change_refusal, is_change_done
+from plugin.scheduler.port import change_refusal, is_change_done
 
 PBSNODES_ARGUMENTS = ("-a", "-F", "json")
 PBSNODES_ONE = ("-F", "json")

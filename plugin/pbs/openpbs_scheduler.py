@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs import openpbs_jobs, openpbs_nodes
 from plugin.pbs.commands import CannotAskPbs, PbsCommands, PbsIsSilent
@@ -35,7 +36,7 @@ from plugin.pbs.openpbs_server import (
     parse_resources,
 )
 from plugin.scheduler.node import Node
-from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 
 
 class OpenPbsScheduler:

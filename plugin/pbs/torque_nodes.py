@@ -6,11 +6,12 @@ Each node is one record, read directly before its change: what somebody else set
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from offpeak.model.orders import NodeChange
 from plugin.pbs.commands import CannotAskPbs, PbsCommands, failure, one_line
 from plugin.pbs.fields import as_int, memory_mib, xml_fields, xml_records
 from plugin.pbs.node_marks import MarkKind, NodeMark, derive_node_state, format_torque_note, parse_torque_note
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from plugin.scheduler.port import NodeChange, change_refusal, is_change_done
+from plugin.scheduler.port import change_refusal, is_change_done
 
 PBSNODES_ARGUMENTS = ("-x",)
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs import torque_jobs, torque_nodes
 from plugin.pbs.commands import CannotAskPbs, PbsCommands
@@ -33,7 +34,7 @@ from plugin.pbs.torque_jobs import (
 )
 from plugin.pbs.torque_nodes import OFFLINE, change_nodes, given_of_xml, nodes_of_xml
 from plugin.scheduler.node import Node
-from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 
 
 class TorqueScheduler:

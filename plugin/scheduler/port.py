@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from offpeak.model.orders import NodeChange
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, NodePower, Reservation
 
@@ -22,20 +23,6 @@ class Ranking(StrEnum):
 
     VALUE = "value"
     OFFSET = "offset"
-
-
-class NodeChange(StrEnum):
-    """What the scheduler may be told of a node.
-
-    CLOSE: no new job gets it. OPEN: undo that. POWER_DOWN: it counts as powered down, and a job that is given it has it
-    woken. POWER_UP: have it woken now. RESUME: a node that counts as failed since it did not come up is tried again.
-    """
-
-    CLOSE = "close"
-    OPEN = "open"
-    POWER_DOWN = "power_down"
-    POWER_UP = "power_up"
-    RESUME = "resume"
 
 
 @dataclass(frozen=True)

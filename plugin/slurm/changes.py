@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from offpeak.model.orders import NodeChange
 from plugin.scheduler.node import OURS, Node, NodePower
-from plugin.scheduler.port import NodeChange, Ranking
+from plugin.scheduler.port import Ranking
 from plugin.slurm.commands import ask, complaint_of_one, complaints_by_job
 from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
 

@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import SlurmSettings
-from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from plugin.slurm.changes import ScontrolOptions, change_nodes, defer_jobs, rank_jobs, tell_owners
 from plugin.slurm.commands import ask
 from plugin.slurm.nodes import node_in_use

@@ -14,6 +14,7 @@ from typing import Any
 
 from offpeak.errors import DeviceError, NotSupported, OffpeakError
 from offpeak.machines.inventory import Inventory, InventoryNode, Pdu
+from offpeak.model.orders import NodeOrder
 from power.check.access import check_credentials, check_scheduler
 from power.check.findings import CheckVerdict, Finding, failed_finding
 from power.drivers.ipmi.bmc import address_of
@@ -121,7 +122,7 @@ def _check_cipher_suite(machine: InventoryNode, wire: Transport) -> list[Finding
 
 async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
     """Return what there is to say of the node by ssh; it is only asked."""
-    rung = machine.hardware.rung("standby")
+    rung = machine.hardware.sleep_method(NodeOrder.STANDBY)
     try:
         if rung and "wol" in rung.wake:
             WakeOnLanDriver(machine)

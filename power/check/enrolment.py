@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
 from offpeak.machines.inventory import Enrolment, InventoryNode
-from power.drivers.port import Order
+from offpeak.model.orders import NodeOrder
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from power.meters.registry import bmc_meter
@@ -51,7 +51,9 @@ async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace
     known = machine.enrolled
     if known is not None and known.identity != identity and not replace:
         return EnrolmentResult(machine.node, trouble=_identity_error(machine, known, identity))
-    kept = [Order.STANDBY] if known and known.identity == identity and Order.STANDBY in known.capabilities else []
+    kept = (
+        [NodeOrder.STANDBY] if known and known.identity == identity and NodeOrder.STANDBY in known.capabilities else []
+    )
     capabilities = tuple(dict.fromkeys((*can, *map(str, kept))))
     if known is not None and (known.identity, known.capabilities) == (identity, capabilities):
         return EnrolmentResult(machine.node, known, same=True)

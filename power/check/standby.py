@@ -15,9 +15,9 @@ from offpeak.door.journal import Journal
 from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, OffpeakError
 from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
-from power.drivers.port import Order
 from power.drivers.registry import DriverPool
 from power.drivers.ssh import NodeProbe, NodeSsh
 from power.drivers.transport import Transport
@@ -32,7 +32,7 @@ SILENT_POLLS = 3
 ALARM_MARGIN_S = 60
 OWN_CLOCK = "clock"
 
-GiveOrder = Callable[[Order, str], Awaitable[None]]
+GiveOrder = Callable[[NodeOrder, str], Awaitable[None]]
 """Gives an order by one of the rung's ways, "" for standby. DeviceError: the device did not take it; any other
 OffpeakError: it was not let through."""
 
@@ -103,7 +103,7 @@ class _StandbyTest:
             if not before.can_stand_by:
                 hint = "`cat /sys/power/mem_sleep` without deep: its firmware has no S3; leave out this rung"
                 raise NotSupported(f"{node.node}: offers no suspend to memory", hint=hint)
-            await self._parts.order(Order.STANDBY, "")
+            await self._parts.order(NodeOrder.STANDBY, "")
         except DeviceError as trouble:
             return replace(self._proof, trouble=trouble)
         asked_at = self._clock()
@@ -153,7 +153,7 @@ class _StandbyTest:
         for way in self._parts.rung.wake:
             began = self._clock()
             try:
-                await self._parts.order(Order.ON, way)
+                await self._parts.order(NodeOrder.ON, way)
             except OffpeakError as trouble:
                 self._note(f"{way}: {trouble}")
                 continue
@@ -250,7 +250,7 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
 
     BadInventory if it has no such rung; NotLetThrough, and nothing is sent, where a rule of the door refuses.
     """
-    rung = machine.hardware.rung("standby")
+    rung = machine.hardware.sleep_method(NodeOrder.STANDBY)
     if rung is None or machine.ssh is None:
         missing = "standby" if rung is None else "ssh"
         hint = f"docs/how-to/standby.md shows what [hardware.{machine.hardware.name}] needs"
@@ -264,9 +264,9 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
         site = InterlockContext(trial.inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
         orders = make_node_orders(trial.settings, site, trial.journal)
 
-        async def order(order: Order, way: str) -> None:
+        async def order(order: NodeOrder, way: str) -> None:
             # It answers before it is told to sleep, and is told to wake once it has proven to sleep.
-            state = STANDBY if order is Order.ON else ON
+            state = STANDBY if order is NodeOrder.ON else ON
             seen[machine.node] = StateReading(state, wire.clock())
             await _send_order(orders, _standby_effect(machine, order, way, trial.by, rung))
 
@@ -277,7 +277,7 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
             await meter.close()
 
 
-def _standby_effect(machine: InventoryNode, order: Order, way: str, by: str, rung: SleepMethod) -> Effect:
+def _standby_effect(machine: InventoryNode, order: NodeOrder, way: str, by: str, rung: SleepMethod) -> Effect:
     inputs = (("way", way),) if way else (("alarm_s", alarm_after_s(rung)),)
     return Effect(machine.node, order, by, "test of its standby", inputs)
 

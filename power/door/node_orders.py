@@ -16,8 +16,8 @@ from offpeak.door.journal import EffectHistory, Intent, Journal
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.node_sets import expand
 from offpeak.model.node_class_file import node_class_named
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
-from power.drivers.port import Order
 from power.drivers.registry import DriverPool
 from power.interlocks.breaker import Breaker, BreakerTerms
 from power.interlocks.preconditions import (
@@ -86,7 +86,8 @@ class NodeOrders:
             before_sending()
             return guard
 
-        await driver.send(Order(effect.order), confirmed)
+        assert isinstance(effect.order, NodeOrder)
+        await driver.send(effect.order, confirmed)
         return f"accepted by {driver.name}"
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from offpeak.door.door import Door, Limit
-from offpeak.door.effect import TELLS, US, Effect, Hold, ModeOf, Outcome, Refusal
+from offpeak.door.effect import US, Effect, Hold, ModeOf, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import SchedulerError
-from plugin.scheduler.port import NodeChange, Scheduler
+from offpeak.model.orders import NodeChange, QueueChange
+from plugin.scheduler.port import Scheduler
 from power.interlocks.preconditions import refuse_held, require_opt_in
 
 QUEUE = "queue of "
-RANK, DEFER, RESTORE = "rank", "defer", "restore"
 UNDOES = frozenset({NodeChange.OPEN, NodeChange.RESUME})
 """What only gives a node back to jobs is done also for one that was just taken out of our hands."""
 
@@ -43,7 +43,7 @@ class SchedulerOrders:
     async def rank(self, partition: str, values: Mapping[str, int], *, why: str, by: str = US) -> SchedulerOrderResult:
         """Put jobs of a partition, or of several with commas between, in another order."""
         return await self._let(
-            _make_queue_effect(partition, RANK, values, why, by), lambda: self._scheduler.rank(values)
+            _make_queue_effect(partition, QueueChange.RANK, values, why, by), lambda: self._scheduler.rank(values)
         )
 
     async def defer(
@@ -51,7 +51,7 @@ class SchedulerOrders:
     ) -> SchedulerOrderResult:
         """Let jobs start at their seconds at the earliest."""
         return await self._let(
-            _make_queue_effect(partition, DEFER, begin_s, why, by), lambda: self._scheduler.defer(begin_s)
+            _make_queue_effect(partition, QueueChange.DEFER, begin_s, why, by), lambda: self._scheduler.defer(begin_s)
         )
 
     async def notify(
@@ -59,7 +59,7 @@ class SchedulerOrders:
     ) -> SchedulerOrderResult:
         """Tell jobs' owners."""
         return await self._let(
-            _make_queue_effect(partition, TELLS, comments, why, by), lambda: self._scheduler.notify(comments)
+            _make_queue_effect(partition, QueueChange.TELL, comments, why, by), lambda: self._scheduler.notify(comments)
         )
 
     async def give_back(
@@ -70,11 +70,11 @@ class SchedulerOrders:
         def undo() -> dict[str, str]:
             return self._scheduler.rank(values) | self._scheduler.defer(begin_s)
 
-        return await self._let(_make_queue_effect(partition, RESTORE, {**values, **begin_s}, why, by), undo)
+        return await self._let(_make_queue_effect(partition, QueueChange.RESTORE, {**values, **begin_s}, why, by), undo)
 
     async def change_node(self, node: str, change: NodeChange, *, why: str, by: str = US) -> SchedulerOrderResult:
         """Tell the scheduler of a node."""
-        effect = Effect(node, str(change), by, why)
+        effect = Effect(node, change, by, why)
         return await self._let(effect, lambda: self._scheduler.change_nodes((node,), change, reason=why))
 
     async def _let(self, effect: Effect, tell: Callable[[], dict[str, str]]) -> SchedulerOrderResult:
@@ -116,7 +116,7 @@ def find_partitions(effect: Effect) -> tuple[str, ...] | None:
     return tuple(effect.subject.removeprefix(QUEUE).split(","))
 
 
-def _make_queue_effect(partition: str, order: str, jobs: Mapping[str, object], why: str, by: str) -> Effect:
+def _make_queue_effect(partition: str, order: QueueChange, jobs: Mapping[str, object], why: str, by: str) -> Effect:
     return Effect(f"{QUEUE}{partition}", order, by, why, (("jobs", len(jobs)),))
 
 

@@ -11,13 +11,14 @@ from typing import TypeVar
 from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from plugin.pbs.commands import RIGHTS_HINT, CannotAskPbs, CommandResult, PbsCommands, PbsIsSilent
 from plugin.pbs.fields import xml_fields, xml_records
 from plugin.pbs.node_marks import MarkKind, parse_torque_note
 from plugin.pbs.torque_nodes import DOWN, RUNNING, status_of
-from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, PowerState, confirm_at_once
 
-POWER_ARGUMENTS = {Order.ON: "running", Order.SOFT_OFF: "shutdown"}
+POWER_ARGUMENTS = {NodeOrder.ON: "running", NodeOrder.SOFT_OFF: "shutdown"}
 OFF = frozenset({"Shutdown", "Hibernate"})
 SLEEP_MARKS = (MarkKind.ASLEEP, MarkKind.WAKES)
 OTHER_DRIVER_HINT = 'switch it by its BMC: driver = "ipmi" or "redfish"'
@@ -47,7 +48,7 @@ class PbsnodesDriver:
         except DeviceError as trouble:
             return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
 
-    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
+    async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Give the order, unless the node is there already; the server refuses to shut down a node with jobs.
 
         NotSupported where pbsnodes has no -m. The error that 6.1 gives though the order was followed is none here: what
@@ -58,7 +59,7 @@ class PbsnodesDriver:
         seen = self._observed(await self._told())
         if seen.trouble is not None:
             raise seen.trouble
-        if (seen.state is PowerState.ON) is (order is Order.ON):
+        if (seen.state is PowerState.ON) is (order is NodeOrder.ON):
             return
         guard = await confirm()
 
@@ -70,7 +71,7 @@ class PbsnodesDriver:
         refused = " ".join(line for line in said.complaints if HARMLESS_ERROR not in line)
         if refused:
             raise error_of_complaint(self._node, POWER_ARGUMENTS[order], refused)
-        self._told_off = order is Order.SOFT_OFF
+        self._told_off = order is NodeOrder.SOFT_OFF
 
     async def identity(self) -> str | None:
         """Return what the node's daemon calls its host, None where it has never reported."""

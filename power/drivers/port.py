@@ -7,15 +7,7 @@ from typing import Protocol
 from offpeak.door.door import Confirm, Guard
 from offpeak.errors import DeviceError, WrongDevice
 from offpeak.machines.inventory import Enrolment
-
-
-class Order(StrEnum):
-    """What a node can be told. A way that cannot do one of them does not list it in its `orders`."""
-
-    ON = "on"
-    STANDBY = "standby"
-    SOFT_OFF = "soft_off"
-    HARD_OFF = "hard_off"
+from offpeak.model.orders import NodeOrder
 
 
 class PowerState(StrEnum):
@@ -44,12 +36,12 @@ class PowerDriver(Protocol):
     """One way to one node. All calls are bounded in time by the driver itself and may be cancelled."""
 
     name: str
-    orders: frozenset[Order]
+    orders: frozenset[NodeOrder]
 
     async def query(self) -> PowerObservation:
         """Return the node's state, UNKNOWN with the trouble where it cannot be told; never raises a DeviceError."""
 
-    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
+    async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Give the order, without waiting for its effect, unless the node is known to be there already.
 
         The driver logs in and reads the state first, then awaits `confirm`, and sends only the one command after it;

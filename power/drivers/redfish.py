@@ -23,10 +23,11 @@ from offpeak.door.door import Confirm, Guard
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from offpeak.text import printable
 from offpeak.web_session import WebSession, read_body
 from power.drivers.logins import Logins
-from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, PowerState, confirm_at_once
 
 Resource = dict[str, Any]
 
@@ -226,7 +227,7 @@ def _credential_of(machine: InventoryNode) -> Credential:
     return machine.hardware.credential
 
 
-RESETS = {Order.ON: "On", Order.SOFT_OFF: "GracefulShutdown", Order.HARD_OFF: "ForceOff"}
+RESETS = {NodeOrder.ON: "On", NodeOrder.SOFT_OFF: "GracefulShutdown", NodeOrder.HARD_OFF: "ForceOff"}
 RESET_ACTION = ("Actions", "#ComputerSystem.Reset")
 
 
@@ -235,7 +236,7 @@ class ResetAction:
     """Where a reset is posted to, and which orders the system takes."""
 
     path: str
-    orders: frozenset[Order]
+    orders: frozenset[NodeOrder]
 
 
 async def find_system(service: RedfishService, machine: InventoryNode) -> str:
@@ -290,7 +291,7 @@ def _allowed_resets(info: Resource) -> Any:
 
 
 STATES = {"On": PowerState.ON, "Off": PowerState.OFF}
-GOALS = {Order.ON: PowerState.ON, Order.SOFT_OFF: PowerState.OFF, Order.HARD_OFF: PowerState.OFF}
+GOALS = {NodeOrder.ON: PowerState.ON, NodeOrder.SOFT_OFF: PowerState.OFF, NodeOrder.HARD_OFF: PowerState.OFF}
 
 
 class RedfishDriver:
@@ -318,7 +319,7 @@ class RedfishDriver:
         except DeviceError as trouble:
             return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
 
-    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
+    async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Give the order, unless the node is there already; BadAnswer, and nothing sent, where that is not known."""
         observed = self._observed(await self._system())
         if self._reset is None or order not in self.orders:

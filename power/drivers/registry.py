@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from offpeak.door.effect import Effect
 from offpeak.errors import BadInventory
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from offpeak.text import did_you_mean
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.ipmi.programs import ipmipower_driver, ipmitool_driver
-from power.drivers.port import Order, PowerDriver
+from power.drivers.port import PowerDriver
 from power.drivers.transport import Transport
 from power.interlocks.breaker import NeededLogins
 from power.interlocks.preconditions import BY_PACKET
@@ -121,4 +122,4 @@ class DriverPool:
 
 def driver_kind_of(effect: Effect) -> str:
     """Return how the order is given: a standby by the node itself, all else by the BMC unless the effect says how."""
-    return BY_SSH if effect.order == Order.STANDBY else effect.way or BY_BMC
+    return BY_SSH if effect.order == NodeOrder.STANDBY else effect.way or BY_BMC

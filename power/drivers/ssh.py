@@ -17,9 +17,10 @@ from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from offpeak.text import printable
 from power.drivers.logins import Logins
-from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, PowerState, confirm_at_once
 
 
 def read_private_key(file: Path) -> asyncssh.SSHKey:
@@ -294,7 +295,7 @@ class SshDriver:
         self._node = NodeSsh(machine, logins=logins, timeout_s=timeout_s)
         self._dead_man_s, self._now = dead_man_s, now
         self._asked = False
-        can = machine.enrolled is not None and Order.STANDBY in machine.enrolled.capabilities
+        can = machine.enrolled is not None and NodeOrder.STANDBY in machine.enrolled.capabilities
         self.orders = _supported_orders(can)
 
     async def query(self) -> PowerObservation:
@@ -305,9 +306,9 @@ class SshDriver:
             return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
         return PowerObservation(PowerState.ON, self._now())
 
-    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
+    async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Suspend the node; NoAnswer where it does not answer, which it does not in standby either."""
-        if order is Order.STANDBY and not self._asked:
+        if order is NodeOrder.STANDBY and not self._asked:
             await self._probed()
         if order not in self.orders:
             hint = "what can it do? docs/how-to/standby.md tells what a node needs"
@@ -326,5 +327,5 @@ class SshDriver:
         return probe
 
 
-def _supported_orders(can_stand_by: bool) -> frozenset[Order]:
-    return frozenset({Order.STANDBY}) if can_stand_by else frozenset()
+def _supported_orders(can_stand_by: bool) -> frozenset[NodeOrder]:
+    return frozenset({NodeOrder.STANDBY}) if can_stand_by else frozenset()

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from offpeak.door.door import Confirm
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+from offpeak.model.orders import NodeOrder
+from power.drivers.port import PowerObservation, PowerState, confirm_at_once
 
 DISCARD_PORT = 9
 _MAC = re.compile(r"([0-9a-f]{2})([:-]?)(?:[0-9a-f]{2}\2){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)
@@ -34,7 +35,7 @@ class WakeOnLanDriver:
     """
 
     name = "wol"
-    orders = frozenset({Order.ON})
+    orders = frozenset({NodeOrder.ON})
 
     def __init__(self, machine: InventoryNode, *, timeout_s: float = 5.0, now: Callable[[], float] = time.time) -> None:
         if machine.mac is None:
@@ -51,7 +52,7 @@ class WakeOnLanDriver:
             PowerState.UNKNOWN, self._now(), NotSupported(f"{self._node}: wake-on-LAN tells no state")
         )
 
-    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
+    async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Send the packet; NoAnswer where the network takes none, NotSupported for anything but ON."""
         if order not in self.orders:
             raise NotSupported(f"{self._node}: wake-on-LAN can only wake, not {order}")

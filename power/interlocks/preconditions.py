@@ -15,6 +15,7 @@ from offpeak.door.door import LastRule, Limit, Rule
 from offpeak.door.effect import ADMIN, Effect, Hold, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder, Order
 from power.drivers.port import PowerDriver, check_identity
 from power.interlocks.rate_limits import HOUR_S
 
@@ -67,13 +68,13 @@ def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float
     return refuse
 
 
-STATES_BEFORE = {
+STATES_BEFORE: dict[Order, set[str]] = {
     # A BMC may drop an "on" while the host shuts down, and it is sent again.
-    "on": {OFF, STANDBY, GOING_DOWN, BOOTING},
-    "standby": {ON},
-    "soft_off": {ON},
+    NodeOrder.ON: {OFF, STANDBY, GOING_DOWN, BOOTING},
+    NodeOrder.STANDBY: {ON},
+    NodeOrder.SOFT_OFF: {ON},
     # What hangs is only known as on its way.
-    "hard_off": {ON, BOOTING, GOING_DOWN},
+    NodeOrder.HARD_OFF: {ON, BOOTING, GOING_DOWN},
 }
 """The states in which an order makes sense."""
 

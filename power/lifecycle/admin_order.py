@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, make_node_orders
-from power.drivers.port import Order
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport
 from power.interlocks.preconditions import InUse, StateReading
@@ -86,7 +86,7 @@ class AdminOrder:
 
 
 async def execute_order(
-    admin_order: AdminOrder, machine: InventoryNode, order: Order, *, by: str, reason: str
+    admin_order: AdminOrder, machine: InventoryNode, order: NodeOrder, *, by: str, reason: str
 ) -> NodeRecord:
     """Return the node's life when it is where the order leads, or refused, or given up; the book has it then too."""
     wire, book = admin_order.wire, admin_order.book
@@ -120,9 +120,9 @@ async def execute_order(
     return record
 
 
-async def _poll_other_nodes(admin_order: AdminOrder, order: Order) -> dict[str, NodeRecord]:
+async def _poll_other_nodes(admin_order: AdminOrder, order: NodeOrder) -> dict[str, NodeRecord]:
     """Return all nodes that may be touched as they are now: before one goes down, the door counts those that are on."""
-    nodes = expand(admin_order.settings.nodes) if admin_order.settings.nodes and order is not Order.ON else ()
+    nodes = expand(admin_order.settings.nodes) if admin_order.settings.nodes and order is not NodeOrder.ON else ()
     if not nodes:
         return {}
     machines = admin_order.inventory.chosen(nodes)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from offpeak.door.effect import ADMIN, US, Effect
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order
 from power.lifecycle.node_context import NO_DURATIONS, MeasuredDurations, NodeContext
 from power.lifecycle.node_record import (
     ASLEEP,
@@ -30,7 +30,7 @@ from power.lifecycle.transitions import OrderStep, apply_event, list_steps, orde
 class DueOrder:
     """An order that is due, by which way, who wants it, and why."""
 
-    order: Order
+    order: NodeOrder
     way: str
     by: str
     why: str
@@ -85,7 +85,7 @@ def _find_obstacle_in_state(record: NodeRecord, desired: DesiredState) -> str:
         return (
             f"its state is not known: {record.observed.problem}" if record.observed.problem else "it was not seen yet"
         )
-    if desired.order is not Order.ON and record.scheduler_state is SchedulerState.BUSY:
+    if desired.order is not NodeOrder.ON and record.scheduler_state is SchedulerState.BUSY:
         return "a job runs there"
     return ""
 
@@ -102,18 +102,18 @@ def _describe_pause(record: NodeRecord, now: Instant) -> str:
 def _repeat_wake(record: NodeRecord, pending: PendingOrder, now: Instant, context: NodeContext) -> DueOrder | None:
     """Return the ON that is sent once more: some BMCs accept it while the node still shuts down, and forget it."""
     desired = record.desired
-    if desired is None or desired.order is not Order.ON or pending.order is not Order.ON or pending.sent > 1:
+    if desired is None or desired.order is not NodeOrder.ON or pending.order is not NodeOrder.ON or pending.sent > 1:
         return None
     early = now.monotonic_s - pending.sent_s < order_timeout_s(pending, context) / 2
     if early or record.observed.state not in ASLEEP:
         return None
-    return DueOrder(Order.ON, pending.way, desired.by, f"{desired.why}; once more, as nothing came of the first")
+    return DueOrder(NodeOrder.ON, pending.way, desired.by, f"{desired.why}; once more, as nothing came of the first")
 
 
 def _list_steps_now(record: NodeRecord, desired: DesiredState, context: NodeContext) -> tuple[OrderStep, ...]:
     state = record.observed.state
-    if desired.order is Order.ON:
-        return list_steps(Order.ON, state, context)
+    if desired.order is NodeOrder.ON:
+        return list_steps(NodeOrder.ON, state, context)
     return list_steps(desired.order, state, context) if state is NodeState.ON else ()
 
 
@@ -169,7 +169,7 @@ def find_due_orders(
         for node, record in records.nodes.items()
     )
     wanted = [(record, each) for record, each in found if each is not None]
-    return tuple(sorted(wanted, key=lambda pair: pair[1].order is not Order.ON))
+    return tuple(sorted(wanted, key=lambda pair: pair[1].order is not NodeOrder.ON))
 
 
 def make_effect(record: NodeRecord, due: DueOrder, now: Instant) -> Effect:
@@ -182,7 +182,7 @@ def make_effect(record: NodeRecord, due: DueOrder, now: Instant) -> Effect:
     ]
     if record.observed.watts is not None:
         inputs.append(("watts", record.observed.watts))
-    return Effect(record.node, str(due.order), due.by, due.why, tuple(inputs))
+    return Effect(record.node, due.order, due.by, due.why, tuple(inputs))
 
 
 def sort_silent_first(records: NodeRecords, nodes: Iterable[str]) -> list[str]:

@@ -17,8 +17,9 @@ from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import DeviceError
 from offpeak.ledger.rows import NodeStateRecord
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order, PowerObservation, PowerState
+from power.drivers.port import PowerObservation, PowerState
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -53,7 +54,7 @@ class Instant:
 class DesiredState:
     """What a node is to be: where `order` leads; who wants it ("offpeak", "admin NAME"), since when, and why."""
 
-    order: Order
+    order: NodeOrder
     by: str
     since_unix_s: float
     why: str
@@ -96,7 +97,7 @@ class PendingOrder:
     `sent` counts sendings, `was` is the state in which the node was then.
     """
 
-    order: Order
+    order: NodeOrder
     way: str
     by: str
     sent_s: float
@@ -111,7 +112,7 @@ class SentOrder:
     `clear`: it was the only one, so its effect tells how long such a change takes.
     """
 
-    order: Order
+    order: NodeOrder
     by: str
     at_s: float
     was: NodeState
@@ -156,9 +157,9 @@ class NodeRecord:
     measured: MeasuredDuration | None = None
 
 
-def is_goal(order: Order, state: NodeState) -> bool:
+def is_goal(order: NodeOrder, state: NodeState) -> bool:
     """Whether a node in that state is where the order leads: one that sleeps deeper than asked is asleep too."""
-    return state is NodeState.ON if order is Order.ON else state in ASLEEP
+    return state is NodeState.ON if order is NodeOrder.ON else state in ASLEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ class DesiredStateChange:
 class OrderAnswer:
     """The door's answer to an order. `by` is who ordered; it may have been another program, whose journal told."""
 
-    order: Order
+    order: NodeOrder
     way: str
     by: str
     answer: Outcome | Refusal

@@ -1,7 +1,8 @@
 """Derives the state of a node from one poll: the BMC's answer, the pending order, the node's answer, its power."""
 
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order, PowerState
+from power.drivers.port import PowerState
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import NodeObservation, NodeRecord, NodeState
 
@@ -34,13 +35,13 @@ def count_silent_polls(record: NodeRecord, observation: NodeObservation, context
 def may_be_in_standby(record: NodeRecord) -> bool:
     """Whether its BMC alone cannot tell its state: it is in standby, or on its way there or back."""
     return record.observed.known is NodeState.STANDBY or (
-        record.sent is not None and record.sent.order is Order.STANDBY
+        record.sent is not None and record.sent.order is NodeOrder.STANDBY
     )
 
 
 def needs_evidence(record: NodeRecord) -> bool:
     """Whether the node itself is to be asked: it may be in standby, or is to come up."""
-    return may_be_in_standby(record) or (record.sent is not None and record.sent.order is Order.ON)
+    return may_be_in_standby(record) or (record.sent is not None and record.sent.order is NodeOrder.ON)
 
 
 def _in_standby(record: NodeRecord, observation: NodeObservation, context: NodeContext) -> tuple[NodeState, str]:
@@ -69,11 +70,11 @@ def _restless(record: NodeRecord, observation: NodeObservation) -> tuple[NodeSta
 
 def _when_on(record: NodeRecord, observation: NodeObservation) -> NodeState:
     pending = record.attempts.pending
-    if pending is not None and pending.order is not Order.ON:
+    if pending is not None and pending.order is not NodeOrder.ON:
         return NodeState.GOING_DOWN
     # An order to wake stays until it is followed: a node that hangs in its boot is not up because we stopped waiting.
     comes = (
-        record.sent is not None and record.sent.order is Order.ON
+        record.sent is not None and record.sent.order is NodeOrder.ON
     ) or record.scheduler_state is SchedulerState.BOOTS
     return NodeState.BOOTING if comes and not _is_up(record, observation) else NodeState.ON
 
@@ -86,7 +87,7 @@ def _is_up(record: NodeRecord, observation: NodeObservation) -> bool:
 
 def _draws_little(observation: NodeObservation, context: NodeContext) -> bool | None:
     """Whether it draws no more than in standby, None if that cannot be told."""
-    rung = context.hardware.rung("standby")
+    rung = context.hardware.sleep_method(NodeOrder.STANDBY)
     if observation.watts is None or rung is None or rung.ceiling_w is None:
         return None
     return observation.watts <= rung.ceiling_w

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
 from power.drivers.poll import iterate_completed, poll_drivers
 from power.drivers.port import PowerDriver, PowerObservation, PowerState
@@ -57,7 +58,9 @@ def make_poller(machines: Iterable[InventoryNode], wire: Transport) -> NodePolle
     """Return the lookout over these machines; BadInventory where one lacks what its driver needs."""
     by_name = {machine.node: machine for machine in machines}
     reached = {node: each for node, each in by_name.items() if each.ssh}
-    meters = {node: bmc_meter(each, wire) for node, each in reached.items() if each.hardware.rung("standby")}
+    meters = {
+        node: bmc_meter(each, wire) for node, each in reached.items() if each.hardware.sleep_method(NodeOrder.STANDBY)
+    }
     return NodePoller(
         by_name,
         {node: driver_of(each, wire) for node, each in by_name.items()},

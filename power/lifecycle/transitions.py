@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from offpeak.door.effect import SCHEDULER, US, Refusal
 from offpeak.errors import AccessRefused, WrongDevice
 from offpeak.machines.inventory import SleepMethod
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import (
     ASLEEP,
@@ -39,43 +39,45 @@ from power.lifecycle.node_record import (
 )
 from power.lifecycle.observations import count_silent_polls, determine_state
 
-CHANGE_OF_ORDER = {Order.STANDBY: "suspend", Order.SOFT_OFF: "shutdown", Order.HARD_OFF: "shutdown"}
+CHANGE_OF_ORDER = {NodeOrder.STANDBY: "suspend", NodeOrder.SOFT_OFF: "shutdown", NodeOrder.HARD_OFF: "shutdown"}
 
 
 @dataclass(frozen=True, slots=True)
 class OrderStep:
     """An order and the way it is given ("bmc", "wol", "" for the only one), and how long its effect is waited for."""
 
-    order: Order
+    order: NodeOrder
     way: str
     time_out_s: float
 
 
-def name_change(order: Order, was: NodeState) -> str:
+def name_change(order: NodeOrder, was: NodeState) -> str:
     """Return the name of the change that the order makes to a node in that state, as times are learned by."""
-    if order is Order.ON:
+    if order is NodeOrder.ON:
         return "resume" if was is NodeState.STANDBY else "boot"
     return CHANGE_OF_ORDER[order]
 
 
-def list_steps(order: Order, was: NodeState, context: NodeContext) -> tuple[OrderStep, ...]:
+def list_steps(order: NodeOrder, was: NodeState, context: NodeContext) -> tuple[OrderStep, ...]:
     """Return the steps from that state to where the order leads, none where the hardware has no such rung."""
-    return _list_wake_steps(was, context) if order is Order.ON else _list_sleep_steps(order, context)
+    return _list_wake_steps(was, context) if order is NodeOrder.ON else _list_sleep_steps(order, context)
 
 
 def _list_wake_steps(was: NodeState, context: NodeContext) -> tuple[OrderStep, ...]:
     rung = _find_sleep_rung(was, context)
     if rung is None:
         return ()
-    change = name_change(Order.ON, was)
-    return tuple(OrderStep(Order.ON, way, context.times.time_out_s(change, rung.wake_patience_s)) for way in rung.wake)
+    change = name_change(NodeOrder.ON, was)
+    return tuple(
+        OrderStep(NodeOrder.ON, way, context.times.time_out_s(change, rung.wake_patience_s)) for way in rung.wake
+    )
 
 
-def _list_sleep_steps(order: Order, context: NodeContext) -> tuple[OrderStep, ...]:
+def _list_sleep_steps(order: NodeOrder, context: NodeContext) -> tuple[OrderStep, ...]:
     orders = [order]
-    if order is Order.SOFT_OFF and context.retry.cut_power:
-        orders.append(Order.HARD_OFF)
-    rungs = [(each, context.hardware.rung(each)) for each in orders]
+    if order is NodeOrder.SOFT_OFF and context.retry.cut_power:
+        orders.append(NodeOrder.HARD_OFF)
+    rungs = [(each, context.hardware.sleep_method(each)) for each in orders]
     return tuple(
         OrderStep(each, "", context.times.time_out_s(CHANGE_OF_ORDER[each], rung.enter_patience_s))
         for each, rung in rungs
@@ -87,8 +89,8 @@ def _find_sleep_rung(was: NodeState, context: NodeContext) -> SleepMethod | None
     """Return the rung on which a node in that state sleeps, another if it sleeps where the hardware has no rung."""
     if was not in ASLEEP:
         return None
-    rungs = context.hardware.rungs
-    fitting = (rung for rung in rungs if (rung.name == "standby") is (was is NodeState.STANDBY))
+    rungs = context.hardware.sleep_methods
+    fitting = (rung for rung in rungs if (rung.order is NodeOrder.STANDBY) is (was is NodeState.STANDBY))
     return next(fitting, rungs[0] if rungs else None)
 
 
@@ -142,7 +144,7 @@ def _console_hint(record: NodeRecord) -> str:
 
 
 def _make_fault(record: NodeRecord, reason: str, now: Instant, ours: bool) -> Fault:
-    up = record.desired is not None and record.desired.order is Order.ON
+    up = record.desired is not None and record.desired.order is NodeOrder.ON
     if ours:
         what, hint = NOT_REACHED, f"is its BMC well? try: offpeak check {record.node}"
     else:
@@ -157,7 +159,7 @@ FINAL_ERRORS = (AccessRefused.__name__, WrongDevice.__name__)
 """Troubles that trying again cannot mend, and may make worse."""
 
 
-def record_sending(record: NodeRecord, order: Order, by: str, now: Instant) -> NodeRecord:
+def record_sending(record: NodeRecord, order: NodeOrder, by: str, now: Instant) -> NodeRecord:
     """Return the life with an order that is just being sent: from now on the node may follow it."""
     was = record.attempts.pending.was if record.attempts.pending is not None else record.observed.state
     return replace(record, sent=SentOrder(order, by, now.monotonic_s, was, clear=False))
@@ -187,16 +189,16 @@ def _record_not_accepted(
     record: NodeRecord, pending: PendingOrder, reason: str, now: Instant, context: NodeContext
 ) -> NodeRecord:
     # Only to wake it is there another way; power is not cut because a BMC takes no order.
-    other_way = take_next_step(record, pending, reason, context) if pending.order is Order.ON else None
+    other_way = take_next_step(record, pending, reason, context) if pending.order is NodeOrder.ON else None
     return other_way or record_failure(record, reason, now, context, ours=True)
 
 
 def _record_refusal(
-    record: NodeRecord, order: Order, refusal: Refusal, now: Instant, context: NodeContext
+    record: NodeRecord, order: NodeOrder, refusal: Refusal, now: Instant, context: NodeContext
 ) -> NodeRecord:
     retry, times = context.retry, record.attempts.refusals + 1
     # Somebody waits for a node that is to wake.
-    doubled = 1 if order is Order.ON else 2 ** min(times - 1, 10)
+    doubled = 1 if order is NodeOrder.ON else 2 ** min(times - 1, 10)
     pause_s = min(retry.refused_pause_s * doubled, retry.longest_refused_pause_s)
     next_try_s = now.monotonic_s + context.spread(pause_s)
     return replace(record, attempts=replace(record.attempts, refusal=refusal, refusals=times, next_try_s=next_try_s))
@@ -293,8 +295,8 @@ def _order_is_recent(record: NodeRecord, now: Instant, context: NodeContext) -> 
     )
 
 
-def _explains(order: Order, state: NodeState) -> bool:
-    if order is Order.ON:
+def _explains(order: NodeOrder, state: NodeState) -> bool:
+    if order is NodeOrder.ON:
         return state in COMING
     return state in (NodeState.GOING_DOWN, NodeState.STANDBY, NodeState.OFF)
 
@@ -350,13 +352,13 @@ def order_timeout_s(pending: PendingOrder, context: NodeContext) -> float:
 
 def _record_timeout(record: NodeRecord, pending: PendingOrder, now: Instant, context: NodeContext) -> NodeRecord:
     desired, observed = record.desired, record.observed
-    if desired is None or (desired.order is Order.ON) is not (pending.order is Order.ON):
+    if desired is None or (desired.order is NodeOrder.ON) is not (pending.order is NodeOrder.ON):
         # It was for another wish than the present one: nothing has failed.
         return replace(record, attempts=replace(record.attempts, pending=None, step=0))
     reason = f"{pending.order} was not followed within {now.monotonic_s - pending.sent_s:.0f} s"
     if observed.state is NodeState.UNKNOWN:
         return record_failure(record, f"{reason}; {observed.problem}", now, context, ours=True)
-    if pending.order is Order.ON and observed.state is NodeState.BOOTING:
+    if pending.order is NodeOrder.ON and observed.state is NodeState.BOOTING:
         return record_hang(record, reason, now)
     return take_next_step(record, pending, reason, context) or record_failure(record, reason, now, context, ours=False)
 

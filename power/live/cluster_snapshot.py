@@ -13,16 +13,16 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass, SleepDepth
 from offpeak.model.node_states import DEPTHS, OFF, POWERSAVE, STANDBY
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import no_prices, no_times
 from plugin.scheduler.port import SchedulerView
-from power.drivers.port import Order
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NO_DURATIONS
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState
 
-ORDER_OF = {STANDBY: Order.STANDBY, OFF: Order.SOFT_OFF}
+ORDER_OF = {STANDBY: NodeOrder.STANDBY, OFF: NodeOrder.SOFT_OFF}
 """The order that leads to a depth. A slower clock is no business of ours: the node does that by itself."""
 
 
@@ -65,7 +65,7 @@ class PowerSite:
 
 def _keep_depths_with_rungs(node_class: NodeClass, hardware: Hardware) -> NodeClass:
     depths = (depth for depth in node_class.depths if depth.depth in ORDER_OF)
-    return replace(node_class, depths=tuple(depth for depth in depths if hardware.rung(ORDER_OF[depth.depth])))
+    return replace(node_class, depths=tuple(depth for depth in depths if hardware.sleep_method(ORDER_OF[depth.depth])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class ClusterSnapshot:
 
 def _show_as_booting(record: NodeRecord, now: Instant) -> NodeRecord:
     pending = record.attempts.pending
-    if pending is None or pending.order is not Order.ON or record.observed.state not in ASLEEP:
+    if pending is None or pending.order is not NodeOrder.ON or record.observed.state not in ASLEEP:
         return record
     since_unix_s = now.unix_s - (now.monotonic_s - pending.sent_s)
     return replace(record, observed=replace(record.observed, state=NodeState.BOOTING, since_unix_s=since_unix_s))
@@ -173,4 +173,4 @@ def _depth(site: PowerSite, node: str, depth: int) -> SleepDepth | None:
 
 def _rung(site: PowerSite, node: str, depth: int) -> SleepMethod | None:
     machine = site.machines.get(node)
-    return machine.hardware.rung(ORDER_OF[depth]) if machine and depth in ORDER_OF else None
+    return machine.hardware.sleep_method(ORDER_OF[depth]) if machine and depth in ORDER_OF else None

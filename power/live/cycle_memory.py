@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE, FAILED
+from offpeak.model.orders import NodeOrder
 from plugin.capacity.need import NeedRecord
 from plugin.capacity.port import CapacityTargets
 from plugin.capacity.sleepers import DAY_S
 from plugin.scheduler.node import OURS, Node, NodeUse
-from power.drivers.port import Order
 from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.node_record import ASLEEP, NodeRecord
 
@@ -22,7 +22,7 @@ class SleepInProgress:
     """A node that is on its way to sleep: since when (Unix seconds), by which order, and why."""
 
     since_s: int
-    order: Order
+    order: NodeOrder
     why: str
 
 
@@ -102,7 +102,7 @@ def _idle_since_s(node: Node, now_s: int) -> int:
 def _find_interrupted_sleep(node: Node, record: NodeRecord | None, now_s: int) -> SleepInProgress | None:
     """Return the leave of a node that an agent has closed and told to sleep, and was killed before that was seen."""
     sent = None if record is None else record.sent
-    if sent is None or sent.order is Order.ON or sent.by != US or not node.closed_by_us:
+    if sent is None or sent.order is NodeOrder.ON or sent.by != US or not node.closed_by_us:
         return None
     return SleepInProgress(now_s, sent.order, node.reason.removeprefix(f"{OURS}: "))
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
+from offpeak.model.orders import NodeOrder
 from plugin.capacity.rules import NEVER, NodeTable
 from plugin.capacity.sleepers import DAY_S, NO_DEPTH, pick_sleepers
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node
-from power.drivers.port import Order
 from power.lifecycle.node_record import ASLEEP, NodeState
 from power.live.cluster_snapshot import ORDER_OF, ClusterSnapshot, PowerSite, format_duration, lead_s
 from power.live.cycle_memory import NodeMemory, PoolMemory
@@ -53,7 +53,7 @@ def _list_idle_with(pool: PoolState, requested: frozenset[str], kept: set[str]) 
 class PoolPlan:
     """Of one pool: who is to sleep, by which order and why; who is to wake, and why; what is remembered."""
 
-    sleep: Mapping[str, tuple[Order, str]]
+    sleep: Mapping[str, tuple[NodeOrder, str]]
     wake: Mapping[str, str]
     memory: PoolMemory
 
@@ -93,7 +93,7 @@ def _find_reserved(pool: PoolState, ahead: UpcomingDemand) -> NDArray[np.bool_]:
 
 def _choose_sleepers(
     pool: PoolState, targets: PoolTargets, ahead: UpcomingDemand, nodes: Mapping[str, NodeMemory], choice: NodeChoice
-) -> dict[str, tuple[Order, str]]:
+) -> dict[str, tuple[NodeOrder, str]]:
     """Return the nodes beyond those that have to be awake, chosen as in a replay."""
     rules, course = targets.capacity.rules, targets.capacity.course
     if (course.after_s[targets.row] == NEVER).all():

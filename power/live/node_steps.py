@@ -13,9 +13,8 @@ from enum import StrEnum
 
 from offpeak.door.effect import ADMIN, SCHEDULER, US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
+from offpeak.model.orders import NodeChange, NodeOrder
 from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
-from plugin.scheduler.port import NodeChange
-from power.drivers.port import Order
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState, is_goal
 
 
@@ -67,14 +66,14 @@ class SleepTarget(StrEnum):
 class NodeStep:
     """What is done of a node now: the wish of the life cycle with whose it is, what the scheduler is told, and why."""
 
-    order: Order | None = None
+    order: NodeOrder | None = None
     change: NodeChange | None = None
     why: str = ""
     by: str = US
 
 
 def choose_next_step(
-    node: Node, record: NodeRecord | None, want: SleepTarget, *, now: Instant, order: Order = Order.SOFT_OFF
+    node: Node, record: NodeRecord | None, want: SleepTarget, *, now: Instant, order: NodeOrder = NodeOrder.SOFT_OFF
 ) -> NodeStep:
     """Return the next step towards what is wanted; `order` is how it goes to sleep. Nothing is wanted of what others
     have, but that the scheduler has it come up is followed."""
@@ -87,7 +86,7 @@ def choose_next_step(
         return NodeStep(change=NodeChange.OPEN if opens else None, why=why)
     if node.is_awaited:
         opened = NodeChange.OPEN if node.closed_by_us else None
-        return NodeStep(Order.ON, opened, "the scheduler has it come up", SCHEDULER)
+        return NodeStep(NodeOrder.ON, opened, "the scheduler has it come up", SCHEDULER)
     why = find_admin_override(node, record, now)
     if why:
         return NodeStep(change=choose_change_for_admin(node, record), why=why)
@@ -104,7 +103,7 @@ def choose_change_for_admin(node: Node, record: NodeRecord) -> NodeChange | None
     """Return what the scheduler is told so that an admin's order can be followed: before it, none comes too late."""
     if record.desired is None or not record.desired.by.startswith(ADMIN) or node.closed or node.failed or node.reserved:
         return None
-    if record.desired.order is Order.ON:
+    if record.desired.order is NodeOrder.ON:
         return NodeChange.POWER_UP if node.power is NodePower.DOWN and record.observed.state in ASLEEP else None
     return NodeChange.CLOSE if node.power is NodePower.UP and record.observed.state is NodeState.ON else None
 
@@ -197,7 +196,7 @@ def may_reopen(node: Node, record: NodeRecord, now: Instant) -> bool:
 def may_still_go_down(record: NodeRecord, now: Instant) -> bool:
     """Whether an order to sleep was sent so lately that the node may follow it yet, whatever it looks like."""
     sent = record.sent
-    return sent is not None and sent.order is not Order.ON and now.monotonic_s - sent.at_s < MAY_STILL_FOLLOW_S
+    return sent is not None and sent.order is not NodeOrder.ON and now.monotonic_s - sent.at_s < MAY_STILL_FOLLOW_S
 
 
 RISING = frozenset({coming_up(STANDBY), coming_up(OFF)})

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
+from offpeak.model.orders import NodeChange, NodeOrder
 from plugin.scheduler.node import OURS, Node, SchedulerState, scheduler_states
-from plugin.scheduler.port import NodeChange
-from power.drivers.port import Order
 from power.lifecycle.node_record import ASLEEP, DesiredState, NodeRecord, NodeState, is_goal
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.cycle_memory import NodeMemory, PoolMemory, PowerMemory, SleepInProgress, update_node_memory
@@ -167,7 +166,7 @@ class NodeMove:
             return CHANGE_TEXT[self.step.change]
         if self.desired is None or not self.desired_changed:
             return "is left alone"
-        return "is woken" if self.desired.order is Order.ON else "is put to sleep"
+        return "is woken" if self.desired.order is NodeOrder.ON else "is put to sleep"
 
 
 @dataclass(frozen=True)
@@ -216,12 +215,12 @@ def _choose_node_step(node: Node, pools: PoolsPlan, snapshot: ClusterSnapshot, u
     return choose_next_step(node, record, want, now=snapshot.now, order=_find_sleep_order(record, leaving))
 
 
-def _find_sleep_order(record: NodeRecord | None, leaving: SleepInProgress | None) -> Order:
+def _find_sleep_order(record: NodeRecord | None, leaving: SleepInProgress | None) -> NodeOrder:
     """Return by which order the node goes, or went, to sleep."""
     if leaving is not None:
         return leaving.order
     desired = None if record is None else record.desired
-    return desired.order if desired is not None and desired.order is not Order.ON else Order.SOFT_OFF
+    return desired.order if desired is not None and desired.order is not NodeOrder.ON else NodeOrder.SOFT_OFF
 
 
 def _make_move(node: Node, step: NodeStep, pools: PoolsPlan, snapshot: ClusterSnapshot) -> NodeMove:
@@ -237,12 +236,12 @@ def _make_move(node: Node, step: NodeStep, pools: PoolsPlan, snapshot: ClusterSn
     return NodeMove(node, state, step, desired, before, why, memory.why)
 
 
-def _order_and_owner(desired: DesiredState | None) -> tuple[Order, str] | None:
+def _order_and_owner(desired: DesiredState | None) -> tuple[NodeOrder, str] | None:
     return None if desired is None else (desired.order, desired.by)
 
 
 def _wakes_still(node: Node, record: NodeRecord | None) -> bool:
     """Whether it is being woken, and is not seen or was given up by the scheduler only: that is waited for."""
-    if record is None or record.desired is None or record.desired.order is not Order.ON:
+    if record is None or record.desired is None or record.desired.order is not NodeOrder.ON:
         return False
     return record.observed.state is NodeState.UNKNOWN or (node.failed and record.attempts.pending is not None)

@@ -11,12 +11,12 @@ from offpeak.door.effect import Effect, Mode, Refusal, refused_by_mode
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
+from offpeak.model.orders import NodeOrder
 from plugin.queue_hook.facts import PLAN, QueueFacts
 from plugin.scheduler.node import scheduler_states
 from plugin.scheduler.port import SchedulerView
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
-from power.drivers.port import Order
 from power.interlocks.preconditions import HELD, UNKNOWN, StateReading
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, Release
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
@@ -290,7 +290,7 @@ class SiteAgent:
         order, by, reason = parse_order(told.text)
         for node in told.nodes:
             self._can_be_ordered(node)
-        unrecorded = None if Order(order) is Order.ON else self.ledger.trouble()
+        unrecorded = None if order is NodeOrder.ON else self.ledger.trouble()
         if unrecorded is not None and unrecorded.said:
             # The door would refuse it in the next round, when nobody waits for the answer any more.
             said = f"{fold(told.nodes)}: nothing is switched off that cannot be recorded: {unrecorded.said}"
@@ -301,7 +301,7 @@ class SiteAgent:
                 self.ledger.write_refusal(effect, refusal, self._clock())
                 raise OffpeakError(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
         for node in told.nodes:
-            self.power.hear(node, DesiredStateChange(DesiredState(Order(order), by, self._clock(), reason)), self.parts)
+            self.power.hear(node, DesiredStateChange(DesiredState(order, by, self._clock(), reason)), self.parts)
 
     def _lasting_refusal(self, effect: Effect) -> Refusal | None:
         """Return the refusal of an admin's order that no later round would change: by the mode, or by a hold."""

@@ -11,9 +11,10 @@ from offpeak.errors import OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
+from offpeak.model.orders import NodeChange
 from offpeak.settings.agent import AgentSettings
 from plugin.scheduler.node import OURS, Node
-from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.scheduler.port import Scheduler
 from power.check.standby import OrderRefused
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 from power.drivers.transport import Transport

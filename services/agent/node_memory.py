@@ -13,7 +13,7 @@ from offpeak.door.effect import Hold
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import NodeStateRecord
-from power.drivers.port import Order
+from offpeak.model.orders import NodeOrder
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import MeasuredDurations, RetryPolicy, durations_from_json
 from power.lifecycle.node_record import Instant, NodeRecord, SentOrder, record_from_json, record_to_json, restore_record
@@ -46,10 +46,12 @@ def add_last_order(life: NodeRecord, intent: Intent | None, now: Instant) -> Nod
     if intent is None or intent.at_unix_s <= life.observed.at_unix_s:
         return life
     effect, before = intent.effect, life.sent
+    if not isinstance(effect.order, NodeOrder):
+        return life
     if before is not None and (before.order, before.by) == (effect.order, effect.by):
         return life
     at_s = now.monotonic_s - max(0.0, now.unix_s - intent.at_unix_s)
-    return replace(life, sent=SentOrder(Order(effect.order), effect.by, at_s, life.observed.state, clear=False))
+    return replace(life, sent=SentOrder(effect.order, effect.by, at_s, life.observed.state, clear=False))
 
 
 RECORD_KEY, TIMES_KEY = "life of ", "times of nodes"

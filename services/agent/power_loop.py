@@ -14,8 +14,8 @@ from offpeak.door.effect import Hold, Refusal
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.model.orders import NodeChange
 from plugin.scheduler.node import SchedulerState
-from plugin.scheduler.port import NodeChange
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll

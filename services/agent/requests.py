@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from offpeak.door.effect import ADMIN, TO_NODES
+from offpeak.door.effect import ADMIN
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.machines.node_sets import expand
+from offpeak.model.orders import NodeOrder
 from services.agent.status_snapshot import StatusReply, status_json
 from services.agent.wake_reply import WakeReply
 from services.unix_socket import Peer
@@ -103,13 +104,13 @@ def format_order(order: str, *, by: str, reason: str) -> str:
     return json.dumps({"order": order, "by": by, "reason": reason})
 
 
-def parse_order(text: str) -> tuple[str, str, str]:
+def parse_order(text: str) -> tuple[NodeOrder, str, str]:
     """Return order, by whom and why; BadInput for what `format_order` did not make."""
     said = parse_request(text.encode())
     order, by, reason = (said.get(name) for name in ("order", "by", "reason"))
-    if not (isinstance(order, str) and isinstance(by, str) and isinstance(reason, str)) or order not in TO_NODES:
-        raise BadInput("that is no order", hint=f"it has by, reason, and an order: {', '.join(sorted(TO_NODES))}")
-    return order, by, reason
+    if not (isinstance(by, str) and isinstance(reason, str)) or order not in list(NodeOrder):
+        raise BadInput("that is no order", hint=f"it has by, reason, and an order: {', '.join(sorted(NodeOrder))}")
+    return NodeOrder(order), by, reason
 
 
 NodeRequestSink = Callable[[NodeRequest], WakeReply | None]

@@ -5,10 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from offpeak.door.journal import Intent
 from offpeak.ledger.rows import JobMark
+from offpeak.model.orders import NodeChange
 from plugin.queue_hook.queue_plan import restore_plan
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
-from plugin.scheduler.port import NodeChange, Ranking
+from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState

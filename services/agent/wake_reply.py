@@ -9,8 +9,8 @@ from typing import Any
 
 from offpeak.door.effect import SCHEDULER, Effect, Refusal
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import Node, NodeUse
-from power.drivers.port import Order
 from power.lifecycle.decisions import describe_fault, find_due_order, make_effect
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord, NodeState
@@ -109,12 +109,12 @@ def _reason_unknown(name: str, outlook: WakeOutlook) -> str:
 def _find_refusal(life: NodeRecord, outlook: WakeOutlook) -> Refusal | None:
     """Return why a node whose state is known would not be woken now, None if it will be, or is up."""
     now, terms = outlook.now, outlook.terms_of(life.node)
-    wish = DesiredState(Order.ON, SCHEDULER, now.unix_s, "the scheduler has it come up")
+    wish = DesiredState(NodeOrder.ON, SCHEDULER, now.unix_s, "the scheduler has it come up")
     life = apply_event(life, DesiredStateChange(wish), now, terms)
     if why := describe_fault(life):
         return Refusal("fault", why)
     course, effort = life.attempts.pending, life.attempts
-    if life.observed.state not in ASLEEP or (course is not None and course.order is Order.ON):
+    if life.observed.state not in ASLEEP or (course is not None and course.order is NodeOrder.ON):
         return None
     if now.monotonic_s < effort.next_try_s:
         return effort.refusal or Refusal("pause", f"tried {effort.tries} times, then a pause: {effort.failure}")

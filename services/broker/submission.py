@@ -15,6 +15,7 @@ from offpeak.door.effect import Effect, Mode, Outcome, Refusal
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
+from offpeak.model.orders import JobOrder
 from offpeak.settings.broker import BrokerSettings
 from plugin.federation.choice import SiteChoice, choice_json, time_text
 from plugin.scheduler.batch import SUBMIT_S
@@ -120,7 +121,9 @@ class Broker:
                 raise SiteRefused(f"{row.site}: this machine was too slow to ask it")
             return await self.at(row.site).submit(errand)
 
-        return await self.door.let_through(Effect(f"site {row.site}", "submit", self.by, choice.reason, inputs), act)
+        return await self.door.let_through(
+            Effect(f"site {row.site}", JobOrder.SUBMIT, self.by, choice.reason, inputs), act
+        )
 
     async def _doubtful(self, row: SubmissionRecord, outcome: Outcome) -> SubmissionRecord:
         """Return the row if the site has the job after all; NotKnown if that cannot be told yet."""
@@ -170,7 +173,9 @@ async def cancel(broker: Broker, key: str) -> SubmissionRecord:
     row = await _settle(broker, key)
     if row.state != TAKEN:
         return row
-    effect = Effect(f"site {row.site}", "cancel", broker.by, f"asked by key {key}", (("key", key), ("job", row.job)))
+    effect = Effect(
+        f"site {row.site}", JobOrder.CANCEL, broker.by, f"asked by key {key}", (("key", key), ("job", row.job))
+    )
     answer = await broker.door.let_through(effect, lambda: broker.at(row.site).cancel(row.job))
     if isinstance(answer, Refusal):
         raise OffpeakError(answer.said, hint=MODE_HINT if answer.rule == "mode" else answer.hint)

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from offpeak.errors import SchedulerError
+from offpeak.model.orders import NodeChange
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
+from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 
 BOOT_S = 600

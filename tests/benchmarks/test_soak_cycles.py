@@ -16,6 +16,7 @@ from benchmarks.soak_cycles.run import cycled
 from benchmarks.soak_cycles.witness import Witness
 from offpeak.door.effect import Effect, Outcome
 from offpeak.door.journal import Intent, IntentResult
+from offpeak.model.orders import NodeOrder
 from power.lifecycle.node_record import NodeState
 
 PLAN = CyclesPlan(bmcs=8, cycles=10, timeout_s=0.2)
@@ -83,7 +84,7 @@ def test_what_comes_between_sweeps_is_found() -> None:
 
 
 def action(number: int, order: str, result: str | None) -> IntentResult:
-    effect = Effect("n1", order, "offpeak", "a test")
+    effect = Effect("n1", NodeOrder(order), "offpeak", "a test")
     return IntentResult(Intent(number, effect, 0.0), None if result is None else Outcome(result, ""), 1.0)
 
 

@@ -10,10 +10,11 @@ import pytest
 from pbs_standin import standin
 from slurm_fixtures import SlurmAccounting
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_scheduler import TorqueScheduler
-from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.scheduler.port import Scheduler
 from sim_backend.local_slurm.processes import SEARCH_PATH
 from sim_backend.local_slurm.servers import SlurmCluster
 

@@ -22,6 +22,7 @@ from wake_listener import wake_listener
 from offpeak.errors import OffpeakError
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
+from offpeak.model.orders import NodeOrder
 from power.wake_list import make_wake_list, write_wake_list
 from services.agent.requests import NodeRequest
 from services.agent.wake_reply import WakeReply
@@ -190,7 +191,7 @@ def test_a_board_that_says_on_in_standby_gets_its_packets(
     programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     plain = machine_of(few_bmcs[0])
-    hardware = Hardware(**vars(plain.hardware) | {"rungs": (SleepMethod("standby", ("wol",), 60, 60),)})
+    hardware = Hardware(**vars(plain.hardware) | {"sleep_methods": (SleepMethod(NodeOrder.STANDBY, ("wol",), 60, 60),)})
     with wake_listener() as card:
         know(programs, InventoryNode("n1", hardware, bmc=plain.bmc, mac=MAC, wol_via=card.via))
         programs.run("offpeak-resume", "n1")

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from pbs_standin import StandIn, standin
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.node import Node
-from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.scheduler.port import Scheduler
 from power.live.node_steps import MAY_STILL_FOLLOW_S
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 

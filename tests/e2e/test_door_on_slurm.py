@@ -8,6 +8,7 @@ from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.door.effect import Outcome, Refusal
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
@@ -18,7 +19,7 @@ OFF_3 = replace(OFF, subject="node3")
 
 
 def refused(room: GuardedRoom, order: str = "soft_off") -> tuple[str, str]:
-    answer = room.order(replace(OFF_3, order=order), OPEN)
+    answer = room.order(replace(OFF_3, order=NodeOrder(order)), OPEN)
     assert isinstance(answer, Refusal)
     return answer.rule, answer.said
 
@@ -39,7 +40,7 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
             for order in ("soft_off", "hard_off"):
                 assert refused(room, order) == ("no_job_now", f"node3: runs {job}")
             # The way to a node is prepared before the last question, and nodes of this room have no ssh.
-            standby = room.order(replace(OFF_3, subject="node2", order="standby"), OPEN)
+            standby = room.order(replace(OFF_3, subject="node2", order=NodeOrder.STANDBY), OPEN)
             assert isinstance(standby, Outcome)
             assert (standby.result, standby.said) == ("failed", "hardware.virtual: has no ssh")
             with monkeypatch.context() as nobody_answers:

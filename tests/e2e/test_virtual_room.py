@@ -9,7 +9,8 @@ from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
-from power.drivers.port import Order, PowerState
+from offpeak.model.orders import NodeOrder
+from power.drivers.port import PowerState
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from power.meters.port import Reading
@@ -38,7 +39,7 @@ async def states(inventory: Inventory, *nodes: str) -> list[PowerState]:
     return [each.state for each in seen]
 
 
-async def told(inventory: Inventory, node: str, order: Order) -> str | None:
+async def told(inventory: Inventory, node: str, order: NodeOrder) -> str | None:
     """Give an order; return who was told."""
     wire = Transport()
     driver = driver_of(inventory.chosen((node,))[0], wire)
@@ -67,7 +68,7 @@ def test_every_node_is_found_on(site: tuple[ServedRoom, Inventory]) -> None:
 
 def test_a_node_is_switched_off_and_the_meter_sees_it(site: tuple[ServedRoom, Inventory]) -> None:
     room, inventory = site
-    who = asyncio.run(told(inventory, "n07", Order.SOFT_OFF))
+    who = asyncio.run(told(inventory, "n07", NodeOrder.SOFT_OFF))
     assert who is not None
     assert str(room.do(lambda room: room.bmcs["n07"].guid)).replace("-", "") in who.replace("-", "").lower()
     room.do(lambda room: room.nodes["n30"].use(1.0))

@@ -16,6 +16,7 @@ from offpeak.door.journal import Journal
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.check.enrolment import probe_bmcs
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
@@ -25,8 +26,8 @@ from power.interlocks.preconditions import InUse, StateReading
 from sim_backend.virtual.room_plan import room_logins, write_inventory
 
 ALL_OPEN = AgentSettings(mode="active", nodes="n[1-6]", min_on=0, rack_nodes_per_min=100)
-OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour")
-ON = replace(OFF, order="on")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for an hour")
+ON = replace(OFF, order=NodeOrder.ON)
 
 Answer = TypeVar("Answer")
 

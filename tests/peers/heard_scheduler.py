@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from offpeak.errors import SchedulerError
-from plugin.scheduler.port import NodeChange, Ranking, SchedulerTraits, SchedulerView
+from offpeak.model.orders import NodeChange
+from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 
 NOTHING = SchedulerView(0, (), (), ())
 

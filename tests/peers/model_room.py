@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, PowerState, confirm_at_once
 from power.lifecycle.sweep import NodePoller
 from power.meters.port import Reading
 
@@ -20,18 +21,18 @@ WATTS = {"standby": 11.0, "off": 5.0}
 FAULTS = ("dead", "garbage", "drops", "never boots", "never sleeps", "slow", "says off")
 
 RUNGS = (
-    SleepMethod("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0),
-    SleepMethod("soft_off", ("bmc", "wol"), enter_patience_s=300, wake_patience_s=600),
-    SleepMethod("hard_off", ("bmc",), enter_patience_s=60, wake_patience_s=600),
+    SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0),
+    SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), enter_patience_s=300, wake_patience_s=600),
+    SleepMethod(NodeOrder.HARD_OFF, ("bmc",), enter_patience_s=60, wake_patience_s=600),
 )
-HARDWARE = Hardware("model", "ipmi", rungs=RUNGS)
+HARDWARE = Hardware("model", "ipmi", sleep_methods=RUNGS)
 
 
 @dataclass(frozen=True)
 class Arrived:
     """An order that reached a node: what it was, and the node's state, job and faults at that moment."""
 
-    order: Order
+    order: NodeOrder
     state: str
     job: bool
     faults: frozenset[str]
@@ -81,19 +82,19 @@ class ModelNode:
         """Somebody else switches it: at once, as by hand."""
         self.state = "off" if self.powered else "on"
 
-    def told(self, order: Order, *, way: str = "bmc") -> None:
+    def told(self, order: NodeOrder, *, way: str = "bmc") -> None:
         """Do what is ordered, or not."""
         self.log.append(Arrived(order, self.state, self.job, frozenset(self.faults)))
         if way == "bmc" and "drops" in self.faults:
             return
         asleep, up = self.state in ("off", "standby"), self.state == "on"
-        if order is Order.ON and asleep:
+        if order is NodeOrder.ON and asleep:
             self._goes("booting" if self.state == "off" else "resuming")
-        elif order is Order.SOFT_OFF and up:
+        elif order is NodeOrder.SOFT_OFF and up:
             self._goes("shutting down")
-        elif order is Order.STANDBY and up:
+        elif order is NodeOrder.STANDBY and up:
             self._goes("suspending")
-        elif order is Order.HARD_OFF:
+        elif order is NodeOrder.HARD_OFF:
             self.state = "off"
 
     def _goes(self, change: str) -> None:
@@ -103,7 +104,7 @@ class ModelNode:
 class ModelDriver:
     """Implements power.drivers.port.PowerDriver for a model node."""
 
-    orders = frozenset(Order)
+    orders = frozenset(NodeOrder)
 
     def __init__(self, node: ModelNode) -> None:
         self.name, self._node = node.name, node
@@ -115,10 +116,10 @@ class ModelDriver:
         on = node.powered and "says off" not in node.faults
         return PowerObservation(PowerState.ON if on else PowerState.OFF, 0.0)
 
-    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
+    async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         if trouble := _trouble(self._node):
             raise trouble
-        if (await self.query()).state is not (PowerState.ON if order is Order.ON else PowerState.OFF):
+        if (await self.query()).state is not (PowerState.ON if order is NodeOrder.ON else PowerState.OFF):
             (await confirm())()
             self._node.told(order)
 

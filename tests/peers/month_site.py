@@ -11,6 +11,7 @@ from offpeak.door.effect import Effect, Outcome
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, MeterReading, Price, SavingRecord
 from offpeak.model.jobs import Trace
+from offpeak.model.orders import QueueChange
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
@@ -83,7 +84,7 @@ def booked(site: MonthSite, file: Path, *, ordered_days: int = 31) -> str:
     )
     for day in range(ordered_days):
         noon = (MAY[0] + timedelta(days=day, hours=12)).timestamp()
-        number = ledger.write_intent(Effect("queue of batch", "rank", "offpeak", "on-peak"), noon)
+        number = ledger.write_intent(Effect("queue of batch", QueueChange.RANK, "offpeak", "on-peak"), noon)
         ledger.write_outcome(number, Outcome("done", "accepted"), noon + 1)
     _nodes_and_rests(ledger, first)
     assert ledger.close() == 0

@@ -18,6 +18,7 @@ from offpeak.ledger.database import writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, SavingRecord
 from offpeak.ledger.tables import jobs, quarters, series
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
 from services.agent.status_snapshot import (
     ForecastError,
@@ -150,11 +151,11 @@ def write_ledger(url: str, shown: StatusSnapshot, *, hours: float = 24) -> None:
             [DecisionRecord(AT_S - 97 * at, node.node, what, node.why or "a job may start within 20 min")]
         )
         if node.desired == "soft_off":
-            effect = Effect(node.node, "soft_off", "offpeak", node.why)
+            effect = Effect(node.node, NodeOrder.SOFT_OFF, "offpeak", node.why)
             ledger.write_outcome(
                 ledger.write_intent(effect, AT_S - 97 * at + 1), Outcome("done", "accepted", ""), AT_S - 97 * at + 2
             )
-    refused = Effect("n006", "soft_off", "offpeak", "idle for 31 min")
+    refused = Effect("n006", NodeOrder.SOFT_OFF, "offpeak", "idle for 31 min")
     ledger.write_refusal(refused, Refusal("held", "held by ann: new fan", "offpeak node n006 release"), AT_S - 40)
     days = (AT_S - DAY_S * day for day in range(1, 4))
     ledger.write_savings(

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from offpeak.door.effect import US, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, SleepMethod
+from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order, PowerObservation, PowerState
+from power.drivers.port import PowerObservation, PowerState
 from power.lifecycle.decisions import DueOrder, find_due_order, find_obstacle
 from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import (
@@ -25,10 +26,10 @@ from power.lifecycle.node_record import (
 )
 from power.lifecycle.transitions import apply_event
 
-STANDBY = SleepMethod("standby", ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0)
-SOFT_OFF = SleepMethod("soft_off", ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)
-HARD_OFF = SleepMethod("hard_off", ("bmc",), enter_patience_s=30, wake_patience_s=600)
-SERVER = Hardware("server", "ipmi", rungs=(STANDBY, SOFT_OFF, HARD_OFF))
+STANDBY = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0)
+SOFT_OFF = SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)
+HARD_OFF = SleepMethod(NodeOrder.HARD_OFF, ("bmc",), enter_patience_s=30, wake_patience_s=600)
+SERVER = Hardware("server", "ipmi", sleep_methods=(STANDBY, SOFT_OFF, HARD_OFF))
 DONE = Outcome("done", "")
 
 
@@ -94,7 +95,7 @@ class Walk:
         )
 
     def desires(self, order: str | None, by: str = US, why: str = "idle") -> "Walk":
-        return self.happens(DesiredStateChange(DesiredState(Order(order), by, self.unix_s, why) if order else None))
+        return self.happens(DesiredStateChange(DesiredState(NodeOrder(order), by, self.unix_s, why) if order else None))
 
     def reports(self, state: str | None) -> "Walk":
         return self.happens(SchedulerReport(SchedulerState(state) if state else None))

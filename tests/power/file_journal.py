@@ -7,6 +7,7 @@ from pathlib import Path
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult, counts_as_last_order
+from offpeak.model.orders import parse_order
 
 
 class FileJournal:
@@ -40,7 +41,8 @@ class FileJournal:
         for line in map(json.loads, self._path.read_text().splitlines()):
             if number := line.get("intent"):
                 pairs = tuple((name, value) for name, value in line["effect"].pop("inputs"))
-                done[number] = IntentResult(Intent(number, Effect(**line["effect"], inputs=pairs), line["at"]))
+                fields = line["effect"] | {"order": parse_order(line["effect"]["order"]), "inputs": pairs}
+                done[number] = IntentResult(Intent(number, Effect(**fields), line["at"]))
             elif number := line.get("outcome_of"):
                 done[number] = IntentResult(done[number].intent, Outcome(**line["outcome"]), line["at"])
         return tuple(each for each in done.values() if each.intent.at_unix_s >= since_unix_s)

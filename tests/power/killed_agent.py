@@ -11,9 +11,10 @@ from file_journal import FileJournal
 from offpeak.door.door import Confirm
 from offpeak.door.effect import Effect
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, make_node_orders
-from power.drivers.port import Order, PowerDriver
+from power.drivers.port import PowerDriver
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport
 from power.interlocks.preconditions import StateReading
@@ -25,7 +26,7 @@ class Killed:
     def __init__(self, driver: PowerDriver, moment: str) -> None:
         self._driver, self._moment = driver, moment
 
-    async def send(self, order: Order, confirm: Confirm) -> None:
+    async def send(self, order: NodeOrder, confirm: Confirm) -> None:
         if self._moment == "after":
             await self._driver.send(order, confirm)
         else:
@@ -50,7 +51,7 @@ async def main() -> None:
     raise SystemExit(str(await make_node_orders(settings, site, FileJournal(folder / "journal")).order(OFF)))
 
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour", (("idle_s", 3600.0),))
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for an hour", (("idle_s", 3600.0),))
 
 if __name__ == "__main__":
     asyncio.run(main())

@@ -18,6 +18,7 @@ from offpeak.door.door import FRESH_S
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent
 from offpeak.errors import BadInventory, NoAnswer
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import reconcile
 from power.interlocks.preconditions import StateReading
@@ -147,7 +148,10 @@ def test_a_bmc_that_says_off_does_not_hide_a_job(room: GuardedRoom) -> None:
     asleep(room, "n1")
     assert refused(room.order(OFF))[0] == "observed_fresh"
     room.seen["n1"] = StateReading("going down", room.clock())
-    assert refused(room.run(room.orders().order(replace(OFF, order="hard_off")))) == ("no_job_now", "n1: runs 4711")
+    assert refused(room.run(room.orders().order(replace(OFF, order=NodeOrder.HARD_OFF)))) == (
+        "no_job_now",
+        "n1: runs 4711",
+    )
     assert room.told() == {}
 
 
@@ -263,7 +267,7 @@ def test_a_bmc_that_is_another_since_the_decision_is_not_told(room: GuardedRoom)
     room.look()
     other = UUID(int=7)
     room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(guid=other)))
-    for effect in (OFF, replace(OFF, order="hard_off")):
+    for effect in (OFF, replace(OFF, order=NodeOrder.HARD_OFF)):
         rule, said = refused(room.run(room.orders().order(effect)))
         assert rule == "identity"
         assert "was enrolled on 2026-11-21" in said

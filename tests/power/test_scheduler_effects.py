@@ -7,7 +7,7 @@ from heard_scheduler import Heard
 from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
-from plugin.scheduler.port import NodeChange
+from offpeak.model.orders import NodeChange
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
 

@@ -16,9 +16,10 @@ from redfish_peer import SYSTEM, RedfishPeer, redfish_peer
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
+from offpeak.model.orders import NodeOrder
 from power.check.standby import GiveOrder, StandbyParts, StandbyProof, alarm_after_s, prove_standby
 from power.drivers.logins import Logins
-from power.drivers.port import Order, PowerDriver
+from power.drivers.port import PowerDriver
 from power.drivers.redfish import RedfishDriver
 from power.drivers.ssh import NodeSsh, SshDriver
 from power.drivers.wake_on_lan import WakeOnLanDriver
@@ -27,7 +28,7 @@ from sim_backend.local_slurm.processes import reserved_ports
 pytestmark = pytest.mark.thorough
 
 SPEED = 40.0
-RUNG = SleepMethod("standby", ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
+RUNG = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
 
 Meter = Callable[[FakeNode], Callable[[], Awaitable[float | None]] | None]
 
@@ -78,11 +79,11 @@ class Bench:
     def _machine(self, node: FakeNode) -> InventoryNode:
         bmc = Credential("bmc", "admin", self.folder / "password")
         ssh = Credential("nodes", "root", key_file=self.folder / "key", known_hosts=self.folder / "known_hosts")
-        hardware = Hardware("compute", "redfish", bmc, ssh=ssh, ssh_port=self.port, rungs=(RUNG,))
+        hardware = Hardware("compute", "redfish", bmc, ssh=ssh, ssh_port=self.port, sleep_methods=(RUNG,))
         return InventoryNode("n001", hardware, bmc=self.bmc.url, ssh="127.0.0.1", mac=MAC, wol_via=node.via)
 
     def _orders(self, machine: InventoryNode, rung: SleepMethod) -> GiveOrder:
-        async def order(order: Order, way: str) -> None:
+        async def order(order: NodeOrder, way: str) -> None:
             await self._driver(machine, way, alarm_after_s(rung)).send(order)
 
         return order

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
+from offpeak.model.orders import NodeChange
 from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
-from plugin.scheduler.port import NodeChange, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom

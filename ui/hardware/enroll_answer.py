@@ -19,6 +19,7 @@ from offpeak.machines.enrolment import ImportedNode, add_machines, netbox_nodes,
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
+from offpeak.model.orders import NodeOrder
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from offpeak.text import counted
@@ -26,7 +27,6 @@ from plugin.scheduler.registry import scheduler_of
 from power.check.enrolment import EnrolmentResult, probe_bmcs
 from power.check.findings import failed_finding, group_findings
 from power.check.standby import StandbyContext, StandbyProof, run_standby_test
-from power.drivers.port import Order
 from power.drivers.transport import Transport
 from power.lifecycle.node_record import StateLedger
 from ui.node_ledger import open_ledger_to_write
@@ -69,8 +69,8 @@ def _write_proof(path: Path, machine: InventoryNode, *, offered: bool) -> None:
     known = machine.enrolled
     if known is None:
         return
-    others = tuple(each for each in known.capabilities if each != Order.STANDBY)
-    now = replace(known, capabilities=(*others, str(Order.STANDBY)) if offered else others)
+    others = tuple(each for each in known.capabilities if each != NodeOrder.STANDBY)
+    now = replace(known, capabilities=(*others, str(NodeOrder.STANDBY)) if offered else others)
     if now != known:
         write_enrolments(path, {machine.node: now})
 

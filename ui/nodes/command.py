@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
+from offpeak.model.orders import NodeOrder
 from ui.hardware.command import INVENTORY, NODES, TIMEOUT, hardware_settings
 from ui.options import CONFIG
 
@@ -76,9 +77,9 @@ def node(
         case NodeAction.SHOW:
             node_answer.print_node(settings, name, as_json=as_json)
         case NodeAction.WAKE:
-            node_order.order(settings, name, "on", reason)
+            node_order.order(settings, name, NodeOrder.ON, reason)
         case NodeAction.SLEEP:
-            node_order.order(settings, name, str(depth or DepthChoice.SOFT_OFF), reason)
+            node_order.order(settings, name, NodeOrder(depth or DepthChoice.SOFT_OFF), reason)
         case NodeAction.HOLD:
             node_answer.hold(settings, name, reason, until)
         case NodeAction.RELEASE:

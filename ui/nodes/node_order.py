@@ -10,11 +10,11 @@ from offpeak.door.effect import ADMIN
 from offpeak.errors import BadAnswer, BadInventory
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.model.orders import NodeOrder
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import scheduler_of
 from power.check.standby import OrderRefused
-from power.drivers.port import Order
 from power.drivers.transport import Transport
 from power.lifecycle.admin_order import AdminOrder, execute_order
 from power.lifecycle.decisions import find_obstacle
@@ -26,13 +26,13 @@ from services.agent.requests import format_order
 from ui.node_ledger import open_ledger_to_write
 
 
-def order(settings: Settings, name: str, wanted: str, reason: str | None) -> None:
+def order(settings: Settings, name: str, wanted: NodeOrder, reason: str | None) -> None:
     """Bring the node there and say how long that took; where an agent runs, have that bring it there.
 
     BadInventory if its hardware has no such rung; NotLetThrough, and nothing is sent, where a rule refuses; BadAnswer
     if it does not get there.
     """
-    inventory, to = read_inventory(settings.hardware.inventory), Order(wanted)
+    inventory, to = read_inventory(settings.hardware.inventory), wanted
     (machine,) = inventory.chosen((name,))
     _check_rung(machine, to)
     try:
@@ -42,20 +42,20 @@ def order(settings: Settings, name: str, wanted: str, reason: str | None) -> Non
         _send_to_agent(settings, name, to, reason or "by hand", problem)
 
 
-def _send_to_agent(settings: Settings, name: str, to: Order, reason: str, other: AlreadyRunning) -> None:
+def _send_to_agent(settings: Settings, name: str, to: NodeOrder, reason: str, other: AlreadyRunning) -> None:
     try:
         send_node_request(settings.agent.socket, "order", name, format_order(to, by=_admin(), reason=reason))
     except AgentSilent:
         # It is not an agent, but a command like this one.
         raise other from None
-    how = "" if to is Order.ON else ", closes it to jobs in the scheduler, and orders it when it has none"
+    how = "" if to is NodeOrder.ON else ", closes it to jobs in the scheduler, and orders it when it has none"
     typer.echo(
         f"{name}: the agent is told{how}; a rule may still refuse it: `offpeak node {name}` shows how it goes on,"
         f" `offpeak history --subject {name}` what was refused"
     )
 
 
-def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode, to: Order, reason: str) -> None:
+def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode, to: NodeOrder, reason: str) -> None:
     name, wire, began_s = machine.node, Transport(timeout_s=settings.hardware.timeout_s), time.monotonic()
     scheduler = scheduler_of(settings)
     with open_ledger_to_write(settings.ledger) as book:
@@ -73,7 +73,7 @@ def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode
         typer.echo(f"  {note}")
 
 
-def error_of_order(record: NodeRecord, to: Order, wire: Transport) -> OrderRefused | BadAnswer | None:
+def error_of_order(record: NodeRecord, to: NodeOrder, wire: Transport) -> OrderRefused | BadAnswer | None:
     """Return why the node is not there, None if it is."""
     refusal, fault = record.attempts.refusal, record.fault
     if is_goal(to, record.observed.state):
@@ -88,8 +88,8 @@ def error_of_order(record: NodeRecord, to: Order, wire: Transport) -> OrderRefus
     )
 
 
-def _check_rung(machine: InventoryNode, to: Order) -> None:
-    if to is not Order.ON and machine.hardware.rung(to) is None:
+def _check_rung(machine: InventoryNode, to: NodeOrder) -> None:
+    if to is not NodeOrder.ON and machine.hardware.sleep_method(to) is None:
         hint = f"add a table [hardware.{machine.hardware.name}.{to}], or choose another --depth"
         raise BadInventory(f"{machine.node}: its hardware has no {to}", hint=hint)
 
@@ -99,13 +99,13 @@ def _admin() -> str:
 
 
 async def _run_order(
-    admin_order: AdminOrder, closer: NodeCloser, machine: InventoryNode, to: Order, reason: str
+    admin_order: AdminOrder, closer: NodeCloser, machine: InventoryNode, to: NodeOrder, reason: str
 ) -> tuple[NodeRecord, str]:
     """Return the node's life, and what the scheduler was told besides, in words."""
     by = _admin()
     send = partial(execute_order, admin_order, machine, to, by=by, reason=reason)
     try:
-        if to is not Order.ON:
+        if to is not NodeOrder.ON:
             return await closer.close_first(machine, DesiredState(to, by, admin_order.wire.clock(), reason), send)
         record = await send()
         if not is_goal(to, record.observed.state):

@@ -8,9 +8,10 @@ from typing import Protocol
 from offpeak.door.door import Confirm, Guard
 from offpeak.errors import BadInventory, DeviceError, NotSupported
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from power.drivers.ipmi.bmc import address_of
 from power.drivers.ipmi.requests import CONTROL, SendCommand, SendRequest, read_is_on, read_system_guid
-from power.drivers.port import Order, PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, PowerState, confirm_at_once
 from power.drivers.transport import Transport
 
 
@@ -20,7 +21,7 @@ class Bmc(Protocol):
     async def is_on(self) -> bool:
         """Return whether the chassis has power."""
 
-    async def control(self, order: Order, guard: Guard) -> None:
+    async def control(self, order: NodeOrder, guard: Guard) -> None:
         """Give the order, an order of CONTROL, without looking first; `guard` is called before it goes out."""
 
     async def guid(self) -> str | None:
@@ -47,11 +48,11 @@ class BmcDriver:
             return PowerObservation(PowerState.UNKNOWN, self._clock(), trouble)
         return PowerObservation(PowerState.ON if on else PowerState.OFF, self._clock())
 
-    async def send(self, order: Order, confirm: Confirm = confirm_at_once) -> None:
+    async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Give the order unless the chassis is so already; DeviceError, and nothing given, if it does not tell."""
         if order not in self.orders:
             raise NotSupported(f"{self.name}: IPMI has no order {order}")
-        if await self._bmc.is_on() is not (order is Order.ON):
+        if await self._bmc.is_on() is not (order is NodeOrder.ON):
             await self._bmc.control(order, await confirm())
 
     async def identity(self) -> str | None:
@@ -75,7 +76,7 @@ class RawRequestBmc:
         """Return whether the chassis has power."""
         return await read_is_on(self.ask)
 
-    async def control(self, order: Order, guard: Guard) -> None:
+    async def control(self, order: NodeOrder, guard: Guard) -> None:
         """Give the order."""
         await self.command(CONTROL[order], guard)
 

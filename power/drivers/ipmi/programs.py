@@ -18,6 +18,7 @@ from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer, NotSupported
 from offpeak.machines.credentials import Secret
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from power.drivers.ipmi.bmc import (
     BmcAddress,
     address_of,
@@ -29,7 +30,6 @@ from power.drivers.ipmi.bmc import (
 )
 from power.drivers.ipmi.driver import BmcDriver, RawRequestBmc
 from power.drivers.ipmi.requests import IpmiRequest, read_system_guid
-from power.drivers.port import Order
 from power.drivers.transport import Transport
 
 # A service's PATH may lack the folders of the administrator's programs.
@@ -195,7 +195,7 @@ def _password_line(secret: Secret) -> bytes:
 
 
 FREEIPMI_PACKAGE = "freeipmi-tools"
-IPMIPOWER_OPTIONS = {Order.ON: "--on", Order.SOFT_OFF: "--soft", Order.HARD_OFF: "--off"}
+IPMIPOWER_OPTIONS = {NodeOrder.ON: "--on", NodeOrder.SOFT_OFF: "--soft", NodeOrder.HARD_OFF: "--off"}
 IPMIPOWER_STATES = {"on": True, "off": False}
 
 
@@ -213,7 +213,7 @@ class IpmipowerBmc:
             raise BadAnswer(f"{self.bmc}: ipmipower says {said!r} instead of on or off")
         return IPMIPOWER_STATES[said]
 
-    async def control(self, order: Order, guard: Guard) -> None:
+    async def control(self, order: NodeOrder, guard: Guard) -> None:
         """Give the order."""
         await self._power(IPMIPOWER_OPTIONS[order], guard)
 

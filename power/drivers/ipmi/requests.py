@@ -10,7 +10,7 @@ from uuid import UUID
 
 from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer, NotSupported
-from power.drivers.port import Order
+from offpeak.model.orders import NodeOrder
 
 EPOCH_100NS = 0x01B21DD213814000
 """1970 in the time stamps of version 1: units of 100 ns since 1582-10-15 (RFC 4122, section 4.1.4)."""
@@ -65,9 +65,9 @@ DEVICE_GUID = IpmiRequest("Get Device GUID", 0x06, 0x08)
 SYSTEM_GUID = IpmiRequest("Get System GUID", 0x06, 0x37)
 CONTROL = {
     # Section 28.3: down at once, up, and a soft shutdown through ACPI by emulating a fatal over-temperature.
-    Order.HARD_OFF: IpmiRequest("Chassis Control: power down", 0x00, 0x02, b"\x00"),
-    Order.ON: IpmiRequest("Chassis Control: power up", 0x00, 0x02, b"\x01"),
-    Order.SOFT_OFF: IpmiRequest("Chassis Control: soft shutdown", 0x00, 0x02, b"\x05"),
+    NodeOrder.HARD_OFF: IpmiRequest("Chassis Control: power down", 0x00, 0x02, b"\x00"),
+    NodeOrder.ON: IpmiRequest("Chassis Control: power up", 0x00, 0x02, b"\x01"),
+    NodeOrder.SOFT_OFF: IpmiRequest("Chassis Control: soft shutdown", 0x00, 0x02, b"\x05"),
 }
 
 RESTORE_POLICIES = ("always-off", "previous", "always-on", "unknown")

@@ -11,9 +11,10 @@ from offpeak.door.door import Act, Door, Rule
 from offpeak.door.effect import SCHEDULER, Effect, Mode, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.errors import AccessRefused, CannotWrite, NoAnswer
+from offpeak.model.orders import NodeOrder
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour", (("watts", 210.0),))
-ON = replace(OFF, order="on")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for an hour", (("watts", 210.0),))
+ON = replace(OFF, order=NodeOrder.ON)
 NO = Refusal("test", "no")
 
 

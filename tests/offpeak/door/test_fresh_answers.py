@@ -10,9 +10,10 @@ from offpeak.door.door import ATTEMPTS, FRESH_S, Confirm, Door
 from offpeak.door.effect import Effect, Mode, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.errors import NoAnswer
+from offpeak.model.orders import NodeOrder
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle for an hour")
-ON = replace(OFF, order="on")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for an hour")
+ON = replace(OFF, order=NodeOrder.ON)
 BUSY = Refusal("job", "runs 7")
 
 

@@ -8,8 +8,9 @@ from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import KEPT_S, EffectHistory
+from offpeak.model.orders import NodeOrder
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 DONE, FAILED = Outcome("done", ""), Outcome("failed", "no")
 
 

@@ -19,11 +19,12 @@ from offpeak.ledger.claim import HOLDER
 from offpeak.ledger.database import writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
+from offpeak.model.orders import NodeOrder
 from offpeak.process import AlreadyRunning
 from sim_backend.local_slurm.processes import wait_until
 
 Open = Callable[..., Ledger]
-SLEEP = Effect("n1", "soft_off", "offpeak", "idle")
+SLEEP = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 MARK = JobMark("1", 1.0, "rank", 1, 2, 1.0)
 
 AGENT = """\

@@ -17,18 +17,20 @@ from offpeak.ledger import tables
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
 from offpeak.ledger.tables import decisions
+from offpeak.model.orders import NodeOrder
 from sim_backend.local_slurm.processes import wait_until
 
-SLEEP = Effect("n1", "soft_off", "offpeak", "idle for 20 min", (("idle_s", 1200.0), ("rule", "timeout")))
+SLEEP = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for 20 min", (("idle_s", 1200.0), ("rule", "timeout")))
 
 DIES = """\
 import os, signal, sys, time
 from offpeak.door.effect import Effect
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
 
 ledger = Ledger(LedgerSettings(url=sys.argv[1]))
-number = ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 50.0)
+number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 50.0)
 print(number, flush=True)
 time.sleep(60)
 """
@@ -37,11 +39,11 @@ time.sleep(60)
 def test_an_intent_is_unfinished_until_its_outcome_is_written(ledger: Ledger) -> None:
     journal: Journal = ledger
     number = journal.write_intent(SLEEP, 100.0)
-    other = journal.write_intent(Effect("n2", "on", "admin ann", "asked"), 101.0)
+    other = journal.write_intent(Effect("n2", NodeOrder.ON, "admin ann", "asked"), 101.0)
     assert other > number
     assert journal.unfinished() == (
         Intent(number, SLEEP, 100.0),
-        Intent(other, Effect("n2", "on", "admin ann", "asked"), 101.0),
+        Intent(other, Effect("n2", NodeOrder.ON, "admin ann", "asked"), 101.0),
     )
     journal.write_outcome(number, Outcome("done", "accepted"), 102.0)
     journal.write_outcome(number, Outcome("failed", "said later"), 103.0)
@@ -103,7 +105,7 @@ def test_asking_takes_no_longer_than_the_disk(ledger: Ledger) -> None:
 
 
 def test_what_was_done_lately_is_told_with_what_became_of_it(ledger: Ledger) -> None:
-    effect = Effect("n1", "soft_off", "offpeak", "idle", (("idle_s", 900.0), ("way", "bmc")))
+    effect = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle", (("idle_s", 900.0), ("way", "bmc")))
     early, late, ahead = (ledger.write_intent(effect, at) for at in (100.0, 200.0, 9_000.0))
     ledger.write_outcome(late, Outcome("failed", "refused", "AccessRefused"), 201.0)
     done = ledger.recent(150.0)
@@ -126,10 +128,14 @@ def test_the_latest_state_of_every_node(ledger: Ledger) -> None:
 
 def test_of_the_same_refusals_one_an_hour_is_kept(ledger: Ledger) -> None:
     for minute in range(0, 121, 10):
-        ledger.write_refusal(Effect("n1", "soft_off", "offpeak", "idle"), Refusal("mode", "shadow"), 60.0 * minute)
-    ledger.write_refusal(Effect("n1", "soft_off", "offpeak", "idle"), Refusal("held", "ann holds it"), 7210.0)
+        ledger.write_refusal(
+            Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), Refusal("mode", "shadow"), 60.0 * minute
+        )
+    ledger.write_refusal(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), Refusal("held", "ann holds it"), 7210.0)
     for second in (7211.0, 7212.0):
-        ledger.write_refusal(Effect("n1", "soft_off", "admin:ann", "disk"), Refusal("held", "ann holds it"), second)
+        ledger.write_refusal(
+            Effect("n1", NodeOrder.SOFT_OFF, "admin:ann", "disk"), Refusal("held", "ann holds it"), second
+        )
     assert ledger.settle(60)
     at_s = [row[1] for row in rows_of(ledger, tables.refusals)]
     assert at_s == [0.0, 3600.0, 7200.0, 7210.0, 7211.0, 7212.0]
@@ -138,7 +144,7 @@ def test_of_the_same_refusals_one_an_hour_is_kept(ledger: Ledger) -> None:
 def test_a_wake_that_was_not_accepted_is_no_last_order(ledger: Ledger) -> None:
     for result in ("failed", "interrupted", ""):
         sleep = ledger.write_intent(SLEEP, 100.0)
-        wake = ledger.write_intent(Effect("n1", "on", "offpeak", "needed"), 101.0)
+        wake = ledger.write_intent(Effect("n1", NodeOrder.ON, "offpeak", "needed"), 101.0)
         ledger.write_outcome(sleep, Outcome("done", "accepted"), 100.5)
         if result:
             ledger.write_outcome(wake, Outcome(result, ""), 102.0)

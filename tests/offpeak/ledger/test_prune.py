@@ -12,6 +12,7 @@ from offpeak.ledger.database import reading_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.prune import ACCOUNT_S, BOUNDED, DAY_S, LOG_S, RECORD_S, RETENTION_RULES
 from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, Price, SavingRecord, SubmissionRecord
+from offpeak.model.orders import NodeOrder
 
 LATER = 100.0
 """A second row is so much younger than the first of its kind."""
@@ -48,7 +49,7 @@ def test_the_reference_states_each_table_and_its_age(repository: Path) -> None:
 
 def fill(ledger: Ledger, at_s: float) -> None:
     """Write a row of everything that has an age."""
-    effect = Effect(f"n{at_s:.0f}", "soft_off", "offpeak", "idle")
+    effect = Effect(f"n{at_s:.0f}", NodeOrder.SOFT_OFF, "offpeak", "idle")
     ledger.write_outcome(ledger.write_intent(effect, at_s), Outcome("done", "accepted"), at_s + 1)
     ledger.write_refusal(effect, Refusal("mode", "shadow"), at_s)
     ledger.write_decisions([DecisionRecord(at_s, "n1", "sleep", "idle")])
@@ -87,7 +88,7 @@ def test_rows_go_when_they_are_older_than_their_table_keeps(ledger: Ledger) -> N
 
 
 def test_what_still_counts_stays_however_old_it_is(ledger: Ledger) -> None:
-    unfinished = ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+    unfinished = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
     ledger.hold("n1", Hold("ann", "disk", until_unix_s=None), 1.0)
     ledger.write_states([NodeStateRecord("n1", at_s, "on", "on", "offpeak") for at_s in (1.0, 2.0)])
     assert ledger.change_submission(None, SubmissionRecord("k", 1.0, "ann", "digest", "north", "tried", 1.0))

@@ -21,6 +21,7 @@ from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share, read_prices
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, savings_in, states_in
 from offpeak.ledger.rows import DecisionRecord, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
+from offpeak.model.orders import NodeOrder
 from offpeak.model.time_range import TimeRange
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -226,10 +227,10 @@ def test_groups_that_nobody_measures_are_refused(by: list[str], said: str) -> No
 
 
 def test_records_of_a_time_in_order(ledger: Ledger) -> None:
-    sleep = Effect("n1", "soft_off", "offpeak", "idle", (("idle_s", 1200.0),))
+    sleep = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle", (("idle_s", 1200.0),))
     done = ledger.write_intent(sleep, 100.0)
     ledger.write_outcome(done, Outcome("done", "accepted"), 101.5)
-    ledger.write_intent(Effect("n2", "on", "admin ann", "asked"), 150.0)
+    ledger.write_intent(Effect("n2", NodeOrder.ON, "admin ann", "asked"), 150.0)
     late = ledger.write_intent(sleep, 130.0)
     ledger.write_outcome(late, Outcome("refused", "no answer was younger than 2 s", "too_late"), 136.0)
     failed = ledger.write_intent(sleep, 140.0)

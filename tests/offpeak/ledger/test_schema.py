@@ -26,6 +26,7 @@ from offpeak.ledger.database import HEAD, back_up_ledger, check_schema, ledger_a
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, MeterReading
 from offpeak.ledger.tables import metadata
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.file import read_values
 
 Open = Callable[..., Ledger]
@@ -56,7 +57,7 @@ def test_a_ledger_of_a_newer_program_is_left_alone(url: str, opened: Open) -> No
         again.ready()
     assert "install that version again" in refused.value.hint
     with pytest.raises(BadLedger):
-        again.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+        again.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
     engine = reading_engine(url)
     with engine.connect() as connection:
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "9999"
@@ -81,7 +82,7 @@ def test_an_older_file_is_copied_before_it_is_changed(
     tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = opened(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    number = ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+    number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
     ledger.close()
     _with_one_step_more(tmp_path, monkeypatch)
     newer = opened(ledger.settings.url)
@@ -114,7 +115,7 @@ def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
     with monkeypatch.context() as older:
         older.setattr(schema, "HEAD", "0001")
         older.setattr(schema, "_upgrade", partial(_upgrade_to, "0001"))
-        number = first.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+        number = first.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
         first.write_readings([MeterReading("pdu1", "snmp", "outlet 1", 0.0, 900.0, 100.0, node="n1")])
         first.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
         assert first.close() == 0
@@ -140,11 +141,11 @@ def test_many_that_open_it_at_once_make_it_once(url: str, opened: Open) -> None:
     ledgers = [opened(url, patience_s=60) for _ in range(4)]
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda ledger: ledger.ready(), ledgers))
-    assert len({ledger.write_intent(Effect("n1", "on", "offpeak", "asked"), 1.0) for ledger in ledgers}) == 4
+    assert len({ledger.write_intent(Effect("n1", NodeOrder.ON, "offpeak", "asked"), 1.0) for ledger in ledgers}) == 4
 
 
 def test_a_copy_is_whole_and_ours_alone(ledger: Ledger, tmp_path: Path) -> None:
-    ledger.write_intent(Effect("n1", "soft_off", "offpeak", "idle"), 1.0)
+    ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
     if ledger.settings.url.startswith("postgresql"):
         with pytest.raises(BadInput, match="PostgreSQL's own tool makes copies") as refused:
             back_up_ledger(ledger.settings.url, tmp_path / "copy")

@@ -18,10 +18,11 @@ from offpeak.ledger import tables
 from offpeak.ledger.database import back_up_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, MeterReading
+from offpeak.model.orders import NodeOrder
 from sim_backend.local_slurm.processes import wait_until
 
 Open = Callable[..., Ledger]
-SLEEP = Effect("n1", "soft_off", "offpeak", "idle")
+SLEEP = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 QUICK = {"patience_s": 0.3}
 
 
@@ -122,7 +123,7 @@ def test_a_full_disk_keeps_the_newest_readings_and_every_decision(
     assert (trouble.waiting, trouble.dropped_others) == (150, 0)
     assert trouble.dropped_readings > 1000
     with pytest.raises(CannotWrite, match="disk is full") as refused:
-        ledger.write_intent(Effect("n1", "soft_off", "offpeak", "x" * 50_000), 1.0)
+        ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "x" * 50_000), 1.0)
     assert "`offpeak ledger prune`" in refused.value.hint
     room["pages"] = 100_000
     assert ledger.settle(60)

@@ -7,6 +7,7 @@ import pytest
 from offpeak.errors import BadInventory
 from offpeak.machines.inventory import Enrolment, Inventory, SleepMethod
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.model.orders import NodeOrder
 
 SITE = """\
 [credentials.bmc]
@@ -71,9 +72,9 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
     assert (compute.driver, compute.cipher_suite, compute.privilege) == ("ipmi", 3, "operator")
     assert compute.credential is not None
     assert compute.credential.password_file == tmp_path / "bmc.password"
-    assert [rung.name for rung in compute.rungs] == ["standby", "soft_off"]
-    assert compute.rung("standby") == SleepMethod("standby", ("bmc", "wol"), 60, 120, 25.0)
-    assert compute.rung("hard_off") is None
+    assert [rung.order for rung in compute.sleep_methods] == ["standby", "soft_off"]
+    assert compute.sleep_method(NodeOrder.STANDBY) == SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), 60, 120, 25.0)
+    assert compute.sleep_method(NodeOrder.HARD_OFF) is None
     assert (nas.bmc, nas.ssh, nas.hardware.driver) == (None, None, None)
     (pdu,) = site.pdus
     assert pdu.outlets == (("1", "n01"), ("2", "n02"), ("5", "n03"), ("AA1", "nas"))

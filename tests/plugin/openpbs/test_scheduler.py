@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pbs_standin import StandIn, installed, standin
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser
@@ -15,7 +16,6 @@ from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.openpbs_server import HOOK_FAILURES, add_our_term, parse_formula
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
-from plugin.scheduler.port import NodeChange
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.server import USER_VARIABLE

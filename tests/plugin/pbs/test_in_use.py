@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pbs_standin import StandIn, standin
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, holders
@@ -13,7 +14,7 @@ from plugin.pbs.openpbs_jobs import placed_jobs_of_text
 from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.job import JobState
-from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.scheduler.port import Scheduler
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 SETTINGS = PbsSettings(timeout_s=60, torque_order="priority")

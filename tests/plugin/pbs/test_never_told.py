@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.model.orders import NodeChange
 from plugin.pbs.openpbs_nodes import qmgr_directives
-from plugin.scheduler.port import NodeChange
 
 ROOMS = ("plugin", "power", "ui", "deploy")
 

@@ -7,6 +7,7 @@ import pytest
 from pbs_standin import StandIn, standin
 from recorded_pbs import recordings
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
@@ -14,7 +15,7 @@ from plugin.pbs.openpbs_nodes import given_of_json
 from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
 from plugin.pbs.torque_nodes import given_of_xml
 from plugin.pbs.torque_scheduler import TorqueScheduler
-from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.scheduler.port import Scheduler
 from power.check.access import check_pbs
 from power.check.findings import CheckVerdict
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE

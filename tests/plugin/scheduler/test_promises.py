@@ -11,9 +11,10 @@ from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, Wanted
 from offpeak.door.door import Door
 from offpeak.door.effect import Mode
 from offpeak.errors import SchedulerError
+from offpeak.model.orders import NodeChange
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from plugin.scheduler.port import NodeChange, Ranking
+from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrders
 from services.agent.restore import clear_comments
 from sim_backend.local_slurm.processes import wait_until

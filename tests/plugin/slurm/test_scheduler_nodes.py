@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 import pytest
 from slurm_queue import empty, submit
 
+from offpeak.model.orders import NodeChange
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from plugin.scheduler.port import NodeChange, Scheduler
+from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.local_slurm.servers import SlurmCluster

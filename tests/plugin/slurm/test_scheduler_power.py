@@ -8,9 +8,9 @@ import pytest
 from slurm_fixtures import sleeping_slurm
 from slurm_queue import submit
 
+from offpeak.model.orders import NodeChange
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from plugin.scheduler.port import NodeChange
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.local_slurm.servers import SlurmCluster

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pbs_standin import StandIn, standin
 
+from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
 from plugin.pbs.torque_jobs import NO_METHOD, QUEUE_MOVED, ReorderMethod, find_reorder_method, plan_swaps
 from plugin.pbs.torque_scheduler import TorqueScheduler
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
-from plugin.scheduler.port import NodeChange
 from sim_backend.local_slurm.processes import wait_until
 
 BY_PRIORITY = PbsSettings(timeout_s=20, torque_order="priority")

@@ -7,7 +7,8 @@ from ipmi_fixtures import MachineOf
 
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment
-from power.drivers.port import Order, PowerDriver, check_identity
+from offpeak.model.orders import NodeOrder
+from power.drivers.port import PowerDriver, check_identity
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
@@ -18,7 +19,7 @@ def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBm
 
     async def checked_off(driver: PowerDriver, enrolled: Enrolment) -> None:
         await check_identity(driver, enrolled)
-        await driver.send(Order.SOFT_OFF)
+        await driver.send(NodeOrder.SOFT_OFF)
 
     async def run(host: SimulatedBmc) -> None:
         wire = Transport(timeout_s=10)

@@ -14,8 +14,9 @@ from node_tree import BOOT, write_tree
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
+from offpeak.model.orders import NodeOrder
 from power.drivers.logins import Logins
-from power.drivers.port import Order, PowerState
+from power.drivers.port import PowerState
 from power.drivers.ssh import GovernorChange, NodeProbe, NodeSsh, SshDriver
 from sim_backend.local_slurm.processes import reserved_ports
 
@@ -272,13 +273,13 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
         node.write("sys/power/mem_sleep", "[s2idle]\n")
         assert (await driver.query()).state is PowerState.ON
         with pytest.raises(NotSupported, match="n001: cannot be told standby by ssh"):
-            await driver.send(Order.STANDBY)
+            await driver.send(NodeOrder.STANDBY)
         node.write("sys/power/mem_sleep", "s2idle [deep]\n")
         assert (await driver.query()).state is PowerState.ON
-        assert driver.orders == {Order.STANDBY}
+        assert driver.orders == {NodeOrder.STANDBY}
         with pytest.raises(NotSupported):
-            await driver.send(Order.SOFT_OFF)
-        await driver.send(Order.STANDBY)
+            await driver.send(NodeOrder.SOFT_OFF)
+        await driver.send(NodeOrder.STANDBY)
         assert node.asked[-1] == "standby 700"
         await asyncio.sleep(1.3)
         observed = await driver.query()
@@ -292,4 +293,4 @@ def test_what_was_enrolled_is_offered_before_the_node_was_asked(machine: Invento
     (tmp_path / "known_hosts").write_text("")
     enrolled = Enrolment("guid", ("on", "standby"), "2026-11-21")
     known = InventoryNode("n001", machine.hardware, ssh="127.0.0.1", enrolled=enrolled)
-    assert SshDriver(known, logins=Logins()).orders == {Order.STANDBY}
+    assert SshDriver(known, logins=Logins()).orders == {NodeOrder.STANDBY}

@@ -10,11 +10,11 @@ from pbs_standin import StandIn, standin
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import Hardware, InventoryNode
+from offpeak.model.orders import NodeChange, NodeOrder
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.torque_scheduler import TorqueScheduler
-from plugin.scheduler.port import NodeChange
 from power.drivers.pbsnodes import PbsnodesDriver
-from power.drivers.port import Order, PowerState
+from power.drivers.port import PowerState
 
 CAPTURES = "data/captures/torque"
 Play = Callable[..., PbsnodesDriver]
@@ -36,7 +36,7 @@ def state(way: PbsnodesDriver) -> PowerState:
     return asyncio.run(way.query()).state
 
 
-def send(way: PbsnodesDriver, order: Order) -> None:
+def send(way: PbsnodesDriver, order: NodeOrder) -> None:
     asyncio.run(way.send(order))
 
 
@@ -53,7 +53,7 @@ def test_a_node_goes_down_and_comes_back_though_the_server_says_it_failed(torque
     assert asyncio.run(way.identity()) == "node1"
     assert state(way) is PowerState.ON
     change(NodeChange.CLOSE)
-    send(way, Order.SOFT_OFF)
+    send(way, NodeOrder.SOFT_OFF)
     assert told(torque) == "shutdown"
     # The server has not noticed yet.
     assert state(way) is PowerState.ON
@@ -64,7 +64,7 @@ def test_a_node_goes_down_and_comes_back_though_the_server_says_it_failed(torque
     # An agent that was started since goes by the note.
     assert state(driver()) is PowerState.OFF
     change(NodeChange.POWER_UP)
-    send(way, Order.ON)
+    send(way, NodeOrder.ON)
     assert told(torque) == "running"
     torque.do(lambda pbs: pbs.cluster.comes_up("node1", 2_000_000_000))
     assert state(way) is PowerState.ON
@@ -76,21 +76,21 @@ def test_a_daemon_that_is_silent_by_itself_is_not_taken_for_off(torque: StandIn)
     assert seen.state is PowerState.UNKNOWN
     assert "nobody here told it to go" in str(seen.trouble)
     with pytest.raises(BadAnswer, match="does not answer"):
-        send(driver(), Order.ON)
+        send(driver(), NodeOrder.ON)
 
 
 def test_a_node_with_a_job_is_refused_by_the_server(torque: StandIn) -> None:
     torque.run("qsub", "-l", "nodes=3:ppn=8", user="alice", stdin="sleep 1000\n")
     with pytest.raises(BadAnswer, match="node1: pbsnodes -m shutdown: Can't change power state on a node which has"):
-        send(driver(), Order.SOFT_OFF)
+        send(driver(), NodeOrder.SOFT_OFF)
     assert told(torque) == ""
 
 
 def test_what_is_there_already_is_not_told_again(torque: StandIn) -> None:
-    send(driver(), Order.ON)
+    send(driver(), NodeOrder.ON)
     assert told(torque) == ""
     with pytest.raises(NotSupported, match="cannot be told hard_off"):
-        send(driver(), Order.HARD_OFF)
+        send(driver(), NodeOrder.HARD_OFF)
 
 
 def test_a_server_that_is_gone_and_a_node_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,14 +157,14 @@ def test_a_node_that_has_never_reported_is_nobody(recorded: Play) -> None:
 def test_recorded_complaints(complaint: str, kind: type[DeviceError] | None, said: str, recorded: Play) -> None:
     way = recorded("C_power_standby_pbsnodes_x.xml", complaint)
     if kind is None:
-        send(way, Order.SOFT_OFF)
+        send(way, NodeOrder.SOFT_OFF)
         return
     with pytest.raises(kind, match=said) as caught:
-        send(way, Order.SOFT_OFF)
+        send(way, NodeOrder.SOFT_OFF)
     assert caught.value.hint
 
 
 def test_a_torque_without_that_way_is_told_nothing(recorded: Play) -> None:
     with pytest.raises(NotSupported, match="tells no power_state and has no -m") as caught:
-        send(recorded("v4.2.10/pbsnodes_x.xml"), Order.SOFT_OFF)
+        send(recorded("v4.2.10/pbsnodes_x.xml"), NodeOrder.SOFT_OFF)
     assert "ipmi" in caught.value.hint

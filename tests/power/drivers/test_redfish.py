@@ -15,8 +15,9 @@ from sushy_server import sushy, uuid
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
+from offpeak.model.orders import NodeOrder
 from power.drivers.logins import Logins
-from power.drivers.port import Order, PowerObservation, PowerState
+from power.drivers.port import PowerObservation, PowerState
 from power.drivers.redfish import RedfishDriver, base_url
 from sim_backend.local_slurm.processes import reserved_ports
 
@@ -70,7 +71,7 @@ def trouble_of(machine: InventoryNode, timeout_s: float = 5.0) -> DeviceError:
 def test_an_emulated_system_goes_on_and_another_off_some_seconds_later(
     emulator: str, machine: Callable[..., InventoryNode]
 ) -> None:
-    async def becomes(node: str, order: Order, goal: PowerState) -> bool:
+    async def becomes(node: str, order: NodeOrder, goal: PowerState) -> bool:
         driver = driver_of(machine(emulator, node))
         await driver.send(order)
         for _ in range(60):
@@ -81,8 +82,8 @@ def test_an_emulated_system_goes_on_and_another_off_some_seconds_later(
 
     async def both() -> list[bool]:
         # One after the other: the emulator's own database is locked now and then when it is asked twice at once.
-        off = await becomes("n001", Order.SOFT_OFF, PowerState.OFF)
-        return [off, await becomes("n004", Order.ON, PowerState.ON)]
+        off = await becomes("n001", NodeOrder.SOFT_OFF, PowerState.OFF)
+        return [off, await becomes("n004", NodeOrder.ON, PowerState.ON)]
 
     assert asyncio.run(both()) == [True, True]
 
@@ -97,7 +98,7 @@ def test_an_emulated_system_is_found_by_name_and_by_enrolled_uuid(
 
 def test_nobody_is_switched_where_no_system_is_the_node(emulator: str, machine: Callable[..., InventoryNode]) -> None:
     with pytest.raises(BadAnswer, match="0 of its 4 systems are named n99"):
-        done(machine(emulator, "n99"), lambda driver: driver.send(Order.HARD_OFF))
+        done(machine(emulator, "n99"), lambda driver: driver.send(NodeOrder.HARD_OFF))
     with pytest.raises(WrongDevice, match="none of its 4 systems is the enrolled one"):
         done(machine(emulator, enrolled=Enrolment("other", (), "2026-11-21")), RedfishDriver.identity)
 
@@ -105,16 +106,16 @@ def test_nobody_is_switched_where_no_system_is_the_node(emulator: str, machine: 
 @pytest.mark.parametrize(
     ("state", "order", "sent"),
     [
-        ("On", Order.ON, []),
-        ("Off", Order.SOFT_OFF, []),
-        ("Off", Order.HARD_OFF, []),
-        ("Off", Order.ON, ["On"]),
-        ("On", Order.SOFT_OFF, ["GracefulShutdown"]),
-        ("On", Order.HARD_OFF, ["ForceOff"]),
+        ("On", NodeOrder.ON, []),
+        ("Off", NodeOrder.SOFT_OFF, []),
+        ("Off", NodeOrder.HARD_OFF, []),
+        ("Off", NodeOrder.ON, ["On"]),
+        ("On", NodeOrder.SOFT_OFF, ["GracefulShutdown"]),
+        ("On", NodeOrder.HARD_OFF, ["ForceOff"]),
     ],
 )
 def test_an_order_is_sent_only_where_the_node_is_not_there(
-    peer: RedfishPeer, machine: Callable[..., InventoryNode], state: str, order: Order, sent: list[str]
+    peer: RedfishPeer, machine: Callable[..., InventoryNode], state: str, order: NodeOrder, sent: list[str]
 ) -> None:
     peer.resources[SYSTEM]["PowerState"] = state
     done(machine(peer.url), lambda driver: driver.send(order))
@@ -122,9 +123,9 @@ def test_an_order_is_sent_only_where_the_node_is_not_there(
 
 
 @pytest.mark.parametrize("state", ["PoweringOn", "PoweringOff", "Paused", None, 7, ["On"]])
-@pytest.mark.parametrize("order", [Order.ON, Order.HARD_OFF])
+@pytest.mark.parametrize("order", [NodeOrder.ON, NodeOrder.HARD_OFF])
 def test_nothing_is_sent_while_the_state_is_not_known(
-    peer: RedfishPeer, machine: Callable[..., InventoryNode], state: object, order: Order
+    peer: RedfishPeer, machine: Callable[..., InventoryNode], state: object, order: NodeOrder
 ) -> None:
     peer.resources[SYSTEM]["PowerState"] = state
     assert "its power state is" in str(trouble_of(machine(peer.url)))
@@ -139,23 +140,23 @@ def test_what_a_system_does_not_take_is_not_among_its_orders(
     action = peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"]
     action["ResetType@Redfish.AllowableValues"] = ["On", "ForceOff", "ForceRestart"]
 
-    async def asked(driver: RedfishDriver) -> frozenset[Order]:
+    async def asked(driver: RedfishDriver) -> frozenset[NodeOrder]:
         await driver.query()
         return driver.orders
 
-    assert done(machine(peer.url), asked) == {Order.ON, Order.HARD_OFF}
+    assert done(machine(peer.url), asked) == {NodeOrder.ON, NodeOrder.HARD_OFF}
     with pytest.raises(NotSupported, match=r"cannot be told soft_off$") as caught:
-        done(machine(peer.url), lambda driver: driver.send(Order.SOFT_OFF))
+        done(machine(peer.url), lambda driver: driver.send(NodeOrder.SOFT_OFF))
     assert caught.value.hint == "it takes: hard_off, on"
     with pytest.raises(NotSupported):
-        done(machine(peer.url), lambda driver: driver.send(Order.STANDBY))
+        done(machine(peer.url), lambda driver: driver.send(NodeOrder.STANDBY))
     del peer.resources[SYSTEM]["Actions"]
     assert done(machine(peer.url), asked) == frozenset()
     assert peer.resets == []
 
 
 def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
-    async def asked(driver: RedfishDriver) -> frozenset[Order]:
+    async def asked(driver: RedfishDriver) -> frozenset[NodeOrder]:
         await driver.query()
         return driver.orders
 
@@ -163,9 +164,9 @@ def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: C
     peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"] = action
     parameters = [{"Name": "Other", "AllowableValues": ["ForceOff"]}, {"Name": "ResetType", "AllowableValues": ["On"]}]
     peer.resources[f"{SYSTEM}/ResetActionInfo"] = {"Parameters": parameters}
-    assert done(machine(peer.url), asked) == {Order.ON}
+    assert done(machine(peer.url), asked) == {NodeOrder.ON}
     del action["@Redfish.ActionInfo"]
-    assert done(machine(peer.url), asked) == {Order.ON, Order.SOFT_OFF, Order.HARD_OFF}
+    assert done(machine(peer.url), asked) == {NodeOrder.ON, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF}
 
 
 def test_the_identity_is_the_uuid(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:

@@ -9,7 +9,8 @@ from wake_listener import wake_listener
 
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import Hardware, InventoryNode
-from power.drivers.port import Order, PowerState
+from offpeak.model.orders import NodeOrder
+from power.drivers.port import PowerState
 from power.drivers.wake_on_lan import WakeOnLanDriver, magic_packet, parse_mac
 
 MAC = "52:54:00:12:34:56"
@@ -24,7 +25,7 @@ def machine(via: str, mac: str | None = MAC) -> InventoryNode:
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.255.255.255"])
 def test_the_packet_reaches_a_host_and_a_broadcast_address(address: str) -> None:
     with wake_listener(address) as card:
-        asyncio.run(WakeOnLanDriver(machine(card.via)).send(Order.ON))
+        asyncio.run(WakeOnLanDriver(machine(card.via)).send(NodeOrder.ON))
         assert card.packet() == b"\xff" * 6 + BYTES * 16
 
 
@@ -58,12 +59,12 @@ def test_nothing_is_known_of_the_node() -> None:
 
 def test_it_can_only_wake() -> None:
     with pytest.raises(NotSupported, match="n001: wake-on-LAN can only wake, not soft_off"):
-        asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).send(Order.SOFT_OFF))
+        asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).send(NodeOrder.SOFT_OFF))
 
 
 def test_a_packet_that_cannot_leave_is_said() -> None:
     with pytest.raises(NoAnswer, match=r"n001: no packet sent to no-such-host\.invalid: ") as caught:
-        asyncio.run(WakeOnLanDriver(machine("no-such-host.invalid")).send(Order.ON))
+        asyncio.run(WakeOnLanDriver(machine("no-such-host.invalid")).send(NodeOrder.ON))
     assert "wol_via" in caught.value.hint
 
 

@@ -10,9 +10,10 @@ from memory_journal import MemoryJournal
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.errors import BadSetting
+from offpeak.model.orders import NodeOrder
 from power.interlocks.breaker import Breaker, BreakerTerms, NeededLogins
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 BY_HAND = replace(OFF, by="admin ada")
 DONE, FAILED = Outcome("done", ""), Outcome("failed", "bmc1: silent", "NoAnswer")
 TERMS = BreakerTerms(failures=3, orders=5, pause_s=60.0)
@@ -90,7 +91,7 @@ def test_a_breaker_that_could_never_open_is_a_wrong_setting() -> None:
 
 def test_wakes_wait_too(bench: Bench) -> None:
     bench.ends(FAILED, FAILED, FAILED)
-    assert bench.breaker.for_all(replace(OFF, order="on")) is not None
+    assert bench.breaker.for_all(replace(OFF, order=NodeOrder.ON)) is not None
 
 
 def test_what_was_interrupted_says_nothing(bench: Bench) -> None:
@@ -177,7 +178,7 @@ def test_a_refused_login_is_not_used_until_an_admin_has_mended_it() -> None:
 def test_a_refusal_of_a_rule_is_about_the_login_that_it_used() -> None:
     history = EffectHistory(Time())
     breaker = login_breaker(history)
-    standby = replace(OFF, order="standby")
+    standby = replace(OFF, order=NodeOrder.STANDBY)
     history.ended(history.begun(standby), REFUSED)
     assert breaker.for_login(standby) is not None
     assert breaker.for_login(OFF) is None

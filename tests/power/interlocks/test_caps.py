@@ -15,6 +15,7 @@ from offpeak.door.journal import EffectHistory
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, Pdu
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.orders import NodeOrder
 from power.interlocks.preconditions import AvailabilityLimits, StateReading
 from power.interlocks.rate_limits import (
     PowerStep,
@@ -29,8 +30,8 @@ from power.interlocks.rate_limits import (
     power_step_of_class,
 )
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle")
-ON = replace(OFF, order="on")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
+ON = replace(OFF, order=NodeOrder.ON)
 NODES = tuple(f"n{at}" for at in range(1, 7))
 
 
@@ -96,7 +97,7 @@ def test_a_node_goes_down_so_often_a_day() -> None:
     time = Time()
     history = EffectHistory(time)
     limit = limit_cycles_per_day(history, 2)
-    went(history, OFF, ON, replace(OFF, order="standby"), ON)
+    went(history, OFF, ON, replace(OFF, order=NodeOrder.STANDBY), ON)
     refusal = limit(OFF)
     assert refusal is not None
     assert refusal.said == "n1: was told 2 times within a day to go down"

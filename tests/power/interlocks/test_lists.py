@@ -5,17 +5,18 @@ from dataclasses import replace
 import pytest
 
 from offpeak.door.effect import Effect, Hold, Refusal
+from offpeak.model.orders import NodeOrder, parse_order
 from power.interlocks.preconditions import StateReading, check_state, refuse_held, require_fresh_state, require_opt_in
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 ORDERS = ("on", "standby", "soft_off", "hard_off")
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_node_that_nobody_named_is_not_touched(order: str) -> None:
     limit = require_opt_in({"n1"})
-    assert limit(replace(OFF, order=order)) is None
-    refusal = limit(replace(OFF, subject="n2", order=order, by="admin ada"))
+    assert limit(replace(OFF, order=parse_order(order))) is None
+    refusal = limit(replace(OFF, subject="n2", order=parse_order(order), by="admin ada"))
     assert refusal == Refusal("opted_in", "n2: is not ours to touch", "add it to nodes below [agent]")
 
 
@@ -23,7 +24,7 @@ def test_a_node_that_nobody_named_is_not_touched(order: str) -> None:
 def test_a_hold_wins_over_everybody_but_its_owner(order: str) -> None:
     now = [100.0]
     limit = refuse_held({"n1": Hold("ada", "new memory", 200.0)}.get, lambda: now[0])
-    effect = replace(OFF, order=order)
+    effect = replace(OFF, order=parse_order(order))
     refusal = limit(effect)
     assert refusal == Refusal("held", "n1: ada holds it: new memory", "ask ada, then: offpeak node n1 release")
     assert limit(replace(effect, by="admin bob")) is not None
@@ -54,7 +55,7 @@ SENSIBLE = {
 @pytest.mark.parametrize("state", ["on", "booting", "going down", "standby", "off", "unknown", "?"])
 @pytest.mark.parametrize("order", [*ORDERS, "?"])
 def test_an_order_must_make_sense_from_where_the_node_is(order: str, state: str) -> None:
-    refusal = check_state(replace(OFF, order=order), StateReading(state, 100.0), 160.0, 60.0)
+    refusal = check_state(replace(OFF, order=parse_order(order)), StateReading(state, 100.0), 160.0, 60.0)
     assert (refusal is None) == ((order, state) in SENSIBLE)
 
 
@@ -71,6 +72,6 @@ def test_an_order_must_make_sense_from_where_the_node_is(order: str, state: str)
 )
 def test_what_is_not_known_or_old_is_never_acted_on(order: str, sighting: StateReading | None, said: str) -> None:
     limit = require_fresh_state({"n1": sighting}.get if sighting else {}.get, lambda: 1000.0, 60.0)
-    refusal = limit(replace(OFF, order=order, by="admin ada"))
+    refusal = limit(replace(OFF, order=parse_order(order), by="admin ada"))
     assert refusal is not None
     assert (refusal.rule, refusal.said) == ("observed_fresh", said)

@@ -9,11 +9,12 @@ from offpeak.door.door import LastRule, Rule
 from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
+from offpeak.model.orders import NodeOrder
 from plugin.slurm.commands import SlurmIsSilent
 from power.interlocks.preconditions import require_identity, require_no_job
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle")
-ON = replace(OFF, order="on")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
+ON = replace(OFF, order=NodeOrder.ON)
 DOWN = ("standby", "soft_off", "hard_off")
 
 
@@ -28,11 +29,11 @@ async def _asked(rule: Rule | LastRule, effect: Effect) -> Refusal | float | Non
 
 @pytest.mark.parametrize("order", DOWN)
 def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
-    refusal = asked(require_no_job(lambda node: f"runs 7 on {node}"), replace(OFF, order=order))
+    refusal = asked(require_no_job(lambda node: f"runs 7 on {node}"), replace(OFF, order=NodeOrder(order)))
     assert refusal is not None
     assert (refusal.rule, refusal.said) == ("no_job_now", "n1: runs 7 on n1")
     assert "scontrol update nodename=n1 state=drain" in refusal.hint
-    assert asked(require_no_job(lambda _: ""), replace(OFF, order=order)) is None
+    assert asked(require_no_job(lambda _: ""), replace(OFF, order=NodeOrder(order))) is None
 
 
 def test_the_age_of_an_answer_counts_from_when_its_question_was_begun() -> None:
@@ -73,7 +74,7 @@ def rule_of(bmc: Bmc, enrolled: str | None) -> Rule:
     return require_identity(lambda _node: machine, lambda _node: bmc)  # type: ignore[arg-type,return-value]
 
 
-@pytest.mark.parametrize("effect", [ON, *(replace(OFF, order=order) for order in DOWN)])
+@pytest.mark.parametrize("effect", [ON, *(replace(OFF, order=NodeOrder(order)) for order in DOWN)])
 def test_the_bmc_is_the_one_that_was_enrolled(effect: Effect) -> None:
     assert asked(rule_of(Bmc("a"), "a"), effect) is None
     for who in ("b", None):

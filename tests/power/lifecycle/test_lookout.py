@@ -11,11 +11,12 @@ from served_room import planned, served_room
 from offpeak.errors import BadInventory
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
+from offpeak.model.orders import NodeOrder
 from power.drivers.transport import Transport
 from power.lifecycle.sweep import make_poller, poll_once
 from sim_backend.local_slurm.processes import reserved_ports
 
-STANDBY = SleepMethod("standby", ("bmc",), 60, 60, 25.0)
+STANDBY = SleepMethod(NodeOrder.STANDBY, ("bmc",), 60, 60, 25.0)
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def hardware(folder: Path, bmc_port: int, ssh_port: int) -> Hardware:
     password.write_text("secret\n")
     ssh = Credential("nodes", "root", key_file=folder / "key", known_hosts=folder / "known_hosts")
     bmc = Credential("bmc", "admin", password)
-    return Hardware("compute", "ipmi", bmc, bmc_port, ssh=ssh, ssh_port=ssh_port, rungs=(STANDBY,))
+    return Hardware("compute", "ipmi", bmc, bmc_port, ssh=ssh, ssh_port=ssh_port, sleep_methods=(STANDBY,))
 
 
 def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from model_room import FAULTS, HARDWARE, ModelNode, model_lookout
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Hold, Mode, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
-from power.drivers.port import Order
+from offpeak.model.orders import NodeOrder
 from power.interlocks.preconditions import refuse_held
 from power.interlocks.rate_limits import limit_per_sweep
 from power.lifecycle.decisions import NodeRecords
@@ -40,7 +40,7 @@ from power.lifecycle.transitions import apply_event
 NODES = ("n1", "n2", "n3", "n4")
 DOWNS_A_SWEEP = 2
 NODE = st.sampled_from(NODES)
-SLEEPS = (Order.STANDBY, Order.SOFT_OFF)
+SLEEPS = (NodeOrder.STANDBY, NodeOrder.SOFT_OFF)
 MODE = st.sampled_from((Mode.ACTIVE, Mode.ACTIVE, Mode.ACTIVE, Mode.ADVISE, Mode.SHADOW))
 A_SWEEP_S = 100.0
 
@@ -68,13 +68,17 @@ class AnyLife(RuleBasedStateMachine):
             self.converges()
             self.runner.close()
 
-    @rule(node=NODE, order=st.sampled_from((*SLEEPS, Order.HARD_OFF, Order.ON)), by=st.sampled_from((US, "admin jo")))
-    def is_wanted(self, node: str, order: Order, by: str) -> None:
-        self.cuts |= {node} if order is Order.HARD_OFF else set()
+    @rule(
+        node=NODE,
+        order=st.sampled_from((*SLEEPS, NodeOrder.HARD_OFF, NodeOrder.ON)),
+        by=st.sampled_from((US, "admin jo")),
+    )
+    def is_wanted(self, node: str, order: NodeOrder, by: str) -> None:
+        self.cuts |= {node} if order is NodeOrder.HARD_OFF else set()
         self.happens(node, DesiredStateChange(DesiredState(order, by, self.unix_s, "a test")))
 
-    @rule(order=st.sampled_from((*SLEEPS, Order.ON)))
-    def all_are_wanted(self, order: Order) -> None:
+    @rule(order=st.sampled_from((*SLEEPS, NodeOrder.ON)))
+    def all_are_wanted(self, order: NodeOrder) -> None:
         for node in NODES:
             self.is_wanted(node, order, US)
 
@@ -140,7 +144,7 @@ class AnyLife(RuleBasedStateMachine):
         """Somebody plans, and jobs come and go, while time passes."""
         for _ in range(3 if hasattr(self, "runner") else 0):
             node = self.chance.choice(NODES)
-            self.is_wanted(node, self.chance.choice((*SLEEPS, Order.ON)), US)
+            self.is_wanted(node, self.chance.choice((*SLEEPS, NodeOrder.ON)), US)
             if self.chance.random() < 0.2:
                 self.breaks(self.chance.choice(NODES), self.chance.choice(FAULTS))
             (self.gets_a_job if self.chance.random() < 0.3 else self.loses_its_job)(self.chance.choice(NODES))
@@ -148,7 +152,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @invariant()
     def nothing_was_switched_off_that_had_a_job(self) -> None:
-        assert not [each for each in self.arrived() if each.job and each.order is not Order.ON]
+        assert not [each for each in self.arrived() if each.job and each.order is not NodeOrder.ON]
 
     @invariant()
     def nobody_asks_the_door_over_a_hold(self) -> None:
@@ -167,7 +171,7 @@ class AnyLife(RuleBasedStateMachine):
     @invariant()
     def power_was_cut_only_where_that_was_wanted_or_allowed(self) -> None:
         for record in self.records.nodes.values() if hasattr(self, "records") else ():
-            cuts = [each for each in self.nodes[record.node].log if each.order is Order.HARD_OFF]
+            cuts = [each for each in self.nodes[record.node].log if each.order is NodeOrder.HARD_OFF]
             assert not cuts or self.cuts_wanted(record.node)
 
     def cuts_wanted(self, node: str) -> bool:
@@ -192,7 +196,7 @@ class AnyLife(RuleBasedStateMachine):
         words, self.words = self.words, {name: node.word for name, node in self.nodes.items()}
         means = SweepContext(self.lookout, self.order, self.context, self.now, 5, self.publish)
         self.records = self.runner.run(sweep(means, self.records, words)).records
-        downs = sum(each.order is not Order.ON for n, node in self.nodes.items() for each in node.log[before[n] :])
+        downs = sum(each.order is not NodeOrder.ON for n, node in self.nodes.items() for each in node.log[before[n] :])
         assert downs <= DOWNS_A_SWEEP
 
     def publish(self, records: NodeRecords) -> None:
@@ -219,8 +223,8 @@ class AnyLife(RuleBasedStateMachine):
 
     async def act(self, effect: Effect, before_sending: Callable[[], None]) -> str:
         before_sending()
-        node, order = self.nodes[effect.subject], Order(effect.order)
-        if effect.way == "wol" or order is Order.STANDBY:
+        node, order = self.nodes[effect.subject], NodeOrder(effect.order)
+        if effect.way == "wol" or order is NodeOrder.STANDBY:
             node.told(order, way=effect.way or "ssh")
         else:
             await self.lookout.drivers[effect.subject].send(order)
@@ -238,13 +242,13 @@ class AnyLife(RuleBasedStateMachine):
         self.refuses = False
         # Whoever switched it by hand has stopped, and a wish is no longer changed.
         if self.chance.random() < 0.5:
-            self.all_are_wanted(Order.ON)
+            self.all_are_wanted(NodeOrder.ON)
         for name, node in self.nodes.items():
             node.faults.clear()
             node.job = False
             self.happens(name, Release())
             if self.records.nodes[name].desired is None:
-                self.happens(name, DesiredStateChange(DesiredState(Order.ON, US, self.unix_s, "the end")))
+                self.happens(name, DesiredStateChange(DesiredState(NodeOrder.ON, US, self.unix_s, "the end")))
             if node.state in ("booting", "resuming"):
                 node.until_s = min(node.until_s, self.monotonic_s + 600)
         if self.mode is not Mode.ACTIVE:
@@ -271,7 +275,7 @@ def test_a_state_that_says_off_with_a_job_is_never_acted_on() -> None:
     machine.passes(5.0)
     machine.gets_a_job("n1")
     machine.breaks("n1", "says off")
-    machine.is_wanted("n1", Order.SOFT_OFF, US)
+    machine.is_wanted("n1", NodeOrder.SOFT_OFF, US)
     for _ in range(20):
         machine.passes(400.0)
     assert machine.nodes["n1"].log == []

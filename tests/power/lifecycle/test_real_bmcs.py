@@ -18,10 +18,10 @@ from served_room import ServedRoom, planned, served_room
 from offpeak.door.effect import US
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from plugin.scheduler.node import SchedulerState
 from power.door.node_orders import InterlockContext, make_node_orders
-from power.drivers.port import Order
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport
 from power.interlocks.preconditions import StateReading
@@ -37,7 +37,7 @@ from sim_backend.virtual.machine_room import MachineRoom
 pytestmark = pytest.mark.thorough
 
 MANY, CAP = 64, 12
-RUNGS = (SleepMethod("soft_off", ("bmc",), enter_patience_s=2, wake_patience_s=2),)
+RUNGS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_patience_s=2, wake_patience_s=2),)
 HASTY = RetryPolicy(
     first_pause_s=0.05,
     refused_pause_s=0.05,
@@ -100,7 +100,7 @@ class Agent:
         seen = self.records.nodes[node].observed
         return StateReading(str(seen.state), seen.at_unix_s)
 
-    def wants(self, node: str, order: Order) -> None:
+    def wants(self, node: str, order: NodeOrder) -> None:
         self.happens(node, DesiredStateChange(DesiredState(order, US, 0.0, "test")))
 
     def happens(self, node: str, event: DesiredStateChange | Release) -> None:
@@ -142,7 +142,9 @@ def machines_of(room: ServedRoom, folder: Path) -> tuple[InventoryNode, ...]:
     password = folder / "password"
     password.touch(mode=0o600)
     password.write_text("secret\n")
-    hardware = Hardware("virtual", "ipmi", Credential("bmc", "admin", password), room.plan.bmc_port, rungs=RUNGS)
+    hardware = Hardware(
+        "virtual", "ipmi", Credential("bmc", "admin", password), room.plan.bmc_port, sleep_methods=RUNGS
+    )
     guids = room.do(lambda room: {name: str(bmc.guid) for name, bmc in room.bmcs.items()})
     return tuple(
         InventoryNode(node, hardware, host, enrolled=Enrolment(guids[node], (), "2026-11-21"))
@@ -185,7 +187,7 @@ def test_a_rack_with_random_faults(mode: str, room: ServedRoom, tmp_path: Path) 
                 room.do(lambda room: spoil(room, chance))
             agent.jobs = set(chance.sample(agent.names, MANY // 4))
             for node in chance.sample(agent.names, MANY // 2):
-                agent.wants(node, chance.choice((Order.SOFT_OFF, Order.ON)))
+                agent.wants(node, chance.choice((NodeOrder.SOFT_OFF, NodeOrder.ON)))
             before = orders_of(room)
             await agent.round(dict.fromkeys(agent.names, SchedulerState.UP))
             new = {node: orders[len(before[node]) :] for node, orders in orders_of(room).items()}
@@ -196,7 +198,7 @@ def test_a_rack_with_random_faults(mode: str, room: ServedRoom, tmp_path: Path) 
         room.do(mend)
         for node in agent.names:
             agent.happens(node, Release())
-            agent.wants(node, Order.ON)
+            agent.wants(node, NodeOrder.ON)
         if mode == "active":
             await agent.until(agent.there)
             assert any(orders_of(room).values())
@@ -209,7 +211,7 @@ def test_down_and_up_on_ipmi_sim(few_bmcs: list[SimulatedBmc], machine_of: Machi
     machines = []
     for number, bmc in enumerate(few_bmcs, 1):
         machine = machine_of(bmc, node=f"n{number}")
-        hardware = replace(machine.hardware, rungs=RUNGS)
+        hardware = replace(machine.hardware, sleep_methods=RUNGS)
         machines.append(replace(machine, hardware=hardware, enrolled=Enrolment(bmc.guid, (), "2026-11-21")))
 
     first, forgets, used = few_bmcs
@@ -217,12 +219,12 @@ def test_down_and_up_on_ipmi_sim(few_bmcs: list[SimulatedBmc], machine_of: Machi
     async def rounds() -> None:
         agent = Agent(tuple(machines), least_on=0, jobs={"n3"})
         for name in agent.names:
-            agent.wants(name, Order.SOFT_OFF)
+            agent.wants(name, NodeOrder.SOFT_OFF)
         await agent.until(lambda: list(agent.states().values()) == ["off", "off", "on"])
         forgets.write("drops", "1")
         first.freeze()
         for name in agent.names:
-            agent.wants(name, Order.ON)
+            agent.wants(name, NodeOrder.ON)
         await agent.round()
         await agent.round()
         assert agent.states()["n1"] == "unknown"

@@ -6,6 +6,7 @@ from walked_node import SERVER, Walk, asleep, context_of
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.errors import AccessRefused
 from offpeak.machines.inventory import Hardware, SleepMethod
+from offpeak.model.orders import NodeOrder
 from power.lifecycle.node_record import Attempts, MeasuredDuration
 
 FAILED = Outcome("failed", "no answer")
@@ -165,7 +166,9 @@ def test_soft_off_that_is_not_followed_never_cuts_power_unless_allowed() -> None
     assert (walk.order, walk.record.attempts.tries) == (None, 1)
     walk = Walk(context_of(cut_power=True)).seen("on").desires("soft_off").ordered().passes(600).seen("on")
     assert walk.order == ("hard_off", "")
-    without = Hardware("plain", rungs=tuple(rung for rung in SERVER.rungs if rung.name != "hard_off"))
+    without = Hardware(
+        "plain", sleep_methods=tuple(rung for rung in SERVER.sleep_methods if rung.order is not NodeOrder.HARD_OFF)
+    )
     walk = Walk(context_of(without, cut_power=True)).seen("on").desires("soft_off").ordered().passes(600).seen("on")
     assert (walk.order, walk.record.attempts.tries) == (None, 1)
 
@@ -190,7 +193,7 @@ def test_a_shutdown_that_nobody_wants_any_more_and_that_hangs_is_no_failure() ->
 
 def test_a_missing_rung_is_no_way_down() -> None:
     walk = (
-        Walk(context_of(Hardware("bare", rungs=(SleepMethod("hard_off", ("bmc",), 10, 10),))))
+        Walk(context_of(Hardware("bare", sleep_methods=(SleepMethod(NodeOrder.HARD_OFF, ("bmc",), 10, 10),))))
         .seen("on")
         .desires("soft_off")
     )

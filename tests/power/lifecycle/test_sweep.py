@@ -8,7 +8,7 @@ import pytest
 from model_room import HARDWARE, ModelNode, model_lookout
 
 from offpeak.door.effect import US, Effect, Outcome, Refusal
-from power.drivers.port import Order
+from offpeak.model.orders import NodeOrder
 from power.lifecycle.decisions import NodeRecords, sort_silent_first
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, Instant, NodeRecord, SentOrder
@@ -29,7 +29,7 @@ class Rounds:
     def now(self) -> Instant:
         return Instant(self.at_s, self.at_s)
 
-    def wants(self, node: str, order: Order) -> None:
+    def wants(self, node: str, order: NodeOrder) -> None:
         record = apply_event(
             self.records.nodes[node], DesiredStateChange(DesiredState(order, US, 0.0, "idle")), self.now(), self.context
         )
@@ -39,7 +39,7 @@ class Rounds:
         assert self.published, "the rules look at what was seen"
         before_sending()
         self.asked.append(effect)
-        self.nodes[effect.subject].told(Order(effect.order), way=effect.way)
+        self.nodes[effect.subject].told(NodeOrder(effect.order), way=effect.way)
         return Outcome("done", "")
 
     def round(self, at_s: float) -> SweepResult:
@@ -55,16 +55,16 @@ class Rounds:
 def test_those_that_are_to_wake_come_first() -> None:
     rounds = Rounds(n1="on", n2="off", n3="on", n4="off")
     for node in ("n1", "n3"):
-        rounds.wants(node, Order.SOFT_OFF)
+        rounds.wants(node, NodeOrder.SOFT_OFF)
     for node in ("n2", "n4"):
-        rounds.wants(node, Order.ON)
+        rounds.wants(node, NodeOrder.ON)
     rounds.round(0.0)
     assert [effect.subject for effect in rounds.asked] == ["n2", "n4", "n1", "n3"]
 
 
 def test_an_order_carries_what_it_rests_on() -> None:
     rounds = Rounds(n1="on")
-    rounds.wants("n1", Order.SOFT_OFF)
+    rounds.wants("n1", NodeOrder.SOFT_OFF)
     rounds.round(0.0)
     (effect,) = rounds.asked
     assert (effect.order, effect.by, effect.reason) == ("soft_off", "offpeak", "idle")
@@ -75,7 +75,7 @@ def test_only_what_has_changed_is_worth_a_line() -> None:
     rounds = Rounds(n1="on", n2="on")
     assert [record.node for record in rounds.round(0.0).changed] == ["n1", "n2"]
     assert rounds.round(10.0).changed == ()
-    rounds.wants("n2", Order.SOFT_OFF)
+    rounds.wants("n2", NodeOrder.SOFT_OFF)
     rounds.round(20.0)
     assert [str(record.observed.state) for record in rounds.round(30.0).changed] == ["going down"]
     assert [str(record.observed.state) for record in rounds.round(120.0).changed] == ["off"]
@@ -83,7 +83,7 @@ def test_only_what_has_changed_is_worth_a_line() -> None:
 
 def test_times_are_learned_for_the_kind_of_hardware() -> None:
     rounds = Rounds(n1="on")
-    rounds.wants("n1", Order.SOFT_OFF)
+    rounds.wants("n1", NodeOrder.SOFT_OFF)
     rounds.round(0.0)
     rounds.round(95.0)
     assert rounds.records.times["model"].expected_s("shutdown") == 95.0
@@ -111,20 +111,20 @@ def test_an_order_is_known_before_it_is_sent_and_whatever_cuts_the_round_off() -
                 await sweep(means, rounds.records, {})
 
     for node in rounds.nodes:
-        rounds.wants(node, Order.SOFT_OFF)
+        rounds.wants(node, NodeOrder.SOFT_OFF)
     asyncio.run(cut_off())
     assert sent["n1"] is not None
-    assert (sent["n1"].order, sent["n2"]) == (Order.SOFT_OFF, None)
+    assert (sent["n1"].order, sent["n2"]) == (NodeOrder.SOFT_OFF, None)
     assert rounds.published[-1].nodes["n1"].sent == sent["n1"]
 
 
 def test_into_standby_and_back_by_what_the_node_itself_shows() -> None:
     rounds = Rounds(n1="on")
-    rounds.wants("n1", Order.STANDBY)
+    rounds.wants("n1", NodeOrder.STANDBY)
     rounds.round(0.0)
     rounds.round(10.0)
     assert str(rounds.records.nodes["n1"].observed.state) == "standby"
-    rounds.wants("n1", Order.ON)
+    rounds.wants("n1", NodeOrder.ON)
     rounds.round(20.0)
     rounds.round(40.0)
     assert str(rounds.records.nodes["n1"].observed.state) == "on"

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from scheduler_values import job_of, node_of
 
+from offpeak.model.orders import NodeChange, NodeOrder
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
-from plugin.scheduler.port import NodeChange, SchedulerView
-from power.drivers.port import Order
+from plugin.scheduler.port import SchedulerView
 
 BOOT_S, SHUTDOWN_S, SUSPEND_S, RESUME_TIMEOUT_S, SILENT_S = 200, 40, 50, 900, 300
 COMING = (NodePower.UP_REQUESTED, NodePower.COMING_UP)
@@ -50,16 +50,16 @@ class ModelMachine:
         if self.machine == "boots" and now_s >= self.until_s and not self.never_boots:
             self.machine, self.boot_s = "on", self.until_s
 
-    def told(self, order: Order, now_s: int) -> None:
-        if order is Order.SOFT_OFF and self.machine == "on":
+    def told(self, order: NodeOrder, now_s: int) -> None:
+        if order is NodeOrder.SOFT_OFF and self.machine == "on":
             self.asked_off_s.append(now_s)
         self.switched(order, now_s)
 
-    def switched(self, order: Order, now_s: int) -> None:
+    def switched(self, order: NodeOrder, now_s: int) -> None:
         """It follows, whoever it was: only what the agent asks for counts as asked."""
-        if order is Order.ON and self.machine == "off":
+        if order is NodeOrder.ON and self.machine == "off":
             self.machine, self.until_s = "boots", now_s + BOOT_S
-        if order is Order.SOFT_OFF and self.machine == "on" and not self.ignores_shutdown:
+        if order is NodeOrder.SOFT_OFF and self.machine == "on" and not self.ignores_shutdown:
             self.machine, self.until_s = "shuts down", now_s + SHUTDOWN_S
 
 
@@ -175,16 +175,16 @@ class ModelCluster:
         elif change is NodeChange.POWER_UP and node.power is NodePower.DOWN:
             self.enter(node, NodePower.UP_REQUESTED)
 
-    def order(self, name: str, order: Order) -> None:
+    def order(self, name: str, order: NodeOrder) -> None:
         """Do what reaches a BMC; AssertionError where that takes power from a job."""
-        assert order is Order.ON or not self.has_job(name), f"{order} reached {name}, which has a job"
+        assert order is NodeOrder.ON or not self.has_job(name), f"{order} reached {name}, which has a job"
         self.nodes[name].told(order, self.now_s)
 
     def resume_program(self) -> None:
         """Wake what Slurm has come up, as is done where no agent is."""
         for node in self.nodes.values():
             if node.power in COMING:
-                node.told(Order.ON, self.now_s)
+                node.told(NodeOrder.ON, self.now_s)
 
     def view(self) -> SchedulerView:
         return SchedulerView(

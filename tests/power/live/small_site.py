@@ -7,6 +7,7 @@ from scheduler_values import NOW, NOW_S, record_of
 
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.port import SchedulerView
@@ -15,8 +16,8 @@ from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.cycle_memory import NodeMemory, PowerMemory
 from power.live.power_plan import PowerPlan, plan_power
 
-RUNGS = (SleepMethod("soft_off", ("bmc",), 600, 600),)
-HARDWARE = Hardware("compute", "ipmi", rungs=RUNGS, node_class="server")
+RUNGS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), 600, 600),)
+HARDWARE = Hardware("compute", "ipmi", sleep_methods=RUNGS, node_class="server")
 SERVER = bundled_node_class("server")
 
 

@@ -9,12 +9,12 @@ from small_site import HARDWARE, SERVER, cluster_snapshot, site_of
 
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up, going_down
+from offpeak.model.orders import NodeChange
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
-from plugin.scheduler.port import NodeChange
 from power.capacity.registry import make_capacity_policy
 from power.lifecycle.node_record import Instant, NodeState
 from power.live.cycle_memory import NodeMemory, PowerMemory

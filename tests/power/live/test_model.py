@@ -12,10 +12,10 @@ from small_site import HARDWARE, site_of
 
 from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.errors import NoAnswer
+from offpeak.model.orders import NodeChange, NodeOrder
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodePower, scheduler_states
-from plugin.scheduler.port import NodeChange
-from power.drivers.port import Order, PowerObservation, PowerState
+from power.drivers.port import PowerObservation, PowerState
 from power.lifecycle.decisions import DueOrder, NodeContexts, NodeRecords, find_due_orders, record_poll
 from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import (
@@ -108,7 +108,7 @@ class AnyCluster(RuleBasedStateMachine):
     def somebody_presses_the_button(self, node: str) -> None:
         if not self.cluster.has_job(node):
             machine = self.cluster.nodes[node]
-            machine.switched(Order.ON if machine.machine == "off" else Order.SOFT_OFF, self.cluster.now_s)
+            machine.switched(NodeOrder.ON if machine.machine == "off" else NodeOrder.SOFT_OFF, self.cluster.now_s)
 
     @invariant()
     def a_cycle_is_made(self) -> None:
@@ -140,7 +140,7 @@ class AnyCluster(RuleBasedStateMachine):
     def orders(self, name: str, due: DueOrder) -> None:
         self.an_effect()
         node = self.cluster.nodes[name]
-        down = due.order is not Order.ON
+        down = due.order is not NodeOrder.ON
         answer: Outcome | Refusal
         if down and (self.refuses or self.cluster.in_use(name)):
             answer = Refusal("no_job_now", "not now")
@@ -213,7 +213,7 @@ class AnyCluster(RuleBasedStateMachine):
             if node.failed and not node.reason:
                 node.failed = False
                 # What the scheduler counts as powered down is taken back only after a boot that it asked for.
-                node.switched(Order.ON if node.power is NodePower.UP else Order.SOFT_OFF, self.cluster.now_s)
+                node.switched(NodeOrder.ON if node.power is NodePower.UP else NodeOrder.SOFT_OFF, self.cluster.now_s)
             if self.records.nodes[name].fault is not None:
                 self.happens(name, Release())
 

@@ -7,9 +7,8 @@ import pytest
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.effect import SCHEDULER, Hold
+from offpeak.model.orders import NodeChange, NodeOrder
 from plugin.scheduler.node import NodePower, NodeUse, SchedulerState, scheduler_states
-from plugin.scheduler.port import NodeChange
-from power.drivers.port import Order
 from power.lifecycle.node_record import DesiredState, NodeState, SentOrder
 from power.live.node_steps import SleepTarget, choose_next_step
 
@@ -30,7 +29,7 @@ def test_whatever_is_said_no_step_takes_power_from_a_job_or_undoes_what_others_d
     record = record_of(state=state)
     for node, want in product(ALL_NODES, SleepTarget):
         step = choose_next_step(node, record, want, now=NOW)
-        down = step.order in (Order.SOFT_OFF, Order.STANDBY)
+        down = step.order in (NodeOrder.SOFT_OFF, NodeOrder.STANDBY)
         assert not (down and node.use is not NodeUse.FREE)
         assert not (step.change in (NodeChange.CLOSE, NodeChange.POWER_DOWN) and node.use is not NodeUse.FREE)
         assert not (step.change is NodeChange.CLOSE and (node.closed or node.reserved))
@@ -74,26 +73,26 @@ DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
     [
         # To sleep, step by step.
         ({}, ON, SleepTarget.ASLEEP, None, NodeChange.CLOSE),
-        (OURS, ON, SleepTarget.ASLEEP, Order.SOFT_OFF, None),
-        (OURS, NodeState.GOING_DOWN, SleepTarget.ASLEEP, Order.SOFT_OFF, None),
-        (OURS, OFF, SleepTarget.ASLEEP, Order.SOFT_OFF, NodeChange.POWER_DOWN),
-        (OURS | {"failed": True}, OFF, SleepTarget.ASLEEP, Order.SOFT_OFF, NodeChange.POWER_DOWN),
-        (OURS | {"power": NodePower.GOING_DOWN}, OFF, SleepTarget.ASLEEP, Order.SOFT_OFF, None),
-        (OURS | {"power": DOWN, "failed": True}, OFF, SleepTarget.ASLEEP, Order.SOFT_OFF, NodeChange.RESUME),
-        (OURS | {"power": DOWN}, OFF, SleepTarget.ASLEEP, Order.SOFT_OFF, NodeChange.OPEN),
-        ({"power": DOWN}, OFF, SleepTarget.ASLEEP, Order.SOFT_OFF, None),
+        (OURS, ON, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, None),
+        (OURS, NodeState.GOING_DOWN, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, None),
+        (OURS, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, NodeChange.POWER_DOWN),
+        (OURS | {"failed": True}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, NodeChange.POWER_DOWN),
+        (OURS | {"power": NodePower.GOING_DOWN}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, None),
+        (OURS | {"power": DOWN, "failed": True}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, NodeChange.RESUME),
+        (OURS | {"power": DOWN}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, NodeChange.OPEN),
+        ({"power": DOWN}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, None),
         # To wake.
-        ({"power": DOWN}, OFF, SleepTarget.UP, Order.SOFT_OFF, NodeChange.POWER_UP),
-        ({"power": NodePower.GOING_DOWN}, OFF, SleepTarget.UP, Order.SOFT_OFF, None),
-        ({"power": NodePower.COMING_UP}, OFF, SleepTarget.ASLEEP, Order.ON, None),
-        ({"power": DOWN, "use": NodeUse.USED}, OFF, SleepTarget.ASLEEP, Order.ON, None),
+        ({"power": DOWN}, OFF, SleepTarget.UP, NodeOrder.SOFT_OFF, NodeChange.POWER_UP),
+        ({"power": NodePower.GOING_DOWN}, OFF, SleepTarget.UP, NodeOrder.SOFT_OFF, None),
+        ({"power": NodePower.COMING_UP}, OFF, SleepTarget.ASLEEP, NodeOrder.ON, None),
+        ({"power": DOWN, "use": NodeUse.USED}, OFF, SleepTarget.ASLEEP, NodeOrder.ON, None),
         ({}, ON, SleepTarget.UP, None, None),
         # Half-way states.
         (OURS, ON, SleepTarget.UP, None, NodeChange.OPEN),
         (OURS | {"use": NodeUse.USED}, ON, SleepTarget.ASLEEP, None, NodeChange.OPEN),
-        (OURS | {"power": NodePower.COMING_UP}, OFF, SleepTarget.UP, Order.ON, NodeChange.OPEN),
+        (OURS | {"power": NodePower.COMING_UP}, OFF, SleepTarget.UP, NodeOrder.ON, NodeChange.OPEN),
         ({"power": DOWN}, ON, SleepTarget.UP, None, NodeChange.CLOSE),
-        (OURS | {"power": DOWN}, ON, SleepTarget.UP, Order.SOFT_OFF, None),
+        (OURS | {"power": DOWN}, ON, SleepTarget.UP, NodeOrder.SOFT_OFF, None),
         ({}, OFF, SleepTarget.UP, None, NodeChange.CLOSE),
         # Failures and others' nodes.
         ({"failed": True, "power": DOWN}, OFF, SleepTarget.UP, None, None),
@@ -101,7 +100,7 @@ DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
             {"failed": True, "power": DOWN, "reason": "offpeak: it is off"},
             OFF,
             SleepTarget.ASLEEP,
-            Order.SOFT_OFF,
+            NodeOrder.SOFT_OFF,
             NodeChange.RESUME,
         ),
         ({"failed": True, "power": DOWN}, ON, SleepTarget.UP, None, NodeChange.RESUME),
@@ -111,13 +110,13 @@ DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
         ({"failed": True, "responds": False}, OFF, SleepTarget.UP, None, NodeChange.CLOSE),
         ({"failed": True, "responds": False}, ON, SleepTarget.UP, None, None),
         (THEIRS, ON, SleepTarget.ASLEEP, None, None),
-        (THEIRS | {"power": NodePower.UP_REQUESTED}, OFF, SleepTarget.ASLEEP, Order.ON, None),
+        (THEIRS | {"power": NodePower.UP_REQUESTED}, OFF, SleepTarget.ASLEEP, NodeOrder.ON, None),
     ],
 )
 def test_the_next_step(given, state, want, order, change) -> None:
     step = choose_next_step(node_of(**given), record_of(state=state), want, now=NOW)
     assert (step.order, step.change) == (order, change), step.why
-    assert order is not Order.ON or step.by == SCHEDULER
+    assert order is not NodeOrder.ON or step.by == SCHEDULER
 
 
 @pytest.mark.parametrize(
@@ -137,13 +136,13 @@ def test_the_next_step(given, state, want, order, change) -> None:
     ],
 )
 def test_a_node_that_an_admin_orders_to_sleep_is_closed_and_stays_so(given, state, change) -> None:
-    record = record_of(state=state, desired=DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night"))
+    record = record_of(state=state, desired=DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night"))
     step = choose_next_step(node_of(**given), record, SleepTarget.UP, now=NOW)
-    assert (step.change, step.order) == (change, Order.SOFT_OFF if state is OFF else None), step.why
+    assert (step.change, step.order) == (change, NodeOrder.SOFT_OFF if state is OFF else None), step.why
 
 
 def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> None:
-    sent = SentOrder(Order.SOFT_OFF, "offpeak", NOW.monotonic_s - 20, ON, clear=False)
+    sent = SentOrder(NodeOrder.SOFT_OFF, "offpeak", NOW.monotonic_s - 20, ON, clear=False)
     node = node_of(**OURS)
     assert choose_next_step(node, record_of(sent=sent), SleepTarget.UP, now=NOW).change is None
     long_ago = record_of(sent=replace(sent, at_s=NOW.monotonic_s - 700))
@@ -161,7 +160,7 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> Non
     ],
 )
 def test_the_scheduler_is_told_of_a_node_that_an_admin_wakes(power, state, change) -> None:
-    record = record_of(state=state, desired=DesiredState(Order.ON, "admin jo", float(NOW_S), "morning"))
+    record = record_of(state=state, desired=DesiredState(NodeOrder.ON, "admin jo", float(NOW_S), "morning"))
     assert choose_next_step(node_of(power=power), record, SleepTarget.ASLEEP, now=NOW).change is change
 
 
@@ -169,7 +168,7 @@ def test_the_scheduler_is_told_of_a_node_that_an_admin_wakes(power, state, chang
     "given",
     [
         {"hold": Hold("jo", "new DIMM")},
-        {"desired": DesiredState(Order.ON, "admin jo", float(NOW_S), "to look at it")},
+        {"desired": DesiredState(NodeOrder.ON, "admin jo", float(NOW_S), "to look at it")},
         {"paused_until_s": NOW.monotonic_s + 60},
     ],
 )
@@ -182,12 +181,15 @@ def test_who_has_a_hand_on_it_keeps_it(given, want) -> None:
 
 
 def test_a_hold_keeps_no_node_closed_for_a_sleep_that_is_called_off() -> None:
-    held, sent = Hold("jo", "a benchmark"), SentOrder(Order.SOFT_OFF, "offpeak", NOW.monotonic_s - 60, ON, clear=False)
+    held, sent = (
+        Hold("jo", "a benchmark"),
+        SentOrder(NodeOrder.SOFT_OFF, "offpeak", NOW.monotonic_s - 60, ON, clear=False),
+    )
     for want in SleepTarget:
         step = choose_next_step(node_of(**OURS), record_of(hold=held), want, now=NOW)
         assert (step.order, step.change) == (None, NodeChange.OPEN)
         # What it may still follow, or an admin has ordered, or others have closed, stays closed.
-        ordered = DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "by hand")
+        ordered = DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "by hand")
         for record in (record_of(hold=held, sent=sent), record_of(hold=held, desired=ordered)):
             assert choose_next_step(node_of(**OURS), record, want, now=NOW).change is None
         assert choose_next_step(node_of(**THEIRS), record_of(hold=held), want, now=NOW).change is None

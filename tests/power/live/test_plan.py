@@ -7,9 +7,9 @@ from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
 from small_site import HARDWARE, cluster_snapshot, planned, site_of, slept_long_ago, told
 
 from offpeak.door.effect import Hold
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodePower, NodeUse, Reservation
-from power.drivers.port import Order
 from power.lifecycle.node_context import MeasuredDurations
 from power.lifecycle.node_record import Attempts, DesiredState, NodeState, PendingOrder
 
@@ -43,7 +43,7 @@ def test_one_that_is_closed_and_free_is_wished_off_and_then_powered_down_and_ope
     first = planned(cluster_snapshot([node_of("n01")]), site)
     closed = {"closed": True, "reason": first.changes[0].reason}
     second = planned(cluster_snapshot([node_of("n01", **closed)]), site, first.memory)
-    assert second.desired_states["n01"].order is Order.SOFT_OFF
+    assert second.desired_states["n01"].order is NodeOrder.SOFT_OFF
     assert second.desired_states["n01"].by == "offpeak"
     third = planned(cluster_snapshot([node_of("n01", **closed)], records=off_records("n01")), site, second.memory)
     assert told(third) == {"n01": "power_down"}
@@ -54,7 +54,7 @@ def test_one_that_is_closed_and_free_is_wished_off_and_then_powered_down_and_ope
 
 
 def test_an_admins_order_to_sleep_stands_while_the_node_is_closed_for_it() -> None:
-    desired = DesiredState(Order.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
+    desired = DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
     records = {"n01": record_of("n01", desired=desired)}
     first = planned(cluster_snapshot([node_of("n01", idle_since_s=NOW_S)], records=records), site_of(1))
     assert (told(first), first.desired_states) == ({"n01": "close"}, {})
@@ -174,8 +174,8 @@ def test_as_many_nodes_wake_as_a_deferred_job_asks_for() -> None:
 
 @pytest.mark.parametrize("shut", [{}, {"closed": True, "reason": "offpeak: asleep since 1"}])
 def test_one_that_came_up_since_it_was_ordered_to_is_up_though_it_was_off_at_the_last_look(shut) -> None:
-    desired = DesiredState(Order.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
-    course = PendingOrder(Order.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
+    desired = DesiredState(NodeOrder.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
+    course = PendingOrder(NodeOrder.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
     records = off_records(*NAMES) | {"n01": record_of("n01", OFF, desired=desired, attempts=Attempts(course))}
     nodes = [node_of("n01", **shut), *map(down, NAMES[1:])]
     job = job_of("9", begin_s=NOW_S + 20)
@@ -250,7 +250,7 @@ def test_who_has_not_left_yet_is_called_back_before_others_are_woken() -> None:
 def test_coming_up_in_the_scheduler_is_wished_on() -> None:
     node = node_of("n01", power=NodePower.COMING_UP, use=NodeUse.USED)
     plan = planned(cluster_snapshot([node], records=off_records("n01"), jobs=[running()]), site_of(1))
-    assert plan.desired_states["n01"].order is Order.ON
+    assert plan.desired_states["n01"].order is NodeOrder.ON
     assert plan.desired_states["n01"].by == "scheduler"
 
 
@@ -274,8 +274,8 @@ def test_one_that_hangs_in_its_boot_is_not_taken_for_well() -> None:
 
 def test_a_boot_that_the_scheduler_has_given_up_is_waited_for() -> None:
     hung = node_of("n01", power=NodePower.DOWN, failed=True, responds=False, reason="ResumeTimeout reached")
-    desired = DesiredState(Order.ON, "scheduler", NOW.unix_s, "a job")
-    course = PendingOrder(Order.ON, "bmc", "scheduler", NOW.monotonic_s, 1, NodeState.OFF)
+    desired = DesiredState(NodeOrder.ON, "scheduler", NOW.unix_s, "a job")
+    course = PendingOrder(NodeOrder.ON, "bmc", "scheduler", NOW.monotonic_s, 1, NodeState.OFF)
     boots = record_of("n01", NodeState.BOOTING, desired=desired, attempts=Attempts(pending=course))
     assert planned(cluster_snapshot([hung], records={"n01": boots}), site_of(1)).desired_states == {}
     given_up = replace(boots, attempts=Attempts())
@@ -290,5 +290,5 @@ def test_a_pool_without_a_class_says_so() -> None:
 
 
 def test_hardware_without_a_rung_does_not_sleep() -> None:
-    plan = planned(cluster_snapshot([node_of("n01")]), site_of(1, hardware=replace(HARDWARE, rungs=())))
+    plan = planned(cluster_snapshot([node_of("n01")]), site_of(1, hardware=replace(HARDWARE, sleep_methods=())))
     assert plan.changes == ()

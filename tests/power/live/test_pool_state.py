@@ -8,13 +8,13 @@ from small_site import SERVER, cluster_snapshot, site_of
 
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
 from power.capacity.price_profile import make_power_terms
 from power.capacity.profile_simulation import resume_machine
-from power.drivers.port import Order
 from power.lifecycle.node_record import DesiredState, NodeState, SentOrder
 from power.live.node_steps import pool_node_state
 from power.live.pool_state import find_pools, is_waiting, observe_pool
@@ -109,11 +109,11 @@ def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
     assert found == [state for _, _, state in cases]
     ours, sent = (
         node_of(closed=True, reason="offpeak: idle"),
-        SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=True),
+        SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=True),
     )
     assert pool_node_state(ours, record_of(sent=sent), NOW) == going_down(OFF)
     assert pool_node_state(
-        ours, record_of(desired=DesiredState(Order.SOFT_OFF, "admin jo", 0.0, "")), NOW
+        ours, record_of(desired=DesiredState(NodeOrder.SOFT_OFF, "admin jo", 0.0, "")), NOW
     ) == going_down(OFF)
 
 

@@ -6,7 +6,7 @@ from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE
-from power.drivers.port import Order
+from offpeak.model.orders import NodeOrder
 from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.node_record import NodeState, SentOrder
 from power.live.cycle_memory import NodeMemory, SleepInProgress, update_node_memory
@@ -25,10 +25,10 @@ def test_a_node_that_is_seen_for_the_first_time_may_be_sent_away_at_once() -> No
 
 
 def test_a_node_that_a_killed_agent_has_closed_and_told_to_sleep_still_leaves() -> None:
-    sent = SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=False)
+    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=False)
     closed = node_of("n01", closed=True, reason="offpeak: idle 14 min")
     assert update_node_memory(closed, record_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving == SleepInProgress(
-        NOW_S, Order.SOFT_OFF, "idle 14 min"
+        NOW_S, NodeOrder.SOFT_OFF, "idle 14 min"
     )
     assert update_node_memory(closed, record_of("n01"), None, ACTIVE, NOW_S).leaving is None
     assert update_node_memory(node_of("n01"), record_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving is None

@@ -12,17 +12,17 @@ from guarded_room import ALL_OPEN, GuardedRoom, guarded_room
 from offpeak.door.effect import Effect, Hold
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from power.check.standby import OrderRefused
-from power.drivers.port import Order
 from power.lifecycle.node_record import DesiredState, NodeRecord
 from services.agent.node_closer import NodeCloser
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 BY = "admin ada"
-WISH = DesiredState(Order.SOFT_OFF, BY, 0.0, "fan")
+WISH = DesiredState(NodeOrder.SOFT_OFF, BY, 0.0, "fan")
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_cut_off_after_the_order_it_stays_closed_and_that_is_said(made: Callable
     site = made(replace(ALL_OPEN, nodes="n1"))
 
     async def send() -> NodeRecord:
-        site.ledger.write_intent(Effect("n1", "soft_off", BY, "fan"), time.time())
+        site.ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, BY, "fan"), time.time())
         raise asyncio.CancelledError
 
     with pytest.raises(OffpeakError, match="n1: interrupted; it may still follow an order to sleep, and stays closed"):

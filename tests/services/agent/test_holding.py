@@ -19,6 +19,7 @@ from offpeak.door.door import Door
 from offpeak.door.effect import Effect, Hold, Mode, Refusal
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.orders import NodeOrder
 from offpeak.process import login_uid
 from offpeak.settings.ledger import LedgerSettings
 from power.interlocks.preconditions import refuse_held
@@ -26,7 +27,7 @@ from services.agent.holds import HOLD, HoldRequest, change_hold, format_hold, pa
 from services.agent.requests import Callers
 from services.agent.status_snapshot import StatusSnapshot
 
-OFF = Effect("n1", "soft_off", "offpeak", "idle")
+OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 NOBODY, GROUP, VIEWERS = 65534, 65533, 65532
 ASK = """
 import sys

@@ -11,10 +11,10 @@ import pytest
 
 from offpeak.door.effect import Hold
 from offpeak.model.node_class_file import node_class_named
+from offpeak.model.orders import NodeOrder
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order
 from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, NodeState, ObservedState
 from predictors.price_curve import PriceCurve
 from services.agent.reports import find_day_and_month, modelled_w, node_status, price_slots
@@ -56,7 +56,9 @@ def test_what_was_measured_counts_before_the_model() -> None:
 
 
 def test_why_a_node_is_what_it_is() -> None:
-    wished = replace(life(NodeState.ON), desired=DesiredState(Order.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it"))
+    wished = replace(
+        life(NodeState.ON), desired=DesiredState(NodeOrder.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it")
+    )
     held = replace(wished, hold=Hold("ann", "new fan"))
     said = node_status(held, NOW, {}, SERVER)
     assert (said.desired, said.held, said.why) == ("soft_off", True, "held by ann: new fan; offpeak: nobody needs it")

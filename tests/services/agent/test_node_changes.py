@@ -6,7 +6,7 @@ from heard_scheduler import Heard
 from memory_journal import MemoryJournal
 
 from offpeak.door.effect import Mode
-from plugin.scheduler.port import NodeChange
+from offpeak.model.orders import NodeChange
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from power.live.power_plan import SchedulerUpdate
 from services.agent.power_loop import FAILURE_PAUSE_S, SHADOW_PAUSE_S, NodeChanges

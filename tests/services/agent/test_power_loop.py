@@ -14,10 +14,10 @@ from small_site import cluster_snapshot, site_of
 
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import Order
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeState
 from power.live.cycle_memory import PowerMemory
@@ -45,7 +45,7 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
     loop = PowerLoop(ledger, ProblemLog(), time.time)
     loop.take_up(parts)
     asyncio.run(loop.look_first(parts, {}))
-    for wish, desired in ((DesiredState(Order.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
+    for wish, desired in ((DesiredState(NodeOrder.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
         plan = PowerPlan({"n1": wish}, {}, (), (), PowerMemory())
         asyncio.run(loop.carry_out(plan, parts, orders))
         said = ledger.latest()["n1"]
@@ -66,7 +66,7 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     loop = PowerLoop(ledger, ProblemLog(), time.time)
     loop.take_up(parts)
-    morning = DesiredState(Order.ON, "admin jo", 0.0, "morning")
+    morning = DesiredState(NodeOrder.ON, "admin jo", 0.0, "morning")
     given: list[tuple[str, str]] = []
 
     async def give(effect: Effect, _before_sending: Callable[[], None]) -> Outcome:
@@ -75,7 +75,7 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
 
     nodes = SimpleNamespace(order=give, door=SimpleNamespace(history=SimpleNamespace(begin_sweep=lambda: None)))
     orders = SimpleNamespace(nodes=nodes, scheduler=None)
-    ours = PowerPlan({"n1": DesiredState(Order.SOFT_OFF, "offpeak", 0.0, "idle")}, {}, (), (), PowerMemory())
+    ours = PowerPlan({"n1": DesiredState(NodeOrder.SOFT_OFF, "offpeak", 0.0, "idle")}, {}, (), (), PowerMemory())
 
     async def between_plan_and_orders() -> None:
         await loop.look_first(parts, {})

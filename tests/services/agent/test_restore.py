@@ -12,17 +12,17 @@ from scheduler_values import NOW, NOW_S, node_of, record_of
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Mode, Outcome
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import NodePower
 from power.door.scheduler_orders import SchedulerOrders
-from power.drivers.port import Order
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import Instant, NodeRecord, NodeState, ObservedState, SentOrder
 from services.agent.node_memory import load_node_records, read_last_sleep_orders, save_node_records
 from services.agent.restore import on_their_way, open_nodes
 
 CLOSED = {"closed": True, "reason": "offpeak: idle"}
-TOLD = SentOrder(Order.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
+TOLD = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_why_the_scheduler_does_not_open_a_node_is_told() -> None:
         (NOW_S + 1, record_of(), TOLD.order),
         # What was seen since counts.
         (NOW_S - 1, record_of(), None),
-        (NOW_S + 1, record_of(sent=SentOrder(Order.ON, US, 0.0, NodeState.OFF, clear=False)), TOLD.order),
+        (NOW_S + 1, record_of(sent=SentOrder(NodeOrder.ON, US, 0.0, NodeState.OFF, clear=False)), TOLD.order),
     ],
 )
 def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s, kept, sent) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     save_node_records(ledger, NodeRecords(), NodeRecords({"n1": kept}), monotonic_s=NOW.monotonic_s)
-    intent = ledger.write_intent(Effect("n1", "soft_off", US, "it goes to sleep"), order_s)
+    intent = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, US, "it goes to sleep"), order_s)
     ledger.write_outcome(intent, Outcome("interrupted", "found on after a restart"), order_s)
     later = Instant(100.0, NOW_S + 5.0)
     life = load_node_records(ledger, ["n1"], unix_s=later.unix_s, monotonic_s=later.monotonic_s).nodes["n1"]

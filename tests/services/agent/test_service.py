@@ -24,6 +24,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import actions_in
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.model.orders import NodeChange, NodeOrder
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.feeds import FeedSettings
@@ -33,9 +34,7 @@ from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.scheduler.node import NodePower
-from plugin.scheduler.port import NodeChange
 from power.door.scheduler_orders import SchedulerOrderResult
-from power.drivers.port import Order
 from power.lifecycle.decisions import NodeRecords
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.power_plan import PowerPlan
@@ -487,7 +486,7 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
         agent.hear(order("n1"))
         wish = agent.power.lives.nodes["n1"].desired
         assert wish is not None
-        assert (wish.order, wish.by) == (Order.SOFT_OFF, "admin jo")
+        assert (wish.order, wish.by) == (NodeOrder.SOFT_OFF, "admin jo")
         await agent.close()
 
     with reserved_ports(1) as (port,):
@@ -515,7 +514,7 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
             agent.hear(order("on"))
             wish = agent.power.lives.nodes["n1"].desired
             assert wish is not None
-            assert wish.order == Order.ON
+            assert wish.order == NodeOrder.ON
         await agent.close()
 
     with reserved_ports(1) as (port,):

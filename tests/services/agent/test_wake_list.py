@@ -9,6 +9,7 @@ import pytest
 from offpeak.errors import CannotWrite
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, Pdu, SleepMethod
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 
@@ -16,7 +17,10 @@ LOGIN = Credential("bmc", "admin", Path("/etc/offpeak/bmc.password"))
 IPMI = Hardware("compute", driver="ipmi", credential=LOGIN, cipher_suite=3)
 REDFISH = Hardware("new", driver="redfish", credential=LOGIN, verify=Path("/etc/ssl/site.pem"))
 STANDBY = Hardware(
-    "sleepy", driver="ipmitool", credential=LOGIN, rungs=(SleepMethod("standby", ("wol", "bmc"), 60, 60),)
+    "sleepy",
+    driver="ipmitool",
+    credential=LOGIN,
+    sleep_methods=(SleepMethod(NodeOrder.STANDBY, ("wol", "bmc"), 60, 60),),
 )
 MAC = "aa:bb:cc:dd:ee:ff"
 

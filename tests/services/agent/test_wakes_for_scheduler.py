@@ -22,6 +22,7 @@ from slurm_programs import SlurmPrograms, slurm_programs
 from offpeak.door.effect import SCHEDULER, US, Effect, Hold, Outcome
 from offpeak.errors import AccessRefused, NoAnswer, OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
@@ -142,7 +143,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SleepingSi
         )
         ledger = Ledger(settings.ledger, patience_s=0.5)
         ledger.ready()
-        number = ledger.write_intent(Effect("n1", "soft_off", US, "idle"), time.time() - TWO_DAYS_S)
+        number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, US, "idle"), time.time() - TWO_DAYS_S)
         ledger.write_outcome(number, Outcome("done", "accepted"), time.time() - TWO_DAYS_S)
         made = SleepingSite(tmp_path, room, scheduler, settings, ledger, programs)
         made.wants()
@@ -278,7 +279,9 @@ def failed(agent: SiteAgent, problem: type[OffpeakError], times: int) -> None:
     assert agent._orders is not None
     history = agent._orders.nodes.door.history
     for _ in range(times):
-        history.ended(history.begun(Effect("n2", "on", US, "")), Outcome("failed", "no answer", problem.__name__))
+        history.ended(
+            history.begun(Effect("n2", NodeOrder.ON, US, "")), Outcome("failed", "no answer", problem.__name__)
+        )
 
 
 def breaker_opens(agent: SiteAgent) -> None:
@@ -346,7 +349,7 @@ def test_nodes_that_wait_for_the_pace_are_promised(site: SleepingSite) -> None:
         agent = site.agent()
         await agent.power_round()
         orders = await agent.orders()
-        orders.nodes.door.history.begun(Effect("n2", "on", SCHEDULER, ""))
+        orders.nodes.door.history.begun(Effect("n2", NodeOrder.ON, SCHEDULER, ""))
         reply = agent.hear(NodeRequest("resume", ("n1",), ""))
         await agent.parts.close()
         return reply

@@ -19,6 +19,7 @@ from open_folder import open_folder
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
+from offpeak.model.orders import NodeOrder, QueueChange
 from offpeak.settings import file as settings_file
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
@@ -69,10 +70,12 @@ def book(tmp_path: Path) -> Path:
             DecisionRecord(START_S + 300.0, "n2", "sleep", "idle for 20 min"),
         ]
     )
-    sleep = Effect("n2", "soft_off", "offpeak", "idle for 20 min")
+    sleep = Effect("n2", NodeOrder.SOFT_OFF, "offpeak", "idle for 20 min")
     number = ledger.write_intent(sleep, START_S + 301.0)
     ledger.write_outcome(number, Outcome("done", "accepted"), START_S + 302.0)
-    ledger.write_refusal(Effect("queue", "rank", "offpeak", "2 jobs"), Refusal("mode", "shadow"), START_S + 400.0)
+    ledger.write_refusal(
+        Effect("queue", QueueChange.RANK, "offpeak", "2 jobs"), Refusal("mode", "shadow"), START_S + 400.0
+    )
     ledger.write_states(
         [NodeStateRecord("n1", START_S, "on", "on", "x"), NodeStateRecord("n2", START_S + 350.0, "off", "off", "x")]
     )

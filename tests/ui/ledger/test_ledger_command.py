@@ -15,6 +15,7 @@ import pytest
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
+from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
 from ui.ledger.text import assumed_prices
 
@@ -36,7 +37,7 @@ def site(tmp_path: Path) -> str:
     """A ledger of one day of two nodes, and a little of the day before; gives its URL."""
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     ledger = Ledger(LedgerSettings(url=url))
-    sleep = Effect("n1", "soft_off", "offpeak", "idle", (("idle_s", 1200.0),))
+    sleep = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle", (("idle_s", 1200.0),))
     number = ledger.write_intent(sleep, START_S + 100.0)
     ledger.write_outcome(number, Outcome("done", "accepted"), START_S + 101.0)
     ledger.write_refusal(sleep, Refusal("held", "ann holds it"), START_S + 200.0)

@@ -19,10 +19,10 @@ from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.model.orders import NodeOrder
 from offpeak.process import exclusive_lock
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
-from power.drivers.port import Order
 from power.drivers.transport import Transport
 from power.lifecycle.admin_order import AdminOrder, execute_order
 from power.lifecycle.node_record import NodeRecord
@@ -240,7 +240,9 @@ def test_an_unknown_node(site: Path, offpeak: Callable[..., Done]) -> None:
     assert "has no node n9" in offpeak("node", "n9", "release", "--inventory", site).stderr
 
 
-def execute(site: Path, node: str, order: Order, book: MemoryBook, *, used: str = "", **settings: object) -> NodeRecord:
+def execute(
+    site: Path, node: str, order: NodeOrder, book: MemoryBook, *, used: str = "", **settings: object
+) -> NodeRecord:
     inventory = read_inventory(site)
 
     async def made() -> NodeRecord:
@@ -257,11 +259,11 @@ def execute(site: Path, node: str, order: Order, book: MemoryBook, *, used: str 
 
 def test_down_and_up_again_through_the_whole_door(room: ServedRoom, site: Path) -> None:
     book = MemoryBook()
-    record = execute(site, "n2", Order.SOFT_OFF, book)
+    record = execute(site, "n2", NodeOrder.SOFT_OFF, book)
     assert (str(record.observed.state), record.observed.by, record.attempts.refusal) == ("off", "admin jo", None)
     assert book.latest()["n2"].observed == "off"
     assert book.latest()["n2"].why == "admin jo: test"
-    assert str(execute(site, "n2", Order.ON, book).seen.state) == "on"
+    assert str(execute(site, "n2", NodeOrder.ON, book).seen.state) == "on"
     assert orders(room, "n2") == [5, 1]
     assert [done.outcome.result for done in book.recent(0) if done.outcome] == ["done", "done"]
 
@@ -279,7 +281,7 @@ def test_every_rule_holds_by_hand_too(
     used: str, settings: dict[str, object], rule: str, room: ServedRoom, site: Path
 ) -> None:
     book = MemoryBook()
-    record = execute(site, "n2", Order.SOFT_OFF, book, used=used, **settings)
+    record = execute(site, "n2", NodeOrder.SOFT_OFF, book, used=used, **settings)
     assert record.attempts.refusal is not None
     assert (record.attempts.refusal.rule, orders(room, "n2")) == (rule, [])
     assert [refusal.rule for _, refusal in book.refusals] == [rule]
@@ -289,7 +291,7 @@ def test_every_rule_holds_by_hand_too(
 def test_a_hold_of_somebody_else(room: ServedRoom, site: Path) -> None:
     book = MemoryBook()
     book.hold("n2", Hold("al", "repair"), 0)
-    record = execute(site, "n2", Order.SOFT_OFF, book)
+    record = execute(site, "n2", NodeOrder.SOFT_OFF, book)
     assert (str(record.observed.state), orders(room, "n2")) == ("on", [])
     assert book.latest()["n2"].why.count("repair") == 1
     with pytest.raises(BadInput, match="is held by al: repair"):
@@ -299,7 +301,7 @@ def test_a_hold_of_somebody_else(room: ServedRoom, site: Path) -> None:
 def test_a_bmc_that_forgets_is_given_up(room: ServedRoom, site: Path) -> None:
     room.do(lambda room: setattr(room.bmcs["n3"], "faults", BmcFaults(drops_commands=True)))
     site.write_text(site.read_text().replace('"60s"', '"1s"'))
-    record = execute(site, "n3", Order.SOFT_OFF, MemoryBook())
+    record = execute(site, "n3", NodeOrder.SOFT_OFF, MemoryBook())
     assert record.fault is not None
     assert (record.fault.what, str(record.observed.state), orders(room, "n3")) == (
         "does not go down",

@@ -12,7 +12,8 @@ from udp_tap import RAKP_1, tap
 
 from offpeak.errors import AccessRefused, BadInput, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.port import Order, PowerDriver, PowerState
+from offpeak.model.orders import NodeOrder
+from power.drivers.port import PowerDriver, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
@@ -58,18 +59,18 @@ def test_the_state_is_that_of_the_chassis(
 @pytest.mark.parametrize(
     ("before", "order", "orders", "after"),
     [
-        ("off", Order.ON, ["on"], "on"),
-        ("on", Order.SOFT_OFF, ["soft_off"], "off"),
-        ("on", Order.HARD_OFF, ["hard_off"], "off"),
-        ("on", Order.ON, [], "on"),
-        ("off", Order.SOFT_OFF, [], "off"),
-        ("off", Order.HARD_OFF, [], "off"),
+        ("off", NodeOrder.ON, ["on"], "on"),
+        ("on", NodeOrder.SOFT_OFF, ["soft_off"], "off"),
+        ("on", NodeOrder.HARD_OFF, ["hard_off"], "off"),
+        ("on", NodeOrder.ON, [], "on"),
+        ("off", NodeOrder.SOFT_OFF, [], "off"),
+        ("off", NodeOrder.HARD_OFF, [], "off"),
     ],
 )
 def test_an_order_is_sent_where_it_changes_something(
     way: str,
     before: str,
-    order: Order,
+    order: NodeOrder,
     orders: list[str],
     after: str,
     few_bmcs: list[SimulatedBmc],
@@ -84,7 +85,7 @@ def test_an_order_is_sent_where_it_changes_something(
 
 def test_standby_is_no_order_of_ipmi(way: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     with pytest.raises(NotSupported, match=r"n1 .* has no order standby"):
-        with_driver(way, machine_of(few_bmcs[0]), lambda driver: driver.send(Order.STANDBY))
+        with_driver(way, machine_of(few_bmcs[0]), lambda driver: driver.send(NodeOrder.STANDBY))
     assert few_bmcs[0].lines("orders") == []
 
 
@@ -112,7 +113,7 @@ def test_a_dead_bmc_is_unknown_within_the_timeout(
     assert isinstance(observed.trouble, NoAnswer)
     assert str(observed.trouble) == f"n1 (BMC {few_bmcs[0].host}): no answer within 0.4 s"
     with pytest.raises(NoAnswer):
-        with_driver(way, machine, lambda driver: driver.send(Order.SOFT_OFF), timeout_s=0.4)
+        with_driver(way, machine, lambda driver: driver.send(NodeOrder.SOFT_OFF), timeout_s=0.4)
     few_bmcs[0].thaw()
     assert few_bmcs[0].lines("orders") == []
 
@@ -138,7 +139,7 @@ def test_a_refused_login_reaches_the_bmc_once(
             assert isinstance(observed.trouble, AccessRefused), observed
             assert password not in f"{observed.trouble!r} {observed.trouble.hint}".replace("password", "").split()
             with pytest.raises(AccessRefused):
-                await driver.send(Order.SOFT_OFF)
+                await driver.send(NodeOrder.SOFT_OFF)
         await wire.close()
 
     with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
@@ -153,7 +154,7 @@ def test_too_little_privilege_says_so(way: str, few_bmcs: list[SimulatedBmc], ma
     machine = machine_of(few_bmcs[0], user="onlooker", privilege="user")
     few_bmcs[0].write("power", "off")
     with pytest.raises(AccessRefused, match="privilege") as caught:
-        with_driver(way, machine, lambda driver: driver.send(Order.ON))
+        with_driver(way, machine, lambda driver: driver.send(NodeOrder.ON))
     assert "privilege" in caught.value.hint
     assert few_bmcs[0].lines("orders") == []
 

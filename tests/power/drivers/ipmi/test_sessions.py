@@ -12,8 +12,9 @@ from udp_tap import MESSAGE, RAKP_1, Tap, tap
 
 from offpeak.errors import AccessRefused, BadInventory, NoAnswer
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.orders import NodeOrder
 from power.drivers.ipmi.driver import ipmi_driver
-from power.drivers.port import Order, PowerState
+from power.drivers.port import PowerState
 from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
@@ -221,7 +222,7 @@ def test_the_privilege_is_that_of_the_inventory(few_bmcs: list[SimulatedBmc], ma
         looks = ipmi_driver(machine_of(few_bmcs[0], privilege="user"), wire)
         assert (await looks.query()).state is PowerState.ON
         with pytest.raises(AccessRefused, match="insufficient privilege level"):
-            await looks.send(Order.SOFT_OFF)
+            await looks.send(NodeOrder.SOFT_OFF)
 
     on_a_wire(use)
 

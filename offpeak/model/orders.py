@@ -1,0 +1,64 @@
+"""The orders that pass the door: to a node's hardware, to the scheduler about a node or a queue, and to a site.
+
+The members are the text that the ledger stores.
+"""
+
+from enum import StrEnum
+
+
+class NodeOrder(StrEnum):
+    """An order to the hardware of a node: power on, suspend to memory (ACPI S3), shut down (S5), cut the power."""
+
+    ON = "on"
+    STANDBY = "standby"
+    SOFT_OFF = "soft_off"
+    HARD_OFF = "hard_off"
+
+
+class NodeChange(StrEnum):
+    """A change to a node in the scheduler.
+
+    CLOSE: no new job gets the node. OPEN: undo CLOSE. POWER_DOWN: the node counts as powered down; the scheduler wakes
+    it for a job. POWER_UP: the scheduler wakes the node now. RESUME: the scheduler tries a node again that counts as
+    failed because it did not come up.
+    """
+
+    CLOSE = "close"
+    OPEN = "open"
+    POWER_DOWN = "power_down"
+    POWER_UP = "power_up"
+    RESUME = "resume"
+
+
+class QueueChange(StrEnum):
+    """A change to the jobs of a queue: their priorities, their earliest start, their comments, or all as before."""
+
+    RANK = "rank"
+    DEFER = "defer"
+    TELL = "tell"
+    RESTORE = "restore"
+
+
+class JobOrder(StrEnum):
+    """An order of the broker to a site."""
+
+    SUBMIT = "submit"
+    CANCEL = "cancel"
+
+
+class UnknownOrder(StrEnum):
+    """An order in the ledger that this version does not know."""
+
+    UNKNOWN = "unknown"
+
+
+Order = NodeOrder | NodeChange | QueueChange | JobOrder | UnknownOrder
+
+_ORDER_BY_TEXT: dict[str, Order] = {
+    str(order): order for kind in (NodeOrder, NodeChange, QueueChange, JobOrder) for order in kind
+}
+
+
+def parse_order(text: str) -> Order:
+    """Return the order of a text from the ledger."""
+    return _ORDER_BY_TEXT.get(text, UnknownOrder.UNKNOWN)
