@@ -116,7 +116,16 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace
     carbon = carbon_of(log, settings.carbon, prices.laid)
     draw_w = power.draw_w(settings.power.seed)
     room = room_of(settings.plan, full_power_w=machine.size * max(machine.idle_w, float(draw_w.max())))
-    case = ReplayCase(jobs, draw_w, machine, prices, carbon, nodes, settings.capacity.sla, room)
+    case = ReplayCase(
+        jobs=jobs,
+        node_power_w=draw_w,
+        machine=machine,
+        prices=prices,
+        carbon=carbon,
+        nodes=nodes,
+        sla=settings.capacity.sla,
+        room=room,
+    )
     overload = overload_note(jobs, units.size)
     notes = (*trace.notes, *units.notes, *overload, *class_notes, *power.notes, *([room.note] if room else []))
     basis = basis_of(units, prices.laid, power, draw_w, settings.power, node_class)

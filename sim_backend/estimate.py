@@ -189,7 +189,15 @@ def estimate_savings(
     used = logged_use(comparison.case, _draws_w(prepared), *period_s)
     savings = tuple(saving_of(spread, used, "order", is_assumed=prepared.power.assumed) for spread in spreads[1:])
     are_starts_replayed = not (trace.jobs.logged_start_s >= 0).any()
-    return SavingsEstimate(cut, prepared, used, savings, spreads, comparison, are_starts_replayed)
+    return SavingsEstimate(
+        trace=cut,
+        prepared=prepared,
+        used=used,
+        savings=savings,
+        spreads=spreads,
+        comparison=comparison,
+        are_starts_replayed=are_starts_replayed,
+    )
 
 
 def _period_s(trace: Trace) -> tuple[int, int]:

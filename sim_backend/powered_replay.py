@@ -16,7 +16,7 @@ from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import DepthTable
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.advance import DECIDE
-from sim_backend.engine.advance_powered import CAPACITY, LOG_FULL, advance_powered
+from sim_backend.engine.advance_powered import CAPACITY, LOG_FULL, PoweredRules, advance_powered
 from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
 from sim_backend.nodes.node_log import NodeLog
@@ -145,24 +145,15 @@ class PoweredReplay:
 
     def _go_on(self, until_s: int) -> None:
         begin = time.perf_counter()
+        capacity = self._capacity
+        rules = PoweredRules(self._policy.rules, capacity.rules, capacity.course, self._depths, self._machine.size)
         while True:
-            asked = advance_powered(
-                self._workload,
-                self._peaks,
-                self._policy.rules,
-                self._capacity.rules,
-                self._capacity.course,
-                self._depths,
-                self._machine.size,
-                self._state,
-                self._power,
-                until_s,
-            )
-            if asked == LOG_FULL:
+            stop = advance_powered(self._workload, self._peaks, rules, self._state, self._power, until_s)
+            if stop == LOG_FULL:
                 self._book.empty(self._power)
-            elif asked == DECIDE:
+            elif stop == DECIDE:
                 decide_order(self._workload, self._peaks, self._policy, self._state, self._jobs.job_id)
-            elif asked == CAPACITY:
+            elif stop == CAPACITY:
                 _decide_capacity(self._workload, self._state, self._power, self._depths, self._capacity)
             else:
                 break

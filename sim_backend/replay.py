@@ -74,7 +74,15 @@ def workload_of(jobs: Jobs, node_power_w: Float64, policy: Policy) -> Workload:
     if policy.rules.estimates == PREDICTED_RUNTIME:
         user = np.unique(jobs.user, return_inverse=True)[1].astype(np.int64)
     foreseen_s = jobs.estimate_s.copy() if policy.rules.estimates == FORESEEN_RUNTIME else jobs.estimate_s
-    return Workload(jobs.submit_s, runtime_s, jobs.estimate_s, foreseen_s, jobs.size, node_power_w, user)
+    return Workload(
+        submit_s=jobs.submit_s,
+        runtime_s=runtime_s,
+        estimate_s=jobs.estimate_s,
+        foreseen_s=foreseen_s,
+        size=jobs.size,
+        node_power_w=node_power_w,
+        user=user,
+    )
 
 
 def replay(
@@ -96,7 +104,7 @@ def replay(
     if policy.rules.policy == ARRIVAL:
         peaks = NO_PEAKS
     for until_s, submitted in steps(jobs, workload, policy, state):
-        _advance(workload, peaks, policy, machine_size, state, until_s, jobs.job_id)
+        _advance(workload, peaks, policy, state, until_s, machine_size=machine_size, job_id=jobs.job_id)
         if progress:
             progress(submitted)
     return Schedule(state.start_s, state.start_s + workload.runtime_s, time.perf_counter() - begin)
@@ -113,7 +121,14 @@ def steps(jobs: Jobs, workload: Workload, policy: Policy, state: State) -> Itera
 
 
 def _advance(
-    workload: Workload, peaks: PeakTimes, policy: Policy, machine_size: int, state: State, until_s: int, job_id: Int64
+    workload: Workload,
+    peaks: PeakTimes,
+    policy: Policy,
+    state: State,
+    until_s: int,
+    *,
+    machine_size: int,
+    job_id: Int64,
 ) -> None:
     while advance(workload, peaks, policy.rules, machine_size, state, until_s) == DECIDE:
         decide_order(workload, peaks, policy, state, job_id)

@@ -4,6 +4,8 @@ The engine calls the parts within its own kernels. `pick_sleepers` and `expect_n
 loop, which simulates nothing.
 """
 
+from typing import NamedTuple
+
 from offpeak.bits import NO_BIT, next_bit, previous_bit
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Int64
@@ -16,20 +18,31 @@ SHALLOW_TO_DEEP = len(DEPTHS)
 DAY_S = 86_400
 
 
+class SleepCriteria(NamedTuple):
+    """What decides now which idle nodes may sleep: by their idle time and the schedule's `row`, or at `any_age`."""
+
+    table: NodeTable
+    rules: CapacityRules
+    schedule: CapacitySchedule
+    row: int
+    now_s: int
+    any_age: bool
+
+
 @part
-def depth_at_age(course: CapacitySchedule, row: int, age_s: int) -> int:
+def depth_at_age(schedule: CapacitySchedule, row: int, age_s: int) -> int:
     """Return the deepest depth that a node idle for `age_s` is due for, NO_DEPTH for none."""
     due = NO_DEPTH
     for depth in range(SHALLOW_TO_DEEP):
-        if course.after_s[row, depth] <= age_s:
+        if schedule.after_s[row, depth] <= age_s:
             due = depth
     return due
 
 
 @part
-def deepest_in_use(course: CapacitySchedule, row: int) -> int:
+def deepest_in_use(schedule: CapacitySchedule, row: int) -> int:
     """Return the deepest depth that is used at any age, NO_DEPTH for none."""
-    return int(depth_at_age(course, row, NEVER - 1))
+    return int(depth_at_age(schedule, row, NEVER - 1))
 
 
 @part
@@ -55,13 +68,23 @@ def is_free_to_sleep(table: NodeTable, rules: CapacityRules, node: int, now_s: i
 
 
 @part
-def may_sleep(
-    table: NodeTable, rules: CapacityRules, course: CapacitySchedule, row: int, node: int, now_s: int, any_age: bool
-) -> bool:
-    """Say whether the node may be put to sleep, of `any_age` or due by its idle time."""
-    if not is_free_to_sleep(table, rules, node, now_s):
+def may_sleep(criteria: SleepCriteria, node: int) -> bool:
+    """Say whether the node may be put to sleep."""
+    table = criteria.table
+    now_s = criteria.now_s
+    if not is_free_to_sleep(table, criteria.rules, node, now_s):
         return False
-    return bool(any_age or depth_at_age(course, row, now_s - table.idle_since_s[index(node)]) != NO_DEPTH)
+    age_s = now_s - table.idle_since_s[index(node)]
+    return bool(criteria.any_age or depth_at_age(criteria.schedule, criteria.row, age_s) != NO_DEPTH)
+
+
+@part
+def depth_to_enter(criteria: SleepCriteria, node: int) -> int:
+    """Return the depth that a node that may sleep is put into: the deepest in use, or the one that is due."""
+    if criteria.any_age:
+        return int(deepest_in_use(criteria.schedule, criteria.row))
+    age_s = criteria.now_s - criteria.table.idle_since_s[index(node)]
+    return int(depth_at_age(criteria.schedule, criteria.row, age_s))
 
 
 @part
@@ -82,35 +105,33 @@ def sleep_key(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> 
 
 
 @part
-def eligible_up_to(
-    table: NodeTable, rules: CapacityRules, course: CapacitySchedule, row: int, key: int, now_s: int, any_age: bool
-) -> int:
-    """Return the number of nodes with at most this key that may sleep, of `any_age` or due."""
+def eligible_up_to(criteria: SleepCriteria, key: int) -> int:
+    """Return the number of nodes with at most this key that may sleep."""
+    table = criteria.table
     found = 0
     node = next_bit(table.idle, 0)
     while node != NO_BIT:
-        if sleep_key(table, rules, node, now_s) <= key and may_sleep(table, rules, course, row, node, now_s, any_age):
+        if sleep_key(table, criteria.rules, node, criteria.now_s) <= key and may_sleep(criteria, node):
             found += 1
         node = next_bit(table.idle, node + 1)
     return found
 
 
 @part
-def last_key(
-    table: NodeTable, rules: CapacityRules, course: CapacitySchedule, row: int, wanted: int, now_s: int, any_age: bool
-) -> int:
+def last_key(criteria: SleepCriteria, wanted: int) -> int:
     """Return the lowest key up to which `wanted` nodes may sleep."""
+    table = criteria.table
     low = NEVER
     high = -NEVER
     node = next_bit(table.idle, 0)
     while node != NO_BIT:
-        key = sleep_key(table, rules, node, now_s)
+        key = sleep_key(table, criteria.rules, node, criteria.now_s)
         low = min(low, key)
         high = max(high, key)
         node = next_bit(table.idle, node + 1)
     while low < high:
         middle = low + (high - low) // 2
-        if eligible_up_to(table, rules, course, row, middle, now_s, any_age) >= wanted:
+        if eligible_up_to(criteria, middle) >= wanted:
             high = middle
         else:
             low = middle + 1
@@ -118,13 +139,15 @@ def last_key(
 
 
 @part
-def due_in_s(table: NodeTable, rules: CapacityRules, course: CapacitySchedule, row: int, node: int, now_s: int) -> int:
+def due_in_s(
+    table: NodeTable, rules: CapacityRules, schedule: CapacitySchedule, row: int, node: int, now_s: int
+) -> int:
     """Return the next second after now at which the idle node is due for a depth that it is not in, or NEVER."""
     at = index(node)
     state = table.state[at]
     soonest = NEVER
     for depth in range(SHALLOW_TO_DEEP):
-        after_s = course.after_s[row, depth]
+        after_s = schedule.after_s[row, depth]
         if after_s == NEVER or (state != ACTIVE and not is_shallower(state, depth)):
             continue
         due_s = max(table.idle_since_s[at] + after_s, free_to_sleep_s(table, rules, node, now_s))
@@ -140,34 +163,26 @@ def is_shallower(state: int, depth: int) -> bool:
 
 
 @in_place
-def pick_sleepers(
-    table: NodeTable,
-    rules: CapacityRules,
-    course: CapacitySchedule,
-    row: int,
-    allowed: int,
-    now_s: int,
-    any_age: bool,
-    depth: Int64,
-) -> None:
-    """Write the depth for each of up to `allowed` idle nodes that are to sleep, of any age or due by it.
+def pick_sleepers(criteria: SleepCriteria, allowed: int, depth: Int64) -> None:
+    """Write into `depth` the sleep depth of each of up to `allowed` idle nodes that are to sleep.
 
-    Those stay NO_DEPTH that stay awake. The same ones in the same order as in a replay.
+    The entries of the other nodes stay NO_DEPTH. A replay selects the same nodes in the same order.
     """
-    due = eligible_up_to(table, rules, course, row, NEVER, now_s, any_age)
+    table = criteria.table
+    now_s = criteria.now_s
+    due = eligible_up_to(criteria, NEVER)
     left = max(0, min(allowed, due))
     last = NEVER
     ties = 0
     if 0 < left < due:
-        last = last_key(table, rules, course, row, left, now_s, any_age)
-        ties = left - eligible_up_to(table, rules, course, row, last - 1, now_s, any_age)
+        last = last_key(criteria, left)
+        ties = left - eligible_up_to(criteria, last - 1)
     node = previous_bit(table.idle, len(table.state) - 1)
     while left > 0 and node != NO_BIT:
-        key = sleep_key(table, rules, node, now_s)
+        key = sleep_key(table, criteria.rules, node, now_s)
         is_first = key < last or (key == last and ties > 0)
-        if is_first and may_sleep(table, rules, course, row, node, now_s, any_age):
-            age_s = now_s - table.idle_since_s[index(node)]
-            depth[index(node)] = deepest_in_use(course, row) if any_age else depth_at_age(course, row, age_s)
+        if is_first and may_sleep(criteria, node):
+            depth[index(node)] = depth_to_enter(criteria, node)
             left -= depth[index(node)] != NO_DEPTH
             ties -= key == last
         node = previous_bit(table.idle, node - 1)

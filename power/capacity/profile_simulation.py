@@ -23,7 +23,7 @@ from offpeak.model.step_integrals import J_PER_MWH, integrals
 from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
 from power.whatif.simulation import WhatIfPlan, check_units, make_whatif_plan
-from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
+from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
 from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active, bitmap
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, State, Workload
@@ -102,7 +102,15 @@ def _make_workload(snapshot: Snapshot, order: Int64) -> Workload:
     submit_s = np.full(len(size), snapshot.now_s)
     submit_s[-1] = LAST_S
     nothing = np.zeros(len(size), dtype=np.int64)
-    return Workload(submit_s, runtime_s, runtime_s, runtime_s, size, nothing.astype(np.float64), nothing)
+    return Workload(
+        submit_s=submit_s,
+        runtime_s=runtime_s,
+        estimate_s=runtime_s,
+        foreseen_s=runtime_s,
+        size=size,
+        node_power_w=nothing.astype(np.float64),
+        user=nothing,
+    )
 
 
 def _put_nodes(snapshot: Snapshot, power: Power) -> None:
@@ -150,20 +158,19 @@ def run_profile(
 ) -> tuple[Int64, NodeLog]:
     """Return when the queued jobs start, in the machine's order, and what its nodes do. No transition fails."""
     workload, state, power = copy_machine(machine)
-    size, course, depths = snapshot.usable_units, _make_course(snapshot, profile, terms), terms.depths
+    size, schedule = snapshot.usable_units, _make_schedule(snapshot, profile, terms)
+    rules = PoweredRules(terms.rules, terms.capacity, schedule, terms.depths, size)
     pieces = [_read_first_entries(snapshot, power)]
-    asked = LOG_FULL
-    while asked == LOG_FULL:
-        asked = advance_powered(
-            workload, NO_PEAKS, terms.rules, terms.capacity, course, depths, size, state, power, LAST_S - 1
-        )
+    stop = LOG_FULL
+    while stop == LOG_FULL:
+        stop = advance_powered(workload, NO_PEAKS, rules, state, power, LAST_S - 1)
         pieces.append(_empty_log(power))
     at_s, node, entered = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
     log = NodeLog(size // snapshot.units_per_node, snapshot.units_per_node, at_s, node, entered)
     return state.start_s[len(snapshot.running.size) : -1], log
 
 
-def _make_course(snapshot: Snapshot, profile: OfferProfile, terms: PowerTerms) -> CapacitySchedule:
+def _make_schedule(snapshot: Snapshot, profile: OfferProfile, terms: PowerTerms) -> CapacitySchedule:
     """Return the profile as nodes that are to be awake."""
     at_s = np.append(profile.at_s, profile.until_s)
     units = np.append(profile.units, snapshot.usable_units)

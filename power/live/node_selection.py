@@ -14,7 +14,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
 from offpeak.model.orders import NodeOrder
 from plugin.capacity.rules import NEVER, NodeTable
-from plugin.capacity.sleepers import DAY_S, NO_DEPTH, pick_sleepers
+from plugin.capacity.sleepers import DAY_S, NO_DEPTH, SleepCriteria, pick_sleepers
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node
 from power.lifecycle.node_record import ASLEEP, NodeState
@@ -104,7 +104,8 @@ def _choose_sleepers(
     depth = np.full(len(pool.state), NO_DEPTH)
     table = make_node_table(pool, nodes, choice.may_sleep)
     now_s = pool.snapshot.now_s
-    pick_sleepers(table, rules, course, targets.row, max(allowed, 0), now_s, not rules.on_demand, depth)
+    criteria = SleepCriteria(table, rules, course, targets.row, now_s, not rules.on_demand)
+    pick_sleepers(criteria, max(allowed, 0), depth)
     return {
         node.name: (ORDER_OF[each], _describe_sleep(pool, targets, now_s - nodes[node.name].idle_since_s))
         for node, each in zip(pool.pool.nodes, depth.tolist(), strict=True)

@@ -5,6 +5,8 @@ from outside is asked for, nodes beyond the target leave, jobs start, and last n
 that are needed are woken.
 """
 
+from typing import NamedTuple
+
 from offpeak.compiled import in_place, part
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL, EXTERNAL
@@ -42,12 +44,22 @@ CAPACITY, LOG_FULL = 3, 4
 ORDER_REQUESTED, CAPACITY_REQUESTED = 1, 2
 
 
+class PoweredRules(NamedTuple):
+    """What does not change during a call: how jobs are scheduled, when nodes sleep, and what a transition takes."""
+
+    scheduling: SchedulingRules
+    capacity: CapacityRules
+    schedule: CapacitySchedule
+    depths: DepthTable
+    machine_size: int
+
+
 @part
-def next_power_s(power: Power, course: CapacitySchedule) -> int:
+def next_power_s(power: Power, schedule: CapacitySchedule) -> int:
     """Return when something happens to the nodes, or is to be decided on them, next."""
     nodes = power.scalars[0]
     at_s = min(nodes.next_ready_s, nodes.wake_due_s)
-    return int(min(at_s, nodes.due_s, nodes.next_decision_s, next_row_s(power, course)))
+    return int(min(at_s, nodes.due_s, nodes.next_decision_s, next_row_s(power, schedule)))
 
 
 @part
@@ -59,13 +71,13 @@ def is_over(state: State) -> bool:
 
 @part
 def take_powered_events(
-    workload: Workload, state: State, power: Power, course: CapacitySchedule, rules: SchedulingRules
+    workload: Workload, state: State, power: Power, schedule: CapacitySchedule, rules: SchedulingRules
 ) -> bool:
     """Handle all ends and submissions of this second, ends first, and say whether there were any."""
     now = state.scalars[0]
     any_event = False
     while now.next_end_s <= now.now_s:
-        end_powered(workload, state, power, course, rules)
+        end_powered(workload, state, power, schedule, rules)
         any_event = True
     while now.next_submit_s <= now.now_s:
         submit_next(workload, state, rules)
@@ -74,26 +86,18 @@ def take_powered_events(
 
 
 @part
-def run_powered_pass(
-    workload: Workload,
-    state: State,
-    power: Power,
-    depths: DepthTable,
-    rules: SchedulingRules,
-    capacity: CapacityRules,
-    machine_size: int,
-) -> None:
-    """Start what the discipline starts now."""
-    if rules.discipline == CONSERVATIVE:
-        open_promises(state, machine_size)
+def run_powered_pass(workload: Workload, state: State, power: Power, rules: PoweredRules) -> None:
+    """Start the jobs that the discipline starts now."""
+    if rules.scheduling.discipline == CONSERVATIVE:
+        open_promises(state, rules.machine_size)
     else:
         open_backfill(state)
     is_late = False
-    position = next_to_start(state, rules)
+    position = next_to_start(state, rules.scheduling)
     while position >= 0:
-        is_late |= start_powered(workload, state, power, depths, capacity, position)
-        position = next_to_start(state, rules)
-    if rules.policy != ARRIVAL:
+        is_late |= start_powered(workload, state, power, rules.depths, rules.capacity, position)
+        position = next_to_start(state, rules.scheduling)
+    if rules.scheduling.policy != ARRIVAL:
         note_passed_over(state)
     close_pass(state)
     if is_late:
@@ -108,27 +112,16 @@ def is_to_reserve(state: State, capacity: CapacityRules) -> bool:
 
 
 @part
-def keep_nodes(
-    state: State, power: Power, depths: DepthTable, capacity: CapacityRules, course: CapacitySchedule
-) -> None:
-    """Put to sleep and wake what is due behind a pass."""
-    sleep_due(state, power, depths, capacity, course)
-    wake_needed(state, power, depths, capacity)
-    note_blocked_since(state, power, capacity)
+def keep_nodes(state: State, power: Power, rules: PoweredRules) -> None:
+    """Put to sleep and wake the nodes that are due after a pass."""
+    sleep_due(state, power, rules.depths, rules.capacity, rules.schedule)
+    wake_needed(state, power, rules.depths, rules.capacity)
+    note_blocked_since(state, power, rules.capacity)
 
 
 @in_place
 def advance_powered(
-    workload: Workload,
-    peaks: PeakTimes,
-    rules: SchedulingRules,
-    capacity: CapacityRules,
-    course: CapacitySchedule,
-    depths: DepthTable,
-    machine_size: int,
-    state: State,
-    power: Power,
-    until_s: int,
+    workload: Workload, peaks: PeakTimes, rules: PoweredRules, state: State, power: Power, until_s: int
 ) -> int:
     """Handle all events up to and including second `until_s`.
 
@@ -139,11 +132,15 @@ def advance_powered(
     """
     now = state.scalars[0]
     nodes = power.scalars[0]
+    scheduling = rules.scheduling
+    capacity = rules.capacity
+    schedule = rules.schedule
+    depths = rules.depths
     while True:
         if now.deciding == 0:
             if log_is_full(power):
                 return LOG_FULL
-            at_s = min(next_event_s(state, peaks), next_power_s(power, course))
+            at_s = min(next_event_s(state, peaks), next_power_s(power, schedule))
             if at_s == NEVER or (is_over(state) and at_s > nodes.rest_until_s):
                 return FINISHED
             if at_s > until_s:
@@ -151,14 +148,14 @@ def advance_powered(
             now.now_s = max(now.now_s, at_s)
             arrive(state, power, depths)
             changed = take_price_changes(state, peaks)
-            changed |= take_powered_events(workload, state, power, course, rules)
-            rebind(workload, state, power, capacity, course)
-            changed |= follow_schedule(power, course, now.now_s)
+            changed |= take_powered_events(workload, state, power, schedule, scheduling)
+            rebind(workload, state, power, capacity, schedule)
+            changed |= follow_schedule(power, schedule, now.now_s)
             if depths.repair_s == NEVER:
                 changed |= drop_too_wide(state, power)
             changed |= refresh_free(state, power, capacity)
             if changed:
-                want_pass(state, rules)
+                want_pass(state, scheduling)
             if nodes.next_decision_s <= now.now_s:
                 nodes.next_decision_s = now.now_s + capacity.period_s
                 if capacity.worth_s == 0:
@@ -168,30 +165,30 @@ def advance_powered(
         if now.deciding != ORDER_REQUESTED:
             now.deciding = 0
             set_target(state, power, depths, capacity)
-            shrink_to_target(state, power, depths, capacity, course)
+            shrink_to_target(state, power, depths, capacity, schedule)
             if refresh_free(state, power, capacity):
-                want_pass(state, rules)
+                want_pass(state, scheduling)
         if now.wanted_pass_s <= now.now_s:
             if now.deciding == 0:
                 now.wanted_pass_s = NEVER
-                if rules.estimates >= CAN_BE_OUTLIVED:
+                if scheduling.estimates >= CAN_BE_OUTLIVED:
                     correct_predictions(workload, state)
-                if not nothing_can_start(state, rules) or is_to_reserve(state, capacity):
-                    open_window(state, 0 if rules.policy == ARRIVAL else rules.window)
-                    if rules.policy == EXTERNAL:
+                if not nothing_can_start(state, scheduling) or is_to_reserve(state, capacity):
+                    open_window(state, 0 if scheduling.policy == ARRIVAL else scheduling.window)
+                    if scheduling.policy == EXTERNAL:
                         now.deciding = ORDER_REQUESTED
                         now.wanted_pass_s = now.now_s
                         return DECIDE
-                    if rules.policy != ARRIVAL:
-                        order_window(state, peaks, rules)
-                    run_powered_pass(workload, state, power, depths, rules, capacity, machine_size)
+                    if scheduling.policy != ARRIVAL:
+                        order_window(state, peaks, scheduling)
+                    run_powered_pass(workload, state, power, rules)
             else:
                 now.deciding = 0
                 now.wanted_pass_s = NEVER
-                run_powered_pass(workload, state, power, depths, rules, capacity, machine_size)
+                run_powered_pass(workload, state, power, rules)
         free = now.free
         expected = free + now.returning
-        keep_nodes(state, power, depths, capacity, course)
+        keep_nodes(state, power, rules)
         refresh_free(state, power, capacity)
         if now.free > free or now.free + now.returning > expected:
-            want_pass(state, rules)
+            want_pass(state, scheduling)

@@ -14,7 +14,14 @@ Only jobs that run longer than expected can break a promise; then all are given 
 """
 
 from offpeak.compiled import index, part
-from sim_backend.engine.queue import next_fitting, next_fitting_of_many, note_estimate, widest_in_time, widest_of_few
+from sim_backend.engine.queue import (
+    StartLimits,
+    next_fitting,
+    next_fitting_of_many,
+    note_estimate,
+    widest_in_time,
+    widest_of_few,
+)
 from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, SchedulingRules
 from sim_backend.engine.running_jobs import add_free, earliest, expect_end, forget_past, held_until_s, unlist
 from sim_backend.engine.state import BLOCK, NEVER, NOT_YET, Queue, State
@@ -51,10 +58,12 @@ def reserve(state: State, size: int) -> None:
 
 
 @part
-def fits_beside(queue: Queue, position: int, free: int, extra: int, longest_s: int) -> bool:
+def fits_beside(queue: Queue, position: int, limits: StartLimits) -> bool:
     """Say whether the job at `position` fits and, started now, would not delay the reservation."""
     size = queue.size[index(position)]
-    return bool(size <= free and (size <= extra or queue.estimate_s[index(position)] <= longest_s))
+    if size > limits.free:
+        return False
+    return bool(size <= limits.extra or queue.estimate_s[index(position)] <= limits.longest_s)
 
 
 @part
@@ -62,26 +71,22 @@ def next_beside(state: State, rules: SchedulingRules) -> int:
     """Return the position of the next job that may start beside the reservation, or -1."""
     now = state.scalars[0]
     queue = state.queue
-    free = now.free
-    extra = now.extra if rules.discipline == EASY else -1
-    longest_s = now.shadow_s - now.now_s
+    limits = StartLimits(now.free, now.extra if rules.discipline == EASY else -1, now.shadow_s - now.now_s)
     # A policy may leave jobs of the window, and all behind it, for a later pass.
     ordered = min(now.window, now.considered)
     while now.cursor < ordered:
         position = entry(state, now.cursor)
         now.cursor += 1
-        if fits_beside(queue, position, free, extra, longest_s):
+        if fits_beside(queue, position, limits):
             return position
     if now.considered <= now.window:
         return -1
     position = entry(state, now.cursor)
     last = now.tail
     if last - position <= 2 * BLOCK:
-        position = next_fitting(queue.size, queue.estimate_s, position, last, free, extra, longest_s)
+        position = next_fitting(queue.size, queue.estimate_s, position, last, limits)
     else:
-        position = next_fitting_of_many(
-            queue.size, queue.estimate_s, queue.bounds, position, last, free, extra, longest_s
-        )
+        position = next_fitting_of_many(queue.size, queue.estimate_s, queue.bounds, position, last, limits)
     now.cursor = now.window + position + 1 - now.behind_window
     return position if position < last else -1
 

@@ -73,7 +73,7 @@ SCALARS = np.dtype(
             "reserve",  # idle nodes that are to be awake
             "keep",  # idle nodes that stay awake if they are
             "last_up_s",  # no job waits for its nodes to come up beyond this second
-            "row",  # the row of the course that holds
+            "row",  # the row of the schedule that holds
             "next_ready_s",  # when the next transition ends or is to begin, NEVER when none is under way
             "due_s",  # no node is due for a depth before this second
             "limited",  # 1 while nodes are due that a bound keeps awake

@@ -11,8 +11,10 @@ from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthT
 from plugin.capacity.sleepers import (
     NO_DEPTH,
     SHALLOW_TO_DEEP,
+    SleepCriteria,
     deepest_in_use,
     depth_at_age,
+    depth_to_enter,
     due_in_s,
     eligible_up_to,
     free_to_sleep_s,
@@ -30,36 +32,36 @@ A_MINUTE_S = 60
 
 
 @part
-def first_due_s(course: CapacitySchedule, row: int, idle_since_s: int) -> int:
+def first_due_s(schedule: CapacitySchedule, row: int, idle_since_s: int) -> int:
     """Return when a node that is idle since then is due for its first depth, NEVER if for none."""
     soonest = NEVER
     for depth in range(SHALLOW_TO_DEEP):
-        if course.after_s[row, depth] != NEVER:
-            soonest = min(soonest, idle_since_s + course.after_s[row, depth])
+        if schedule.after_s[row, depth] != NEVER:
+            soonest = min(soonest, idle_since_s + schedule.after_s[row, depth])
     return int(soonest)
 
 
 @part
-def follow_schedule(power: Power, course: CapacitySchedule, now_s: int) -> bool:
-    """Go to the row of the course that holds now, and say whether that is another one."""
+def follow_schedule(power: Power, schedule: CapacitySchedule, now_s: int) -> bool:
+    """Go to the row of the schedule that holds now, and say whether that is another one."""
     nodes = power.scalars[0]
     row = nodes.row
-    while row + 1 < len(course.at_s) and course.at_s[index(row + 1)] <= now_s:
+    while row + 1 < len(schedule.at_s) and schedule.at_s[index(row + 1)] <= now_s:
         row += 1
     if row == nodes.row:
         return False
     nodes.row = row
-    nodes.target = course.target[index(row)]
-    nodes.reserve = course.reserve[index(row)]
+    nodes.target = schedule.target[index(row)]
+    nodes.reserve = schedule.reserve[index(row)]
     nodes.due_s = now_s
     return True
 
 
 @part
-def next_row_s(power: Power, course: CapacitySchedule) -> int:
-    """Return when the next row of the course begins, NEVER if there is none."""
+def next_row_s(power: Power, schedule: CapacitySchedule) -> int:
+    """Return when the next row of the schedule begins, NEVER if there is none."""
     following = power.scalars[0].row + 1
-    return int(course.at_s[index(following)]) if following < len(course.at_s) else NEVER
+    return int(schedule.at_s[index(following)]) if following < len(schedule.at_s) else NEVER
 
 
 @part
@@ -122,27 +124,19 @@ def within_rate(power: Power, rules: CapacityRules, wanted: int, now_s: int) -> 
 
 
 @part
-def sleep_some(
-    state: State,
-    power: Power,
-    depths: DepthTable,
-    rules: CapacityRules,
-    course: CapacitySchedule,
-    allowed: int,
-    any_age: bool,
-) -> bool:
-    """Put up to `allowed` idle nodes to sleep, of any age or due by it; say whether others are due and stay awake."""
-    now_s = state.scalars[0].now_s
+def sleep_some(state: State, power: Power, depths: DepthTable, criteria: SleepCriteria, allowed: int) -> bool:
+    """Put up to `allowed` idle nodes to sleep; say whether others are due and stay awake."""
+    now_s = criteria.now_s
     table = power.table
-    row = power.scalars[0].row
-    due = eligible_up_to(table, rules, course, row, NEVER, now_s, any_age)
+    rules = criteria.rules
+    due = eligible_up_to(criteria, NEVER)
     left = within_rate(power, rules, max(0, min(allowed, due)), now_s)
     limited = left < due
     last = NEVER
     ties = 0
     if 0 < left < due:
-        last = last_key(table, rules, course, row, left, now_s, any_age)
-        ties = left - eligible_up_to(table, rules, course, row, last - 1, now_s, any_age)
+        last = last_key(criteria, left)
+        ties = left - eligible_up_to(criteria, last - 1)
     before = previous_bit(table.idle, len(table.state) - 1)
     while left > 0 and before != NO_BIT:
         node = before
@@ -150,11 +144,8 @@ def sleep_some(
         key = sleep_key(table, rules, node, now_s)
         if key > last or (key == last and ties == 0):
             continue
-        if may_sleep(table, rules, course, row, node, now_s, any_age):
-            depth = deepest_in_use(course, row)
-            if not any_age:
-                depth = depth_at_age(course, row, now_s - table.idle_since_s[index(node)])
-            put_to_sleep(state, power, depths, node, depth)
+        if may_sleep(criteria, node):
+            put_to_sleep(state, power, depths, node, depth_to_enter(criteria, node))
             left -= 1
             ties -= key == last
     return bool(limited)
@@ -175,7 +166,7 @@ def may_leave(power: Power, rules: CapacityRules) -> int:
 
 @part
 def shrink_to_target(
-    state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule
+    state: State, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule
 ) -> None:
     """Put idle nodes beyond the target to sleep, before a job is given them."""
     nodes = power.scalars[0]
@@ -183,12 +174,13 @@ def shrink_to_target(
         return
     nodes.due_s = NEVER
     excess = may_leave(power, rules)
-    if excess <= 0 or deepest_in_use(course, nodes.row) == NO_DEPTH:
+    if excess <= 0 or deepest_in_use(schedule, nodes.row) == NO_DEPTH:
         return
     before = nodes.idle_nodes
-    sleep_some(state, power, depths, rules, course, excess, True)
+    now_s = state.scalars[0].now_s
+    sleep_some(state, power, depths, SleepCriteria(power.table, rules, schedule, nodes.row, now_s, True), excess)
     if before - nodes.idle_nodes < excess:
-        nodes.due_s = next_leave_s(power, rules, state.scalars[0].now_s)
+        nodes.due_s = next_leave_s(power, rules, now_s)
 
 
 @part
@@ -222,7 +214,7 @@ def light_sleepers(power: Power, deepest: int) -> int:
 
 
 @part
-def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule) -> int:
+def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule) -> int:
     """Send to a deeper sleep the nodes that are due for one; return when the next one is, or NEVER."""
     now_s = state.scalars[0].now_s
     row = power.scalars[0].row
@@ -234,16 +226,16 @@ def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRu
         at = index(node)
         if power.table.busy[at] > 0:
             continue
-        depth = depth_at_age(course, row, now_s - power.table.idle_since_s[at])
+        depth = depth_at_age(schedule, row, now_s - power.table.idle_since_s[at])
         is_due = depth != NO_DEPTH and is_shallower(power.table.state[at], depth)
         if is_due and not is_spent(power.table, rules, node, now_s):
             go_deeper(state, power, depths, rules.wakes_per_min, node, depth)
-        soonest = min(soonest, due_in_s(power.table, rules, course, row, node, now_s))
+        soonest = min(soonest, due_in_s(power.table, rules, schedule, row, node, now_s))
     return int(soonest)
 
 
 @part
-def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, course: CapacitySchedule) -> None:
+def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule) -> None:
     """Put to sleep, or to a deeper sleep, the nodes that are due by their idle time and that nothing keeps awake."""
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
@@ -251,13 +243,14 @@ def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRul
         return
     stay = is_awaited(state, rules) or waits_for_repair(state, power, depths)
     allowed = 0 if stay else may_leave(power, rules)
-    nodes.limited = 1 if sleep_some(state, power, depths, rules, course, allowed, False) else 0
+    criteria = SleepCriteria(power.table, rules, schedule, nodes.row, now_s, False)
+    nodes.limited = 1 if sleep_some(state, power, depths, criteria, allowed) else 0
     soonest = NEVER
-    if light_sleepers(power, deepest_in_use(course, nodes.row)) > 0:
-        soonest = deepen_due(state, power, depths, rules, course)
+    if light_sleepers(power, deepest_in_use(schedule, nodes.row)) > 0:
+        soonest = deepen_due(state, power, depths, rules, schedule)
     node = next_bit(power.table.idle, 0)
     while node != NO_BIT:
-        soonest = min(soonest, due_in_s(power.table, rules, course, nodes.row, node, now_s))
+        soonest = min(soonest, due_in_s(power.table, rules, schedule, nodes.row, node, now_s))
         node = next_bit(power.table.idle, node + 1)
     nodes.due_s = min(soonest, next_rate_s(power, rules, now_s)) if nodes.limited else soonest
 

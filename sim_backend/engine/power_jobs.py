@@ -179,7 +179,7 @@ def plan_later_end(state: State, position: int, begin_s: int) -> None:
 
 
 @part
-def release_powered(state: State, power: Power, course: CapacitySchedule, slot: int) -> None:
+def release_powered(state: State, power: Power, schedule: CapacitySchedule, slot: int) -> None:
     """Give back the nodes of `slot`, each as what it is."""
     now = state.scalars[0]
     unlist(state, slot)
@@ -192,7 +192,7 @@ def release_powered(state: State, power: Power, course: CapacitySchedule, slot: 
         while mask != np.uint64(0):
             unit = state.nodes.piece_word[at] * WORD_NODES + lowest_bit(mask)
             mask &= mask - np.uint64(1)
-            return_unit(state, power, course, unit)
+            return_unit(state, power, schedule, unit)
         following = state.nodes.piece_next[at]
         state.nodes.piece_next[at] = state.nodes.cursor[1]
         state.nodes.cursor[1] = piece
@@ -202,7 +202,7 @@ def release_powered(state: State, power: Power, course: CapacitySchedule, slot: 
 
 
 @part
-def return_unit(state: State, power: Power, course: CapacitySchedule, unit: int) -> None:
+def return_unit(state: State, power: Power, schedule: CapacitySchedule, unit: int) -> None:
     """Take a unit back from its job."""
     now = state.scalars[0]
     nodes = power.scalars[0]
@@ -222,7 +222,7 @@ def return_unit(state: State, power: Power, course: CapacitySchedule, unit: int)
         if is_idle:
             nodes.idle_nodes += 1
             set_bit(power.table.idle, node, True)
-            nodes.due_s = min(nodes.due_s, first_due_s(course, nodes.row, now.now_s))
+            nodes.due_s = min(nodes.due_s, first_due_s(schedule, nodes.row, now.now_s))
         return
     power.spare[word] |= bit
     if held == FAILED:
@@ -234,14 +234,14 @@ def return_unit(state: State, power: Power, course: CapacitySchedule, unit: int)
 
 @part
 def end_powered(
-    workload: Workload, state: State, power: Power, course: CapacitySchedule, rules: SchedulingRules
+    workload: Workload, state: State, power: Power, schedule: CapacitySchedule, rules: SchedulingRules
 ) -> None:
     """End the job whose end comes first, or send it back into the queue if a node that it waited for has failed."""
     slot = first_end(state)
     job = state.slots.job[index(slot)]
     planned_s = state.slots.expected_end_s[index(slot)] - state.start_s[index(job)]
     if state.slots.pieces[index(slot)] != NOT_YET:
-        release_powered(state, power, course, slot)
+        release_powered(state, power, schedule, slot)
     if power.doomed[index(slot)]:
         state.start_s[index(job)] = NOT_YET
         put_back(workload, state, job, planned_s)
@@ -345,13 +345,13 @@ def next_to_rebind(state: State, behind: int) -> int:
 
 
 @part
-def begin_now(workload: Workload, state: State, power: Power, course: CapacitySchedule, slot: int) -> None:
+def begin_now(workload: Workload, state: State, power: Power, schedule: CapacitySchedule, slot: int) -> None:
     """Give the job of `slot` idle nodes for those that come up, and let it run."""
     now = state.scalars[0]
     held = index(slot)
     job = index(state.slots.job[held])
     planned_s = state.slots.expected_end_s[held] - state.start_s[job]
-    release_powered(state, power, course, slot)
+    release_powered(state, power, schedule, slot)
     head = take_nodes(state.nodes, state.slots.size[held])
     hold_active(state, power, head)
     state.slots.pieces[held] = head
@@ -369,7 +369,7 @@ def begin_now(workload: Workload, state: State, power: Power, course: CapacitySc
 
 
 @part
-def rebind(workload: Workload, state: State, power: Power, rules: CapacityRules, course: CapacitySchedule) -> None:
+def rebind(workload: Workload, state: State, power: Power, rules: CapacityRules, schedule: CapacitySchedule) -> None:
     """Start the jobs that wait for nodes to come up and for which others have become free, the first given first."""
     now = state.scalars[0]
     nodes = power.scalars[0]
@@ -379,5 +379,5 @@ def rebind(workload: Workload, state: State, power: Power, rules: CapacityRules,
     while slot != NO_SLOT and nodes.idle_units > 0:
         started = state.slots.started[index(slot)]
         if units_coming_up(state, power, slot) <= nodes.idle_units:
-            begin_now(workload, state, power, course, slot)
+            begin_now(workload, state, power, schedule, slot)
         slot = next_to_rebind(state, started)

@@ -10,6 +10,8 @@ also those that are still to come, have ranks by size, then submission. A binary
 the shortest estimate of the waiting jobs below it; a job that does not wait has NEVER.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from offpeak.compiled import in_place, index, part
@@ -17,18 +19,29 @@ from predictors.run_times.last_two_kernel import predict_run_time
 from sim_backend.engine.rules import BEST_FIT, EXACT_RUNTIME, FORESEEN_RUNTIME, PREDICTED_RUNTIME, SchedulingRules
 from sim_backend.engine.state import BLOCK, CLASSES, NEVER, NOT_YET, ByWidth, Int64, Queue, State, Workload
 
+
+class StartLimits(NamedTuple):
+    """A job may start if it fits in `free` units, and fits in `extra` units or takes no longer than `longest_s`."""
+
+    free: int
+    extra: int
+    longest_s: int
+
+
 LEAST_SIZE = 0
 STRETCH = 32
 """So many blocks are looked at in one go, with vector instructions."""
 
 
 @in_place
-def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, free: int, extra: int, longest_s: int) -> int:
-    """Return the first position in [first, last) whose job fits in `free` units, or `last`.
+def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, limits: StartLimits) -> int:
+    """Return the first position in [first, last) whose job may start by the limits, or `last`.
 
-    It has to fit in `extra` units as well or to take no longer than `longest_s`. A kernel of its own, not a part: with
-    all registers for the search.
+    This is a kernel, not a part, so that the search has all registers.
     """
+    free = limits.free
+    extra = limits.extra
+    longest_s = limits.longest_s
     for at in range(first, last):
         wanted = size[index(at)]
         if wanted <= free and (wanted <= extra or estimate_s[index(at)] <= longest_s):
@@ -38,19 +51,19 @@ def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, free: in
 
 @in_place
 def next_fitting_of_many(
-    size: Int64, estimate_s: Int64, bounds: Int64, first: int, last: int, free: int, extra: int, longest_s: int
+    size: Int64, estimate_s: Int64, bounds: Int64, first: int, last: int, limits: StartLimits
 ) -> int:
     """Return what `next_fitting` does: sooner in a long queue that was searched before."""
-    fitting = class_of(free)
-    narrow = min(free, extra)
+    fitting = class_of(limits.free)
+    narrow = min(limits.free, limits.extra)
     at = first
     while True:
-        at = next_promising(bounds, fitting, at, last, narrow, longest_s)
+        at = next_promising(bounds, fitting, at, last, narrow, limits.longest_s)
         if at >= last:
             return last
         block = at // BLOCK
         behind = min((block + 1) * BLOCK, last)
-        found = next_fitting(size, estimate_s, at, behind, free, extra, longest_s)
+        found = next_fitting(size, estimate_s, at, behind, limits)
         if found < behind:
             return found
         if behind - at == BLOCK:
@@ -284,9 +297,8 @@ def smallest_waiting(state: State) -> int:
     now = state.scalars[0]
     queue = state.queue
     if now.tail - now.head > SCANNED:
-        found = next_fitting_of_many(
-            queue.size, queue.estimate_s, queue.bounds, now.head, now.tail, now.free, now.free, NOT_YET
-        )
+        limits = StartLimits(now.free, now.free, NOT_YET)
+        found = next_fitting_of_many(queue.size, queue.estimate_s, queue.bounds, now.head, now.tail, limits)
         return int(now.smallest if found < now.tail else now.free + 1)
     smallest = NEVER
     for position in range(now.head, now.tail):

@@ -11,7 +11,7 @@ import numpy as np
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from sim_backend.engine.advance import advance
-from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
+from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
 from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload, new_state
 from sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
@@ -137,22 +137,9 @@ class _RunningNodes:
         )
 
     def advance(self, workload: Workload, site: SimulatedSite, state: State, until_s: int) -> None:
-        capacity, rules = self._nodes.capacity, site.policy.rules
-        while (
-            advance_powered(
-                workload,
-                NO_PEAKS,
-                rules,
-                capacity.rules,
-                capacity.course,
-                self._depths,
-                site.site.units,
-                state,
-                self._power,
-                until_s,
-            )
-            == LOG_FULL
-        ):
+        capacity = self._nodes.capacity
+        rules = PoweredRules(site.policy.rules, capacity.rules, capacity.course, self._depths, site.site.units)
+        while advance_powered(workload, NO_PEAKS, rules, state, self._power, until_s) == LOG_FULL:
             self._book.empty(self._power)
 
     def log(self) -> NodeLog:
@@ -164,8 +151,15 @@ def _empty(most_jobs: int) -> Workload:
     def column() -> Int64:
         return np.zeros(most_jobs, dtype=np.int64)
 
-    never = np.full(most_jobs, NEVER)
-    return Workload(never, column(), column(), column(), column(), np.zeros(most_jobs), column())
+    return Workload(
+        submit_s=np.full(most_jobs, NEVER),
+        runtime_s=column(),
+        estimate_s=column(),
+        foreseen_s=column(),
+        size=column(),
+        node_power_w=np.zeros(most_jobs),
+        user=column(),
+    )
 
 
 NO_SITE = -1

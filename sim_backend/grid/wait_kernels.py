@@ -4,6 +4,8 @@ Longest wait: when is there room behind a queue whose jobs all run for as long a
 Features: of the jobs that were submitted at a site, and of those that might be now.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from offpeak.compiled import kernel
@@ -12,11 +14,20 @@ from predictors.waits.state_row import FEATURES, JobColumns, SubmittedJob, write
 from sim_backend.engine.state import NEVER
 
 
+class SiteJobs(NamedTuple):
+    """The free units of a site, the running jobs by expected end, and the queue in order; a hole has size NEVER."""
+
+    free: int
+    held: Int64
+    end_s: Int64
+    size: Int64
+    estimate_s: Int64
+
+
 @kernel
-def room_after_s(
-    now_s: int, free: int, held: Int64, end_s: Int64, size: Int64, estimate_s: Int64, units: Int64
-) -> Float64:
-    """Start the queue in its order as soon as there is room, and say when there is room behind it."""
+def room_after_s(jobs: SiteJobs, now_s: int, units: Int64) -> Float64:
+    """Start the queue in its order as soon as there is room; return after which wait [s] so many units are free."""
+    free, held, end_s, size, estimate_s = jobs
     most = len(held) + len(size)
     ends, holds = np.empty(most, np.int64), np.empty(most, np.int64)
     ends[: len(held)], holds[: len(held)] = end_s, held

@@ -18,7 +18,7 @@ from predictors.waits.state_row import JobColumns
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.grid.broker import Moment, WaitEstimator
 from sim_backend.grid.sites import OpenSite
-from sim_backend.grid.wait_kernels import room_after_s, rows_as_submitted, rows_if_submitted_now
+from sim_backend.grid.wait_kernels import SiteJobs, room_after_s, rows_as_submitted, rows_if_submitted_now
 
 HOUR_S = 3600.0
 
@@ -135,6 +135,5 @@ def longest_wait_s(site: OpenSite, now_s: int, units: Int64) -> Float64:
     runs = site.state.expected[: now["listed"]]
     waits = slice(int(now["head"]), int(now["tail"]))
     free = site.site.site.units - int(slots.size[runs].sum())
-    return room_after_s(
-        now_s, free, slots.size[runs], slots.expected_end_s[runs], queue.size[waits], queue.estimate_s[waits], units
-    )
+    jobs = SiteJobs(free, slots.size[runs], slots.expected_end_s[runs], queue.size[waits], queue.estimate_s[waits])
+    return room_after_s(jobs, now_s, units)

@@ -355,7 +355,9 @@ def _node(number: int, bmc: SimulatedBmc, slurm: SlurmCluster, log: PowerLog, pl
         command = ("slurmd", "-D", "-b", "-f", slurm.conf, "-N", name)
         return start_server(command, slurm.folder / f"{name}.log", processes.environment)
 
-    return PoweredNode(name, bmc, processes, log, start, plan.boot_s, plan.shutdown_s)
+    return PoweredNode(
+        name=name, bmc=bmc, processes=processes, log=log, start=start, boot_s=plan.boot_s, shutdown_s=plan.shutdown_s
+    )
 
 
 @contextmanager

@@ -99,7 +99,8 @@ class SimulatedBmc:
 def compiled_commands(folder: Path) -> Path:
     """Return the shared object made of ipmi_sim_commands.c."""
     source, made = Path(__file__).with_name("ipmi_sim_commands.c"), folder / "ipmi_sim_commands.so"
-    run_once("gcc", "-shared", "-fPIC", "-O1", "-o", made, source, log=folder / "gcc.log")
+    command = ("gcc", "-shared", "-fPIC", "-O1", "-o", made, source)
+    run_once(*command, log=folder / "gcc.log")
     return made
 
 

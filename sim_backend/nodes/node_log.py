@@ -169,27 +169,25 @@ class StateTimes:
 
 def state_times(meter: StepIntegral, log: NodeLog, begin_s: int, until_s: int) -> StateTimes:
     """Return how long the nodes were in each state within [begin_s, until_s)."""
-    series = (meter.at_s, meter.value, meter.total)
-    return StateTimes(*_state_times(*series, log.at_s, log.node, log.state, log.nodes, begin_s, until_s))
+    series, entries = (meter.at_s, meter.value, meter.total), (log.at_s, log.node, log.state)
+    return StateTimes(*_state_times(series, entries, log.nodes, begin_s, until_s))
 
 
 @kernel
 def _state_times(
-    at_s: Int64,
-    value: Float64,
-    total: Float64,
-    entry_s: Int64,
-    node: Int32,
-    state: Int8,
+    series: tuple[Int64, Float64, Float64],
+    entries: tuple[Int64, Int32, Int8],
     nodes: int,
     begin_s: int,
     until_s: int,
 ) -> tuple[Int64, Float64]:
+    at_s, value, total = series
+    entry_s, node, state = entries
     seconds, integral = np.zeros(STATES, dtype=np.int64), np.zeros(STATES)
     present = np.full(nodes, ACTIVE, dtype=np.int8)
     at = interval_at(at_s, 0, begin_s)
     since_s, since = np.full(nodes, begin_s), np.full(nodes, total_at(at_s, value, total, at, begin_s))
-    # Behind the log's last entry every node is taken to leave its state when the period ends.
+    # After the last entry of the log every node leaves its state at the end of the period.
     for entry in range(len(entry_s) + nodes):
         closing = entry >= len(entry_s)
         second = until_s if closing else min(max(entry_s[entry], begin_s), until_s)

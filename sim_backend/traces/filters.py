@@ -48,7 +48,19 @@ FEW_JOBS = 100
 """So few jobs are not taken for the last days of a busy machine: such a log is whole from its first start on."""
 
 _NONE = np.empty(0, np.int64)
-NO_JOBS = Jobs(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, np.empty(0))
+NO_JOBS = Jobs(
+    job_id=_NONE,
+    submit_s=_NONE,
+    runtime_s=_NONE,
+    estimate_s=_NONE,
+    size=_NONE,
+    user=_NONE,
+    group=_NONE,
+    queue=_NONE,
+    application=_NONE,
+    logged_start_s=_NONE,
+    node_power_w=np.empty(0),
+)
 
 
 def known_period_s(jobs: Jobs) -> tuple[int, int]:

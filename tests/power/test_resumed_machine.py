@@ -12,7 +12,7 @@ from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import OfferProfile, PowerTerms, make_power_terms
 from power.capacity.profile_simulation import simulate_profile
-from sim_backend.engine.advance_powered import advance_powered
+from sim_backend.engine.advance_powered import PoweredRules, advance_powered
 from sim_backend.engine.power import all_active
 from sim_backend.engine.state import NEVER, State, new_state
 from sim_backend.powered_replay import depth_table, snapshot_of
@@ -68,15 +68,13 @@ def replayed(
         terms.capacity, machine_size=log.machine_size, units_per_node=1, slots=len(state.slots.job), jobs=len(jobs),
         begin_s=begin_s,
     )  # fmt: skip
-    depths = depth_table(QUICK, 1)
+    rules = PoweredRules(PLAIN, terms.capacity, course, depth_table(QUICK, 1), log.machine_size)
 
     def go_on(until_s: int) -> None:
-        advance_powered(
-            workload, NO_PEAKS, PLAIN, terms.capacity, course, depths, log.machine_size, state, power, until_s
-        )
+        advance_powered(workload, NO_PEAKS, rules, state, power, until_s)
 
     go_on(second)
-    snapshot, waiting = snapshot_of(workload, state, power, depths), queue_of(state)
+    snapshot, waiting = snapshot_of(workload, state, power, rules.depths), queue_of(state)
     go_on(NEVER - 1)
     return snapshot, waiting, state.start_s
 

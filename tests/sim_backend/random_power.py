@@ -15,7 +15,7 @@ from offpeak.prices.peak import Peak
 from plugin.capacity.port import CapacityPolicy, CapacityTargets
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
 from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
-from sim_backend.engine.advance_powered import LOG_FULL, advance_powered
+from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
 from sim_backend.engine.nodes import node_numbers
 from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.power import TransitionLog as EngineLog
@@ -208,14 +208,13 @@ def stepped(case: PoweredLog, seconds, *, log_entries=None) -> Iterator[tuple[St
     if log_entries:
         power = power._replace(log=EngineLog(*(column[:log_entries] for column in power.log)))
     depths = depth_table(case.machine.node_class, case.machine.seed)
+    rules = PoweredRules(case.rules, case.capacity, case.course, depths, size)
     peaks = NO_PEAKS if case.rules.policy == ARRIVAL else log.peaks
     for second in seconds:
         entries = []
-        asked = LOG_FULL
-        while asked == LOG_FULL:
-            asked = advance_powered(
-                workload, peaks, case.rules, case.capacity, case.course, depths, size, state, power, second
-            )
+        stop = LOG_FULL
+        while stop == LOG_FULL:
+            stop = advance_powered(workload, peaks, rules, state, power, second)
             length = int(power.scalars["log_length"][0])
             entries += zip(*(column[:length].tolist() for column in power.log), strict=True)
             power.scalars["log_length"] = 0

@@ -107,7 +107,16 @@ def run_of(job: bytes, attributes: bytes) -> PbsRun | None:
     runtime_s = _runtime_s(start_s, end_s, tail)
     asked_s = _seconds(_found(REQUESTED_TIME, tail))
     energy_j = int(_found(USED_ENERGY, tail))
-    return PbsRun(job, queued_s, start_s, runtime_s, asked_s, energy_j, _places(tail), _who(head))
+    return PbsRun(
+        job=job,
+        queued_s=queued_s,
+        start_s=start_s,
+        runtime_s=runtime_s,
+        asked_s=asked_s,
+        energy_j=energy_j,
+        places=_places(tail),
+        who=_who(head),
+    )
 
 
 def _runtime_s(start_s: int, end_s: int, tail: bytes) -> int:

@@ -22,7 +22,8 @@ def depths_at_ages(course, row, ages_s):
 
 @kernel
 def allowed(table, rules, course, now_s, any_age):
-    return [choose.may_sleep(table, rules, course, 0, node, now_s, any_age) for node in range(len(table.state))]
+    criteria = choose.SleepCriteria(table, rules, course, 0, now_s, any_age)
+    return [choose.may_sleep(criteria, node) for node in range(len(table.state))]
 
 
 @kernel
@@ -32,9 +33,9 @@ def keys(table, rules, now_s):
 
 @kernel
 def border(table, rules, course, wanted, now_s, any_age):
-    last = choose.last_key(table, rules, course, 0, wanted, now_s, any_age)
-    before = choose.eligible_up_to(table, rules, course, 0, last - 1, now_s, any_age)
-    return last, before, choose.eligible_up_to(table, rules, course, 0, last, now_s, any_age)
+    criteria = choose.SleepCriteria(table, rules, course, 0, now_s, any_age)
+    last = choose.last_key(criteria, wanted)
+    return last, choose.eligible_up_to(criteria, last - 1), choose.eligible_up_to(criteria, last)
 
 
 @kernel

@@ -19,7 +19,7 @@ from power.capacity.registry import make_capacity_policy
 from power.lifecycle.node_record import Instant, NodeState
 from power.live.cycle_memory import NodeMemory, PowerMemory
 from power.live.power_plan import plan_power
-from sim_backend.engine.advance_powered import CAPACITY, advance_powered
+from sim_backend.engine.advance_powered import CAPACITY, PoweredRules, advance_powered
 from sim_backend.engine.power import all_active
 from sim_backend.engine.state import new_state
 from sim_backend.policy import parse_policy
@@ -60,9 +60,8 @@ def advanced(engine, until_s: int) -> None:
     """Let the engine go on up to that second."""
     while True:
         rules, course = engine.capacity.rules, engine.capacity.course
-        asked = advance_powered(engine.workload, NO_PEAKS, engine.policy.rules, rules, course, engine.depths, NODES,
-                                engine.state, engine.power, until_s)  # fmt: skip
-        if asked != CAPACITY:
+        powered = PoweredRules(engine.policy.rules, rules, course, engine.depths, NODES)
+        if advance_powered(engine.workload, NO_PEAKS, powered, engine.state, engine.power, until_s) != CAPACITY:
             return
         targets = engine.capacity.decide(seen(engine))
         engine.power.scalars["target"], engine.power.scalars["reserve"] = targets.awake, targets.reserve

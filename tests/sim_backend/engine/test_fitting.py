@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import BACKFILLING, PLAIN, log_of, plain, starts
 
-from sim_backend.engine.queue import next_fitting, next_fitting_of_many
+from sim_backend.engine.queue import StartLimits, next_fitting, next_fitting_of_many
 from sim_backend.engine.state import BLOCK, CLASSES, NEVER
 
 ONE_W = 1
@@ -21,7 +21,7 @@ def searches(seed: int, *, jobs: int, widest: int, rounds: int):
         first = int(random.integers(0, jobs)) if random.random() < 0.3 else 0
         free = int(random.integers(0, widest + 1))
         extra = int(random.integers(-1, max(2, free // 4)))
-        search = (first, jobs, free, extra, int(random.integers(-1, 60)))
+        search = (first, jobs, StartLimits(free, extra, int(random.integers(-1, 60))))
         found = next_fitting(size, estimate_s, *search)
         yield found, next_fitting_of_many(size, estimate_s, bounds, *search)
         if found < jobs:
