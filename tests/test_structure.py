@@ -9,22 +9,6 @@ from benchmarks.structure import POWER_DECISION, QUEUE_DECISION, Structure
 
 WORDS = "told said asked heard sight sights wish wishes wished errand errands lives hands"
 PRIVATE_WORDS = frozenset(WORDS.split(" "))
-    [
-        "told",
-        "said",
-        "asked",
-        "heard",
-        "sight",
-        "sights",
-        "wish",
-        "wishes",
-        "wished",
-        "errand",
-        "errands",
-        "lives",
-        "hands",
-    ]
-)
 
 
 @pytest.fixture(scope="module")

@@ -150,8 +150,8 @@ def test_a_node_of_openpbs_that_has_woken_holds_up_no_removal(
         for change in (NodeChange.CLOSE, NodeChange.POWER_DOWN):
             assert scheduler.change_nodes(["node1", "node2"], change, reason="offpeak: x") == {}
         # As the server does when the node's daemon registers; the mark stays.
-        for words in ("node1 state -= sleep", "node2 state -= sleep", "node2 comment = 'fan replaced'"):
-            subprocess.run(("qmgr", "-c", f"set node {words}"), check=True, capture_output=True)
+        for arguments in ("node1 state -= sleep", "node2 state -= sleep", "node2 comment = 'fan replaced'"):
+            subprocess.run(("qmgr", "-c", f"set node {arguments}"), check=True, capture_output=True)
         done = leave(repository, wake_list, PATH=running.path)
         assert (done.returncode, done.stderr) == (0, "")
         assert "offpeak: node1: cleared its mark, which was ours" in done.stdout

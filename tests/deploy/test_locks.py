@@ -62,9 +62,9 @@ def test_every_extra_of_a_package_is_locked(lock: ModuleType) -> None:
 
 def test_what_pyproject_asks_for_is_locked(lock: ModuleType) -> None:
     project = lock.PYPROJECT["project"]
-    asked = {"base": project["dependencies"], "build": lock.PYPROJECT["build-system"]["requires"]}
-    asked |= {extra: project["optional-dependencies"][extra] for extra in extras_of(lock)}
-    for name, lines in asked.items():
+    requested = {"base": project["dependencies"], "build": lock.PYPROJECT["build-system"]["requires"]}
+    requested |= {extra: project["optional-dependencies"][extra] for extra in extras_of(lock)}
+    for name, lines in requested.items():
         have = locked(lock, *({name} if name == "build" else {"base", name}))
         for wanted in map(Requirement, lines):
             versions = [next(iter(each.specifier)).version for each in have[canonicalize_name(wanted.name)]]

@@ -69,10 +69,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def ask(shell: list[str], root: Path, request: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
-    asked = {} if request is None else {"SSH_ORIGINAL_COMMAND": request}
+    requested = {} if request is None else {"SSH_ORIGINAL_COMMAND": request}
     return subprocess.run(
         [*shell, SCRIPT, "--root", root],
-        env={"PATH": os.environ["PATH"], **asked, **environment},
+        env={"PATH": os.environ["PATH"], **requested, **environment},
         cwd=root,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -103,9 +103,9 @@ def test_the_environment_of_who_logs_in_changes_nothing(shell: list[str], root: 
     write_tree(tmp_path / "bin", dict.fromkeys(programs, f"#!/bin/sh\ntouch {tmp_path}/mark\n"))
     (tmp_path / "env").write_text(f"touch {tmp_path}/mark\n")
     environment = {"PATH": f"{tmp_path}/bin", "ENV": f"{tmp_path}/env", "BASH_ENV": f"{tmp_path}/env", "IFS": "0=_"}
-    told = ask([shutil.which(shell[0]) or "", *shell[1:]], root, "probe", **environment, LC_ALL="tr_TR.UTF-8")
-    assert "power_states=freeze mem disk\n" in told.stdout
-    assert "wake_on_lan=eth0:g" in told.stdout
+    reported = ask([shutil.which(shell[0]) or "", *shell[1:]], root, "probe", **environment, LC_ALL="tr_TR.UTF-8")
+    assert "power_states=freeze mem disk\n" in reported.stdout
+    assert "wake_on_lan=eth0:g" in reported.stdout
     assert not (tmp_path / "mark").exists()
 
 

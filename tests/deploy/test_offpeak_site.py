@@ -55,7 +55,7 @@ def answers(folder: Path, name: str, *texts: str) -> None:
 def test_what_a_broker_needs(repository: Path, folder: Path, command: str, words: list[str]) -> None:
     answers(folder, "scontrol", CONFIG, LEVEL.format(user="nobody", level="None"))
     done = asked(repository, folder, command)
-    assert done.stdout == "".join(f"[{word}]" for word in [str(folder / words[0]), *words[1:]])
+    assert done.stdout == "".join(f"[{term}]" for term in [str(folder / words[0]), *words[1:]])
 
 
 @pytest.mark.parametrize(

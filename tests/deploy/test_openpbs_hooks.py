@@ -109,9 +109,9 @@ def test_a_user_raises_no_priority_at_the_server(tmp_path: Path, failures: Path)
         job = running.run("qsub", user="alice", stdin="sleep 100\n")
 
         def altered(user: str, value: str) -> tuple[int, str]:
-            words = (running.programs / "qalter", "-p", value, job)
+            arguments = (running.programs / "qalter", "-p", value, job)
             environment = {"PATH": running.path, "PBS_STANDIN_USER": user}
-            done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+            done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
             return done.returncode, done.stderr
 
         refused = f"qalter: offpeak: a job's priority is raised by managers only {job}\n"

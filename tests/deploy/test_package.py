@@ -83,12 +83,12 @@ def test_removing_is_refused_while_slurm_has_our_programs(repository: Path, tmp_
     scontrol.chmod(0o755)
     script = repository / "deploy" / "package" / "preremove"
     path = f"{tmp_path}:{SEARCH_PATH}"
-    for word in ("remove", "0"):
-        done = ran(script, word, path=path)
+    for term in ("remove", "0"):
+        done = ran(script, term, path=path)
         assert done.returncode == 1
         assert done.stderr.startswith("offpeak: error: slurm.conf still names the programs")
-    for word in ("upgrade", "1"):
-        assert ran(script, word, path=path).returncode == 0
+    for term in ("upgrade", "1"):
+        assert ran(script, term, path=path).returncode == 0
 
 
 def test_what_the_page_needs_is_installed_with_its_unit(repository: Path, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ def commands(page: Path) -> list[str]:
 
 def typed(running: StandIn, command: str, folder: Path, repository: Path) -> str:
     environment = {**os.environ, "PATH": running.path, "OFFPEAK_FORMULA_FILE": str(folder / "formula")}
-    words = ("bash", "-e", "-o", "pipefail", "-c", command)
-    done = subprocess.run(words, cwd=repository, env=environment, capture_output=True, text=True, check=False)
+    arguments = ("bash", "-e", "-o", "pipefail", "-c", command)
+    done = subprocess.run(arguments, cwd=repository, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, ""), command
     return done.stdout
 
@@ -33,8 +33,8 @@ def test_what_the_page_has_one_type(kind: str, at_least: int, tmp_path: Path, re
         if kind == "openpbs":
             installed(running, tmp_path, "uninstall")
         before, managers = dict(running.pbs.attributes), running.pbs.managers
-        said = [typed(running, command, tmp_path, repository) for command in found]
+        output = [typed(running, command, tmp_path, repository) for command in found]
         assert (running.pbs.attributes, running.pbs.managers) == (before, managers)
         assert not running.pbs.hooks
     if kind == "openpbs":
-        assert any("Hook offpeak_runjob" in each and "offpeak_prio" in each for each in said)
+        assert any("Hook offpeak_runjob" in each and "offpeak_prio" in each for each in output)

@@ -82,9 +82,9 @@ class Prometheus:
         """Return the samples of an instant query."""
         query = urllib.parse.urlencode({"query": expression})
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?{query}", timeout=10) as answer:
-            said = json.load(answer)
-        assert said["status"] == "success", said
-        return said["data"]["result"]  # type: ignore[no-any-return]
+            output = json.load(answer)
+        assert output["status"] == "success", output
+        return output["data"]["result"]  # type: ignore[no-any-return]
 
 
 def is_ready(port: int) -> bool:
@@ -161,13 +161,13 @@ def test_rules_and_scrape_are_understood(repository: Path, tmp_path: Path) -> No
     folder = repository / "deploy" / "prometheus"
     (tmp_path / "prometheus.yml").write_text((folder / "offpeak.scrape.yml").read_text())
     (tmp_path / "alerts.yml").write_text(ALERTS.format(rules=folder / "offpeak.rules.yml"))
-    for words in (
+    for arguments in (
         ("check", "rules", str(folder / "offpeak.rules.yml")),
         ("check", "config", str(tmp_path / "prometheus.yml")),
         ("test", "rules", str(tmp_path / "alerts.yml")),
     ):
         done = subprocess.run(
-            ["promtool", *words], env={"PATH": SEARCH_PATH}, capture_output=True, text=True, check=False
+            ["promtool", *arguments], env={"PATH": SEARCH_PATH}, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
 

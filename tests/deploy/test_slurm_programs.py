@@ -71,7 +71,7 @@ def test_the_agent_gets_slurms_file_of_jobs(programs: SlurmPrograms) -> None:
     with agent_socket(programs.socket) as agent:
         programs.run("offpeak-resume", "n1", SLURM_RESUME_FILE=str(file))
         programs.run("offpeak-resume", "n2", SLURM_RESUME_FILE="/nowhere")
-    assert [told.text for told in agent.told] == [file.read_text(), ""]
+    assert [reported.text for reported in agent.told] == [file.read_text(), ""]
 
 
 def test_without_an_agent_a_node_that_is_off_is_woken_and_one_that_is_on_left_alone(
@@ -135,7 +135,7 @@ def test_what_the_agent_does_not_promise_is_woken_at_once_and_the_rest_if_it_sta
         wait_until(lambda: few_bmcs[0].lines("orders") == ["on"], what="the look again", log=programs.log)
         wait_until(lambda: "n3: is on, left alone" in programs.lines(), what="the last line", log=programs.log)
         assert agent.told[0].asked_unix_s is None
-        assert ("n1", "n3") in [told.nodes for told in agent.told[1:]]
+        assert ("n1", "n3") in [reported.nodes for reported in agent.told[1:]]
         assert agent.told[1].asked_unix_s == pytest.approx(time.time(), abs=60)
     first, *lines = programs.lines()
     assert first == "n[1-3]: told the agent, waking those that it does not: n2: its state is not known"
@@ -172,7 +172,7 @@ def test_nodes_that_the_agent_holds_back_are_left_off_or_waited_for(programs: Sl
             programs.run("offpeak-resume", "n[1-2]", **FAST)
             assert paced.packet() == PACKET
             assert len(agent.told) == 4
-            assert [told.nodes for told in agent.told[1:]] == [("n2",)] * 3
+            assert [reported.nodes for reported in agent.told[1:]] == [("n2",)] * 3
         held.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
             held.packet()

@@ -34,11 +34,11 @@ def run(*command: str | Path) -> str:
 @pytest.mark.parametrize("unit", UNITS)
 def test_how_much_a_unit_is_exposed(folder: Path, unit: str) -> None:
     need(["systemd-analyze"], packages="systemd")
-    said = run("systemd-analyze", "--no-pager", "security", "--offline=true", folder / f"{unit}.service")
-    found = re.search(rf"Overall exposure level for {unit}\.service: (\S+)", said)
+    output = run("systemd-analyze", "--no-pager", "security", "--offline=true", folder / f"{unit}.service")
+    found = re.search(rf"Overall exposure level for {unit}\.service: (\S+)", output)
     assert found
     assert float(found[1]) <= WORST
-    weak = {line.split()[1] for line in said.splitlines() if line.startswith("✗")}
+    weak = {line.split()[1] for line in output.splitlines() if line.startswith("✗")}
     assert weak >= UNITS[unit]
 
 

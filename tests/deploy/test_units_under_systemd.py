@@ -119,10 +119,10 @@ def test_what_a_unit_may_do(name: str, prepared: BootedHead, repository: Path) -
     assert set(found["writable"]) - ANYBODYS == folders(prepared, case.unit) | temporary  # type: ignore[call-overload]
     assert found["homes"] == []
     assert found["temporary"]
-    said = prepared.run(f"systemd-analyze --no-pager security {case.unit}.service", check=False).stdout
+    output = prepared.run(f"systemd-analyze --no-pager security {case.unit}.service", check=False).stdout
     if case.unit == "offpeak-agent":
         assert as_the_check_sees_it(prepared) == found
-    exposure = re.search(r"Overall exposure level for \S+: (\S+)", said)
+    exposure = re.search(r"Overall exposure level for \S+: (\S+)", output)
     assert exposure
     assert float(exposure[1]) <= case.worst
 
@@ -131,8 +131,8 @@ def test_what_wakes_sleepers_may_ask_pbs(prepared: BootedHead, repository: Path)
     found = probed(prepared, Case("offpeak-wake-sleepers"), repository)
     assert found["sockets"] == [TORQUE, MUNGE]
     assert found["setuid_reserved_port"] == "1023"
-    said = prepared.run("systemd-analyze --no-pager security offpeak-wake-sleepers.service", check=False).stdout
-    exposure = re.search(r"Overall exposure level for \S+: (\S+)", said)
+    output = prepared.run("systemd-analyze --no-pager security offpeak-wake-sleepers.service", check=False).stdout
+    exposure = re.search(r"Overall exposure level for \S+: (\S+)", output)
     assert exposure
     assert float(exposure[1]) < 3
     assert found["homes"] == []

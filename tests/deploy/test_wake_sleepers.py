@@ -42,10 +42,10 @@ class Sleepers:
 
     def run(self) -> tuple[int, list[str]]:
         """Run the program; return its exit code and which nodes offpeak-resume was told to wake."""
-        resume, said = self._folder / "resume", self._folder / "said"
-        resume.write_text(self.resume.format(said=said))
+        resume, output = self._folder / "resume", self._folder / "said"
+        resume.write_text(self.resume.format(said=output))
         resume.chmod(0o755)
-        said.unlink(missing_ok=True)
+        output.unlink(missing_ok=True)
         environment = {
             **os.environ,
             "PATH": self.server.path,
@@ -53,10 +53,10 @@ class Sleepers:
             "OFFPEAK_RESUME": str(resume),
             "RUNTIME_DIRECTORY": str(self._folder / "state"),
         }
-        words = (sys.executable, "-I", self._script)
-        done = subprocess.run(words, env=environment, check=False, capture_output=True, text=True)
+        arguments = (sys.executable, "-I", self._script)
+        done = subprocess.run(arguments, env=environment, check=False, capture_output=True, text=True)
         self.complaints = done.stderr
-        return done.returncode, said.read_text().splitlines() if said.exists() else []
+        return done.returncode, output.read_text().splitlines() if output.exists() else []
 
     def change(self, name: str, *changes: NodeChange) -> None:
         for change in changes:

@@ -48,22 +48,24 @@ def test_hands_on_nodes_that_stay_up(cluster: PoweredStage) -> None:
     # Until the agent has looked at its nodes, it asks for the order once more.
     new_dimm = ("node", "node1", "sleep", "--reason", "new DIMM")
     cluster.wait(lambda: run_offpeak(cluster, *new_dimm).returncode == 0, what="the order to be taken")
-    told = ["node2"] if cluster.admin.power_down("node2") else []
+    reported = ["node2"] if cluster.admin.power_down("node2") else []
     by_hand(cluster, "node3", "soft_off")
-    cluster.wait(lambda: off(cluster) == {"node1", "node3", *told}, what="these nodes to be off")
-    wait_for_sleep(cluster, *told)
+    cluster.wait(lambda: off(cluster) == {"node1", "node3", *reported}, what="these nodes to be off")
+    wait_for_sleep(cluster, *reported)
     # The agent keeps away from a node that somebody else has switched off, and from one that is drained.
     for_a_while()
     assert cluster.admin.standing("node1") is StageNodeState.CLOSED
     assert (cluster.admin.standing("node3"), orders(cluster, "node3")) == (cluster.silent, ["soft_off"])
     offpeak(cluster, "node", "node1", "wake", "--reason", "it has its DIMM")
     by_hand(cluster, "node3", "on")
-    for node in told:
+    for node in reported:
         cluster.admin.power_up(node)
     cluster.wait(lambda: not off(cluster), what="all to be up again")
     cluster.admin.open("node1")
     cluster.wait(lambda: all(is_up(cluster, node) for node in cluster.nodes), what="all to be idle")
-    assert [orders(cluster, node) for node in ("node1", "node3", *told)] == [["soft_off", "on"]] * (2 + len(told))
+    assert [orders(cluster, node) for node in ("node1", "node3", *reported)] == [["soft_off", "on"]] * (
+        2 + len(reported)
+    )
 
 
 def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_ends(cluster: PoweredStage) -> None:
@@ -71,8 +73,10 @@ def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_e
     (job,) = cluster.jobs.submit(on="node9", seconds=300)
     cluster.wait(lambda: cluster.admin.standing("node9") is StageNodeState.BUSY, what="the job to run")
     for node in ("node9", "node10"):
-        said = offpeak(cluster, "node", node, "sleep", "--reason", "a quiet night")
-        assert f"{node}: the agent is told, closes it to jobs in the scheduler, and orders it when it has none" in said
+        output = offpeak(cluster, "node", node, "sleep", "--reason", "a quiet night")
+        assert (
+            f"{node}: the agent is told, closes it to jobs in the scheduler, and orders it when it has none" in output
+        )
     cluster.wait(lambda: off(cluster) == {"node10"}, what="the idle node to be off")
     assert cluster.admin.is_shut("node9")
     for_a_while()
@@ -122,8 +126,8 @@ def test_a_hold_is_in_force_when_its_command_returns(cluster: PoweredStage, runn
     site(cluster, "timeout:2s")
     running.reread()
     cluster.wait(lambda: cluster.admin.is_shut("node10"), what="node10 to be closed")
-    said = offpeak(cluster, "node", "node10", "hold", "--reason", "a benchmark")
-    assert "node10: held by " in said
+    output = offpeak(cluster, "node", "node10", "hold", "--reason", "a benchmark")
+    assert "node10: held by " in output
     before = orders(cluster, "node10", since_s)
     for_a_while()
     assert orders(cluster, "node10", since_s) == before

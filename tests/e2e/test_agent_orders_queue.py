@@ -108,10 +108,10 @@ def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage, zygo
     as_submitted = cluster.jobs.order()
     with agent(cluster, site(cluster, "active", hours_that_are_dear(), queue="plan"), by=zygote.start):
         cluster.wait(lambda: cluster.jobs.order() != as_submitted, what="the plan to be carried out")
-        said = json.loads(run_offpeak(cluster, "plan", "--json").stdout)
-        assert said["violations"] == []
-        assert any(each.startswith("this is the plan that the agent carries out") for each in said["troubles"])
-        starts = {job["job_id"]: job["start_s"] for job in said["jobs"]}
+        output = json.loads(run_offpeak(cluster, "plan", "--json").stdout)
+        assert output["violations"] == []
+        assert any(each.startswith("this is the plan that the agent carries out") for each in output["troubles"])
+        starts = {job["job_id"]: job["start_s"] for job in output["jobs"]}
         planned = sorted(as_submitted, key=lambda job: starts[job])
         cluster.wait(lambda: cluster.jobs.order() == planned, what="the order of the plan")
         assert planned != as_submitted

@@ -59,5 +59,5 @@ def test_idle_nodes_sleep_and_a_job_wakes_them_and_is_accounted(cluster: Powered
 
 def used(cluster: PoweredStage) -> float | None:
     """Return what the only job has used [J] as the ledger tells, None while it knows of none."""
-    told = json.loads(offpeak(cluster, "ledger", "energy", "--by", "user", "--json"))
-    return float(told[0]["energy_j"]) if told else None
+    reported = json.loads(offpeak(cluster, "ledger", "energy", "--by", "user", "--json"))
+    return float(reported[0]["energy_j"]) if reported else None

@@ -52,8 +52,8 @@ def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: Zy
 
 
 def reserve(cluster: PoweredCluster, node: str, begin_s: int) -> None:
-    words = ("reservationname=course", f"nodes={node}", f"starttime={local(begin_s)}", "duration=10", "users=root")
-    cluster.run("scontrol", "create", "reservation", *words)
+    arguments = ("reservationname=course", f"nodes={node}", f"starttime={local(begin_s)}", "duration=10", "users=root")
+    cluster.run("scontrol", "create", "reservation", *arguments)
 
 
 def submit_to_be_put_off(cluster: PoweredCluster, edge_s: int) -> str:
@@ -68,5 +68,5 @@ def submit_to_be_put_off(cluster: PoweredCluster, edge_s: int) -> str:
 def begin_of(cluster: PoweredCluster, job: str) -> float:
     """Return when the job may start at the earliest."""
     shown = cluster.run("scontrol", "--oneliner", "show", "job", job)
-    (text,) = [word.partition("=")[2] for word in shown.split() if word.startswith("EligibleTime=")]
+    (text,) = [term.partition("=")[2] for term in shown.split() if term.startswith("EligibleTime=")]
     return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")) if text != "Unknown" else 0

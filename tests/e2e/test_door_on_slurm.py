@@ -45,8 +45,8 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
             assert (standby.result, standby.said) == ("failed", "hardware.virtual: has no ssh")
             with monkeypatch.context() as nobody_answers:
                 nobody_answers.setenv("PATH", str(tmp_path))
-                said = "node3: cannot tell: squeue: not found on PATH"
-                assert refused(room) == ("no_job_now", said)
+                output = "node3: cannot tell: squeue: not found on PATH"
+                assert refused(room) == ("no_job_now", output)
             assert room.told() == {}
             cluster.run("scancel", job)
             show = ("sinfo", "--noheader", "--nodes=node3", "--partition=batch", "--format=%t")

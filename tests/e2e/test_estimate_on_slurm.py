@@ -92,8 +92,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadNode]:
 
 
 def states(cluster: SlurmCluster, *jobs: str) -> list[str]:
-    told = cluster.run("sacct", "--noheader", "-X", "-P", "-o", "State", "-j", ",".join(jobs))
-    return [line.partition(" ")[0] for line in told.splitlines()]
+    reported = cluster.run("sacct", "--noheader", "-X", "-P", "-o", "State", "-j", ",".join(jobs))
+    return [line.partition(" ")[0] for line in reported.splitlines()]
 
 
 def documented_dump(site: HeadNode, repository: Path) -> list[Run]:

@@ -52,8 +52,8 @@ def seen(cluster: SlurmCluster, site: Site) -> Site:
     for line in cluster.run(*ASK).splitlines():
         number, task, priority, nice = line.split()
         one = task == "N/A"
-        words = {"priority": int(priority), "offset": -int(nice), "plain": one, "submit_s": NOW_S - 60}
-        jobs.append(a_job(int(number), **words)._replace(job_id=number if one else f"{number}_{task}"))
+        arguments = {"priority": int(priority), "offset": -int(nice), "plain": one, "submit_s": NOW_S - 60}
+        jobs.append(a_job(int(number), **arguments)._replace(job_id=number if one else f"{number}_{task}"))
     return replace(site, jobs=tuple(jobs))
 
 
@@ -61,8 +61,8 @@ def write(cluster: SlurmCluster, site: Site, plan: QueuePlan) -> Site:
     """Write the plan, and return what is there then."""
     remembered = site.remember(plan)
     for job, value in plan.rank.items():
-        told = value if site.ranking is Ranking.VALUE else -value
-        cluster.run("scontrol", "update", f"jobid={job}", f"{FIELD[site.ranking]}={told}")
+        reported = value if site.ranking is Ranking.VALUE else -value
+        cluster.run("scontrol", "update", f"jobid={job}", f"{FIELD[site.ranking]}={reported}")
     return seen(cluster, remembered)
 
 

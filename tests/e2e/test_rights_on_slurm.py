@@ -58,8 +58,8 @@ print(check_scheduler().verdict)
 
 def asked_by_nobody(cluster: SlurmCluster) -> list[str]:
     """Return what the last rule and `offpeak check` say to a user without rights of its own."""
-    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", ASKS]
-    done = subprocess.run(words, env=cluster.environment, capture_output=True, text=True, check=True)
+    arguments = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", ASKS]
+    done = subprocess.run(arguments, env=cluster.environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 

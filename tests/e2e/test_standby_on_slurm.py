@@ -122,14 +122,14 @@ def test_only_a_drained_node_without_a_job_is_suspended(
         advise = config.read_text()
         config.write_text(advise.replace("advise", "shadow"))
         assert run(command) == 1
-        said = capsys.readouterr().out
-        assert 'standby is only recorded in mode shadow; it was not touched\n  hint: set mode = "advise"' in said
+        output = capsys.readouterr().out
+        assert 'standby is only recorded in mode shadow; it was not touched\n  hint: set mode = "advise"' in output
         assert not any(request.startswith("standby") for request in node.asked)
         config.write_text(advise)
         assert run(command) == 0
-        said = capsys.readouterr().out
-        assert "node2: slept after " in said
-        assert "woken by wol in " in said
+        output = capsys.readouterr().out
+        assert "node2: slept after " in output
+        assert "woken by wol in " in output
         assert "standby" in _capabilities(site)
         assert not any(room.do(lambda room: [bmc.orders for bmc in room.bmcs.values()]))
     finally:

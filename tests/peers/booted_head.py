@@ -120,16 +120,16 @@ def booted_head(folder: Path) -> Iterator[BootedHead]:
 
 def _wait_for_systemd(boot: "subprocess.Popen[bytes]", folder: Path) -> int:
     until = time.monotonic() + BOOTED_WITHIN_S
-    said = ""
+    output = ""
     while time.monotonic() < until and boot.poll() is None:
         pid1 = _child_of(boot.pid)
         if pid1 is not None and Path(f"/proc/{pid1}/comm").read_text().strip() == "systemd":
-            asked = BootedHead(pid1).run("systemctl is-system-running", check=False)
-            said = asked.stdout.strip()
-            if said in ("running", "degraded"):
+            requested = BootedHead(pid1).run("systemctl is-system-running", check=False)
+            output = requested.stdout.strip()
+            if output in ("running", "degraded"):
                 return pid1
         time.sleep(0.1)
-    raise AssertionError(f"systemd did not boot ({said}):\n{(folder / 'boot.log').read_text()}")
+    raise AssertionError(f"systemd did not boot ({output}):\n{(folder / 'boot.log').read_text()}")
 
 
 def _child_of(pid: int) -> int | None:

@@ -48,7 +48,7 @@ class HeadNode:
             stderr=asyncio.subprocess.PIPE,
         )
         output, complaint = await child.communicate(await process.stdin.read())
-        if any(word in command for word in self.hangs_up):
+        if any(term in command for term in self.hangs_up):
             process.channel.get_connection().abort()
             return
         process.stdout.write(output)

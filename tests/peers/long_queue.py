@@ -64,6 +64,6 @@ def _stream(cluster: SlurmCluster, numbers: range, partitions: Sequence[str], sc
 
 
 def _line(number: int, partitions: Sequence[str], script: Path) -> str:
-    words = {"number": number, "minutes": 60 + number % 2880, "script": script}
+    arguments = {"number": number, "minutes": 60 + number % 2880, "script": script}
     turn = number // len(partitions) % len(NAMES)
-    return SUBMIT.format(name=NAMES[turn], partition=partitions[number % len(partitions)], **words)
+    return SUBMIT.format(name=NAMES[turn], partition=partitions[number % len(partitions)], **arguments)

@@ -83,7 +83,7 @@ def picture(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSnapshot
 def _node(at: int, chance: random.Random) -> NodeStatus:
     kinds = ("busy",) * 30 + ("on",) * 6 + ("off",) * 20 + ("booting", "going down", "standby", "unknown")
     kind = chance.choice(kinds)
-    state, word = ("on", "busy") if kind == "busy" else (kind, "up" if kind == "on" else "down")
+    state, term = ("on", "busy") if kind == "busy" else (kind, "up" if kind == "on" else "down")
     asleep = kind in ("off", "going down")
     why = {
         "off": "offpeak: idle for 22 min, and no job of the next 6 h needs it",
@@ -95,7 +95,7 @@ def _node(at: int, chance: random.Random) -> NodeStatus:
     return NodeStatus(
         f"n{at + 1:03}",
         state,
-        word,
+        term,
         "soft_off" if asleep else "on" if kind == "booting" else "",
         None if watts is None else round(watts + chance.gauss(0, watts / 20), 1),
         kind != "standby",

@@ -37,9 +37,9 @@ class PbsJobs:
         limit_min: int = 10,
         consent: str = "",
     ) -> list[str]:
-        said = [*([f"{WATTS}={watts:g}"] if watts is not None else []), *([f"OFFPEAK={consent}"] if consent else [])]
+        output = [*([f"{WATTS}={watts:g}"] if watts is not None else []), *([f"OFFPEAK={consent}"] if consent else [])]
         words = ["-N", name, "-l", self._request(nodes, on), "-l", f"walltime=00:{limit_min}:00"]
-        words += ["-v", ",".join(said)] if said else []
+        words += ["-v", ",".join(output)] if output else []
         script = f"sleep {seconds + START_S}\n"
         return [self.server.run("qsub", *words, user="alice", stdin=script) for _ in range(count)]
 
@@ -89,7 +89,7 @@ class PbsJobs:
 def _of_job(pbs: Pbs, job: SimJob) -> list[JobTraceEntry]:
     """Return its start, and its end if it has come to it by itself."""
     name, nodes = pbs.job_id(job), ",".join(job.placed)
-    told = [JobTraceEntry(job.start_s, name, "start", nodes)] if job.start_s is not None else []
+    reported = [JobTraceEntry(job.start_s, name, "start", nodes)] if job.start_s is not None else []
     ran_s = (job.end_s or 0.0) - (job.start_s or 0.0)
     by_itself = job.end_s is not None and not job.lost and ran_s >= min(job.run_s, job.longest_s) - 0.001
-    return told + ([JobTraceEntry(job.end_s, name, "end", nodes)] if by_itself and job.end_s is not None else [])
+    return reported + ([JobTraceEntry(job.end_s, name, "end", nodes)] if by_itself and job.end_s is not None else [])

@@ -59,13 +59,13 @@ def a_sight(
     **facts: Any,
 ) -> PlanInputs:
     """Return the sight of so many nodes, all jobs drawing `watts` a node."""
-    said = {
+    output = {
         "peak": Peak.ON_PEAK,
         "prices": CHEAP_AT_NIGHT,
         "node_power_w": {job.job_id: watts for job in jobs},
         **facts,
     }
-    queue = QueueFacts(now_s, jobs, Ranking.VALUE, **said)
+    queue = QueueFacts(now_s, jobs, Ranking.VALUE, **output)
     names = [f"n{number}" for number in range(1, nodes + 1)]
     used = {host for job in jobs if job.hosts for host in job.hosts.split(",")}
     uses = [NodeUse.USED if name in used else NodeUse.FREE for name in names]

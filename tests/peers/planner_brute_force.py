@@ -144,13 +144,13 @@ def _place(problem: Problem, jobs: list[int], starts: tuple[int | None, ...], fr
         return True
     work, job, start_s = problem.work, jobs[0], starts[jobs[0]]
     assert start_s is not None
-    asked = np.array([work.cores[job], work.memory_mb[job], work.gpus[job]])
+    requested = np.array([work.cores[job], work.memory_mb[job], work.gpus[job]])
     span = slice(start_s, start_s + int(work.duration_s[job]))
-    fitting = [node for node in range(len(free)) if (free[node, span] >= asked).all()]
+    fitting = [node for node in range(len(free)) if (free[node, span] >= requested).all()]
     for nodes in combinations(fitting, int(work.units[job])):
         left = free.copy()
         for node in nodes:
-            left[node, span] -= asked
+            left[node, span] -= requested
         if _place(problem, jobs[1:], starts, left):
             return True
     return False

@@ -39,7 +39,7 @@ class PostgresServer:
         """Run the server; it comes back with all that was committed."""
         # Nothing here must outlast the machine, only the server: that needs no waiting for the disk.
         settings = ("fsync=off", "shared_buffers=16MB", "listen_addresses=127.0.0.1", "autovacuum=off")
-        options = [word for setting in settings for word in ("-c", setting)]
+        options = [term for setting in settings for term in ("-c", setting)]
         place = ("-D", str(self.folder / "data"), "-k", str(self.folder), "-p", str(self.port))
         command = (*_as_user(), _program("postgres"), *place, *options)
         log = self.folder / "postgres.log"

@@ -47,9 +47,9 @@ class StandInNode:
         """Return what the node draws; of the nodes that a job has the first one draws what the job says."""
         for job in list(self.server.pbs.cluster.jobs.values()):
             if job.job_id in self.jobs() and self.name in job.placed:
-                told = dict(each.partition("=")[::2] for each in job.told["variables"].split("\x1f"))
+                reported = dict(each.partition("=")[::2] for each in job.told["variables"].split("\x1f"))
                 first = next(iter(job.placed)) == self.name
-                return float(told[WATTS]) if first and WATTS in told else busy_w
+                return float(reported[WATTS]) if first and WATTS in reported else busy_w
         return idle_w
 
     def kill(self) -> None:
@@ -119,8 +119,8 @@ class PoweredPbs:
         shown = self.server.do(lambda pbs: [*pbs.cluster.nodes.values(), *pbs.cluster.jobs.values()])
         changes = [f"{each.at_s:.1f} {each.node} {each.what}" for each in self.log.events()[-20:]]
         log = self.folder / "agent.log"
-        said = log.read_text().splitlines()[-40:] if log.exists() else ["no agent was started"]
-        return "\n".join([f"{time.time():.1f}", *map(str, shown), *changes, *said])
+        output = log.read_text().splitlines()[-40:] if log.exists() else ["no agent was started"]
+        return "\n".join([f"{time.time():.1f}", *map(str, shown), *changes, *output])
 
     def kill_bmc(self, node: str) -> None:
         self.nodes[node].bmc.kill()
@@ -139,7 +139,7 @@ class PoweredPbs:
 
     def without_agent(self) -> None:
         """Run what the site's timer runs every few minutes; it ends with 1 as long as nodes are off."""
-        words = {
+        arguments = {
             "RUNTIME_DIRECTORY": str(self.folder / "wake-sleepers"),
             "OFFPEAK_SOCKET": str(self.folder / "agent.sock"),
             "OFFPEAK_STATE_FOLDER": str(self.folder / "agent"),
@@ -149,7 +149,7 @@ class PoweredPbs:
         script = REPOSITORY / "deploy" / "pbs" / "offpeak-wake-sleepers"
         with (self.folder / "timer.log").open("a") as log:
             done = subprocess.run(
-                (sys.executable, "-I", script), stdout=log, stderr=log, env=self.environment | words, check=False
+                (sys.executable, "-I", script), stdout=log, stderr=log, env=self.environment | arguments, check=False
             )
         assert done.returncode in (0, 1), (self.folder / "timer.log").read_text()
 

@@ -72,8 +72,8 @@ class Site:
 
     def plan(self, rules: QueueRules = RULES, *, now_s: int = NOW_S, **words: Any) -> QueuePlan:
         """Ask the hook; `words` are facts besides jobs and marks."""
-        said = {"peak": Peak.ON_PEAK, **self.facts, **words}
-        return plan_queue(QueueFacts(now_s, self.jobs, self.ranking, marks=self.marks, told=self.told, **said), rules)
+        output = {"peak": Peak.ON_PEAK, **self.facts, **words}
+        return plan_queue(QueueFacts(now_s, self.jobs, self.ranking, marks=self.marks, told=self.told, **output), rules)
 
     def apply(self, plan: QueuePlan, *, now_s: int = NOW_S) -> "Site":
         """Write the plan as Slurm and the ledger would."""

@@ -43,7 +43,7 @@ class Recording:
     def scheduler(self, folder: Path) -> Scheduler:
         """Write programs that print it into a folder that is to be first in PATH, and return who asks them."""
         # Nobody recorded a server with our resources and hooks.
-        told = {"server": self.server, "queues": self.queues, "resources": "/dev/null"}
+        reported = {"server": self.server, "queues": self.queues, "resources": "/dev/null"}
         told_jobs = self.jobs.read_bytes()
         jobs = jobs_of_xml(told_jobs) if self.kind == "torque" else jobs_of_json(told_jobs, lambda _: 0.0)
         selected = folder / "selected"
@@ -54,11 +54,11 @@ class Recording:
             for j, *_ in jobs
         )
         places.write_text("\n".join(lines))
-        told["places"] = str(places)
+        reported["places"] = str(places)
         answers = {"qstat": self.jobs, "qselect": selected, "pbsnodes": self.nodes, "qmgr": "/dev/null"}
         for name, answer in answers.items():
             program = folder / name
-            program.write_text(PROGRAM.format(answer=answer, **told))
+            program.write_text(PROGRAM.format(answer=answer, **reported))
             program.chmod(0o755)
         made = TorqueScheduler if self.kind == "torque" else OpenPbsScheduler
         return made(SETTINGS, clock=lambda: RECORDED_S, asker=PbsUser("root", "head"))

@@ -34,8 +34,8 @@ class User:
     def lines(self) -> str:
         """Return its lines in snmpd.conf."""
         level = "priv" if self.privacy else "auth" if self.authentication else "noauth"
-        words = (self.authentication, self.key, self.privacy, self.privacy_key)
-        return f"createUser {self.name} {' '.join(filter(None, words))}\nrouser {self.name} {level}\n"
+        arguments = (self.authentication, self.key, self.privacy, self.privacy_key)
+        return f"createUser {self.name} {' '.join(filter(None, arguments))}\nrouser {self.name} {level}\n"
 
 
 def is_bound(port: int) -> bool:

@@ -49,10 +49,10 @@ def test_it_answers_as_the_installed_one(zygote: Zygote, tmp_path: Path, words: 
 
 def test_nothing_is_done_before_the_process_is_known(zygote: Zygote, tmp_path: Path) -> None:
     request = {"words": ["--version"], "folder": str(tmp_path), "environment": dict(os.environ)}
-    with socket.socket(socket.AF_UNIX) as line, (tmp_path / "said").open("wb") as said:
+    with socket.socket(socket.AF_UNIX) as line, (tmp_path / "said").open("wb") as output:
         line.settimeout(20)
         line.connect(str(zygote.address))
-        socket.send_fds(line, [json.dumps(request).encode() + b"\n"], [said.fileno()] * 3)
+        socket.send_fds(line, [json.dumps(request).encode() + b"\n"], [output.fileno()] * 3)
         process = int(line.recv(100))
         line.settimeout(1)
         with pytest.raises(TimeoutError):

@@ -85,9 +85,9 @@ class Zygote:
     def start(self, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Forked:
         """Start `offpeak` with these words, as running_agent.Start."""
         request = {"words": list(words), "folder": str(Path.cwd()), "environment": dict(environment)}
-        with socket.socket(socket.AF_UNIX) as line, log.open("ab") as said, Path(os.devnull).open() as nothing:
+        with socket.socket(socket.AF_UNIX) as line, log.open("ab") as output, Path(os.devnull).open() as nothing:
             line.connect(str(self.address))
-            files = [nothing.fileno(), said.fileno(), said.fileno()]
+            files = [nothing.fileno(), output.fileno(), output.fileno()]
             socket.send_fds(line, [json.dumps(request).encode() + b"\n"], files)
             # The process waits for our word, so that it is there still when its pidfd is opened.
             forked = Forked(int(line.recv(100)))
