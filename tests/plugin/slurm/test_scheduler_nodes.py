@@ -4,6 +4,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import pytest
 from slurm_queue import empty, submit
@@ -60,10 +61,18 @@ def test_what_somebody_else_closed_or_took_down_stays(basic: SlurmCluster, slurm
         for what in (NodeChange.CLOSE, NodeChange.OPEN, NodeChange.RESUME):
             assert change(slurm, "node3", what) == {"node3": "was closed by root: broken fan [call 7]"}
         assert node_of(slurm, "node3").reason == "broken fan [call 7]"
-    for what in (NodeChange.CLOSE, NodeChange.RESUME):
-        # Each time anew: with ReturnToService=2 a node that registers is up again, whoever has taken it down.
+
+    def change_of_down_node(what: NodeChange) -> dict[str, str]:
         basic.run("scontrol", "update", "nodename=node3", "state=down", "reason=dead psu")
-        assert change(slurm, "node3", what) == {"node3": "was taken down by root: dead psu"}
+        refused = change(slurm, "node3", what)
+        if not refused:
+            # With ReturnToService=2 a node that registers is up again, whoever took it down: it was before the change.
+            change(slurm, "node3", NodeChange.OPEN)
+        return refused
+
+    refusal = {"node3": "was taken down by root: dead psu"}
+    for what in (NodeChange.CLOSE, NodeChange.RESUME):
+        wait_until(partial(lambda each: change_of_down_node(each) == refusal, what), what="node3 to stay down")
     # It may be up again by itself by now, and then cannot be resumed.
     with suppress(subprocess.CalledProcessError):
         basic.run("scontrol", "update", "nodename=node3", "state=resume")
