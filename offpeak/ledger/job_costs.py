@@ -92,7 +92,13 @@ def _energy_use(row: tuple[object, ...], groups: int) -> EnergyUse:
     currency, energy_j, cost, unpriced_j, carbon_g, count = row[groups:]
     of = tuple(str(each) for each in row[:groups])
     return EnergyUse(
-        of, _known(energy_j), _maybe(cost), str(currency), _known(unpriced_j), _maybe(carbon_g), _count(count)
+        of=of,
+        energy_j=_known(energy_j),
+        cost=_maybe(cost),
+        currency=str(currency),
+        unpriced_j=_known(unpriced_j),
+        carbon_g=_maybe(carbon_g),
+        jobs=_count(count),
     )
 
 

@@ -314,7 +314,13 @@ def _collect(
                 node, way = parts[number]
                 carbon_g = None if carbon_j is None else carbon_j / J_PER_KWH
                 sums = EnergySums(
-                    energy_j, (price_j or 0.0) / J_PER_MWH, unpriced_j, carbon_g, covered_s, 0.0, {number}
+                    energy_j=energy_j,
+                    cost=(price_j or 0.0) / J_PER_MWH,
+                    unpriced_j=unpriced_j,
+                    carbon_g=carbon_g,
+                    covered_s=covered_s,
+                    most_s=0.0,
+                    series={number},
                 )
                 found[period, node][way].add(sums)
 

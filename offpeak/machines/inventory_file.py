@@ -149,14 +149,14 @@ class _Reader:
             return None if written is None else secret_path(Path(written), beside=self._path.parent)
 
         return Credential(
-            name,
-            table.user,
-            place(table.password_file),
-            place(table.privacy_file),
-            table.authentication,
-            table.privacy,
-            place(table.key_file),
-            place(table.known_hosts),
+            name=name,
+            user=table.user,
+            password_file=place(table.password_file),
+            privacy_file=place(table.privacy_file),
+            authentication=table.authentication,
+            privacy=table.privacy,
+            key_file=place(table.key_file),
+            known_hosts=place(table.known_hosts),
         )
 
     def _kind(self, name: str, table: HardwareTable) -> Hardware:
@@ -166,18 +166,18 @@ class _Reader:
             if getattr(table, key) is None:
                 raise self._wrong(f"{place}: has a driver but no {key}", hint=f'add {key} = "..." below [{place}]')
         return Hardware(
-            name,
-            table.driver,
-            self._login(table.credential, f"{place}.credential"),
-            table.port,
-            table.cipher_suite,
-            table.privilege,
-            table.workarounds,
-            table.verify if isinstance(table.verify, bool) else self._path.parent / table.verify,
-            self._login(table.ssh, f"{place}.ssh"),
-            table.ssh_port,
-            tuple(_sleep_methods(table)),
-            table.node_class,
+            name=name,
+            driver=table.driver,
+            credential=self._login(table.credential, f"{place}.credential"),
+            port=table.port,
+            cipher_suite=table.cipher_suite,
+            privilege=table.privilege,
+            workarounds=table.workarounds,
+            verify=table.verify if isinstance(table.verify, bool) else self._path.parent / table.verify,
+            ssh=self._login(table.ssh, f"{place}.ssh"),
+            ssh_port=table.ssh_port,
+            sleep_methods=tuple(_sleep_methods(table)),
+            node_class=table.node_class,
         )
 
     def _login(self, name: str | None, place: str) -> Credential | None:
@@ -198,7 +198,16 @@ class _Reader:
             raise self._wrong(f"{place}.mac: {len(macs)} addresses for {len(nodes)} nodes", hint="give one a node")
         for node, bmc, host, mac in zip(nodes, bmcs, hosts, macs, strict=True):
             ssh = host if hardware.ssh else None
-            yield InventoryNode(node, hardware, bmc, ssh, mac, table.wol_via, table.rack, self._enrolled(node))
+            yield InventoryNode(
+                node=node,
+                hardware=hardware,
+                bmc=bmc,
+                ssh=ssh,
+                mac=mac,
+                wol_via=table.wol_via,
+                rack=table.rack,
+                enrolled=self._enrolled(node),
+            )
 
     def _enrolled(self, node: str) -> Enrolment | None:
         found = self._shape.enrolled.get(node)
@@ -210,7 +219,15 @@ class _Reader:
         outlets = tuple(self._outlets(table.outlets, f"{place}.outlets", nodes))
         self._refuse_twice(f"{place}.outlets", [outlet for outlet, _ in outlets])
         family = str(self._path.parent / table.family) if table.family.endswith(".toml") else table.family
-        return Pdu(name, table.host, family, credential, table.port, table.version, outlets)
+        return Pdu(
+            name=name,
+            host=table.host,
+            family=family,
+            credential=credential,
+            port=table.port,
+            version=table.version,
+            outlets=outlets,
+        )
 
     def _outlets(self, written: Mapping[str, str], place: str, nodes: set[str]) -> Iterator[tuple[str, str]]:
         for outlets_text, nodes_text in written.items():

@@ -80,14 +80,14 @@ def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
     on, off = (f"{price:,g} {currency}/MWh" for price in (on_per_mwh, off_per_mwh))
     hours = _hours(declared, zone)
     return Tariff(
-        on_per_mwh,
-        off_per_mwh,
-        currency,
-        hours,
-        text,
-        f"{on} {_when(declared, hours.zone)}, else {off}",
-        "" if "hours" in pairs else f"hours={declared['hours']} assumed: none are given",
-        "zone" in pairs,
+        on_per_mwh=on_per_mwh,
+        off_per_mwh=off_per_mwh,
+        currency=currency,
+        hours=hours,
+        text=text,
+        description=f"{on} {_when(declared, hours.zone)}, else {off}",
+        assumed="" if "hours" in pairs else f"hours={declared['hours']} assumed: none are given",
+        names_zone="zone" in pairs,
     )
 
 

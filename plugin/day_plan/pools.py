@@ -224,7 +224,18 @@ def _work(
     zeros = np.zeros(len(jobs), np.int64)
     revenue_per_s = cpus * _per_core_h(sight.room, jobs) / 3600
     numbers = np.arange(len(jobs))
-    return Work(numbers, units, cores, zeros, zeros, run_s, release_s, latest_end_s, power_w, revenue_per_s)
+    return Work(
+        job_id=numbers,
+        units=units,
+        cores=cores,
+        memory_mb=zeros,
+        gpus=zeros,
+        duration_s=run_s,
+        release_s=release_s,
+        latest_end_s=latest_end_s,
+        power_w=power_w,
+        revenue_per_s=revenue_per_s,
+    )
 
 
 def _per_core_h(room: PlanFacility, jobs: Sequence[Job]) -> Float64:
@@ -262,7 +273,15 @@ def _running(sight: PlanInputs, pool: PlanPool, cpus: Sequence[int]) -> Running:
     node, until_s, cores = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
     zeros = np.zeros(len(rows), np.int64)
     power_w = np.array([row[3] for row in rows], np.float64)
-    return Running(node, until_s, cores, zeros, zeros, power_w, np.zeros(len(rows)))
+    return Running(
+        node=node,
+        until_s=until_s,
+        cores=cores,
+        memory_mb=zeros,
+        gpus=zeros,
+        power_w=power_w,
+        revenue_per_s=np.zeros(len(rows)),
+    )
 
 
 def _not_below(rates: Rates, running: Running) -> Rates:

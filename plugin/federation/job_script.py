@@ -118,13 +118,13 @@ def _of_slurm(said: Namespace) -> ScriptRequest:
     elif nodes is None:
         cores = per_task
     return ScriptRequest(
-        SLURM,
-        cores,
-        nodes,
-        None if said.time is None else parse_limit_s(said.time),
-        said.account or "",
-        tuple(filter(None, re.split("[&,]", said.constraint or ""))),
-        said.comment or "",
+        system=SLURM,
+        cores=cores,
+        nodes=nodes,
+        limit_s=None if said.time is None else parse_limit_s(said.time),
+        project=said.account or "",
+        features=tuple(filter(None, re.split("[&,]", said.constraint or ""))),
+        comment=said.comment or "",
         name=said.job_name or "",
     )
 

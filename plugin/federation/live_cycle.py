@@ -70,14 +70,14 @@ def estimate_at(cycle: GridCycle, decision: GridDecision, job: int, site: int) -
     predicted, at = decision.predicted, (job, site)
     score = float(decision.score[at])
     return SiteEstimate(
-        cycle.grid.names[site],
-        float(predicted.delay_s[at]),
-        float(predicted.runtime_s[at]),
-        int(predicted.units[at]) * cycle.grid.sites[site].cores_per_unit,
-        float(predicted.energy_j[at]),
-        float(predicted.cost[at]),
-        float(predicted.co2_g[at]),
-        score if np.isfinite(score) else None,
+        site=cycle.grid.names[site],
+        delay_s=float(predicted.delay_s[at]),
+        runtime_s=float(predicted.runtime_s[at]),
+        cores=int(predicted.units[at]) * cycle.grid.sites[site].cores_per_unit,
+        energy_j=float(predicted.energy_j[at]),
+        cost=float(predicted.cost[at]),
+        co2_g=float(predicted.co2_g[at]),
+        score=score if np.isfinite(score) else None,
     )
 
 

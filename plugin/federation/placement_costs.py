@@ -125,13 +125,13 @@ class CostModel:
         from_s = self._now_s + delay_s
         until_s = from_s + self._runtime_s
         return Predictions(
-            self._units,
-            delay_s,
-            self._runtime_s,
-            self._watts * self._runtime_s,
-            self._watts * _integrals_between(self._price, from_s, until_s) / J_PER_MWH,
-            self._watts * _integrals_between(self._carbon, from_s, until_s) / J_PER_KWH,
-            self._compatible,
+            units=self._units,
+            delay_s=delay_s,
+            runtime_s=self._runtime_s,
+            energy_j=self._watts * self._runtime_s,
+            cost=self._watts * _integrals_between(self._price, from_s, until_s) / J_PER_MWH,
+            co2_g=self._watts * _integrals_between(self._carbon, from_s, until_s) / J_PER_KWH,
+            compatible=self._compatible,
         )
 
 

@@ -74,7 +74,9 @@ class Running:
 
 
 _NONE = np.zeros(0, np.int64)
-NOTHING_RUNS = Running(_NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(0), np.zeros(0))
+NOTHING_RUNS = Running(
+    node=_NONE, until_s=_NONE, cores=_NONE, memory_mb=_NONE, gpus=_NONE, power_w=np.zeros(0), revenue_per_s=np.zeros(0)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,13 +149,13 @@ def carry_over_running(problem: Problem, plan: Plan) -> Running:
     unit = np.flatnonzero((plan.placed & (end_s > horizon_s))[job])
     job, old = job[unit], ran.until_s > horizon_s
     return Running(
-        np.concatenate([ran.node[old], plan.node[unit]]),
-        np.concatenate([ran.until_s[old], end_s[job]]) - horizon_s,
-        np.concatenate([ran.cores[old], work.cores[job]]),
-        np.concatenate([ran.memory_mb[old], work.memory_mb[job]]),
-        np.concatenate([ran.gpus[old], work.gpus[job]]),
-        np.concatenate([ran.power_w[old], work.power_w[job] / work.units[job]]),
-        np.concatenate([ran.revenue_per_s[old], work.revenue_per_s[job] / work.units[job]]),
+        node=np.concatenate([ran.node[old], plan.node[unit]]),
+        until_s=np.concatenate([ran.until_s[old], end_s[job]]) - horizon_s,
+        cores=np.concatenate([ran.cores[old], work.cores[job]]),
+        memory_mb=np.concatenate([ran.memory_mb[old], work.memory_mb[job]]),
+        gpus=np.concatenate([ran.gpus[old], work.gpus[job]]),
+        power_w=np.concatenate([ran.power_w[old], work.power_w[job] / work.units[job]]),
+        revenue_per_s=np.concatenate([ran.revenue_per_s[old], work.revenue_per_s[job] / work.units[job]]),
     )
 
 

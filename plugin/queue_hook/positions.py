@@ -71,15 +71,31 @@ def is_ours(marked: JobMarks, kind: str, value: int) -> bool | None:
 def queue_position(job: Job, number: int, marked: JobMarks, ranking: Ranking) -> QueuePosition:
     """Return where a pending job stands."""
     if ranking is Ranking.VALUE and not marked:
-        return QueuePosition(job, number, job.priority, 0, 0, False, job.offset != 0)
+        return QueuePosition(
+            job=job, number=number, site=job.priority, share=0, own=0, strange=False, niced=job.offset != 0
+        )
     value = job.priority if ranking is Ranking.VALUE else job.offset
     written = is_ours(marked, RANK, value)
     was = marked[RANK].was if written else value
     site = job.priority - (value - was)
     if ranking is Ranking.VALUE:
-        return QueuePosition(job, number, site, value - was, 0, written is None, not written and job.offset != 0)
+        return QueuePosition(
+            job=job,
+            number=number,
+            site=site,
+            share=value - was,
+            own=0,
+            strange=written is None,
+            niced=not written and job.offset != 0,
+        )
     return QueuePosition(
-        job, number, max(LEAST_PRIORITY, site), value - was, was, written is None, was < 0 and site <= LEAST_PRIORITY
+        job=job,
+        number=number,
+        site=max(LEAST_PRIORITY, site),
+        share=value - was,
+        own=was,
+        strange=written is None,
+        niced=was < 0 and site <= LEAST_PRIORITY,
     )
 
 

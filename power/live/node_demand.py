@@ -173,7 +173,15 @@ def find_targets(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory |
     floor = max(rules.keep_hot, 0 if rules.on_demand else targets.awake)
     reserve = targets.reserve if rules.period_s else int(course.reserve[row])
     why = targets.why or _describe_targets(pool, capacity, max(reserve, keep))
-    return PoolTargets(capacity, row, floor, reserve, keep, why, replace(memory, targets=targets))
+    return PoolTargets(
+        capacity=capacity,
+        row=row,
+        floor=floor,
+        reserve=reserve,
+        keep=keep,
+        why=why,
+        memory=replace(memory, targets=targets),
+    )
 
 
 def _decide_targets(

@@ -208,7 +208,17 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
         running=running_jobs(_find_held_units(pool, state, per_node), snapshot, up_units),
         queued=queued_jobs(list(waiting), snapshot, per_node, per_node * int((state != FAILED).sum())),
     )
-    return PoolState(pool, node_class, depths, pays_s, per_node, state, busy, waiting, pool_snapshot)
+    return PoolState(
+        pool=pool,
+        node_class=node_class,
+        depths=depths,
+        pays_s=pays_s,
+        units_per_node=per_node,
+        state=state,
+        busy=busy,
+        waiting=waiting,
+        snapshot=pool_snapshot,
+    )
 
 
 def _units_per_node(pool: NodePool, state: NDArray[np.int8], site: PowerSite) -> int:

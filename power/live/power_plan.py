@@ -233,7 +233,9 @@ def _make_move(node: Node, step: NodeStep, pools: PoolsPlan, snapshot: ClusterSn
     if step.order is None and before is not None and before.by in (US, SCHEDULER) and not _wakes_still(node, record):
         desired = None
     state = NodeState.UNKNOWN if record is None else record.observed.state
-    return NodeMove(node, state, step, desired, before, why, memory.why)
+    return NodeMove(
+        node=node, state=state, step=step, desired=desired, before=before, why=why, reason_before=memory.why
+    )
 
 
 def _order_and_owner(desired: DesiredState | None) -> tuple[NodeOrder, str] | None:

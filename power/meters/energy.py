@@ -53,14 +53,14 @@ def add_reading(so_far: Energy, reading: Reading, *, longest_hold_s: float) -> E
         return so_far
     known = _extend_until(so_far, at_unix_s, longest_hold_s)
     return Energy(
-        known.energy_j,
-        known.covered_s,
-        known.gap_s,
-        so_far.readings + (reading.power_w is not None),
-        known.rounding_j,
-        at_unix_s,
-        reading.power_w,
-        reading.resolution_w,
+        energy_j=known.energy_j,
+        covered_s=known.covered_s,
+        gap_s=known.gap_s,
+        readings=so_far.readings + (reading.power_w is not None),
+        rounding_j=known.rounding_j,
+        last_at_unix_s=at_unix_s,
+        last_w=reading.power_w,
+        last_resolution_w=reading.resolution_w,
     )
 
 

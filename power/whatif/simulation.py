@@ -50,7 +50,15 @@ def find_rules(discipline: str) -> SchedulingRules:
     """Return the engine's rules of a discipline by its name; BadInput for one that a what-if cannot run."""
     if discipline not in DISCIPLINES:
         raise BadInput(f"what-if knows no discipline {discipline!r}", hint=did_you_mean(discipline, DISCIPLINES))
-    return SchedulingRules(DISCIPLINES[discipline], ARRIVAL, 0, 0, 0, USER_ESTIMATE, False)
+    return SchedulingRules(
+        discipline=DISCIPLINES[discipline],
+        policy=ARRIVAL,
+        window=0,
+        period_s=0,
+        max_postponement_s=0,
+        estimates=USER_ESTIMATE,
+        pass_per_event=False,
+    )
 
 
 EASY_RULES = find_rules("easy")
@@ -104,7 +112,15 @@ def make_workload(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
     size = np.concatenate([snapshot.running.size, sleeping, snapshot.queued.size])
     now_s = np.full(len(size), snapshot.now_s)
     nobody = np.zeros(len(size), dtype=np.int64)
-    workload = Workload(now_s, runtime_s, runtime_s, runtime_s, size, np.zeros(len(size)), nobody)
+    workload = Workload(
+        submit_s=now_s,
+        runtime_s=runtime_s,
+        estimate_s=runtime_s,
+        foreseen_s=runtime_s,
+        size=size,
+        node_power_w=np.zeros(len(size)),
+        user=nobody,
+    )
     return workload, len(left_s) + len(sleeping)
 
 

@@ -146,4 +146,12 @@ def find_market(text: str) -> Market:
     market = BY_ZONE[zone]
     if bool(place) == bool(market.entsoe):
         raise BadSetting(f"feeds.zone: {text!r}", hint="DE-LU has no place, CAISO needs one: CAISO/TH_NP15_GEN-APND")
-    return Market(zone, market.maps, market.entsoe, market.nord_pool, place, market.clock, market.published_s)
+    return Market(
+        zone=zone,
+        maps=market.maps,
+        entsoe=market.entsoe,
+        nord_pool=market.nord_pool,
+        place=place,
+        clock=market.clock,
+        published_s=market.published_s,
+    )

@@ -142,7 +142,15 @@ class SiteAgent:
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
         run_s, took_s = await self.accounts.run_s(view), self._power_rounds.took_s * parts.clock.factor
         view = without_jobs(view, find_undecided_jobs(view, decided, parts.zone))
-        sight = ClusterSnapshot(self.power.now, view, self.power.lives, run_s, at_s, per_mwh, took_s)
+        sight = ClusterSnapshot(
+            now=self.power.now,
+            view=view,
+            records=self.power.lives,
+            run_s=run_s,
+            price_at_s=at_s,
+            price_per_mwh=per_mwh,
+            cycle_took_s=took_s,
+        )
         plan = await self.power.plan(sight, site)
         self._on_their_way = await self.power.carry_out(plan, parts, orders)
         if self._on_their_way:

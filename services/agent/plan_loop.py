@@ -43,7 +43,15 @@ def make_plan_inputs(
         facility, settings.power.idle_node_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ()
     )
     rules = replace(rules, policy=PLAN)
-    return PlanInputs(replace(facts, planned=None), rules, tuple(nodes), shared_nodes, room, caps, weather)
+    return PlanInputs(
+        queue=replace(facts, planned=None),
+        rules=rules,
+        nodes=tuple(nodes),
+        shared_nodes=shared_nodes,
+        room=room,
+        caps=caps,
+        weather=weather,
+    )
 
 
 def uncooled_facility() -> Facility:

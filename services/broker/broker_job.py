@@ -92,7 +92,13 @@ def make_broker_job(
     cores = wishes.cores or asks.cores or whole_nodes
     application = wishes.application or ""
     request = PlacementRequest(
-        cores, limit_s, wishes.goal, wishes.latest_end_s, asks.project, asks.features, application
+        cores=cores,
+        limit_s=limit_s,
+        goal=wishes.goal,
+        latest_end_s=wishes.latest_end_s,
+        project=asks.project,
+        features=asks.features,
+        application=application,
     )
     return BrokerJob(script, name, arguments, asks, wishes, request)
 

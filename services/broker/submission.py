@@ -106,7 +106,16 @@ class Broker:
         now_s = self.clock()
         answer = choice_json(choice, now_s=int(now_s), currency=self.federation.currency)
         answer |= {"project": parcel.request.project}
-        row = SubmissionRecord(key, now_s, self.by, parcel.digest, choice.site or "", TRIED, now_s, answer=answer)
+        row = SubmissionRecord(
+            key=key,
+            at_unix_s=now_s,
+            by=self.by,
+            digest=parcel.digest,
+            site=choice.site or "",
+            state=TRIED,
+            tried_unix_s=now_s,
+            answer=answer,
+        )
         return self.changed(was, row if was is None else replace(row, at_unix_s=was.at_unix_s))
 
     async def _through_the_door(

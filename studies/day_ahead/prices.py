@@ -51,7 +51,16 @@ def site_rows(folder: Path | None) -> tuple[SiteRow, ...]:
 
 def _site_row(row: list[str]) -> SiteRow:
     _, name, place, cores, watts, lag_h, gflops, longest_s, widest = row
-    return SiteRow(name, place, int(cores), float(watts), int(lag_h), float(gflops), int(longest_s), int(widest))
+    return SiteRow(
+        name=name,
+        place=place,
+        cores=int(cores),
+        watts_per_core=float(watts),
+        lag_h=int(lag_h),
+        gflops_per_core=float(gflops),
+        longest_s=int(longest_s),
+        widest_cores=int(widest),
+    )
 
 
 def daily_prices(file: Path) -> Float64:

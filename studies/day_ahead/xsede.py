@@ -147,16 +147,16 @@ def _joined(drawn: list[DrawnJobs], start_s: list[int], history: int) -> GridLog
     nothing: Float64 = np.full(count, np.nan)
     number = np.arange(1, count + 1)
     jobs = Jobs(
-        number,
-        submit_s[order],
-        column("runtime_s"),
-        column("estimate_s"),
-        column("size"),
-        unknown,
-        unknown,
-        unknown,
-        unknown,
-        unknown,
-        nothing,
+        job_id=number,
+        submit_s=submit_s[order],
+        runtime_s=column("runtime_s"),
+        estimate_s=column("estimate_s"),
+        size=column("size"),
+        user=unknown,
+        group=unknown,
+        queue=unknown,
+        application=unknown,
+        logged_start_s=unknown,
+        node_power_w=nothing,
     )
     return GridLog(jobs, home[order], np.arange(count) >= history, np.zeros(count), np.ones(count))

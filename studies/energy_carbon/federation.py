@@ -137,9 +137,9 @@ class FederatedTestbed:
 
 
 TESTBEDS = (
-    FederatedTestbed("juggle", 12, 4, 230.0, 1.4, 0.8, 1),
-    FederatedTestbed("jufit", 2, 12, 232.0, 1.4, 0.8, 10),
-    FederatedTestbed("dune", 4, 8, 170.0, 1.2, 0.43, 4),
+    FederatedTestbed(name="juggle", nodes=12, cores=4, node_w=230.0, pue=1.4, cue=0.8, rank=1),
+    FederatedTestbed(name="jufit", nodes=2, cores=12, node_w=232.0, pue=1.4, cue=0.8, rank=10),
+    FederatedTestbed(name="dune", nodes=4, cores=8, node_w=170.0, pue=1.2, cue=0.43, rank=4),
 )
 TESTBED_JOBS = 135
 

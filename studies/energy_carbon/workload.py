@@ -54,7 +54,19 @@ def batch(submit_s: Int64, size: Int64, runtime_s: Int64, estimate_s: Int64) -> 
     unknown = np.full(len(size), -1)
     number = np.arange(1, len(size) + 1)
     nothing = np.full(len(size), np.nan)
-    return Jobs(number, submit_s, runtime_s, estimate_s, size, unknown, unknown, unknown, unknown, unknown, nothing)
+    return Jobs(
+        job_id=number,
+        submit_s=submit_s,
+        runtime_s=runtime_s,
+        estimate_s=estimate_s,
+        size=size,
+        user=unknown,
+        group=unknown,
+        queue=unknown,
+        application=unknown,
+        logged_start_s=unknown,
+        node_power_w=nothing,
+    )
 
 
 def discipline(name: str, period_s: int = 0) -> Policy:

@@ -119,7 +119,16 @@ def work_of(jobs: Jobs, seed: int) -> Work:
     none = np.zeros(len(jobs), np.int64)
     latest_end_s = np.full(len(jobs), NO_LIMIT)
     return Work(
-        jobs.job_id, units, cores, memory_mb, none, jobs.runtime_s, jobs.submit_s, latest_end_s, power_w, revenue_per_s
+        job_id=jobs.job_id,
+        units=units,
+        cores=cores,
+        memory_mb=memory_mb,
+        gpus=none,
+        duration_s=jobs.runtime_s,
+        release_s=jobs.submit_s,
+        latest_end_s=latest_end_s,
+        power_w=power_w,
+        revenue_per_s=revenue_per_s,
     )
 
 

@@ -184,7 +184,17 @@ def _day_result(problem: Problem, answer: SolvedDay, now_s: int, *, bounded: boo
     last_s = max(int(ends_s.max(initial=0)), int(problem.running.until_s.max(initial=0)))
     gap = compute_gap(problem, profit.total, upper_bound(problem)) if bounded else None
     until_s = now_s + problem.rates.horizon_s
-    return DayResult(now_s, until_s, profit.total, profit.it_j, profit.cooling_j, now_s + last_s, answer, gap, wrong)
+    return DayResult(
+        from_s=now_s,
+        until_s=until_s,
+        profit=profit.total,
+        it_j=profit.it_j,
+        cooling_j=profit.cooling_j,
+        last_end_s=now_s + last_s,
+        planned=answer,
+        gap=gap,
+        violations=wrong,
+    )
 
 
 def run_on_log(experiment: CoolingExperiment, log: Path) -> CoolingResult:

@@ -75,7 +75,13 @@ def _with_published(path: Path, table: CsvTable) -> PriceFile:
     forecasts = tuple((f"published {name}", each.price) for name, each in zip(others, published, strict=True))
     holidays = country_of(market)
     return PriceFile(
-        str(path), _unit(path), history, forecasts, UTC, holidays, f"local, without changes{_of(holidays)}"
+        name=str(path),
+        unit=_unit(path),
+        history=history,
+        published=forecasts,
+        zone=UTC,
+        holidays=holidays,
+        clock=f"local, without changes{_of(holidays)}",
     )
 
 
@@ -89,11 +95,17 @@ def _undated(path: Path, start: str | None) -> PriceFile:
     history = price_history(read_series(path, layout))
     if start is None:
         return PriceFile(
-            str(path), unit, history, (), UTC, None, "no dates: weekdays and public holidays are not known"
+            name=str(path),
+            unit=unit,
+            history=history,
+            published=(),
+            zone=UTC,
+            holidays=None,
+            clock="no dates: weekdays and public holidays are not known",
         )
     holidays = country_of(market_in(path.name))
     clock = f"local, without changes, from {start} as told{_of(holidays)}"
-    return PriceFile(str(path), unit, history, (), UTC, holidays, clock)
+    return PriceFile(name=str(path), unit=unit, history=history, published=(), zone=UTC, holidays=holidays, clock=clock)
 
 
 def _dated(path: Path) -> PriceFile:
@@ -101,7 +113,15 @@ def _dated(path: Path) -> PriceFile:
     zone = parse_zone(market.clock) if market else UTC
     history = price_history(read_series(path, PriceFileLayout(unit=_unit(path) or NO_CURRENCY)))
     holidays = country_of(market)
-    return PriceFile(str(path), _unit(path), history, (), zone, holidays, f"{zone_text(zone)}{_of(holidays)}")
+    return PriceFile(
+        name=str(path),
+        unit=_unit(path),
+        history=history,
+        published=(),
+        zone=zone,
+        holidays=holidays,
+        clock=f"{zone_text(zone)}{_of(holidays)}",
+    )
 
 
 def market_in(file_name: str) -> Market | None:

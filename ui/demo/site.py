@@ -75,7 +75,15 @@ def jobs_to_come(nodes: int, length_s: int, *, seed: int = 3) -> tuple[DemoJob, 
         drawn.append((round(length_s * chance.betavariate(1.0, 1.6)), size, run_s))
         work_s += size * run_s
     return tuple(
-        DemoJob(number, at_s, size, run_s, 2 * run_s, chance.choice(USERS), chance.choice(KINDS))
+        DemoJob(
+            number=number,
+            at_s=at_s,
+            nodes=size,
+            run_s=run_s,
+            limit_s=2 * run_s,
+            user=chance.choice(USERS),
+            kind=chance.choice(KINDS),
+        )
         for number, (at_s, size, run_s) in enumerate(sorted(drawn), 1)
     )
 

@@ -43,5 +43,12 @@ def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -
         raise BadInput(f"{path}: is longer than a mebibyte", hint="a script calls programs, it does not hold them")
     script = text.decode(errors="surrogateescape")
     return JobFile(
-        script, path.name, arguments, options.goal, latest_end_s, options.cores, limit_s, options.application
+        script=script,
+        name=path.name,
+        arguments=arguments,
+        goal=options.goal,
+        latest_end_s=latest_end_s,
+        cores=options.cores,
+        limit_s=limit_s,
+        application=options.application,
     )

@@ -132,7 +132,10 @@ def wait(
     settings = _settings(nodes, time_zone, config)
     from ui.forecast.job_answer import answer_wait
 
-    answer_wait(settings, JobForecastRequest(job, log, days, models, lenient, as_json, state))
+    answer_wait(
+        settings,
+        JobForecastRequest(job=job, log=log, days=days, models=models, lenient=lenient, as_json=as_json, state=state),
+    )
 
 
 def _settings(nodes: int | None, time_zone: str | None, config: Path | None) -> Settings:

@@ -46,7 +46,15 @@ def prove_all_standby(settings: Settings, nodes: str) -> bool:
 def _passes_test(machine: InventoryNode, inventory: Inventory, settings: Settings, book: StateLedger) -> bool:
     wire = Transport(timeout_s=settings.hardware.timeout_s)
     by, hold_of = f"{ADMIN}{login_name()}", book.holds(time.time()).get
-    trial = StandbyContext(inventory, wire, settings.agent, book, by, scheduler_of(settings).in_use, hold_of)
+    trial = StandbyContext(
+        inventory=inventory,
+        wire=wire,
+        settings=settings.agent,
+        journal=book,
+        by=by,
+        in_use=scheduler_of(settings).in_use,
+        hold_of=hold_of,
+    )
     try:
         proof = asyncio.run(_run_test(machine, trial))
     except OffpeakError as problem:

@@ -114,7 +114,19 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     basis = f"{MEASURED}, {covered:.1%} of the time of {len(nodes)} nodes"
     kg = _kg(_known_sum(each.carbon_g for each in nodes))
     return MonthLine(
-        NODES, "nodes with meters", None, kwh, kwh, 0.0, 0.0, cost, None, None, nodes[0].currency, kg, basis
+        kind=NODES,
+        name="nodes with meters",
+        jobs=None,
+        energy_kwh=kwh,
+        measured_kwh=kwh,
+        partly_kwh=0.0,
+        modelled_kwh=0.0,
+        cost=cost,
+        low=None,
+        high=None,
+        currency=nodes[0].currency,
+        co2_kg=kg,
+        basis=basis,
     )
 
 
@@ -145,16 +157,16 @@ def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:
             "all accounts" if len({each.currency for each in accounts}) == 1 else f"all in {currency or 'no currency'}"
         )
         total = AccountUse(
-            name,
-            currency,
-            sum(each.jobs for each in of_it),
-            sum(each.unknown for each in of_it),
-            sum(each.measured_j for each in of_it),
-            sum(each.partly_j for each in of_it),
-            sum(each.modelled_j for each in of_it),
-            _known_sum(each.cost for each in of_it),
-            sum(each.unpriced_j for each in of_it),
-            _known_sum(each.carbon_g for each in of_it),
+            account=name,
+            currency=currency,
+            jobs=sum(each.jobs for each in of_it),
+            unknown=sum(each.unknown for each in of_it),
+            measured_j=sum(each.measured_j for each in of_it),
+            partly_j=sum(each.partly_j for each in of_it),
+            modelled_j=sum(each.modelled_j for each in of_it),
+            cost=_known_sum(each.cost for each in of_it),
+            unpriced_j=sum(each.unpriced_j for each in of_it),
+            carbon_g=_known_sum(each.carbon_g for each in of_it),
         )
         yield replace(account_line(total), kind=TOTAL)
 

@@ -137,13 +137,13 @@ def _node_row(
         why,
     ]
     return NodeRow(
-        record.node,
-        str(state),
-        watts,
-        recorded.at_unix_s if recorded is not None and as_recorded else None,
-        recorded.by if recorded is not None and as_recorded else "",
-        recorded.desired if recorded is not None else "",
-        "; ".join(each for each in whys if each),
+        node=record.node,
+        state=str(state),
+        watts=watts,
+        since_unix_s=recorded.at_unix_s if recorded is not None and as_recorded else None,
+        by=recorded.by if recorded is not None and as_recorded else "",
+        desired=recorded.desired if recorded is not None else "",
+        why="; ".join(each for each in whys if each),
     )
 
 

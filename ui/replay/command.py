@@ -93,7 +93,18 @@ def simulate(
     from ui.replay.simulate_answer import answer
 
     answer(
-        trace, settings, SimulateRequest(start, lenient, replays, _kinds(by), schedule, report, as_json, settings_file)
+        trace,
+        settings,
+        SimulateRequest(
+            start=start,
+            lenient=lenient,
+            replays=replays,
+            kinds=_kinds(by),
+            schedule=schedule,
+            report=report,
+            as_json=as_json,
+            settings_file=settings_file,
+        ),
     )
 
 

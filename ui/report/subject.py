@@ -159,7 +159,16 @@ def subject_of(
     policies = tuple(_policies(comparison))
     highest_w = max(float(policy.curve.total_w.max(initial=0.0)) for policy in policies)
     unit, unit_w = next((u, w) for u, w in (("MW", 1e6), ("kW", 1e3), ("W", 1.0)) if highest_w >= 2 * w or w == 1)
-    return ReportSubject(trace, prepared, comparison, spreads, calendar_of(comparison), policies, unit, unit_w)
+    return ReportSubject(
+        trace=trace,
+        prepared=prepared,
+        comparison=comparison,
+        spreads=spreads,
+        calendar=calendar_of(comparison),
+        policies=policies,
+        power_unit=unit,
+        power_unit_w=unit_w,
+    )
 
 
 def _policies(comparison: Comparison) -> Iterator[ReportPolicy]:

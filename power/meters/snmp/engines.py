@@ -80,13 +80,13 @@ def read_snmp_login(pdu: Pdu) -> SnmpLogin:
     _check_choice(credential, "authentication", credential.authentication, AUTHENTICATIONS)
     _check_choice(credential, "privacy", credential.privacy, PRIVACIES)
     return SnmpLogin(
-        "3",
-        credential.user,
-        None,
-        credential.password() if credential.password_file else None,
-        read_secret(credential.privacy_file) if credential.privacy_file else None,
-        credential.authentication,
-        credential.privacy,
+        version="3",
+        user=credential.user,
+        community=None,
+        key=credential.password() if credential.password_file else None,
+        privacy_key=read_secret(credential.privacy_file) if credential.privacy_file else None,
+        authentication=credential.authentication,
+        privacy=credential.privacy,
     )
 
 

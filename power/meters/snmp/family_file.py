@@ -82,14 +82,14 @@ def read_source(entry: FamilyEntry, kind: str) -> RowSource:
     if needed not in below:
         raise entry.wrong(f"{needed} is missing", hint=f'add {needed} = {{ oid = "...", unit = "..." }}')
     return RowSource(
-        _read_column(below["power"], "W") if "power" in below else None,
-        _read_column(below["energy"], "J") if "energy" in below else None,
-        _read_condition(below["only"]) if "only" in below else None,
-        _read_condition(below["valid"]) if "valid" in below else None,
-        _read_column(below["current"], "A") if "current" in below else None,
-        _read_column(below["voltage"], "V") if "voltage" in below else None,
-        _read_naming(below["name"]) if "name" in below else RowNaming(),
-        read_text(below["doubt"]) if "doubt" in below else "",
+        power=_read_column(below["power"], "W") if "power" in below else None,
+        energy=_read_column(below["energy"], "J") if "energy" in below else None,
+        only=_read_condition(below["only"]) if "only" in below else None,
+        valid=_read_condition(below["valid"]) if "valid" in below else None,
+        current=_read_column(below["current"], "A") if "current" in below else None,
+        voltage=_read_column(below["voltage"], "V") if "voltage" in below else None,
+        naming=_read_naming(below["name"]) if "name" in below else RowNaming(),
+        doubt=read_text(below["doubt"]) if "doubt" in below else "",
     )
 
 
@@ -177,13 +177,13 @@ def parse_family(text: bytes, name: str, file: str) -> PduFamily:
     if not sources.get("total"):
         raise BadInput(f"{file}: has no [[total]]", hint="add [[total]]: where the power of the whole PDU stands")
     return PduFamily(
-        name,
-        read_text(top["models"]) if "models" in top else name,
-        read_text(top["mib"]) if "mib" in top else "",
-        sources,
-        tuple(read_oid(entry) for entry in top["detect"].items()) if "detect" in top else (),
-        frozenset(entry.number() for entry in top["no_value"].items()) if "no_value" in top else frozenset(),
-        read_text(top["counters"]) if "counters" in top else "resettable",
+        name=name,
+        models=read_text(top["models"]) if "models" in top else name,
+        mib=read_text(top["mib"]) if "mib" in top else "",
+        sources=sources,
+        detect=tuple(read_oid(entry) for entry in top["detect"].items()) if "detect" in top else (),
+        no_value=frozenset(entry.number() for entry in top["no_value"].items()) if "no_value" in top else frozenset(),
+        counters=read_text(top["counters"]) if "counters" in top else "resettable",
     )
 
 

@@ -60,13 +60,13 @@ def find_rows(source: RowSource, walked: SnmpValues) -> tuple[PduRow, ...]:
     table = next((column.oid.rpartition(".")[0] for column in (source.power, source.energy) if column), "")
     return tuple(
         PduRow(
-            _row_name(source.naming, index, walked),
-            table,
-            index,
-            powers.get(index),
-            energies.get(index),
-            _validity_of(source, index, walked),
-            source.doubt,
+            name=_row_name(source.naming, index, walked),
+            table=table,
+            index=index,
+            power=powers.get(index),
+            energy=energies.get(index),
+            valid=_validity_of(source, index, walked),
+            doubt=source.doubt,
         )
         for index in sorted(powers | energies, key=_index_order)
         if _is_counted(source.only, index, walked)
@@ -250,7 +250,16 @@ def find_layout(family: PduFamily, walked: SnmpValues, troubles: Sequence[str] =
     doubts += _find_contradictions(family, total, walked)
     cells = (cell for row in (*total, *energy) for cell in row.cells())
     silent = frozenset(cell.oid for cell in cells if cell_value_of(family, cell, walked) is None)
-    return PduLayout(family, total, energy, phases, outlets, silent, tuple(doubts), total_from)
+    return PduLayout(
+        family=family,
+        total=total,
+        energy=energy,
+        phases=phases,
+        outlets=outlets,
+        silent=silent,
+        doubts=tuple(doubts),
+        total_from=total_from,
+    )
 
 
 def cell_value_of(family: PduFamily, cell: PduCell, answers: SnmpValues) -> float | None:
