@@ -9,8 +9,8 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.logs import trace_file
 from offpeak.errors import OffpeakError
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
 from plugin.planner.bound import upper_bound
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
 from plugin.planner.searches import budget_of, multi_search

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.logs import price_file, trace_file
+from offpeak.model.constants import WEEK_S
 from offpeak.model.jobs import Trace
-from offpeak.model.local_time import WEEK_S
 from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout

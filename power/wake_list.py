@@ -12,11 +12,12 @@ from typing import Any
 from offpeak.files import replacing
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.model.constants import MINUTE_S
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import find_power_steps
 from power.drivers.ipmi.bmc import IPMI_PORT
-from power.interlocks.rate_limits import MINUTE_S, count_burst, find_groups
+from power.interlocks.rate_limits import count_burst, find_groups
 
 FILE = "wake.json"
 PACE = "[pace]"

@@ -26,6 +26,7 @@ from pydantic.alias_generators import to_camel
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S, WEEK_S
 from offpeak.model.facility import PowerCap
 from offpeak.settings.plan import PlanSettings
 from predictors.feeds.port import FeedCondition, FeedProblem
@@ -70,9 +71,9 @@ def _event_time_s(written: Any, where: str, zone: tzinfo) -> int:
 
 LIMIT = "IMPORT_CAPACITY_LIMIT"
 WATTS: Mapping[str, float] = {"KW": 1e3, "W": 1.0, "MW": 1e6}
-FOREVER_S = 100 * 366 * 86_400
+FOREVER_S = 100 * 366 * DAY_S
 _DURATION = re.compile(r"P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
-_SECONDS = (31_536_000, 2_592_000, 604_800, 86_400, 3600, 60, 1)
+_SECONDS = (365 * DAY_S, 30 * DAY_S, WEEK_S, DAY_S, HOUR_S, MINUTE_S, 1)
 
 
 class OpenAdrShape(AnswerShape):

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64
-from offpeak.model.local_time import DAY_S, local_days, to_unix_s
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.step_series import Series, split, value_at
 from offpeak.prices.peak import Peak, PeakRule, classify
 from offpeak.prices.tariff import Tariff, tariff_series
 from predictors.feeds.port import FeedProblem, Window
 from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices
-
-HOUR_S = 3600
 
 
 @dataclass(frozen=True, eq=False)

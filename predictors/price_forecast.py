@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import BadInput, BadPrices, CannotWrite
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
 from predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tariff

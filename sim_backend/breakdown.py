@@ -6,18 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames
-from offpeak.model.local_time import DAY_S, date_text, local_days, to_local_s, to_unix_s, weekday
-from offpeak.model.step_integrals import (
-    J_PER_KWH,
-    J_PER_MWH,
-    StepIntegral,
-    charge_by_job,
-    integrals,
-    integrate_constant,
-    integrate_series,
-)
+from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, weekday
+from offpeak.model.step_integrals import StepIntegral, charge_by_job, integrals, integrate_constant, integrate_series
 from sim_backend.compare import Comparison, ReplayCase, draw_of, usage_of
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.power_curve import StandingDraw, standing_charge

@@ -7,8 +7,8 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import WEEK_S
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.prices.alignment import REPEATED_WEEKS
 from offpeak.settings.capacity import DEFAULT_SLA
@@ -38,7 +38,7 @@ from sim_backend.policy import Policy
 from sim_backend.powered_replay import PoweredMachine, PoweredReplay
 from sim_backend.replay import Schedule, replay
 
-A_MONTH_S = 30 * 86_400
+A_MONTH_S = 30 * DAY_S
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.model.arrays import Float64
+from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.facility import Facility, cooling_w, facility_named
-from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH, StepIntegral, integrals
+from offpeak.model.step_integrals import StepIntegral, integrals
 from offpeak.settings.plan import PlanSettings
 from sim_backend.nodes.power_curve import PowerCurve
 

@@ -6,7 +6,8 @@ from datetime import date, datetime, tzinfo
 import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.model.local_time import DAY_S, WEEK_S, date_text
+from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
+from offpeak.model.local_time import date_text
 from offpeak.model.step_series import Series, fill_gaps
 from offpeak.model.units import parse_carbon_g_per_kwh
 from offpeak.prices.alignment import LogSpan, align_log, extend, extension_note, instant_of, parse_start
@@ -96,9 +97,9 @@ def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]
     filled_s = sum(until_s - from_s for from_s, until_s in given.gaps()) - left_s
     notes = []
     if filled_s:
-        notes.append(f"{filled_s / 3600:,g} h of gaps filled from the same hour of the latest known week before each")
+        notes.append(f"{filled_s / HOUR_S:,g} h of gaps filled from the same hour of the latest known week before each")
     if left_s:
-        notes.append(f"{left_s / 3600:,g} h of gaps stay, as no week before them is known: they are {uncounted}")
+        notes.append(f"{left_s / HOUR_S:,g} h of gaps stay, as no week before them is known: they are {uncounted}")
     return tuple(notes)
 
 

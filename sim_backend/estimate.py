@@ -11,10 +11,10 @@ import numpy as np
 
 from offpeak.errors import BadTrace
 from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.job_power import ASSUMED_POWER
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
 from offpeak.model.schedule_metrics import utilization
-from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
 from offpeak.prices.peak import Peak, classify
 from offpeak.settings.table import Settings
 from sim_backend.case import PreparedCase, prepare
@@ -109,7 +109,7 @@ def waiting_share(jobs: Jobs, begin_s: int, until_s: int) -> float:
     return float(np.maximum(jobs.logged_start_s - alone_from_s, 0).sum()) / max(until_s - begin_s, 1)
 
 
-YEAR_S = 365.25 * 86_400
+YEAR_S = 365.25 * DAY_S
 HARDLY_PCT = 0.5
 """Savings that stay below this share of the bill are called hardly worth it."""
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S, WEEK_S, local_days, local_edges_s, to_local_s
+from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
+from offpeak.model.local_time import local_days, local_edges_s, to_local_s
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
 from offpeak.model.step_integrals import integrals, integrate_known_time, integrate_series
 from sim_backend.electricity import LaidSeries
@@ -24,7 +25,7 @@ from sim_backend.nodes.node_log import Int32, StateCounts
 from sim_backend.nodes.power_curve import PowerCurve, integral_between
 from sim_backend.replay import Schedule
 
-SHORTEST_S = 12 * 3600
+SHORTEST_S = 12 * HOUR_S
 TRIED_PER_WINDOW = 7
 
 
@@ -72,7 +73,6 @@ def _busiest(curve: PowerCurve, length_s: int) -> BusiestWindow:
 
 
 HOURS = 24
-HOUR_S = 3600
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_states import FAILED
 from offpeak.model.schedule_metrics import (
@@ -21,8 +22,6 @@ from offpeak.model.schedule_metrics import (
     utilization,
 )
 from offpeak.model.step_integrals import (
-    J_PER_KWH,
-    J_PER_MWH,
     Charge,
     StepIntegral,
     Usage,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, WindowView
@@ -22,8 +23,6 @@ from sim_backend.engine.advance import DECIDE, advance
 from sim_backend.engine.rules import FORESEEN_RUNTIME, PREDICTED_RUNTIME
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
 from sim_backend.policy import Policy
-
-HOUR_S = 3600
 
 
 def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[tuple[int, int]]:

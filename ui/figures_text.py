@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.text import counted
 
 
@@ -27,8 +28,8 @@ NOT_WRAPPED = 1000
 """Width of what goes into a pipe: lines of any length stay whole."""
 
 WITH_CENTS_BELOW = 10_000
-HOURS_BELOW_S = 2 * 86_400
-MINUTES_BELOW_S = 3600
+HOURS_BELOW_S = 2 * DAY_S
+MINUTES_BELOW_S = HOUR_S
 
 
 @dataclass(frozen=True)
@@ -61,4 +62,4 @@ def length_text(length_s: int) -> str:
     """Return a period in whole days, a short one in hours, a very short one in minutes."""
     if length_s < MINUTES_BELOW_S:
         return counted(round(length_s / 60), "minute")
-    return counted(round(length_s / 3600), "hour") if length_s < HOURS_BELOW_S else f"{length_s / 86_400:,.0f} days"
+    return counted(round(length_s / HOUR_S), "hour") if length_s < HOURS_BELOW_S else f"{length_s / DAY_S:,.0f} days"

@@ -23,10 +23,10 @@ from benchmarks.soak_cycles.room import CyclesRoom
 from benchmarks.soak_cycles.witness import Witness
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import SchedulerState
-from power.interlocks.rate_limits import DAY_S
 from power.lifecycle.node_record import Release, is_goal
 
 EVENTS = {"locked": (0.15, 0.45, 0.75), "set back": (0.2, 0.6), "crash": (0.3,)}

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import NODE_CLASS, CyclesPlan
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class_file import bundled_node_class
-from power.interlocks.rate_limits import DAY_S, HOUR_S, MINUTE_S, power_step_of_class
+from power.interlocks.rate_limits import power_step_of_class
 from power.lifecycle.node_record import NodeState
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from offpeak.door.effect import DONE, REFUSED, Effect, Outcome, Refusal
+from offpeak.model.constants import DAY_S
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Journal(Protocol):
         """Return the intents since then, later ones that a clock has left behind too, with what became of them."""
 
 
-KEPT_S = 86_400.0
+KEPT_S = DAY_S
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from offpeak.ledger import tables
 from offpeak.ledger.rows import MeterReading
 from offpeak.ledger.tables import minutes, quarters, readings, series
+from offpeak.model.constants import MINUTE_S
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,6 @@ class Backlog:
                 over -= dropped
 
 
-MINUTE_S = 60
 QUARTER_S = 900
 
 

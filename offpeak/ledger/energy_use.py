@@ -71,8 +71,6 @@ WAYS = ("snmp", "dcmi", "redfish", "slurm", "rapl")
 """The ways of measuring whose parts add up to a node, from the outlet inwards. Of two that know the same share of the
 time the first is taken, never both: they measure the same watts."""
 
-J_PER_MWH, J_PER_KWH = 3.6e9, 3.6e6
-
 
 @dataclass
 class EnergySums:

@@ -27,12 +27,13 @@ from offpeak.ledger.rows import (
 )
 from offpeak.ledger.submissions import SiteSubmissions
 from offpeak.ledger.writer import MOST_WAITING, Answer, LedgerStore, Writer
+from offpeak.model.constants import HOUR_S
 from offpeak.settings.ledger import LedgerSettings
 
 BOUND_S = 5.0
 """The longest that an intent, a hold or a question waits; twice that where the disk hangs in the very act."""
 
-REFUSED_AGAIN_S = 3600.0
+REFUSED_AGAIN_S = HOUR_S
 """A node that would sleep in shadow mode is refused every ten minutes: of the same refusals one in so long is kept."""
 OTHERS_TURN_S = 0.01
 """Pause between two slices: SQLite gives the next turn to whoever asks first."""

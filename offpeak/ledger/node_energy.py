@@ -34,20 +34,11 @@ from sqlalchemy import (
     tuple_,
 )
 
-from offpeak.ledger.backlog import MINUTE_S, QUARTER_S
-from offpeak.ledger.energy_use import (
-    J_PER_KWH,
-    J_PER_MWH,
-    WAYS,
-    EnergySums,
-    EnergyUse,
-    UsePeriod,
-    choose_sums,
-    energy_use,
-    periods,
-)
+from offpeak.ledger.backlog import QUARTER_S
+from offpeak.ledger.energy_use import WAYS, EnergySums, EnergyUse, UsePeriod, choose_sums, energy_use, periods
 from offpeak.ledger.prices import nan_to_none, slot_prices
 from offpeak.ledger.tables import minutes, quarters, readings, series
+from offpeak.model.constants import J_PER_KWH, J_PER_MWH, MINUTE_S
 from offpeak.model.time_range import TimeRange
 
 

@@ -12,6 +12,7 @@ from offpeak.errors import BadInput
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.tables import prices
 from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, merge
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS, TARIFF_BASIS
@@ -20,7 +21,7 @@ SlotValues = NDArray[np.float64]
 
 PRICED_SHARE = 0.999
 """A slot of which less is priced has no price: its energy is told apart."""
-LONGEST_PRICE_S = 7 * 86_400
+LONGEST_PRICE_S = 7 * DAY_S
 
 
 @dataclass(frozen=True)

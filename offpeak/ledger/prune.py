@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, and_, delete, exists, func, or_, select, true, tuple_
 from sqlalchemy.dialects import sqlite
 
-from offpeak.ledger.backlog import MINUTE_S, QUARTER_S
+from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.tables import (
     decisions,
     holds,
@@ -27,6 +27,7 @@ from offpeak.ledger.tables import (
     states,
     submissions,
 )
+from offpeak.model.constants import DAY_S, MINUTE_S
 from offpeak.settings.ledger import LedgerSettings
 
 SLICE_ROWS = 15_000
@@ -36,7 +37,6 @@ SLICE_PAGES = 2_000
 SPARE_SHARE = 0.2
 """Free pages that a SQLite file keeps, as a share of all: what is written next needs them."""
 
-DAY_S = 86_400
 LOG_S, RECORD_S, ACCOUNT_S = 90 * DAY_S, 400 * DAY_S, 1_100 * DAY_S
 """Why something was decided; what was done, for a year's report; what was used and paid, for three years' accounts."""
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.units import parse_power_w
 from offpeak.text import did_you_mean
 
@@ -182,7 +182,6 @@ def _check_rise(values: list[float], wheres: list[str], what: str) -> None:
             raise BadInput(f"{where}: the {what} does not rise", hint="order them, each once")
 
 
-HOUR_S = 3600
 TOLERANCE_C = 5.0
 WARMEST_HOUR = 15
 

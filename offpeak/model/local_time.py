@@ -15,10 +15,9 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S
 from offpeak.text import did_you_mean
 
-DAY_S = 86_400
-WEEK_S = 7 * DAY_S
 # 1970-01-01, day 0, was a Thursday; Monday is 0 as in datetime.weekday.
 WEEKDAY_OF_DAY_0 = 3
 

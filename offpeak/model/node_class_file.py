@@ -13,7 +13,7 @@ from pathlib import Path
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import NodeClass, SleepDepth, Transition
 from offpeak.model.node_states import DEPTHS
 from offpeak.settings.kinds import DURATION, POWER, SettingKind

@@ -12,9 +12,6 @@ from offpeak.compiled import index, kernel, part
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.step_series import Series, merge
 
-J_PER_KWH = 3.6e6
-J_PER_MWH = 3.6e9
-
 
 @dataclass(frozen=True)
 class StepIntegral:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import WEEK_S
+from offpeak.model.constants import WEEK_S
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 
 from offpeak.errors import BadInput
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S, WEEK_S
 from offpeak.model.units import parse_duration_s
 
 TIME_HINT = "write it like 2026-11-01, 2026-11-01T08:00, today, yesterday or now-7days"
-UNITS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 7 * 86_400}
+UNITS_S = {"second": 1, "minute": MINUTE_S, "hour": HOUR_S, "day": DAY_S, "week": WEEK_S}
 NAMED_DAYS = {"yesterday": -1, "today": 0, "midnight": 0, "tomorrow": 1}
 NAMED_HOURS = {"noon": 12, "fika": 15, "teatime": 16}
 

@@ -4,10 +4,11 @@ import math
 import re
 
 from offpeak.errors import BadInput
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.text import did_you_mean
 
 POWER_W = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
-DURATION_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+DURATION_S = {"s": 1, "min": MINUTE_S, "h": HOUR_S, "d": DAY_S}
 LATENCY_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 # Links are sold in bits, and data counted in bytes.
 BANDWIDTH_MB_PER_S = {"Mbit/s": 1 / 8, "Gbit/s": 125.0, "MB/s": 1.0, "GB/s": 1000.0}

@@ -8,7 +8,8 @@ import numpy as np
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Int64
-from offpeak.model.local_time import DAY_S, WEEK_S, date_text, local_days, offset_at, to_unix_s, weekday
+from offpeak.model.constants import DAY_S, WEEK_S
+from offpeak.model.local_time import date_text, local_days, offset_at, to_unix_s, weekday
 from offpeak.model.step_series import Series, split
 
 REPEATED_WEEKS = 52

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
-from offpeak.model.local_time import DAY_S, local_days, local_edges_s, to_local_s, weekday
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
+from offpeak.model.local_time import local_days, local_edges_s, to_local_s, weekday
 from offpeak.model.step_series import Series, split
 from offpeak.text import did_you_mean
 
@@ -33,8 +34,8 @@ class ClockHours:
     subdivision ("DE-BY"), whose public holidays are off-peak all day; "" for none.
     """
 
-    from_s: int = 9 * 3600
-    until_s: int = 23 * 3600
+    from_s: int = 9 * HOUR_S
+    until_s: int = 23 * HOUR_S
     days: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
     holidays: str = ""
     zone: tzinfo = UTC
@@ -92,7 +93,9 @@ def parse_hours(text: str) -> tuple[int, int]:
     match = _HOURS.fullmatch(text)
     if match is None:
         raise BadInput(f"{text!r} are no hours of the day", hint="write them like 09:00-23:00 or 22:00-06:00")
-    from_s, until_s = (int(hour) * 3600 + int(minute) * 60 for hour, minute in (match.group(1, 2), match.group(3, 4)))
+    from_s, until_s = (
+        int(hour) * HOUR_S + int(minute) * MINUTE_S for hour, minute in (match.group(1, 2), match.group(3, 4))
+    )
     if from_s >= DAY_S or until_s > DAY_S or int(match[2]) > 59 or int(match[4]) > 59:
         raise BadInput(f"{text!r} are no hours of the day", hint="they lie between 00:00 and 24:00")
     if from_s == until_s:

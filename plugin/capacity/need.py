@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import index, part
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S
 
 STEP_S = 300
 STEPS_AHEAD = 24
@@ -24,7 +25,7 @@ KINDS = RANKS * AGES
 NARROW = 10.0
 """How much more a need of one node counts than one node of a wide job's: it alone keeps that job waiting."""
 
-DOUBT_S = 5 * 86_400.0
+DOUBT_S = 5.0 * DAY_S
 """So much idle time is to be seen in an hour of the day before that counts as much as what all hours say."""
 
 FIRST_NEEDS, FIRST_IDLE_S = 1.0, 4000.0
@@ -77,7 +78,7 @@ def observe_need(record: NeedRecord, now_s: int, needed: int) -> None:
     record.needed[row] = needed
     if record.moments[0] > STEPS_AHEAD:
         learn_from_moment(record, record.moments[0] - STEPS_AHEAD)
-    record.hour[row] = now_s // 3600 % HOURS
+    record.hour[row] = now_s // HOUR_S % HOURS
     for level in range(needed):
         record.used_s[index(level)] = now_s
     for level in range(needed, len(record.used_s)):

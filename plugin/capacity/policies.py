@@ -12,6 +12,7 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import J_PER_MWH
 from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.units import parse_duration_s
@@ -22,7 +23,6 @@ from plugin.capacity.port import CapacityPolicy, Fleet
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
 
 DEEPEST = "deepest"
-J_PER_MWH = 3.6e9
 
 
 def used_depths(node_class: NodeClass, settings: CapacitySettings) -> tuple[int, ...]:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from offpeak.bits import NO_BIT, next_bit, previous_bit
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTHS
 from plugin.capacity.need import WAKE_AHEAD_AT, NeedRecord, last_rank, observe_need
 from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, CapacityRules, CapacitySchedule, NodeTable
 
 NO_DEPTH = -1
 SHALLOW_TO_DEEP = len(DEPTHS)
-DAY_S = 86_400
 
 
 class SleepCriteria(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import PowerCap
 from plugin.queue_hook.facts import PlannedStarts, StartConstraint
 
@@ -72,7 +73,7 @@ class PowerProfile:
 
     def cost(self) -> float:
         """Return what energy and cooling come to, in the prices' currency."""
-        hours = (self.edge_s[1:] - self.edge_s[:-1]) / 3600
+        hours = (self.edge_s[1:] - self.edge_s[:-1]) / HOUR_S
         return float((self.power_w / 1000 * self.pue * hours * self.price_per_kwh).sum())
 
 

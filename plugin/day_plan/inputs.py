@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import Facility, PowerCap, temperature_segments
 from offpeak.model.step_series import Series, value_at
 from offpeak.settings.plan import Revenue
@@ -44,7 +45,7 @@ class PlanInputs:
     weather: Series | None = None
 
 
-SHORTEST_S = 86_400
+SHORTEST_S = DAY_S
 
 
 def build_rates(sight: PlanInputs, prices: Series) -> Rates:
@@ -76,7 +77,7 @@ def _weather(sight: PlanInputs, now_s: int, until_s: int) -> tuple[Int64, Float6
     series = sight.weather
     if series is None or not series.known.any():
         return np.array([now_s]), np.array([sight.room.outside_c])
-    hours = np.append(np.arange(now_s // 3600 * 3600, until_s, 3600), until_s)
+    hours = np.append(np.arange(now_s // HOUR_S * HOUR_S, until_s, HOUR_S), until_s)
     known = np.interp(hours[:-1], series.start_s[series.known], series.value[series.known])
     segments = temperature_segments(hours, known)
     return segments.edge_s[:-1], segments.temperature_c

@@ -14,6 +14,7 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64
+from offpeak.model.constants import HOUR_S
 from offpeak.settings.plan import revenue_per_core_h
 from plugin.day_plan.day_plan import Load
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
@@ -222,7 +223,7 @@ def _work(
     power_w = np.array([facts.node_power_w[job.job_id] for job in jobs], np.float64) * units
     cpus = np.array([max(job.cpus, job.nodes, 1) for job in jobs], np.float64)
     zeros = np.zeros(len(jobs), np.int64)
-    revenue_per_s = cpus * _per_core_h(sight.room, jobs) / 3600
+    revenue_per_s = cpus * _per_core_h(sight.room, jobs) / HOUR_S
     numbers = np.arange(len(jobs))
     return Work(
         job_id=numbers,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from offpeak.model.constants import J_PER_KWH
+
 
 @dataclass(frozen=True)
 class SiteEstimate:
@@ -47,9 +49,6 @@ class SiteChoice:
     chosen: SiteEstimate | None
     second: SiteEstimate | None
     misses: tuple[SiteMismatch, ...]
-
-
-J_PER_KWH = 3.6e6
 
 
 def choice_json(choice: SiteChoice, *, now_s: int, currency: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, split, value_at
 from offpeak.prices.tariff import tariff_series
 from offpeak.text import did_you_mean

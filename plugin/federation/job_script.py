@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from offpeak.errors import BadInput
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 
 MOST_BYTES = 1024 * 1024
 SLURM, PBS = "#SBATCH", "#PBS"
@@ -49,8 +50,8 @@ def parse_limit_s(text: str) -> int:
     if not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()) or len(parts) > 3:
         raise BadInput(f"{text!r} is no time limit", hint="write it like 30, 12:00:00 or 1-12:00:00")
     # A single number is minutes, two are minutes and seconds; behind days they begin with hours.
-    units_s = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
-    return int(days or 0) * 86_400 + sum(int(part) * unit_s for part, unit_s in zip(parts, units_s, strict=False))
+    units_s = (HOUR_S, MINUTE_S, 1) if dash or len(parts) == 3 else (MINUTE_S, 1)
+    return int(days or 0) * DAY_S + sum(int(part) * unit_s for part, unit_s in zip(parts, units_s, strict=False))
 
 
 class _Options(ArgumentParser):

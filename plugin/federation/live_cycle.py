@@ -11,7 +11,7 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
 from offpeak.model.step_series import Series
 from plugin.federation.choice import SiteChoice, SiteEstimate, SiteMismatch
 from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, SiteStates
@@ -92,14 +92,14 @@ def _second_best(cycle: GridCycle, decision: GridDecision, job: int) -> SiteEsti
 
 def _figures_text(estimate: SiteEstimate, currency: str) -> str:
     end_s = estimate.delay_s + estimate.runtime_s
-    energy = f"{estimate.energy_j / 3.6e6:,.1f} kWh"
+    energy = f"{estimate.energy_j / J_PER_KWH:,.1f} kWh"
     return (
         f"ends in {_time_text(end_s)}, {estimate.cost:,.2f} {currency}, {estimate.co2_g / 1000:,.2f} kg CO2, {energy}"
     )
 
 
 def _time_text(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds < HOUR_S else f"{seconds / HOUR_S:.1f} h"
 
 
 ON_THE_WAY_S = 5.0

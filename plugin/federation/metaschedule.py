@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, merge, split
 from offpeak.prices.peak import ClockHours
 from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, Predictions

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import Series
 from plugin.federation.choice import SiteMismatch
 from plugin.federation.cycle import GridCycle, Predictions
@@ -79,7 +80,7 @@ def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: i
     if not fit.wide[job, site]:
         yield f"{jobs.cores[job]:,} cores asked, {grid.largest_cores[site]:,} are the most"
     if not fit.long[job, site]:
-        yield f"{runtime_s / 3600:.1f} h asked, {grid.longest_s[site] / 3600:.1f} h are the most"
+        yield f"{runtime_s / HOUR_S:.1f} h asked, {grid.longest_s[site] / HOUR_S:.1f} h are the most"
     if not fit.features[job, site]:
         lacking = int(jobs.features[job] & ~grid.feature_masks[site])
         yield "has no " + ", ".join(name for bit, name in enumerate(grid.features) if lacking >> bit & 1)
@@ -90,12 +91,8 @@ def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: i
 def _no_allocation(cycle: GridCycle, job: int, site: int) -> str:
     project = int(cycle.jobs.project[job])
     name = cycle.grid.projects[project] if project >= 0 else "the job's project"
-    left, given = (each[project, site] / 3600 for each in (cycle.states.left_core_s, cycle.grid.allocated_core_s))
+    left, given = (each[project, site] / HOUR_S for each in (cycle.states.left_core_s, cycle.grid.allocated_core_s))
     return f"{name} has {left:,.0f}{f' of {given:,.0f}' if given else ''} core-hours left"
-
-
-J_PER_KWH = 3.6e6
-J_PER_MWH = 3.6e9
 
 
 def predict_costs(cycle: GridCycle) -> Predictions:

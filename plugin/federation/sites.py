@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import Facility
 from offpeak.model.node_class import NodeClass
 from offpeak.model.snapshot import NEVER
@@ -227,4 +228,4 @@ class Grid:
 
 
 def _allocated_core_s(site: Site, project: str) -> float:
-    return np.inf if site.allocations is None else 3600.0 * site.allocations.get(project, 0.0)
+    return np.inf if site.allocations is None else HOUR_S * site.allocations.get(project, 0.0)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 
 from offpeak.errors import SchedulerError
+from offpeak.model.constants import HOUR_S
 from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
 
 KEY, DEADLINE = "OFFPEAK_KEY", "OFFPEAK_DEADLINE"
@@ -43,7 +44,7 @@ class PbsBatch:
 
     def submit_command(self, submission: JobSubmission) -> Sequence[str]:
         """Return qsub, its script on standard input."""
-        hours, rest = divmod(submission.limit_s, 3600)
+        hours, rest = divmod(submission.limit_s, HOUR_S)
         options = ["-l", f"walltime={hours:02d}:{rest // 60:02d}:{rest % 60:02d}"]
         if submission.cores is not None:
             nodes = -(-submission.cores // submission.cores_per_node)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from offpeak.model.constants import DAY_S
 from plugin.pbs.fields import Record, as_int, as_text, json_part, limit_s, memory_mib
 
 PRIORITY_RESOURCE = "offpeak_prio"
@@ -125,7 +126,7 @@ INSTALL_HINT = "run `deploy/openpbs/setup install` as root on the server's host"
 HOOK_FAILURES = "OFFPEAK_HOOK_FAILURES"
 """The variable that names the folder in which each of our hooks leaves its last failure."""
 FAILURES_FOLDER = "/run/offpeak-hooks"
-RECENT_FAILURE_S = 86_400
+RECENT_FAILURE_S = DAY_S
 """A failure of a hook is reported for so long."""
 
 _RESOURCE = re.compile(r"^Resource (\S+)$", re.MULTILINE)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import J_PER_KWH
 from plugin.planner.problem import Problem, Rates, empty_plan
 from plugin.planner.profit import compute_profit, least_pue, net_per_s, overlap_s
 
@@ -39,7 +40,7 @@ def _bound_of_running(problem: Problem) -> float:
     """Return what running jobs earn at the most: at the most favourable PUE."""
     running, rates = problem.running, problem.rates
     inside_s = overlap_s(rates, np.zeros_like(running.until_s), running.until_s)
-    per_watt = least_pue(problem) * rates.price_per_kwh / 3.6e6
+    per_watt = least_pue(problem) * rates.price_per_kwh / J_PER_KWH
     return float(running.revenue_per_s @ inside_s.sum(axis=1) - (running.power_w @ inside_s) @ per_watt)
 
 

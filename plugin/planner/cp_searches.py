@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import J_PER_KWH
 from offpeak.model.facility import STEP_W
 from plugin.planner.cp_solver import (
     CpAnswer,
@@ -28,7 +29,7 @@ from plugin.planner.cp_solver import (
 )
 from plugin.planner.placement import place_one_by_one, watts
 from plugin.planner.problem import NO_LIMIT, Plan, Problem, first_unit
-from plugin.planner.profit import J_PER_KWH, compute_profit, net_per_s, overlap_s, pue_under
+from plugin.planner.profit import compute_profit, net_per_s, overlap_s, pue_under
 from plugin.planner.searches import Budget, better_plan, leave_out_jobs, leave_out_losses
 
 LATER = np.iinfo(np.int64).max

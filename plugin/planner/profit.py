@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import J_PER_KWH
 from plugin.planner.problem import Plan, Problem, Rates
-
-J_PER_KWH = 3.6e6
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import J_PER_KWH
 from plugin.planner.problem import TOMORROW, Plan, Problem
 
 SAME = 1e-6
@@ -141,4 +142,4 @@ def _profit(problem: Problem, pieces: _Pieces) -> float:
     step = np.searchsorted(rates.edge_s, begin_s, side="right") - 1
     energy_j = np.bincount(step, weights=drawn_w * seconds, minlength=len(rates.cap_w))
     pue = problem.facility.pue_at(energy_j / np.diff(rates.edge_s), rates.temperature_c)
-    return float(earned_per_s @ seconds - energy_j * pue @ rates.price_per_kwh / 3.6e6)
+    return float(earned_per_s @ seconds - energy_j * pue @ rates.price_per_kwh / J_PER_KWH)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from offpeak.ledger.rows import DecisionRecord, JobMark
+from offpeak.model.constants import DAY_S
 from plugin.queue_hook.facts import QueueFacts, QueueRules, job_number
 from plugin.queue_hook.positions import (
     BEGIN,
@@ -45,9 +46,6 @@ class QueuePlan:
     def changes_nothing(self) -> bool:
         """Whether the scheduler is told nothing."""
         return not (self.rank or self.begin_s or self.tell)
-
-
-DAY_S = 86_400
 
 
 def plan_queue(facts: QueueFacts, rules: QueueRules) -> QueuePlan:

@@ -12,6 +12,7 @@ import numpy as np
 
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import J_PER_MWH
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import SAME_S, QueueFacts, QueueRules, StartConstraint, format_clock, format_instant
@@ -28,7 +29,6 @@ from plugin.queue_hook.positions import (
 from plugin.queue_hook.user_hints import HINT_PREFIX, UserHints, parse_user_hints
 from plugin.scheduler.job import Job
 
-JOULES_PER_MWH = 3.6e9
 EQUAL = 1e-9
 
 
@@ -115,7 +115,7 @@ def _upper_tolerance(least: float) -> float:
 
 def run_cost(per_watt: float, power_w: float) -> float:
     """Return what a job that draws `power_w` pays."""
-    return per_watt * power_w / JOULES_PER_MWH
+    return per_watt * power_w / J_PER_MWH
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ import os
 import re
 from collections.abc import Mapping
 
+from offpeak.model.constants import DAY_S
 from plugin.scheduler.port import Ranking, SchedulerTraits
 from plugin.slurm.fields import count, parse_config
 
 A_YEAR_S = 31_536_000
 # Less than this, and Slurm may suspend a node before the agent has decided.
-LONG_S = 30 * 86_400
+LONG_S = 30 * DAY_S
 # So long a server may take from the order to power off until it is off.
 SHUTDOWN_S = 180
 PROGRAMS = ("SuspendProgram", "ResumeProgram", "ResumeFailProgram")

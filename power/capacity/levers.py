@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import NodeClass, SleepDepth, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.table import Settings

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, FrozenColumns, Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot
@@ -19,7 +20,7 @@ from power.whatif.simulation import EASY_RULES
 from sim_backend.engine.rules import SchedulingRules
 from sim_backend.powered_replay import depth_table
 
-HORIZON_S = 24 * 3600
+HORIZON_S = 24 * HOUR_S
 """So far ahead prices count as known: day-ahead auctions tell tomorrow's at noon, 11 to 35 hours ahead."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from offpeak.errors import BadInput, OffpeakError, SchedulerError
 from offpeak.machines.credentials import Credential, read_secret
+from offpeak.model.constants import HOUR_S
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.commands import CannotAskSlurm, ask
 from plugin.slurm.fields import parse_config
@@ -97,9 +98,6 @@ def check_pbs(scheduler: Scheduler) -> Finding:
         )
     me = pwd.getpwuid(os.geteuid()).pw_name
     return Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, f"answers; orders by {traits.reorder_method}; {me} asks it")
-
-
-HOUR_S = 3600
 
 
 def check_feeds(feeds: Iterable[tuple[str, Feed | None]], *, now_s: int) -> list[Finding]:

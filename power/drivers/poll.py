@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from offpeak.errors import DeviceError, NoAnswer
+from offpeak.model.constants import DAY_S
 from power.drivers.port import PowerDriver, PowerObservation, PowerState
 
 Result = TypeVar("Result")
@@ -70,7 +71,7 @@ def _result_of(task: "asyncio.Future[Result]") -> Result | DeviceError:
 
 
 FIRST_PAUSE_S = 60.0
-LONGEST_PAUSE_S = 86_400.0
+LONGEST_PAUSE_S = DAY_S
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder
 from offpeak.text import printable
 from power.drivers.logins import Logins
@@ -274,7 +275,7 @@ def _ssh_login_of(machine: InventoryNode) -> tuple[Credential, Path, Path]:
     return credential, credential.key_file, credential.known_hosts
 
 
-DEAD_MAN_S = 12 * 3600
+DEAD_MAN_S = 12 * HOUR_S
 """A node that nobody woke for so long wakes itself."""
 
 

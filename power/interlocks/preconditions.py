@@ -15,9 +15,9 @@ from offpeak.door.door import LastRule, Limit, Rule
 from offpeak.door.effect import ADMIN, Effect, Hold, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, Order
 from power.drivers.port import PowerDriver, check_identity
-from power.interlocks.rate_limits import HOUR_S
 
 ON, BOOTING, GOING_DOWN, STANDBY, OFF, UNKNOWN = "on", "booting", "going down", "standby", "off", "unknown"
 

@@ -12,9 +12,10 @@ from offpeak.door.effect import Effect, Refusal
 from offpeak.door.journal import EffectHistory, HistoryEntry
 from offpeak.errors import BadSetting
 from offpeak.machines.inventory import Inventory
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
 
-BURST_S, MINUTE_S, HOUR_S, DAY_S = 10.0, 60.0, 3600.0, 86_400.0
+BURST_S = 10.0
 PAUSE_S = 30.0
 """So long after any order to a node none follows that takes power away: two of them at once are one too many."""
 

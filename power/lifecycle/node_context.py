@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from offpeak.machines.inventory import Hardware
+from offpeak.model.constants import HOUR_S
 from offpeak.settings.agent import AgentSettings
 from power.lifecycle.node_record import MeasuredDuration
 
@@ -73,15 +74,15 @@ class RetryPolicy:
 
     tries: int = 3
     first_pause_s: float = 60.0
-    longest_pause_s: float = 3600.0
+    longest_pause_s: float = HOUR_S
     refused_pause_s: float = 30.0
     longest_refused_pause_s: float = 600.0
-    ours_again_s: float = 3600.0
+    ours_again_s: float = HOUR_S
     pause_after_change_s: float = 1800.0
     surprises: int = 3
-    surprises_within_s: float = 3600.0
+    surprises_within_s: float = HOUR_S
     unseen_s: float = 900.0
-    late_s: float = 3600.0
+    late_s: float = HOUR_S
     cut_power: bool = False
 
 

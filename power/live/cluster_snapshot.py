@@ -11,6 +11,7 @@ from functools import cached_property
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import NodeClass, SleepDepth
 from offpeak.model.node_states import DEPTHS, OFF, POWERSAVE, STANDBY
 from offpeak.model.orders import NodeOrder
@@ -153,9 +154,9 @@ def format_duration(seconds: float) -> str:
     """Return a duration for people: "40 s", "14 min", "3.5 h", "2 days"."""
     if seconds < 120:
         return f"{seconds:.0f} s"
-    if seconds < 2 * 3600:
+    if seconds < 2 * HOUR_S:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+    return f"{seconds / HOUR_S:.1f} h" if seconds < 48 * HOUR_S else f"{seconds / DAY_S:.0f} days"
 
 
 def _measured_s(site: PowerSite, snapshot: ClusterSnapshot, node: str, change: str) -> int | None:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from offpeak.door.effect import US
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeOrder
 from plugin.capacity.need import NeedRecord
 from plugin.capacity.port import CapacityTargets
-from plugin.capacity.sleepers import DAY_S
 from plugin.scheduler.node import OURS, Node, NodeUse
 from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.node_record import ASLEEP, NodeRecord

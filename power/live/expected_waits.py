@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot, all_active
 from plugin.federation.site_report import WaitTable
@@ -16,7 +17,7 @@ from power.live.cluster_snapshot import ClusterSnapshot
 from power.live.pool_state import count_units, holds_nodes, is_waiting, queued_jobs, running_jobs
 from power.whatif.simulation import simulate_waits_s
 
-TIME_LIMITS_S = (900, 3600, 4 * 3600, 12 * 3600, 86_400, 3 * 86_400, 7 * 86_400)
+TIME_LIMITS_S = (900, HOUR_S, 4 * HOUR_S, 12 * HOUR_S, DAY_S, 3 * DAY_S, WEEK_S)
 
 
 def is_usable(node: Node) -> bool:

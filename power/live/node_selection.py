@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
 from offpeak.model.orders import NodeOrder
 from plugin.capacity.rules import NEVER, NodeTable
-from plugin.capacity.sleepers import DAY_S, NO_DEPTH, SleepCriteria, pick_sleepers
+from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, pick_sleepers
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node
 from power.lifecycle.node_record import ASLEEP, NodeState

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from offpeak.errors import BadInput
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
@@ -63,7 +64,7 @@ def _connect_partitions(together: Iterable[tuple[str, ...]]) -> dict[str, str]:
     return root
 
 
-ASSUMED_RUN_S = 86_400
+ASSUMED_RUN_S = DAY_S
 """What a job without a limit and without a prediction is taken to run."""
 
 CANNOT_START = ("Dependency", "BeginTime", "JobHeld", "Assoc", "QOS", "Licenses", "Reservation", "Partition", "Account")

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from offpeak.model.constants import J_PER_KWH
 from power.meters.port import MeterResult, Reading
 
 
@@ -128,7 +129,7 @@ def find_contradiction(count: CounterTotal, integrated: Energy, *, step_j: float
 
 
 def _contradiction_text(count: CounterTotal, integrated: Energy) -> str:
-    kwh, watts_kwh = count.energy_j / 3.6e6, integrated.energy_j / 3.6e6
+    kwh, watts_kwh = count.energy_j / J_PER_KWH, integrated.energy_j / J_PER_KWH
     return f"the counter says {kwh:.3g} kWh, the watts of the same time {watts_kwh:.3g} kWh"
 
 
@@ -220,7 +221,7 @@ def add_readings(
     return sums
 
 
-COARSEST_STEP_J = 3.6e6
+COARSEST_STEP_J = J_PER_KWH
 """Some PDUs count whole kilowatt-hours: what may be their rounding is no contradiction."""
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from offpeak.errors import NotSupported
 from offpeak.machines.inventory import InventoryNode
+from offpeak.model.constants import J_PER_KWH
 from power.drivers.logins import Logins
 from power.drivers.redfish import RedfishService, Resource, find_system, get_nested, parse_links
 from power.meters.port import Reading
 
-J_PER_KWH = 3.6e6
 MAX_PLAUSIBLE = 1e15
 
 

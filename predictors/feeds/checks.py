@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64
-from offpeak.model.local_time import DAY_S, offset_at, to_local_s
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.local_time import offset_at, to_local_s
 from offpeak.model.step_series import Series, merge, split
 from predictors.feeds.port import FeedCondition, FeedProblem, FeedQuantity, Window, clip_series, known_s
 
@@ -26,13 +27,13 @@ EXPLAINED = 0.1
 
 def hourly(series: Series, first_h: int, hours: int) -> Float64:
     """Return the mean of each of the hours since `first_h` [Unix h]; NaN where any of the hour is unknown."""
-    edges_s = 3600 * np.arange(first_h, first_h + hours + 1, dtype=np.int64)
+    edges_s = HOUR_S * np.arange(first_h, first_h + hours + 1, dtype=np.int64)
     cut = split(series, edges_s)
-    hour = cut.start_s // 3600 - first_h
+    hour = cut.start_s // HOUR_S - first_h
     inside = (hour >= 0) & (hour < hours)
     length_s = np.bincount(hour[inside], cut.length_s[inside], hours)
     total = np.bincount(hour[inside], (cut.value * cut.length_s)[inside], hours)
-    return np.where(length_s == 3600, total / 3600, np.nan)
+    return np.where(length_s == HOUR_S, total / HOUR_S, np.nan)
 
 
 def difference(new: Series, last: Series, shift_h: int = 0) -> Float64:
@@ -40,8 +41,8 @@ def difference(new: Series, last: Series, shift_h: int = 0) -> Float64:
 
     Each is counted in units of what rounding could make of it: more than 1 is a difference.
     """
-    first_h = int(last.start_s[0]) // 3600
-    hours = -(-last.end_s // 3600) - first_h
+    first_h = int(last.start_s[0]) // HOUR_S
+    hours = -(-last.end_s // HOUR_S) - first_h
     was, said = hourly(last, first_h, hours), hourly(new, first_h + shift_h, hours)
     apart = np.abs(said - was) / (ABSOLUTE + RELATIVE * np.abs(was))
     return apart[~np.isnan(apart)]
@@ -68,7 +69,7 @@ STEPS_S = (900, 1800, 3600)
 # What sensors and programs write where they know nothing.
 SENTINELS = (-127.0, -999.0, -9999.0, -32768.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
 NEAR = 50.0
-FLAT_S = 23 * 3600
+FLAT_S = 23 * HOUR_S
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,9 @@ def _flat(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | No
 
 
 def _shifted(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
-    ahead_h = round(offset_at(asked.window.from_s, asked.clock) / 3600)
+    ahead_h = round(offset_at(asked.window.from_s, asked.clock) / HOUR_S)
     late_s = int(series.start_s[0]) - asked.window.from_s
-    hours = late_s // 3600 if late_s == series.end_s - asked.window.until_s == ahead_h * 3600 else 0
+    hours = late_s // HOUR_S if late_s == series.end_s - asked.window.until_s == ahead_h * HOUR_S else 0
     if not hours and asked.last is not None:
         hours = shift_h(series, asked.last, frozenset({-2, -1, 1, 2, ahead_h, -ahead_h}))
     return (FeedCondition.SHIFTED_CLOCK, f"its times are {hours:+d} h off") if hours else None
@@ -165,7 +166,7 @@ def _incomplete(series: Series, asked: CheckContext) -> FeedProblem | None:
     if missing_s == until_s - end_s and _is_edge(end_s, asked):
         return FeedProblem(FeedCondition.NOT_YET_PUBLISHED, series.source, f"ends at {_text(end_s)}")
     return FeedProblem(
-        FeedCondition.HALF_MISSING, series.source, f"{missing_s / 3600:g} h of {(until_s - from_s) / 3600:g} h"
+        FeedCondition.HALF_MISSING, series.source, f"{missing_s / HOUR_S:g} h of {(until_s - from_s) / HOUR_S:g} h"
     )
 
 

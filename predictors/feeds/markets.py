@@ -10,13 +10,14 @@ from random import Random
 import numpy as np
 
 from offpeak.errors import BadSetting
-from offpeak.model.local_time import DAY_S, local_days, parse_zone, to_local_s, to_unix_s
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.local_time import local_days, parse_zone, to_local_s, to_unix_s
 from offpeak.text import did_you_mean
 from predictors.feeds.port import KnownSeries, Window, known_s
 
 JITTER_S = 300
 FIRST_RETRY_S = 300
-LONGEST_RETRY_S = 3600
+LONGEST_RETRY_S = HOUR_S
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Market:
     place: str = ""
     # The days of the coupled European auction are those of central Europe, in Helsinki and Lisbon too.
     clock: str = "Europe/Brussels"
-    published_s: int = 12 * 3600 + 45 * 60
+    published_s: int = 12 * HOUR_S + 45 * 60
 
     @property
     def country(self) -> str:
@@ -102,7 +103,7 @@ class Market:
 
 
 def _american(zone: str, maps: str, clock: str, published: tuple[int, int]) -> Market:
-    return Market(zone, maps, clock=clock, published_s=published[0] * 3600 + published[1] * 60)
+    return Market(zone, maps, clock=clock, published_s=published[0] * HOUR_S + published[1] * 60)
 
 
 MARKETS: tuple[Market, ...] = (

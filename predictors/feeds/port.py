@@ -14,6 +14,7 @@ import numpy as np
 
 from offpeak.installation import install_hint
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.step_series import Series, series_of_rows, split, usual_lengths
 
 
@@ -181,7 +182,7 @@ class KnownSeries:
         """What a value of the series rests on, in words: "published" or "cached 5 h"."""
         if self.fresh:
             return "published"
-        return f"cached {self.age_s // 3600} h" if self.age_s >= 3600 else f"cached {self.age_s // 60} min"
+        return f"cached {self.age_s // HOUR_S} h" if self.age_s >= HOUR_S else f"cached {self.age_s // 60} min"
 
 
 def build_series(

@@ -16,11 +16,12 @@ import requests
 from pydantic import BaseModel, ConfigDict, ValidationError
 from urllib3.exceptions import ReadTimeoutError
 
+from offpeak.model.constants import DAY_S
 from offpeak.web_session import WebSession, read_body
 from predictors.feeds.port import FeedCondition, FeedProblem
 
 ENOUGH_BYTES = 16 * 1024 * 1024
-LONGEST_RETRY_S = 86_400
+LONGEST_RETRY_S = DAY_S
 TIMEOUT_S = 20.0
 
 # In this order, because a time-out to connect is a failed connection too.

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S, to_local_s, weekday
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import to_local_s, weekday
 from offpeak.prices.peak import ClockHours
 from predictors.prices.history import QUARTER_S, PriceHistory
 

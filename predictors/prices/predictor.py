@@ -15,7 +15,8 @@ import numpy as np
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S, to_local_s
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import to_local_s
 from predictors.model_file import ModelOrigin
 from predictors.port import LEVELS, MEDIAN, Prediction, State, check_state, scalar_array
 from predictors.prices.history import QUARTER_S, PriceHistory, PriceSteps, join_histories, price_at

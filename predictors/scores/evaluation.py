@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S
 from predictors.model_file import ModelOrigin
 from predictors.port import LEVELS, MEDIAN, Prediction, Predictor
 
@@ -136,9 +137,6 @@ def _since(exam: Exam[QuestionRows, OutcomeRows], answered_s: Int64, last_s: int
         exam.outcomes.take(news),
         exam.known_s[news],
     )
-
-
-HOUR_S = 3600.0
 
 
 @dataclass(frozen=True)

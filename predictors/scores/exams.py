@@ -10,8 +10,9 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S, to_local_s, to_unix_s
+from offpeak.model.local_time import to_local_s, to_unix_s
 from predictors.prices.history import HIGHEST, PriceHistory, PriceSteps
 from predictors.scores.evaluation import Exam
 from predictors.submitted_jobs import jobs_at_submission

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.text import counted
 from predictors.port import LEVELS, Prediction, Restorable, State, join_states, scalar_array, state_part
@@ -16,7 +17,7 @@ from predictors.trees.forest import Forest, forest_state, restore_forest
 from predictors.trees.grow import Growth, GrowthSchedule, TrainingData, TrainingHistory, can_grow, grow, no_trees
 from predictors.trees.running_statistics import RunningStatistics
 
-DAY_S, HOUR_S, WEEK_DAYS = 86_400, 3_600, 7
+WEEK_DAYS = 7
 
 USER, GROUP, QUEUE, APPLICATION, SIZE, ESTIMATE = range(6)
 KINDS = (

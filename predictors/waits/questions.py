@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import MINUTE_S
 from offpeak.model.snapshot import Snapshot
 from predictors.port import LEVELS, Prediction, State
 from predictors.recent_errors import ErrorsBySize, OpenQuestions
@@ -55,7 +56,6 @@ class WaitOutcomes:
         return WaitOutcomes(self.asked.take(which), self.wait_s[which])
 
 
-MINUTE_S = 60.0
 """Added to both sides of a ratio: whether a job starts at once or in ten seconds makes no difference to anyone."""
 EDGES_S = (60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
 

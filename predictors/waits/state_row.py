@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
 
 FEATURES = (
     "size",
@@ -33,7 +34,6 @@ FEATURES = (
 """Work is unit-seconds by estimates, divided by the machine's units: seconds of the whole machine."""
 
 PUBLISHED = 8
-DAY_S, WEEK_S, HOUR_S = 86_400, 7 * 86_400, 3600
 
 
 class JobColumns(NamedTuple):

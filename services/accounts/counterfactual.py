@@ -12,8 +12,8 @@ import numpy as np
 
 from offpeak.errors import BadTrace
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.jobs import Trace
-from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import Series, fill_gaps
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from offpeak.settings.table import Settings

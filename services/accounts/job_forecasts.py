@@ -18,6 +18,7 @@ import numpy as np
 
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
 from plugin.scheduler.job import Job
 from predictors.job_power import KINDS, JobPowerHistory
@@ -29,7 +30,7 @@ from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_draws import ASSUMED, DeclaredDraw, JobDraw, NodeKind, draw_by_class, find_declared_draw
 from services.accounts.job_use import BookedJob
 
-UNLIMITED_S = 30 * 86_400
+UNLIMITED_S = 30 * DAY_S
 """What a job without a limit is taken to ask for."""
 UNKNOWN_S = -1
 MOST_TEXTS = 1 << 16

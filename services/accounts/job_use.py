@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from offpeak.ledger.energy_use import J_PER_KWH, J_PER_MWH, EnergyUse
+from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.node_energy import spans_energy
 from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.rows import JobUse
 from offpeak.machines.node_sets import expand
+from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.time_range import TimeRange
 from plugin.scheduler.job import Job
 from services.accounts.ended_jobs import EndedJob

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from offpeak.ledger.energy_use import J_PER_KWH, EnergyUse
+from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, account_uses, job_energies
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import LedgerPrices, assumed_share, mean_prices, read_prices
 from offpeak.ledger.records import queue_orders, savings_in
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import J_PER_KWH
 from offpeak.model.jobs import Trace
 from offpeak.model.step_series import split
 from offpeak.model.time_range import TimeRange, day_edges

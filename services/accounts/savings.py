@@ -13,11 +13,12 @@ from sqlalchemy import Connection
 
 from offpeak.door.effect import SCHEDULER
 from offpeak.ledger.database import open_ledger
-from offpeak.ledger.energy_use import J_PER_MWH, EnergyUse
+from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.node_energy import spans_energy
 from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord, SavingRecord
+from offpeak.model.constants import HOUR_S, J_PER_MWH
 from offpeak.model.node_class import NodeClass, SleepDepth
 from offpeak.model.node_states import OFF, STANDBY
 from offpeak.model.time_range import TimeRange
@@ -130,8 +131,8 @@ def _cost(uses: Iterable[RestUse], energies_j: Iterable[float]) -> float | None:
 
 
 def _basis(uses: tuple[RestUse, ...]) -> str:
-    hours = sum(use.rest.length_s for use in uses) / 3600
-    measured = sum(use.rest.length_s for use in uses if use.measured) / 3600 / hours if hours else 0.0
+    hours = sum(use.rest.length_s for use in uses) / HOUR_S
+    measured = sum(use.rest.length_s for use in uses if use.measured) / HOUR_S / hours if hours else 0.0
     nodes = counted(len({use.rest.node for use in uses}), "node")
     return f"{hours:.1f} h of rest of {nodes}; {measured:.0%} measured, else by node class; idle by node class"
 

@@ -11,6 +11,7 @@ from offpeak.door.effect import Effect, Mode, Refusal, refused_by_mode
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
+from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder
 from plugin.queue_hook.facts import PLAN, QueueFacts
 from plugin.scheduler.node import scheduler_states
@@ -40,7 +41,7 @@ LATE_S = 60.0
 """A round of nodes that ended longer ago than two cycles and this promises nothing of the next one."""
 NO_WAKES_S = 600.0
 """After so long without a round that could wake nodes, the agent says that it wakes none."""
-PRUNE_EVERY_S = 6 * 3600.0
+PRUNE_EVERY_S = 6 * HOUR_S
 LOG_OUT_S = 5.0
 SLOW_S = 3.0
 """Real seconds between two rounds of what takes long, where the clock runs faster."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Price
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
-from offpeak.model.local_time import DAY_S
 from offpeak.model.step_series import Series, value_at
 from predictors.demand_response import OrderedCaps, read_caps
 from predictors.feeds.feed import fetched
@@ -91,7 +91,7 @@ class PriceLoop:
 
 OUTSIDE_EVERY_S = 60.0
 """A cap may be ordered at short notice."""
-WEATHER_EVERY_S = 3600.0
+WEATHER_EVERY_S = HOUR_S
 
 
 class OutsideLoop:
@@ -120,7 +120,7 @@ class OutsideLoop:
         feed = temperature_feed(parts.settings.feeds)
         if feed is None:
             return
-        known = await fetched(lambda: feed.known(Window(now_s - 3600, now_s + int(PRICES_AHEAD_S)), now_s))
+        known = await fetched(lambda: feed.known(Window(now_s - HOUR_S, now_s + int(PRICES_AHEAD_S)), now_s))
         self.weather = known.series or self.weather
         said = "; ".join(f"{each}; {each.hint}" for each in known.troubles) if known.series is None else None
         self._problem_log.report("weather", said)

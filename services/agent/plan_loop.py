@@ -11,6 +11,7 @@ import numpy as np
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import Facility, PowerCap, facility_named
 from offpeak.model.step_series import Series
 from offpeak.settings.table import Settings
@@ -63,7 +64,7 @@ SEARCH_S = 1.0
 """So long other orders are tried each cycle; the repair itself is not bounded by it."""
 
 
-MOVES_S = 3600.0
+MOVES_S = HOUR_S
 """Of each job that is planned anew in every cycle one move in so long is recorded."""
 
 

@@ -9,7 +9,7 @@ from offpeak.errors import BadPrices
 from offpeak.ledger.database import sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings

@@ -13,6 +13,7 @@ from pathlib import Path
 from offpeak.errors import NoAnswer, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.credentials import read_secret
+from offpeak.model.constants import HOUR_S
 from offpeak.settings.broker import BrokerSettings
 from offpeak.web_session import WebSession, read_body
 from plugin.federation.live_cycle import SiteReply
@@ -102,7 +103,7 @@ def _why(body: bytes) -> str:
         return "it did not say why"
 
 
-PRUNE_EVERY_S = 6 * 3600.0
+PRUNE_EVERY_S = 6 * HOUR_S
 
 LOG = logging.getLogger("offpeak.broker")
 

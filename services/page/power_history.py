@@ -20,6 +20,7 @@ from offpeak.ledger.node_energy import NodeMean, node_means
 from offpeak.ledger.records import Record, states_in
 from offpeak.ledger.tables import jobs
 from offpeak.machines.node_sets import expand
+from offpeak.model.constants import HOUR_S
 from offpeak.model.time_range import TimeRange
 from services.accounts.ended_jobs import MEMORY_NAME, parse_job_watch
 
@@ -60,7 +61,7 @@ def _expand(nodes: str) -> tuple[str, ...]:
         return ()
 
 
-SHOWN_S = 24 * 3600
+SHOWN_S = 24 * HOUR_S
 STILL_CHANGES_S = 2 * QUARTER_S
 """Readings of a quarter-hour reach the ledger until some time after its end."""
 ON, BUSY = "on", "busy"

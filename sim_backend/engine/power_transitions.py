@@ -4,9 +4,9 @@ import numpy as np
 
 from offpeak.bits import NO_BIT, next_bit, set_bit
 from offpeak.compiled import index, part
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE
 from plugin.capacity.rules import DepthTable, NodeTable
-from plugin.capacity.sleepers import DAY_S
 from sim_backend.engine.nodes import Nodes
 from sim_backend.engine.power import STAYS, Power, enter_state, set_state, write_entry
 from sim_backend.engine.state import NEVER, State

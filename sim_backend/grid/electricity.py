@@ -7,13 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from offpeak.model.arrays import Float64
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.step_series import Series
 from predictors.prices.models import Member
 from predictors.prices.past import Past
 
 AHEAD_DAYS = 4
-HOUR_S = 3600
 LIKE_DAYS = 3
 FAR_S = 2**33
 """Beyond any log [Unix s]."""

@@ -6,21 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.schedule_metrics import response_ratio
-from offpeak.model.step_integrals import (
-    J_PER_KWH,
-    J_PER_MWH,
-    StepIntegral,
-    integrals,
-    integrate_constant,
-    integrate_steps,
-    multiply,
-)
+from offpeak.model.step_integrals import StepIntegral, integrals, integrate_constant, integrate_steps, multiply
 from plugin.federation.sites import Site
 from sim_backend.grid.grid import SimulatedGrid
 from sim_backend.grid.sites import GridSchedule
-
-HOUR_S = 3600
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.snapshot import Snapshot
 from predictors.waits.arbiter import WaitPredictor
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions
@@ -19,8 +20,6 @@ from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.grid.broker import Moment, WaitEstimator
 from sim_backend.grid.sites import OpenSite
 from sim_backend.grid.wait_kernels import SiteJobs, room_after_s, rows_as_submitted, rows_if_submitted_now
-
-HOUR_S = 3600.0
 
 
 class ZeroGridWaits:

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offpeak.model.constants import DAY_S
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPTS = REPOSITORY / "deploy" / "slurm"
 PROGRAMS = {"Suspend": "offpeak-suspend", "Resume": "offpeak-resume", "ResumeFail": "offpeak-resume-fail"}
-YEAR_S = 31_536_000
+YEAR_S = 365 * DAY_S
 
 CONF = """\
 SuspendTime={year_s}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, STATES, asleep, coming_up, going_down
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 from xml.sax.saxutils import escape
 
+from offpeak.model.constants import HOUR_S
 from plugin.scheduler.job import JobState
 from sim_backend.pbs_standin.pbs import VERSIONS, Pbs, StartEstimate, estimate_of, holds_of, letter_of
 from sim_backend.scheduler.cluster import SimJob, SimNode
@@ -30,7 +31,7 @@ def comment_time(at_s: float) -> str:
 def clock(seconds: float) -> str:
     """Return a duration as HH:MM:SS."""
     whole = int(seconds)
-    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+    return f"{whole // HOUR_S:02}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 NUMBERS = frozenset({"ncpus", "nodect", "mpiprocs", "offpeak_begin", "offpeak_prio"})

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from offpeak.model.constants import DAY_S
 from plugin.pbs.resource_request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
-
-DAY_S = 86_400
 
 
 @dataclass

@@ -12,8 +12,9 @@ import numpy as np
 
 from offpeak.errors import BadTrace
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
-from offpeak.model.local_time import DAY_S, date_text, parse_zone
+from offpeak.model.local_time import date_text, parse_zone
 from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout

@@ -13,6 +13,7 @@ from numpy.random import Generator
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.text import did_you_mean
 from sim_backend.workloads.lublin_model import (
@@ -27,7 +28,7 @@ from sim_backend.workloads.lublin_model import (
     stretched,
 )
 from sim_backend.workloads.tsafrir import FEWEST_JOBS, tsafrir_estimates_s
-from sim_backend.workloads.users import HOUR_S, Estimates, draw_estimates_s, draw_habits_w, jobs_of
+from sim_backend.workloads.users import Estimates, draw_estimates_s, draw_habits_w, jobs_of
 
 LOWEST_LOAD, HIGHEST_LOAD = 0.001, 1000.0
 MOST_JOBS = 100_000_000  # their columns take 8 GB

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S
 
 BLOCK = 1 << 18
 
@@ -103,7 +104,6 @@ TYPELESS = Lublin(
     half_hour=Gamma(8.1737, 3.9631),
 )
 
-DAY_S = 86_400
 BUCKETS = 48
 FIRST_BUCKET = 11  # the cyclic day starts after 11 half hours, at 5:30
 POINTS_PER_BUCKET = 65

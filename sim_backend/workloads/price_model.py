@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S, to_local_s, weekday
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.local_time import to_local_s, weekday
 from offpeak.model.step_series import Series
 
-HOUR_S = 3600
 # Share of the mean by which a working day's hour lies above it, 0:00 to 23:00, without sun.
 WORKDAY = (-24, -28, -30, -30, -27, -18, 0, 18, 26, 22, 16, 12, 9, 7, 8, 10, 14, 22, 30, 32, 24, 10, -2, -14)
 WEEKEND = (-26, -31, -34, -36, -36, -33, -28, -20, -12, -8, -7, -8, -10, -13, -15, -13, -6, 6, 16, 18, 10, 0, -8, -18)

@@ -13,7 +13,8 @@ from numpy.random import Generator
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
-from sim_backend.workloads.users import COMMON_ESTIMATES_S, MINUTE_S
+from offpeak.model.constants import MINUTE_S
+from sim_backend.workloads.users import COMMON_ESTIMATES_S
 
 HEAD = 20
 RANKS_BY_TIME = {

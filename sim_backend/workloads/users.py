@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.jobs import Jobs
 from sim_backend.workloads.lublin_model import JobDemand, blocks
 
@@ -20,7 +21,6 @@ LARGEST_OVERASK = 5.0
 LOWEST_W, HIGHEST_W = 100.0, 300.0
 POWER_SPREAD = 0.05
 
-MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 COMMON_ESTIMATES_S = np.array(
     [MINUTE_S * minutes for minutes in (5, 10, 15, 20, 30)]
     + [HOUR_S * hours for hours in (1, 2, 3, 4, 5, 6, 8, 10, 12, 18)]

@@ -17,6 +17,7 @@ from numpy.random import Generator
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
 from offpeak.settings.replay import SchedulingSettings
@@ -25,7 +26,7 @@ from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Site
 from predictors.waits.similar_jobs import SimilarJobs
 from sim_backend.grid.broker import Decider, StayHome, WaitEstimator, run_grid
-from sim_backend.grid.electricity import HOUR_S, DayAhead, Markets
+from sim_backend.grid.electricity import DayAhead, Markets
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
 from sim_backend.grid.outcome import outcome_of
 from sim_backend.grid.sites import GridSchedule

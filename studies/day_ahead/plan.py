@@ -1,5 +1,6 @@
 """What has to be run: the cases of each table and figure, each once."""
 
+from offpeak.model.constants import MINUTE_S
 from studies.day_ahead.experiment import DayAheadExperiment, DayAheadReplays, StrategyCase, experiments
 
 START = StrategyCase("mcmf")
@@ -23,7 +24,6 @@ MOST = (1, 2, None)
 BROKERED_PCT = (25, 50, 100)
 INFORMED = StrategyCase("mcmf", most=None, passes=3)
 """Ours: any number of jobs a cycle, which know of each other."""
-MINUTE_S = 60
 CYCLES = {
     "INST, any number": StrategyCase("inst", most=None),
     "baseline, every minute": StrategyCase("baseline", period_s=MINUTE_S),

@@ -11,6 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.schedule_metrics import bounded_slowdown
 from plugin.federation.cycle import GridRules, Weights
 from plugin.federation.policies import grid_policy
@@ -32,7 +33,6 @@ from studies.day_ahead.experiment import (
 from studies.day_ahead.xsede import DATA_MB, grid_of, links_of
 
 HOURS = 100
-HOUR_S = 3600
 POWERS = (LOWER_THAN_HPL, AVERAGE_HPL, HIGHER_THAN_HPL)
 Bool = NDArray[np.bool_]
 

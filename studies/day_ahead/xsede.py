@@ -11,8 +11,8 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
 from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
 from offpeak.settings.replay import SchedulingSettings
@@ -78,8 +78,8 @@ def market_of(place: PricePlace, zone: timezone) -> DayAhead:
 def meter_of(market: DayAhead) -> StepIntegral:
     """Return what is really paid."""
     hour = market.price.ravel()
-    start_s = market.start_s + 3600 * np.arange(len(hour))
-    return integrate_series(Series(start_s, int(start_s[-1]) + 3600, hour, market.unit, "June 2014"), 0)
+    start_s = market.start_s + HOUR_S * np.arange(len(hour))
+    return integrate_series(Series(start_s, int(start_s[-1]) + HOUR_S, hour, market.unit, "June 2014"), 0)
 
 
 def grid_of(
@@ -123,9 +123,9 @@ def _site(row: SiteRow, most: int | None) -> Site:
 def log_of(rows: tuple[SiteRow, ...], rng: Generator, jobs: int, history: int) -> GridLog:
     """Draw the jobs of all systems over the same span."""
     count = jobs + history
-    span_s = count / (ARRIVALS_PER_H * len(rows)) * 3600
+    span_s = count / (ARRIVALS_PER_H * len(rows)) * HOUR_S
     drawn = [draw(_demand(row, count), span_s, rng) for row in rows]
-    start_s = [int(JUNE.timestamp()) + (-3600 * row.lag_h) % DAY_S for row in rows]
+    start_s = [int(JUNE.timestamp()) + (-HOUR_S * row.lag_h) % DAY_S for row in rows]
     return _joined(drawn, start_s, history)
 
 

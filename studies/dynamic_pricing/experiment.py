@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
 from sim_backend.outcome import saving_pct
 from studies.logs import StudyLog
 
@@ -49,7 +49,7 @@ class PricingSetup:
     month: int | None = None
     window: int = 20
     period_s: int = 10
-    max_postponement_s: int = 24 * 3600
+    max_postponement_s: int = 24 * HOUR_S
     estimates: str = "user"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+from offpeak.model.constants import HOUR_S
 from studies.dynamic_pricing.experiment import (
     BASELINE_WITHOUT,
     FIRST_FIT,
@@ -139,8 +140,6 @@ def experiments(
         for replay in range(replays.count)
     ]
 
-
-HOUR_S = 3600
 
 NO_IDLE_POWER = PricingChange("idle nodes", "draw nothing: only busy nodes are billed", bill={"idle_w": 0.0})
 NO_BOUND = PricingChange("overtaking", "never ends", setup={"max_postponement_s": NO_BOUND_S})

@@ -7,6 +7,7 @@ from statistics import fmean
 
 import numpy as np
 
+from offpeak.model.constants import HOUR_S
 from studies.dynamic_pricing.experiment import (
     PricingExperiment,
     PricingResult,
@@ -75,7 +76,6 @@ class PricingResults:
         return fmean(self.each(subject, variant, lambda result: result.policies[policy].mean_wait_s))
 
 
-HOUR_S = 3600
 RANGES = "In brackets the lowest and the highest of the replays."
 POLICIES = {"greedy": GREEDY, "knapsack": KNAPSACK}
 

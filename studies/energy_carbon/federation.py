@@ -18,9 +18,10 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
-from offpeak.model.step_integrals import J_PER_KWH, Usage, energy_and_charge, integrate_constant
+from offpeak.model.step_integrals import Usage, energy_and_charge, integrate_constant
 from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.cycle import GridRules
 from plugin.federation.electricity import esc_g_per_kwh
@@ -200,7 +201,6 @@ def parse_result(told: Mapping[str, Any]) -> FederationResult:
     return FederationResult(**{**told, "jobs": tuple(told["jobs"]), "site_kwh": tuple(told["site_kwh"])})
 
 
-HOUR_S = 3600
 ALL_NODES = sum(cluster.nodes for cluster in CLUSTERS)
 
 
@@ -287,7 +287,6 @@ NARROW_CORES, WIDE_CORES = 8, 32
 NARROW_S, WIDE_S = (648, 720), (150, 245)
 """Run times on Juggle, drawn between the two."""
 POLICIES = {"ECA, 3600 s": "eca-sla", "ECA, 10800 s": "eca-sla", "FP": "fastest", "RR": "round-robin"}
-HOUR_S = 3600
 G_PER_KG = 1000
 
 
@@ -338,7 +337,7 @@ def mean_power_w(number: int) -> float:
 
 def _testbed_result(grid: SimulatedGrid, schedule: GridSchedule) -> FederationResult:
     jobs, elapsed_s = _by_site(schedule)
-    site_kwh = [elapsed_s[site] * mean_power_w(site) / 3.6e6 for site in range(len(TESTBEDS))]
+    site_kwh = [elapsed_s[site] * mean_power_w(site) / J_PER_KWH for site in range(len(TESTBEDS))]
     submit_s = grid.log.jobs.submit_s
     return FederationResult(
         energy_kwh=sum(site_kwh),

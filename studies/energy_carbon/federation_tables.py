@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from offpeak.model.constants import HOUR_S
 from studies.energy_carbon.federation import (
     AWARE_CHOSEN_SAVED_PCT,
     AWARE_SAVED_PCT,
@@ -221,7 +222,7 @@ def _bench_row(answers: FederationResults, column: str) -> tuple[TableCell, ...]
     case, theirs = MeasuredCase(column), TABLE_IX[column]
     return (
         column,
-        answers.of(case, lambda result: 3600 * result.energy_kwh),
+        answers.of(case, lambda result: HOUR_S * result.energy_kwh),
         theirs.energy_kj,
         ", ".join(f"{each:.0f}" for each in answers.mean_by(case, lambda result: result.jobs)),
         ", ".join(str(part.jobs) for part in theirs.parts),

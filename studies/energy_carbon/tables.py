@@ -7,6 +7,7 @@ totals.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from studies.energy_carbon.experiment import (
     Measurement,
@@ -211,7 +212,6 @@ def _change_row(
     return (change.what, *saved, *elapsed, *shorter, *wakes)
 
 
-HOUR_S = 3600
 RANGES = "In brackets the lowest and the highest of the replays."
 
 

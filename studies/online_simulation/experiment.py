@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
 from sim_backend.replications import LARGEST_SHIFT_S
 
 SLA = 200.0

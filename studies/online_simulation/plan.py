@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from offpeak.errors import BadInput
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from plugin.capacity.policies import round_load_up
 from studies.dynamic_pricing.experiment import offered_load
 from studies.logs import StudyLog

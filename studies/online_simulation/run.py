@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import WEEK_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import WEEK_S
 from offpeak.model.node_class import NodeClass, SleepDepth, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import fmean
 
-from offpeak.model.local_time import WEEK_S
+from offpeak.model.constants import WEEK_S
 from studies.dynamic_pricing.experiment import offered_load
 from studies.online_simulation.experiment import (
     ALWAYS_ON,

@@ -7,6 +7,7 @@ The figure shows hours to the right and per cent up, in pixels of an SVG group.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from offpeak.model.constants import HOUR_S
 from studies.price_capacity.run import (
     ALWAYS_ON,
     BLIND,
@@ -73,7 +74,7 @@ def policies_table(answers: CapacityResults, logs: Sequence[str]) -> StudyTable:
 
 def _policy_row(answers: CapacityResults, log: str, policy: str) -> tuple[TableCell, ...]:
     figures: tuple[TableCell, ...] = (
-        answers.of(log, START, lambda result: result.of(policy).mean_wait_s / 3600),
+        answers.of(log, START, lambda result: result.of(policy).mean_wait_s / HOUR_S),
         answers.of(log, START, lambda result: result.longer_h(policy)),
         answers.of(log, START, lambda result: result.longer_pct(policy)),
         answers.of(log, START, lambda result: result.of(policy).slowdown),
@@ -123,7 +124,7 @@ def _headers(sla: float) -> tuple[str, ...]:
 
 
 def _factor_cells(answers: CapacityResults, log: str, setup: CapacitySetup) -> tuple[TableCell, ...]:
-    cells: list[TableCell] = [answers.of(log, setup, lambda result: result.of(ALWAYS_ON).mean_wait_s / 3600)]
+    cells: list[TableCell] = [answers.of(log, setup, lambda result: result.of(ALWAYS_ON).mean_wait_s / HOUR_S)]
     for policy in map(profile, FEW_SLAS):
         cells += saved(answers, log, setup, policy)
         cells.append(answers.of(log, setup, lambda result, policy=policy: result.longer_h(policy)))  # type: ignore[misc]

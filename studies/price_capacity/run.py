@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH
 from offpeak.model.job_power import assumed_power
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
-from offpeak.model.step_integrals import J_PER_MWH
 from offpeak.model.step_series import Series, fill_gaps
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
@@ -135,7 +134,7 @@ class CapacityResult:
 
     def longer_h(self, policy: str) -> float:
         """Return by how many hours it lengthens the mean wait."""
-        return (self.of(policy).mean_wait_s - self.policies[0].mean_wait_s) / 3600
+        return (self.of(policy).mean_wait_s - self.policies[0].mean_wait_s) / HOUR_S
 
     def longer_pct(self, policy: str) -> float:
         """Return by how many per cent it lengthens the mean wait."""
@@ -212,7 +211,7 @@ def spread_out(series: Series, times: float) -> Series:
     return replace(series, value=mean + times * (series.value - mean))
 
 
-DEAR_S = 6 * 3600
+DEAR_S = 6 * HOUR_S
 SHARE = 0.5
 
 
@@ -260,7 +259,7 @@ def _spread_note(file: Path, series: Series) -> str:
 
 
 def _gap_note(series: Series) -> tuple[str, ...]:
-    unknown_h, all_h = float(series.length_s[~series.known].sum()) / 3600, float(series.length_s.sum()) / 3600
+    unknown_h, all_h = float(series.length_s[~series.known].sum()) / HOUR_S, float(series.length_s.sum()) / HOUR_S
     if unknown_h == 0:
         return ()
     return (f"{unknown_h:,.6g} of {all_h:,.6g} hours have no price: for them stands the hour of the week before",)

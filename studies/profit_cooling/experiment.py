@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from offpeak.errors import BadInput
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import (
     Facility,
     TemperatureSegments,
@@ -21,7 +22,6 @@ from offpeak.model.facility import (
     temperature_segments,
 )
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
 from plugin.planner.problem import NO_LIMIT, NodeCapacities, Rates, Work
 from sim_backend.traces.swf.read import read_swf
 
@@ -115,7 +115,7 @@ def work_of(jobs: Jobs, seed: int) -> Work:
     per_core_mb = CORE_MEMORY_MB * np.exp(MEMORY_SPREAD * rng.standard_normal(len(jobs)))
     memory_mb = np.minimum(cores * per_core_mb, NODE_MEMORY_MB).astype(np.int64)
     power_w = jobs.size * rng.uniform(LEAST_W, MOST_W, len(jobs))
-    revenue_per_s = jobs.size * REVENUE_PER_CORE_H / 3600
+    revenue_per_s = jobs.size * REVENUE_PER_CORE_H / HOUR_S
     none = np.zeros(len(jobs), np.int64)
     latest_end_s = np.full(len(jobs), NO_LIMIT)
     return Work(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from plugin.planner.solvers import RULE_BASED
 from studies.profit_cooling.experiment import (
     DAYS,

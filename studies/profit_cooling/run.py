@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
 from plugin.planner.bound import compute_gap, upper_bound
 from plugin.planner.problem import (
     NOTHING_RUNS,
@@ -45,7 +45,7 @@ from studies.profit_cooling.experiment import (
     work_of,
 )
 
-NO_LIMIT_S = 3600.0
+NO_LIMIT_S = HOUR_S
 REMEMBERED = 64
 """Days whose plans are kept for the other scenarios."""
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from offpeak.compiled import sources_of
+from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
 from plugin.planner.cp_solver import require_or_tools
 from plugin.planner.solvers import RULE_BASED
@@ -52,7 +53,7 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
     planned = [CoolingExperiment(scenario, *solver, order.seed) for solver in SOLVERS.items() for scenario in SCENARIOS]
     keys = {each: _key(each, hashlib.sha256(log.read_bytes()).hexdigest()) for each in planned}
     answer = _Answer(log)
-    few = jobs.take(jobs.submit_s < 3600)
+    few = jobs.take(jobs.submit_s < HOUR_S)
     runner = Runner(
         answer, parse_result, lambda: run(CoolingExperiment("air winter", "multi", 0.0, 1), few, nodes=64, days=1)
     )

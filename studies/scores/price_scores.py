@@ -15,7 +15,8 @@ import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64
-from offpeak.model.local_time import DAY_S, parse_zone, zone_text
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.prices.file import CsvTable, first_numeric, read_series, read_table
 from offpeak.prices.layout import PriceFileLayout, unit_of
 from predictors.feeds.markets import MARKETS, Market
@@ -33,7 +34,6 @@ NO_CURRENCY = "XXX/MWh"
 # Nord Pool's system price, which nobody pays and benchmarks of forecasts use.
 SYSTEM_PRICE = Market("NP", "NO", clock="Europe/Oslo")
 BY_NAME = {name: market for market in (*MARKETS, SYSTEM_PRICE) for name in (market.zone, market.maps)}
-HOUR_S = 3600
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from zygote import Zygote
 
 from benchmarks.logs import price_file, trace_file
 from benchmarks.savings import ORDERS, SLEEP, Laid, hours, laid_on, mondays, over, recorded, table, waits_text
-from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.step_series import Series
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 from sim_backend.traces.swf.read import read_swf

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
+from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import (
-    DAY_S,
     local_days,
     local_edges_s,
     machine_zone,

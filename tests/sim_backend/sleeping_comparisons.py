@@ -5,7 +5,7 @@ from datetime import tzinfo
 import numpy as np
 from hypothesis import strategies as st
 
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean

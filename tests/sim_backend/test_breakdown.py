@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparison, sleeping_comparisons
 
+from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
-from offpeak.model.step_integrals import J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.replay import SchedulingSettings

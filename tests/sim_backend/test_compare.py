@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S
 from offpeak.model.step_series import Series
 from offpeak.prices.alignment import LogSpan, extend
 from offpeak.prices.peak import AboveDayMean

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.alignment import LogSpan
 from offpeak.prices.peak import AboveDayMean, Peak

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from offpeak.model.constants import HOUR_S
 from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.state import NEVER, new_state
 from sim_backend.policy import parse_policy
-from sim_backend.replay import HOUR_S, foreseeing_steps, replay, workload_of
+from sim_backend.replay import foreseeing_steps, replay, workload_of
 from sim_backend.workloads.generate import lublin_jobs
 
 NODES = 64

@@ -6,11 +6,11 @@ from datetime import datetime, tzinfo
 
 from rich.table import Table
 
+from offpeak.model.constants import J_PER_KWH
 from offpeak.text import counted, printable
 from services.agent.status_snapshot import JobStatus, PriceStatus, StatusReply
 from ui.figures_text import clock_text, power_text
 
-J_PER_KWH = 3.6e6
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 """An agent hangs that has not looked for so many cycles, and for so many real seconds."""
 NOT_KNOWN = "not known"

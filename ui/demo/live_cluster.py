@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
@@ -19,7 +20,6 @@ from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom
 from ui.demo.site import BEGIN_S, CPUS, KINDS, DemoJob, price_at
 
-J_PER_MWH = 3.6e9
 UTILISATION = {kind.name: kind.utilisation for kind in KINDS}
 
 
@@ -183,10 +183,10 @@ def summary(with_: DemoOutcome, without: DemoOutcome) -> str:
     """Say both side by side."""
     rows = [
         ("", "with offpeak", "without"),
-        ("energy", f"{with_.energy_j / 3.6e6:,.1f} kWh", f"{without.energy_j / 3.6e6:,.1f} kWh"),
+        ("energy", f"{with_.energy_j / J_PER_KWH:,.1f} kWh", f"{without.energy_j / J_PER_KWH:,.1f} kWh"),
         ("cost", f"{with_.cost:,.2f} EUR", f"{without.cost:,.2f} EUR"),
         ("jobs started", f"{with_.started}", f"{without.started}"),
-        ("work done", f"{with_.work_s / 3600:,.0f} node-hours", f"{without.work_s / 3600:,.0f} node-hours"),
+        ("work done", f"{with_.work_s / HOUR_S:,.0f} node-hours", f"{without.work_s / HOUR_S:,.0f} node-hours"),
         ("mean wait", f"{with_.wait_s / 60:,.0f} min", f"{without.wait_s / 60:,.0f} min"),
         ("jobs lost", f"{with_.lost}", f"{without.lost}"),
     ]

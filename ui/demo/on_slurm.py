@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from offpeak.model.constants import HOUR_S
 from sim_backend.local_slurm.agent import RunningAgent, Tables, agent, run_offpeak, write_site
 from sim_backend.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
 from sim_backend.local_slurm.meters import metered_racks
@@ -248,7 +249,7 @@ def energy_saved(cluster: PoweredCluster, seconds: float) -> str:
     left_on_j = drawn_j + asleep_s * (IDLE_W - OFF_W)
     share = asleep_s / (seconds * len(cluster.nodes))
     less = f"{100 * (1 - drawn_j / left_on_j):.0f} % less than with all nodes left on" if left_on_j else ""
-    return f"The outlets delivered {drawn_j / 3600:,.1f} Wh, {less}; a node slept {share:.0%} of the time."
+    return f"The outlets delivered {drawn_j / HOUR_S:,.1f} Wh, {less}; a node slept {share:.0%} of the time."
 
 
 def _node_line(event: PowerEvent) -> str:

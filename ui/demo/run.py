@@ -18,6 +18,7 @@ from pathlib import Path
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.clock import FastClock
+from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
@@ -126,7 +127,7 @@ class Demo:
         without = await asyncio.to_thread(without_offpeak, self.jobs, plan.room.nodes, plan.node_class, length_s)
         with_ = outcome_of(live.cluster, at_s, energy_j=live.energy_j, cost=live.cost)
         if length_s < plan.length_s:
-            self.say(f"\nended after {length_s / 3600:.1f} of {plan.hours:.0f} hours; until then:")
+            self.say(f"\nended after {length_s / HOUR_S:.1f} of {plan.hours:.0f} hours; until then:")
         self.say(f"\n{summary(with_, without)}\n")
         # The first report on a machine waits for the engine to be compiled.
         while self.report.poll() is None and not ending.done():

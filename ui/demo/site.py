@@ -18,6 +18,7 @@ from offpeak.errors import BadInput
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
@@ -31,7 +32,6 @@ from sim_backend.virtual.room_plan import INVENTORY, RoomPlan, write_inventory
 BEGIN_S = int(datetime(2026, 11, 10, 5, tzinfo=UTC).timestamp())
 """A Tuesday, 06:00 in Berlin."""
 ZONE = "Europe/Berlin"
-HOUR_S, DAY_S = 3600, 86_400
 CPUS = 16
 LOAD = 0.4
 SHORTEST_S, LONGEST_S = 600, 3 * HOUR_S
@@ -158,7 +158,7 @@ class DemoPlan:
     @property
     def hours(self) -> float:
         """The same in hours."""
-        return self.length_s / 3600
+        return self.length_s / HOUR_S
 
     @property
     def settings_file(self) -> Path:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.errors import BadPrices
+from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.prices.tariff import NO_PRICES, Tariff
 from offpeak.settings.feeds import FeedSettings
@@ -22,7 +23,6 @@ from ui.prices.answer import instant_of
 from ui.prices.text import course
 from ui.requests import PriceForecastRequest
 
-HOUR_S = 3600
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from offpeak.errors import BadInput, BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
+from offpeak.model.constants import J_PER_KWH
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
 from offpeak.text import counted
@@ -79,7 +80,7 @@ def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
     table = _table("PDU", "part", "draws", "counter", "age", "")
     for each in readings:
         if each.way == "snmp" and each.node is None and not each.part.startswith("outlet"):
-            counter = "" if each.energy_j is None else f"{each.energy_j / 3.6e6:,.1f} kWh"
+            counter = "" if each.energy_j is None else f"{each.energy_j / J_PER_KWH:,.1f} kWh"
             table.add_row(each.meter, each.part, power_text(each.power_w), counter, _age(each, now_unix_s), each.why)
     return table
 
@@ -297,7 +298,7 @@ def round_line(taken: Sequence[MeterResult], sums: Mapping[Part, Energy], at: da
         if not energies:
             continue
         known = [each for each in readings if each.way in ways and each.power_w is not None]
-        energy_kwh = sum(energy.energy_j for energy in energies) / 3.6e6
+        energy_kwh = sum(energy.energy_j for energy in energies) / J_PER_KWH
         gap_s = max(energy.gap_s for energy in energies)
         gaps = f", gaps up to {gap_s:.0f} s" if gap_s else ""
         nodes = len({each.node for each in known})

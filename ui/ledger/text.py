@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offpeak.ledger.energy_use import EnergyUse
+from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import site_tariff
 from offpeak.text import printable
@@ -75,7 +76,6 @@ def _csv_cell(value: object) -> object:
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
-J_PER_KWH = 3.6e6
 MANY = 200
 """Rows of a table that a terminal shows without wrapping its cells: laying them out would take seconds."""
 LEFT = ("day", "node", "user", "account", "partition")

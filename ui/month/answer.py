@@ -8,7 +8,8 @@ import typer
 from offpeak.errors import BadTrace, SchedulerError
 from offpeak.files import check_writable, replacing
 from offpeak.ledger.database import open_ledger
-from offpeak.model.local_time import DAY_S, machine_zone
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
 from offpeak.text import printable
 from services.accounts.counterfactual import Counterfactual, replay_site_order

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from offpeak.errors import BadInput
-from offpeak.ledger.energy_use import J_PER_KWH, EnergyUse
+from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse
+from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange
 from services.accounts.counterfactual import Counterfactual
 from services.accounts.month_account import MonthAccount, RestSavings

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from offpeak.ledger.energy_use import J_PER_KWH
 from offpeak.ledger.job_costs import AccountUse
+from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.text import counted, printable
 from services.accounts.counterfactual import REPLAYS, Counterfactual

@@ -13,6 +13,7 @@ import numpy as np
 
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
 from ui.agent.text import LocalClock
@@ -94,7 +95,7 @@ def _key(job: PlannedJob) -> Key:
 def _shown_until_s(plan: DayPlan, bars: Sequence[Bar]) -> int:
     """Return the last end of a job, a day at the least, the plan's end at most."""
     last_s = max([bar.until_s for bar in bars], default=plan.at_s)
-    return min(max(last_s, plan.at_s + 86_400), plan.until_s)
+    return min(max(last_s, plan.at_s + DAY_S), plan.until_s)
 
 
 def _bar_trace(bars: Sequence[Bar], hosts: Sequence[str], key: Key, zone: tzinfo) -> Json:

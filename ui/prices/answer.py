@@ -13,7 +13,8 @@ import typer
 
 from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.installation import missing_extra
-from offpeak.model.local_time import DAY_S, local_days, machine_zone, to_unix_s
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import local_days, machine_zone, to_unix_s
 from offpeak.prices.alignment import parse_start
 from offpeak.prices.tariff import site_tariff
 from offpeak.settings.table import Settings

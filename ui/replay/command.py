@@ -246,7 +246,7 @@ def _midnight_s(start: str, time_zone: str) -> int:
 
 
 def _summary(out: str, request: "LogRequest", made: "Jobs") -> str:
-    from offpeak.model.local_time import DAY_S
+    from offpeak.model.constants import DAY_S
     from offpeak.text import counted
     from ui.figures_text import clock_text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.prices.peak import Peak
 from sim_backend.electricity import LaidSeries, ReplayPrices, peak_times
 from sim_backend.figures import BusiestWindow, extreme_pieces
@@ -27,7 +27,7 @@ MOST_STEPS = 8_000
 
 MOST_STRETCHES = 3_500
 ALL_STRETCHES = 20_000
-STRETCHES_S = (60, 300, 900, 1800, *(hours * 3600 for hours in (1, 2, 3, 6, 12, 24, 48, 168, 672)))
+STRETCHES_S = (60, 300, 900, 1800, *(hours * HOUR_S for hours in (1, 2, 3, 6, 12, 24, 48, 168, 672)))
 
 
 def share_of_stretches(subject: ReportSubject, of_all: int = ALL_STRETCHES) -> int:
@@ -254,9 +254,9 @@ def stretches_text(stretches_s: tuple[int, ...]) -> str:
 
 
 def _length(stretch_s: int) -> str:
-    if stretch_s < 3600:
+    if stretch_s < HOUR_S:
         return f"{stretch_s // 60} minutes"
-    return "hour" if stretch_s == 3600 else f"{stretch_s // 3600} hours"
+    return "hour" if stretch_s == HOUR_S else f"{stretch_s // HOUR_S} hours"
 
 
 def _names(subject: ReportSubject) -> str:

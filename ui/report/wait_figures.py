@@ -6,7 +6,7 @@ Waits and delays show for each time the share of jobs; cycles show each node, th
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.constants import DAY_S, WEEK_S
 from sim_backend.engine.state import NOT_YET
 from sim_backend.figures import cumulative_share
 from sim_backend.nodes.node_log import power_cycles

@@ -14,6 +14,7 @@ import numpy as np
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from sim_backend.traces.records import Codes, ColumnStore
 
 # Torque 4: n001/0+n001/1, Torque 6: n001/0-3,6+n002/0, OpenPBS: n001/0*4+n002/1*4 (chunk number, processors).
@@ -62,7 +63,7 @@ PROCESSORS = re.compile(rb" Resource_List\.(?:ncpus|procs)=([0-9]{1,9})")
 REQUESTED_TIME = re.compile(rb" Resource_List\.walltime=([0-9:]{1,15})")
 USED_TIME = re.compile(rb" resources_used\.walltime=([0-9:]{1,15})")
 USED_ENERGY = re.compile(rb" resources_used\.energy_used=([0-9]{1,15})")
-SECONDS_PER_PART = (1, 60, 3_600, 86_400)
+SECONDS_PER_PART = (1, MINUTE_S, HOUR_S, DAY_S)
 
 
 class JobOwner(NamedTuple):

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import RejectedJobs
-from offpeak.model.local_time import DAY_S
 from offpeak.text import counted
 from sim_backend.traces.records import ColumnStore
 

@@ -11,11 +11,11 @@ from pyarrow import csv
 
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import MINUTE_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.local_time import to_local_s
 from plugin.slurm.accounting import SACCT_COLUMNS
 
-MINUTE_S = 60
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 

@@ -10,8 +10,9 @@ from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger import prune, tables
 from offpeak.ledger.database import reading_engine
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.prune import ACCOUNT_S, BOUNDED, DAY_S, LOG_S, RECORD_S, RETENTION_RULES
+from offpeak.ledger.prune import ACCOUNT_S, BOUNDED, LOG_S, RECORD_S, RETENTION_RULES
 from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, Price, SavingRecord, SubmissionRecord
+from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
 
 LATER = 100.0

@@ -14,13 +14,14 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInput, BadLedger
 from offpeak.ledger import tables
 from offpeak.ledger.database import open_ledger
-from offpeak.ledger.energy_use import J_PER_MWH, EnergyUse, check_groups
+from offpeak.ledger.energy_use import EnergyUse, check_groups
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share, read_prices
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, savings_in, states_in
 from offpeak.ledger.rows import DecisionRecord, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
+from offpeak.model.constants import J_PER_MWH
 from offpeak.model.orders import NodeOrder
 from offpeak.model.time_range import TimeRange
 

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from ledger_sums import Sums, rows_of, sums
 
 from offpeak.ledger import prune
-from offpeak.ledger.backlog import MINUTE_S, QUARTER_S, bucket_means, cut_reading
+from offpeak.ledger.backlog import QUARTER_S, bucket_means, cut_reading
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
 from offpeak.ledger.tables import minutes, quarters, readings
+from offpeak.model.constants import MINUTE_S
 
 power_w = st.one_of(st.none(), st.floats(0, 5000, allow_subnormal=False))
 

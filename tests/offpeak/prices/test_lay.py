@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
-from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.alignment import LogSpan, align_log, extend, extension_note, parse_start
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
-from offpeak.model.local_time import WEEK_S
+from offpeak.model.constants import WEEK_S
 from offpeak.model.step_series import Series, fill_gaps, merge, split, value_at
 
 HOUR_S = 3600

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.model.local_time import DAY_S, parse_zone
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import parse_zone
 from predictors.prices.history import PriceHistory
 from predictors.prices.past import SUNDAY, day_kinds, fill_days, split_days
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
-from offpeak.model.local_time import DAY_S, parse_zone
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import parse_zone
 from predictors.prices.history import PriceHistory, PriceSteps
 from predictors.prices.models import BLEND, LAST_WEEK, WEEK_MEAN, YESTERDAY
 from predictors.prices.predictor import PUBLISHED, PricePredictor

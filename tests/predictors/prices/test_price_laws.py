@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from laws import LAWS, Subject
 
 from offpeak.errors import BadPrices
-from offpeak.model.local_time import DAY_S, parse_zone
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import parse_zone
 from predictors.prices.history import PriceHistory
 from predictors.prices.models import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
 from predictors.prices.predictor import PricePredictor

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadLedger
 from offpeak.ledger.database import open_ledger
-from offpeak.ledger.energy_use import J_PER_MWH
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.rows import MeterReading, Price
+from offpeak.model.constants import J_PER_MWH
 from offpeak.model.time_range import TimeRange
 from plugin.scheduler.job import Job, JobState
 from services.accounts.booking import book_jobs

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.ledger.energy_use import J_PER_MWH
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.prices import MeanPrice
 from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price
+from offpeak.model.constants import J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadTrace
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Trace
-from offpeak.model.local_time import DAY_S
 from offpeak.model.step_series import Series
 from offpeak.prices.file import write_series_csv
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparisons
 
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import DAY_S, date_text
+from offpeak.model.local_time import date_text
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.breakdown import MOST_PERIODS, cost_by_period, cost_periods, draw_of

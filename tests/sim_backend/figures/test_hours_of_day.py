@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparisons
 
-from offpeak.model.step_integrals import J_PER_KWH, Usage
+from offpeak.model.constants import J_PER_KWH
+from offpeak.model.step_integrals import Usage
 from offpeak.model.step_series import Series
 from sim_backend.breakdown import draw_of
 from sim_backend.compare import Comparison, usage_of

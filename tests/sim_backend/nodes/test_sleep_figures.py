@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_node_logs import Placed, placed, state_at
 
-from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.step_integrals import Usage

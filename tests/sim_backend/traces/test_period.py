@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from logged_jobs import ROWS, Row, logged, trace_of_jobs
 
 from offpeak.errors import BadTrace
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs, RejectedJobs
-from offpeak.model.local_time import DAY_S
 from sim_backend.traces.filters import FEW_JOBS, between, known_period_s, last_days
 
 LAST_S = 100

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from sim_backend.workloads.generate import lublin_jobs
 from studies.online_simulation.experiment import OnlineSetup, arranged, shifted
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.model.local_time import DAY_S, WEEK_S
+from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.node_states import ACTIVE, OFF, asleep
 from offpeak.model.step_integrals import Usage
 from sim_backend.nodes.node_log import NodeLog

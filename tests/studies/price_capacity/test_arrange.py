@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series
 from studies.dynamic_pricing.experiment import offered_load
 from studies.logs import StudyLog

@@ -21,13 +21,14 @@ from offpeak.errors import BadInput
 from offpeak.ledger.database import PATIENCE_S, open_ledger
 from offpeak.ledger.records import actions_in
 from offpeak.model.clock import FastClock
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 from ui.demo.live_cluster import without_offpeak
 from ui.demo.run import ready_ledger
-from ui.demo.site import BEGIN_S, DAY_S, KINDS, MARK, DemoJob, DemoPlan, jobs_to_come, price_at, write_site
+from ui.demo.site import BEGIN_S, KINDS, MARK, DemoJob, DemoPlan, jobs_to_come, price_at, write_site
 
 LONG_S = 600.0
 """On a machine where the engine was never compiled, and others compile too."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from powered_fixtures import StartPowered
 
-from offpeak.model.local_time import DAY_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import value_at
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
