@@ -7,10 +7,9 @@ from pathlib import Path
 
 from benchmarks.bars import Measured
 from benchmarks.logs import SHARED
-from studies.day_ahead.experiment import DayAheadExperiment
+from studies.day_ahead.inputs import DAYS, make_forecasts, places
 from studies.day_ahead.plan import START
-from studies.day_ahead.prices import DAYS, make_forecasts, places
-from studies.day_ahead.run import run
+from studies.day_ahead.run import DayAheadExperiment, run
 
 FOLDER = SHARED / "xsede_2014"
 BAR_S = 180.0

@@ -16,7 +16,7 @@ from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
 from plugin.planner.searches import budget_of, multi_search
 from plugin.planner.verify import verify_plan
 from sim_backend.workloads.generate import lublin_jobs
-from studies.profit_cooling.experiment import NODES, SCENARIOS, curie_jobs, facility_of, machine, work_of
+from studies.profit_cooling.run import NODES, SCENARIOS, curie_jobs, facility_of, machine, work_of
 
 JOBS = 1500
 BAR_S, VERIFY_BAR_S = 5.0, 0.1

@@ -1,15 +1,20 @@
-"""The job logs that studies replay, those of a folder or a generated one, and the use of the machine by a replay."""
+"""The job logs that studies replay, their jobs changed for an experiment, and the use of the machine by a replay."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+from numpy.random import Generator
+
 from offpeak.errors import BadInput, BadTrace
-from offpeak.model.arrays import Float64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.model.step_integrals import Usage
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule
+from sim_backend.replications import LARGEST_SHIFT_S
 from sim_backend.traces.filters import runnable
 from sim_backend.traces.swf.read import read_swf
 from sim_backend.workloads.generate import lublin_jobs
@@ -62,6 +67,13 @@ def find_logs(folder: Path | None) -> tuple[tuple[StudyLog, ...], tuple[str, ...
     return tuple(logs), tuple(left_out)
 
 
+def generated_note(logs: Sequence[StudyLog]) -> tuple[str, ...]:
+    """Return the note that the log is a generated one; none if logs were read."""
+    if logs[0].source.path is None:
+        return ("log: generated after Lublin and Feitelson, 5,000 jobs on 256 nodes; real ones come with --logs",)
+    return ()
+
+
 @lru_cache(maxsize=2)
 def remembered_log(source: LogSource, digest: str) -> StudyLog:
     """Return the log of that digest, the last two from memory. BadInput if the file has been changed."""
@@ -110,8 +122,45 @@ def _digest(trace: Trace, size: int) -> str:
     return digest.hexdigest()[:16]
 
 
+def offered_load(jobs: Jobs, size: int) -> float:
+    """Return the share of the machine that the jobs request, from the first to the last submission."""
+    span_s = max(int(jobs.submit_s[-1] - jobs.submit_s[0]), 1)
+    return float(np.dot(jobs.size, jobs.runtime_s)) / (size * span_s)
+
+
+def at_load(jobs: Jobs, size: int, load: float) -> Jobs:
+    """Return the jobs with the gaps between submissions scaled to an offered load."""
+    first_s = jobs.submit_s[0]
+    scaled_s = (jobs.submit_s - first_s) * (offered_load(jobs, size) / load)
+    return replace(jobs, submit_s=first_s + np.rint(scaled_s).astype(np.int64))
+
+
+def shift_submissions(jobs: Jobs, rng: Generator) -> Jobs:
+    """Return the jobs, each submitted 0 to 60 s later, in their new order."""
+    submit_s = jobs.submit_s + rng.integers(0, LARGEST_SHIFT_S, len(jobs), endpoint=True)
+    return replace(jobs, submit_s=submit_s).take(np.argsort(submit_s, kind="stable"))
+
+
+def make_jobs(submit_s: Int64, size: Int64, runtime_s: Int64, estimate_s: Int64) -> Jobs:
+    """Return jobs, numbered from 1, of which only these columns are known."""
+    unknown = np.full(len(size), -1)
+    return Jobs(
+        job_id=np.arange(1, len(size) + 1),
+        submit_s=submit_s,
+        runtime_s=runtime_s,
+        estimate_s=estimate_s,
+        size=size,
+        user=unknown,
+        group=unknown,
+        queue=unknown,
+        application=unknown,
+        logged_start_s=unknown,
+        node_power_w=np.full(len(size), np.nan),
+    )
+
+
 def usage_of(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, machine: PoweredMachine) -> Usage:
-    """Return who used the machine when, from the first submission to the last end."""
+    """Return the use of the machine by the jobs, from the first submission to the last end."""
     return Usage(
         size=jobs.size,
         node_power_w=power_w,

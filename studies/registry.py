@@ -9,11 +9,11 @@ from studies.day_ahead.study import day_ahead
 from studies.dynamic_pricing.study import dynamic_pricing
 from studies.energy_carbon.federation_study import federation
 from studies.energy_carbon.single_site import single_site
+from studies.harness import Progress, StudyOrder
 from studies.online_simulation.study import online_simulation
 from studies.price_capacity.study import price_capacity
 from studies.profit_cooling.study import profit_cooling
 from studies.report import Report
-from studies.resumable import Progress, StudyOrder
 from studies.sleeping.study import sleeping
 
 Study = Callable[[StudyOrder, Progress], Report]

@@ -6,12 +6,15 @@ The folder receives one Markdown page, a CSV file for each table and an SVG file
 import csv
 import io
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from offpeak.errors import CannotWrite
 from offpeak.files import replacing
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,17 @@ def confidence_of(values: Sequence[float]) -> Range:
     student = STUDENT_95[min(count - 2, len(STUDENT_95) - 1)]
     half = student * statistics.stdev(values) / count**0.5
     return Range(mean, mean - half, mean + half)
+
+
+def less_pct(of: Iterable[Result], than: Iterable[Result], figure: Callable[[Result], float]) -> Range:
+    """Return by how much per cent a figure is lower than in another case: of replays with the same draws, in pairs."""
+    pairs = zip(of, than, strict=False)
+    return confidence_of([100 * (1 - figure(one) / figure(other)) for one, other in pairs])
+
+
+def column_means(columns: Iterable[Sequence[float | None]]) -> list[float | None]:
+    """Return the mean of each place of the replays' columns, None if a replay has no value there."""
+    return [None if None in values else statistics.fmean(values) for values in zip(*columns, strict=True)]
 
 
 def cell_text(cell: TableCell) -> str:

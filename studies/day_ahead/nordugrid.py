@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -32,9 +31,8 @@ from sim_backend.grid.outcome import outcome_of
 from sim_backend.grid.sites import GridSchedule
 from sim_backend.grid.waits import LearnedWaits, ZeroGridWaits
 from sim_backend.policy import parse_policy
-from studies.day_ahead.prices import PricePlace, daily_prices, forecasts, place_of
-from studies.day_ahead.workload import SiteDemand, draw
-from studies.energy_carbon.workload import batch
+from studies.day_ahead.inputs import PricePlace, SiteDemand, daily_prices, draw, forecasts, place_of
+from studies.logs import make_jobs
 
 TIME_PCT = 92.5
 """The weight of time that the paper chose for NorduGrid [%]: section 5.7.1."""
@@ -166,8 +164,8 @@ def log_of(sites: tuple[Site, ...], rng: Generator, jobs: int, history: int) -> 
     drawn = draw(SiteDemand(count, load, MEAN_CORES, CORES, WIDEST, LONGEST_S), span_s, rng)
     share = np.sqrt([site.units for site in sites])
     home: Int64 = rng.choice(len(sites), count, p=share / share.sum())
-    asked = batch(int(JANUARY.timestamp()) + drawn.submit_s, drawn.size, drawn.runtime_s, drawn.estimate_s)
-    return GridLog(asked, home, np.arange(count) >= history, np.zeros(count), np.ones(count))
+    jobs_drawn = make_jobs(int(JANUARY.timestamp()) + drawn.submit_s, drawn.size, drawn.runtime_s, drawn.estimate_s)
+    return GridLog(jobs_drawn, home, np.arange(count) >= history, np.zeros(count), np.ones(count))
 
 
 PERIOD_S = 900
@@ -194,11 +192,6 @@ class NordugridResult:
     wait_min: float
     cost_eur: float
     busiest_share: float
-
-
-def parse_result(told: Mapping[str, Any]) -> NordugridResult:
-    """Return the result that `dataclasses.asdict` gave; TypeError if it is none."""
-    return NordugridResult(**told)
 
 
 def run(experiment: NordugridExperiment, folder: Path, out: Path) -> NordugridResult:

@@ -1,9 +1,9 @@
-"""Runs one experiment on XSEDE: a pure function of the case, the seed and the folder of prices.
+"""One experiment on XSEDE: its case, its result, and the run, a pure function of the case, the seed and the prices.
 
-The schedule gives the figures of the paper's tables and pictures: means, and sums by class of jobs and by site.
+A case is a strategy with its changes. Lists in a result are by site or by class.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +23,72 @@ from sim_backend.grid.grid import GridLog, SimulatedGrid
 from sim_backend.grid.outcome import GridOutcome, fairness, load_at, mean_power_w, outcome_of, utilizations
 from sim_backend.grid.sites import GridSchedule
 from sim_backend.grid.waits import LearnedWaits, NoisyWaits, ZeroGridWaits
-from studies.day_ahead.experiment import (
-    ERROR_EDGES_PCT,
-    SIZE_EDGES_CORE_H,
-    DayAheadExperiment,
-    DayAheadResult,
-    StrategyCase,
-)
 from studies.day_ahead.xsede import DATA_MB, grid_of, links_of
+
+
+@dataclass(frozen=True)
+class StrategyCase:
+    """A strategy (a policy of plugin.federation) at a weight of time w_t [%].
+
+    `wrong_h`: up to so much is added to predicted waits. `most`: MaxQ, jobs a system takes in a cycle, None for any
+    number. `brokered_pct`: f_g, the share of jobs that go to the broker. `data`: jobs have data that has to move.
+    `passes`: more than one, and jobs of a cycle know of each other. `period_s`: from cycle to cycle; the paper has
+    "every few minutes" (section 5.9).
+    """
+
+    strategy: str
+    time_pct: float = 25.0
+    wrong_h: float = 0.0
+    most: int | None = 2
+    brokered_pct: int = 100
+    data: bool = False
+    passes: int = 1
+    period_s: int = 300
+
+
+@dataclass(frozen=True)
+class DayAheadExperiment:
+    """A case with the chances of the seed (`seed`, `replay`), over so many jobs behind so many of history."""
+
+    case: StrategyCase
+    seed: int
+    replay: int
+    jobs: int = 10_000
+    history: int = 4_000
+
+
+@dataclass(frozen=True)
+class DayAheadResult:
+    """Over the jobs that count: means, sums of cost [USD], and by class their number, response [min] and cost.
+
+    `cost_by_power` has the cost if jobs drew 60 to 100, 60 to 140 and 100 to 140 % of what Linpack does. `fairness` is
+    by home, of brokered and of local jobs apart. `load_h` and `power_w` are by site and hour of the first hours.
+    """
+
+    response_min: float
+    wait_min: float
+    bounded_slowdown: float
+    runtime_min: float
+    cost_usd: float
+    cost_by_power: tuple[float, ...]
+    wait_error_min: float
+    jobs: tuple[int, ...]
+    utilization: tuple[float, ...]
+    fairness: tuple[float | None, ...]
+    fairness_local: tuple[float | None, ...]
+    by_error_jobs: tuple[float, ...]
+    by_error_min: tuple[float, ...]
+    by_size_jobs: tuple[float, ...]
+    by_size_min: tuple[float, ...]
+    by_size_usd: tuple[float, ...]
+    load_h: tuple[tuple[float, ...], ...]
+    power_w: tuple[tuple[float, ...], ...]
+
+
+ERROR_EDGES_PCT = (10, 20, 30, 50, 100, 200)
+SIZE_EDGES_CORE_H = (512, 4096)
+"""Section 5.4: small, medium and large jobs."""
+
 
 HOURS = 100
 POWERS = (LOWER_THAN_HPL, AVERAGE_HPL, HIGHER_THAN_HPL)

@@ -1,48 +1,54 @@
-"""The part XSEDE as a whole: forecasts the prices, runs the missing experiments and builds the report.
-
-A key names a result by everything that it depends on: the experiment, the prices, and the sources of `run`.
-"""
+"""The part XSEDE as a whole: forecasts the prices, runs the missing experiments, builds the figures and the report."""
 
 import hashlib
-import json
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from offpeak.compiled import sources_of
+from pydantic import TypeAdapter
+
 from offpeak.errors import BadInput
 from offpeak.text import counted
 from plugin.federation.flow import need_or_tools
-from studies.day_ahead.experiment import DayAheadExperiment, DayAheadReplays, DayAheadResult, parse_result
-from studies.day_ahead.figures import hours_svg, trade_svg
-from studies.day_ahead.plan import FEW, START, planned
-from studies.day_ahead.prices import DAYS, SITES, make_forecasts, places, site_rows
-from studies.day_ahead.run import run
+from studies.day_ahead.inputs import DAYS, SITES, make_forecasts, places, site_rows
+from studies.day_ahead.plan import FEW, INST, START, STRATEGIES, TWO_PRICE, by_weight, planned
+from studies.day_ahead.run import DayAheadExperiment, DayAheadResult, StrategyCase, run
 from studies.day_ahead.tables import (
     DayAheadResults,
+    cost,
     cycles_table,
     data_table,
     errors_table,
     estimates_table,
     most_table,
     powers_table,
+    response,
     shares_table,
     sites_table,
     sizes_table,
     strategies_table,
     weights_table,
 )
+from studies.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    add_legend,
+    draw_figure,
+    plot_dots,
+    plot_line,
+    require_matplotlib,
+)
+from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
 from studies.report import Report, StudyTable, folder_for
-from studies.resumable import Progress, Runner, StudyOrder, results_of
 
-RUN = Path(__file__).with_name("run.py")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-def key_of(experiment: DayAheadExperiment, prices_digest: str) -> str:
-    """Return the key of an experiment with prices and sites of that digest, under the present code."""
-    told = json.dumps([asdict(experiment), prices_digest, code_digest()])
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
+RUN = "studies.day_ahead.run"
 
 
 def digest_of(folder: Path, prices: Iterable[Path]) -> str:
@@ -51,15 +57,6 @@ def digest_of(folder: Path, prices: Iterable[Path]) -> str:
     for file in prices:
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of the sources of `run` and of what it imports of ours, kernels too."""
-    digest = hashlib.sha256()
-    for source in sources_of(RUN):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
 
 
 TITLE = "Metascheduling in day-ahead markets: Murali and Vadhiyar, re-run"
@@ -88,18 +85,22 @@ TABLES: tuple[Callable[[DayAheadResults], StudyTable], ...] = (
 
 
 def day_ahead(order: StudyOrder, progress: Progress) -> Report:
-    """Run what `order.out` does not have yet, and return the report. BadInput without the folder of prices."""
+    """Run the experiments whose results `order.out` does not have, and return the report.
+
+    BadInput without the folder of prices.
+    """
     need_or_tools()
     if order.logs is not None:
         raise BadInput("day-ahead replays no logs: its jobs are drawn", hint="leave --logs out")
+    require_matplotlib()
     sites = tuple(row.name for row in site_rows(order.prices))
     folder, out = Path(order.prices or ""), folder_for(order.out)
     forecast_note = make_forecasts(places(folder, out), DAYS, order.processes)
-    replays = DayAheadReplays(order.replays, order.seed)
+    replays = Replays(order.replays, order.seed)
     digest = digest_of(folder, [place.prices for place in places(folder, out).values()])
-    keys = {experiment: key_of(experiment, digest) for experiment in planned(replays)}
+    keys = {experiment: result_key(RUN, experiment, digest) for experiment in planned(replays)}
     runner: Runner[DayAheadExperiment, DayAheadResult] = Runner(
-        partial(run, folder=folder, out=out), parse_result, partial(_warm_up, folder, out)
+        partial(run, folder=folder, out=out), TypeAdapter(DayAheadResult), partial(_warm_up, folder, out)
     )
     answers = DayAheadResults(results_of(runner, keys, order, progress), replays, sites)
     notes = (LOG_NOTE, WAIT_NOTE, POWER_NOTE, forecast_note, _replays_note(replays, len(keys)))
@@ -108,12 +109,65 @@ def day_ahead(order: StudyOrder, progress: Progress) -> Report:
 
 
 def _warm_up(folder: Path, out: Path) -> None:
-    """Let the kernels be compiled here, once, before several processes would each begin to."""
     run(DayAheadExperiment(START, 0, 0, jobs=100, history=4_000), folder, out)
 
 
-def _replays_note(replays: DayAheadReplays, count: int) -> str:
+def _replays_note(replays: Replays, count: int) -> str:
     return (
-        f"{counted(replays.count, 'replay')} of what Table 4 and the claims rest on: seeds ({replays.seed}, 0) to "
-        f"({replays.seed}, {replays.count - 1}); of all else at most {FEW}; {counted(count, 'experiment')}"
+        f"{counted(replays.count, 'replay')} of what Table 4 and the claims rest on: {replays.describe_seeds()}; "
+        f"of all else at most {FEW}; {counted(count, 'experiment')}"
     )
+
+
+COLOURS = {"INST": ORANGE, "TWOPRICE": GREEN, "baseline": GREY}
+PANELS = (("load_h", "Mason"), ("load_h", "Gordon"), ("power_w", "Blacklight"), ("power_w", "Lonestar"))
+CROWDED_PCT = 10.0
+"""The weight whose label stands below its mark: other marks are beside it."""
+
+
+def trade_svg(answers: DayAheadResults) -> str:
+    """Return the figure: cost against response, MCMF as a line by w_t, the other strategies as dots."""
+    answers = answers.shared((*by_weight(), *STRATEGIES.values()))
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        axes = panels[0]
+        axes.set_xlabel("mean response [min]")
+        axes.set_ylabel("cost of all jobs [USD]")
+        minutes = [answers.of(case, response).mean for case in by_weight()]
+        usd = [answers.of(case, cost).mean for case in by_weight()]
+        plot_line(axes, "MCMF by w_t", BLUE, minutes, usd, "o")
+        for case, x, y in zip(by_weight(), minutes, usd, strict=True):
+            below = case.time_pct == CROWDED_PCT
+            axes.annotate(f"{case.time_pct:g} %", (x, y), (6, -12 if below else 5), textcoords="offset points")
+        for name, colour in COLOURS.items():
+            case = STRATEGIES[name]
+            plot_dots(axes, name, colour, [answers.of(case, response).mean], [answers.of(case, cost).mean])
+        axes.margins(0.08)
+        add_legend(figure, axes, 1 + len(COLOURS))
+
+    return draw_figure(1, 1, height_in=3.8, draw=draw)
+
+
+def hours_svg(answers: DayAheadResults) -> str:
+    """Return the figure: loads of Mason and Gordon, and power of Blacklight and Lonestar, over the first 100 hours."""
+    cases = {"baseline": STRATEGIES["baseline"], "MCMF": by_weight()[2], "INST": INST, "TWOPRICE": TWO_PRICE}
+    colours = {**COLOURS, "MCMF": BLUE}
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        for (column, site), axes in zip(PANELS, panels, strict=True):
+            number, scale = answers.sites.index(site), 1.0 if column == "load_h" else 1e-3
+            axes.set_title(f"{site}: {'load [h]' if column == 'load_h' else 'power [kW]'}")
+            for name, case in cases.items():
+                values = _first_replay(answers, case, column, number)
+                plot_line(axes, name, colours[name], range(len(values)), [scale * value for value in values])
+            axes.set_ylim(bottom=0.0)
+            axes.set_xlim(left=0.0)
+        panels[-1].set_xlabel("hour")
+        add_legend(figure, panels[0], len(cases))
+
+    return draw_figure(len(PANELS), 1, height_in=7.5, draw=draw)
+
+
+def _first_replay(answers: DayAheadResults, case: StrategyCase, column: str, site: int) -> Sequence[float]:
+    result = answers.each(case)[0]
+    return (result.load_h if column == "load_h" else result.power_w)[site]

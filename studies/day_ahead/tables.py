@@ -1,26 +1,11 @@
 """The tables of the part XSEDE: the paper's figures beside ours, by case, by class of jobs and by system.
 
-Tables 4, 5 and 7 compare strategies, weights, errors and data; Tables 6 and 8 go by class, as Figures 5 and 8
-do.
+Tables 4, 5 and 7 compare strategies, weights, errors and data; Tables 6 and 8 and Figures 5 and 8 are by class.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from studies.day_ahead.experiment import (
-    SIZE_EDGES_CORE_H,
-    TABLE_4,
-    TABLE_5,
-    TABLE_6,
-    TABLE_7,
-    TABLE_8,
-    CostRow,
-    DayAheadExperiment,
-    DayAheadReplays,
-    DayAheadResult,
-    StrategyCase,
-    experiments,
-)
 from studies.day_ahead.plan import (
     BASELINE,
     BROKERED_PCT,
@@ -31,13 +16,21 @@ from studies.day_ahead.plan import (
     MOST,
     START,
     STRATEGIES,
+    TABLE_4,
+    TABLE_5,
+    TABLE_6,
+    TABLE_7,
+    TABLE_8,
     TWO_PRICE,
     WEIGHTS_PCT,
     WITH_DATA,
     WRONG_H,
+    CostRow,
+    experiments,
 )
-from studies.day_ahead.run import POWERS
-from studies.report import Range, StudyTable, TableCell, confidence_of
+from studies.day_ahead.run import POWERS, SIZE_EDGES_CORE_H, DayAheadExperiment, DayAheadResult, StrategyCase
+from studies.harness import Replays
+from studies.report import Range, StudyTable, TableCell, column_means, confidence_of, less_pct
 
 
 @dataclass(frozen=True)
@@ -45,7 +38,7 @@ class DayAheadResults:
     """All results of the study, and the names of the sites."""
 
     results: Mapping[DayAheadExperiment, DayAheadResult]
-    replays: DayAheadReplays
+    replays: Replays
     sites: tuple[str, ...]
 
     def each(self, case: StrategyCase) -> list[DayAheadResult]:
@@ -55,7 +48,7 @@ class DayAheadResults:
     def shared(self, cases: Iterable[StrategyCase]) -> "DayAheadResults":
         """Return the answers over the first replays, which all these cases have: only then do they compare."""
         count = min(len(self.each(case)) for case in cases)
-        return replace(self, replays=DayAheadReplays(count, self.replays.seed))
+        return replace(self, replays=Replays(count, self.replays.seed))
 
     def of(self, case: StrategyCase, figure: Callable[[DayAheadResult], float]) -> Range:
         """Return a figure of the case over the replays."""
@@ -63,8 +56,7 @@ class DayAheadResults:
 
     def less_pct(self, case: StrategyCase, than: StrategyCase, figure: Callable[[DayAheadResult], float]) -> Range:
         """Return by how much per cent a figure is lower than under another case in the same replay."""
-        pairs = zip(self.each(case), self.each(than), strict=False)
-        return confidence_of([100 * (1 - figure(one) / figure(other)) for one, other in pairs])
+        return less_pct(self.each(case), self.each(than), figure)
 
     def saved_pct(self, case: StrategyCase, figure: Callable[[DayAheadResult], float]) -> Range:
         """Return by how much per cent a figure is lower than under the baseline."""
@@ -73,14 +65,8 @@ class DayAheadResults:
     def mean_by(
         self, case: StrategyCase, column: Callable[[DayAheadResult], Sequence[float | None]]
     ) -> list[float | None]:
-        """Return the means over the replays of a column, None where a replay has none."""
-        columns = zip(*(column(each) for each in self.each(case)), strict=True)
-        return [_mean(values) for values in columns]
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
+        """Return the means over the replays of a column, None where a replay has no value."""
+        return column_means(column(result) for result in self.each(case))
 
 
 RANGES = "In brackets the 95 % confidence interval of the mean over the replays."

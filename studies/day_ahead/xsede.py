@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.model.arrays import Float64, Int64
+from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
 from offpeak.settings.replay import SchedulingSettings
@@ -20,8 +19,18 @@ from plugin.federation.sites import Link, Site
 from sim_backend.grid.electricity import DayAhead
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
 from sim_backend.policy import parse_policy
-from studies.day_ahead.prices import PricePlace, SiteRow, daily_prices, forecasts, places, site_rows
-from studies.day_ahead.workload import DrawnJobs, SiteDemand, draw
+from studies.day_ahead.inputs import (
+    DrawnJobs,
+    PricePlace,
+    SiteDemand,
+    SiteRow,
+    daily_prices,
+    draw,
+    forecasts,
+    places,
+    site_rows,
+)
+from studies.logs import make_jobs
 
 BANDWIDTH_MB_PER_S = 250.0
 """Ours: a file transfer at 2 Gbit/s between any two places, of the order of GridFTP over links of 10 Gbit/s."""
@@ -140,23 +149,8 @@ def _joined(drawn: list[DrawnJobs], start_s: list[int], history: int) -> GridLog
     order = np.argsort(submit_s, kind="stable")
 
     def column(name: str) -> Int64:
-        return np.concatenate([getattr(each, name) for each in drawn])[order]
+        return np.concatenate([getattr(jobs, name) for jobs in drawn])[order]
 
     count = len(order)
-    unknown = np.full(count, -1)
-    nothing: Float64 = np.full(count, np.nan)
-    number = np.arange(1, count + 1)
-    jobs = Jobs(
-        job_id=number,
-        submit_s=submit_s[order],
-        runtime_s=column("runtime_s"),
-        estimate_s=column("estimate_s"),
-        size=column("size"),
-        user=unknown,
-        group=unknown,
-        queue=unknown,
-        application=unknown,
-        logged_start_s=unknown,
-        node_power_w=nothing,
-    )
+    jobs = make_jobs(submit_s[order], column("size"), column("runtime_s"), column("estimate_s"))
     return GridLog(jobs, home[order], np.arange(count) >= history, np.zeros(count), np.ones(count))

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 from offpeak.model.constants import HOUR_S
-from studies.dynamic_pricing.experiment import (
+from studies.dynamic_pricing.run import (
     BASELINE_WITHOUT,
     FIRST_FIT,
     FIRST_FIT_AGAINST_FCFS,
@@ -24,6 +24,7 @@ from studies.dynamic_pricing.experiment import (
     PricingSetup,
     months_of,
 )
+from studies.harness import Replays
 from studies.logs import StudyLog
 
 POWER_RATIOS = (2.0, 3.0, 4.0)
@@ -121,17 +122,7 @@ class PricingChange:
         )
 
 
-@dataclass(frozen=True)
-class PricingReplays:
-    """How often each variant is replayed, and the seed of it all."""
-
-    count: int
-    seed: int
-
-
-def experiments(
-    variant: Variant, log: str, months: int, replays: PricingReplays
-) -> list[tuple[PricingExperiment, ...]]:
+def experiments(variant: Variant, log: str, months: int, replays: Replays) -> list[tuple[PricingExperiment, ...]]:
     """Return for each replay the experiments whose figures are averaged: one, or one a month."""
     stretches = range(months) if variant.months_apart else (variant.setup.month,)
     setups = [replace(variant.setup, month=month) for month in stretches]
@@ -304,7 +295,7 @@ def _subject(log: StudyLog, name: str, setup: PricingSetup) -> PricingSubject:
 
 
 def planned(
-    everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject], replays: PricingReplays
+    everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject], replays: Replays
 ) -> tuple[PricingExperiment, ...]:
     """Return the experiments, each once, those of a log next to each other."""
     lines = [(subject, variant) for subject in (*everywhere, *studied) for variant in ratio_variants(subject)]

@@ -1,23 +1,14 @@
-"""The study as a whole: plans the experiments, runs the missing ones and builds the report.
+"""The study as a whole: plans the experiments, runs those without a result, and builds the report and its figure."""
 
-A key names a result by everything that it depends on: the experiment, the log, and the sources of `run`.
-"""
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import cache, partial
-from pathlib import Path
-from typing import Any
+from pydantic import TypeAdapter
 
-from offpeak.compiled import sources_of
-from offpeak.text import counted
-from studies.dynamic_pricing.experiment import PricingExperiment, PricingResult, PricingSetup, parse_result
-from studies.dynamic_pricing.figure import ladder_svg
-from studies.dynamic_pricing.plan import PricingReplays, PricingSubject, paper_subjects, planned, subjects_of
-from studies.dynamic_pricing.run import run
+from studies.dynamic_pricing.plan import PricingSubject, ladder_of, paper_subjects, planned, subjects_of
+from studies.dynamic_pricing.run import PricingExperiment, PricingResult, PricingSetup, run
 from studies.dynamic_pricing.tables import (
+    POLICIES,
     PricingResults,
     alone_table,
     frequency_table,
@@ -28,30 +19,17 @@ from studies.dynamic_pricing.tables import (
     paper_table,
     ratios_table,
 )
-from studies.logs import GENERATED, LogSource, StudyLog, find_logs, read_log, remembered_log
-from studies.report import Report, StudyTable, folder_for
-from studies.resumable import Progress, ResultJournal, StudyOrder, damaged, run_all
+from studies.figures import BLUE, ORANGE, add_legend, dodge, draw_figure, label_rows, plot_ranges, require_matplotlib
+from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from studies.logs import GENERATED, LogSource, find_logs, generated_note, read_log
+from studies.report import Report, StudyTable
 
-RUN = Path(__file__).with_name("run.py")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-def key_of(experiment: PricingExperiment, log_digest: str) -> str:
-    """Return the key of an experiment on a log of that digest, under the present code."""
-    told = json.dumps([asdict(experiment), log_digest, code_digest()])
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of the sources that a replay runs through: `run` and what it imports of ours, kernels too."""
-    digest = hashlib.sha256()
-    for source in sources_of(RUN):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
-
-
+RUN = "studies.dynamic_pricing.run"
 TITLE = "Dynamic pricing: Yang et al., SC 2013, re-run"
-JOURNAL = "results.jsonl"
 START_NOTE = (
     "starting point: EASY backfilling on both sides, a pass every 10 s, window of 20 jobs, overtaking ends after 24 h, "
     "users' estimates, 100 to 300 W per unit drawn uniformly for each job, 75 W idle, prices 1:3, on-peak 09:00-23:00"
@@ -63,67 +41,28 @@ CLOCK_NOTE = (
 
 
 def dynamic_pricing(order: StudyOrder, progress: Progress) -> Report:
-    """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
+    """Run the experiments whose results `order.out` does not have, and return the report.
+
+    BadInput, CannotWrite or OffpeakError.
+    """
+    require_matplotlib()
     logs, left_out = find_logs(order.logs)
     everywhere, studied = subjects_of(logs), paper_subjects(logs)
-    replays = PricingReplays(order.replays, order.seed)
-    results = _results(planned(everywhere, studied, replays), logs, order, progress)
-    notes = (START_NOTE, CLOCK_NOTE, _replays_note(replays, len(results)), *_log_notes(logs), *left_out)
-    answers = PricingResults(results, replays)
+    replays = Replays(order.replays, order.seed)
+    digests = {log.source.name: log.digest for log in logs}
+    keys = {each: result_key(RUN, each, digests[each.log]) for each in planned(everywhere, studied, replays)}
+    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(PricingResult), _warm_up)
+    answers = PricingResults(results_of(runner, keys, order, progress), replays)
+    replays_note = (
+        f"{replays.describe()}, with submit times 0 to 60 s later and power drawn anew: {replays.describe_seeds()}; "
+        f"{len(keys):,} experiments of two to three policies each"
+    )
+    notes = (START_NOTE, CLOCK_NOTE, replays_note, *generated_note(logs), *left_out)
     return Report(TITLE, notes, _tables(answers, everywhere, studied), {"ladder.svg": ladder_svg(answers, studied)})
 
 
-def _results(
-    plan: Sequence[PricingExperiment], logs: Sequence[StudyLog], order: StudyOrder, progress: Progress
-) -> Mapping[PricingExperiment, PricingResult]:
-    digests = {log.source.name: log.digest for log in logs}
-    keys = {experiment: key_of(experiment, digests[experiment.log]) for experiment in plan}
-    with ResultJournal(folder_for(order.out) / JOURNAL) as journal:
-        results = {each: _parsed(journal, key) for each, key in keys.items() if key in journal.known}
-        progress(len(results), len(plan))
-
-        def done(experiment: PricingExperiment, result: PricingResult) -> None:
-            results[experiment] = result
-            journal.add(keys[experiment], asdict(experiment), asdict(result))
-            progress(len(results), len(plan))
-
-        missing = [experiment for experiment in plan if experiment not in results]
-        if missing:
-            _warm_up()
-        sources = {log.source.name: (log.source, log.digest) for log in logs}
-        run_all(partial(_answer, sources), missing, order.processes, done)
-    return results
-
-
-def _parsed(journal: ResultJournal, key: str) -> PricingResult:
-    told: Any = journal.known[key]
-    try:
-        return parse_result(told)
-    except (KeyError, TypeError):
-        raise damaged(f"{journal.path}: the result of key {key}") from None
-
-
-def _answer(sources: Mapping[str, tuple[LogSource, str]], experiment: PricingExperiment) -> PricingResult:
-    return run(experiment, remembered_log(*sources[experiment.log]))
-
-
 def _warm_up() -> None:
-    """Let the kernels be compiled here, once, before several processes would each begin to."""
     run(PricingExperiment(GENERATED, 0, 0, PricingSetup(first_jobs=100)), read_log(LogSource(GENERATED, None)))
-
-
-def _replays_note(replays: PricingReplays, experiments: int) -> str:
-    count = counted(replays.count, "replay")
-    return (
-        f"{count} of each case, with submit times 0 to 60 s later and power drawn anew: seeds ({replays.seed}, 0) to "
-        f"({replays.seed}, {replays.count - 1}); {experiments:,} experiments of two to three policies each"
-    )
-
-
-def _log_notes(logs: Sequence[StudyLog]) -> tuple[str, ...]:
-    if logs[0].source.path is None:
-        return ("log: generated after Lublin and Feitelson, 5,000 jobs on 256 nodes; real ones come with --logs",)
-    return ()
 
 
 def _tables(
@@ -141,3 +80,32 @@ def _tables(
         logs_table(answers, everywhere),
         ratios_table(answers, everywhere),
     )
+
+
+COLOURS = {"greedy": ORANGE, "knapsack": BLUE}
+
+
+def ladder_svg(answers: PricingResults, subjects: Sequence[PricingSubject]) -> str:
+    """Return the figure: a panel for each log, a row for each rung of the ladder, and the paper's savings as lines."""
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        for subject, axes in zip(subjects, panels, strict=True):
+            _plot_ladder(answers, subject, axes)
+        add_legend(figure, panels[0], len(POLICIES))
+
+    rungs = [len(ladder_of(subject)) + 1 for subject in subjects]
+    height_in = 0.4 + sum(0.8 + 0.3 * count for count in rungs)
+    return draw_figure(len(subjects), 1, height_in=height_in, draw=draw, height_ratios=rungs)
+
+
+def _plot_ladder(answers: PricingResults, subject: PricingSubject, axes: "Axes") -> None:
+    steps = [("starting point", subject.base)]
+    steps += [(f"+ {change.what}: {change.how}", variant) for change, variant in ladder_of(subject)]
+    label_rows(axes, [label for label, _ in steps])
+    axes.set_title(f"{subject.name}; dashed: the paper on {subject.paper.name}" if subject.paper else subject.name)
+    axes.set_xlabel("saved [%]")
+    for at, (name, policy) in enumerate(POLICIES.items()):
+        saved = [answers.saved(subject, variant, policy) for _, variant in steps]
+        plot_ranges(axes, name, COLOURS[name], dodge(len(steps), at, len(POLICIES)), saved)
+        if subject.paper:
+            axes.axvline(subject.paper.savings[3.0, name][0], color=COLOURS[name], linestyle="--")

@@ -8,14 +8,6 @@ from statistics import fmean
 import numpy as np
 
 from offpeak.model.constants import HOUR_S
-from studies.dynamic_pricing.experiment import (
-    PricingExperiment,
-    PricingResult,
-    arranged,
-    ceiling_pct,
-    offered_load,
-    saved_pct,
-)
 from studies.dynamic_pricing.plan import (
     ANL_BGP,
     BOUNDS,
@@ -24,7 +16,6 @@ from studies.dynamic_pricing.plan import (
     POWER_RATIOS,
     PRICE_RATIOS,
     SDSC_BLUE,
-    PricingReplays,
     PricingSubject,
     Variant,
     changes_alone,
@@ -36,6 +27,15 @@ from studies.dynamic_pricing.plan import (
     period_text,
     ratio_change,
 )
+from studies.dynamic_pricing.run import (
+    PricingExperiment,
+    PricingResult,
+    arranged,
+    ceiling_pct,
+    saved_pct,
+)
+from studies.harness import Replays
+from studies.logs import offered_load
 from studies.report import Range, StudyTable, TableCell, range_of
 
 GREEDY, KNAPSACK = 1, 2
@@ -47,7 +47,7 @@ class PricingResults:
     """All results of the study."""
 
     results: Mapping[PricingExperiment, PricingResult]
-    replays: PricingReplays
+    replays: Replays
 
     def each(self, subject: PricingSubject, variant: Variant, figure: Callable[[PricingResult], float]) -> list[float]:
         """Return a figure of each replay, the mean over the months where these are apart."""

@@ -12,7 +12,6 @@ parallel". The paper's figures are Tables II, III and IX, and its text.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -36,10 +35,9 @@ from sim_backend.grid.waits import LongestWaits
 from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine
-from studies.energy_carbon.experiment import Simulation
 from studies.energy_carbon.paper import WALLTIME_S, WIDE_SHARE
-from studies.energy_carbon.run import NODES, draw_jobs, energy_aware
-from studies.energy_carbon.workload import batch, discipline
+from studies.energy_carbon.run import NODES, Simulation, discipline, draw_jobs, energy_aware
+from studies.logs import make_jobs
 
 
 @dataclass(frozen=True)
@@ -196,11 +194,6 @@ class FederationResult:
     site_kwh: tuple[float, ...]
 
 
-def parse_result(told: Mapping[str, Any]) -> FederationResult:
-    """Return the result that `dataclasses.asdict` gave; TypeError or KeyError if it is none."""
-    return FederationResult(**{**told, "jobs": tuple(told["jobs"]), "site_kwh": tuple(told["site_kwh"])})
-
-
 ALL_NODES = sum(cluster.nodes for cluster in CLUSTERS)
 
 
@@ -307,7 +300,7 @@ def log_of(latest_s: int | None, rng: Generator) -> GridLog:
     estimate_s = np.where(wide, WIDE_S[1], WALLTIME_S)
     everywhere = np.ones(TESTBED_JOBS)
     return GridLog(
-        batch(submit_s, size, runtime_s, estimate_s),
+        make_jobs(submit_s, size, runtime_s, estimate_s),
         np.zeros(TESTBED_JOBS, np.int64),
         everywhere.astype(np.bool_),
         np.zeros(TESTBED_JOBS),

@@ -1,45 +1,249 @@
-"""The part federation as a whole: three simulated clusters and the testbed's three, its figure and its report."""
+"""The part federation as a whole: its cases, its tables beside the paper's, its figure and its report."""
 
-import hashlib
-import json
-from dataclasses import asdict
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING
 
-from offpeak.compiled import sources_of
+from pydantic import TypeAdapter
+
 from offpeak.errors import BadInput
+from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
 from studies.energy_carbon.federation import (
     AWARE_CHOSEN_SAVED_PCT,
     AWARE_SAVED_PCT,
     CO2_SAVED_PCT,
     FASTEST_SAVED_PCT,
+    LATEST_S,
+    TABLE_IX,
+    FederationCase,
     FederationExperiment,
-    parse_result,
+    FederationResult,
+    MeasuredCase,
+    SelectionCase,
     run,
 )
-from studies.energy_carbon.federation_tables import (
-    LIMIT,
-    LOAD,
-    FederationResults,
-    bench_table,
-    choice,
-    co2,
-    co2_table,
-    energy,
-    limits_table,
-    planned,
-    saved_table,
-    waits_table,
-)
-from studies.energy_carbon.plan import DISCIPLINES
-from studies.report import Range, Report
-from studies.resumable import Progress, Runner, StudyOrder, results_of
-from studies.svg import WIDTH, legend_at, svg, text
+from studies.energy_carbon.tables import DISCIPLINES
+from studies.figures import BAND, BLUE, GREEN, add_legend, draw_figure, label_rows, plot_ranges, require_matplotlib
+from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from studies.report import Range, Report, StudyTable, TableCell, column_means, confidence_of, less_pct
 
-LEFT, RIGHT, HEAD, ROW, FOOT = 210, 30, 50, 24, 30
-MOST_PCT, STEP_PCT = 60, 10
-COLOURS = {"energy": "#1f62a8", "CO2": "#3a7d2c"}
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SELECTIONS = {"RR": "round-robin", "FP": "fastest", "ECA": "eca-queue"}
+LOADS = (0.9, 1.2)
+LOAD, LIMIT = 0.9, 50
+"""Where ECA's jobs wait about as long as round-robin's with backfilling, as the paper has it (Figure 8)."""
+LIMITS = (10, 50, 100, 200)
+
+
+def choice(scheduler: str, selection: str, *, asleep: bool, load: float = LOAD) -> SelectionCase:
+    """Return a case by the paper's names."""
+    limit = LIMIT if selection == "ECA" else 0
+    return SelectionCase(DISCIPLINES[scheduler], asleep, SELECTIONS[selection], load, limit)
+
+
+def with_limit(scheduler: str, limit: int, load: float) -> SelectionCase:
+    """Return ECA on an energy-aware scheduler with that limit of queues."""
+    return replace(choice(scheduler, "ECA", asleep=True, load=load), queue_limit=limit)
+
+
+def cases() -> list[FederationCase]:
+    """Return all cases, each once, the starting point first."""
+    every: list[FederationCase] = [MeasuredCase(column) for column in TABLE_IX]
+    for load in (LOAD, *LOADS):
+        every += [
+            choice(scheduler, selection, asleep=asleep, load=load)
+            for scheduler in DISCIPLINES
+            for selection in SELECTIONS
+            for asleep in (False, True)
+        ]
+    every += [with_limit(scheduler, limit, load) for load in LOADS for scheduler in DISCIPLINES for limit in LIMITS]
+    return list(dict.fromkeys(every))
+
+
+def experiments(case: FederationCase, replays: Replays) -> list[FederationExperiment]:
+    """Return the experiments of a case, one for each replay."""
+    return [FederationExperiment(case, replays.seed, replay) for replay in range(replays.count)]
+
+
+def planned(replays: Replays) -> tuple[FederationExperiment, ...]:
+    """Return all experiments, replay by replay."""
+    return tuple(experiments(case, replays)[replay] for replay in range(replays.count) for case in cases())
+
+
+@dataclass(frozen=True)
+class FederationResults:
+    """All results of the part."""
+
+    results: Mapping[FederationExperiment, FederationResult]
+    replays: Replays
+
+    def each(self, case: FederationCase) -> list[FederationResult]:
+        """Return the results of a case, one for each replay."""
+        return [self.results[experiment] for experiment in experiments(case, self.replays)]
+
+    def of(self, case: FederationCase, figure: Callable[[FederationResult], float]) -> Range:
+        """Return a figure of the case over the replays."""
+        return confidence_of([figure(result) for result in self.each(case)])
+
+    def saved_pct(
+        self, case: FederationCase, base: FederationCase, figure: Callable[[FederationResult], float]
+    ) -> Range:
+        """Return by how much per cent a figure is lower than under another case in the same replay."""
+        return less_pct(self.each(case), self.each(base), figure)
+
+
+RANGES = "In brackets the 95 % confidence interval of the mean over the replays."
+WAYS = tuple((asleep, selection) for asleep in (False, True) for selection in SELECTIONS)[1:]
+"""All but the normal scheduler with round-robin, against which they are measured."""
+
+
+def energy(result: FederationResult) -> float:
+    """Return the energy of all clusters [kWh]."""
+    return result.energy_kwh
+
+
+def co2(result: FederationResult) -> float:
+    """Return the emissions of all clusters [kg]."""
+    return result.co2_kg
+
+
+def saved_table(answers: FederationResults) -> StudyTable:
+    """Return the energy saved, by scheduler and load."""
+    bands = (FASTEST_SAVED_PCT, None, AWARE_SAVED_PCT, AWARE_CHOSEN_SAVED_PCT, AWARE_CHOSEN_SAVED_PCT)
+    return StudyTable(
+        "energy",
+        "Figures 4 to 7: energy of three clusters",
+        "Saved of the energy of the same normal scheduler with round-robin, per cent. E: idle nodes are switched off. "
+        f"{RANGES}",
+        ("load", "scheduler", *_heads()),
+        (("", "paper", *map(_band, bands)), *_rows(answers, energy)),
+    )
+
+
+def co2_table(answers: FederationResults) -> StudyTable:
+    """Return the CO2 saved, by scheduler and load."""
+    return StudyTable(
+        "co2",
+        "Figures 11 and 12: CO2 of three clusters",
+        f"Saved of the CO2 of the same normal scheduler with round-robin, per cent. {RANGES}",
+        ("load", "scheduler", *_heads()),
+        (("", "paper", None, None, None, None, _band(CO2_SAVED_PCT)), *_rows(answers, co2)),
+    )
+
+
+def _heads() -> tuple[str, ...]:
+    return tuple(f"{'E, ' if asleep else ''}{selection}" for asleep, selection in WAYS)
+
+
+def _band(band: tuple[int, int] | None) -> str | None:
+    return None if band is None else f"{band[0]} to {band[1]}"
+
+
+def _rows(answers: FederationResults, figure: object) -> tuple[tuple[TableCell, ...], ...]:
+    assert callable(figure)
+    return tuple(
+        (
+            f"{100 * load:.0f} %",
+            scheduler,
+            *(
+                answers.saved_pct(
+                    choice(scheduler, selection, asleep=asleep, load=load),
+                    choice(scheduler, "RR", asleep=False, load=load),
+                    figure,
+                )
+                for asleep, selection in WAYS
+            ),
+        )
+        for load in LOADS
+        for scheduler in DISCIPLINES
+    )
+
+
+def waits_table(answers: FederationResults) -> StudyTable:
+    """Return mean waits and durations, by scheduler and load."""
+    return StudyTable(
+        "waits",
+        "Figures 8 and 9: waits, and until all jobs are done",
+        f"Hours: the mean wait of a job and the time to the last end, nodes that stay on. {RANGES}",
+        ("load", "scheduler", *(f"{what} {name}" for what in ("wait", "duration") for name in SELECTIONS)),
+        tuple(
+            (f"{100 * load:.0f} %", scheduler, *_times(answers, scheduler, load))
+            for load in LOADS
+            for scheduler in DISCIPLINES
+        ),
+    )
+
+
+def _times(answers: FederationResults, scheduler: str, load: float) -> tuple[Range, ...]:
+    each = [choice(scheduler, selection, asleep=False, load=load) for selection in SELECTIONS]
+    waits = (answers.of(case, lambda result: result.wait_h) for case in each)
+    return (*waits, *(answers.of(case, lambda result: result.duration_h) for case in each))
+
+
+def limits_table(answers: FederationResults) -> StudyTable:
+    """Return what ECA's limit of queues decides."""
+    return StudyTable(
+        "limits",
+        "ECA by the queue beyond which a cluster is passed over",
+        "Energy-aware schedulers. CO2 and energy saved against the normal scheduler with round-robin, per cent; the "
+        f"mean wait in hours, and round-robin's. {RANGES}",
+        ("load", "scheduler", "limit", "CO2 saved", "energy saved", "wait", "wait of RR"),
+        tuple(_limit_row(answers, each) for each in product(LOADS, DISCIPLINES, LIMITS)),
+    )
+
+
+def _limit_row(answers: FederationResults, of: tuple[float, str, int]) -> tuple[TableCell, ...]:
+    load, scheduler, limit = of
+    case, base = with_limit(scheduler, limit, load), choice(scheduler, "RR", asleep=False, load=load)
+    return (
+        f"{100 * load:.0f} %",
+        f"E-{scheduler}",
+        str(limit),
+        answers.saved_pct(case, base, co2),
+        answers.saved_pct(case, base, energy),
+        answers.of(case, lambda result: result.wait_h),
+        answers.of(base, lambda result: result.wait_h),
+    )
+
+
+def bench_table(answers: FederationResults) -> StudyTable:
+    """Return Table IX beside ours."""
+    return StudyTable(
+        "table-ix",
+        "Table IX: the federated testbed",
+        "Energy in kJ; jobs on Juggle, Jufit and Dune, means; to RR and to FP: per cent saved of their energy; CO2 in "
+        f"kg. {RANGES}",
+        ("selection", "energy", "paper", "jobs", "paper", "to RR", "paper", "to FP", "paper", "CO2", "paper"),
+        tuple(_bench_row(answers, column) for column in LATEST_S),
+    )
+
+
+def _bench_row(answers: FederationResults, column: str) -> tuple[TableCell, ...]:
+    case, theirs = MeasuredCase(column), TABLE_IX[column]
+    return (
+        column,
+        answers.of(case, lambda result: HOUR_S * result.energy_kwh),
+        theirs.energy_kj,
+        ", ".join(f"{each:.0f}" for each in column_means(result.jobs for result in answers.each(case))),
+        ", ".join(str(part.jobs) for part in theirs.parts),
+        *_against(answers, case, "RR"),
+        *_against(answers, case, "FP"),
+        answers.of(case, co2),
+        theirs.co2_kg,
+    )
+
+
+def _against(answers: FederationResults, case: MeasuredCase, base: str) -> tuple[TableCell, TableCell]:
+    ours: FederationCase = MeasuredCase(base)
+    paper_pct = 100 * (1 - TABLE_IX[case.column].energy_kj / TABLE_IX[base].energy_kj)
+    return answers.saved_pct(case, ours, energy), paper_pct
+
+
 SHOWN = (
     ("FP", False, "energy", FASTEST_SAVED_PCT),
     ("RR", True, "energy", AWARE_SAVED_PCT),
@@ -49,47 +253,40 @@ SHOWN = (
 )
 
 
-def grid_svg(answers: FederationResults) -> str:
-    """Return the figure at the starting point's load: dots are means, lines their confidence intervals."""
+def federation_svg(answers: FederationResults) -> str:
+    """Return the figure at the starting point's load: savings with their confidence intervals, on the paper's bands."""
     rows = [(shown, scheduler) for shown in SHOWN for scheduler in DISCIPLINES]
-    bottom = HEAD + ROW * len(rows)
-    head = text("Saved [%]; grey: the paper", 10, 22)
-    marks = (_row(answers, *shown[:3], scheduler, HEAD + ROW * at) for at, (shown, scheduler) in enumerate(rows))
-    bands = (_band(*shown[3], HEAD + ROW * at) for at, (shown, _) in enumerate(rows))
-    return svg(bottom + FOOT, [head, legend_at(COLOURS, LEFT + 20, 22), *bands, _grid(bottom), *marks])
 
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        axes = panels[0]
+        label_rows(
+            axes,
+            [
+                f"{'E-' if asleep else ''}{scheduler} {selection}, {what}"
+                for (selection, asleep, what, _), scheduler in rows
+            ],
+        )
+        bands = [band for (_, _, _, band), _ in rows]
+        widths = [high - low for low, high in bands]
+        axes.barh(range(len(rows)), widths, 0.9, left=[low for low, _ in bands], color=BAND, label="paper")
+        for what, (colour, figure_of) in {"energy": (BLUE, energy), "CO2": (GREEN, co2)}.items():
+            saved = {
+                at: answers.saved_pct(
+                    choice(scheduler, selection, asleep=asleep), choice(scheduler, "RR", asleep=False), figure_of
+                )
+                for at, ((selection, asleep, shown, _), scheduler) in enumerate(rows)
+                if shown == what
+            }
+            plot_ranges(axes, what, colour, list(saved), list(saved.values()))
+        axes.set_xlim(0.0, 60.0)
+        axes.set_xlabel("saved [%]")
+        add_legend(figure, axes, 3)
 
-def _band(low_pct: int, high_pct: int, top: int) -> str:
-    width = _x(high_pct) - _x(low_pct)
-    return f'<rect x="{_x(low_pct)}" y="{top + 1}" width="{width:.1f}" height="{ROW - 2}" fill="#e4e4e4"/>'
-
-
-def _row(answers: FederationResults, selection: str, asleep: bool, what: str, scheduler: str, top: int) -> str:
-    case, base = choice(scheduler, selection, asleep=asleep), choice(scheduler, "RR", asleep=False)
-    saved = answers.saved_pct(case, base, energy if what == "energy" else co2)
-    name = f"{'E-' if asleep else ''}{scheduler} {selection}, {what}"
-    return text(name, 10, top + 16) + _mark(saved, top + ROW // 2, COLOURS[what])
-
-
-def _mark(saved: Range, y: int, colour: str) -> str:
-    line = f'<line x1="{_x(saved.low)}" x2="{_x(saved.high)}" y1="{y}" y2="{y}" stroke="{colour}" stroke-width="2"/>'
-    return f'{line}<circle cx="{_x(saved.mean)}" cy="{y}" r="5" fill="{colour}"/>'
-
-
-def _grid(bottom: int) -> str:
-    return "".join(
-        f'<line x1="{_x(pct)}" x2="{_x(pct)}" y1="{HEAD}" y2="{bottom}" stroke="#ccc"/>'
-        + text(str(pct), _x(pct), bottom + 18, anchor="middle")
-        for pct in range(0, MOST_PCT + 1, STEP_PCT)
-    )
-
-
-def _x(pct: float) -> float:
-    return round(LEFT + (WIDTH - LEFT - RIGHT) * pct / MOST_PCT, 1)
+    return draw_figure(1, 1, height_in=1.0 + 0.24 * len(rows), draw=draw)
 
 
 TITLE = "Energy and carbon aware scheduling: Majanen, Mämmelä and Giesler's federations, re-run"
-RUN = Path(__file__).with_name("federation.py")
+RUN = "studies.energy_carbon.federation"
 CLUSTERS_NOTE = (
     "clusters: those of Table III, with 30, 40 and 50 nodes of the class dune and emissions by Table I, each charged "
     "until the last job of all has ended; 1,500 jobs of Table II, arriving at random at a load (what they ask for over "
@@ -103,40 +300,23 @@ BENCH_NOTE = (
 
 
 def federation(order: StudyOrder, progress: Progress) -> Report:
-    """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
+    """Run the experiments whose results `order.out` does not have, and return the report.
+
+    BadInput, CannotWrite or OffpeakError.
+    """
     if order.logs is not None:
         raise BadInput("energy-carbon replays no logs: its workloads are drawn", hint="leave --logs out")
-    keys = {experiment: key_of(experiment) for experiment in planned(order.replays, order.seed)}
-    answers = FederationResults(
-        results_of(Runner(run, parse_result, _warm_up), keys, order, progress), order.replays, order.seed
-    )
+    require_matplotlib()
+    replays = Replays(order.replays, order.seed)
+    keys = {experiment: result_key(RUN, experiment) for experiment in planned(replays)}
+    runner = Runner(run, TypeAdapter(FederationResult), _warm_up)
+    answers = FederationResults(results_of(runner, keys, order, progress), replays)
     tables = (saved_table, co2_table, waits_table, limits_table, bench_table)
-    notes = (CLUSTERS_NOTE, ECA_NOTE, BENCH_NOTE, _replays_note(order, len(keys)))
-    return Report(TITLE, notes, tuple(table(answers) for table in tables), {"federation.svg": grid_svg(answers)})
-
-
-def key_of(experiment: FederationExperiment) -> str:
-    """Name the result of an experiment under the present code."""
-    told = json.dumps([type(experiment.case).__name__, asdict(experiment), _code_digest()])
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
-
-
-@cache
-def _code_digest() -> str:
-    digest = hashlib.sha256()
-    for source in sources_of(RUN):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
+    replays_note = f"{replays.describe()}: {replays.describe_seeds()}; {counted(len(keys), 'experiment')}"
+    notes = (CLUSTERS_NOTE, ECA_NOTE, BENCH_NOTE, replays_note)
+    return Report(TITLE, notes, tuple(table(answers) for table in tables), {"federation.svg": federation_svg(answers)})
 
 
 def _warm_up() -> None:
-    """Let the kernels be compiled here, once, before several processes would each begin to."""
     for asleep in (False, True):
         run(FederationExperiment(choice("FIFO", "FP", asleep=asleep, load=0.1), 0, 0))
-
-
-def _replays_note(order: StudyOrder, count: int) -> str:
-    return (
-        f"{counted(order.replays, 'replay')} of each case: seeds ({order.seed}, 0) to ({order.seed}, "
-        f"{order.replays - 1}); {counted(count, 'experiment')}"
-    )

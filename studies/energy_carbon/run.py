@@ -1,16 +1,18 @@
-"""Runs one experiment: a pure function of the case and the seed.
+"""One experiment on single sites: its case, the workload of a testbed, its result, and the run.
 
-A measurement replays a workload on a testbed, once under its default scheduler and once under the energy-aware
-one. A simulation replays the jobs of Table II under one scheduler and its energy-aware counterpart.
+A measurement is a cell of the testbed tables: a workload on a testbed, replayed once under its default scheduler and
+once under the energy-aware one. Workloads are batches of jobs, drawn until one has the required length and
+utilization. A simulation replays the jobs of Table II under one scheduler and its energy-aware counterpart. `run` is a
+pure function of the case and the seed.
 """
 
 import math
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.model.arrays import Float64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
@@ -18,30 +20,197 @@ from offpeak.model.node_states import DEPTHS, coming_up
 from offpeak.model.schedule_metrics import utilization
 from offpeak.model.step_integrals import Usage, integrate_constant
 from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import CapacityPolicy, Fleet
 from power.capacity.registry import make_capacity_policy
 from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
+from sim_backend.policy import Policy, parse_policy
 from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, replay_powered
-from studies.energy_carbon.experiment import (
-    Measurement,
-    MeasurementResult,
-    Simulation,
-    SimulationResult,
-    SingleSiteExperiment,
-    SingleSiteResult,
-)
+from sim_backend.replay import replay
 from studies.energy_carbon.paper import (
     JOB_CORES,
     JOB_LOAD_PCT,
     JOBS,
     JUGGLE,
+    NARROW,
     RUNTIME_S,
     SERVER_CORES,
     TESTBEDS,
+    WIDE_SHARE,
     WIDEST,
+    MeasuredCluster,
     MeasuredPair,
 )
-from studies.energy_carbon.workload import AWARE, BatchWorkload, batch, discipline, draw_workload, node_s
+from studies.logs import make_jobs
+
+OF_DEFAULT, AS_MEASURED = "of the default run", "as measured"
+"""Readings of the utilization, "the percentage of time when cluster resources are stressed with jobs relative to the
+total elapsed time": the default run's, which lasts as long as the table's; or the energy-aware run's, both lasting so.
+"""
+PAPER_WIDTHS, ANY_WIDTH = "paper", "any"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A workload on a testbed, asleep in one `way` ("both" is standby with the governor), at a utilization.
+
+    `default`: the default scheduler's discipline. `keeps`: nodes that the first waiting job will soon need stay awake;
+    otherwise every idle node sleeps at once. `walltime_s`: what jobs ask for at least, 0 for exactly their run time.
+    `period_s`: between the default scheduler's passes, 0 for one at each event.
+    """
+
+    testbed: str
+    way: str
+    load_pct: int
+    default: str
+    reading: str = OF_DEFAULT
+    widths: str = PAPER_WIDTHS
+    keeps: bool = True
+    walltime_s: int = 0
+    period_s: int = 0
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One scheduler and its energy-aware counterpart on a cluster, where jobs ask for `load` of it (1: all)."""
+
+    servers: int
+    discipline: str
+    load: float
+
+
+@dataclass(frozen=True)
+class SingleSiteExperiment:
+    """A case with the chances of the seed (`seed`, `replay`)."""
+
+    case: Measurement | Simulation
+    seed: int
+    replay: int
+
+
+@dataclass(frozen=True)
+class MeasurementResult:
+    """Means over the workloads of a replay; savings are against the default scheduler.
+
+    `elapsed_ratio`: the energy-aware run's elapsed time over the default's; `order_ratio` the same were no node to
+    sleep. `far_shorter`: the share of workloads whose order_ratio is at most 0.85. `busy_w`: the draw of a node with a
+    job. `default_share`: the share of node time in which the default run's nodes had jobs. `wakes`: of all nodes.
+    """
+
+    saved_pct: float
+    power_saved_pct: float
+    elapsed_ratio: float
+    order_ratio: float
+    far_shorter: float
+    busy_w: float
+    default_share: float
+    wakes: float
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """A scheduler and its energy-aware counterpart on the same jobs; `sleep_delay_s` is the mean over all jobs."""
+
+    saved_pct: float
+    utilization: float
+    wait_s: float
+    aware_wait_s: float
+    sleep_delay_s: float
+
+
+SingleSiteResult = MeasurementResult | SimulationResult
+
+
+AWARE = "first-fit"
+FEWEST_JOBS, MOST_JOBS = 2, 30
+LONGEST_OVER_SHORTEST = 20.0
+LIKENESS = 0.01
+"""How far the utilization and, relatively, the length may be from what is asked for."""
+MAY_COME = 0.03
+"""How far the utilization may be at first: walltimes and passes do not stretch with the jobs."""
+
+
+@dataclass(frozen=True)
+class WorkloadMix:
+    """The sizes and the run times of a workload's jobs, the latter relative to each other."""
+
+    size: Int64
+    length: Float64
+
+    @property
+    def fullest(self) -> float:
+        """The most nodes that the mix can keep busy on average, whatever the order."""
+        return float(np.dot(self.size, self.length) / self.length.max())
+
+    def jobs(self, longest_s: float, walltime_s: int) -> Jobs:
+        """Return the jobs, all submitted in second 0, the longest of them so long."""
+        runtime_s = np.maximum(np.rint(self.length / self.length.max() * longest_s), 1).astype(np.int64)
+        return make_jobs(np.zeros_like(runtime_s), self.size, runtime_s, np.maximum(runtime_s, walltime_s))
+
+
+@dataclass(frozen=True)
+class BatchWorkload:
+    """A batch of jobs and how long the default and the energy-aware scheduler take for it if no node sleeps [s]."""
+
+    jobs: Jobs
+    default_s: float
+    aware_s: int
+
+
+def discipline(name: str, period_s: int = 0) -> Policy:
+    """Return the scheduling policy of that name, with a pass each period, at each event if that is 0."""
+    return parse_policy(name, SchedulingSettings(period_s=period_s or None))
+
+
+def draw_mix(testbed: MeasuredCluster, widths: str, rng: Generator) -> WorkloadMix:
+    """Draw 2 to 30 jobs of run times that differ up to twentyfold, of any size or as in the paper's federated test."""
+    count = int(rng.integers(FEWEST_JOBS, MOST_JOBS, endpoint=True))
+    widest = testbed.nodes if widths == ANY_WIDTH else NARROW
+    size = rng.integers(1, widest, count, endpoint=True)
+    if widths != ANY_WIDTH:
+        size = np.where(rng.random(count) < WIDE_SHARE, testbed.wide, size)
+    return WorkloadMix(size, np.exp(rng.uniform(0, np.log(LONGEST_OVER_SHORTEST), count)))
+
+
+def draw_workload(asked: Measurement, rng: Generator) -> BatchWorkload:
+    """Return the first workload drawn that has the utilization of the table and lasts as long, in the asked reading."""
+    testbed = TESTBEDS[asked.testbed]
+    while True:
+        workload = fitted(draw_mix(testbed, asked.widths, rng), asked)
+        if workload is not None:
+            return workload
+
+
+def fitted(mix: WorkloadMix, asked: Measurement) -> BatchWorkload | None:
+    """Return the mix, stretched to the length that is asked for; None if its utilization is another."""
+    testbed = TESTBEDS[asked.testbed]
+    row, nodes, share = testbed.rows[asked.way][asked.load_pct], testbed.nodes, asked.load_pct / 100
+    default, aware = discipline(asked.default, asked.period_s), discipline(AWARE)
+    measured = asked.reading == AS_MEASURED
+    reference, wanted_s = (aware, row.aware.elapsed_s) if measured else (default, row.default.elapsed_s)
+    longest_s = wanted_s
+    if mix.fullest / nodes < share - LIKENESS:
+        return None
+    for away in (MAY_COME, LIKENESS):
+        jobs = mix.jobs(longest_s, asked.walltime_s)
+        took_s = elapsed_s(jobs, nodes, reference)
+        if abs(node_s(jobs) / nodes / took_s - share) > away:
+            return None
+        longest_s *= wanted_s / took_s
+    if abs(took_s - wanted_s) > LIKENESS * wanted_s:
+        return None
+    return BatchWorkload(jobs, row.default.elapsed_s if measured else took_s, elapsed_s(jobs, nodes, aware))
+
+
+def elapsed_s(jobs: Jobs, nodes: int, policy: Policy) -> int:
+    """Return how long the batch takes if no node sleeps."""
+    return int(replay(jobs, np.zeros(len(jobs)), machine_size=nodes, policy=policy).end_s.max())
+
+
+def node_s(jobs: Jobs) -> float:
+    """Return the jobs' node-seconds."""
+    return float(np.dot(jobs.size, jobs.runtime_s))
+
 
 BOTH = "both"
 
@@ -182,7 +351,7 @@ def draw_jobs(case: Simulation, node_class: NodeClass, rng: Generator) -> tuple[
     after_s = np.append(0, np.cumsum(rng.exponential(1.0, JOBS - 1)))
     span_s = float(np.dot(size, runtime_s)) / (case.servers * case.load)
     submit_s = np.rint(after_s * span_s / after_s[-1]).astype(np.int64)
-    return batch(submit_s, size, runtime_s, runtime_s), power_w
+    return make_jobs(submit_s, size, runtime_s, runtime_s), power_w
 
 
 def _mean_wait_s(jobs: Jobs, run: PoweredSchedule) -> float:

@@ -1,56 +1,51 @@
-"""The part single-site as a whole: testbeds and clusters by themselves, run where results are missing, and the
-report.
+"""The part single-site as a whole: testbeds and clusters by themselves, their figures and the report."""
 
-A key names a result by everything that it depends on: the experiment, the sources of `run`, and the node
-classes.
-"""
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import hashlib
-import json
-from dataclasses import asdict
-from functools import cache
-from pathlib import Path
+from pydantic import TypeAdapter
 
-from offpeak.compiled import sources_of
 from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.text import counted
-from studies.energy_carbon.experiment import Simulation, SingleSiteExperiment, SingleSiteReplays, parse_result
-from studies.energy_carbon.figures import clusters_svg, testbeds_svg
-from studies.energy_carbon.paper import DUNE, JUGGLE, TESTBEDS
-from studies.energy_carbon.plan import cells, planned
-from studies.energy_carbon.run import run
+from studies.energy_carbon.paper import DUNE, FEDERATED_SAVED_PCT, JUGGLE, SERVERS, TESTBEDS
+from studies.energy_carbon.run import Simulation, SingleSiteExperiment, SingleSiteResult, run
 from studies.energy_carbon.tables import (
+    DISCIPLINES,
+    LOADS,
     SingleSiteResults,
+    as_measured,
+    cells,
     changes_table,
     clusters_table,
     implied_table,
+    planned,
     savings_table,
     waits_table,
 )
+from studies.figures import (
+    BAND,
+    BLUE,
+    GREEN,
+    LIGHT_ORANGE,
+    ORANGE,
+    add_legend,
+    draw_figure,
+    label_rows,
+    plot_dots,
+    plot_line,
+    plot_ranges,
+    require_matplotlib,
+)
+from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
 from studies.report import Report, StudyTable
-from studies.resumable import Progress, Runner, StudyOrder, results_of
 
-RUN = Path(__file__).with_name("run.py")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-def key_of(experiment: SingleSiteExperiment) -> str:
-    """Return the key of an experiment under the present code and node classes."""
-    told = json.dumps([type(experiment.case).__name__, asdict(experiment), code_digest()])
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of what a replay rests on: the sources of `run` and what it imports of ours, and the nodes."""
-    digest = hashlib.sha256()
-    for source in sources_of(RUN):
-        digest.update(source.read_bytes())
-    for testbed in TESTBEDS:
-        digest.update(repr(bundled_node_class(testbed)).encode())
-    return digest.hexdigest()
-
-
+RUN = "studies.energy_carbon.run"
+NODE_CLASSES = tuple(bundled_node_class(testbed) for testbed in TESTBEDS)
 TITLE = "Energy and carbon aware scheduling: Majanen, Mämmelä and Giesler, re-run on single sites"
 TESTBED_NOTE = (
     "testbeds: batches of 2 to 30 jobs, all submitted at once, run times differing up to twentyfold, of 1 or 2 nodes "
@@ -69,29 +64,26 @@ CLUSTER_NOTE = (
 
 
 def single_site(order: StudyOrder, progress: Progress) -> Report:
-    """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
+    """Run the experiments whose results `order.out` does not have, and return the report.
+
+    BadInput, CannotWrite or OffpeakError.
+    """
     if order.logs is not None:
         raise BadInput("energy-carbon replays no logs: its workloads are drawn", hint="leave --logs out")
-    replays = SingleSiteReplays(order.replays, order.seed)
-    keys = {experiment: key_of(experiment) for experiment in planned(replays)}
-    results = results_of(Runner(run, parse_result, _warm_up), keys, order, progress)
-    answers = SingleSiteResults(results, replays)
-    notes = (TESTBED_NOTE, SCHEDULER_NOTE, CLUSTER_NOTE, _replays_note(replays, len(results)))
+    require_matplotlib()
+    replays = Replays(order.replays, order.seed)
+    keys = {experiment: result_key(RUN, experiment, NODE_CLASSES) for experiment in planned(replays)}
+    runner: Runner[SingleSiteExperiment, SingleSiteResult] = Runner(run, TypeAdapter(SingleSiteResult), _warm_up)
+    answers = SingleSiteResults(results_of(runner, keys, order, progress), replays)
+    replays_note = f"{replays.describe()}: {replays.describe_seeds()}; {counted(len(keys), 'experiment')}"
+    notes = (TESTBED_NOTE, SCHEDULER_NOTE, CLUSTER_NOTE, replays_note)
     figures = {"testbeds.svg": testbeds_svg(answers), "clusters.svg": clusters_svg(answers)}
     return Report(TITLE, notes, _tables(answers), figures)
 
 
 def _warm_up() -> None:
-    """Let the kernels be compiled here, once, before several processes would each begin to."""
     for case in (cells(DUNE)[-1], Simulation(30, "fcfs", 0.2)):
         run(SingleSiteExperiment(case, 0, 0))
-
-
-def _replays_note(replays: SingleSiteReplays, count: int) -> str:
-    return (
-        f"{counted(replays.count, 'replay')} of each case: seeds ({replays.seed}, 0) to ({replays.seed}, "
-        f"{replays.count - 1}); {counted(count, 'experiment')}"
-    )
 
 
 def _tables(answers: SingleSiteResults) -> tuple[StudyTable, ...]:
@@ -103,3 +95,46 @@ def _tables(answers: SingleSiteResults) -> tuple[StudyTable, ...]:
         clusters_table(answers),
         waits_table(answers),
     )
+
+
+def testbeds_svg(answers: SingleSiteResults) -> str:
+    """Return the figure: the energy saved in each cell of the testbeds' tables, beside the paper's."""
+    cases = [case for testbed in TESTBEDS.values() for case in cells(testbed)]
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        axes, rows = panels[0], range(len(cases))
+        label_rows(axes, [f"{case.testbed}, {case.way}, {case.load_pct} %" for case in cases])
+        axes.set_xlabel("energy saved [%]")
+        plot_dots(
+            axes,
+            "paper",
+            BLUE,
+            [TESTBEDS[case.testbed].rows[case.way][case.load_pct].saved_pct for case in cases],
+            rows,
+        )
+        measured = [answers.of(as_measured(case), "saved_pct").mean for case in cases]
+        plot_dots(axes, "as measured", LIGHT_ORANGE, measured, rows)
+        plot_ranges(axes, "ours", ORANGE, rows, [answers.of(case, "saved_pct") for case in cases])
+        add_legend(figure, axes, 3)
+
+    return draw_figure(1, 1, height_in=1.0 + 0.26 * len(cases), draw=draw)
+
+
+def clusters_svg(answers: SingleSiteResults) -> str:
+    """Return the figure: the energy saved on each cluster over the load."""
+    low, high = FEDERATED_SAVED_PCT
+    colours = dict(zip(DISCIPLINES, (BLUE, ORANGE, GREEN), strict=True))
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        for servers, axes in zip(SERVERS, panels, strict=True):
+            axes.set_title(f"{servers} servers")
+            axes.set_xlabel("load [%]")
+            axes.axhspan(low, high, color=BAND, label=f"{low} to {high} %: the paper's three clusters together")
+            for name, discipline in DISCIPLINES.items():
+                saved = [answers.of(Simulation(servers, discipline, load), "saved_pct").mean for load in LOADS]
+                plot_line(axes, f"E-{name}", colours[name], [100 * load for load in LOADS], saved)
+            axes.set_ylim(0.0, 80.0)
+        panels[0].set_ylabel("energy saved [%]")
+        add_legend(figure, panels[0], 4)
+
+    return draw_figure(1, len(SERVERS), height_in=3.6, draw=draw, sharey=True)

@@ -11,21 +11,20 @@ from dataclasses import dataclass, replace
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S
 from plugin.capacity.policies import round_load_up
-from studies.dynamic_pricing.experiment import offered_load
-from studies.logs import StudyLog
-from studies.online_simulation.experiment import (
+from studies.harness import Replays
+from studies.logs import StudyLog, offered_load
+from studies.online_simulation.run import (
     ALWAYS_ON,
     AS_SCHEDULER,
     DAILY,
+    HOURLY,
     OLS,
     PAPER_LOGS,
     QUEUED_JOBS,
     SERVER,
     OnlineExperiment,
     OnlinePaperLog,
-    OnlineReplays,
     OnlineSetup,
-    experiments,
 )
 
 
@@ -131,7 +130,18 @@ PERIODS = ("1h", "1d", "7d", "14d", "28d")
 ON_SERVERS = ("7d", "1d")
 
 
-def planned(subjects: Sequence[OnlineSubject], replays: OnlineReplays) -> tuple[OnlineExperiment, ...]:
+def replays_of(setup: OnlineSetup, replays: Replays) -> range:
+    """Return the numbers of a setup's replays: a quarter of them if they take long or many setups are alike."""
+    takes_long = setup.capacity == HOURLY or (setup.capacity == DAILY and setup != OnlineSetup(setup.size, DAILY))
+    return range(-(-replays.count // 4) if takes_long or setup.first_day else replays.count)
+
+
+def experiments(log: str, setup: OnlineSetup, replays: Replays) -> list[OnlineExperiment]:
+    """Return the experiments of a setup, one for each replay."""
+    return [OnlineExperiment(log, replays.seed, replay, setup) for replay in replays_of(setup, replays)]
+
+
+def planned(subjects: Sequence[OnlineSubject], replays: Replays) -> tuple[OnlineExperiment, ...]:
     """Return the experiments, each once, those of a log next to each other."""
     return tuple(
         experiment

@@ -1,7 +1,8 @@
-"""Runs one experiment: a pure function of the log, the setup and the seed.
+"""One experiment: how many processors are awake when, what is known of run times, its result, and the run.
 
-OLS can be made otherwise: it knows other run times than the scheduler, or judges the queued jobs alone.
-Utilization and active processors are also given week by week.
+The paper's figures are drawn: its sentences on its logs stand beside our numbers, not its numbers. OLS can be changed:
+it knows other run times than the scheduler, or judges the queued jobs alone. Utilization and active processors are
+also given week by week. `run` is a pure function of the log, the setup and the seed.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import WEEK_S
+from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass, SleepDepth, Transition
 from offpeak.model.node_class_file import bundled_node_class
@@ -27,21 +28,111 @@ from power.whatif.simulation import WhatIfPlan, simulate_units
 from sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, sleep_figures
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
-from studies.logs import StudyLog, usage_of
-from studies.online_simulation.experiment import (
-    AS_SCHEDULER,
-    INSTANT,
-    QUEUED_JOBS,
-    SERVER,
-    SLA,
-    ByWeek,
-    OnlineExperiment,
-    OnlineResult,
-    OnlineSetup,
-    Weekly,
-    arranged,
-    shifted,
+from studies.logs import StudyLog, shift_submissions, usage_of
+
+SLA = 200.0
+"""S, the mean slowdown that OLS keeps to."""
+
+
+@dataclass(frozen=True)
+class OnlinePaperLog:
+    """A log of the paper (section 2 and table 1), and how the name of ours begins.
+
+    `size` is U and `low` is L, in processors. `underused`: machines of which the paper says that its comparisons of
+    slowdowns do not hold for them.
+    """
+
+    name: str
+    begins: str
+    jobs: int
+    size: int
+    low: int
+    underused: bool = False
+
+
+PAPER_LOGS = (
+    OnlinePaperLog("CTC", "CTC-SP2", 77_222, 512, 308, underused=True),
+    OnlinePaperLog("KTH", "KTH-SP2", 28_490, 100, 75),
+    OnlinePaperLog("SDSC-SP2", "SDSC-SP2", 59_725, 128, 110),
+    OnlinePaperLog("Blue Horizon", "SDSC-BLUE", 243_314, 1152, 922),
 )
+
+ALWAYS_ON = "always-on"
+OLS, DAILY, HOURLY = "ols:7d", "ols:1d", "ols:1h"
+AS_SCHEDULER = "as the scheduler"
+ALL_JOBS, QUEUED_JOBS = "all jobs", "queued jobs"
+INSTANT, SERVER = "instant", "server"
+
+
+@dataclass(frozen=True)
+class OnlineSetup:
+    """How a log is replayed under EASY. The defaults are the paper's.
+
+    `size`: processors, wider jobs are left out. `capacity`: a policy of power.capacity.registry. `estimates`: what the
+    scheduler knows of run times, exact, user or predicted. `what_if`: what OLS knows of them, exact or user, where that
+    is something else. `judged`: whose mean slowdown OLS keeps to. `nodes`: transitions that take no time, or those of
+    the bundled class `server`. `first_day`: the log's days before it are left out, and weeks are counted from then on.
+    """
+
+    size: int
+    capacity: str = OLS
+    estimates: str = "exact"
+    what_if: str = AS_SCHEDULER
+    judged: str = ALL_JOBS
+    nodes: str = INSTANT
+    first_day: int = 0
+
+
+@dataclass(frozen=True)
+class OnlineExperiment:
+    """One replay of a setup on a log, with submit times shifted by the seed (`seed`, `replay`)."""
+
+    log: str
+    seed: int
+    replay: int
+    setup: OnlineSetup
+
+
+ByWeek = tuple[float | None, ...]
+"""A figure of each week from the first submission on; None for a week without any."""
+
+
+@dataclass(frozen=True)
+class Weekly:
+    """By week of their end the jobs' mean slowdown and the share of them above the SLA; utilization of the active
+    processors; and how many were active on average.
+    """
+
+    slowdown: ByWeek
+    violations: ByWeek
+    utilization: ByWeek
+    active: ByWeek
+
+
+@dataclass(frozen=True)
+class OnlineResult:
+    """Measures of a replay from the first submission to the last end; shares from 0 to 1.
+
+    `slowdown` is the jobs' mean of 1 + wait / max(10 s, run), `violations` the share of jobs above the SLA,
+    `utilization` that of active processors, `inactive` the share of processor time that was not active, `cycles` how
+    often a node fell asleep, per node and year, and `idle_saved` the share of the idle processors' energy that sleep
+    saved.
+    """
+
+    slowdown: float
+    violations: float
+    utilization: float
+    inactive: float
+    cycles: float
+    idle_saved: float
+    weekly: Weekly
+
+
+def arranged(jobs: Jobs, setup: OnlineSetup) -> Jobs:
+    """Return the jobs that are replayed."""
+    after_s = jobs.submit_s - jobs.submit_s[0]
+    return jobs.take((jobs.size <= setup.size) & (after_s >= setup.first_day * DAY_S))
+
 
 NO_TIME = Transition(0, 0.0, 0.0)
 
@@ -164,7 +255,9 @@ DIGITS = 5
 def run(experiment: OnlineExperiment, log: StudyLog) -> OnlineResult:
     """Replay the log's jobs, each submitted 0 to 60 s later than in the log by chance."""
     setup = experiment.setup
-    jobs = shifted(arranged(log.trace.jobs, setup), np.random.default_rng([experiment.seed, experiment.replay]))
+    jobs = shift_submissions(
+        arranged(log.trace.jobs, setup), np.random.default_rng([experiment.seed, experiment.replay])
+    )
     machine = PoweredMachine(setup.size, 1, node_class_of(setup.nodes))
     policy = parse_policy("easy", SchedulingSettings(estimates=setup.estimates))
     power_w = np.full(len(jobs), machine.node_class.running_w(1.0))

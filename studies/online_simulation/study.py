@@ -1,63 +1,58 @@
-"""The study as a whole: plans the experiments, runs the missing ones and builds the report.
+"""The study as a whole: plans the experiments, runs those without a result, and builds the report and its figures."""
 
-A key names a result by everything that it depends on: the experiment, the log, the sources of `run`, and the
-nodes.
-"""
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import cache, partial
-from pathlib import Path
+from pydantic import TypeAdapter
 
-from offpeak.compiled import sources_of
 from offpeak.text import counted
-from studies.logs import GENERATED, LogSource, StudyLog, find_logs, read_log, remembered_log
-from studies.online_simulation.experiment import (
+from studies.figures import (
+    BLUE,
+    GREY,
+    LOG_COLOURS,
+    ORANGE,
+    add_legend,
+    dodge,
+    draw_figure,
+    label_rows,
+    plot_line,
+    plot_ranges,
+    require_matplotlib,
+)
+from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from studies.logs import GENERATED, LogSource, find_logs, generated_note, read_log
+from studies.online_simulation.plan import PERIODS, OnlineSubject, planned, policies_of, subjects_of
+from studies.online_simulation.run import (
     ALWAYS_ON,
     OLS,
+    ByWeek,
     OnlineExperiment,
-    OnlineReplays,
     OnlineResult,
     OnlineSetup,
-    parse_result,
+    node_class_of,
+    run,
 )
-from studies.online_simulation.figures import figures
-from studies.online_simulation.plan import OnlineSubject, planned, subjects_of
-from studies.online_simulation.run import node_class_of, run
 from studies.online_simulation.tables import (
+    Measure,
     OnlineResults,
     claims_table,
+    inactive_pct,
     knowledge_table,
     logs_table,
     periods_table,
     policies_table,
     readings_table,
     servers_table,
+    slowdown,
+    utilization_pct,
 )
-from studies.report import Report, StudyTable
-from studies.resumable import Progress, Runner, StudyOrder, results_of
+from studies.report import Range, Report, StudyTable
 
-RUN = Path(__file__).with_name("run.py")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-def key_of(experiment: OnlineExperiment, log_digest: str) -> str:
-    """Return the key of an experiment on a log of that digest, under the present code and node classes."""
-    nodes = asdict(node_class_of(experiment.setup.nodes))
-    told = json.dumps([asdict(experiment), log_digest, code_digest(), nodes])
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of the sources that a replay runs through: `run` and what it imports of ours, kernels too."""
-    digest = hashlib.sha256()
-    for source in sources_of(RUN):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
-
-
+RUN = "studies.online_simulation.run"
 TITLE = "Nodes that sleep by online simulation: Lawson and Smirni, ICS 2005, re-run"
 SETUP_NOTE = (
     "setup, the paper's: EASY backfilling, exact run times known, S = 200, OLS decided weekly from the first "
@@ -67,53 +62,46 @@ SLEEP_NOTE = "nodes: 200 W idle, 15 W off; `server` takes 60 s down and 300 s up
 
 
 def online_simulation(order: StudyOrder, progress: Progress) -> Report:
-    """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
+    """Run the experiments whose results `order.out` does not have, and return the report.
+
+    BadInput, CannotWrite or OffpeakError.
+    """
+    require_matplotlib()
     logs, left_out = find_logs(order.logs)
     subjects = subjects_of(logs)
-    replays = OnlineReplays(order.replays, order.seed)
-    results = _results(planned(subjects, replays), [subject.log for subject in subjects], order, progress)
-    notes = (SETUP_NOTE, SLEEP_NOTE, _replays_note(replays, len(results)), *_log_notes(subjects), *left_out)
-    answers = OnlineResults(results, replays)
+    replays = Replays(order.replays, order.seed)
+    digests = {log.source.name: log.digest for log in logs}
+    keys = {
+        each: result_key(RUN, each, digests[each.log], node_class_of(each.setup.nodes))
+        for each in planned(subjects, replays)
+    }
+    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(OnlineResult), _warm_up)
+    answers = OnlineResults(results_of(runner, keys, order, progress), replays)
+    notes = (SETUP_NOTE, SLEEP_NOTE, _replays_note(replays, len(keys)), *_log_notes(subjects), *left_out)
     return Report(TITLE, notes, _tables(answers, subjects), figures(answers, subjects))
 
 
-def _results(
-    plan: Sequence[OnlineExperiment], logs: Sequence[StudyLog], order: StudyOrder, progress: Progress
-) -> Mapping[OnlineExperiment, OnlineResult]:
-    sources = {log.source.name: (log.source, log.digest) for log in logs}
-    keys = {experiment: key_of(experiment, sources[experiment.log][1]) for experiment in plan}
-    return results_of(Runner(partial(_answer, sources), parse_result, _warm_up), keys, order, progress)
-
-
-def _answer(sources: Mapping[str, tuple[LogSource, str]], experiment: OnlineExperiment) -> OnlineResult:
-    return run(experiment, remembered_log(*sources[experiment.log]))
-
-
 def _warm_up() -> None:
-    """Let the kernels be compiled here, once, before several processes would each begin to."""
     log = read_log(LogSource(GENERATED, None))
     for capacity in (ALWAYS_ON, OLS):
         run(OnlineExperiment(GENERATED, 0, 0, OnlineSetup(log.size, capacity)), log)
 
 
-def _replays_note(replays: OnlineReplays, experiments: int) -> str:
-    count = counted(replays.count, "replay")
+def _replays_note(replays: Replays, experiments: int) -> str:
     return (
-        f"{count} of each case, with submit times 0 to 60 s later: seeds ({replays.seed}, 0) to ({replays.seed}, "
-        f"{replays.count - 1}); a quarter as many of hourly OLS, of what is made otherwise with daily OLS, and of each "
-        f"later begin of the weeks; {counted(experiments, 'experiment')}"
+        f"{replays.describe()}, with submit times 0 to 60 s later: {replays.describe_seeds()}; a quarter as many of "
+        "hourly OLS, of what is made otherwise with daily OLS, and of each later begin of the weeks; "
+        f"{counted(experiments, 'experiment')}"
     )
 
 
 def _log_notes(subjects: Sequence[OnlineSubject]) -> tuple[str, ...]:
-    if subjects[0].log.source.path is None:
-        return ("log: generated after Lublin and Feitelson, 5,000 jobs on 256 nodes; real ones come with --logs",)
     sizes = (
-        f"{each.name} runs on the paper's {each.size:,} processors; its header has {each.log.size:,}"
-        for each in subjects
-        if each.size != each.log.size
+        f"{subject.name} runs on the paper's {subject.size:,} processors; its header has {subject.log.size:,}"
+        for subject in subjects
+        if subject.size != subject.log.size
     )
-    return tuple(sizes)
+    return (*generated_note([subject.log for subject in subjects]), *sizes)
 
 
 def _tables(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> tuple[StudyTable, ...]:
@@ -126,3 +114,114 @@ def _tables(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> tuple[
         readings_table(answers, subjects),
         servers_table(answers, subjects),
     )
+
+
+FIGURE_MEASURES = {"slowdown": slowdown, "utilization [%]": utilization_pct, "inactive [%]": inactive_pct}
+POLICY_COLOURS = {"all processors": GREY, "two-level": BLUE, "OLS": ORANGE}
+
+
+def figures(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> Mapping[str, str]:
+    """Return all figures by file name, in the order of the paper's: 2, 3 with 5, 4, 6, 7 and 8."""
+    return {
+        "policies.svg": _policies(answers, subjects),
+        "slowdown.svg": _weekly(answers, subjects, lambda result: result.weekly.slowdown, is_log=True),
+        "utilization.svg": _weekly(answers, subjects, lambda result: result.weekly.utilization),
+        "active.svg": _active(answers, subjects),
+        "violations.svg": _weekly(answers, subjects, lambda result: result.weekly.violations),
+        "periods.svg": _periods(answers, subjects),
+    }
+
+
+def _policies(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
+    def values(policy: str, measure: Measure) -> list[Range]:
+        return [answers.of(subject, policies_of(subject)[policy], measure) for subject in subjects]
+
+    return ranges_svg([subject.name for subject in subjects], POLICY_COLOURS, values)
+
+
+def _periods(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
+    by_name = {subject.name: subject for subject in subjects}
+    colours = {name: LOG_COLOURS[at % len(LOG_COLOURS)] for at, name in enumerate(by_name)}
+
+    def values(log: str, measure: Measure) -> list[Range]:
+        return [answers.of(by_name[log], by_name[log].setup(f"ols:{period}"), measure) for period in PERIODS]
+
+    return ranges_svg(PERIODS, colours, values)
+
+
+def ranges_svg(
+    rows: Sequence[str], colours: Mapping[str, str], values: Callable[[str, Measure], Sequence[Range]]
+) -> str:
+    """Return a figure with a panel for each measure; `values` gives the ranges of a series by row."""
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        label_rows(panels[0], rows)
+        for (name, measure), axes in zip(FIGURE_MEASURES.items(), panels, strict=True):
+            axes.set_title(name)
+            axes.grid(visible=False, axis="y")
+            for at, (series, colour) in enumerate(colours.items()):
+                plot_ranges(axes, series, colour, dodge(len(rows), at, len(colours)), values(series, measure))
+            axes.set_xlim(left=0.0)
+        add_legend(figure, panels[0], len(colours))
+
+    height_in = 0.8 + len(rows) * (0.2 + 0.16 * len(colours))
+    return draw_figure(1, len(FIGURE_MEASURES), height_in=height_in, draw=draw, sharey=True)
+
+
+def _weekly(
+    answers: OnlineResults,
+    subjects: Sequence[OnlineSubject],
+    by_week: Callable[[OnlineResult], ByWeek],
+    *,
+    is_log: bool = False,
+) -> str:
+    return weeks_svg(
+        {
+            subject.name: {
+                name: answers.weekly(subject, setup, by_week) for name, setup in policies_of(subject).items()
+            }
+            for subject in subjects
+        },
+        is_log=is_log,
+    )
+
+
+def _active(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
+    """Return the figure of active processors, whose axis ends at all of them."""
+    by_log = {
+        subject.name: {
+            name: answers.weekly(subject, policies_of(subject)[name], lambda result: result.weekly.active)
+            for name in ("two-level", "OLS")
+        }
+        for subject in subjects
+    }
+    return weeks_svg(by_log, tops={subject.name: float(subject.size) for subject in subjects})
+
+
+def weeks_svg(
+    by_log: Mapping[str, Mapping[str, ByWeek]], *, is_log: bool = False, tops: Mapping[str, float] | None = None
+) -> str:
+    """Return a figure with a panel for each log and a line for each policy, over the weeks of the log.
+
+    The axis ends at the log's value of `tops`, if given. It is logarithmic from 1 on if `is_log`.
+    """
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        for (log, series), axes in zip(by_log.items(), panels, strict=False):
+            axes.set_title(log)
+            for name, values in series.items():
+                plot_line(axes, name, POLICY_COLOURS[name], [week + 0.5 for week in range(len(values))], values)
+            axes.set_xlim(left=0.0)
+            if is_log:
+                axes.set_yscale("log")
+                axes.yaxis.set_major_formatter("{x:g}")
+                axes.set_ylim(bottom=1.0)
+            else:
+                axes.set_ylim(0.0, tops[log] if tops else None)
+        for axes in panels[len(by_log) :]:
+            axes.set_visible(False)
+        panels[len(by_log) - 1].set_xlabel("week")
+        add_legend(figure, panels[0], len(POLICY_COLOURS))
+
+    rows = -(-len(by_log) // 2)
+    return draw_figure(rows, 2, height_in=0.5 + 2.1 * rows, draw=draw)

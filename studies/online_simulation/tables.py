@@ -6,8 +6,20 @@ from itertools import zip_longest
 from statistics import fmean
 
 from offpeak.model.constants import WEEK_S
-from studies.dynamic_pricing.experiment import offered_load
-from studies.online_simulation.experiment import (
+from studies.harness import Replays
+from studies.logs import offered_load
+from studies.online_simulation.plan import (
+    KNOWLEDGE,
+    PERIODS,
+    Knowledge,
+    OnlineSubject,
+    estimated,
+    experiments,
+    on_servers,
+    policies_of,
+    readings_of,
+)
+from studies.online_simulation.run import (
     ALWAYS_ON,
     AS_SCHEDULER,
     DAILY,
@@ -15,24 +27,12 @@ from studies.online_simulation.experiment import (
     SLA,
     ByWeek,
     OnlineExperiment,
-    OnlineReplays,
     OnlineResult,
     OnlineSetup,
-    experiments,
-)
-from studies.online_simulation.plan import (
-    KNOWLEDGE,
-    PERIODS,
-    Knowledge,
-    OnlineSubject,
-    estimated,
-    on_servers,
-    policies_of,
-    readings_of,
 )
 from studies.report import Range, StudyTable, TableCell, range_of
 
-Figure = Callable[[OnlineResult], float]
+Measure = Callable[[OnlineResult], float]
 
 PCT = 100
 
@@ -77,19 +77,19 @@ class OnlineResults:
     """All results of the study."""
 
     results: Mapping[OnlineExperiment, OnlineResult]
-    replays: OnlineReplays
+    replays: Replays
 
-    def each(self, subject: OnlineSubject, setup: OnlineSetup, figure: Figure) -> list[float]:
+    def each(self, subject: OnlineSubject, setup: OnlineSetup, measure: Measure) -> list[float]:
         """Return a figure of each replay."""
-        return [figure(self.results[each]) for each in experiments(subject.name, setup, self.replays)]
+        return [measure(self.results[each]) for each in experiments(subject.name, setup, self.replays)]
 
-    def of(self, subject: OnlineSubject, setup: OnlineSetup, figure: Figure) -> Range:
+    def of(self, subject: OnlineSubject, setup: OnlineSetup, measure: Measure) -> Range:
         """Return a figure over the replays."""
-        return range_of(self.each(subject, setup, figure))
+        return range_of(self.each(subject, setup, measure))
 
-    def over(self, subject: OnlineSubject, setup: OnlineSetup, base: OnlineSetup, figure: Figure) -> Range:
+    def over(self, subject: OnlineSubject, setup: OnlineSetup, base: OnlineSetup, measure: Measure) -> Range:
         """Return how many times a figure is that of another setup, in the same replays."""
-        pairs = zip(self.each(subject, setup, figure), self.each(subject, base, figure), strict=False)
+        pairs = zip(self.each(subject, setup, measure), self.each(subject, base, measure), strict=False)
         return range_of([here / there for here, there in pairs])
 
     def weekly(self, subject: OnlineSubject, setup: OnlineSetup, by_week: Callable[[OnlineResult], ByWeek]) -> ByWeek:
@@ -240,21 +240,21 @@ def readings_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) ->
         "with a quarter as many replays of each.",
         ("log", "made otherwise", "slowdown", "inactive [%]", "jobs above 200 [%]"),
         tuple(
-            (subject.name, name, *(_of_all(answers, subject, setups, figure) for figure in FIGURES))
+            (subject.name, name, *(_of_all(answers, subject, setups, measure) for measure in MEASURES_OF_READINGS))
             for subject in subjects
             for name, setups in (("nothing", (subject.setup(OLS),)), *readings_of(subject))
         ),
     )
 
 
-FIGURES: tuple[Figure, ...] = (slowdown, inactive_pct, violations_pct)
+MEASURES_OF_READINGS: tuple[Measure, ...] = (slowdown, inactive_pct, violations_pct)
 
 
-def _of_all(answers: OnlineResults, subject: OnlineSubject, setups: Sequence[OnlineSetup], figure: Figure) -> Range:
-    return range_of([each for setup in setups for each in answers.each(subject, setup, figure)])
+def _of_all(answers: OnlineResults, subject: OnlineSubject, setups: Sequence[OnlineSetup], measure: Measure) -> Range:
+    return range_of([each for setup in setups for each in answers.each(subject, setup, measure)])
 
 
-Measure = Callable[[OnlineResults, OnlineSubject], Range]
+ClaimMeasure = Callable[[OnlineResults, OnlineSubject], Range]
 WITH_TAILS = ("KTH-SP2", "SDSC-SP2")
 
 
@@ -283,7 +283,7 @@ class PaperClaim:
     """A sentence of the paper, the figure of ours beside it, the bounds that it sets, and of whom it is said."""
 
     text: str
-    measure: Measure
+    measure: ClaimMeasure
     low: float
     high: float
     about: Callable[[OnlineSubject], bool] = is_any
@@ -305,14 +305,14 @@ def _all(subject: OnlineSubject) -> OnlineSetup:
     return subject.setup(ALWAYS_ON)
 
 
-def _of(setup: Callable[[OnlineSubject], OnlineSetup], figure: Figure) -> Measure:
-    return lambda answers, subject: answers.of(subject, setup(subject), figure)
+def _of(setup: Callable[[OnlineSubject], OnlineSetup], measure: Measure) -> ClaimMeasure:
+    return lambda answers, subject: answers.of(subject, setup(subject), measure)
 
 
 def _over(
-    setup: Callable[[OnlineSubject], OnlineSetup], base: Callable[[OnlineSubject], OnlineSetup], figure: Figure
-) -> Measure:
-    return lambda answers, subject: answers.over(subject, setup(subject), base(subject), figure)
+    setup: Callable[[OnlineSubject], OnlineSetup], base: Callable[[OnlineSubject], OnlineSetup], measure: Measure
+) -> ClaimMeasure:
+    return lambda answers, subject: answers.over(subject, setup(subject), base(subject), measure)
 
 
 CLAIMS = (

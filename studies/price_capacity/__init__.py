@@ -1,5 +1,4 @@
-"""Does it pay to offer fewer nodes in on-peak hours? No paper's experiment: our own question to the profile policy.
+"""Does it pay to offer fewer nodes in on-peak hours? An experiment of our own with the profile policy.
 
-`run` says what is varied and replays one experiment on prices of a file, `report` holds tables and figure,
-`study` is the entry.
+`run` says what is varied and replays one experiment on prices of a file; `study` is the entry, with tables and figure.
 """

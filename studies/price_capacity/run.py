@@ -1,15 +1,13 @@
-"""What is varied (load, price spread, length of jobs, allowed slowdown), and the run of one experiment.
+"""One experiment: load, price spread, length of jobs and allowed slowdown, its result, and the run.
 
-The run is a pure function of the log, the prices, the setup and the seed: jobs that fill 30 days, longer or
-shorter, at a load, on prices of a file whose gaps are filled from the week before. The blind cap needs no what-
-if: it offers half of the nodes in the most expensive six hours of each day, whatever waits.
+The run is a pure function of the log, the prices, the setup and the seed: jobs that fill 30 days, longer or shorter,
+at a load, on prices of a file whose gaps are filled from the week before. The blind cap needs no what-if: it offers
+half of the nodes in the most expensive six hours of each day, whatever waits.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,8 +31,7 @@ from sim_backend.outcome import PolicyOutcome, PolicyRun, ReplayMachine, saving_
 from sim_backend.policy import Policy, parse_policy
 from sim_backend.powered_replay import PoweredMachine
 from sim_backend.replications import shifted
-from studies.dynamic_pricing.experiment import at_load
-from studies.logs import LogSource, StudyLog, remembered_log
+from studies.logs import LogSource, StudyLog, at_load, remembered_log
 
 ALWAYS_ON, TIMEOUT, BLIND = "always-on", "timeout:10min", "blind"
 SLAS = (1.5, 3.0, 10.0, 200.0)
@@ -141,31 +138,7 @@ class CapacityResult:
         return -saving_pct(self.of(policy).mean_wait_s, self.policies[0].mean_wait_s)
 
 
-def parse_result(told: Mapping[str, Any]) -> CapacityResult:
-    """Return the result that `dataclasses.asdict` gave; KeyError or TypeError if it is none."""
-    return CapacityResult(tuple(CapacityPolicyResult(**each) for each in told["policies"]))
-
-
 START = CapacitySetup()
-
-
-@dataclass(frozen=True)
-class CapacityReplays:
-    """How often each setup is replayed, and the seed of it all."""
-
-    count: int
-    seed: int
-
-
-def experiments(log: str, setup: CapacitySetup, replays: CapacityReplays) -> list[CapacityExperiment]:
-    """Return the experiments of a setup, one a replay."""
-    return [CapacityExperiment(log, replays.seed, replay, setup) for replay in range(replays.count)]
-
-
-def planned(logs: Sequence[str], replays: CapacityReplays) -> tuple[CapacityExperiment, ...]:
-    """Return all experiments, those of a log next to each other."""
-    setups = (START, *(factor.setup for factor in FACTORS))
-    return tuple(each for log in logs for setup in setups for each in experiments(log, setup, replays))
 
 
 STRETCH_S = 30 * DAY_S
@@ -278,6 +251,11 @@ def run(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices) -> 
     comparison = compare(case, tuple(policy_named(name, case) for name in policies))
     runs = zip(policies, comparison.runs, comparison.outcomes, strict=True)
     return CapacityResult(tuple(_result(name, run, outcome) for name, run, outcome in runs))
+
+
+def run_at_prices(experiment: CapacityExperiment, log: StudyLog, prices: Path) -> CapacityResult:
+    """Run an experiment at the prices of a file."""
+    return run(experiment, log, remembered_prices(log.source, log.digest, prices))
 
 
 def case_of(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices) -> ReplayCase:

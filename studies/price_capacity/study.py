@@ -1,59 +1,211 @@
-"""The study as a whole: plans the experiments, runs the missing ones and builds the report.
-
-A key names a result by everything that it depends on: the experiment, the log, the prices, and the sources of
-`run`.
-"""
+"""The study as a whole: its experiments, its tables, its figure, and its report."""
 
 import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from offpeak.compiled import sources_of
+from pydantic import TypeAdapter
+
 from offpeak.errors import BadPrices
 from offpeak.files import read_bytes
+from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
 from sim_backend.sample import SAMPLE_PRICES
-from studies.logs import LogSource, find_logs, remembered_log
-from studies.price_capacity.report import CapacityResults, factors_table, policies_table, trade_svg
+from studies.figures import LOG_COLOURS, add_legend, draw_figure, plot_line, require_matplotlib, series_id
+from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from studies.logs import find_logs
 from studies.price_capacity.run import (
+    ALWAYS_ON,
+    BLIND,
+    FACTORS,
+    FEW_SLAS,
     NODES,
+    SLAS,
     START,
+    TIMEOUT,
     CapacityExperiment,
-    CapacityReplays,
     CapacityResult,
-    parse_result,
-    planned,
+    CapacitySetup,
     price_notes,
-    remembered_prices,
-    run,
+    profile,
+    run_at_prices,
 )
-from studies.report import Report
-from studies.resumable import Progress, Runner, StudyOrder, results_of
+from studies.report import Range, Report, StudyTable, TableCell, range_of
 
-RUN = Path(__file__).with_name("run.py")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
-def key_of(experiment: CapacityExperiment, log_digest: str, prices_digest: str) -> str:
-    """Return the key of an experiment on a log and prices of these digests, under the present code and node class."""
-    told = json.dumps([asdict(experiment), log_digest, prices_digest, code_digest(), asdict(NODES)])
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
+def experiments(log: str, setup: CapacitySetup, replays: Replays) -> list[CapacityExperiment]:
+    """Return the experiments of a setup, one for each replay."""
+    return [CapacityExperiment(log, replays.seed, replay, setup) for replay in range(replays.count)]
+
+
+def planned(logs: Sequence[str], replays: Replays) -> tuple[CapacityExperiment, ...]:
+    """Return all experiments, those of a log next to each other."""
+    setups = (START, *(factor.setup for factor in FACTORS))
+    return tuple(each for log in logs for setup in setups for each in experiments(log, setup, replays))
+
+
+@dataclass(frozen=True)
+class CapacityResults:
+    """All results of the study."""
+
+    results: Mapping[CapacityExperiment, CapacityResult]
+    replays: Replays
+
+    def each(self, log: str, setup: CapacitySetup) -> Sequence[CapacityResult]:
+        """Return the results of a setup's replays."""
+        return [self.results[experiment] for experiment in experiments(log, setup, self.replays)]
+
+    def of(self, log: str, setup: CapacitySetup, figure: Callable[[CapacityResult], float]) -> Range:
+        """Return a figure over the replays."""
+        return range_of([figure(result) for result in self.each(log, setup)])
+
+    def saved_per_100_h(self, log: str, setup: CapacitySetup, policy: str) -> float | None:
+        """Return what is saved of the machine's cost for 100 hours that jobs wait longer, all replays together.
+
+        None where they do not wait longer.
+        """
+        results = self.each(log, setup)
+        saved = sum(result.policies[0].cost - result.of(policy).cost for result in results)
+        hours = sum(result.policies[0].jobs * result.longer_h(policy) for result in results)
+        return 100 * saved / hours if hours > 0 else None
+
+
+NAMES = {TIMEOUT: "time-out of 10 min", BLIND: "blind cap: half in the dearest 6 h of a day"}
+WAITS = ("mean wait [h]", "longer [h]", "longer [%]", "slowdown")
+IN_BRACKETS = "In brackets the lowest and the highest of the replays: where they differ in sign it may be chance."
+
+
+def policies_table(answers: CapacityResults, logs: Sequence[str]) -> StudyTable:
+    """Return a row a log and policy at the starting point."""
+    return StudyTable(
+        "policies",
+        "What fewer nodes in dear hours save, and what jobs wait for it",
+        "Against nodes that are always on, in the same replays. Jobs: what is saved of the cost of the jobs' energy, "
+        "by moving them alone; machine: of the cost of all, sleeping nodes included. Longer: the mean wait. Per 100 h: "
+        "what is saved of the machine's cost for 100 hours that jobs wait longer, in the prices' currency. "
+        + IN_BRACKETS,
+        ("log", "policy", "jobs [%]", "machine [%]", *WAITS, "per 100 h"),
+        tuple(_policy_row(answers, log, policy) for log in logs for policy in START.policies),
+    )
+
+
+def _policy_row(answers: CapacityResults, log: str, policy: str) -> tuple[TableCell, ...]:
+    figures: tuple[TableCell, ...] = (
+        answers.of(log, START, lambda result: result.of(policy).mean_wait_s / HOUR_S),
+        answers.of(log, START, lambda result: result.longer_h(policy)),
+        answers.of(log, START, lambda result: result.longer_pct(policy)),
+        answers.of(log, START, lambda result: result.of(policy).slowdown),
+        answers.saved_per_100_h(log, START, policy),
+    )
+    return (log, name_of(policy), *saved(answers, log, START, policy), *figures)
+
+
+def name_of(policy: str) -> str:
+    """Return the policy as the tables call it."""
+    return NAMES.get(policy, policy)
+
+
+def saved(answers: CapacityResults, log: str, setup: CapacitySetup, policy: str) -> tuple[Range, Range]:
+    """Return what a policy saves of the jobs' cost and of the machine's [%]."""
+
+    def of_jobs(result: CapacityResult) -> float:
+        return result.job_saved_pct(policy)
+
+    def of_machine(result: CapacityResult) -> float:
+        return result.saved_pct(policy)
+
+    return answers.of(log, setup, of_jobs), answers.of(log, setup, of_machine)
+
+
+def factors_table(answers: CapacityResults, logs: Sequence[str]) -> StudyTable:
+    """Return a row a log and factor, for two SLAs."""
+    headers = [header for sla in FEW_SLAS for header in _headers(sla)]
+    rows = [(log, "starting point", "", START) for log in logs]
+    rows += [(log, factor.name, factor.value, factor.setup) for log in logs for factor in FACTORS]
+    return StudyTable(
+        "factors",
+        "What load, price spread and the length of jobs change",
+        "Everything else as in the starting point. What is saved of the jobs' cost and of the machine's, and by how "
+        f"many hours jobs wait longer, for an SLA of {FEW_SLAS[0]:g} and one of {FEW_SLAS[1]:g}; the time-out's "
+        "saving of the machine's cost beside them. " + IN_BRACKETS,
+        ("log", "factor", "", "mean wait [h]", *headers, "time-out: machine [%]"),
+        tuple(
+            (log, name, value, *_factor_cells(answers, log, setup))
+            for log, name, value, setup in sorted(rows, key=lambda row: logs.index(row[0]))
+        ),
+    )
+
+
+def _headers(sla: float) -> tuple[str, ...]:
+    return f"{sla:g}: jobs [%]", f"{sla:g}: machine [%]", f"{sla:g}: longer [h]"
+
+
+def _factor_cells(answers: CapacityResults, log: str, setup: CapacitySetup) -> tuple[TableCell, ...]:
+    cells: list[TableCell] = [answers.of(log, setup, lambda result: result.of(ALWAYS_ON).mean_wait_s / HOUR_S)]
+    for policy in map(profile, FEW_SLAS):
+        cells += saved(answers, log, setup, policy)
+        cells.append(answers.of(log, setup, lambda result, policy=policy: result.longer_h(policy)))  # type: ignore[misc]
+    return (*cells, saved(answers, log, setup, TIMEOUT)[1])
+
+
+LEGEND = (
+    f"marks on a line, from the left: profile with an SLA of {', '.join(f'{sla:g}' for sla in SLAS)}\n"
+    "ring: blind cap · square: time-out · upright lines: from the lowest to the highest replay"
+)
+Saving = Callable[[CapacityResult, str], float]
+
+
+def trade_svg(answers: CapacityResults, logs: Sequence[str]) -> str:
+    """Return the figure: what is saved against how much longer jobs wait, of the jobs' cost and of the machine's."""
+    measures: tuple[tuple[str, Saving], ...] = (
+        ("saved of the cost of the jobs' energy [%]", CapacityResult.job_saved_pct),
+        ("saved of the machine's cost, sleeping nodes included [%]", CapacityResult.saved_pct),
+    )
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        for (name, saving), axes in zip(measures, panels, strict=True):
+            axes.set_title(name)
+            axes.set_xlabel("mean wait longer by [h]")
+            for at, log in enumerate(logs):
+                _plot_log(answers, log, saving, LOG_COLOURS[at % len(LOG_COLOURS)], axes)
+        add_legend(figure, panels[0], 3, LEGEND)
+
+    return draw_figure(len(measures), 1, height_in=8.0, draw=draw)
+
+
+def _plot_log(answers: CapacityResults, log: str, saving: Saving, colour: str, axes: "Axes") -> None:
+    """Plot a log's policies: a line through those with an SLA, and marks beside it."""
+    policies = (*map(profile, SLAS), BLIND, TIMEOUT)
+    hours = [
+        answers.of(log, START, lambda result, policy=policy: result.longer_h(policy)).mean  # type: ignore[misc]
+        for policy in policies
+    ]
+    saved = [
+        answers.of(log, START, lambda result, policy=policy: saving(result, policy))  # type: ignore[misc]
+        for policy in policies
+    ]
+    axes.vlines(hours, [each.low for each in saved], [each.high for each in saved], colors=colour, alpha=0.5)
+    means = [each.mean for each in saved]
+    plot_line(axes, log, colour, hours[:-2], means[:-2], "o")
+    axes.plot(
+        hours[-2:-1], means[-2:-1], "o", color=colour, markerfacecolor="white", gid=series_id(axes, f"{log} ring")
+    )
+    axes.plot(hours[-1:], means[-1:], "s", color=colour, markersize=7, gid=series_id(axes, f"{log} square"))
+
+
+RUN = "studies.price_capacity.run"
 
 
 def digest_of(prices: Path) -> str:
     """Return a digest of a price file, compressed or not. BadPrices if it cannot be read."""
     return hashlib.sha256(read_bytes(prices, BadPrices)).hexdigest()[:16]
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of the sources that a replay runs through: `run` and what it imports, kernels too."""
-    digest = hashlib.sha256()
-    for source in sources_of(RUN):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
 
 
 TITLE = "Fewer nodes in dear hours: does it pay?"
@@ -65,36 +217,28 @@ START_NOTE = (
 
 
 def price_capacity(order: StudyOrder, progress: Progress) -> Report:
-    """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
+    """Run the experiments whose results `order.out` does not have, and return the report.
+
+    BadInput, CannotWrite or OffpeakError.
+    """
+    require_matplotlib()
     logs, left_out = find_logs(order.logs)
-    prices, replays = order.prices or SAMPLE_PRICES, CapacityReplays(order.replays, order.seed)
-    laid = dict.fromkeys(note for log in logs for note in price_notes(log, prices))
-    names = [log.source.name for log in logs]
+    prices, replays = order.prices or SAMPLE_PRICES, Replays(order.replays, order.seed)
+    price_lines = dict.fromkeys(note for log in logs for note in price_notes(log, prices))
     digests, prices_digest = {log.source.name: log.digest for log in logs}, digest_of(prices)
-    keys = {each: key_of(each, digests[each.log], prices_digest) for each in planned(names, replays)}
-    answer = _Answer({log.source.name: (log.source, log.digest) for log in logs}, prices)
-    runner = Runner(answer, parse_result, lambda: answer(CapacityExperiment(names[0], 0, 0, START)))
+    names = list(digests)
+    keys = {each: result_key(RUN, each, digests[each.log], prices_digest, NODES) for each in planned(names, replays)}
+    run_one = RunOnLog.of(partial(run_at_prices, prices=prices), logs)
+    runner = Runner(run_one, TypeAdapter(CapacityResult), lambda: run_one(CapacityExperiment(names[0], 0, 0, START)))
     answers = CapacityResults(results_of(runner, keys, order, progress), replays)
-    notes = (START_NOTE, *laid, _replays_note(replays, len(keys)), *left_out)
+    notes = (START_NOTE, *price_lines, _replays_note(replays, len(keys)), *left_out)
     tables = (policies_table(answers, names), factors_table(answers, names))
     return Report(TITLE, notes, tables, {"trade.svg": trade_svg(answers, names)})
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """Runs an experiment on the log that it names, in any process."""
-
-    sources: Mapping[str, tuple[LogSource, str]]
-    prices: Path
-
-    def __call__(self, experiment: CapacityExperiment) -> CapacityResult:
-        source = self.sources[experiment.log]
-        return run(experiment, remembered_log(*source), remembered_prices(*source, self.prices))
-
-
-def _replays_note(replays: CapacityReplays, experiments: int) -> str:
+def _replays_note(replays: Replays, experiments: int) -> str:
     return (
-        f"{counted(replays.count, 'replay')} of each case, replay number i of the i-th 30 days of the log (of 120 days "
-        f"where jobs are a quarter as long, and so on) at the prices of its i-th 30 days, with submit times 0 to 60 s "
-        f"later and draws of jobs by chance: seeds ({replays.seed}, 0) and up; {counted(experiments, 'experiment')}"
+        f"{replays.describe()}, replay number i of the i-th 30 days of the log (of 120 days where jobs are a quarter "
+        "as long, and so on) at the prices of its i-th 30 days, with submit times 0 to 60 s later and draws of jobs "
+        f"by chance: seeds ({replays.seed}, 0) and up; {counted(experiments, 'experiment')}"
     )

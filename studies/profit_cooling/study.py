@@ -1,19 +1,37 @@
-"""The study as a whole: every solver in every scenario on the paper's days, and the report."""
+"""The study as a whole: tables 1 to 3 and figures 1 to 8 beside the paper's, for every solver in every scenario."""
 
 import hashlib
-import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from offpeak.compiled import sources_of
-from offpeak.model.constants import HOUR_S
+from pydantic import TypeAdapter
+
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.text import counted
 from plugin.planner.cp_solver import require_or_tools
 from plugin.planner.solvers import RULE_BASED
-from studies.profit_cooling.experiment import (
+from studies.figures import (
+    BLUE,
+    LIGHT_GREEN,
+    ORANGE,
+    VIOLET,
+    add_legend,
+    draw_figure,
+    label_rows,
+    plot_line,
+    require_matplotlib,
+    series_id,
+)
+from studies.harness import Progress, Runner, StudyOrder, result_key, results_of
+from studies.profit_cooling.run import (
+    DAYS,
+    LEAST_W,
+    NODE_CORES,
+    NODES,
     PRICE_PER_KWH,
     REVENUE_PER_CORE_H,
     SCENARIOS,
@@ -22,23 +40,302 @@ from studies.profit_cooling.experiment import (
     CoolingResult,
     curie_jobs,
     find_log,
-    parse_result,
+    least_pue,
+    run,
+    run_on_log,
 )
-from studies.profit_cooling.report import (
-    SEARCHES,
-    behind_svg,
-    by_case,
-    efficiency_table,
-    gains_table,
-    gaps_table,
-    searches_svg,
-    searches_table,
-    solvers_table,
-)
-from studies.profit_cooling.run import run, run_on_log
-from studies.report import Report
-from studies.resumable import Progress, Runner, StudyOrder, results_of
+from studies.report import Report, StudyTable, TableCell
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class PublishedGains:
+    """A scenario's row: gains over the best rule-based scheduler, `daily` in EUR.
+
+    The gains by second are those of table 3, per cent of profit. `over_default_pct` is the gain of `best_search` over
+    the default search.
+    """
+
+    profit_pct: float
+    makespan_pct: float
+    pue: float
+    daily: float
+    multi_pct_per_s: float
+    delay_pct_per_s: float
+    relaxation_pct_per_s: float
+    best_search: str
+    over_default_pct: float
+
+
+PAPER: Mapping[str, PublishedGains] = {
+    "air winter": PublishedGains(
+        profit_pct=7.71,
+        makespan_pct=1.85,
+        pue=1.11,
+        daily=20144.28,
+        multi_pct_per_s=0.0030658,
+        delay_pct_per_s=1e-7,
+        relaxation_pct_per_s=3e-7,
+        best_search="delay",
+        over_default_pct=10.451758,
+    ),
+    "air summer": PublishedGains(
+        profit_pct=7.66,
+        makespan_pct=1.85,
+        pue=1.43,
+        daily=20222.91,
+        multi_pct_per_s=0.0031243,
+        delay_pct_per_s=5e-7,
+        relaxation_pct_per_s=-3e-7,
+        best_search="delay",
+        over_default_pct=10.51854,
+    ),
+    "hybrid winter": PublishedGains(
+        profit_pct=7.86,
+        makespan_pct=1.85,
+        pue=1.00,
+        daily=20227.90,
+        multi_pct_per_s=0.0031372,
+        delay_pct_per_s=1e-7,
+        relaxation_pct_per_s=-1e-7,
+        best_search="delay",
+        over_default_pct=10.753464,
+    ),
+    "hybrid summer": PublishedGains(
+        profit_pct=7.95,
+        makespan_pct=1.85,
+        pue=1.09,
+        daily=20249.67,
+        multi_pct_per_s=0.0031320,
+        delay_pct_per_s=-9e-7,
+        relaxation_pct_per_s=2e-7,
+        best_search="relaxation",
+        over_default_pct=10.36506,
+    ),
+}
+
+Results = Mapping[tuple[str, str], CoolingResult]
+"""By scenario and solver."""
+
+SEARCHES = ("multi", "relaxation", "delay", "neighbourhood")
+
+
+def by_case(results: Mapping[CoolingExperiment, CoolingResult]) -> Results:
+    """Return the results by scenario and solver."""
+    return {(each.scenario, each.solver): result for each, result in results.items()}
+
+
+def gain_pct(value: float, base: float) -> float:
+    """Return by how many per cent it is above the base."""
+    return 100 * (value / base - 1)
+
+
+def best(results: Results, scenario: str, solvers: tuple[str, ...]) -> str:
+    """Return the solver of the largest profit at the last submission."""
+    return max(solvers, key=lambda solver: results[scenario, solver].profit_then)
+
+
+def always_full(scenario: str) -> float:
+    """Return the profit of a machine that is full at all times of all days with the most frugal jobs."""
+    per_core_h = REVENUE_PER_CORE_H - LEAST_W / 1000 * least_pue(SCENARIOS[scenario]) * PRICE_PER_KWH
+    return NODES * NODE_CORES * 24 * DAYS * per_core_h
+
+
+RULES = tuple(RULE_BASED)
+STRICT = tuple(solver for solver in RULE_BASED if solver.startswith("strict"))
+
+
+def gains_table(results: Results) -> StudyTable:
+    """Return tables 1 and 2: gains over the best rule-based scheduler."""
+    return StudyTable(
+        "gains",
+        "Tables 1 and 2: our best search against rule-based schedulers",
+        "Profit at the last submission and makespan, in per cent better than the best rule-based scheduler, strict or "
+        "not, and than the best strict one. No plan: what a machine that is always full of the most frugal jobs would "
+        "gain, more than which is impossible. Daily: gain over the best in EUR a day. The cooling tables were made to "
+        "give the paper's PUE, so that both are equal confirms nothing.",
+        (
+            "scenario", "best search", "best rule", "profit", "no plan", "best strict", "profit", "no plan", "paper",
+            "makespan", "over strict", "paper", "daily", "paper", "PUE", "paper",
+        ),
+        tuple(_gains_row(results, scenario) for scenario in SCENARIOS),
+    )  # fmt: skip
+
+
+def _gains_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
+    paper, search = PAPER[scenario], best(results, scenario, SEARCHES)
+    rule, strict = best(results, scenario, RULES), best(results, scenario, STRICT)
+    ours, theirs, strictly = (results[scenario, each] for each in (search, rule, strict))
+    full = always_full(scenario)
+    shortest = min(results[scenario, each].makespan_s for each in RULE_BASED)
+    return (
+        scenario,
+        search,
+        rule,
+        gain_pct(ours.profit_then, theirs.profit_then),
+        gain_pct(full, theirs.profit_then),
+        strict,
+        gain_pct(ours.profit_then, strictly.profit_then),
+        gain_pct(full, strictly.profit_then),
+        paper.profit_pct,
+        -gain_pct(ours.makespan_s, shortest),
+        -gain_pct(ours.makespan_s, strictly.makespan_s),
+        paper.makespan_pct,
+        (ours.profit_then - theirs.profit_then) / DAYS,
+        paper.daily,
+        ours.pue,
+        paper.pue,
+    )
+
+
+def solvers_table(results: Results) -> StudyTable:
+    """Return a row a solver and scenario."""
+    return StudyTable(
+        "solvers",
+        "All solvers",
+        "Profit until the last submission in thousand EUR and in per cent of a machine that is always full of the most "
+        "frugal jobs, makespan in days, median of the days' gaps to their upper bounds in per cent, PUE, seconds that "
+        "all plans took, plans, and what the verifier found wrong with them.",
+        ("scenario", "solver", "profit", "of full", "makespan", "median gap", "PUE", "seconds", "plans", "violations"),
+        tuple(_solver_row(results, *case) for case in results),
+    )
+
+
+def _solver_row(results: Results, scenario: str, solver: str) -> tuple[TableCell, ...]:
+    result = results[scenario, solver]
+    return (
+        scenario,
+        solver,
+        result.profit_then / 1000,
+        100 * result.profit_then / always_full(scenario),
+        result.makespan_s / DAY_S,
+        result.median_gap_pct,
+        result.pue,
+        result.seconds,
+        str(result.plans),
+        str(result.violations),
+    )
+
+
+IMPROVERS = SEARCHES[1:]
+
+
+def searches_table(results: Results) -> StudyTable:
+    """Return figures 5 to 8: gains over the default search."""
+    return StudyTable(
+        "searches",
+        "Figures 5 to 8: what the searches gain over the default search",
+        "Profit at the last submission in per cent above the default search's, and the days that had a plan of the "
+        "search's own: of the default search the others are the heuristic's in the order of release. The paper's "
+        "default search is another solver's.",
+        ("scenario", *SEARCHES, "paper's best", "paper", "own: default", *IMPROVERS),
+        tuple(_searches_row(results, scenario) for scenario in SCENARIOS),
+    )
+
+
+def _searches_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
+    paper, default = PAPER[scenario], results[scenario, "default"]
+    gains = (gain_pct(results[scenario, search].profit_then, default.profit_then) for search in SEARCHES)
+    own = (f"{each.own} of {each.plans}" for each in (default, *(results[scenario, name] for name in IMPROVERS)))
+    return (scenario, *gains, paper.best_search, paper.over_default_pct, *own)
+
+
+def efficiency_table(results: Results) -> StudyTable:
+    """Return table 3: gains by second."""
+    return StudyTable(
+        "efficiency",
+        "Table 3: gains by second, in per cent",
+        "MultiSearch: its gain over the best rule-based scheduler by second of all its plans. The others: their gain "
+        "over MultiSearch by second of what they searched beyond it; below 0 where the whole came to less.",
+        ("scenario", "multi", "paper", *(cell for name in IMPROVERS for cell in _paired(name))),
+        tuple(_efficiency_row(results, scenario) for scenario in SCENARIOS),
+    )
+
+
+def _paired(name: str) -> tuple[str, ...]:
+    return (name,) if name == "neighbourhood" else (name, "paper")
+
+
+def _efficiency_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
+    paper, multi = PAPER[scenario], results[scenario, "multi"]
+    rule = results[scenario, best(results, scenario, RULES)]
+    cells: list[TableCell] = [f"{gain_pct(multi.profit_then, rule.profit_then) / multi.seconds:.4f}"]
+    cells.append(f"{paper.multi_pct_per_s:.4f}")
+    printed = {"relaxation": paper.relaxation_pct_per_s, "delay": paper.delay_pct_per_s}
+    for name in IMPROVERS:
+        search = results[scenario, name]
+        gain = gain_pct(search.profit_then, multi.profit_then)
+        cells.append(f"{gain / search.search_s:.7f}" if search.search_s else "")
+        cells += [f"{printed[name]:.7f}"] if name in printed else []
+    return (scenario, *cells)
+
+
+def gaps_table(results: Results) -> StudyTable:
+    """Return how much of its upper bound each day's plan of the best search may have missed."""
+    names = {scenario: best(results, scenario, SEARCHES) for scenario in SCENARIOS}
+    return StudyTable(
+        "gaps",
+        "What each day may have missed",
+        "The gap to the upper bound, in per cent of it, of each day's plan of the best search, "
+        + ", ".join(f"{name} in {scenario}" for scenario, name in names.items()),
+        ("day", *SCENARIOS),
+        tuple(
+            (str(day + 1), *(100 * results[scenario, name].gap[day] for scenario, name in names.items()))
+            for day in range(DAYS)
+        ),
+    )
+
+
+COLOURS = {"best search": ORANGE, "default search": VIOLET, "best rule": BLUE, "best strict rule": LIGHT_GREEN}
+SEARCH_COLOURS = {"multi": BLUE, "relaxation": LIGHT_GREEN, "delay": VIOLET, "neighbourhood": ORANGE}
+
+
+def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
+    """Return the figure: a panel for each scenario, a line for each solver, thousands of EUR over days."""
+    solvers = dict(zip(COLOURS, (searches, ("default",), RULES, STRICT), strict=True))
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        for scenario, axes in zip(SCENARIOS, panels, strict=True):
+            chosen = {kind: best(results, scenario, names) for kind, names in solvers.items()}
+            axes.set_title(f"{scenario}: {', '.join(chosen.values())}")
+            for kind, solver in chosen.items():
+                missed = missed_profit(results[scenario, solver].profit, always_full(scenario))
+                plot_line(axes, kind, COLOURS[kind], range(1, DAYS + 1), [each / 1000 for each in missed])
+            axes.set_ylim(bottom=0.0)
+        panels[-1].set_xlabel("day")
+        add_legend(figure, panels[0], len(COLOURS), "Behind a machine that is always full, thousand EUR")
+
+    return draw_figure(len(SCENARIOS), 1, height_in=1.0 + 1.8 * len(SCENARIOS), draw=draw)
+
+
+def missed_profit(profit: Sequence[float], full: float) -> list[float]:
+    """Return by how much the summed profit is behind that of a machine that is always full, at each day's end."""
+    return [full / DAYS * (day + 1) - earned for day, earned in enumerate(accumulate(profit))]
+
+
+def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
+    """Return the figure: a panel for each scenario, a bar for each search, per cent of profit."""
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        for scenario, axes in zip(SCENARIOS, panels, strict=True):
+            paper, default = PAPER[scenario], results[scenario, "default"].profit_then
+            axes.set_title(f"{scenario} (paper: {paper.best_search} {paper.over_default_pct:.1f} %)")
+            label_rows(axes, searches)
+            gains = [gain_pct(results[scenario, search].profit_then, default) for search in searches]
+            colours = [SEARCH_COLOURS[search] for search in searches]
+            bars = axes.barh(range(len(searches)), gains, 0.7, color=colours)
+            for search, bar in zip(searches, bars, strict=True):
+                bar.set_gid(series_id(axes, search))
+            axes.bar_label(bars, fmt="%.2f", padding=4)
+        figure.suptitle("Profit above the default search's, per cent", x=0.01, ha="left", fontsize="medium")
+
+    return draw_figure(len(SCENARIOS), 1, height_in=0.4 + 1.4 * len(SCENARIOS), draw=draw)
+
+
+RUN = "studies.profit_cooling.run"
 TITLE = "Profit and cooling, planned a day ahead: beside the paper's figures"
 SEARCH_S = 5.0
 SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("default", *SEARCHES[1:]), SEARCH_S)}
@@ -46,16 +343,22 @@ SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("defau
 
 
 def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
-    """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
+    """Run the experiments whose results `order.out` does not have, and return the report.
+
+    BadInput, CannotWrite or OffpeakError.
+    """
     require_or_tools()
+    require_matplotlib()
     log = find_log(order.logs)
     jobs = curie_jobs(log)
     planned = [CoolingExperiment(scenario, *solver, order.seed) for solver in SOLVERS.items() for scenario in SCENARIOS]
-    keys = {each: _key(each, hashlib.sha256(log.read_bytes()).hexdigest()) for each in planned}
-    answer = _Answer(log)
+    log_digest = hashlib.sha256(log.read_bytes()).hexdigest()
+    keys = {each: result_key(RUN, each, log_digest) for each in planned}
     few = jobs.take(jobs.submit_s < HOUR_S)
     runner = Runner(
-        answer, parse_result, lambda: run(CoolingExperiment("air winter", "multi", 0.0, 1), few, nodes=64, days=1)
+        partial(run_on_log, log=log),
+        TypeAdapter(CoolingResult),
+        lambda: run(CoolingExperiment("air winter", "multi", 0.0, 1), few, nodes=64, days=1),
     )
     results = by_case(results_of(runner, keys, order, progress))
     tables = tuple(
@@ -63,29 +366,6 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
     )
     figures = {"behind.svg": behind_svg(results, SEARCHES), "searches.svg": searches_svg(results, SEARCHES)}
     return Report(TITLE, study_notes(len(jobs), results), tables, figures)
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """Runs an experiment on the log, in any process."""
-
-    log: Path
-
-    def __call__(self, experiment: CoolingExperiment) -> CoolingResult:
-        return run_on_log(experiment, self.log)
-
-
-def _key(experiment: CoolingExperiment, log_digest: str) -> str:
-    told = json.dumps([asdict(experiment), log_digest, _code_digest()])
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
-
-
-@cache
-def _code_digest() -> str:
-    digest = hashlib.sha256()
-    for source in sources_of(Path(__file__).with_name("run.py")):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
 
 
 def study_notes(jobs: int, results: Mapping[tuple[str, str], CoolingResult]) -> tuple[str, ...]:

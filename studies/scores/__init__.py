@@ -1,6 +1,5 @@
 """Scores of all predictors, side by side: on price files and on job logs.
 
 `scoring` is the entry: it divides files into tasks, runs them in several processes and collects tables.
-`price_scores` does so for price files, `log_scores` for job logs; `log_exams` puts the questions of a log to
-predictors, also for `forecast`.
+`price_scores` does so for price files, `log_scores` for job logs; `forecast` uses its exams too.
 """

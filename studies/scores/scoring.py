@@ -5,10 +5,9 @@ from pathlib import Path
 
 from offpeak.errors import BadInput
 from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
+from studies.harness import Progress, run_all
 from studies.report import Report
-from studies.resumable import Progress, run_all
-from studies.scores.log_exams import without_trees
-from studies.scores.log_scores import LogResult, LogTask, log_tables, log_tasks, run_log_task
+from studies.scores.log_scores import LogResult, LogTask, log_tables, log_tasks, run_log_task, without_trees
 from studies.scores.price_scores import PriceResult, PriceTask, price_tables, price_tasks, run_price_task
 
 TITLE = "Predictors side by side, each answer given before its outcome was known"

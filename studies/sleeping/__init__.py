@@ -1,5 +1,4 @@
-"""Which rule for sleeping nodes? No paper's experiment: energy, boot delays and power cycles of all rules at once.
+"""Which rule for sleeping nodes? An experiment of our own: energy, boot delays and power cycles of all rules at once.
 
-`run` says what is varied and replays one experiment, `tables` and `figure` show the results, `study` is the
-entry.
+`run` says what is varied and replays one experiment; `study` is the entry, with tables and figure.
 """

@@ -1,17 +1,14 @@
-"""What is varied (the rule that puts nodes to sleep, over the range of its parameter), and the run of one
-experiment.
+"""One experiment: a rule that puts nodes to sleep, over the range of its parameter, its result, and the run.
 
-The run is a pure function of the log, the policy and the seed. The bound is the fewest power cycles for an
-energy, were the future known and no job moved. A node that sleeps through a gap costs one cycle, however long
-the gap is, so the gaps that save most are slept through first. Why no other assignment of jobs to nodes needs
-fewer: sort the nodes of any run at each instant from active to asleep. Whenever one falls asleep the lowest
-active level does, so cycles are those of the levels, and each level sleeps only in its own gaps
-(sim_backend/nodes/gaps.py).
+The run is a pure function of the log, the policy and the seed. The bound is the fewest power cycles for an energy,
+were the future known and no job moved. A node that sleeps through a gap costs one cycle, however long the gap is, so
+the gaps that save most are slept through first. No other assignment of jobs to nodes needs fewer: sort the nodes of
+any run at each instant from active to asleep. Whenever a node falls asleep the lowest active level does, so cycles are
+those of the levels, and each level sleeps only in its own gaps (sim_backend/nodes/gaps.py).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -28,9 +25,7 @@ from sim_backend.nodes.bounds import gaps_of, saved_asleep, sleep_terms
 from sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
 from sim_backend.policy import parse_policy
 from sim_backend.powered_replay import PoweredMachine, replay_powered
-from studies.dynamic_pricing.experiment import offered_load
-from studies.logs import StudyLog, usage_of
-from studies.online_simulation.experiment import shifted
+from studies.logs import StudyLog, offered_load, shift_submissions, usage_of
 
 ALWAYS_ON = "always-on"
 TIMEOUT, POOL, FORECAST, LATE, OLS = "time-out", "green pool", "forecast", "forecast-late", "ols:1h"
@@ -64,23 +59,6 @@ class SleepingExperiment:
     policy: str
 
 
-@dataclass(frozen=True)
-class SleepingReplays:
-    """How often each policy is replayed, and the seed of it all."""
-
-    count: int
-    seed: int
-
-    def of(self, policy: str) -> range:
-        """Return the numbers of a policy's replays: a quarter of them where they take long."""
-        return range(-(-self.count // 4) if policy in FAMILIES[OLS] else self.count)
-
-
-def experiments(log: str, policy: str, replays: SleepingReplays) -> list[SleepingExperiment]:
-    """Return the experiments of a policy, one a replay."""
-    return [SleepingExperiment(log, replays.seed, replay, policy) for replay in replays.of(policy)]
-
-
 Bound = tuple[float | None, ...]
 """The fewest cycles a node and day that save 0, 1, ... 99 % of the idle energy, None for more than can be saved."""
 
@@ -101,11 +79,6 @@ class SleepingResult:
     wait_s: float
     slowdown: float
     bound: Bound = ()
-
-
-def parse_result(told: Mapping[str, Any]) -> SleepingResult:
-    """Return the result that `dataclasses.asdict` gave; KeyError or TypeError if it is none."""
-    return SleepingResult(**(dict(told) | {"bound": tuple(told["bound"])}))
 
 
 SHARES_PCT = range(100)
@@ -145,7 +118,7 @@ NODES = bundled_node_class("sketch")
 
 def run(experiment: SleepingExperiment, log: StudyLog) -> SleepingResult:
     """Replay the log's jobs under EASY, each submitted 0 to 60 s later than in the log by chance."""
-    jobs = shifted(log.trace.jobs, np.random.default_rng([experiment.seed, experiment.replay]))
+    jobs = shift_submissions(log.trace.jobs, np.random.default_rng([experiment.seed, experiment.replay]))
     machine = machine_of(log)
     fleet = Fleet(machine.nodes, machine.units_per_node, NODES, min(1.0, offered_load(jobs, machine.size)))
     capacity = make_capacity_policy(experiment.policy, fleet, CapacitySettings())

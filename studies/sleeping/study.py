@@ -1,54 +1,277 @@
-"""The study as a whole: plans the experiments, runs the missing ones and builds the report.
+"""The study as a whole: every policy in energy, delay and cycles, families of policies at equal energy, one figure."""
 
-A key names a result by everything that it depends on: the experiment, the log, the sources of `run`, and the
-node class.
-"""
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
 
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import asdict
-from functools import cache, partial
-from pathlib import Path
+import numpy as np
+from pydantic import TypeAdapter
 
-from offpeak.compiled import sources_of
 from offpeak.text import counted
 from sim_backend.powered_replay import PoweredMachine
-from studies.logs import GENERATED, LogSource, find_logs, read_log, remembered_log
-from studies.report import Report
-from studies.resumable import Progress, Runner, StudyOrder, results_of
-from studies.sleeping.figure import front_svg
+from studies.figures import BLUE, DARK, GREEN, ORANGE, VIOLET, add_legend, draw_figure, plot_line, require_matplotlib
+from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from studies.logs import GENERATED, LogSource, find_logs, read_log
+from studies.report import Range, Report, StudyTable, TableCell, range_of
 from studies.sleeping.run import (
     ALWAYS_ON,
+    AT_ONCE,
+    BREAK_EVEN,
+    EQUAL_ENERGY_PCT,
     FAMILIES,
+    FORECAST,
     LATE,
     NODES,
+    OLS,
     POLICIES,
+    POOL,
+    SHARES_PCT,
+    SINGLE,
+    TIMEOUT,
+    TWO_LEVEL,
     SleepingExperiment,
-    SleepingReplays,
     SleepingResult,
-    experiments,
     machine_of,
-    parse_result,
     run,
 )
-from studies.sleeping.tables import SleepingResults, equal_energy_table, policies_table
 
-RUN = Path(__file__).with_name("run.py")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-
-def key_of(experiment: SleepingExperiment, log_digest: str) -> str:
-    """Return the key of an experiment on a log of that digest, under the present code and node class."""
-    told = json.dumps([asdict(experiment), log_digest, code_digest(), asdict(NODES)])
-    return hashlib.sha256(told.encode()).hexdigest()[:24]
+Measure = Callable[[SleepingResult], float]
 
 
-@cache
-def code_digest() -> str:
-    """Return a digest of the sources that a replay runs through: `run` and what it imports of ours, kernels too."""
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources_of(RUN))).hexdigest()
+def saved_pct(result: SleepingResult) -> float:
+    """Return the share of the idle energy that was saved [%]."""
+    return result.saved_pct
 
 
+def delay_s(result: SleepingResult) -> float:
+    """Return the mean boot delay a job [s]."""
+    return result.delay_s
+
+
+def cycles(result: SleepingResult) -> float:
+    """Return the power cycles a node and day."""
+    return result.cycles
+
+
+def replays_of(policy: str, replays: Replays) -> range:
+    """Return the numbers of a policy's replays: a quarter of them if they take long."""
+    return range(-(-replays.count // 4) if policy in FAMILIES[OLS] else replays.count)
+
+
+def experiments(log: str, policy: str, replays: Replays) -> list[SleepingExperiment]:
+    """Return the experiments of a policy, one for each replay."""
+    return [SleepingExperiment(log, replays.seed, replay, policy) for replay in replays_of(policy, replays)]
+
+
+@dataclass(frozen=True)
+class SleepingResults:
+    """All results of the study."""
+
+    results: Mapping[SleepingExperiment, SleepingResult]
+    replays: Replays
+
+    def each(self, log: str, policy: str) -> list[SleepingResult]:
+        """Return the results of a policy's replays."""
+        return [self.results[each] for each in experiments(log, policy, self.replays)]
+
+    def of(self, log: str, policy: str, measure: Measure) -> Range:
+        """Return a figure over the replays."""
+        return range_of([measure(result) for result in self.each(log, policy)])
+
+    def longer_s(self, log: str, policy: str) -> Range:
+        """Return by how much jobs wait longer than on nodes that are always on, in the same replays [s]."""
+        pairs = zip(self.each(log, policy), self.each(log, ALWAYS_ON), strict=False)
+        return range_of([here.wait_s - there.wait_s for here, there in pairs])
+
+    def at_energy(self, log: str, family: str, pct: float, measure: Measure) -> list[float | None]:
+        """Return a figure of a family where it saves `pct` of the idle energy, by replay; None where it never does."""
+        replays = zip(*(self.each(log, policy) for policy in FAMILIES[family]), strict=True)
+        return [between([(saved_pct(each), measure(each)) for each in replay], pct) for replay in replays]
+
+    def bound(self, log: str, pct: int) -> float | None:
+        """Return the fewest cycles that save so much, were the future known; None if a replay cannot."""
+        found = [result.bound[pct] for result in self.each(log, ALWAYS_ON)]
+        known = [value for value in found if value is not None]
+        return fmean(known) if len(known) == len(found) else None
+
+    def equal_energy_pct(self, log: str) -> int:
+        """Return the share [%] at which families are compared; of other logs what a time-out of 20 minutes saves."""
+        for begins, pct in EQUAL_ENERGY_PCT.items():
+            if log.startswith(begins):
+                return pct
+        return round(fmean(self.of(log, policy, saved_pct).mean for policy in FAMILIES[TIMEOUT][2:4]))
+
+
+def between(points: Sequence[tuple[float, float]], x: float) -> float | None:
+    """Return the height at `x` of the straight lines from point to point, in order of x; None outside of them."""
+    at, height = zip(*sorted(points), strict=True)
+    return float(np.interp(x, at, height)) if at[0] <= x <= at[-1] else None
+
+
+RANGES = "In brackets the lowest and the highest of the replays."
+BOUND = "future known, no job moved"
+FEWEST_REPLAYS = 6
+"""Of fewer all may have one sign by chance."""
+
+
+def policies_table(answers: SleepingResults, logs: Sequence[str]) -> StudyTable:
+    """Return a row a log and policy."""
+    return StudyTable(
+        "policies",
+        "Every rule in three ways: energy, delay, cycles",
+        "Saved: the share of the idle nodes' energy. Delay: how long nothing but sleeping nodes kept a job from "
+        "starting, the mean over all jobs; delayed: the share of jobs for which that is not 0. Cycles: a node's and "
+        "day's. Longer: the mean wait against nodes that are always on, in the same replays; it is more than chance if "
+        f"no replay of at least {FEWEST_REPLAYS} has another sign. {RANGES}",
+        (
+            "log",
+            "policy",
+            "saved [%]",
+            "delay [s]",
+            "delayed [%]",
+            "cycles",
+            "mean wait [s]",
+            "longer [s]",
+            "more than chance",
+            "slowdown",
+        ),
+        tuple(_policy_row(answers, log, policy) for log in logs for policy in POLICIES),
+    )
+
+
+def _policy_row(answers: SleepingResults, log: str, policy: str) -> tuple[TableCell, ...]:
+    longer = answers.longer_s(log, policy)
+    return (
+        log,
+        policy,
+        answers.of(log, policy, saved_pct),
+        answers.of(log, policy, delay_s),
+        answers.of(log, policy, lambda result: result.delayed_pct),
+        answers.of(log, policy, cycles),
+        answers.of(log, policy, lambda result: result.wait_s),
+        longer,
+        _beyond_chance(longer, len(answers.each(log, policy))) if policy != ALWAYS_ON else None,
+        answers.of(log, policy, lambda result: result.slowdown),
+    )
+
+
+def _beyond_chance(longer: Range, replays: int) -> str | None:
+    if replays < FEWEST_REPLAYS:
+        return None
+    return "no" if longer.low <= 0 <= longer.high else "yes"
+
+
+def equal_energy_table(answers: SleepingResults, logs: Sequence[str]) -> StudyTable:
+    """Return a row a log and family where it saves as much as a time-out."""
+    return StudyTable(
+        "equal-energy",
+        "At equal energy",
+        "Each family where it saves the same share of the idle energy: straight lines between its policies, replay by "
+        "replay. Times: over the time-out's, in the same replays. Empty where a family does not save so much. Last: "
+        f"the fewest cycles with which so much can be saved, were the future known and no job moved. {RANGES}",
+        ("log", "saved [%]", "rule", "delay [s]", "times", "cycles", "times "),
+        tuple(row for log in logs for row in _equal_rows(answers, log)),
+    )
+
+
+def _equal_rows(answers: SleepingResults, log: str) -> list[tuple[TableCell, ...]]:
+    pct = answers.equal_energy_pct(log)
+    rows: list[tuple[TableCell, ...]] = [
+        (log, str(pct), family, *_equal_cells(answers, log, family)) for family in FAMILIES
+    ]
+    return [*rows, (log, str(pct), BOUND, *_bound_cells(answers, log, pct))]
+
+
+def _equal_cells(answers: SleepingResults, log: str, family: str) -> tuple[Range | None, ...]:
+    pct = answers.equal_energy_pct(log)
+    found: list[Range | None] = []
+    for measure in (delay_s, cycles):
+        own, timeout = (answers.at_energy(log, each, pct, measure) for each in (family, TIMEOUT))
+        pairs = zip(own, timeout, strict=False)
+        found += [_range(own), _range([here / there if here is not None and there else None for here, there in pairs])]
+    return tuple(found)
+
+
+def _bound_cells(answers: SleepingResults, log: str, pct: int) -> tuple[float | None, ...]:
+    least, timeout = answers.bound(log, pct), _range(answers.at_energy(log, TIMEOUT, pct, cycles))
+    return 0.0, 0.0, least, least / timeout.mean if least is not None and timeout else None
+
+
+def _range(values: Sequence[float | None]) -> Range | None:
+    known = [value for value in values if value is not None]
+    return range_of(known) if known else None
+
+
+@dataclass(frozen=True)
+class Style:
+    """The look of a rule: its name in the legend, its colour, its mark, and whether the mark is hollow."""
+
+    label: str
+    colour: str
+    marker: str
+    hollow: bool = False
+    size: float = 5.0
+
+
+STYLES: Mapping[str, Style] = {
+    TIMEOUT: Style("time-out, 5 min to 2 h", DARK, "o"),
+    POOL: Style("green pool, 1 to 20 %", GREEN, "s"),
+    FORECAST: Style("forecast, 20 min to 3 h", BLUE, "^"),
+    LATE: Style("forecast-late, 20 min to 3 h", ORANGE, "v"),
+    OLS: Style("ols:1h, SLA 5 to 200", VIOLET, "D"),
+    AT_ONCE: Style("energy-aware: at once", DARK, "o", hollow=True),
+    BREAK_EVEN: Style("break-even", DARK, "s", hollow=True, size=8.0),
+    TWO_LEVEL: Style("two-level, by the load", DARK, "D", hollow=True),
+}
+RULES: Mapping[str, tuple[str, ...]] = {**FAMILIES, **{policy: (policy,) for policy in SINGLE}}
+"""The policies of each style."""
+BOUND_LABEL, RED = "least, future known, no job moved", "#b3261e"
+FIGURE_NOTE = (
+    "further right and further down is better; the upright grey line is where rules are compared at equal energy\n"
+    "ols and two-level hold jobs back: few cycles, but waits that are in the table only"
+)
+LEAST_DELAY_S = 1.0
+
+
+def front_svg(answers: SleepingResults, logs: Sequence[str]) -> str:
+    """Return the figure: for each log what a rule saves against a job's boot delay, and against a node's cycles."""
+
+    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+        for log, delays, wear in zip(logs, panels[::2], panels[1::2], strict=True):
+            _plot_rules(answers, log, delays, delay_s)
+            delays.set_title(f"{log}: mean boot delay of a job [s], logarithmic")
+            delays.set_yscale("log")
+            delays.yaxis.set_major_formatter("{x:g}")
+            _plot_rules(answers, log, wear, cycles)
+            wear.set_title(f"{log}: power cycles of a node in a day")
+            wear.set_ylim(bottom=0.0)
+            shares = [pct for pct in SHARES_PCT if wear.get_xlim()[0] <= pct <= wear.get_xlim()[1]]
+            bound = [answers.bound(log, pct) for pct in shares]
+            plot_line(wear, BOUND_LABEL, RED, shares, bound)
+            wear.lines[-1].set_linestyle("--")
+        add_legend(figure, panels[1], 3, FIGURE_NOTE)
+
+    return draw_figure(len(logs), 2, height_in=1.3 + 3.2 * len(logs), draw=draw)
+
+
+def _plot_rules(answers: SleepingResults, log: str, axes: "Axes", measure: Measure) -> None:
+    axes.axvline(answers.equal_energy_pct(log), color="#999999", linewidth=1.2)
+    axes.set_xlabel("idle energy saved [%]")
+    for rule, style in STYLES.items():
+        saved = [answers.of(log, policy, saved_pct).mean for policy in RULES[rule]]
+        heights = [answers.of(log, policy, measure).mean for policy in RULES[rule]]
+        # The axis of delays is logarithmic.
+        shown = [max(height, LEAST_DELAY_S) for height in heights] if measure is delay_s else heights
+        plot_line(axes, style.label, style.colour, saved, shown, style.marker)
+        axes.lines[-1].set(markersize=style.size, markerfacecolor="none" if style.hollow else style.colour)
+
+
+RUN = "studies.sleeping.run"
 TITLE = "Nodes that sleep: energy, boot delays and power cycles of every rule"
 SETUP_NOTE = (
     "setup: EASY with users' estimates; nodes of the class `sketch`: 150 W idle, 10 W off, 60 s down, 180 s up at 200 "
@@ -57,26 +280,25 @@ SETUP_NOTE = (
 
 
 def sleeping(order: StudyOrder, progress: Progress) -> Report:
-    """Run what `order.out` does not have yet, and return the report. BadInput, CannotWrite or OffpeakError."""
+    """Run the experiments whose results `order.out` does not have, and return the report.
+
+    BadInput, CannotWrite or OffpeakError.
+    """
+    require_matplotlib()
     logs, left_out = find_logs(order.logs)
-    replays = SleepingReplays(order.replays, order.seed)
-    sources = {log.source.name: (log.source, log.digest) for log in logs}
-    plan = [each for name in sources for policy in POLICIES for each in experiments(name, policy, replays)]
-    keys = {each: key_of(each, sources[each.log][1]) for each in plan}
-    runner = Runner(partial(_answer, sources), parse_result, _warm_up)
+    replays = Replays(order.replays, order.seed)
+    digests = {log.source.name: log.digest for log in logs}
+    plan = [each for name in digests for policy in POLICIES for each in experiments(name, policy, replays)]
+    keys = {each: result_key(RUN, each, digests[each.log], NODES) for each in plan}
+    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(SleepingResult), _warm_up)
     answers = SleepingResults(results_of(runner, keys, order, progress), replays)
     machines = ", ".join(f"{log.source.name} {_nodes_text(machine_of(log))}" for log in logs)
     notes = (SETUP_NOTE, f"machines: {machines}", _replays_note(replays, len(keys)), *left_out)
-    tables = (policies_table(answers, tuple(sources)), equal_energy_table(answers, tuple(sources)))
-    return Report(TITLE, notes, tables, {"front.svg": front_svg(answers, tuple(sources))})
-
-
-def _answer(sources: Mapping[str, tuple[LogSource, str]], experiment: SleepingExperiment) -> SleepingResult:
-    return run(experiment, remembered_log(*sources[experiment.log]))
+    tables = (policies_table(answers, tuple(digests)), equal_energy_table(answers, tuple(digests)))
+    return Report(TITLE, notes, tables, {"front.svg": front_svg(answers, tuple(digests))})
 
 
 def _warm_up() -> None:
-    """Let the kernels be compiled here, once, before several processes would each begin to."""
     log = read_log(LogSource(GENERATED, None))
     for policy in (ALWAYS_ON, FAMILIES[LATE][0], "ols:7d"):
         run(SleepingExperiment(GENERATED, 0, 0, policy), log)
@@ -87,9 +309,8 @@ def _nodes_text(machine: PoweredMachine) -> str:
     return f"{counted(machine.nodes, 'node')}{units}"
 
 
-def _replays_note(replays: SleepingReplays, count: int) -> str:
+def _replays_note(replays: Replays, count: int) -> str:
     return (
-        f"{counted(replays.count, 'replay')} of each policy, with submit times 0 to 60 s later: seeds ({replays.seed}, "
-        f"0) to ({replays.seed}, {replays.count - 1}); a quarter as many of ols; "
-        f"{counted(count, 'experiment')}"
+        f"{counted(replays.count, 'replay')} of each policy, with submit times 0 to 60 s later: "
+        f"{replays.describe_seeds()}; a quarter as many of ols; {counted(count, 'experiment')}"
     )

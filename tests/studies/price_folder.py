@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from studies.day_ahead.prices import places
+from studies.day_ahead.inputs import places
 from studies.day_ahead.xsede import SHARES
 
 CORES = {"Blacklight": 256, "Gordon": 512}

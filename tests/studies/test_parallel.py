@@ -6,7 +6,7 @@ import os
 import pytest
 
 from offpeak.errors import BadInput, OffpeakError
-from studies.resumable import run_all
+from studies.harness import run_all
 
 
 def answers(tasks: list[int], processes: int) -> dict[int, float]:

@@ -23,6 +23,7 @@ CASES = [
     ("page", "starlette", ["page"], "the page needs starlette, which is not installed"),
     ("page", "starlette", ["demo", "--listen", "127.0.0.79:8017"], "the page needs starlette, which is not installed"),
     ("png", "matplotlib", ["prices", "--plot", "x.png"], "--plot x.png needs matplotlib, which is not installed"),
+    ("figures", "matplotlib", ["study", "sleeping"], "a study with figures needs matplotlib, which is not installed"),
     ("feeds-entsoe", "entsoe", ["prices", *ENTSOE], "feeds.prices: entso-e needs entsoe-py, which is not installed"),
     ("feeds-us", "gridstatus", ["forecast", "price", *US], GRIDSTATUS),
     ("predictors", "sklearn", ["simulate", "LOG", "--estimates", "boosted"], BOOSTED),

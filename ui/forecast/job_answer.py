@@ -32,7 +32,7 @@ from predictors.waits.registry import arbiter
 from predictors.waits.states import LogStates, if_submitted_now
 from sim_backend.traces.filters import last_days
 from studies.report import folder_for
-from studies.scores.log_exams import (
+from studies.scores.log_scores import (
     DECLARED_W,
     POWER,
     RUN_TIME,

@@ -178,9 +178,9 @@ def study(
     What is interrupted goes on where it stopped.
     """
     # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
+    from studies.harness import StudyOrder
     from studies.registry import study_named
     from studies.report import write_report
-    from studies.resumable import StudyOrder
     from ui.progress import task_progress
     from ui.replay.report_tables import print_report
 

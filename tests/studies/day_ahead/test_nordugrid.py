@@ -22,7 +22,7 @@ from studies.day_ahead.nordugrid import (
     run,
 )
 from studies.day_ahead.nordugrid_study import key_of, nordugrid, planned, table_of
-from studies.resumable import StudyOrder
+from studies.harness import Replays, StudyOrder
 
 RESULT = NordugridResult(1600.0, 100.0, 0.1, 0.2)
 
@@ -99,7 +99,9 @@ def test_the_study_knows_what_is_finished(folder: Path, out: Path, tmp_path: Pat
 
 def _known(folder: Path, out: Path) -> list[object]:
     kept = [place.kept for place in places(folder, out).values()]
-    return [{"key": key_of(each, kept), "of": asdict(each), "result": asdict(RESULT)} for each in planned(1, 1)]
+    return [
+        {"key": key_of(each, kept), "of": asdict(each), "result": asdict(RESULT)} for each in planned(Replays(1, 1))
+    ]
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import pytest
 from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput, BadPrices
-from studies.day_ahead.experiment import DayAheadExperiment, DayAheadResult, StrategyCase
-from studies.day_ahead.prices import daily_prices, site_rows
-from studies.day_ahead.run import run
+from studies.day_ahead.inputs import daily_prices, site_rows
+from studies.day_ahead.run import DayAheadExperiment, DayAheadResult, StrategyCase, run
 from studies.day_ahead.xsede import SHARES
 
 

@@ -3,19 +3,18 @@
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
+from drawings import drawn_lines, drawn_marks
 from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput
-from studies.day_ahead.experiment import DayAheadReplays, DayAheadResult
+from studies.day_ahead.inputs import places
 from studies.day_ahead.plan import ALWAYS, FEW, cases, planned
-from studies.day_ahead.prices import places
-from studies.day_ahead.run import HOURS
-from studies.day_ahead.study import day_ahead, digest_of, key_of
+from studies.day_ahead.run import HOURS, DayAheadResult
+from studies.day_ahead.study import RUN, day_ahead, digest_of
+from studies.harness import JOURNAL, Replays, StudyOrder, result_key
 from studies.report import Report, markdown
-from studies.resumable import JOURNAL, StudyOrder
 
 SITES, ERRORS, SIZES = 8, 7, 3
 KNOWN = DayAheadResult(
@@ -45,10 +44,10 @@ def report_of(tmp_path: Path, replays: int = 1) -> Report:
     out = write_forecasts(folder, tmp_path / "out")
     digest = digest_of(folder, [place.prices for place in places(folder, out).values()])
     lines = []
-    for each in planned(DayAheadReplays(replays, 1)):
+    for each in planned(Replays(replays, 1)):
         base = each.case.strategy == "baseline"
         result = replace(KNOWN, response_min=800.0, cost_usd=20_000.0) if base else KNOWN
-        lines.append(json.dumps({"key": key_of(each, digest), "of": asdict(each), "result": asdict(result)}))
+        lines.append(json.dumps({"key": result_key(RUN, each, digest), "of": asdict(each), "result": asdict(result)}))
     (out / JOURNAL).write_text("\n".join(lines) + "\n")
     return day_ahead(
         StudyOrder(None, out, replays=replays, seed=1, processes=1, prices=folder), lambda _done, _total: None
@@ -78,13 +77,15 @@ def test_the_tables_are_whole_and_the_paper_stands_beside_ours(tmp_path: Path) -
     assert mcmf[4] == pytest.approx(24.6, abs=0.1)
     assert tables["sizes"].rows[0][1] == 30.0
     assert "| MCMF, w_t = 25 % | 400.00 | 477.50 | 50.00 |" in markdown(report)
-    for text in report.figures.values():
-        ElementTree.fromstring(text)
-    assert report.figures["hours.svg"].count("<polyline") == 16
+    assert drawn_lines(report.figures["hours.svg"]) == {
+        f"panel-{panel}-{name}" for panel in (1, 2, 3, 4) for name in ("baseline", "MCMF", "INST", "TWOPRICE")
+    }
+    marks = drawn_marks(report.figures["trade.svg"])
+    assert marks == {"panel-1-MCMF-by-w_t": 5, "panel-1-INST": 1, "panel-1-TWOPRICE": 1, "panel-1-baseline": 1}
 
 
 def test_claims_are_replayed_as_often_as_asked_and_the_rest_a_few_times(tmp_path: Path) -> None:
-    order = planned(DayAheadReplays(5, 1))
+    order = planned(Replays(5, 1))
     assert len(order) == len(set(order))
     often = {each.case for each in order if each.replay == 4}
     assert often == set(ALWAYS)

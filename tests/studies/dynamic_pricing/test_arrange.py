@@ -8,17 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.workloads.generate import lublin_jobs
-from studies.dynamic_pricing.experiment import (
+from studies.dynamic_pricing.run import (
     MONTH_S,
     PricingSetup,
     arranged,
-    at_load,
     faster,
     month_of,
     months_of,
-    offered_load,
 )
-from studies.logs import StudyLog
+from studies.logs import StudyLog, at_load, offered_load
 
 JOBS = lublin_jobs(400, machine_size=16, seed=1, load=0.2)
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from studies.dynamic_pricing.experiment import offered_load
-from studies.logs import GENERATED, GENERATED_LOAD, LogSource, find_logs, read_log, remembered_log
+from studies.logs import GENERATED, GENERATED_LOAD, LogSource, find_logs, offered_load, read_log, remembered_log
 
 
 def test_logs_in_order_of_their_names(folder: Path) -> None:

@@ -3,11 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from studies.dynamic_pricing.experiment import PricingSetup
 from studies.dynamic_pricing.plan import (
     LADDER,
     PricingChange,
-    PricingReplays,
     Variant,
     changes_alone,
     experiments,
@@ -16,12 +14,14 @@ from studies.dynamic_pricing.plan import (
     planned,
     subjects_of,
 )
+from studies.dynamic_pricing.run import PricingSetup
+from studies.harness import Replays
 from studies.logs import find_logs
 
 
 def test_every_experiment_is_planned_once(folder: Path) -> None:
     logs, _ = find_logs(folder)
-    plan = planned(subjects_of(logs), paper_subjects(logs), PricingReplays(2, 5))
+    plan = planned(subjects_of(logs), paper_subjects(logs), Replays(2, 5))
     assert len(plan) == len(set(plan))
     assert {experiment.replay for experiment in plan} == {0, 1}
     assert {experiment.seed for experiment in plan} == {5}
@@ -69,7 +69,7 @@ def test_a_short_log_has_no_months_to_take_apart(folder: Path) -> None:
 
 def test_months_apart_are_one_experiment_each() -> None:
     variant = Variant(PricingSetup(), months_apart=True)
-    groups = experiments(variant, "log", 3, PricingReplays(2, 1))
+    groups = experiments(variant, "log", 3, Replays(2, 1))
     assert [[experiment.setup.month for experiment in group] for group in groups] == [[0, 1, 2]] * 2
 
 

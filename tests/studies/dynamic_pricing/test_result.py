@@ -6,18 +6,19 @@ from dataclasses import asdict, replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from studies.dynamic_pricing.experiment import (
+from studies.dynamic_pricing.run import (
     PricedUse,
     PricingBill,
     PricingPolicyResult,
     PricingResult,
     ceiling_pct,
     cost,
-    parse_result,
     saved_pct,
 )
 
+READ = TypeAdapter(PricingResult).validate_python
 AMOUNT = st.integers(0, 10**9).map(float)
 USED = st.builds(PricedUse, AMOUNT, AMOUNT, AMOUNT, AMOUNT)
 BILL = st.builds(PricingBill, st.integers(1, 10).map(float), st.integers(0, 500).map(float))
@@ -41,7 +42,7 @@ def test_a_result_is_read_as_it_was_written(
     baseline: PricedUse, other: PricedUse, perfect: PricedUse, bill: PricingBill
 ) -> None:
     result = result_of(baseline, other, perfect)
-    again = parse_result(json.loads(json.dumps(asdict(result))))
+    again = READ(json.loads(json.dumps(asdict(result))))
     assert again == result
     assert saved_pct(again, 0, bill) == 0
 
@@ -52,7 +53,7 @@ def test_savings() -> None:
     assert ceiling_pct(result, PricingBill()) == pytest.approx(37.5)
 
 
-@pytest.mark.parametrize("told", [{}, {"policies": []}, {"policies": [{"policy": "easy"}], "perfect": {}}])
-def test_what_is_no_result_is_refused(told: dict[str, object]) -> None:
-    with pytest.raises((KeyError, TypeError)):
-        parse_result(told)
+@pytest.mark.parametrize("kept", [{}, {"policies": []}, {"policies": [{"policy": "easy"}], "perfect": {}}])
+def test_what_is_no_result_is_refused(kept: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        READ(kept)

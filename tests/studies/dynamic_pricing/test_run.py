@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.arrays import Float64, Int64
-from studies.dynamic_pricing.experiment import (
+from studies.dynamic_pricing.plan import ALONE, Variant
+from studies.dynamic_pricing.run import (
     TO_THE_LETTER,
     PricedUse,
     PricingBill,
@@ -17,10 +18,11 @@ from studies.dynamic_pricing.experiment import (
     PricingSetup,
     arranged,
     ceiling_pct,
+    draw_power_w,
+    frugal_j,
+    run,
     saved_pct,
 )
-from studies.dynamic_pricing.plan import ALONE, Variant
-from studies.dynamic_pricing.run import draw_power_w, frugal_j, run
 from studies.logs import StudyLog
 
 SETUPS = [change.of(Variant()).setup for change in ALONE if change.setup]

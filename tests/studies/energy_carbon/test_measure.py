@@ -7,11 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.energy_carbon.experiment import Measurement, SingleSiteExperiment
 from studies.energy_carbon.paper import DUNE, JUGGLE
-from studies.energy_carbon.run import busy_node_w, measured, node_class_of, run
+from studies.energy_carbon.run import (
+    BatchWorkload,
+    Measurement,
+    SingleSiteExperiment,
+    busy_node_w,
+    draw_workload,
+    measured,
+    node_class_of,
+    run,
+)
 from studies.energy_carbon.tables import ceiling_pct
-from studies.energy_carbon.workload import BatchWorkload, batch, draw_workload
+from studies.logs import make_jobs
 
 OFF_AT_80 = Measurement("dune", "off", 80, "easy")
 ROW = DUNE.rows["off"][80]
@@ -20,7 +28,9 @@ DUNE_NODE = node_class_of("dune", "off")
 
 def made_workload(sizes: list[int], runtimes_s: list[int], default_s: int) -> BatchWorkload:
     runtime_s = np.array(runtimes_s)
-    return BatchWorkload(batch(np.zeros_like(runtime_s), np.array(sizes), runtime_s, runtime_s), default_s, default_s)
+    return BatchWorkload(
+        make_jobs(np.zeros_like(runtime_s), np.array(sizes), runtime_s, runtime_s), default_s, default_s
+    )
 
 
 def test_the_default_run_has_the_papers_power() -> None:

@@ -1,12 +1,13 @@
 """What is run: each experiment once."""
 
-from studies.energy_carbon.experiment import AS_MEASURED, Measurement, Simulation, SingleSiteReplays
 from studies.energy_carbon.paper import DUNE, JUGGLE
-from studies.energy_carbon.plan import CHANGES, NO_CHANGE, as_measured, cells, first_way, loads_of, planned
+from studies.energy_carbon.run import AS_MEASURED, Measurement, Simulation
+from studies.energy_carbon.tables import CHANGES, NO_CHANGE, as_measured, cells, first_way, loads_of, planned
+from studies.harness import Replays
 
 
 def test_every_experiment_is_planned_once() -> None:
-    plan = planned(SingleSiteReplays(2, 5))
+    plan = planned(Replays(2, 5))
     assert len(plan) == len(set(plan))
     assert {experiment.replay for experiment in plan} == {0, 1}
     assert {experiment.seed for experiment in plan} == {5}

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from studies.energy_carbon.experiment import Simulation, SimulationResult, SingleSiteExperiment
 from studies.energy_carbon.paper import JOBS
-from studies.energy_carbon.run import draw_jobs, node_class_of, run
+from studies.energy_carbon.run import Simulation, SimulationResult, SingleSiteExperiment, draw_jobs, node_class_of, run
 
 
 def result_of(discipline: str, load: float) -> SimulationResult:

@@ -3,26 +3,24 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
+from drawings import drawn_lines, drawn_marks
 
 from offpeak.errors import BadInput
-from studies.energy_carbon.experiment import (
+from studies.energy_carbon.run import (
     Measurement,
     MeasurementResult,
     Simulation,
     SimulationResult,
     SingleSiteExperiment,
-    SingleSiteReplays,
     SingleSiteResult,
 )
-from studies.energy_carbon.plan import planned
-from studies.energy_carbon.single_site import key_of, single_site
+from studies.energy_carbon.single_site import NODE_CLASSES, RUN, single_site
+from studies.energy_carbon.tables import planned
+from studies.harness import JOURNAL, Replays, StudyOrder, result_key
 from studies.report import Report
-from studies.resumable import JOURNAL, StudyOrder
 
-SVG = "{http://www.w3.org/2000/svg}"
 LEFT = (Measurement("dune", "off", 90, "easy"), Simulation(30, "fcfs", 0.2))
 KNOWN_CELL = MeasurementResult(40.0, 41.0, 1.0, 1.0, 0.0, 110.0, 0.5, 1.0)
 KNOWN_POINT = SimulationResult(30.0, 0.6, 3600.0, 3720.0, 110.0)
@@ -36,24 +34,24 @@ def known(experiment: SingleSiteExperiment) -> SingleSiteResult:
 def folder(tmp_path: Path) -> Path:
     """A folder with made results of all experiments but two."""
     lines = [
-        json.dumps({"key": key_of(each), "of": asdict(each), "result": asdict(known(each))})
-        for each in planned(SingleSiteReplays(1, 1))
+        json.dumps({"key": result_key(RUN, each, NODE_CLASSES), "of": asdict(each), "result": asdict(known(each))})
+        for each in planned(Replays(1, 1))
         if each.case not in LEFT
     ]
     (tmp_path / JOURNAL).write_text("\n".join(lines) + "\n")
     return tmp_path
 
 
-def report_of(folder: Path, told: list[tuple[int, int]] | None = None) -> Report:
+def report_of(folder: Path, progress: list[tuple[int, int]] | None = None) -> Report:
     order = StudyOrder(None, folder, replays=1, seed=1, processes=1)
-    return single_site(order, lambda done, total: told.append((done, total)) if told is not None else None)
+    return single_site(order, lambda done, total: progress.append((done, total)) if progress is not None else None)
 
 
 def test_only_what_is_missing_is_run(folder: Path) -> None:
-    told: list[tuple[int, int]] = []
-    report_of(folder, told)
-    total = len(planned(SingleSiteReplays(1, 1)))
-    assert told == [(done, total) for done in (total - 2, total - 1, total)]
+    progress: list[tuple[int, int]] = []
+    report_of(folder, progress)
+    total = len(planned(Replays(1, 1)))
+    assert progress == [(done, total) for done in (total - 2, total - 1, total)]
     added = [json.loads(line)["of"]["case"] for line in (folder / JOURNAL).read_text().splitlines()[-2:]]
     assert added == [asdict(case) for case in LEFT]
 
@@ -75,10 +73,13 @@ def test_the_tables_are_whole(folder: Path) -> None:
 
 
 def test_the_figures_have_a_mark_for_each_saving(folder: Path) -> None:
-    figures = {name: ElementTree.fromstring(text) for name, text in report_of(folder).figures.items()}
-    cells, keys = 12, 3
-    assert len(figures["testbeds.svg"].findall(f".//{SVG}circle")) == 3 * cells + keys
-    assert len(figures["clusters.svg"].findall(f".//{SVG}path")) == 3 * 3
+    figures, cells = report_of(folder).figures, 12
+    assert drawn_marks(figures["testbeds.svg"]) == {
+        f"panel-1-{name}": cells for name in ("paper", "as-measured", "ours")
+    }
+    assert drawn_lines(figures["clusters.svg"]) == {
+        f"panel-{panel}-{name}" for panel in (1, 2, 3) for name in ("E-FIFO", "E-BFF", "E-BBF")
+    }
 
 
 def test_a_result_that_was_tampered_with_is_named(folder: Path) -> None:

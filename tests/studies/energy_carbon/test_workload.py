@@ -7,9 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.energy_carbon.experiment import ANY_WIDTH, AS_MEASURED, PAPER_WIDTHS, Measurement
 from studies.energy_carbon.paper import DUNE, JUGGLE, TESTBEDS
-from studies.energy_carbon.workload import LIKENESS, WorkloadMix, discipline, draw_mix, draw_workload, elapsed_s, node_s
+from studies.energy_carbon.run import (
+    ANY_WIDTH,
+    AS_MEASURED,
+    LIKENESS,
+    PAPER_WIDTHS,
+    Measurement,
+    WorkloadMix,
+    discipline,
+    draw_mix,
+    draw_workload,
+    elapsed_s,
+    node_s,
+)
 
 OFF_AT_90 = Measurement("dune", "off", 90, "easy")
 STANDBY_AT_80 = Measurement("juggle", "standby", 80, "first-fit")

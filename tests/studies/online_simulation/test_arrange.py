@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
 from sim_backend.workloads.generate import lublin_jobs
-from studies.online_simulation.experiment import OnlineSetup, arranged, shifted
+from studies.logs import shift_submissions
+from studies.online_simulation.run import OnlineSetup, arranged
 
 JOBS = lublin_jobs(300, machine_size=64, seed=1)
 
@@ -22,7 +23,7 @@ def test_wide_and_early_jobs_are_left_out(size: int, first_day: int) -> None:
 
 @given(st.integers(0, 1000))
 def test_submissions_come_up_to_a_minute_later(seed: int) -> None:
-    moved = shifted(JOBS, np.random.default_rng(seed))
+    moved = shift_submissions(JOBS, np.random.default_rng(seed))
     assert (np.diff(moved.submit_s) >= 0).all()
     late_s = moved.submit_s[np.argsort(moved.job_id)] - JOBS.submit_s[np.argsort(JOBS.job_id)]
     assert late_s.min() >= 0

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from studies.online_simulation.experiment import PAPER_LOGS
 from studies.online_simulation.plan import OnlineSubject
+from studies.online_simulation.run import PAPER_LOGS
 from studies.online_simulation.tables import CLAIMS, has_tail, is_busy, is_underused
 
 

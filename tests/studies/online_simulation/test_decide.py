@@ -8,9 +8,17 @@ from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from plugin.capacity.port import CapacityTargets
 from power.capacity.online_simulation import OnlineSimulation
-from studies.online_simulation.experiment import OLS, QUEUED_JOBS, OnlineExperiment, OnlineSetup
 from studies.online_simulation.plan import OnlineSubject
-from studies.online_simulation.run import JudgesQueued, KnowsOtherwise, known_otherwise, run
+from studies.online_simulation.run import (
+    OLS,
+    QUEUED_JOBS,
+    JudgesQueued,
+    KnowsOtherwise,
+    OnlineExperiment,
+    OnlineSetup,
+    known_otherwise,
+    run,
+)
 
 NODES, NOW_S = 8, 100_000
 RUNNING = st.lists(st.tuples(st.integers(1, 3), st.integers(0, NOW_S), st.integers(1, 9000)), max_size=2)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from studies.online_simulation.experiment import DAILY, HOURLY, OnlineReplays, OnlineSetup
+from studies.harness import Replays
 from studies.online_simulation.plan import (
     KNOWLEDGE,
     OnlineSubject,
@@ -13,12 +13,14 @@ from studies.online_simulation.plan import (
     planned,
     policies_of,
     readings_of,
+    replays_of,
     setups_of,
 )
+from studies.online_simulation.run import DAILY, HOURLY, OnlineSetup
 
 
 def test_every_experiment_is_planned_once(subject: OnlineSubject) -> None:
-    plan = planned([subject], OnlineReplays(5, 9))
+    plan = planned([subject], Replays(5, 9))
     assert len(plan) == len(set(plan))
     assert {experiment.seed for experiment in plan} == {9}
     assert {experiment.replay for experiment in plan} == set(range(5))
@@ -35,8 +37,8 @@ def test_every_experiment_is_planned_once(subject: OnlineSubject) -> None:
     ],
 )
 def test_what_takes_long_is_replayed_less(setup: OnlineSetup, count: int) -> None:
-    assert len(OnlineReplays(20, 1).of(setup)) == count
-    assert len(OnlineReplays(1, 1).of(setup)) == 1
+    assert len(replays_of(setup, Replays(20, 1))) == count
+    assert len(replays_of(setup, Replays(1, 1))) == 1
 
 
 def test_only_ols_can_know_otherwise(subject: OnlineSubject) -> None:

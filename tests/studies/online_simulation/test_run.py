@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from studies.logs import LogSource, read_log
-from studies.online_simulation.experiment import (
+from studies.online_simulation.plan import OnlineSubject, subjects_of
+from studies.online_simulation.run import (
     ALWAYS_ON,
     OLS,
     SERVER,
@@ -14,9 +15,8 @@ from studies.online_simulation.experiment import (
     OnlineExperiment,
     OnlineResult,
     OnlineSetup,
+    run,
 )
-from studies.online_simulation.plan import OnlineSubject, subjects_of
-from studies.online_simulation.run import run
 
 
 def result_of(subject: OnlineSubject, setup: OnlineSetup, replay: int = 0) -> OnlineResult:

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from studies.dynamic_pricing.experiment import offered_load
-from studies.logs import LogSource, StudyLog, find_logs, read_log
-from studies.online_simulation.experiment import PAPER_LOGS
+from studies.logs import LogSource, StudyLog, find_logs, offered_load, read_log
 from studies.online_simulation.plan import OnlineSubject, lower_level, subjects_of
+from studies.online_simulation.run import PAPER_LOGS
 
 
 def called(log: StudyLog, name: str) -> StudyLog:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series
-from studies.dynamic_pricing.experiment import offered_load
-from studies.logs import StudyLog
+from studies.logs import StudyLog, offered_load
 from studies.price_capacity import run as arrange
 from studies.price_capacity.run import CapacitySetup, arranged, lengthened, spread_out, stretch_of
 

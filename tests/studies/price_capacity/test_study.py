@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
+from drawings import drawn_marks
 
 from offpeak.errors import BadInput
+from studies.harness import JOURNAL, StudyOrder
 from studies.price_capacity.run import EVERY_POLICY, FACTORS, SLAS
 from studies.price_capacity.study import price_capacity
 from studies.report import Report, markdown
-from studies.resumable import JOURNAL, StudyOrder
 
 pytestmark = pytest.mark.thorough
 
@@ -61,11 +61,10 @@ def test_a_result_that_is_none_is_told(finished: Finished, tmp_path: Path) -> No
 
 
 def test_the_figure_has_marks_for_every_policy_that_saves_in_two_panels(finished: Finished) -> None:
-    drawing = ElementTree.fromstring(finished.report.figures["trade.svg"])
-    marks = [[mark.tag.partition("}")[2] for mark in panel] for panel in drawing.findall("{*}g")]
-    assert len(marks) == 2
-    for panel in marks:
-        assert (panel.count("circle"), panel.count("rect")) == (len(SLAS) + 1, 1)
+    expected = {"small": len(SLAS), "small-ring": 1, "small-square": 1}
+    assert drawn_marks(finished.report.figures["trade.svg"]) == {
+        f"panel-{panel}-{name}": count for panel in (1, 2) for name, count in expected.items()
+    }
 
 
 def test_what_100_hours_are_worth_is_of_all_replays(finished: Finished) -> None:

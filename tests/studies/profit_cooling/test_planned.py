@@ -9,8 +9,7 @@ from plugin.planner.profit import compute_profit
 from plugin.planner.searches import budget_of
 from plugin.planner.solvers import SOLVERS
 from sim_backend.workloads.generate import lublin_jobs
-from studies.profit_cooling.experiment import SCENARIOS, facility_of, machine, rates_of, work_of
-from studies.profit_cooling.run import solve_day
+from studies.profit_cooling.run import SCENARIOS, facility_of, machine, rates_of, solve_day, work_of
 
 
 def day_of(scenario: str, seed: int = 1) -> Problem:

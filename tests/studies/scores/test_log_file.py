@@ -7,7 +7,7 @@ import pytest
 
 from offpeak.errors import BadTrace
 from sim_backend.sample import SAMPLE_SACCT
-from studies.scores.log_exams import read_log_file
+from studies.scores.log_scores import read_log_file
 
 
 def test_logged_starts_are_used(ran, written):

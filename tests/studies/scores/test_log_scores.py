@@ -7,18 +7,20 @@ import numpy as np
 import pytest
 
 from predictors.scores.evaluation import take_exam
-from studies.scores.log_exams import (
+from studies.scores.log_scores import (
     POWER,
     RUN_TIME,
     WAIT,
+    LogTask,
     expected_run_s,
     fresh_predictors,
     log_exam,
+    log_tasks,
     read_log_file,
+    run_log_task,
     run_times_of,
     waits_of,
 )
-from studies.scores.log_scores import LogTask, log_tasks, run_log_task
 
 pytestmark = pytest.mark.thorough
 

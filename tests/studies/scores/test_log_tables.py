@@ -6,8 +6,7 @@ import pytest
 
 from predictors.scores.evaluation import Score
 from studies.report import cell_text
-from studies.scores.log_exams import POWER, RUN_TIME, WAIT
-from studies.scores.log_scores import LogResult, LogTask, log_tables
+from studies.scores.log_scores import POWER, RUN_TIME, WAIT, LogResult, LogTask, log_tables
 
 NAN = float("nan")
 

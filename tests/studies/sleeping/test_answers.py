@@ -4,17 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from studies.harness import Replays
 from studies.sleeping.run import (
     ALWAYS_ON,
     FAMILIES,
     OLS,
     POLICIES,
     TIMEOUT,
-    SleepingReplays,
     SleepingResult,
-    experiments,
 )
-from studies.sleeping.tables import SleepingResults, between, cycles, delay_s
+from studies.sleeping.study import SleepingResults, between, cycles, delay_s, experiments
 
 POINTS = st.lists(st.tuples(st.integers(0, 100), st.integers(-9, 9)), min_size=1, unique_by=lambda point: point[0])
 
@@ -43,7 +42,7 @@ def result(saved: float, delay: float = 0.0, wear: float = 0.0, wait: float = 0.
 
 
 def test_each_replay_has_lines_of_its_own() -> None:
-    replays = SleepingReplays(2, 1)
+    replays = Replays(2, 1)
     results = {
         each: result(90 - 10 * number - each.replay, 100 - 20 * number, 2 - 0.2 * number)
         for number, policy in enumerate(FAMILIES[TIMEOUT])
@@ -58,7 +57,7 @@ def test_each_replay_has_lines_of_its_own() -> None:
 
 
 def test_waits_are_compared_within_a_replay() -> None:
-    replays = SleepingReplays(8, 1)
+    replays = Replays(8, 1)
     results = {
         each: result(0.0, wait=100 * each.replay + 10 * (policy != ALWAYS_ON))
         for policy in POLICIES

@@ -3,20 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
+from drawings import drawn_lines, drawn_marks
 
 from offpeak.errors import BadInput
+from studies.harness import JOURNAL, StudyOrder
 from studies.report import Report, markdown
-from studies.resumable import JOURNAL, StudyOrder
 from studies.sleeping.run import FAMILIES, POLICIES
-from studies.sleeping.study import sleeping
+from studies.sleeping.study import STYLES, sleeping
 from ui.command import run
 
 pytestmark = pytest.mark.thorough
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 @dataclass(frozen=True)
@@ -74,12 +72,11 @@ def test_a_result_that_is_none_is_told(finished: Finished, tmp_path: Path) -> No
 
 
 def test_the_figure_has_a_line_a_family_and_the_bound(finished: Finished) -> None:
-    drawing = ElementTree.fromstring(finished.report.figures["front.svg"])
-    lines = list(drawing.iter(f"{SVG}polyline"))
-    assert len(lines) == 2 * len(FAMILIES) + 1
-    marks = [each for each in drawing.iter() if each.tag in (f"{SVG}circle", f"{SVG}polygon", f"{SVG}rect")]
-    in_legend_and_frame = len(FAMILIES) + 3 + 1
-    assert len(marks) == in_legend_and_frame + 2 * (len(POLICIES) - 1)
+    figure = finished.report.figures["front.svg"]
+    assert len(drawn_lines(figure)) == 2 * len(STYLES) + 1
+    marks = drawn_marks(figure)
+    assert len(marks) == 2 * len(STYLES)
+    assert sum(marks.values()) == 2 * (len(POLICIES) - 1)
 
 
 def test_the_command(finished: Finished, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

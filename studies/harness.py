@@ -1,11 +1,12 @@
-"""Runs the experiments of a study whose results the output folder does not have yet, and keeps each result as it
-comes.
+"""How a study runs: its order, its replays, and the experiments whose results the output folder does not have yet.
 
-The journal has one JSON line for each result: a result that is in the file is not run again. Experiments are
-independent tasks: they run in this process or in several, and Ctrl-C takes effect between them.
+The journal has one JSON line for each result. The key of a result names everything that the result depends on: a
+result whose key is in the journal is not computed again. Experiments are independent tasks: they run in this process
+or in several, and Ctrl-C takes effect between them.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import signal
@@ -14,24 +15,30 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
+from offpeak.compiled import ROOT, sources_of
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
+from offpeak.text import counted
+from studies.logs import LogSource, StudyLog, remembered_log
 from studies.report import folder_for
 
 Progress = Callable[[int, int], None]
-"""Is told how many replays are done, and of how many."""
+"""Receives how many experiments are done, and how many there are."""
 
 
 @dataclass(frozen=True)
 class StudyOrder:
-    """The folder of logs (None: a generated one), the folder for results, and how often each case is replayed.
+    """The folder of logs (None: a generated log), the folder for results, and how often each case is replayed.
 
-    Replay number i of a case draws its chances from the seed (seed, i), whatever the number of `processes`. `prices` is
-    a price file, None the bundled one, for studies that have no tariff of their own; for day-ahead a folder.
+    `prices` is a price file (None: the bundled one) for the studies that have no tariff of their own, and a folder for
+    day-ahead. The number of `processes` does not change any result.
     """
 
     logs: Path | None
@@ -42,10 +49,50 @@ class StudyOrder:
     prices: Path | None = None
 
 
-class ResultJournal(AbstractContextManager["ResultJournal"]):
-    """A file that results are appended to; `known` are those that it had, by key. CannotWrite if it cannot be opened.
+@dataclass(frozen=True)
+class Replays:
+    """How often each case is replayed, and the seed of all draws. Replay i of a case draws from the seed (seed, i)."""
 
-    A line is written at once, so an interrupt leaves whole lines. What a killed process left of a line is dropped.
+    count: int
+    seed: int
+
+    def describe_seeds(self) -> str:
+        """Return "seeds (1, 0) to (1, 9)"."""
+        return f"seeds ({self.seed}, 0) to ({self.seed}, {self.count - 1})"
+
+    def describe(self) -> str:
+        """Return "10 replays of each case"."""
+        return f"{counted(self.count, 'replay')} of each case"
+
+
+def result_key(run_module: str, experiment: object, *inputs: object) -> str:
+    """Return the key of an experiment's result under the present code of the module that runs it.
+
+    `inputs` are what the result depends on besides: digests of logs and prices, node classes.
+    """
+    named = repr((experiment, inputs, _code_digest(run_module)))
+    return hashlib.sha256(named.encode()).hexdigest()[:24]
+
+
+@cache
+def _code_digest(run_module: str) -> str:
+    """Return a digest of a module's source and of all sources of ours that it imports, kernels included."""
+    digest = hashlib.sha256()
+    for source in sources_of(module_path(run_module)):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def module_path(module: str) -> Path:
+    """Return the file of a module of ours: "studies.sleeping.run"."""
+    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
+
+
+class ResultJournal(AbstractContextManager["ResultJournal"]):
+    """A file that results are appended to; `known` holds the results that it had, by key.
+
+    CannotWrite if it cannot be opened. Each line is written at once, so an interrupt leaves whole lines; the rest of a
+    line that a killed process left is dropped.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,9 +110,9 @@ class ResultJournal(AbstractContextManager["ResultJournal"]):
                 raise _cannot_write(path, problem) from problem
             raise
 
-    def add(self, key: str, told: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Append a result; `told` says in the file, to a reader, what it is the result of."""
-        line = json.dumps({"key": key, "of": told, "result": result}) + "\n"
+    def add(self, key: str, experiment: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+        """Append the result of an experiment; the file names the experiment for its readers."""
+        line = json.dumps({"key": key, "of": experiment, "result": result}) + "\n"
         try:
             self._file.write(line.encode())
             self._file.flush()
@@ -113,7 +160,7 @@ def _entry(where: str, line: bytes) -> tuple[str, Any]:
 def damaged(where: str) -> BadInput:
     """Return the error of a line that is no result."""
     return BadInput(
-        f"{where}: is no result of a study", hint="delete that line, or the file: what is missing is run again"
+        f"{where}: is no result of a study", hint="delete that line, or the file: missing results are computed again"
     )
 
 
@@ -123,15 +170,15 @@ def _cannot_write(path: Path, problem: OSError) -> CannotWrite:
 
 
 Task = TypeVar("Task")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 def run_all(
-    function: Callable[[Task], Answer], tasks: Sequence[Task], processes: int, done: Callable[[Task, Answer], None]
+    function: Callable[[Task], Result], tasks: Sequence[Task], processes: int, done: Callable[[Task, Result], None]
 ) -> None:
-    """Call `function` on each task, in so many processes, and `done` here with each answer as it comes.
+    """Call `function` on each task, in so many processes, and `done` in this process with each result as it comes.
 
-    Ctrl-C ends it after the tasks that are under way. OffpeakError if a process was killed.
+    Ctrl-C takes effect after the tasks that are running. OffpeakError if a process was killed.
     """
     if processes == 1 or len(tasks) < 2:
         for task in tasks:
@@ -145,7 +192,7 @@ def run_all(
         for future in as_completed(futures):
             done(futures[future], future.result())
     except BrokenProcessPool as problem:
-        hint = "start it again, it goes on where it stopped; fewer --processes need less memory"
+        hint = "start the study again: it continues where it stopped; fewer --processes need less memory"
         raise OffpeakError("a process of the study was killed", hint=hint) from problem
     finally:
         pool.shutdown(cancel_futures=True)
@@ -153,7 +200,7 @@ def run_all(
 
 @contextmanager
 def _ctrl_c_ignored() -> Iterator[None]:
-    """Let processes that start meanwhile inherit deafness to Ctrl-C, which reaches the whole group: one hears it."""
+    """Let processes that start meanwhile ignore Ctrl-C: the terminal sends it to the whole group, and one reacts."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -164,26 +211,24 @@ def _ctrl_c_ignored() -> Iterator[None]:
 JOURNAL = "results.jsonl"
 
 Experiment = TypeVar("Experiment")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Runner(Generic[Experiment, Result]):
-    """How an experiment is run, in another process perhaps, and how its result is read from what was kept of it.
+    """How an experiment is run, in another process perhaps, and the type of its results.
 
-    `parse` raises KeyError, TypeError or AttributeError for what is no result. `warm_up` compiles the kernels here,
-    once, before several processes would each begin to.
+    `warm_up` compiles the kernels in this process, once, before several processes would each begin to.
     """
 
-    answer: Callable[[Experiment], Result]
-    parse: Callable[[Mapping[str, Any]], Result]
+    run: Callable[[Experiment], Result]
+    result_type: TypeAdapter[Result]
     warm_up: Callable[[], object]
 
 
 def results_of(
     runner: Runner[Experiment, Result], keys: Mapping[Experiment, str], order: StudyOrder, progress: Progress
 ) -> Mapping[Experiment, Result]:
-    """Return the results of all experiments, by key known from before or run now. BadInput, CannotWrite."""
+    """Return the results of all experiments, from the journal or run now. BadInput, CannotWrite."""
     with ResultJournal(folder_for(order.out) / JOURNAL) as journal:
         results = {each: _parsed(runner, journal, key) for each, key in keys.items() if key in journal.known}
         progress(len(results), len(keys))
@@ -196,12 +241,40 @@ def results_of(
         missing = [experiment for experiment in keys if experiment not in results]
         if missing:
             runner.warm_up()
-        run_all(runner.answer, missing, order.processes, done)
+        run_all(runner.run, missing, order.processes, done)
     return results
 
 
 def _parsed(runner: Runner[Experiment, Result], journal: ResultJournal, key: str) -> Result:
     try:
-        return runner.parse(journal.known[key])
-    except (KeyError, TypeError, AttributeError):
+        return runner.result_type.validate_python(journal.known[key])
+    except ValidationError:
         raise damaged(f"{journal.path}: the result of key {key}") from None
+
+
+class LogExperiment(Protocol):
+    """An experiment on the log of that name."""
+
+    @property
+    def log(self) -> str:
+        """The name of the log."""
+
+
+OnLog = TypeVar("OnLog", bound=LogExperiment)
+
+
+@dataclass(frozen=True)
+class RunOnLog(Generic[OnLog, Result]):
+    """Runs an experiment on the log that it names, in any process."""
+
+    run: Callable[[OnLog, StudyLog], Result]
+    logs: Mapping[str, tuple[LogSource, str]]
+
+    @classmethod
+    def of(cls, run: Callable[[OnLog, StudyLog], Result], logs: Sequence[StudyLog]) -> "RunOnLog[OnLog, Result]":
+        """Return the function for these logs."""
+        return cls(run, {log.source.name: (log.source, log.digest) for log in logs})
+
+    def __call__(self, experiment: OnLog) -> Result:
+        """Return the result of an experiment. BadInput if its log has been changed."""
+        return self.run(experiment, remembered_log(*self.logs[experiment.log]))

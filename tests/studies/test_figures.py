@@ -1,0 +1,62 @@
+"""Figures as SVG texts: the same values give the same text, and each value has its mark."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from drawings import drawn_lines, drawn_marks
+
+from offpeak.errors import BadInput
+from offpeak.installation import install_hint
+from studies.figures import draw_figure, plot_line, require_matplotlib
+from studies.online_simulation.study import FIGURE_MEASURES, ranges_svg, weeks_svg
+from studies.report import Range
+
+
+def small_figure(*, values: Sequence[float | None] = (1.0, None, 3.0, 4.0)) -> str:
+    def draw(_: Any, panels: Sequence[Any]) -> None:
+        plot_line(panels[0], "a line", "#1f62a8", range(len(values)), values, "o")
+        panels[0].set_title("a log <1> & text")
+
+    return draw_figure(1, 1, height_in=2.0, draw=draw)
+
+
+def test_the_same_values_give_the_same_text_without_a_date() -> None:
+    assert small_figure() == small_figure()
+    assert small_figure() != small_figure(values=(1.0, 2.0))
+    assert "date" not in small_figure().lower()
+
+
+def test_text_stays_text() -> None:
+    assert "a log &lt;1&gt; &amp; text</text>" in small_figure()
+
+
+def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
+    assert drawn_marks(small_figure()) == {"panel-1-a-line": 3}
+
+
+@pytest.mark.parametrize("is_log", [False, True])
+def test_a_line_for_each_log_and_policy(is_log: bool) -> None:
+    series = {"two-level": (1.0, None, 2e5), "OLS": (None,)}
+    drawn = weeks_svg(dict.fromkeys(("a", "b", "c"), series), is_log=is_log)
+    assert {f"panel-{panel}-two-level" for panel in (1, 2, 3)} <= drawn_lines(drawn)
+
+
+def test_a_mark_for_each_row_series_and_measure() -> None:
+    drawn = ranges_svg(["x", "y", "z"], {"one": "#111111", "two": "#222222"}, lambda *_: [Range(2.0, 1.0, 5.0)] * 3)
+    assert drawn_marks(drawn) == {
+        f"panel-{panel}-{name}": 3 for panel in range(1, len(FIGURE_MEASURES) + 1) for name in ("one", "two")
+    }
+
+
+def test_nothing_at_all_can_be_drawn() -> None:
+    assert drawn_marks(ranges_svg(["x"], {"one": "#111111"}, lambda *_: [Range(0.0, 0.0, 0.0)]))
+    assert weeks_svg({"a": {"OLS": (None,)}})
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(BadInput, match="a study with figures needs matplotlib, which is not installed") as caught:
+        require_matplotlib()
+    assert caught.value.hint == install_hint("figures")
