@@ -22,7 +22,7 @@ from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from plugin.pbs.resource_request import Chunk
+from plugin.pbs.demand import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import SchedulerTraits, SchedulerView

@@ -23,8 +23,8 @@ def accounting_text(folder: Path, since: date | None = None) -> LongText:
     first = f"{since:%Y%m%d}" if since else ""
     files = [file for day, file in _daily_files(folder) if day >= first]
     if not files:
-        asked = f" since {since}" if since else ""
-        raise BadTrace(f"{folder}: no accounting file{asked}", hint=_what_there_is(folder))
+        span = f" since {since}" if since else ""
+        raise BadTrace(f"{folder}: no accounting file{span}", hint=_what_there_is(folder))
     # A server that crashed may have left half a line, which must not run into the next day's first.
     return joined([text_of_file(file, BadTrace) for file in files])
 
@@ -66,7 +66,7 @@ def _configured_homes(root: Path) -> list[Path]:
 
 
 def may_be_there(path: Path) -> bool:
-    """Tell whether there is such a file or folder, or may be: what is closed to ordinary users, as server_priv is."""
+    """Whether there is such a file or folder, or may be: ordinary users cannot read folders such as server_priv."""
     try:
         return path.exists()
     except PermissionError:

@@ -11,9 +11,9 @@ from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmissio
 KEY, DEADLINE = "OFFPEAK_KEY", "OFFPEAK_DEADLINE"
 LONGEST_NAME = 15
 NO_HISTORY = "not configured to maintain job history"
-"""What OpenPBS's qstat says, with an empty answer and 0, where job_history_enable is not set, as it is by default."""
+"""OpenPBS's qstat prints this, with an empty answer and code 0, if job_history_enable is not set (the default)."""
 MAYBE_TAKEN = ("timed out", "timeout", "end of file", "premature end", "protocol", "batch protocol")
-"""What qsub says where its question may have arrived: all other complaints are refusals."""
+"""Messages of qsub after which the server may have the job: all other complaints are refusals."""
 
 _JOB = re.compile(r"\d+(?:\[\])?(?:\.[\w.-]+)?")
 _OF_TEXT = re.compile(r"^Job Id: (\S+)$(.*?)(?=^Job Id: |\Z)", re.MULTILINE | re.DOTALL)
@@ -25,15 +25,15 @@ _FOLD = re.compile(r"\n\t")
 
 
 class PbsBatch:
-    """The commands that Torque and OpenPBS have in common; the full list of either is understood, text or XML."""
+    """The commands that Torque and OpenPBS have in common; `qstat -fx` of both is parsed, text or XML."""
 
     def rights_commands(self, user: str) -> Sequence[Sequence[str]]:
-        """Return qstat for the server, which lists its managers and operators, whoever the user is."""
+        """Return qstat for the server, which lists its managers and operators to every user."""
         del user
         return (("qstat", "-Bf"),)
 
     def admin_right(self, user: str, answers: Sequence[str]) -> str:
-        """Return the list of the server that names the user, from whatever host."""
+        """Return which list of the server names the user, from any host."""
         server = _FOLD.sub("", answers[0])
         if "server_state" not in server:
             return "unknown to us (qstat -Bf shows no server)"
@@ -53,25 +53,25 @@ class PbsBatch:
             options += ["-N", submission.name[:LONGEST_NAME]]
         return ("timeout", str(SUBMIT_S), "qsub", *options, "-v", variables_of(submission))
 
-    def submitted_job(self, ran: BatchResult) -> str:
+    def submitted_job(self, result: BatchResult) -> str:
         """Return the id that qsub prints."""
-        last = (ran.output.strip().splitlines() or [""])[-1]
-        return last if ran.code == 0 and _JOB.fullmatch(last) else ""
+        last = (result.output.strip().splitlines() or [""])[-1]
+        return last if result.code == 0 and _JOB.fullmatch(last) else ""
 
-    def refusal(self, ran: BatchResult) -> str:
-        """Return qsub's complaint, "" where it may have been taken nevertheless."""
-        said = ran.complaint.strip()
-        if ran.code in (None, 0, 124) or any(sign in said.lower() for sign in MAYBE_TAKEN):
+    def refusal(self, result: BatchResult) -> str:
+        """Return qsub's complaint, "" where the server may have taken the job nevertheless."""
+        complaint = result.complaint.strip()
+        if result.code in (None, 0, 124) or any(sign in complaint.lower() for sign in MAYBE_TAKEN):
             return ""
-        return (said.splitlines() or [f"qsub ended with {ran.code}"])[-1].removeprefix("qsub: ")
+        return (complaint.splitlines() or [f"qsub ended with {result.code}"])[-1].removeprefix("qsub: ")
 
     def list_command(self) -> Sequence[str]:
-        """Return qstat in full: OpenPBS adds jobs that have ended as long as it keeps them, Torque answers as XML."""
+        """Return qstat in full: OpenPBS adds the ended jobs that it keeps, Torque prints XML."""
         return ("qstat", "-fx")
 
-    def fallback_command(self, ran: BatchResult) -> Sequence[str]:
-        """Return qstat for the jobs that have not ended: with -x an OpenPBS without a job history shows none at all."""
-        return ("qstat", "-f") if NO_HISTORY in ran.complaint else ()
+    def fallback_command(self, result: BatchResult) -> Sequence[str]:
+        """Return qstat for the jobs that have not ended: with -x an OpenPBS without a job history shows no job."""
+        return ("qstat", "-f") if NO_HISTORY in result.complaint else ()
 
     def find_by_key(self, output: str, *, key: str) -> BatchJob | None:
         """Return the job whose variables have the key, the last where a user's own variables name one too."""
@@ -79,7 +79,7 @@ class PbsBatch:
 
     def find_by_id(self, output: str, *, job: str) -> BatchJob | None:
         """Return the job of that id."""
-        return _only_job([each for each, _ in _jobs(output) if each.job == job])
+        return _only_job([listed for listed, _ in _jobs(output) if listed.job == job])
 
     def cancel_command(self, job: str) -> Sequence[str]:
         """Return qdel."""
@@ -96,9 +96,9 @@ def variables_of(submission: JobSubmission) -> str:
 
 
 def _only_job(found: list[BatchJob]) -> BatchJob | None:
-    """Return the one job; SchedulerError where several look like it: a line break in variables forges records."""
+    """Return the one job; SchedulerError for several: a line break in a job's variables can forge a record."""
     if len(found) > 1:
-        jobs = ", ".join(each.job for each in found)
+        jobs = ", ".join(job.job for job in found)
         raise SchedulerError(f"several jobs look like the one: {jobs}", hint="see `qstat -f` for a forged job record")
     return found[0] if found else None
 

@@ -1,27 +1,36 @@
-"""Runs PBS's commands: a query gives what it prints, an order to change jobs gives the complaints, by job.
+"""Runs PBS's commands, and parses the values and the three formats (text, JSON, XML) that their answers share.
 
-A failure is one line that says why the command did not answer. Servers of both kinds are known to hang for minutes:
-each call has a time-out, and after one time-out no command is run for a while. A job's number is checked before it
-becomes an argument: a command must not take it for an option or for another job.
+A query returns the output, a change of jobs returns the complaints, by job. A failure is one line that says why the
+command did not answer. Servers of both kinds are known to hang for minutes: each call has a time-out, and after one
+time-out no command is run for a while. A job's number is checked before it becomes an argument: a command must not
+take it for an option or for another job.
+
+Values are times, sizes, lists of hosts and the hints of a job's owner to us. OpenPBS's JSON contains bytes as users
+wrote them and texts that became numbers, and lacks the keys that are empty. In Torque's XML the environment of a single
+user can make the whole document ill-formed.
 """
 
+import json
 import os
 import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 from offpeak.errors import SchedulerError
 
-# English messages, and times of Greenwich: qstat writes them, and qalter reads them, by the clock of whoever asks.
+# English messages, and UTC: qstat writes times, and qalter reads them, in the time zone of their user.
 PLAIN = {"LC_ALL": "C", "TZ": "UTC"}
-# Defaults that somebody may have exported for himself.
+# Defaults that a user may have exported.
 DEFAULTS = ("PBS_QSTAT", "PBS_DPREFIX")
 PAUSE_S = 30.0
 
-TRY_LATER = "the PBS server may be down or busy: `qstat -B` asks for it; then try again"
+TRY_LATER = "the PBS server may be down or busy: check it with `qstat -B`, then try again"
 
 NOT_PROVED = (
     "PBS's command could not prove its user's name. As root run `offpeak check`, which asks as the agent does; "
@@ -33,15 +42,15 @@ _SILENT = ("cannot connect", "Connection refused", "timed out", "End of File", "
 
 
 class CannotAskPbs(SchedulerError):
-    """A command of PBS is missing, refuses, or knows nothing: asking again gives the same answer."""
+    """A command of PBS is missing, refuses, or has no answer: a repetition gives the same result."""
 
 
 class PbsIsSilent(CannotAskPbs):
-    """The server does not answer now; asking again later may help."""
+    """The server does not answer now; it may answer later."""
 
 
 class CommandResult(NamedTuple):
-    """What a command printed, what it complained of, line by line, and its exit code: PBS's error modulo 256."""
+    """A command's standard output, the lines of its standard error, and its exit code: PBS's error modulo 256."""
 
     out: bytes
     complaints: tuple[str, ...]
@@ -49,7 +58,7 @@ class CommandResult(NamedTuple):
 
 
 class PbsCommands:
-    """PBS's commands, with what is put before those that change something."""
+    """PBS's commands; `command` is prepended to those that change something, such as sudo."""
 
     def __init__(
         self, command: tuple[str, ...] = (), *, timeout_s: float, clock: Callable[[], float] = time.monotonic
@@ -57,29 +66,29 @@ class PbsCommands:
         self._command, self._timeout_s, self._clock = command, timeout_s, clock
         self._silent_until_s = float("-inf")
 
-    def ask(self, program: str, *arguments: str) -> bytes:
-        """Return what the command prints; CannotAskPbs if it fails, PbsIsSilent if nobody answers in time.
+    def query(self, program: str, *arguments: str) -> bytes:
+        """Return the command's output; CannotAskPbs if it fails, PbsIsSilent if the server does not answer in time.
 
-        It fails also where it complains and ends with 0: PBS prints an empty answer then, not what was asked for.
+        A command that ends with 0 but prints an error fails, too: its output is then empty instead of complete.
         """
-        said = self._run(program, (program, *arguments), "")
-        if said.code or said.complaints:
-            raise failure(program, said)
-        return said.out
+        result = self._run(program, (program, *arguments), "")
+        if result.code or result.complaints:
+            raise failure(program, result)
+        return result.out
 
-    def tell(self, program: str, *arguments: str, text: str = "") -> CommandResult:
-        """Return what the command said, also where it failed; PbsIsSilent if nobody answers in time."""
-        said = self._run(program, (*self._command, program, *arguments), text)
-        if said.code and _is_silent(said.complaints):
-            raise failure(program, said)
-        return said
+    def change(self, program: str, *arguments: str, text: str = "") -> CommandResult:
+        """Return the command's result, also where it failed; PbsIsSilent if the server does not answer in time."""
+        result = self._run(program, (*self._command, program, *arguments), text)
+        if result.code and _is_silent(result.complaints):
+            raise failure(program, result)
+        return result
 
-    def _run(self, program: str, words: tuple[str, ...], text: str) -> CommandResult:
+    def _run(self, program: str, arguments: tuple[str, ...], text: str) -> CommandResult:
         if self._clock() < self._silent_until_s:
-            raise PbsIsSilent(f"{program}: not asked: PBS has just been silent", hint=TRY_LATER)
+            raise PbsIsSilent(f"{program}: not run: PBS has just been silent", hint=TRY_LATER)
         try:
             done = subprocess.run(
-                words,
+                arguments,
                 env=plain_environment(),
                 input=text.encode(),
                 capture_output=True,
@@ -90,26 +99,26 @@ class PbsCommands:
             self._silent_until_s = self._clock() + PAUSE_S
             raise PbsIsSilent(f"{program}: no answer within {self._timeout_s:g} s", hint=TRY_LATER) from None
         except OSError as problem:
-            raise _cannot_start(words[0], problem) from None
+            raise _cannot_start(arguments[0], problem) from None
         lines = (line.strip() for line in done.stderr.decode(errors="replace").splitlines())
         return CommandResult(done.stdout, tuple(line for line in lines if line), done.returncode)
 
 
 def plain_environment() -> dict[str, str]:
-    """Return the environment of PBS's commands: they answer the same whoever runs them."""
+    """Return the environment of PBS's commands: they print the same for each user."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DEFAULTS)}
     return kept | PLAIN
 
 
-def failure(program: str, said: CommandResult) -> CannotAskPbs:
+def failure(program: str, result: CommandResult) -> CannotAskPbs:
     """Return the error for a command that failed as a whole."""
-    last = said.complaints[-1] if said.complaints else f"failed with {said.code} and did not say why"
-    told = f"{program}: {last.removeprefix(f'{program}: ')}"
-    if any(sign in line for line in said.complaints for sign in _UNPROVED):
-        return PbsIsSilent(told, hint=NOT_PROVED)
-    if _is_silent(said.complaints):
-        return PbsIsSilent(told, hint=TRY_LATER)
-    return CannotAskPbs(told, hint=f"run `{program}` by hand to see more")
+    last = result.complaints[-1] if result.complaints else f"failed with {result.code} and gave no reason"
+    message = f"{program}: {last.removeprefix(f'{program}: ')}"
+    if any(sign in line for line in result.complaints for sign in _UNPROVED):
+        return PbsIsSilent(message, hint=NOT_PROVED)
+    if _is_silent(result.complaints):
+        return PbsIsSilent(message, hint=TRY_LATER)
+    return CannotAskPbs(message, hint=f"run `{program}` by hand to see more")
 
 
 def _is_silent(complaints: tuple[str, ...]) -> bool:
@@ -127,62 +136,193 @@ _JOB_NUMBER = re.compile(r"[0-9]+(\[[0-9]*\])?(\.[\w.-]+)?")
 
 
 def invalid_job_numbers(jobs: Iterable[str]) -> dict[str, str]:
-    """Return those that are no job numbers, each with the words for that."""
+    """Return the entries that are no job numbers, each with that message."""
     return {job: "is no job number" for job in jobs if not _JOB_NUMBER.fullmatch(job)}
 
 
-# Each is an argument of one process; the server hears of them one by one.
+# Each job is an argument of one process; the server receives them one by one.
 CHUNK = 200
-# PBS's words for jobs that have gone meanwhile: nothing is left to be changed.
+# PBS's messages for jobs that have ended meanwhile: nothing is left to change.
 GONE = ("Unknown Job Id", "Job has finished", "Cannot find job")
 RIGHTS_HINT = "make offpeak's user a manager: qmgr -c 'set server managers += USER@HOST', or see `command` below [pbs]"
 
 _REFUSED = re.compile("Unauthorized|nauthorised|ermission", re.IGNORECASE)
 
 
-def tell_jobs(commands: PbsCommands, program: str, arguments: Sequence[str], jobs: Iterable[str]) -> dict[str, str]:
-    """Give all these jobs the same order and return why it was not done, by job; nothing of those that have gone.
+def change_jobs(commands: PbsCommands, program: str, arguments: Sequence[str], jobs: Iterable[str]) -> dict[str, str]:
+    """Change all these jobs alike and return why not, by job; jobs that have ended are left out.
 
-    CannotAskPbs if it fails and names no job, PbsIsSilent if the server does not answer in time.
+    CannotAskPbs if the command fails and names no job, PbsIsSilent if the server does not answer in time.
     """
     complaints: dict[str, str] = {}
-    # The same number twice, and servers of Torque 4.2 hang for ever.
+    # Torque 4.2 hangs for ever if a number is repeated.
     remaining = iter(dict.fromkeys(jobs))
     while chunk := list(islice(remaining, CHUNK)):
-        complaints |= complaints_of(program, commands.tell(program, *arguments, *chunk), chunk)
+        complaints |= complaints_of(program, commands.change(program, *arguments, *chunk), chunk)
     return {job: why for job, why in complaints.items() if not why.startswith(GONE)}
 
 
-def tell_by_value(commands: PbsCommands, program: str, flag: str, values: Mapping[str, str]) -> dict[str, str]:
-    """Give each job its own value behind a flag, those with the same value together; return why not, by job."""
+def change_by_value(commands: PbsCommands, program: str, flag: str, values: Mapping[str, str]) -> dict[str, str]:
+    """Set a value for each job behind a flag, one call for the jobs of one value; return why not, by job."""
     jobs_of: dict[str, list[str]] = {}
     for job, value in values.items():
         jobs_of.setdefault(value, []).append(job)
     complaints: dict[str, str] = {}
     for value, jobs in jobs_of.items():
-        complaints |= tell_jobs(commands, program, (flag, value), jobs)
+        complaints |= change_jobs(commands, program, (flag, value), jobs)
     return complaints
 
 
-def complaints_of(program: str, said: CommandResult, jobs: Sequence[str]) -> dict[str, str]:
-    """Return what a command said of each of the jobs; CannotAskPbs where it complained, or failed, and named none."""
-    if not said.code and not said.complaints:
+def complaints_of(program: str, result: CommandResult, jobs: Sequence[str]) -> dict[str, str]:
+    """Return the command's complaint about each job; CannotAskPbs where it failed and named none of them."""
+    if not result.code and not result.complaints:
         return {}
     found: dict[str, str] = {}
-    for line in said.complaints:
-        words = set(line.split())
-        for job in words.intersection(jobs):
+    for line in result.complaints:
+        for job in set(line.split()).intersection(jobs):
             found[job] = line.removeprefix(f"{program}:").replace(job, "").strip(" .") or "refused"
     if not found:
-        raise _order_failure(program, said)
+        raise _order_failure(program, result)
     return found
 
 
-def _order_failure(program: str, said: CommandResult) -> CannotAskPbs:
-    problem = failure(program, said)
+def _order_failure(program: str, result: CommandResult) -> CannotAskPbs:
+    problem = failure(program, result)
     return CannotAskPbs(str(problem), hint=RIGHTS_HINT) if _REFUSED.search(str(problem)) else problem
 
 
 def one_line(text: str) -> str:
     """Return a text that PBS's lists of attributes can carry: without line breaks, commas and double quotes."""
     return " ".join(text.split()).replace(",", ";").replace('"', "'")
+
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+HINTS_VARIABLE = "OFFPEAK"
+"""The variable of a job's environment that has its owner's hints: `qsub -v OFFPEAK=delay=12h`."""
+
+_SIZE = re.compile(r"(\d+)([kmgtp]?)[bw]?", re.IGNORECASE)
+_EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_HOST = re.compile(r"([^+/(:]+)(?:[/:][^+]*)?\+?")
+
+
+def as_text(value: object) -> str:
+    """Return a field as text: JSON turns a text that looks like a number into a number."""
+    return "" if value is None else str(value)
+
+
+def as_int(value: object) -> int:
+    """Return a whole number, 0 where there is none."""
+    if isinstance(value, int | float):
+        return int(value)
+    return int(value) if isinstance(value, str) and value.lstrip("-").isdecimal() else 0
+
+
+@lru_cache(maxsize=65_536)
+def ctime_s(written: str) -> int | None:
+    """Return the Unix second of `Fri Nov 20 21:49:35 2026` in UTC; None for any other text."""
+    try:
+        _, month, day, clock, year = written.split()
+        hour, minute, second = clock.split(":")
+        at = datetime(int(year), MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second), tzinfo=UTC)
+    except ValueError:
+        return None
+    return int(at.timestamp())
+
+
+@lru_cache(maxsize=4096)
+def limit_s(value: str | int | float | None) -> int | None:
+    """Return a walltime such as 48:00:00, 30:00 or 90 in seconds; None where there is none."""
+    if isinstance(value, int | float):
+        return int(value)
+    seconds = 0
+    for part in (value or "x").split(":"):
+        if not part.isdecimal():
+            return None
+        seconds = seconds * 60 + int(part)
+    return seconds
+
+
+@lru_cache(maxsize=4096)
+def memory_mib(value: str | int | None) -> int:
+    """Return a size such as 24684092kb or 32gb in MiB, 0 where there is none; a bare number is in bytes."""
+    match = _SIZE.fullmatch(as_text(value))
+    return int(match[1]) * 1024 ** _EXPONENTS[match[2].lower()] // 1024**2 if match else 0
+
+
+@lru_cache(maxsize=8192)
+def hosts_of(placement: str) -> tuple[str, ...]:
+    """Return the nodes, each once, of n003/0-3+n002/0, n001/0*4 or (n003:ncpus=4)+(n001:ncpus=4:mem=1kb)."""
+    return tuple(dict.fromkeys(_HOST.findall(placement.replace("(", "").replace(")", ""))))
+
+
+def has_dependency(depend: str) -> bool:
+    """Whether a job waits for others: `beforeok` and its like mean that others wait for this job."""
+    return any(part and not part.startswith("before") for part in depend.split(","))
+
+
+def hints_comment(value: str) -> str:
+    """Return the value of HINTS_VARIABLE as the comment that the queue hook reads."""
+    return " ".join(f"offpeak:{hint.removeprefix('offpeak:')}" for hint in re.split(r"[,;\s]+", value) if hint)
+
+
+AttributesByName = dict[str, dict[str, str]]
+
+_STARTS = re.compile(r"^(?:Queue|Server): (.+)$", re.MULTILINE)
+_FIELD = re.compile(r"^    (\S+) = (.*)$", re.MULTILINE)
+
+
+def parse_attributes(answer: bytes) -> AttributesByName:
+    """Return the fields of each queue, or of the server, by its name. Long lines are broken with a tab."""
+    pieces = _STARTS.split(answer.decode(errors="replace").replace("\n\t", ""))[1:]
+    return {name: dict(_FIELD.findall(rest)) for name, rest in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def execution_queues(queues: AttributesByName) -> tuple[str, ...]:
+    """Return the queues whose jobs run, without routing queues."""
+    return tuple(name for name, queue in queues.items() if queue.get("queue_type", "Execution").startswith("E"))
+
+
+Record = Mapping[str, Any]
+
+
+def parse_json(text: bytes, *, source: str) -> Record:
+    """Return the answer; CannotAskPbs if it is no JSON object."""
+    try:
+        answer = json.loads(text.decode(errors="replace"), strict=False)
+    except ValueError as problem:
+        raise CannotAskPbs(f"{source}: its answer is no JSON: {problem}", hint=f"run `{source}` by hand") from None
+    if not isinstance(answer, dict):
+        raise CannotAskPbs(f"{source}: its answer is no object", hint=f"run `{source}` by hand")
+    return answer
+
+
+def json_records(answer: Record, key: str) -> dict[str, Record]:
+    """Return the records below a key by their names; none where the key is absent."""
+    return {name: record for name, record in json_part(answer, key).items() if isinstance(record, dict)}
+
+
+def json_part(record: Record, key: str) -> Record:
+    """Return the object below a key, {} for none."""
+    found = record.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+# Characters that XML 1.0 forbids, and that Torque prints as users wrote them.
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r")
+_NO_CHARACTERS = str.maketrans("", "", "\ufffe\uffff")
+
+
+def xml_records(answer: bytes, tag: str, *, source: str) -> list[ElementTree.Element]:
+    """Return the elements of that name below the root, [] for no answer; CannotAskPbs where it is no XML."""
+    plain = answer.translate(None, _CONTROLS).decode(errors="replace").translate(_NO_CHARACTERS).strip()
+    if not plain:
+        return []
+    try:
+        return ElementTree.fromstring(plain).findall(tag)
+    except ElementTree.ParseError as problem:
+        raise CannotAskPbs(f"{source}: its answer is no XML: {problem}", hint=f"run `{source}` by hand") from None
+
+
+def xml_fields(element: ElementTree.Element) -> dict[str, str]:
+    """Return the texts of an element's children by their names."""
+    return {child.tag: child.text or "" for child in element}

@@ -1,9 +1,9 @@
-"""A job as a PBS server shows it, whether the server shows all jobs, the nodes that they hold, and their comments.
+"""A job as a PBS server shows it, whether the server shows all jobs, the nodes that jobs hold, and job comments.
 
 If the server hid jobs, nodes of other users would look free and waiting jobs of others would be unknown. A server shows
-all jobs to its managers and operators, and to others where query_other_jobs says so. Root at the server's own host is
-always a manager. A suspended job is not among a node's jobs, and still holds it. A job's comment shows our text to its
-owner until the scheduler writes its own in its next cycle.
+all jobs to its managers and operators, and to all users if query_other_jobs is set. Root at the server's own host is
+always a manager. A suspended job is not among a node's jobs, and still holds the node. A job's comment shows our text
+to its owner until the scheduler writes its own in its next cycle.
 """
 
 import os
@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import NamedTuple
 
-from plugin.pbs.commands import CannotAskPbs, PbsCommands, PbsIsSilent, invalid_job_numbers, one_line, tell_by_value
+from plugin.pbs.commands import CannotAskPbs, PbsCommands, PbsIsSilent, change_by_value, invalid_job_numbers, one_line
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 
 
 class PbsJob(NamedTuple):
-    """`request` is in the words of `chunks_of`, each chunk on a node of its own if `apart`.
+    """`request` has the syntax of `plugin.pbs.demand.chunks_of`, each chunk on a node of its own if `apart`.
 
-    `rank` is its place in the server's own queue, smaller first.
+    `rank` is the job's position in the server's own queue, smaller first.
     """
 
     job: Job
@@ -37,45 +37,47 @@ MANAGER_HINT = "make {user} a manager: qmgr -c 'set server managers += {user}@{h
 
 ENDED_STATES = frozenset({"Complete", "Completed", "Finished"})
 STATES_WITHOUT_NODES = ENDED_STATES | {"Transit", "Queued", "Held", "Waiting", "Begun"}
-"""Counts of jobs that have no nodes. The subjobs of an array that has begun are counted one by one."""
+"""States of jobs without nodes. The server counts the subjobs of an array that has begun one by one."""
 _COUNT = re.compile(r"(\w+):(\d+)")
 
 
 class PbsUser(NamedTuple):
-    """Who asks, from which host, in the words of the server's lists."""
+    """A user and a host, as in the server's lists of managers and operators."""
 
     user: str
     host: str
 
 
 def current_user() -> PbsUser:
-    """Return whom the server takes us for."""
+    """Return the user as whom the server sees this process."""
     return PbsUser(pwd.getpwuid(os.geteuid()).pw_name, socket.gethostname())
 
 
-def find_hidden_jobs(server: str, told: Mapping[str, str], asker: PbsUser) -> tuple[str, str] | None:
-    """Return that the asker is not shown all jobs, and what to do about it; None where he is.
+def find_hidden_jobs(server: str, attributes: Mapping[str, str], user: PbsUser) -> tuple[str, str] | None:
+    """Return why the user does not see all jobs, as message and hint; None if the user sees all of them.
 
-    `told` are the attributes of `server`, one that is not told counts as not set.
+    An attribute of `server` that is missing counts as not set.
     """
-    listed = [each.strip() for name in ("managers", "operators") for each in told.get(name, "").split(",")]
-    at_home = asker.user == ALWAYS_MANAGER and _same_host(asker.host, told.get("server_host", server))
-    if at_home or told.get("query_other_jobs") == "True" or any(_is_listed(asker, each) for each in listed if each):
+    listed = [entry.strip() for name in ("managers", "operators") for entry in attributes.get(name, "").split(",")]
+    is_root = user.user == ALWAYS_MANAGER and _same_host(user.host, attributes.get("server_host", server))
+    sees_others = attributes.get("query_other_jobs") == "True"
+    if is_root or sees_others or any(_is_listed(user, entry) for entry in listed if entry):
         return None
-    short = f"{asker.user} is no manager, and query_other_jobs is not set: {asker.user} is shown no jobs of others"
-    return short, MANAGER_HINT.format(user=asker.user, host=asker.host)
+    message = f"{user.user} is no manager, and query_other_jobs is not set: {user.user} sees no jobs of others"
+    return message, MANAGER_HINT.format(user=user.user, host=user.host)
 
 
-def contradiction_error(node: str, given: Sequence[str], asker: PbsUser) -> CannotAskPbs:
+def contradiction_error(node: str, assigned: Sequence[str], user: PbsUser) -> CannotAskPbs:
     """Return the error for a node whose record shows use while no job is shown there."""
-    what = f"pbsnodes: {node} has {'; '.join(given)}, but qstat shows no job there"
-    hint = f"has {asker.user} lost its right to see all jobs, or does somebody reserve it? " + MANAGER_HINT
-    return CannotAskPbs(what, hint=hint.format(user=asker.user, host=asker.host))
+    message = f"pbsnodes: {node} has {'; '.join(assigned)}, but qstat shows no job there"
+    hint = f"has {user.user} lost its right to see all jobs, or is the node reserved? " + MANAGER_HINT
+    return CannotAskPbs(message, hint=hint.format(user=user.user, host=user.host))
 
 
-def count_jobs(told: Mapping[str, str], without: frozenset[str] = ENDED_STATES) -> int:
-    """Return how many jobs the server counts in other states than these, by its attribute state_count."""
-    return sum(int(count) for state, count in _COUNT.findall(told.get("state_count", "")) if state not in without)
+def count_jobs(attributes: Mapping[str, str], without: frozenset[str] = ENDED_STATES) -> int:
+    """Return how many jobs the server's attribute state_count has in other states than `without`."""
+    counts = _COUNT.findall(attributes.get("state_count", ""))
+    return sum(int(count) for state, count in counts if state not in without)
 
 
 def read_all_jobs(
@@ -84,9 +86,9 @@ def read_all_jobs(
     before: Mapping[str, str],
     without: frozenset[str] = ENDED_STATES,
 ) -> tuple[PbsJob, ...]:
-    """Return the jobs that are read; CannotAskPbs where none is shown, twice, while the server counts some.
+    """Return the jobs that are read; CannotAskPbs where two reads show no job while the server counts some.
 
-    `before` are the server's attributes of just before; jobs in the states `without` do not count.
+    `before` are the server's attributes from before the first read; jobs in the states `without` do not count.
     """
     jobs = read()
     counted = count_jobs(before, without)
@@ -103,20 +105,20 @@ def _any_active(jobs: tuple[PbsJob, ...]) -> bool:
     return any(each.job.state is not JobState.ENDED for each in jobs)
 
 
-def _is_listed(asker: PbsUser, listed: str) -> bool:
-    """Tell whether an entry such as ann@head, ann or *@*.site.org is the asker."""
-    user, _, host = listed.partition("@")
-    return fnmatch(asker.user, user) and (not host or fnmatch(asker.host, host) or _same_host(asker.host, host))
+def _is_listed(user: PbsUser, entry: str) -> bool:
+    """Whether an entry such as ann@head, ann or *@*.site.org is the user."""
+    name, _, host = entry.partition("@")
+    return fnmatch(user.user, name) and (not host or fnmatch(user.host, host) or _same_host(user.host, host))
 
 
 def _same_host(one: str, other: str) -> bool:
-    """Tell whether both are the same, where only one has its domain."""
+    """Whether both names are the same host, where one of them may lack its domain."""
     first, second = one.lower().split("."), other.lower().split(".")
     return first[: len(second)] == second[: len(first)]
 
 
 QSTAT_CHUNK = 500
-"""How many jobs qstat is asked for at once: their names fit on a command line."""
+"""The number of jobs in one call of qstat: their names fit on a command line."""
 READ_ATTEMPTS = 3
 
 _SUBJOB = re.compile(r"\[\d+\]")
@@ -127,8 +129,8 @@ def read_holding_jobs(
 ) -> tuple[PbsJob, ...]:
     """Return the jobs that `select` names, as `read` shows them, so that a long queue is not read for one node.
 
-    A job that ends between the two answers makes qstat fail: both are asked again. CannotAskPbs where a job is not
-    shown after three attempts.
+    A job that ends between the two answers makes qstat fail: both commands are run again. CannotAskPbs where a job is
+    not shown after three attempts.
     """
     for attempt in range(READ_ATTEMPTS):
         try:
@@ -144,26 +146,26 @@ def read_holding_jobs(
 def _read_selected(names: Sequence[str], read: Callable[[Sequence[str]], tuple[PbsJob, ...]]) -> tuple[PbsJob, ...]:
     jobs = [job for at in range(0, len(names), QSTAT_CHUNK) for job in read(names[at : at + QSTAT_CHUNK])]
     shown = {each.job.job_id for each in jobs}
-    # An array stands for its subjobs.
+    # An array represents its subjobs.
     shown |= {_SUBJOB.sub("[]", name) for name in shown}
     if missing := [name for name in names if name not in shown]:
-        what = f"qstat: does not show {', '.join(missing)}, which qselect names"
-        raise CannotAskPbs(what, hint=f"compare `qselect` with `qstat -f {missing[0]}`")
+        message = f"qstat: does not show {', '.join(missing)}, which qselect names"
+        raise CannotAskPbs(message, hint=f"compare `qselect` with `qstat -f {missing[0]}`")
     return tuple(jobs)
 
 
 def holders(jobs: Iterable[PbsJob]) -> dict[str, list[str]]:
     """Return the jobs that have, or may have, each node."""
     found: dict[str, list[str]] = {}
-    for told in jobs:
-        if told.job.state in HOLDING:
-            for node in told.job.hosts.split(",") if told.job.hosts else ():
-                found.setdefault(node, []).append(told.job.job_id)
+    for job, *_ in jobs:
+        if job.state in HOLDING and job.hosts:
+            for node in job.hosts.split(","):
+                found.setdefault(node, []).append(job.job_id)
     return found
 
 
 def with_holders(nodes: Iterable[Node], jobs: Iterable[PbsJob]) -> tuple[Node, ...]:
-    """Return the nodes, those used that a suspended job has."""
+    """Return the nodes; a node of a suspended job counts as used."""
     suspended = holders(each for each in jobs if each.job.state is JobState.SUSPENDED)
     return tuple(
         node._replace(use=NodeUse.USED) if node.name in suspended and node.use is NodeUse.FREE else node
@@ -175,12 +177,12 @@ NO_COMMENT = "nothing more to say"
 """PBS takes no empty comment."""
 
 
-def tell_owners(
+def notify_owners(
     commands: PbsCommands, comments: Mapping[str, str], jobs: Callable[[], Iterable[PbsJob]]
 ) -> dict[str, str]:
-    """Write for each job what its owner is to see; return why not, by job.
+    """Write for each job the notice that its owner sees; return why not, by job.
 
-    "" takes our comment away, where the job still has one: what the scheduler has written since stays.
+    "" removes our comment, if the job still has one: a comment that the scheduler has written since stays.
     """
     refused = invalid_job_numbers(comments)
     texts = {
@@ -189,4 +191,4 @@ def tell_owners(
     if any(not text for text in comments.values()):
         ours = {each.job.job_id for each in jobs() if each.job.reason.startswith(f"{OURS}:")}
         texts |= {job: f'comment="{NO_COMMENT}"' for job, text in comments.items() if not text and job in ours}
-    return refused | tell_by_value(commands, "qalter", "-W", texts)
+    return refused | change_by_value(commands, "qalter", "-W", texts)

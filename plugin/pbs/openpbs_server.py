@@ -1,4 +1,4 @@
-"""What an OpenPBS server is set to: our custom resources, the site's formula, our hooks, and what is wrong there.
+"""The configuration of an OpenPBS server: our custom resources, the site's formula, our hooks, and what is missing.
 
 The installer makes the custom resources, by which jobs and nodes carry our values. The site's own formula for the order
 of jobs is evaluated as far as the server shows its terms.
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.model.constants import DAY_S
-from plugin.pbs.fields import Record, as_int, as_text, json_part, limit_s, memory_mib
+from plugin.pbs.commands import Record, as_int, as_text, json_part, limit_s, memory_mib
 
 PRIORITY_RESOURCE = "offpeak_prio"
-"""Of a job: what is added to the site's order. Float; users may not set it."""
+"""Of a job: what is added to the site's formula. Float; users may not set it."""
 BEGIN_RESOURCE = "offpeak_begin"
 """Of a job: the Unix second before which the runjob hook does not let it start, 0 for none. Users may not set it."""
 NODE_RESOURCE = "offpeak_node"
@@ -25,7 +25,7 @@ NODE_RESOURCE = "offpeak_node"
 OUR_RESOURCES = frozenset({PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE})
 
 FORMULA_SCALE = 1000
-"""So many of our whole numbers are 1 in the site's formula, whose values have fractions."""
+"""1 in the site's formula is this many of our whole numbers."""
 
 OUR_TERM = re.compile(rf"\s*\+?\s*\b{PRIORITY_RESOURCE}\b")
 
@@ -37,25 +37,25 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
     ast.Pow: operator.pow,
 }
 _JOB_TERMS = frozenset({"job_priority", "queue_priority", "eligible_time"})
-# They change from cycle to cycle and are told to nobody.
+# These terms change from cycle to cycle, and the server does not show them.
 _HIDDEN_TERMS = re.compile(r"fair|accrue")
 
 
 class UnknownTerm(ValueError):
-    """The formula has something in it that the server does not tell."""
+    """The formula has a term that the server does not show."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """`ours`: our term is in it. `trouble` is what keeps us from knowing the site's own order, "" if nothing does."""
+    """`ours`: our term is in it. `problem` is why the site's own order cannot be computed, "" if it can."""
 
     site: str
     ours: bool
-    trouble: str
+    problem: str
     tree: ast.expr | None
 
     def site_value(self, job: Record, queue_priority: Mapping[str, int]) -> float:
-        """Return what the site's own formula says of a job, 0 where that cannot be told: then only places count."""
+        """Return the value of the site's own formula for a job, 0 where it cannot be computed."""
         if self.tree is None:
             return 0.0
         try:
@@ -80,7 +80,7 @@ def parse_formula(written: str) -> Formula:
 
 
 def add_our_term(written: str) -> str:
-    """Return the formula with our term in it; what the site had stays as it is."""
+    """Return the formula with our term added; the site's own terms stay."""
     if PRIORITY_RESOURCE in written:
         return written
     return f"{written} + {PRIORITY_RESOURCE}" if written.strip() else PRIORITY_RESOURCE
@@ -89,7 +89,7 @@ def add_our_term(written: str) -> str:
 def _check_terms(tree: ast.expr) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and _HIDDEN_TERMS.search(node.id):
-            raise UnknownTerm(f"its {node.id} is told to nobody")
+            raise UnknownTerm(f"the server does not show {node.id}")
         if isinstance(node, ast.Call):
             raise UnknownTerm("it calls a function")
 
@@ -127,7 +127,7 @@ HOOK_FAILURES = "OFFPEAK_HOOK_FAILURES"
 """The variable that names the folder in which each of our hooks leaves its last failure."""
 FAILURES_FOLDER = "/run/offpeak-hooks"
 RECENT_FAILURE_S = DAY_S
-"""A failure of a hook is reported for so long."""
+"""How long a failure of a hook is reported."""
 
 _RESOURCE = re.compile(r"^Resource (\S+)$", re.MULTILINE)
 _HOOK = re.compile(r"^Hook (\S+)$((?:\n[ \t].*)*)", re.MULTILINE)
@@ -146,32 +146,32 @@ def parse_hooks(listed: bytes) -> frozenset[str]:
 
 
 def find_problems(formula: Formula, resources: frozenset[str], hooks: frozenset[str] | None) -> list[tuple[str, str]]:
-    """Return what keeps us from ordering, deferring or closing, each as message and hint.
+    """Return what prevents reordering, deferring or closing, each as message and hint.
 
     `hooks` is None where the server does not show them to this user.
     """
-    troubles = []
+    problems = []
     missing = [name for name in (PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE) if name not in resources]
     if missing:
-        troubles.append((f"the server has no resource {', '.join(missing)}", INSTALL_HINT))
+        problems.append((f"the server has no resource {', '.join(missing)}", INSTALL_HINT))
     if not formula.ours:
-        troubles.append((f"job_sort_formula has no {PRIORITY_RESOURCE}: jobs do not change places", INSTALL_HINT))
-    if formula.trouble:
-        told = f"job_sort_formula {formula.site!r} cannot be worked out: {formula.trouble}; jobs keep their order"
-        troubles.append((told, "take that out of the formula, or set queue = off below [agent]"))
+        problems.append((f"job_sort_formula has no {PRIORITY_RESOURCE}: jobs do not change places", INSTALL_HINT))
+    if formula.problem:
+        message = f"job_sort_formula {formula.site!r} cannot be evaluated: {formula.problem}; jobs keep their order"
+        problems.append((message, "remove that term from the formula, or set queue = off below [agent]"))
     if hooks is not None and RUNJOB_HOOK not in hooks:
-        troubles.append((f"the server has no enabled hook {RUNJOB_HOOK}: no job is kept back", INSTALL_HINT))
+        problems.append((f"the server has no enabled hook {RUNJOB_HOOK}: no job is deferred", INSTALL_HINT))
     if hooks is not None and MODIFYJOB_HOOK not in hooks:
-        troubles.append(
+        problems.append(
             (f"the server has no enabled hook {MODIFYJOB_HOOK}: users raise their own jobs' priority", INSTALL_HINT)
         )
-    return troubles
+    return problems
 
 
 def hook_failures(now_s: float | None = None) -> list[tuple[str, str]]:
-    """Return the hooks of ours that failed within the last day, each as message and hint.
+    """Return our hooks that failed within the last day, each as message and hint.
 
-    The server's log says it too, but only root finds it there. A hook leaves a file where only root may write.
+    The server's log has the failures too, but only root reads it. A hook writes a file into a folder of root.
     """
     since_s = (time.time() if now_s is None else now_s) - RECENT_FAILURE_S
     found = []

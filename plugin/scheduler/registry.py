@@ -9,8 +9,8 @@ from typing import NoReturn
 from offpeak.errors import SchedulerError
 from offpeak.settings.table import Settings
 from plugin.pbs.accounting import may_be_there
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler
+from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 

@@ -12,10 +12,17 @@ from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder
-from plugin.pbs.commands import RIGHTS_HINT, CannotAskPbs, CommandResult, PbsCommands, PbsIsSilent
-from plugin.pbs.fields import xml_fields, xml_records
-from plugin.pbs.node_marks import MarkKind, parse_torque_note
-from plugin.pbs.torque_nodes import DOWN, RUNNING, status_of
+from plugin.pbs.commands import (
+    RIGHTS_HINT,
+    CannotAskPbs,
+    CommandResult,
+    PbsCommands,
+    PbsIsSilent,
+    xml_fields,
+    xml_records,
+)
+from plugin.pbs.scheduler import MarkKind
+from plugin.pbs.torque import DOWN, RUNNING, parse_torque_note, status_of
 from power.drivers.port import PowerObservation, PowerState, confirm_at_once
 
 POWER_ARGUMENTS = {NodeOrder.ON: "running", NodeOrder.SOFT_OFF: "shutdown"}
@@ -65,7 +72,7 @@ class PbsnodesDriver:
 
         def tell() -> CommandResult:
             guard()
-            return self._commands.tell("pbsnodes", "-m", POWER_ARGUMENTS[order], self._node)
+            return self._commands.change("pbsnodes", "-m", POWER_ARGUMENTS[order], self._node)
 
         said = await self._asked(tell)
         refused = " ".join(line for line in said.complaints if HARMLESS_ERROR not in line)
@@ -82,7 +89,7 @@ class PbsnodesDriver:
         """Do nothing: there is no login."""
 
     async def _told(self) -> dict[str, str]:
-        answer = await self._asked(lambda: self._commands.ask("pbsnodes", "-x", self._node))
+        answer = await self._asked(lambda: self._commands.query("pbsnodes", "-x", self._node))
         found = xml_records(answer, "Node", source="pbsnodes -x")
         return xml_fields(found[0]) if found else {}
 

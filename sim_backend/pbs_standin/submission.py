@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from plugin.pbs.fields import limit_s
-from plugin.pbs.resource_request import chunks_of, parse_tasks
+from plugin.pbs.commands import limit_s
+from plugin.pbs.demand import chunks_of, parse_tasks
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 from sim_backend.scheduler.cluster import SimJob
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from offpeak.model.constants import DAY_S
-from plugin.pbs.resource_request import Chunk
+from plugin.pbs.demand import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 

@@ -12,8 +12,8 @@ from slurm_fixtures import SlurmAccounting
 
 from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler
+from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler
 from sim_backend.local_slurm.processes import SEARCH_PATH
 from sim_backend.local_slurm.servers import SlurmCluster

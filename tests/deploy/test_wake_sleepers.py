@@ -17,8 +17,8 @@ from pbs_standin import StandIn, standin
 
 from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler
+from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import Scheduler
 from power.live.node_steps import MAY_STILL_FOLLOW_S

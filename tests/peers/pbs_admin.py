@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from pbs_standin import StandIn
 
-from plugin.pbs.node_marks import MarkKind, NodeMark
-from plugin.pbs.node_marks import parse_openpbs_mark as mark_at_node
-from plugin.pbs.node_marks import parse_torque_note as mark_in_note
+from plugin.pbs.openpbs import parse_openpbs_mark as mark_at_node
+from plugin.pbs.scheduler import MarkKind, NodeMark
+from plugin.pbs.torque import parse_torque_note as mark_in_note
 from sim_backend.local_slurm.stage import StageNodeState
 from sim_backend.pbs_standin.pbs import OPENPBS
 from sim_backend.scheduler.cluster import SimNode

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.jobs import PbsUser
-from plugin.pbs.openpbs_jobs import jobs_of_json
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.torque_jobs import jobs_of_xml
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler, jobs_of_json
+from plugin.pbs.torque import TorqueScheduler, jobs_of_xml
 from plugin.scheduler.job import HOLDING
 from plugin.scheduler.port import Scheduler
 
@@ -61,7 +59,7 @@ class Recording:
             program.write_text(PROGRAM.format(answer=answer, **reported))
             program.chmod(0o755)
         made = TorqueScheduler if self.kind == "torque" else OpenPbsScheduler
-        return made(SETTINGS, clock=lambda: RECORDED_S, asker=PbsUser("root", "head"))
+        return made(SETTINGS, clock=lambda: RECORDED_S, user=PbsUser("root", "head"))
 
 
 def recordings(captures: Path) -> Iterator[tuple[str, Recording]]:

@@ -12,9 +12,9 @@ from pbs_standin import StandIn
 from slurm_queue import submit
 
 from offpeak.settings.schedulers import PbsSettings, SlurmSettings
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.resource_request import Chunk
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.demand import Chunk
+from plugin.pbs.openpbs import OpenPbsScheduler
+from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import ME, wait_until

@@ -12,7 +12,7 @@ from offpeak.prices.peak import Peak
 from plugin.day_plan.day_plan import DayPlan, planned_of
 from plugin.day_plan.inputs import PlanInputs
 from plugin.day_plan.make import plan_day
-from plugin.pbs.resource_request import Chunk
+from plugin.pbs.demand import Chunk
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import plan_queue

@@ -12,7 +12,7 @@ from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
-from plugin.pbs.resource_request import Chunk
+from plugin.pbs.demand import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster

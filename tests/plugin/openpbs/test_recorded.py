@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from plugin.pbs.commands import CannotAskPbs
-from plugin.pbs.fields import execution_queues, parse_attributes
-from plugin.pbs.openpbs_jobs import jobs_of_json
-from plugin.pbs.openpbs_nodes import nodes_of_json
+from plugin.pbs.commands import CannotAskPbs, execution_queues, parse_attributes
+from plugin.pbs.openpbs import jobs_of_json, nodes_of_json
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 

@@ -12,7 +12,7 @@ from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.openpbs_server import HOOK_FAILURES, add_our_term, parse_formula
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
@@ -46,11 +46,11 @@ def node(scheduler: OpenPbsScheduler) -> Node:
 def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: Path) -> None:
     assert installed(openpbs, tmp_path, "uninstall") == "uninstalled: the order of jobs is ''\n"
     openpbs.run("qmgr", "-c", 'set server job_sort_formula = "2*job_priority"')
-    scheduler = OpenPbsScheduler(SETTINGS, asker=PbsUser("root", "head"))
+    scheduler = OpenPbsScheduler(SETTINGS, user=PbsUser("root", "head"))
     assert [what for what, _ in scheduler.traits().problems] == [
         "the server has no resource offpeak_prio, offpeak_begin, offpeak_node",
         "job_sort_formula has no offpeak_prio: jobs do not change places",
-        "the server has no enabled hook offpeak_runjob: no job is kept back",
+        "the server has no enabled hook offpeak_runjob: no job is deferred",
         "the server has no enabled hook offpeak_modifyjob: users raise their own jobs' priority",
     ]
     assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
@@ -121,7 +121,7 @@ def test_hooks_are_shown_to_root_only(openpbs: StandIn, monkeypatch: pytest.Monk
     assert asked.stderr == "offpeak@head is unauthorized to access hooks data from server head\n"
     # The resource that the hook uses is evidence enough; a root of another host learns no more.
     for user in ("offpeak", "root"):
-        assert OpenPbsScheduler(SETTINGS, asker=PbsUser(user, "head")).traits().problems == ()
+        assert OpenPbsScheduler(SETTINGS, user=PbsUser(user, "head")).traits().problems == ()
 
 
 def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,10 +148,10 @@ def test_formulas() -> None:
         ("job_priority / 0", 0.0),
     ):
         formula = parse_formula(written)
-        assert (formula.site_value(job, {"long": 150}), formula.trouble) == (value, "")
+        assert (formula.site_value(job, {"long": 150}), formula.problem) == (value, "")
         assert formula.ours == ("offpeak_prio" in written)
     for written in ("fairshare_perc * 5", "sqrt(ncpus)", "ncpus +* 2"):
-        assert parse_formula(written).trouble
+        assert parse_formula(written).problem
     assert add_our_term("") == "offpeak_prio"
     assert add_our_term("-walltime") == "-walltime + offpeak_prio"
     assert add_our_term("offpeak_prio + 1") == "offpeak_prio + 1"
@@ -162,7 +162,7 @@ def test_where_the_sites_order_is_not_known_nobody_is_moved(openpbs: StandIn) ->
     scheduler = OpenPbsScheduler(SETTINGS)
     submit(openpbs)
     job = submit(openpbs)
-    assert scheduler.rank({job: 5000}) == {job: "its fairshare_perc is told to nobody"}
+    assert scheduler.rank({job: 5000}) == {job: "the server does not show fairshare_perc"}
     assert "fairshare_perc" in scheduler.traits().problems[0][0]
 
 

@@ -9,9 +9,9 @@ from plugin.pbs.commands import (
     CommandResult,
     PbsCommands,
     PbsIsSilent,
+    change_jobs,
     complaints_of,
     one_line,
-    tell_jobs,
 )
 
 
@@ -32,19 +32,19 @@ def test_a_server_that_hangs_is_not_asked_again_for_a_while(programs: Path) -> N
     program(programs, "qstat", "exec sleep 60")
     commands = PbsCommands(timeout_s=0.3, clock=lambda: now_s[0])
     with pytest.raises(PbsIsSilent, match=r"qstat: no answer within 0.3 s"):
-        commands.ask("qstat")
+        commands.query("qstat")
     program(programs, "qstat", "echo well")
-    with pytest.raises(PbsIsSilent, match="not asked"):
-        commands.ask("qstat")
+    with pytest.raises(PbsIsSilent, match="not run"):
+        commands.query("qstat")
     now_s[0] = 31.0
-    assert commands.ask("qstat") == b"well\n"
+    assert commands.query("qstat") == b"well\n"
 
 
 def test_what_commands_are_told_of_their_environment(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PBS_QSTAT_OPTS", "-u nobody")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     program(programs, "qstat", 'echo "$TZ $LC_ALL $PBS_QSTAT_OPTS"')
-    assert PbsCommands(timeout_s=5).ask("qstat") == b"UTC C \n"
+    assert PbsCommands(timeout_s=5).query("qstat") == b"UTC C \n"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_commands_are_told_of_their_environment(programs: Path, monkeypatch
             "cannot",
         ),
         ("echo 'qstat: Unauthorized Request' >&2; exit 159", CannotAskPbs, "qstat: Unauthorized Request"),
-        ("exit 7", CannotAskPbs, "failed with 7 and did not say why"),
+        ("exit 7", CannotAskPbs, "failed with 7 and gave no reason"),
         # An answer that is empty, or not all, with 0: the complaint alone says so.
         ("echo 'qstat: PBS is not configured to maintain job history ' >&2", CannotAskPbs, "maintain job history"),
         ("echo 1; echo 'qstat: End of File' >&2", PbsIsSilent, "qstat: End of File"),
@@ -65,7 +65,7 @@ def test_what_commands_are_told_of_their_environment(programs: Path, monkeypatch
 def test_failures(text: str, kind: type[CannotAskPbs], said: str, programs: Path) -> None:
     program(programs, "qstat", text)
     with pytest.raises(kind, match=said) as caught:
-        PbsCommands(timeout_s=5).ask("qstat")
+        PbsCommands(timeout_s=5).query("qstat")
     assert type(caught.value) is kind
     assert caught.value.hint
 
@@ -73,9 +73,9 @@ def test_failures(text: str, kind: type[CannotAskPbs], said: str, programs: Path
 @pytest.mark.usefixtures("programs")
 def test_a_command_that_is_missing() -> None:
     with pytest.raises(CannotAskPbs, match="qstat: not found on PATH"):
-        PbsCommands(timeout_s=5).ask("qstat")
+        PbsCommands(timeout_s=5).query("qstat")
     with pytest.raises(CannotAskPbs, match="no-such-sudo: not found"):
-        PbsCommands(("no-such-sudo",), timeout_s=5).tell("qalter")
+        PbsCommands(("no-such-sudo",), timeout_s=5).change("qalter")
 
 
 def test_complaints_by_job_in_the_words_of_both(programs: Path) -> None:
@@ -97,21 +97,21 @@ def test_complaints_by_job_in_the_words_of_both(programs: Path) -> None:
         complaints_of("qalter", CommandResult(b"", ("qalter: cannot resolve default server host",), 0), ["1.head"])
     assert complaints_of("qalter", CommandResult(b"", ("qalter: Unauthorized Request  8.head",), 0), ["8.head"])
     program(programs, "qalter", "\n".join(f"echo '{line}' >&2" for line in lines) + "\nexit 153")
-    told = tell_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), ["9.head", "8.head", "7.head", "6.head"])
+    told = change_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), ["9.head", "8.head", "7.head", "6.head"])
     # Who has gone is no complaint.
     assert set(told) == {"8.head", "6.head"}
 
 
 def test_no_number_is_given_twice(programs: Path) -> None:
     program(programs, "qorder", f'echo "$@" >> {programs}/said')
-    assert tell_jobs(PbsCommands(timeout_s=5), "qorder", (), ["1.head", "1.head"]) == {}
+    assert change_jobs(PbsCommands(timeout_s=5), "qorder", (), ["1.head", "1.head"]) == {}
     assert (programs / "said").read_text() == "1.head\n"
 
 
 def test_many_jobs_are_a_few_commands(programs: Path) -> None:
     program(programs, "qalter", f'echo "$#" >> {programs}/said')
     jobs = [f"{number}.head" for number in range(201)]
-    assert tell_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), jobs) == {}
+    assert change_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), jobs) == {}
     assert (programs / "said").read_text() == "202\n3\n"
 
 
@@ -129,6 +129,6 @@ def test_texts_that_lists_of_attributes_can_carry() -> None:
 def test_a_user_whose_name_is_not_proved_is_told_what_the_unit_needs(line: str, programs: Path) -> None:
     program(programs, "qstat", f"echo '{line}' >&2; exit 1")
     with pytest.raises(PbsIsSilent) as caught:
-        PbsCommands(timeout_s=5).ask("qstat")
+        PbsCommands(timeout_s=5).query("qstat")
     assert "offpeak check" in caught.value.hint
     assert "drop-in" in caught.value.hint

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from queue_site import a_job
 
-from plugin.pbs.demand import with_demand
+from plugin.pbs.demand import Chunk, chunks_of, with_demand
 from plugin.pbs.jobs import PbsJob
-from plugin.pbs.resource_request import Chunk, chunks_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 

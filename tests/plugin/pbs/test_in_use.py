@@ -10,9 +10,8 @@ from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, holders
-from plugin.pbs.openpbs_jobs import placed_jobs_of_text
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler, placed_jobs_of_text
+from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Scheduler
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
@@ -28,7 +27,7 @@ class Site:
     def __init__(self, kind: str, running: StandIn, folder: Path) -> None:
         self.kind, self.running, self.folder, self.log = kind, running, folder / "first", folder / "log"
         self.folder.mkdir()
-        self.scheduler: Scheduler = MAKERS[kind](SETTINGS, asker=PbsUser("root", "head"))
+        self.scheduler: Scheduler = MAKERS[kind](SETTINGS, user=PbsUser("root", "head"))
         for name in PROGRAMS:
             self.wrap(name, "")
 

@@ -11,10 +11,8 @@ from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
-from plugin.pbs.openpbs_nodes import given_of_json
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.torque_nodes import given_of_xml
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler, assigned_of_json
+from plugin.pbs.torque import TorqueScheduler, assigned_of_xml
 from plugin.scheduler.port import Scheduler
 from power.check.access import check_pbs
 from power.check.findings import CheckVerdict
@@ -63,7 +61,7 @@ def test_hands_off_where_only_own_jobs_are_shown(kind: str, tmp_path: Path, monk
         monkeypatch.setenv(USER_VARIABLE, "ann")
         blind = scheduler(kind, ann)
         for ask in (blind.view, lambda: blind.in_use("node1")):
-            with pytest.raises(CannotAskPbs, match="ann is shown no jobs of others") as refused:
+            with pytest.raises(CannotAskPbs, match="ann sees no jobs of others") as refused:
                 ask()
             assert refused.value.hint.startswith("make ann a manager: qmgr -c 'set server managers += ann@head'")
         found = check_pbs(blind)
@@ -84,7 +82,7 @@ def test_a_recorded_torque_shows_its_manager_everything_and_nobody_else(
     made = RECORDINGS[name].scheduler(tmp_path)
     assert not any("is no manager" in what for what, _ in made.traits().problems)
     with pytest.raises(CannotAskPbs, match="alice is no manager"):
-        TorqueScheduler(SETTINGS, asker=PbsUser("alice", "head")).view()
+        TorqueScheduler(SETTINGS, user=PbsUser("alice", "head")).view()
 
 
 def test_this_process_is_somebody() -> None:
@@ -95,8 +93,8 @@ def submit(running: StandIn, user: str) -> str:
     return running.run("qsub", user=user, stdin="sleep 100\n")
 
 
-def scheduler(kind: str, asker: PbsUser) -> Scheduler:
-    return TorqueScheduler(SETTINGS, asker=asker) if kind == TORQUE else OpenPbsScheduler(SETTINGS, asker=asker)
+def scheduler(kind: str, user: PbsUser) -> Scheduler:
+    return TorqueScheduler(SETTINGS, user=user) if kind == TORQUE else OpenPbsScheduler(SETTINGS, user=user)
 
 
 @pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
@@ -135,13 +133,13 @@ FREE = {"state": "sleep", "resources_assigned": {"ncpus": 0, "mem": "0kb"}}
     ],
 )
 def test_what_an_openpbs_node_says_of_itself(record: dict[str, object], given: list[str]) -> None:
-    assert given_of_json(json.dumps({"nodes": {"n1": record}}).encode(), "n1") == given
+    assert assigned_of_json(json.dumps({"nodes": {"n1": record}}).encode(), "n1") == given
 
 
 @pytest.mark.parametrize("record", [{"state": "sleep"}, {"state": "odd", "resources_assigned": {}}, {}])
 def test_an_openpbs_record_that_does_not_tell_is_no_free_node(record: dict[str, object]) -> None:
     with pytest.raises(CannotAskPbs, match="pbsnodes: shows n1"):
-        given_of_json(json.dumps({"nodes": {"n1": record}}).encode(), "n1")
+        assigned_of_json(json.dumps({"nodes": {"n1": record}}).encode(), "n1")
 
 
 @pytest.mark.parametrize(
@@ -156,10 +154,10 @@ def test_an_openpbs_record_that_does_not_tell_is_no_free_node(record: dict[str, 
     ],
 )
 def test_what_a_torque_node_says_of_itself(fields: str, given: list[str]) -> None:
-    assert given_of_xml(f"<Data><Node><name>n1</name>{fields}</Node></Data>".encode(), "n1") == given
+    assert assigned_of_xml(f"<Data><Node><name>n1</name>{fields}</Node></Data>".encode(), "n1") == given
 
 
 @pytest.mark.parametrize("fields", ["", "<state></state>", "<state>offline,odd</state>"])
 def test_a_torque_record_that_does_not_tell_is_no_free_node(fields: str) -> None:
     with pytest.raises(CannotAskPbs, match="pbsnodes: shows n1 in the state"):
-        given_of_xml(f"<Data><Node><name>n1</name>{fields}</Node></Data>".encode(), "n1")
+        assigned_of_xml(f"<Data><Node><name>n1</name>{fields}</Node></Data>".encode(), "n1")

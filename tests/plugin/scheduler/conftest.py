@@ -11,8 +11,8 @@ from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
 from slurm_fixtures import sleeping_slurm
 
 from offpeak.settings.schedulers import PbsSettings, SlurmSettings
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler
+from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Ranking
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.servers import SlurmCluster

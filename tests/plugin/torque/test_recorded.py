@@ -8,8 +8,7 @@ import pytest
 
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsJob
-from plugin.pbs.torque_jobs import jobs_of_xml
-from plugin.pbs.torque_nodes import jobs_on, nodes_of_xml, status_of
+from plugin.pbs.torque import jobs_of_xml, jobs_on, nodes_of_xml, status_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 

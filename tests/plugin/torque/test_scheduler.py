@@ -13,8 +13,7 @@ from pbs_standin import StandIn, standin
 from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
-from plugin.pbs.torque_jobs import NO_METHOD, QUEUE_MOVED, ReorderMethod, find_reorder_method, plan_swaps
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.torque import NO_METHOD, QUEUE_MOVED, ReorderMethod, TorqueScheduler, find_reorder_method, plan_swaps
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from sim_backend.local_slurm.processes import wait_until
@@ -76,9 +75,9 @@ def test_by_what_the_site_sorts(tmp_path: Path) -> None:
     config.parent.mkdir()
     auto = PbsSettings(home=tmp_path)
     found = find_reorder_method(auto)
-    assert (found.route, found.why) == (
+    assert (found.method, found.why) == (
         ReorderMethod.NONE,
-        f"{config}: No such file or directory: nobody knows by what jobs are sorted",
+        f"{config}: No such file or directory: the sort key of jobs is unknown",
     )
     assert "torque_order" in found.hint
     for text, expected in (
@@ -88,10 +87,10 @@ def test_by_what_the_site_sorts(tmp_path: Path) -> None:
         ("round_robin: False all\n", ReorderMethod.NONE),
     ):
         config.write_text(text)
-        assert find_reorder_method(auto).route is expected
+        assert find_reorder_method(auto).method is expected
     config.write_text("sort_by: no_sort ALL\n")
-    assert find_reorder_method(auto).words == "qorder, as pbs_sched sorts by no_sort"
-    assert find_reorder_method(replace(auto, torque_order="priority")).words == "qalter -p, as torque_order says"
+    assert find_reorder_method(auto).description == "qorder, as pbs_sched sorts by no_sort"
+    assert find_reorder_method(replace(auto, torque_order="priority")).description == "qalter -p, as torque_order says"
 
 
 def test_who_starts_jobs_is_looked_for_before_what_only_pbs_sched_reads(tmp_path: Path) -> None:
@@ -102,14 +101,15 @@ def test_who_starts_jobs_is_looked_for_before_what_only_pbs_sched_reads(tmp_path
     for number, name in (("1", "systemd"), ("77", "pbs_server"), ("self", "maui")):
         (processes / number).mkdir(parents=True)
         (processes / number / "comm").write_text(f"{name}\n")
-    assert find_reorder_method(auto, processes=processes).route is ReorderMethod.PRIORITY
+    assert find_reorder_method(auto, processes=processes).method is ReorderMethod.PRIORITY
     (processes / "99").mkdir()
     (processes / "99" / "comm").write_text("maui\n")
     found = find_reorder_method(auto, processes=processes)
-    assert (found.route, found.why) == (ReorderMethod.NONE, "maui runs here, and nobody knows by what it sorts jobs")
+    assert (found.method, found.why) == (ReorderMethod.NONE, "maui runs here, and its sort key is unknown")
     assert "USERPRIOWEIGHT" in found.hint
     assert (
-        find_reorder_method(replace(auto, torque_order="priority"), processes=processes).route is ReorderMethod.PRIORITY
+        find_reorder_method(replace(auto, torque_order="priority"), processes=processes).method
+        is ReorderMethod.PRIORITY
     )
 
 
@@ -119,7 +119,7 @@ def test_where_nothing_moves_jobs_it_is_said_and_nothing_is_sent(torque: StandIn
     job = submit(torque)
     assert scheduler.rank({job: 5}) == {job: NO_METHOD}
     ((said, hint),) = scheduler.traits().problems
-    assert "nobody knows by what jobs are sorted" in said
+    assert "the sort key of jobs is unknown" in said
     assert "torque_order" in hint
 
 

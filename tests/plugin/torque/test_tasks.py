@@ -7,9 +7,8 @@ from pbs_standin import standin
 
 from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.resource_request import TaskRequest, chunks_of, parse_tasks
-from plugin.pbs.torque_jobs import jobs_of_xml
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.demand import TaskRequest, chunks_of, parse_tasks
+from plugin.pbs.torque import TorqueScheduler, jobs_of_xml
 from sim_backend.pbs_standin.submission import req_information
 
 PLACED = {

@@ -8,8 +8,8 @@ from pbs_standin import installed, standin
 
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.jobs import PbsUser
-from plugin.pbs.openpbs_scheduler import OpenPbsScheduler
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.openpbs import OpenPbsScheduler
+from plugin.pbs.torque import TorqueScheduler
 from power.check.access import check_pbs
 from power.check.findings import CheckVerdict
 
@@ -43,7 +43,7 @@ def test_openpbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.verdict is CheckVerdict.GOOD
         assert found.said.startswith("answers; orders by qalter -l offpeak_prio, a term of job_sort_formula; ")
         installed(running, tmp_path, "uninstall")
-        found = check_pbs(OpenPbsScheduler(SETTINGS, asker=PbsUser("root", "head")))
+        found = check_pbs(OpenPbsScheduler(SETTINGS, user=PbsUser("root", "head")))
         assert found.verdict is CheckVerdict.DOUBTFUL
-        assert "the server has no enabled hook offpeak_runjob: no job is kept back" in found.said
+        assert "the server has no enabled hook offpeak_runjob: no job is deferred" in found.said
         assert found.hint == "run `deploy/openpbs/setup install` as root on the server's host"

@@ -12,7 +12,7 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.model.orders import NodeChange, NodeOrder
 from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.torque_scheduler import TorqueScheduler
+from plugin.pbs.torque import TorqueScheduler
 from power.drivers.pbsnodes import PbsnodesDriver
 from power.drivers.port import PowerState
 

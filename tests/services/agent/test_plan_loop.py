@@ -13,7 +13,7 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.pbs.resource_request import Chunk
+from plugin.pbs.demand import Chunk
 from plugin.scheduler.port import Ranking
 from services.agent import plan_loop
 from services.agent import site_context as parts

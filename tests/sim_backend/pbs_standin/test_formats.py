@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pbs_standin import StandIn, standin
 
-from plugin.pbs.fields import ctime_s
+from plugin.pbs.commands import ctime_s
 from sim_backend.pbs_standin.output import json_text
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.process import exclusive_lock
-from plugin.pbs.resource_request import Chunk
+from plugin.pbs.demand import Chunk
 from plugin.scheduler.port import Ranking
 from services.agent import site_context as parts
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster

@@ -1,0 +1,414 @@
+"""OpenPBS's dialect of PBS: its jobs, its nodes, and their changes.
+
+Each job is one record of `qstat -t -f -F json`; the tasks of
+an array are jobs of their own.
+
+Each node is one record of `pbsnodes -a -F json`, read directly before its change: what an admin set offline stays as it
+is. A closed node is in the state `sleep` already: it gets no new job, and its jobs go on. When it is off and its daemon
+registers again, the server itself ends that state. A change adds or removes the state `sleep`, and only where that
+changes something: `state = sleep` and `state = free` overwrite the whole state, also the server's own `down`, which the
+server does not notice a second time.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from offpeak.model.orders import NodeChange
+from plugin.pbs.commands import (
+    HINTS_VARIABLE,
+    CannotAskPbs,
+    PbsCommands,
+    PbsIsSilent,
+    Record,
+    as_int,
+    as_text,
+    change_by_value,
+    ctime_s,
+    has_dependency,
+    hints_comment,
+    hosts_of,
+    invalid_job_numbers,
+    json_part,
+    json_records,
+    limit_s,
+    memory_mib,
+    one_line,
+    parse_json,
+)
+from plugin.pbs.demand import chunks_of, cpu_count
+from plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob
+from plugin.pbs.openpbs_server import (
+    BEGIN_RESOURCE,
+    FORMULA_SCALE,
+    NODE_RESOURCE,
+    OUR_RESOURCES,
+    PRIORITY_RESOURCE,
+    find_problems,
+    hook_failures,
+    parse_formula,
+    parse_hooks,
+    parse_resources,
+)
+from plugin.pbs.scheduler import (
+    Command,
+    Dialect,
+    MarkKind,
+    NodeMark,
+    PbsScheduler,
+    PbsServer,
+    derive_node_state,
+    unclear_record,
+)
+from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.scheduler.node import OURS, Node, NodeUse
+from plugin.scheduler.port import Ranking
+
+STATES = {
+    # An array of which some tasks have begun.
+    "B": JobState.RUNNING,
+    "E": JobState.ENDS,
+    "F": JobState.ENDED,
+    "H": JobState.HELD,
+    "M": JobState.ENDED,
+    "Q": JobState.PENDING,
+    "R": JobState.RUNNING,
+    "S": JobState.SUSPENDED,
+    "U": JobState.SUSPENDED,
+    # It waits for its time; then the server itself releases it.
+    "W": JobState.PENDING,
+    "X": JobState.ENDED,
+}
+
+
+def job_state(letter: str) -> JobState:
+    """Return the state that OpenPBS's letter derived for; OTHER if it is not known."""
+    return STATES.get(letter, JobState.OTHER)
+
+
+_JOB_ID = re.compile(r"^Job Id: (.+)$", re.MULTILINE)
+_PLACE = re.compile(r"^    (job_state|exec_vnode|exec_host) = (.*)$", re.MULTILINE)
+
+SiteValue = Callable[[Record], float]
+"""The value of the site's own formula for a job's record, without our term."""
+
+_TIME_RESOURCES = OUR_RESOURCES | {"walltime", "min_walltime", "max_walltime", "cput"}
+
+
+def qstat_arguments(attributes: Mapping[str, str]) -> Command:
+    """Return the arguments that show all jobs, and those that have ended if the server keeps a history.
+
+    A server that keeps none shows no job at all with -x, not even a running one.
+    """
+    ended = ("-x",) if attributes.get("job_history_enable") == "True" else ()
+    return (*ended, "-t", "-f", "-F", "json")
+
+
+def parse_jobs(answer: bytes, server: PbsServer) -> tuple[PbsJob, ...]:
+    """Return the jobs of qstat's answer, with the values of the site's own formula."""
+    formula = parse_formula(server.attributes.get("job_sort_formula", ""))
+    priorities = {name: as_int(attributes.get("Priority")) for name, attributes in server.queues.items()}
+    return jobs_of_json(answer, partial(formula.site_value, queue_priority=priorities))
+
+
+def jobs_of_json(answer: bytes, site_value: SiteValue) -> tuple[PbsJob, ...]:
+    """Return the jobs of qstat's answer; CannotAskPbs where it is no JSON."""
+    found = json_records(parse_json(answer, source="qstat -f -F json"), "Jobs")
+    split = {as_text(job.get("array_id")) for job in found.values() if "array_id" in job}
+    # An array whose tasks are shown is shown once more as a whole.
+    return tuple(_job(name, job, site_value) for name, job in found.items() if name not in split)
+
+
+def placed_jobs_of_text(answer: bytes) -> tuple[PbsJob, ...]:
+    """Return the states and nodes of the jobs that `qstat -f JOB...` prints; with -F json it prints the first job only.
+
+    A user can put lines into the environment that look like those of another job. Therefore fields that are shown
+    twice add nodes, and a job with two states may have nodes.
+    """
+    pieces = _JOB_ID.split(answer.decode(errors="replace").replace("\n\t", ""))[1:]
+    states: dict[str, set[str]] = {}
+    places: dict[str, list[str]] = {}
+    for name, rest in zip(pieces[::2], pieces[1::2], strict=True):
+        for field, value in _PLACE.findall(rest):
+            if field == "job_state":
+                states.setdefault(name, set()).add(value)
+            else:
+                places.setdefault(name, []).append(value)
+    found = {name: "".join(letters) if len(letters) == 1 else "" for name, letters in states.items()}
+    records = {
+        name: {"job_state": state, "exec_vnode": "+".join(places.get(name, []))} for name, state in found.items()
+    }
+    return tuple(_job(name, record, lambda _: 0.0) for name, record in records.items())
+
+
+def request_of(record: Record) -> str:
+    """Return what a job requests, in the syntax of `chunks_of`."""
+    resources = json_part(record, "Resource_List")
+    return (
+        as_text(record.get("schedselect") or resources.get("select"))
+        or f"1:ncpus={as_int(resources.get('ncpus')) or 1}"
+    )
+
+
+def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
+    resources, estimated = json_part(record, "Resource_List"), json_part(record, "estimated")
+    state = job_state(as_text(record.get("job_state")))
+    request, place = request_of(record), as_text(resources.get("place"))
+    hosts = hosts_of(as_text(record.get("exec_vnode") or record.get("exec_host")))
+    limit = limit_s(resources.get("walltime", resources.get("max_walltime")))
+    has_started = state in HOLDING or state is JobState.ENDED
+    start_s = ctime_s(as_text(record.get("stime"))) if has_started else None
+    end_s = ctime_s(as_text(record.get("obittime"))) or (start_s + limit if start_s and limit else None)
+    if state is JobState.PENDING and estimated:
+        start_s, hosts = ctime_s(as_text(estimated.get("start_time"))), hosts_of(as_text(estimated.get("exec_vnode")))
+    depend, offset = as_text(record.get("depend")), _offset(resources)
+    job = Job(
+        job_id=name,
+        state=state,
+        native_state=as_text(record.get("job_state")),
+        reason=_reason(record, state, depend),
+        user=as_text(record.get("euser")) or as_text(record.get("Job_Owner")).partition("@")[0],
+        account=as_text(record.get("Account_Name")),
+        name=as_text(record.get("Job_Name")),
+        comment=_comment(json_part(record, "Variable_List")),
+        partitions=(as_text(record["queue"]),) if "queue" in record else (),
+        needs="\x1f".join(f"{key}={value}" for key, value in sorted(resources.items()) if key not in _TIME_RESOURCES),
+        reservation=as_text(record.get("reserve_ID")),
+        qos="",
+        priority=round(site_value(record) * FORMULA_SCALE) + offset,
+        offset=offset,
+        nodes=len(hosts) or as_int(resources.get("nodect")) or 1,
+        cpus=as_int(resources.get("ncpus")) or cpu_count(chunks_of(request)),
+        whole_nodes="excl" in place,
+        limit_s=limit,
+        submit_s=ctime_s(as_text(record.get("ctime"))) or 0,
+        begin_s=max(as_int(resources.get(BEGIN_RESOURCE)), ctime_s(as_text(record.get("Execution_Time"))) or 0) or None,
+        start_s=start_s,
+        end_s=end_s,
+        hosts=",".join(hosts),
+        plain=not (has_dependency(depend) or "array_id" in record or "array" in record),
+    )
+    return PbsJob(job, request, "scatter" in place, as_int(record.get("queue_rank")))
+
+
+def _offset(resources: Record) -> int:
+    value = resources.get(PRIORITY_RESOURCE)
+    return round(value * FORMULA_SCALE) if isinstance(value, int | float) else 0
+
+
+def _reason(record: Record, state: JobState, depend: str) -> str:
+    if state is JobState.HELD:
+        return (
+            f"Dependency: {depend}"
+            if has_dependency(depend)
+            else f"JobHeld: {as_text(record.get('Hold_Types')) or '?'}"
+        )
+    return as_text(record.get("comment"))
+
+
+def _comment(variables: Record) -> str:
+    return hints_comment(as_text(variables[HINTS_VARIABLE])) if HINTS_VARIABLE in variables else ""
+
+
+_MARK = re.compile(rf"({'|'.join(MarkKind)})\.(\d+)")
+
+
+def format_openpbs_mark(mark: NodeMark) -> str:
+    """Return the mark as the resource's value."""
+    return f"{mark.kind}.{mark.since_s}"
+
+
+def parse_openpbs_mark(value: str) -> NodeMark | None:
+    """Return the mark that a resource's value means, None for none."""
+    match = _MARK.fullmatch(value)
+    return NodeMark(MarkKind(match[1]), int(match[2])) if match else None
+
+
+DOWN, OFFLINE, SLEEP = "down", "offline", "sleep"
+FAILED = frozenset({DOWN, "stale", "unresolvable"})
+USED = frozenset({"job-busy", "job-exclusive", "busy"})
+RESERVED = frozenset({"resv-exclusive", "maintenance"})
+KNOWN = FAILED | USED | RESERVED | {OFFLINE, SLEEP, "free"}
+
+# These resources are amounts or names, not kinds of nodes.
+_NO_FEATURES = OUR_RESOURCES | {"arch", "host", "vnode", "mem", "vmem", "ncpus"}
+
+
+def nodes_of_json(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
+    """Return the nodes of pbsnodes' answer; CannotAskPbs where it is no JSON.
+
+    A node without a queue is in all that have no nodes of their own.
+    """
+    found = json_records(parse_json(answer, source="pbsnodes -a -F json"), "nodes")
+    own = {as_text(record.get("queue")) for record in found.values()}
+    others = tuple(queue for queue in queues if queue not in own)
+    return tuple(_node(name, record, others, now_s, boot_s) for name, record in found.items())
+
+
+def assigned_of_json(answer: bytes, node: str) -> list[str]:
+    """Return what the node's own record shows as assigned to jobs, [] for nothing.
+
+    CannotAskPbs where the record does not show that, or where the node's state is not known.
+    """
+    record = json_records(parse_json(answer, source="pbsnodes -a -F json"), "nodes").get(node, {})
+    state, jobs = as_text(record.get("state")), record.get("jobs")
+    states, resources = frozenset(state.split(",")), record.get("resources_assigned")
+    if not states <= KNOWN or not isinstance(resources, dict):
+        raise unclear_record(node, state, f", with resources_assigned {resources!r}")
+    found = [f"state {name}" for name in sorted(states & (USED | RESERVED))]
+    found += [f"jobs {jobs}"] if jobs else []
+    return found + [f"resources_assigned.{name} {value}" for name, value in resources.items() if not _is_nothing(value)]
+
+
+def _is_nothing(value: object) -> bool:
+    return re.fullmatch(r"0+(\.0*)?([kmgtp]?[bw])?", as_text(value), re.IGNORECASE) is not None
+
+
+def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s: int) -> Node:
+    states = frozenset(as_text(record.get("state")).split(","))
+    available, assigned = json_part(record, "resources_available"), json_part(record, "resources_assigned")
+    comment, mark = as_text(record.get("comment")), parse_openpbs_mark(as_text(available.get(NODE_RESOURCE)))
+    derived = derive_node_state(
+        # A node that an admin has also set offline is the admin's.
+        None if OFFLINE in states else mark,
+        closed=bool(states & {SLEEP, OFFLINE}),
+        down=bool(states & FAILED),
+        # The server itself ends the state `sleep` when the node's daemon registers again.
+        registered=False,
+        overdue=mark is not None and now_s - mark.since_s > boot_s,
+    )
+    own_queue = as_text(record.get("queue"))
+    jobs = record.get("jobs")
+    use = NodeUse.USED if jobs or states & USED or as_int(assigned.get("ncpus")) else NodeUse.FREE
+    ours = mark is not None and SLEEP in states and OFFLINE not in states
+    return Node(
+        name=name,
+        native_state=as_text(record.get("state")),
+        use=use if states <= KNOWN else NodeUse.UNKNOWN,
+        power=derived.power,
+        closed=derived.closed,
+        failed=derived.failed,
+        responds=not states & FAILED,
+        reserved=bool(states & RESERVED) or bool(record.get("resv")),
+        planned=False,
+        reason=_our_reason(comment) if ours else _their_reason(comment, states),
+        reason_by="",
+        reason_s=mark.since_s if ours and mark is not None else None,
+        partitions=(own_queue,) if own_queue else queues,
+        features=tuple(
+            name for key, value in available.items() if key not in _NO_FEATURES for name in _features(key, value)
+        ),
+        cpus=as_int(available.get("ncpus")),
+        cpus_used=as_int(assigned.get("ncpus")),
+        memory_mib=memory_mib(available.get("mem")),
+        boot_s=None,
+        idle_since_s=as_int(record.get("last_used_time")) or None if use is NodeUse.FREE else None,
+    )
+
+
+def _our_reason(comment: str) -> str:
+    """Return the reason of a node that is ours: when the node goes down the server overwrites the comment."""
+    return comment if comment.startswith(f"{OURS}:") else OURS
+
+
+def _their_reason(comment: str, states: frozenset[str]) -> str:
+    # Our comment stays when a node is back.
+    theirs = "" if comment.startswith(f"{OURS}:") else comment
+    return theirs or f"state {','.join(sorted(states))}" if states & (FAILED | {OFFLINE, SLEEP}) else theirs
+
+
+def _features(key: str, value: object) -> list[str]:
+    if value in ("True", True):
+        return [key]
+    return [name for name in as_text(value).split(",") if name] if isinstance(value, str) and value != "False" else []
+
+
+def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> list[Command]:
+    """Return the commands for a change of a node; qmgr does each as a whole or not at all."""
+    sleeps = SLEEP in node.native_state.split(",")
+    return [("qmgr", "-c", line) for line in qmgr_directives(node.name, change, reason, now_s, sleeps=sleeps)]
+
+
+def qmgr_directives(node: str, change: NodeChange, reason: str, now_s: int, *, sleeps: bool) -> tuple[str, ...]:
+    """Return qmgr's directives for a change, in this order; each is done as a whole or not at all.
+
+    `sleeps`: the node is in the state `sleep`, possibly among others.
+    """
+    comment = f'comment = "{one_line(reason)}"'
+    close = "" if sleeps else f", state += {SLEEP}"
+    match change:
+        case NodeChange.CLOSE:
+            return (f"set node {node} {_mark_assignment(MarkKind.CLOSED, now_s)}, {comment}{close}",)
+        case NodeChange.POWER_DOWN:
+            return (f"set node {node} {_mark_assignment(MarkKind.ASLEEP, now_s)}, {comment}{close}",)
+        case NodeChange.POWER_UP:
+            return (f"set node {node} {_mark_assignment(MarkKind.WAKES, now_s)}, {comment}",)
+        case NodeChange.OPEN | NodeChange.RESUME:
+            opens = (f"set node {node} state -= {SLEEP}",) if sleeps else ()
+            return (*opens, f"unset node {node} resources_available.{NODE_RESOURCE}, comment")
+
+
+def _mark_assignment(kind: MarkKind, now_s: int) -> str:
+    return f"resources_available.{NODE_RESOURCE} = {format_openpbs_mark(NodeMark(kind, now_s))}"
+
+
+class OpenPbsScheduler(PbsScheduler):
+    """OpenPBS, read as JSON. `rank` adds a value to the site's own formula, `defer` sets a time for the runjob hook."""
+
+    dialect = Dialect(
+        name="openpbs",
+        ranking=Ranking.OFFSET,
+        closed_states=frozenset({SLEEP, OFFLINE}),
+        open_message="is neither asleep nor offline: a job may start there",
+        pbsnodes_all=("-a", "-F", "json"),
+        pbsnodes_one=("-F", "json"),
+        # The states that may have nodes, also of subjobs. With -T the server takes no other operator.
+        qselect_holding=("-T", "-s", "ERSTU"),
+        qstat_holding=("-f",),
+        qstat_all=qstat_arguments,
+        parse_jobs=parse_jobs,
+        parse_holding_jobs=placed_jobs_of_text,
+        parse_nodes=nodes_of_json,
+        parse_assigned=assigned_of_json,
+        node_commands=node_commands,
+    )
+
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+        """Set what is added to the site's formula; return why not, by job."""
+        formula = parse_formula(self._server()[1].get("job_sort_formula", ""))
+        if not formula.ours or formula.problem:
+            return dict.fromkeys(values, formula.problem or "our term is not in job_sort_formula")
+        added = {job: f"{PRIORITY_RESOURCE}={value / FORMULA_SCALE:.3f}" for job, value in values.items()}
+        return _set_resources(self.commands, added)
+
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
+        """Set the time before which the runjob hook does not let each job start, 0 for now; return why not, by job."""
+        return _set_resources(self.commands, {job: f"{BEGIN_RESOURCE}={at_s}" for job, at_s in begin_s.items()})
+
+    def _problems(self, attributes: Mapping[str, str]) -> list[tuple[str, str]]:
+        formula = parse_formula(attributes.get("job_sort_formula", ""))
+        resources = parse_resources(self.commands.query("qmgr", "-c", "list resource"))
+        return [*find_problems(formula, resources, self._hooks()), *hook_failures()]
+
+    def _reorder_method(self) -> str:
+        return f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula"
+
+    def _hooks(self) -> frozenset[str] | None:
+        """Return the enabled hooks; None where the server does not show them: only root at its host sees them.
+
+        The resource that a hook uses then shows that the hook is there: one command makes both.
+        """
+        if self.user.user != ALWAYS_MANAGER:
+            return None
+        try:
+            return parse_hooks(self.commands.query("qmgr", "-c", "list hook"))
+        except PbsIsSilent:
+            raise
+        except CannotAskPbs:
+            return None
+
+
+def _set_resources(commands: PbsCommands, values: Mapping[str, str]) -> dict[str, str]:
+    refused = invalid_job_numbers(values)
+    accepted = {job: value for job, value in values.items() if job not in refused}
+    return refused | change_by_value(commands, "qalter", "-l", accepted)

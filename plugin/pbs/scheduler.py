@@ -1,0 +1,268 @@
+"""The port of all schedulers for a PBS server, the dialect in which OpenPBS or Torque answers, and our node marks.
+
+PBS has no powered-down node that is woken for a job. Therefore a sleeping node is a node that gets no jobs and has our
+mark, and a waking node is a node that the agent has ordered to wake. A mark says since when the node is closed by us,
+asleep or waking. OpenPBS keeps the mark in a custom resource, Torque in the node's note, which admins read too.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, NamedTuple
+
+from offpeak.model.orders import NodeChange
+from offpeak.settings.schedulers import PbsSettings
+from plugin.pbs.commands import AttributesByName, CannotAskPbs, PbsCommands, execution_queues, failure, parse_attributes
+from plugin.pbs.demand import with_demand
+from plugin.pbs.jobs import (
+    STATES_WITHOUT_NODES,
+    PbsJob,
+    PbsUser,
+    contradiction_error,
+    current_user,
+    find_hidden_jobs,
+    holders,
+    notify_owners,
+    read_all_jobs,
+    read_holding_jobs,
+    with_holders,
+)
+from plugin.scheduler.node import Node, NodePower
+from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
+
+
+class MarkKind(StrEnum):
+    """CLOSED: the node gets no jobs. ASLEEP: it is off, and may be woken. WAKES: it is ordered to come up."""
+
+    CLOSED = "closed"
+    ASLEEP = "asleep"
+    WAKES = "wakes"
+
+
+class NodeMark(NamedTuple):
+    """Our mark at a node, and when it was set [Unix s]."""
+
+    kind: MarkKind
+    since_s: int
+
+
+class PbsNodeState(NamedTuple):
+    """What a node's state and our mark mean together, as in plugin.scheduler.node.Node."""
+
+    power: NodePower
+    closed: bool
+    failed: bool
+
+
+def derive_node_state(
+    mark: NodeMark | None, *, closed: bool, down: bool, registered: bool, overdue: bool
+) -> PbsNodeState:
+    """Return the state of a node. A mark at an open node means nothing.
+
+    `closed`: the node gets no jobs. `down`: its daemon does not answer; `registered`: it has reported since the mark
+    was set. `overdue`: the mark is older than a boot takes.
+    """
+    if mark is None or not closed or mark.kind is MarkKind.CLOSED:
+        return PbsNodeState(NodePower.UP, closed=closed, failed=down)
+    if mark.kind is MarkKind.ASLEEP:
+        return PbsNodeState(NodePower.DOWN, closed=False, failed=False)
+    if registered and not down:
+        return PbsNodeState(NodePower.UP, closed=True, failed=False)
+    if overdue:
+        return PbsNodeState(NodePower.DOWN, closed=False, failed=True)
+    return PbsNodeState(NodePower.COMING_UP, closed=False, failed=False)
+
+
+class PbsServer(NamedTuple):
+    """A server's name, its attributes and its queues, as `qstat -B -f` and `qstat -Q -f` print them."""
+
+    name: str
+    attributes: Mapping[str, str]
+    queues: AttributesByName
+
+
+Command = tuple[str, ...]
+"""A program and its arguments."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the commands of one PBS are called, and how their output is parsed.
+
+    A node with one of `closed_states` gets no jobs; `open_message` is what `in_use` returns without such a state.
+    `qselect_holding` selects the jobs that may have nodes, `qstat_holding` shows the jobs that are named behind it.
+    `qstat_all` returns the arguments that show all jobs of a server. `parse_assigned` returns what a node's own record
+    shows as assigned to jobs, [] for nothing. `node_commands` returns the commands for a change of a node, which are
+    run in this order.
+    """
+
+    name: str
+    ranking: Ranking
+    closed_states: frozenset[str]
+    open_message: str
+    pbsnodes_all: Command
+    pbsnodes_one: Command
+    qselect_holding: Command
+    qstat_holding: Command
+    qstat_all: Callable[[Mapping[str, str]], Command]
+    parse_jobs: Callable[[bytes, PbsServer], tuple[PbsJob, ...]]
+    parse_holding_jobs: Callable[[bytes], tuple[PbsJob, ...]]
+    parse_nodes: Callable[[bytes, Sequence[str], int, int], tuple[Node, ...]]
+    parse_assigned: Callable[[bytes, str], list[str]]
+    node_commands: Callable[[Node, NodeChange, str, int], Sequence[Command]]
+
+
+class PbsScheduler(ABC):
+    """A PBS server; `clock` returns Unix seconds. This class starts no job: that would bypass all limits of the site.
+
+    `user` is the user that the server sees, if it is not the user of this process. A subclass per dialect knows how
+    jobs change places, how they are deferred, and what the server lacks.
+    """
+
+    dialect: ClassVar[Dialect]
+
+    def __init__(
+        self, settings: PbsSettings, *, clock: Callable[[], float] = time.time, user: PbsUser | None = None
+    ) -> None:
+        self.settings, self.clock, self.user = settings, clock, user or current_user()
+        self.commands = PbsCommands(settings.command or (), timeout_s=float(settings.timeout_s))
+
+    def traits(self) -> SchedulerTraits:
+        """Return the settings of the server and of its scheduler."""
+        name, attributes = self._server()
+        hidden = find_hidden_jobs(name, attributes, self.user)
+        problems = [*([hidden] if hidden else []), *self._problems(attributes)]
+        if attributes.get("scheduling", "True") != "True":
+            problems.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
+        return SchedulerTraits(
+            name=self.dialect.name,
+            version=attributes.get("pbs_version", ""),
+            ranking=self.dialect.ranking,
+            power_saving=True,
+            boot_s=self.settings.boot_s,
+            shared_nodes=True,
+            problems=tuple(problems),
+            cluster=name,
+            reorder_method=self._reorder_method(),
+        )
+
+    def view(self) -> SchedulerView:
+        """Return all jobs and nodes, and the ended jobs that the server keeps."""
+        at_s, queues = int(self.clock()), self._queues()
+        jobs, nodes = self._jobs(queues), self._nodes(queues, at_s)
+        nodes = with_holders(nodes, jobs)
+        return SchedulerView(at_s, with_demand(jobs, nodes, at_s), nodes, ())
+
+    def in_use(self, node: str) -> str:
+        """Return why the node is not free, "" if it is: closed, no job holds it, not even a suspended job, and its
+        own record shows nothing as assigned. CannotAskPbs where jobs and record contradict each other.
+        """
+        jobs = holders(self._holding_jobs()).get(node)
+        # The record is read last: at that instant the node is closed and free.
+        answer = self.commands.query("pbsnodes", *self.dialect.pbsnodes_one, node)
+        found = [record for record in self._parse_nodes(answer, (), int(self.clock())) if record.name == node]
+        # OpenPBS prints a record without a state for a node that it does not know, and ends with 0.
+        if len(found) != 1 or not found[0].native_state:
+            raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
+        if jobs:
+            return f"runs {', '.join(jobs)}"
+        if not self.dialect.closed_states & set(found[0].native_state.split(",")):
+            return self.dialect.open_message
+        if assigned := self.dialect.parse_assigned(answer, node):
+            raise contradiction_error(node, assigned, self.user)
+        return ""
+
+    @abstractmethod
+    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+        """Change the order of jobs by the server's method; return why not, by job."""
+
+    @abstractmethod
+    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
+        """Set the earliest start of each job, 0 for now; return why not, by job."""
+
+    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
+        """Write each job's comment, "" removes ours; return why not, by job."""
+        return notify_owners(self.commands, comments, lambda: self._jobs(self._queues()))
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        """Order the change of these nodes; return why not, by node."""
+        now_s = int(self.clock())
+        present = {node.name: node for node in self._nodes(self._queues(), now_s)}
+        refusals = {name: change_refusal(name, present, change) for name in nodes}
+        for name in nodes:
+            if not refusals[name] and not is_change_done(present[name], change):
+                refusals[name] = self._run(self.dialect.node_commands(present[name], change, reason, now_s))
+        return {name: refusal for name, refusal in refusals.items() if refusal}
+
+    @abstractmethod
+    def _problems(self, attributes: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Return what the server lacks for offpeak, each as message and hint."""
+
+    @abstractmethod
+    def _reorder_method(self) -> str:
+        """Return the command by which jobs change places, and how that is known."""
+
+    def _run(self, commands: Sequence[Command]) -> str:
+        """Run the commands until one fails; return its failure, "" if none fails."""
+        for program, *arguments in commands:
+            result = self.commands.change(program, *arguments)
+            if result.code or result.complaints:
+                return str(failure(program, result))
+        return ""
+
+    def _server(self) -> tuple[str, dict[str, str]]:
+        return next(iter(parse_attributes(self.commands.query("qstat", "-B", "-f")).items()), ("", {}))
+
+    def _queues(self) -> AttributesByName:
+        return parse_attributes(self.commands.query("qstat", "-Q", "-f"))
+
+    def _jobs(self, queues: AttributesByName) -> tuple[PbsJob, ...]:
+        """Return all jobs; CannotAskPbs where the server hides all jobs, or the jobs of other users."""
+        server = PbsServer(*self._server_that_shows_jobs(), queues)
+        # The arguments are chosen in each cycle: an admin may switch the history on and off while the agent runs.
+        arguments = self.dialect.qstat_all(server.attributes)
+
+        def read() -> tuple[PbsJob, ...]:
+            return self.dialect.parse_jobs(self.commands.query("qstat", *arguments), server)
+
+        return read_all_jobs(read, lambda: self._server()[1], server.attributes)
+
+    def _holding_jobs(self) -> tuple[PbsJob, ...]:
+        """Return the jobs that may have nodes: an order for one node does not wait for a long queue."""
+        _, attributes = self._server_that_shows_jobs()
+
+        def select() -> list[str]:
+            return self.commands.query("qselect", *self.dialect.qselect_holding).decode().split()
+
+        def read(names: Sequence[str]) -> tuple[PbsJob, ...]:
+            answer = self.commands.query("qstat", *self.dialect.qstat_holding, *names)
+            return self.dialect.parse_holding_jobs(answer)
+
+        return read_all_jobs(
+            lambda: read_holding_jobs(select, read),
+            lambda: self._server()[1],
+            attributes,
+            without=STATES_WITHOUT_NODES,
+        )
+
+    def _server_that_shows_jobs(self) -> tuple[str, dict[str, str]]:
+        """Return the server's name and attributes; CannotAskPbs where it hides the jobs of other users."""
+        name, attributes = self._server()
+        if hidden := find_hidden_jobs(name, attributes, self.user):
+            raise CannotAskPbs(f"qstat: {hidden[0]}", hint=hidden[1])
+        return name, attributes
+
+    def _nodes(self, queues: AttributesByName, now_s: int) -> tuple[Node, ...]:
+        answer = self.commands.query("pbsnodes", *self.dialect.pbsnodes_all)
+        return self._parse_nodes(answer, execution_queues(queues), now_s)
+
+    def _parse_nodes(self, answer: bytes, queues: Sequence[str], now_s: int) -> tuple[Node, ...]:
+        return self.dialect.parse_nodes(answer, queues, now_s, self.settings.boot_s)
+
+
+def unclear_record(node: str, state: str, details: str = "") -> CannotAskPbs:
+    """Return the error for a node whose record does not show whether it is assigned to jobs."""
+    message = f"pbsnodes: shows {node} in the state {state!r}{details}"
+    return CannotAskPbs(message, hint=f"look at it: pbsnodes {node}")
