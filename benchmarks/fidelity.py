@@ -202,7 +202,7 @@ async def _order(folder: Path, day: Day, begin_s: float) -> None:
     agent.prices.curve = _curve(day, begin_s)
     try:
         while True:
-            await agent.queue_round()
+            await agent.queue_loop.round()
             await asyncio.sleep(LOOK_S)
     finally:
         await agent.close()

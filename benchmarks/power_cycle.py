@@ -113,7 +113,7 @@ async def _cycles(folder: Path) -> tuple[float, list[float]]:
     taken = []
     for _ in range(ROUNDS + 1):
         begin_s = time.perf_counter()
-        await agent.power_round()
+        await agent.power_loop.round()
         taken.append(time.perf_counter() - begin_s)
         # So that the next one asks anew.
         await asyncio.sleep(1.1)
@@ -133,4 +133,4 @@ def _parts(folder: Path) -> SiteContext:
     asleep = set(NAMES[NODES - 100 :])
     states = {name: PowerState.OFF if name in asleep else PowerState.ON for name in NAMES}
     drivers: dict[str, PowerDriver] = {name: AnswersAtOnce(state) for name, state in states.items()}
-    return replace(parts, scheduler=SaysTheSame(), lookout=NodePoller(parts.machines, drivers))
+    return replace(parts, scheduler=SaysTheSame(), poller=NodePoller(parts.machines, drivers))

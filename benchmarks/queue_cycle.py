@@ -77,8 +77,8 @@ async def cycles(folder: Path, rounds: int = ROUNDS) -> list[Cycle]:
     # As `offpeak agent` does when it starts.
     gc.freeze()
     for number in range(rounds + 1):
-        agent.parts = both[number % 2]
-        await agent.prices.round(agent.parts)
+        agent.site = both[number % 2]
+        await agent.prices.round()
         ledger.settle()
         # Cycles that follow each other within a second would share one look at the scheduler.
         agent.observer.forget()
@@ -89,10 +89,10 @@ async def cycles(folder: Path, rounds: int = ROUNDS) -> list[Cycle]:
 
 async def _cycle(agent: SiteAgent) -> Cycle:
     begin_s, cpu_s = time.perf_counter(), _cpu_s()
-    await agent.queue_round()
+    await agent.queue_loop.round()
     wall_s = time.perf_counter() - begin_s
     agent.ledger.settle()
-    own_s, facts = _cpu_s() - cpu_s, agent.facts
+    own_s, facts = _cpu_s() - cpu_s, agent.queue_loop.facts
     marks = await agent.queue.marks()
     changed = sum(mark.kind == RANK and facts is not None and mark.at_unix_s == facts.now_s for mark in marks)
     return Cycle(wall_s, own_s, changed)

@@ -28,7 +28,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.model.clock import FastClock
 from offpeak.settings.table import Settings
 from services.agent import accounting_loops as meter_loop
-from services.agent import agent, service
+from services.agent import power_loop, service
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.service import Service
@@ -75,7 +75,7 @@ def soaked(plan: StopsPlan) -> Found:
         peer("dripping_server").dripping_proxy("head"),
         mock.patch.object(service, "LAST_ROUNDS_S", LAST_ROUNDS_S),
         mock.patch.object(meter_loop, "LEAST_METER_PERIOD_S", METERS_S),
-        mock.patch.object(agent, "ON_THEIR_WAY_S", ON_THEIR_WAY_S),
+        mock.patch.object(power_loop, "ON_THEIR_WAY_S", ON_THEIR_WAY_S),
     ):
         return asyncio.run(_soaked(plan, Path(name)))
 

@@ -97,10 +97,10 @@ NOTHING_LEARNED = ModelOrigin(0, 0, 0, math.nan)
 
 
 class SavedPredictor:
-    """What `make` makes, going on from the file at `path` if there is one; `trouble` says why that is of no use."""
+    """What `make` makes, going on from the file at `path` if there is one; `problem` says why that is of no use."""
 
     def __init__(self, make: Callable[[], Predictor[Jobs, Jobs]], path: Path | None) -> None:
-        self.trouble = ""
+        self.problem = ""
         self._make, self._path, self._kept_s = make, path, time.monotonic()
         self._predictor, self._origin = make(), NOTHING_LEARNED
         if path is not None and path.exists():
@@ -130,13 +130,13 @@ class SavedPredictor:
         self._kept_s = time.monotonic()
         if self._path is not None:
             save_model(self._path, self._predictor, self._origin)
-            self.trouble = ""
+            self.problem = ""
 
     def _try_to_keep(self) -> None:
         try:
             self.keep()
         except CannotWrite as problem:
-            self.trouble = f"{problem}; {problem.hint}"
+            self.problem = f"{problem}; {problem.hint}"
 
     def _begin(self) -> None:
         self._predictor, self._origin = self._make(), NOTHING_LEARNED
@@ -145,7 +145,7 @@ class SavedPredictor:
         try:
             self._origin = load_model(path, self._predictor)
         except BadInput as problem:
-            self.trouble = f"{problem}; it begins anew"
+            self.problem = f"{problem}; it begins anew"
             self._begin()
 
 
@@ -186,9 +186,9 @@ class RunTimes:
         self.error = ForecastErrors()
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why what was learned before cannot be used, "" if it can."""
-        return self._last_two.trouble
+        return self._last_two.problem
 
     def learn(self, ended: Sequence[EndedJob], *, at_s: int) -> None:
         """Take in jobs that have ended, the first first; of those that ended unseen nothing is learned."""
@@ -225,9 +225,9 @@ class JobPowers:
         self.error = ForecastErrors()
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why what was learned before cannot be used, "" if it can."""
-        return self._history.trouble
+        return self._history.problem
 
     def learn(self, booked: Sequence[BookedJob], *, at_s: int) -> None:
         """Take in jobs that have ended; of those that were modelled nothing is learned."""

@@ -1,137 +1,178 @@
 """The loops that keep the accounts: readings of all meters, energy of jobs, and savings of sleeping nodes.
 
 The meter loop reads every meter once a period into the ledger. The job accounts forecast power and run time, and book
-jobs that have ended. The savings loop computes today's savings up to now, and those of each day once it is over.
+jobs that have ended. The savings loop computes today's savings up to now, and those of each day once it is over. The
+pruning loop deletes what is older than the ledger keeps.
 """
 
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
 
 from offpeak.errors import CannotWrite
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SavingRecord
+from offpeak.model.constants import HOUR_S
+from offpeak.model.node_class import NodeClass
 from offpeak.model.time_range import TimeRange
+from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
-from power.meters.registry import site_meters
 from services.accounts.booking import AccountRound, Accounts, account_round, first_round
 from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
 from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
 from services.accounts.metering import Metering, Pace, read_all_meters
 from services.accounts.savings import book_savings
-from services.agent.loop import LOG, ProblemLog
-from services.agent.site_context import SiteContext
-from services.agent.status_snapshot import ForecastError
+from services.agent.feed_loops import SLOW_S
+from services.agent.loop import LOG, Loop, ProblemLog
+from services.agent.status_snapshot import ForecastError, SavingStatus
+
+ClassOf = Callable[[str], NodeClass | None]
+"""Gives the class of a node by its name, None if no class is set."""
 
 METER_PERIOD_S = 10.0
 LEAST_METER_PERIOD_S = 1.0
-"""Of real time: a meter is not asked again sooner."""
+"""Real seconds from one reading of a meter to the next at the least."""
 
 
-def meter_period_s(parts: SiteContext) -> float:
-    """Return how often meters are read: at least once a cycle, but not faster than they answer."""
-    return max(min(METER_PERIOD_S, parts.settings.agent.cycle_s), LEAST_METER_PERIOD_S * parts.clock.factor)
+def meter_period_s(cycle_s: float, clock_factor: float) -> float:
+    """Return the period of the meters: at least once a cycle, but no faster than meters can answer."""
+    return max(min(METER_PERIOD_S, cycle_s), LEAST_METER_PERIOD_S * clock_factor)
 
 
-class MeterLoop:
-    """Reads. `watts` is what the nodes drew together at the last round, None where nothing is measured."""
+class MeterLoop(Loop):
+    """Reads all meters once a period. `make` opens the meters of the present settings, `pace` is their pace."""
+
+    name = "meters"
 
     def __init__(
-        self, ledger: Ledger, clock: Callable[[], float], steady: Callable[[], float] = time.monotonic
+        self,
+        make: Callable[[], Sequence[Meter]],
+        pace: Callable[[], Pace],
+        ledger: Ledger,
+        clock: Callable[[], float],
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._ledger, self._clock, self._steady = ledger, clock, steady
-        self._meters: tuple[Meter, ...] = ()
-        self._of: SiteContext | None = None
+        self._make, self._pace, self._ledger, self._clock, self._steady = make, pace, ledger, clock, steady
+        self._meters: tuple[Meter, ...] | None = None
         self._metering = Metering()
 
-    async def round(self, parts: SiteContext) -> None:
+    @property
+    def period_s(self) -> float:
+        """The period of the settings."""
+        return self._pace().period_s
+
+    async def round(self) -> None:
         """Read all meters once."""
-        if self._of is not parts:
-            await self.close()
-            self._of, self._meters = parts, site_meters(parts.settings, parts.inventory, None, parts.wire)
-        pace = Pace(meter_period_s(parts), max(meter_period_s(parts), parts.wire.timeout_s))
-        done = await read_all_meters(self._meters, self._metering, pace=pace, clock=self._now)
+        if self._meters is None:
+            self._meters = tuple(self._make())
+        done = await read_all_meters(self._meters, self._metering, pace=self._pace(), clock=self._now)
         self._metering = done.after
         self._ledger.write_readings(done.rows)
         for line in done.lines:
             LOG.warning("meters: %s", line)
 
     async def close(self) -> None:
-        """Log out of all meters."""
-        meters, self._meters, self._of = self._meters, (), None
-        await asyncio.gather(*(meter.close() for meter in meters))
+        """Log out of all meters; the next round opens those of the present settings."""
+        meters, self._meters = self._meters, None
+        await asyncio.gather(*(meter.close() for meter in meters or ()))
 
     @property
     def watts(self) -> float | None:
-        """The sum over the nodes of their latest powers."""
+        """The sum of the latest powers of all nodes, None if no node is measured."""
         known = self.node_watts.values()
         return sum(known) if known else None
 
     @property
     def node_watts(self) -> dict[str, float]:
-        """The latest power of each node that is measured; of two ways of measuring it the outermost."""
+        """The latest power of each node that is measured, by its outermost meters."""
         sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for each in self._metering.last.values():
-            if each.node and each.power_w is not None and each.way in WAYS:
-                sums[each.node][each.way] += each.power_w
+        for reading in self._metering.last.values():
+            if reading.node and reading.power_w is not None and reading.way in WAYS:
+                sums[reading.node][reading.way] += reading.power_w
         return {node: by_way[min(by_way, key=WAYS.index)] for node, by_way in sums.items()}
 
     def _now(self) -> Instant:
         return Instant(self._steady(), self._clock())
 
 
+@dataclass(frozen=True)
+class AccountSection:
+    """Where forecasts are saved, the declared powers of jobs, the node classes, and the time until a job is booked."""
+
+    state_folder: Path
+    power: PowerSettings
+    class_of: ClassOf
+    settle_s: float
+
+
+def open_forecasts(state_folder: Path, power: PowerSettings) -> tuple[JobPowers, RunTimes]:
+    """Return the forecasts of the power and the run time of jobs, as far as they were learned before."""
+    powers = JobPowers(read_declared_draws(power), path=state_folder / JOB_POWER_FILE)
+    return powers, RunTimes(path=state_folder / RUN_TIMES_FILE)
+
+
 class JobAccounts:
-    """Books jobs that have ended, and learns from them: one question or booking at a time."""
+    """Books jobs that have ended, and learns from them. It answers one question, or books, at a time."""
 
-    def __init__(self, parts: SiteContext, ledger: Ledger, problem_log: ProblemLog) -> None:
-        self._problem_log = problem_log
-        folder = parts.settings.agent.state_folder
-        powers = JobPowers(read_declared_draws(parts.settings.power), path=folder / JOB_POWER_FILE)
-        times = RunTimes(path=folder / RUN_TIMES_FILE)
-        self._accounts = Accounts(ledger, powers, times, settle_s=2 * meter_period_s(parts))
-        self._last: AccountRound | None = None
+    def __init__(self, section: AccountSection, ledger: Ledger, problem_log: ProblemLog) -> None:
+        self._ledger, self._problem_log = ledger, problem_log
         self._turn = asyncio.Lock()
-        problem_log.report("job power", powers.trouble or None)
-        problem_log.report("run times", times.trouble or None)
+        self.use(section)
 
-    def take_up(self) -> None:
-        """Take up where a run before has left off; CannotWrite or BadLedger. It waits."""
+    def use(self, section: AccountSection) -> None:
+        """Work with other settings from now on."""
+        powers, times = open_forecasts(section.state_folder, section.power)
+        self._section = section
+        self._accounts = Accounts(self._ledger, powers, times, settle_s=section.settle_s)
+        self._last: AccountRound | None = None
+        self._problem_log.report("job power", powers.problem or None)
+        self._problem_log.report("run times", times.problem or None)
+
+    def load(self) -> None:
+        """Load the jobs that an earlier run has not booked. CannotWrite or BadLedger. It waits for the ledger."""
         self._last = self._last or first_round(self._accounts.ledger)
 
-    async def draws(self, view: SchedulerView, parts: SiteContext) -> dict[str, JobDraw]:
-        """Return what every job is taken to draw, by its number."""
+    async def draws(self, view: SchedulerView) -> dict[str, JobDraw]:
+        """Return the expected power of every job by its number."""
         async with self._turn:
-            kinds = find_node_kinds(view.nodes, parts.node_class)
+            kinds = find_node_kinds(view.nodes, self._section.class_of)
             return await asyncio.to_thread(self._accounts.powers.of, view.jobs, kinds, at_s=view.at_s)
 
     async def run_s(self, view: SchedulerView) -> dict[str, int]:
-        """Return how long every job is expected to run [s], by its number."""
+        """Return the expected run time of every job [s] by its number."""
         async with self._turn:
             return await asyncio.to_thread(self._accounts.times.of, view.jobs, at_s=view.at_s)
 
-    async def book(self, view: SchedulerView, parts: SiteContext) -> None:
-        """Book the jobs that have ended since the last look; BadLedger, and they are booked later."""
+    async def book(self, view: SchedulerView) -> None:
+        """Book the jobs that have ended since the last call. BadLedger: they are booked by a later call."""
         async with self._turn:
-            kinds = find_node_kinds(view.nodes, parts.node_class)
+            kinds = find_node_kinds(view.nodes, self._section.class_of)
             self._last = await account_round(self._accounts, self._last, view, kinds)
         if self._last.line:
             LOG.warning("jobs: %s", self._last.line)
 
     @property
     def errors(self) -> tuple[ForecastError, ...]:
-        """How wrong the forecasts of jobs were of late, those that have outcomes."""
-        each = (("run time", "s", self._accounts.times.error), ("job power", "W/node", self._accounts.powers.error))
+        """The errors of recent forecasts, of those that have outcomes."""
+        forecasts = (
+            ("run time", "s", self._accounts.times.error),
+            ("job power", "W/node", self._accounts.powers.error),
+        )
         return tuple(
-            ForecastError(about, unit, own.mae, own.outcomes) for about, unit, own in each if own.mae is not None
+            ForecastError(about, unit, errors.mae, errors.outcomes)
+            for about, unit, errors in forecasts
+            if errors.mae is not None
         )
 
     def close(self) -> None:
-        """Keep what was learned for the next start. It waits for the disk."""
+        """Save what was learned for the next start. It waits for the disk."""
         try:
             self._accounts.powers.keep()
             self._accounts.times.keep()
@@ -141,34 +182,56 @@ class JobAccounts:
 
 SAVINGS_EVERY_S = 900.0
 SAVINGS_CYCLES = 30
-"""At least so often: what runs with short cycles is being looked at."""
+"""The savings are computed at least once in so many cycles, because a site with short cycles is being watched."""
 
 
-def savings_period_s(parts: SiteContext) -> float:
-    """Return how often it is worked out: it reads the rests of a day."""
-    return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * parts.settings.agent.cycle_s)
+@dataclass(frozen=True)
+class SavingsSection:
+    """The nodes that may be switched, their classes, the zone of the days, and the cycle of the agent."""
+
+    nodes: Mapping[str, object]
+    class_of: ClassOf
+    zone: tzinfo
+    cycle_s: float
 
 
-class SavingsLoop:
-    """Books. `today` is what was saved since midnight, None for nothing."""
+class SavingsLoop(Loop):
+    """Books the savings of sleeping nodes. `today` is the saving since midnight, None for nothing."""
 
-    def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
-        self._ledger, self._clock = ledger, clock
+    name = "savings"
+    least_pause_s = SLOW_S
+
+    def __init__(self, section: Callable[[], SavingsSection], ledger: Ledger, clock: Callable[[], float]) -> None:
+        self._section, self._ledger, self._clock = section, ledger, clock
         self.today: SavingRecord | None = None
 
-    async def round(self, parts: SiteContext) -> None:
-        """Work out today, and book yesterday; a later figure takes the place of an earlier one. BadLedger, BadInput."""
-        if not parts.machines:
+    @property
+    def period_s(self) -> float:
+        """The period of the settings; a round reads the rests of a day."""
+        return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * self._section().cycle_s)
+
+    async def round(self) -> None:
+        """Compute the savings of today, and book those of yesterday anew. BadLedger, BadInput."""
+        section = self._section()
+        if not section.nodes:
             return
         now_s = self._clock()
-        yesterday_s, midnight_s = find_midnights(now_s, parts.zone)
-        self.today = await self._saved(TimeRange(midnight_s, now_s), parts)
-        whole = await self._saved(TimeRange(yesterday_s, midnight_s), parts)
-        self._ledger.write_savings([whole] if whole else [])
+        yesterday_s, midnight_s = find_midnights(now_s, section.zone)
+        self.today = await self._compute(TimeRange(midnight_s, now_s), section)
+        whole_day = await self._compute(TimeRange(yesterday_s, midnight_s), section)
+        self._ledger.write_savings([whole_day] if whole_day else [])
 
-    async def _saved(self, span: TimeRange, parts: SiteContext) -> SavingRecord | None:
-        url = parts.settings.ledger.url
-        return await asyncio.to_thread(book_savings, url, span, parts.machines, parts.node_class)
+    def status(self) -> SavingStatus:
+        """Return the saving since midnight."""
+        saving = self.today
+        if saving is None:
+            return SavingStatus()
+        cost = None if saving.cost is None or saving.baseline_cost is None else saving.baseline_cost - saving.cost
+        return SavingStatus(saving.baseline_energy_j - saving.energy_j, cost, saving.currency, saving.basis)
+
+    async def _compute(self, span: TimeRange, section: SavingsSection) -> SavingRecord | None:
+        nodes: Iterable[str] = section.nodes
+        return await asyncio.to_thread(book_savings, self._ledger.settings.url, span, nodes, section.class_of)
 
 
 def find_midnights(unix_s: float, zone: tzinfo) -> tuple[float, float]:
@@ -177,3 +240,17 @@ def find_midnights(unix_s: float, zone: tzinfo) -> tuple[float, float]:
     days = (today - timedelta(days=1), today)
     first, last = (datetime.combine(day, datetime.min.time(), zone).timestamp() for day in days)
     return first, last
+
+
+class PruneLoop(Loop):
+    """Deletes what is older than the ledger keeps."""
+
+    name = "ledger's age"
+    period_s = 6.0 * HOUR_S
+
+    def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
+        self._ledger, self._clock = ledger, clock
+
+    async def round(self) -> None:
+        """Prune the ledger once."""
+        await asyncio.to_thread(self._ledger.prune, self._clock())

@@ -1,19 +1,21 @@
-"""What every loop of the agent is made of: the loop itself, its log of problems, and its filter of decisions.
+"""The loops of the agent: their port, the runner of their rounds, the log of problems, and the filter of decisions.
 
-An error in one round of a loop is logged, and the next round takes place all the same. The log gets a line when
-something changes, not one for each cycle. The ledger gets the decisions that differ from those written of the same
-subject before.
+If a round of a loop fails, the runner logs the error and goes on with the next round. The log gets a line when
+something changes, not one for each cycle. The ledger gets only the decisions that differ from the last ones of the
+same subject.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.model.clock import Clock
 from power.drivers.poll import ReportedProblem, limit_repeats
 
 LOG = logging.getLogger("offpeak")
@@ -46,58 +48,78 @@ class ProblemLog:
 
 LEAST_PAUSE_S = 0.05
 STUCK_S = 600.0
-"""A round that takes longer than this, and ten cycles, hangs."""
+"""A round that takes longer than this, and ten periods, hangs."""
 
 
-class Loop:
-    """Makes rounds every `every_s()` seconds, and sooner when `hurry` is called.
+class Loop(ABC):
+    """A part of the agent that does its work once in a period.
 
-    `ended_s` is when the last one ended, `took_s` how long it took, `count` how many have ended. A round that `fetches`
-    only reads from elsewhere, so that it may be broken off at any time.
-
-    Who holds `turn` keeps the next round from beginning.
+    `fetches`: a round only reads from elsewhere, so that it may be cancelled at any time. Two rounds are at least
+    `least_pause_s` real seconds apart, where the clock runs faster.
     """
 
-    def __init__(
-        self,
-        name: str,
-        round_: Callable[[], Awaitable[None]],
-        every_s: Callable[[], float],
-        problem_log: ProblemLog,
-        *,
-        fetches: bool = False,
-    ) -> None:
-        self.name, self._round, self.every_s, self._problem_log, self.fetches = (
-            name,
-            round_,
-            every_s,
-            problem_log,
-            fetches,
-        )
+    name: str
+    fetches = False
+    least_pause_s = 0.0
+
+    @property
+    @abstractmethod
+    def period_s(self) -> float:
+        """The time from the begin of a round to the begin of the next one, on the site's clock."""
+
+    @abstractmethod
+    async def round(self) -> None:
+        """Do the work once. OffpeakError if it cannot be done now."""
+
+
+class LoopRunner:
+    """Runs the rounds of a loop, one each period, and sooner when `hurry` is called.
+
+    `ended_s` is when the last round ended (monotonic), `count` is the number of rounds that have ended. A task that
+    holds `turn` keeps the next round from beginning.
+    """
+
+    def __init__(self, loop: Loop, problem_log: ProblemLog, clock: Clock) -> None:
+        self.loop, self._problem_log, self._clock = loop, problem_log, clock
         self._hurry = asyncio.Event()
         self._under_way: asyncio.Task[None] | None = None
         self.turn = asyncio.Lock()
-        self.ended_s, self.took_s, self.count = time.monotonic(), 0.0, 0
+        self.ended_s, self.count = time.monotonic(), 0
+
+    @property
+    def name(self) -> str:
+        """The name of the loop."""
+        return self.loop.name
+
+    @property
+    def period_s(self) -> float:
+        """The period of the loop in real seconds."""
+        return max(self.loop.least_pause_s, self.loop.period_s / self._clock.factor)
 
     @property
     def stuck_s(self) -> float:
-        """When the round under way, or the next one, counts as one that hangs, on the clock of `ended_s`."""
-        return self.ended_s + STUCK_S + 10 * self.every_s()
+        """The time after which the present round, or the next one, counts as stuck, on the clock of `ended_s`."""
+        return self.ended_s + STUCK_S + 10 * self.period_s
+
+    @property
+    def left_s(self) -> float:
+        """The real seconds until the present round counts as stuck; below 0 it does."""
+        return self.stuck_s - time.monotonic()
 
     def hurry(self) -> None:
-        """Make the next round at once."""
+        """Begin the next round at once."""
         self._hurry.set()
 
     async def run(self) -> None:
-        """Make rounds until cancelled."""
+        """Run rounds until cancelled."""
         while True:
             begun_s = time.monotonic()
             self._hurry.clear()
             await self.once()
-            await self._pause(max(LEAST_PAUSE_S, begun_s + self.every_s() - time.monotonic()))
+            await self._pause(max(LEAST_PAUSE_S, begun_s + self.period_s - time.monotonic()))
 
     async def once(self) -> None:
-        """Make one round; no error leaves it."""
+        """Run one round, and log its error if it fails."""
         async with self.turn:
             self._under_way = asyncio.create_task(self._once(), name=self.name)
             try:
@@ -106,18 +128,17 @@ class Loop:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     raise
-                # Only the round was broken off.
+                # Only the round was cancelled.
                 self.ended_s = time.monotonic()
 
     def break_off(self) -> None:
-        """End the round under way, if there is one; what it fetches is not waited for."""
+        """Cancel the present round, if there is one."""
         if self._under_way is not None:
             self._under_way.cancel()
 
     async def _once(self) -> None:
-        begun_s = time.monotonic()
         try:
-            await self._round()
+            await self.loop.round()
         except OffpeakError as problem:
             self._problem_log.report(self.name, f"{problem}; {problem.hint}")
         except Exception as problem:
@@ -126,7 +147,6 @@ class Loop:
         else:
             self._problem_log.report(self.name, None)
         self.ended_s = time.monotonic()
-        self.took_s = self.ended_s - begun_s
         self.count += 1
 
     async def _pause(self, seconds: float) -> None:
@@ -138,7 +158,7 @@ class Loop:
 
 
 TIME_INPUTS = ("begin_s", "planned_start_s")
-"""Inputs that say for when something is decided. A forecast moves them a little in each cycle."""
+"""Inputs with the time for which something is decided. A forecast moves them a little in each cycle."""
 SAME_TIME_S = 900
 """A time that moves by less makes no new decision."""
 
@@ -146,8 +166,8 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class _Essence:
-    """What a decision is without its grounds: prices, draws and other moving figures."""
+class _DecisionContent:
+    """A decision without its prices, draws and other moving figures."""
 
     decided: str
     beside: float | str | None
@@ -156,9 +176,9 @@ class _Essence:
 
 
 class DecisionFilter:
-    """Remembers what was written last of each subject: `latest`, by subject.
+    """Passes the decisions that differ from the last ones of the same subject; `latest` has the last one by subject.
 
-    What is decided again, differently, is written after `again_after_s` at the earliest.
+    A different decision on the same subject passes after `again_after_s` at the earliest.
     """
 
     def __init__(self, *, again_after_s: float = 0.0) -> None:
@@ -167,38 +187,39 @@ class DecisionFilter:
         self._known: dict[str, tuple[DecisionRecord, ...]] = {}
 
     def of(self, decisions: Iterable[DecisionRecord], alive: Collection[str]) -> tuple[DecisionRecord, ...]:
-        """Return the decisions that are new; subjects that are not `alive` any more are forgotten.
+        """Return the new decisions, and forget subjects that are not in `alive`.
 
         A subject may have several decisions in one cycle: each is compared with all of the cycle before.
         """
         new: list[DecisionRecord] = []
         known: dict[str, tuple[DecisionRecord, ...]] = {}
-        for each in decisions:
-            before = next((one for one in self._known.get(each.subject, ()) if self._is_same(one, each)), None)
+        for decision in decisions:
+            subject = decision.subject
+            before = next((old for old in self._known.get(subject, ()) if self._is_same(old, decision)), None)
             if before is None:
-                new.append(each)
-            known[each.subject] = (*known.get(each.subject, ()), before or each)
+                new.append(decision)
+            known[subject] = (*known.get(subject, ()), before or decision)
         self._known = _keep_alive(self._known | known, alive)
-        self.latest = _keep_alive(self.latest | {each.subject: each for each in new}, alive)
+        self.latest = _keep_alive(self.latest | {decision.subject: decision for decision in new}, alive)
         return tuple(new)
 
     def _is_same(self, before: DecisionRecord, now: DecisionRecord) -> bool:
         if before.decided == now.decided and now.at_unix_s - before.at_unix_s < self._again_after_s:
             return True
-        was, essence = _essence(before), _essence(now)
-        if was.time_s is None or essence.time_s is None or was.decided != essence.decided:
-            return was == essence
-        return was.beside == essence.beside and abs(was.time_s - essence.time_s) < SAME_TIME_S
+        old, new = _content(before), _content(now)
+        if old.time_s is None or new.time_s is None or old.decided != new.decided:
+            return old == new
+        return old.beside == new.beside and abs(old.time_s - new.time_s) < SAME_TIME_S
 
 
-def _essence(decision: DecisionRecord) -> _Essence:
+def _content(decision: DecisionRecord) -> _DecisionContent:
     inputs = dict(decision.inputs)
     time_s = next((value for name in TIME_INPUTS if isinstance(value := inputs.get(name), float)), None)
     beside = inputs.get("beside")
-    # Behind the semicolon stands until when, which moves on with the clock.
+    # The text behind the semicolon names a time that moves on with the clock.
     reason = decision.reason.partition(";")[0] if time_s is None and beside is None else ""
-    return _Essence(decision.decided, beside, time_s, reason)
+    return _DecisionContent(decision.decided, beside, time_s, reason)
 
 
 def _keep_alive(by_subject: dict[str, Item], alive: Collection[str]) -> dict[str, Item]:
-    return {subject: each for subject, each in by_subject.items() if subject in alive}
+    return {subject: item for subject, item in by_subject.items() if subject in alive}

@@ -16,13 +16,13 @@ from offpeak.settings.agent import AgentSettings
 from plugin.scheduler.node import OURS, Node
 from plugin.scheduler.port import Scheduler
 from power.check.standby import OrderRefused
-from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
+from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.drivers.transport import Transport
 from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from power.lifecycle.sweep import poll_once
 from power.live.node_steps import choose_change_for_admin
 from services.agent.node_memory import read_last_sleep_orders
-from services.agent.site_context import parse_modes
+from services.agent.site_context import open_scheduler_door, parse_modes
 
 STATE_FOLLOWS_S = 5.0
 """A scheduler may take so long to show that a node is closed, or that its last job has left it."""
@@ -131,10 +131,8 @@ class NodeCloser:
     def _orders(self, node: Node) -> SchedulerOrders:
         chosen = self.inventory.chosen(expand(self.settings.nodes)) if self.settings.nodes else ()
         mode = parse_modes(self.settings).of(node.partitions)
-        holds = self.ledger.holds(self.wire.clock())
-        nodes = frozenset(each.node for each in chosen)
-        door = make_scheduler_door(self.ledger, lambda _: mode, self.wire.clock, nodes=nodes, hold_of=holds.get)
-        return SchedulerOrders(door, self.scheduler)
+        nodes = frozenset(machine.node for machine in chosen)
+        return open_scheduler_door(self.scheduler, self.ledger, lambda _: mode, nodes=nodes, clock=self.wire.clock)
 
 
 def _check(answer: SchedulerOrderResult) -> None:

@@ -1,124 +1,156 @@
-"""The power loop: decides which nodes sleep and wake, probes all nodes, and takes each one a step further.
+"""The power loop: decides which nodes sleep and wake, polls all nodes, and takes each one a step further.
 
-The scheduler is informed about nodes through the door. A change that was refused is tried again after a pause.
+`PowerLoop` is the loop of the agent. `PowerController` keeps the records of the nodes, decides, and carries the
+decisions out. `NodeChanges` reports nodes to the scheduler through the door; it repeats a refused change after a pause.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import numpy as np
 
 from offpeak.door.effect import Hold, Refusal
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.model.node_class import NodeClass
 from offpeak.model.orders import NodeChange
-from plugin.scheduler.node import SchedulerState
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.capacity import CapacitySettings
+from plugin.scheduler.node import SchedulerState, scheduler_states
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll
 from power.lifecycle.node_context import NodeContext, make_retry_policy
 from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, make_state_row
-from power.lifecycle.sweep import SweepContext, ledger_fields, poll_nodes, sweep
+from power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
 from power.lifecycle.transitions import apply_event
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.cycle_memory import PowerMemory
+from power.live.node_demand import find_undecided_jobs, without_jobs
 from power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
-from services.agent.loop import DecisionFilter, ProblemLog
+from services.agent.accounting_loops import JobAccounts
+from services.agent.loop import DecisionFilter, Loop, ProblemLog
 from services.agent.node_memory import load_node_records, save_node_records
-from services.agent.site_context import RuleInputs, SiteContext, SiteOrders
+from services.agent.observer import Observer
+from services.agent.site_context import RuleInputs, SiteOrders
 
 AT_ONCE = 8
 SHADOW_PAUSE_S = 600.0
-"""A shadow mode is recorded, but not in each cycle."""
+"""The pause after a change that is only recorded, because of mode shadow."""
 FAILURE_PAUSE_S = 10.0
-"""What the scheduler has not done it may do soon: it may have been away."""
+"""The pause after a change that the scheduler did not make; it may have been away."""
 
 
 class NodeChanges:
-    """Tells; knows what was refused."""
+    """Reports nodes to the scheduler, and remembers what was refused."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._not_before_s: dict[tuple[str, NodeChange], float] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
 
-    async def tell(self, changes: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> bool:
-        """Tell of all that is not paused; returns whether anything was changed."""
+    async def send(self, updates: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> bool:
+        """Send all updates that are not paused; return whether anything was changed."""
         now_s = self._clock()
-        wanted = {(told.node, told.change) for told in changes}
+        wanted = {(update.node, update.change) for update in updates}
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if key in wanted}
-        due = [told for told in changes if self._not_before_s.get((told.node, told.change), now_s) <= now_s]
-        done = await asyncio.gather(*(self._tell(told, orders) for told in due))
+        due = [update for update in updates if self._not_before_s.get((update.node, update.change), now_s) <= now_s]
+        done = await asyncio.gather(*(self._send(update, orders) for update in due))
         return any(done)
 
-    async def _tell(self, told: SchedulerUpdate, orders: SchedulerOrders) -> bool:
+    async def _send(self, update: SchedulerUpdate, orders: SchedulerOrders) -> bool:
         async with self._turn:
-            answer = await orders.change_node(told.node, told.change, why=told.reason)
-        if not answer.done:
-            self._not_before_s[told.node, told.change] = self._clock() + _pause_s(answer)
-        return answer.done
+            result = await orders.change_node(update.node, update.change, why=update.reason)
+        if not result.done:
+            self._not_before_s[update.node, update.change] = self._clock() + _pause_s(result)
+        return result.done
 
 
-def _pause_s(answer: SchedulerOrderResult) -> float:
-    by_mode = isinstance(answer.answer, Refusal) and answer.answer.rule == "mode"
+def _pause_s(result: SchedulerOrderResult) -> float:
+    by_mode = isinstance(result.answer, Refusal) and result.answer.rule == "mode"
     return SHADOW_PAUSE_S if by_mode else FAILURE_PAUSE_S
 
 
-LONGEST_LOOKS = 4
-"""A look at all nodes takes at most so many times what one device may take."""
+POLL_TIMEOUTS = 4
+"""A poll of all nodes takes at most so many times the time-out of one device."""
 
 
-class PowerLoop:
-    """`lives` are the nodes' by the last look, `changed` knows what was decided last of each."""
+@dataclass(frozen=True)
+class PowerSection:
+    """The nodes that may be switched and the poller that reads them, the inventory, and the settings of capacity."""
+
+    machines: Mapping[str, InventoryNode]
+    poller: NodePoller
+    timeout_s: float
+    agent: AgentSettings
+    capacity: CapacitySettings
+    inventory: Inventory
+    class_of: Mapping[str, NodeClass]
+    zone: tzinfo
+    clock_factor: float
+
+
+class PowerController:
+    """Keeps the records of the nodes, decides about them, and carries the decisions out.
+
+    `records` are those of the last poll, `changed` has the last decision about each node.
+    """
 
     def __init__(
         self,
+        section: Callable[[], PowerSection],
         ledger: Ledger,
         problem_log: ProblemLog,
         clock: Callable[[], float],
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._ledger, self._problem_log, self._clock, self._steady = ledger, problem_log, clock, steady
+        self._section, self._ledger, self._problem_log = section, ledger, problem_log
+        self._clock, self._steady = clock, steady
         self._memory, self._chance = PowerMemory(), random.Random()
         self._changes = NodeChanges(self._steady)
         self._holds: Mapping[str, Hold] = {}
         self._hold_changes = 0
-        self._heard: list[tuple[str, Event]] = []
-        self.lives, self._is_seen, self._kept = NodeRecords(), False, NodeRecords()
+        self._received: list[tuple[str, Event]] = []
+        self.records, self._is_polled, self._saved = NodeRecords(), False, NodeRecords()
         self.changed = DecisionFilter()
 
     @property
     def known(self) -> RuleInputs:
-        """What the door's rules look up."""
-        return RuleInputs(self._sighting_of, lambda node: self._holds.get(node))
+        """What the rules of the doors look up."""
+        return RuleInputs(self._state_of, lambda node: self._holds.get(node))
 
     @property
     def now(self) -> Instant:
         """The present instant."""
         return Instant(self._steady(), self._clock())
 
-    def take_up(self, parts: SiteContext) -> None:
-        """Take up the lives of the nodes as a run before has left them; CannotWrite or BadLedger. It waits."""
-        kept = load_node_records(self._ledger, parts.machines, unix_s=self._clock(), monotonic_s=self._steady())
-        nodes = {node: self.lives.nodes.get(node, life) for node, life in kept.nodes.items()}
-        self.lives = self._kept = NodeRecords(nodes, {**kept.times, **self.lives.times})
-        self._is_seen = False
+    def load(self) -> None:
+        """Load the records of the nodes from the ledger. CannotWrite or BadLedger. It waits for the ledger."""
+        machines = self._section().machines
+        loaded = load_node_records(self._ledger, machines, unix_s=self._clock(), monotonic_s=self._steady())
+        nodes = {node: self.records.nodes.get(node, record) for node, record in loaded.nodes.items()}
+        self.records = self._saved = NodeRecords(nodes, {**loaded.times, **self.records.times})
+        self._is_polled = False
 
-    async def look_first(self, parts: SiteContext, words: Mapping[str, SchedulerState]) -> None:
-        """Look at all nodes once after they were taken up: by what a run before has left nothing is decided."""
-        if not self._is_seen:
-            timeout_s = LONGEST_LOOKS * parts.wire.timeout_s
-            looks = await poll_nodes(parts.lookout, self.lives, clock=lambda: self.now, timeout_s=timeout_s)
-            rules = NodeContexts(parts.machines, self._terms(parts))
-            self.lives = record_poll(self.lives, looks, words, self.now, rules)
-            self._keep()
-            self._is_seen = True
+    async def poll_first(self, scheduler_states: Mapping[str, SchedulerState]) -> None:
+        """Poll all nodes once after they were loaded: nothing is decided by a state from before a restart."""
+        if not self._is_polled:
+            section = self._section()
+            timeout_s = POLL_TIMEOUTS * section.timeout_s
+            polled = await poll_nodes(section.poller, self.records, clock=lambda: self.now, timeout_s=timeout_s)
+            contexts = NodeContexts(section.machines, self._context())
+            self.records = record_poll(self.records, polled, scheduler_states, self.now, contexts)
+            self._save()
+            self._is_polled = True
 
-    async def read_holds(self, parts: SiteContext) -> None:
-        """Take in which nodes admins hold; while nobody can tell, the last answer counts."""
+    async def read_holds(self) -> None:
+        """Read which nodes admins hold; while the ledger does not answer, the last answer counts."""
         try:
             changes = -1
             while changes != self._hold_changes:
@@ -130,102 +162,206 @@ class PowerLoop:
             self._problem_log.report("ledger", f"{problem}; {problem.hint}")
             return
         self._problem_log.report("ledger", None)
-        for node, life in self.lives.nodes.items():
-            if life.hold != self._holds.get(node):
-                self._happens(node, HoldChange(self._holds.get(node)), parts)
+        for node, record in self.records.nodes.items():
+            if record.hold != self._holds.get(node):
+                self._apply(node, HoldChange(self._holds.get(node)))
 
     def set_hold(self, node: str, hold: Hold | None) -> None:
-        """Put a hold, or None, that the ledger has by now in force for the door's rules."""
+        """Put a hold that the ledger has, or None for its end, in force for the rules of the doors."""
         self._hold_changes += 1
-        others = {name: each for name, each in self._holds.items() if name != node}
+        others = {name: other for name, other in self._holds.items() if name != node}
         self._holds = others if hold is None else {**others, node: hold}
 
-    async def plan(self, sight: ClusterSnapshot, site: PowerSite) -> PowerPlan:
-        """Decide, and book what is new."""
-        self._heard.clear()
-        plan = await asyncio.to_thread(plan_power, sight, site=site, memory=self._memory)
+    async def plan(self, snapshot: ClusterSnapshot, site: PowerSite) -> PowerPlan:
+        """Decide, and record the decisions that are new."""
+        self._received.clear()
+        plan = await asyncio.to_thread(plan_power, snapshot, site=site, memory=self._memory)
         self._memory = plan.memory
         self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.problems) or None)
-        decisions = [DecisionRecord(sight.now.unix_s, each.node, each.what, each.reason) for each in plan.decisions]
-        self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in sight.view.nodes}))
+        decisions = [
+            DecisionRecord(snapshot.now.unix_s, decision.node, decision.what, decision.reason)
+            for decision in plan.decisions
+        ]
+        self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in snapshot.view.nodes}))
         return plan
 
-    async def carry_out(self, plan: PowerPlan, parts: SiteContext, orders: SiteOrders) -> bool:
-        """Have the next step of each node done, and look what became of the last; returns whether one is under way.
+    async def carry_out(self, plan: PowerPlan, orders: SiteOrders) -> bool:
+        """Take each node its next step, and poll the nodes; return whether a change is under way.
 
-        The plan does not know what was told of a node since it was begun: that node waits for the next one, which tells
-        the scheduler first what is going to happen.
+        A node of which an event was received after the plan was begun waits for the next plan, which informs the
+        scheduler first.
         """
-        heard = {node for node, _ in self._heard}
-        for node, wish in plan.desired_states.items():
-            if node not in heard:
-                self._happens(node, DesiredStateChange(wish), parts)
-        told = await self._changes.tell([each for each in plan.changes if each.node not in heard], orders.scheduler)
-        await self._look(parts, orders, plan.scheduler_states)
-        courses = any(life.attempts.pending is not None for life in self.lives.nodes.values())
-        return told or courses
+        received = {node for node, _ in self._received}
+        for node, desired in plan.desired_states.items():
+            if node not in received:
+                self._apply(node, DesiredStateChange(desired))
+        updates = [update for update in plan.changes if update.node not in received]
+        changed = await self._changes.send(updates, orders.scheduler)
+        await self._sweep(orders, plan.scheduler_states)
+        return changed or any(record.attempts.pending is not None for record in self.records.nodes.values())
 
-    async def look(self, parts: SiteContext, orders: SiteOrders, words: Mapping[str, SchedulerState]) -> None:
-        """Look at all nodes and give the orders that are due; `words` are the scheduler's, none where it is silent."""
-        self._heard.clear()
-        await self._look(parts, orders, words)
+    async def sweep(self, orders: SiteOrders, scheduler_states: Mapping[str, SchedulerState]) -> None:
+        """Poll all nodes and give the orders that are due; there are no scheduler states while it is silent."""
+        self._received.clear()
+        await self._sweep(orders, scheduler_states)
 
-    async def _look(self, parts: SiteContext, orders: SiteOrders, words: Mapping[str, SchedulerState]) -> None:
-        timeout_s, publish = LONGEST_LOOKS * parts.wire.timeout_s, partial(self._publish, parts)
-        means = SweepContext(
-            parts.lookout, orders.nodes.order, self._terms(parts), lambda: self.now, timeout_s, publish
+    async def _sweep(self, orders: SiteOrders, scheduler_states: Mapping[str, SchedulerState]) -> None:
+        section = self._section()
+        context = SweepContext(
+            section.poller,
+            orders.nodes.order,
+            self._context(),
+            lambda: self.now,
+            POLL_TIMEOUTS * section.timeout_s,
+            self._publish,
         )
         orders.nodes.door.history.begin_sweep()
-        publish((await sweep(means, self._without_new_wishes(), words)).records)
-        self._is_seen = True
-        self._keep()
+        self._publish((await sweep(context, self._without_new_desires(), scheduler_states)).records)
+        self._is_polled = True
+        self._save()
 
-    def hear(self, node: str, event: Event, parts: SiteContext) -> None:
-        """Take in what somebody has told of a node, at any time: also in the middle of a round."""
-        self._heard.append((node, event))
-        self._happens(node, event, parts)
-        self._keep()
+    def receive(self, node: str, event: Event) -> None:
+        """Apply an event that was reported of a node, at any time, also in the middle of a round."""
+        self._received.append((node, event))
+        self._apply(node, event)
+        self._save()
 
-    def terms_of(self, node: str, parts: SiteContext) -> NodeContext:
-        """Return what the life of a node that may be switched goes by."""
-        return NodeContexts(parts.machines, self._terms(parts)).of(node, self.lives.times)
+    def context_of(self, node: str) -> NodeContext:
+        """Return the hardware and the retry policy of a node that may be switched."""
+        return NodeContexts(self._section().machines, self._context()).of(node, self.records.times)
 
-    def ask_anew(self) -> None:
-        """Ask the door again for all that it has refused: it has been made anew."""
+    def forget_refusals(self) -> None:
+        """Request again all changes that the door has refused, because it has been opened anew."""
         self._changes = NodeChanges(self._steady)
 
-    def _without_new_wishes(self) -> NodeRecords:
-        """Return the lives in which nothing is wanted of nodes that were told to be something else in this round."""
-        told = {node for node, event in self._heard if isinstance(event, DesiredStateChange)} & self.lives.nodes.keys()
-        free = {node: replace(self.lives.nodes[node], desired=None) for node in told}
-        return NodeRecords({**self.lives.nodes, **free}, self.lives.times)
+    def _without_new_desires(self) -> NodeRecords:
+        """Return the records without the desired states that were received in this round."""
+        received = {node for node, event in self._received if isinstance(event, DesiredStateChange)}
+        free = {node: replace(self.records.nodes[node], desired=None) for node in received & self.records.nodes.keys()}
+        return NodeRecords({**self.records.nodes, **free}, self.records.times)
 
-    def _keep(self) -> None:
-        """Write what has changed since it was written last, whatever changed it."""
-        before, self._kept = self._kept, self.lives
+    def _save(self) -> None:
+        """Write the records that have changed since they were last written."""
+        before, self._saved = self._saved, self.records
         changed = [
-            life
-            for node, life in self.lives.nodes.items()
-            if ledger_fields(life) != ledger_fields(before.nodes.get(node))
+            record
+            for node, record in self.records.nodes.items()
+            if ledger_fields(record) != ledger_fields(before.nodes.get(node))
         ]
-        self._ledger.write_states([make_state_row(life, self.now) for life in changed])
-        save_node_records(self._ledger, before, self.lives, monotonic_s=self._steady())
+        self._ledger.write_states([make_state_row(record, self.now) for record in changed])
+        save_node_records(self._ledger, before, self.records, monotonic_s=self._steady())
 
-    def _happens(self, node: str, event: Event, parts: SiteContext) -> None:
-        if node in self.lives.nodes:
-            life = apply_event(self.lives.nodes[node], event, self.now, self.terms_of(node, parts))
-            self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
+    def _apply(self, node: str, event: Event) -> None:
+        if node in self.records.nodes:
+            record = apply_event(self.records.nodes[node], event, self.now, self.context_of(node))
+            self.records = NodeRecords({**self.records.nodes, node: record}, self.records.times)
 
-    def _terms(self, parts: SiteContext) -> NodeContext:
+    def _context(self) -> NodeContext:
+        section = self._section()
         # Each node's own hardware takes the place of this one.
-        any_hardware = next(iter(parts.machines.values())).hardware
-        return NodeContext(any_hardware, self._chance, retry=make_retry_policy(parts.settings.agent))
+        any_hardware = next(iter(section.machines.values())).hardware
+        return NodeContext(any_hardware, self._chance, retry=make_retry_policy(section.agent))
 
-    def _publish(self, parts: SiteContext, lives: NodeRecords) -> None:
-        self.lives = lives
-        for node, event in self._heard:
-            self._happens(node, event, parts)
+    def _publish(self, records: NodeRecords) -> None:
+        self.records = records
+        for node, event in self._received:
+            self._apply(node, event)
 
-    def _sighting_of(self, node: str) -> StateReading | None:
-        life = self.lives.nodes.get(node)
-        return None if life is None else StateReading(str(life.observed.state), life.observed.at_unix_s)
+    def _state_of(self, node: str) -> StateReading | None:
+        record = self.records.nodes.get(node)
+        return None if record is None else StateReading(str(record.observed.state), record.observed.at_unix_s)
+
+
+ON_THEIR_WAY_S = 5.0
+"""The period while nodes are on their way up or down."""
+LATE_S = 60.0
+"""If the last round ended longer ago than two cycles and this, the agent promises no wakes."""
+NO_WAKES_S = 600.0
+"""After so long without a successful round, the agent publishes that it wakes no nodes."""
+
+
+@dataclass
+class PowerLoop(Loop):
+    """Takes each node that may be switched a step further, once a cycle, more often while nodes are on their way.
+
+    `doors` opens the doors to nodes and scheduler, `decided` gives the jobs that the queue loop has decided about.
+    `wake_problem` says why the last round could wake no node, "" if it could; `could_wake_s` is the last time that one
+    could, on the clock of `steady`.
+    """
+
+    section: Callable[[], PowerSection]
+    observer: Observer
+    accounts: JobAccounts
+    doors: Callable[[], Awaitable[SiteOrders]]
+    controller: PowerController
+    decided: Callable[[], frozenset[str]]
+    steady: Callable[[], float]
+
+    name = "power"
+
+    def __post_init__(self) -> None:
+        """Begin without a round."""
+        self.wake_problem, self.could_wake_s = "no round of nodes has ended yet", self.steady()
+        self._on_their_way, self._took_s = False, 0.0
+
+    @property
+    def period_s(self) -> float:
+        """The cycle of the agent, or a shorter time while nodes are on their way."""
+        cycle_s = self.section().agent.cycle_s
+        return min(cycle_s, ON_THEIR_WAY_S) if self._on_their_way else cycle_s
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the last successful round is so long ago that no wake is promised."""
+        return self.steady() - self.could_wake_s > 2 * self.section().agent.cycle_s + LATE_S
+
+    @property
+    def wakes_nodes(self) -> bool:
+        """Whether the agent can wake nodes, or could a short time ago."""
+        return self.steady() - self.could_wake_s <= NO_WAKES_S
+
+    async def round(self) -> None:
+        """Take each node a step further once."""
+        begun_s = time.monotonic()
+        try:
+            self.wake_problem = await self._round()
+        except BaseException as problem:
+            self.wake_problem = f"the last round of nodes failed: {type(problem).__name__}: {problem}"
+            raise
+        finally:
+            self._took_s = time.monotonic() - begun_s
+        if not self.wake_problem:
+            self.could_wake_s = self.steady()
+
+    async def _round(self) -> str:
+        """Return why no node could be woken for the scheduler, "" if it could."""
+        if not self.section().machines:
+            return "no node may be switched"
+        orders, controller = await self.doors(), self.controller
+        await controller.read_holds()
+        decided = self.decided()
+        observed = await self.observer.observe()
+        if observed is None or not observed.traits.power_saving:
+            # Pending orders are followed; without the states of the scheduler no node gets a new desired state.
+            await controller.sweep(orders, {})
+            return "the scheduler cannot be read" if observed is None else "the scheduler's power saving is off"
+        section, view, curve = self.section(), observed.view, observed.prices
+        await controller.poll_first(scheduler_states(view.nodes))
+        shared = observed.traits.shared_nodes
+        site = PowerSite(section.inventory, section.agent, section.capacity, section.class_of, shared)
+        at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
+        run_s, took_s = await self.accounts.run_s(view), self._took_s * section.clock_factor
+        view = without_jobs(view, find_undecided_jobs(view, decided, section.zone))
+        snapshot = ClusterSnapshot(
+            now=controller.now,
+            view=view,
+            records=controller.records,
+            run_s=run_s,
+            price_at_s=at_s,
+            price_per_mwh=per_mwh,
+            cycle_took_s=took_s,
+        )
+        self._on_their_way = await controller.carry_out(await controller.plan(snapshot, site), orders)
+        if self._on_their_way:
+            self.observer.forget()
+        return ""

@@ -1,58 +1,80 @@
-"""The queue loop: orders pending jobs and holds back consenting ones, as far as the mode of each partition allows.
+"""The queue loop: orders pending jobs and delays those whose owners agree, as far as the mode of each partition allows.
 
-The first part collects the facts for the decision from scheduler, prices and accounts. The plan is then split by the
-partitions of the jobs, because each partition may have a mode of its own.
+`QueueLoop` is the loop of the agent. `queue_facts` collects the facts for the decision, and `QueuePlanner` adds the
+plan of the day to them if the policy is "plan". `QueueController` decides and carries the decision out. It splits the
+decision by the partitions of the jobs, because each partition may have a mode of its own.
 """
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from operator import attrgetter
+
+import numpy as np
 
 from offpeak.door.effect import US, Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobMark
-from plugin.queue_hook.facts import QueueFacts, QueueRules, ResourcePool, resource_pool
+from offpeak.model.constants import HOUR_S
+from offpeak.model.facility import Facility, facility_named
+from offpeak.settings.plan import PlanSettings
+from offpeak.settings.table import Settings
+from plugin.day_plan.day_plan import DayPlan, StartChange
+from plugin.day_plan.inputs import PlanFacility, PlanInputs
+from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, ResourcePool, format_clock, resource_pool
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.queue_hook.reorder import MOVES
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking, SchedulerView
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
-from predictors.price_curve import PriceCurve
+from power.live.node_demand import find_undecided_jobs
 from services.accounts.job_draws import JobDraw
-from services.agent.loop import DecisionFilter, ProblemLog
-from services.agent.site_context import PartitionModes, SiteContext
+from services.agent.accounting_loops import JobAccounts
+from services.agent.feed_loops import OutsideLoop
+from services.agent.loop import DecisionFilter, Loop, ProblemLog
+from services.agent.observer import ClusterObservation, Observer
+from services.agent.site_context import PartitionModes, SiteOrders
 
 
-def queue_rules(parts: SiteContext) -> QueueRules:
-    """Return the site's rules."""
-    scheduling, agent = parts.settings.scheduling, parts.settings.agent
-    return QueueRules(agent.queue, scheduling.window, scheduling.max_postponement_s, agent.longest_delay_s, parts.zone)
+@dataclass(frozen=True)
+class QueueSection:
+    """The rules of the queue, the modes of the partitions, the inputs of the planner, and the cycle of the agent."""
+
+    rules: QueueRules
+    modes: PartitionModes
+    plan: PlanSettings
+    idle_node_w: float
+    cycle_s: float
+
+
+def queue_rules(settings: Settings, zone: tzinfo) -> QueueRules:
+    """Return the rules of the site."""
+    scheduling, agent = settings.scheduling, settings.agent
+    return QueueRules(agent.queue, scheduling.window, scheduling.max_postponement_s, agent.longest_delay_s, zone)
 
 
 def queue_facts(
-    view: SchedulerView,
-    ranking: Ranking,
-    curve: PriceCurve | None,
+    observed: ClusterObservation,
     *,
     draws: Mapping[str, JobDraw],
     run_s: Mapping[str, int],
-    marks: tuple[JobMark, ...],
-    told: Mapping[str, str],
+    marks: tuple[JobMark, ...] = (),
+    comments: Mapping[str, str] | None = None,
 ) -> QueueFacts:
-    """Return what is known now; without a curve no price is."""
+    """Return the facts about the queue; `comments` are those that the owners of jobs have got from the agent."""
+    view, curve = observed.view, observed.prices
     facts = QueueFacts(
         view.at_s,
         view.jobs,
-        ranking,
+        observed.traits.ranking,
         node_power_w={job: draw.node_w for job, draw in draws.items()},
         expected_run_s=run_s,
         expected_wait_s={},
         free_nodes=free_nodes(view.jobs, view.nodes),
         marks=marks,
-        told=told,
+        told=comments or {},
     )
     if curve is None:
         return facts
@@ -66,25 +88,25 @@ def queue_facts(
 
 
 def free_nodes(jobs: Iterable[Job], nodes: Iterable[Node]) -> dict[ResourcePool, int]:
-    """Return how many nodes each competition of pending jobs could be given now; sleeping ones are woken for it."""
+    """Return the number of nodes that each resource pool with pending jobs has free; sleeping nodes count as free."""
     free = Counter(node.partitions for node in nodes if is_free(node))
-    lines = {resource_pool(job) for job in jobs if job.state is JobState.PENDING}
+    pools = {resource_pool(job) for job in jobs if job.state is JobState.PENDING}
     return {
-        line: sum(count for partitions, count in free.items() if not set(partitions).isdisjoint(line[0]))
-        for line in lines
+        pool: sum(count for partitions, count in free.items() if not set(partitions).isdisjoint(pool[0]))
+        for pool in pools
     }
 
 
 def is_free(node: Node) -> bool:
-    """Whether the scheduler could give the node to a job."""
+    """Return whether the scheduler could give the node to a job."""
     return node.use is NodeUse.FREE and not (node.closed or node.failed or node.reserved)
 
 
 @dataclass(frozen=True)
 class QueueGroup:
-    """What is to be written of jobs in these partitions, by job as in QueuePlan.
+    """The part of a QueuePlan that concerns jobs in these partitions.
 
-    `moved` are the jobs that change places by that: of equal priorities fewer have to be written.
+    `moved` are the jobs that change places; among jobs of equal priority fewer ranks have to be written.
     """
 
     partitions: tuple[str, ...]
@@ -95,31 +117,35 @@ class QueueGroup:
 
     @property
     def name(self) -> str:
-        """The partitions in one word."""
+        """The partitions, joined with commas."""
         return ",".join(self.partitions)
 
 
-def make_advice(group: QueueGroup, decided: Mapping[str, DecisionRecord], told: Mapping[str, str]) -> dict[str, str]:
-    """Return what owners see in a partition where nothing is done: what would be, and what they are told besides."""
+def make_advice(
+    group: QueueGroup, decided: Mapping[str, DecisionRecord], comments: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the comments of jobs in mode advise: what would be done, and the other comment of the job."""
     would = {
         job: decided[f"job {job}"] for job in {*group.rank, *group.begin_s, *group.moved} if f"job {job}" in decided
     }
-    texts = {job: f"would be {each.decided}: {each.reason}" for job, each in would.items()}
-    besides = {job: group.tell.get(job, told.get(job, "")) for job in {*texts, *group.tell}}
-    return {job: "; ".join(each for each in (texts.get(job), besides[job]) if each) for job in besides}
+    texts = {job: f"would be {decision.decided}: {decision.reason}" for job, decision in would.items()}
+    others = {job: group.tell.get(job, comments.get(job, "")) for job in {*texts, *group.tell}}
+    return {job: "; ".join(text for text in (texts.get(job), others[job]) if text) for job in others}
 
 
 def group_plan(
     plan: QueuePlan, jobs: Mapping[str, Job], kind_of: Callable[[tuple[str, ...]], Hashable] | None = None
 ) -> tuple[QueueGroup, ...]:
-    """Return the plan's groups, sorted by their names: jobs whose partitions are of one kind, or the same ones."""
+    """Return the groups of a plan, sorted by name: jobs whose partitions are of one kind, or the same partitions."""
     members: dict[Hashable, list[str]] = defaultdict(list)
-    moved = dict.fromkeys(each.subject.removeprefix("job ") for each in plan.decisions if each.decided in MOVES)
+    moved = dict.fromkeys(
+        decision.subject.removeprefix("job ") for decision in plan.decisions if decision.decided in MOVES
+    )
     for job in {**plan.rank, **plan.begin_s, **plan.tell, **moved}:
         partitions = jobs[job].partitions
         members[kind_of(partitions) if kind_of else partitions].append(job)
     return tuple(
-        sorted((_make_group(each, plan, jobs, moved) for each in members.values()), key=attrgetter("partitions"))
+        sorted((_make_group(group, plan, jobs, moved) for group in members.values()), key=attrgetter("partitions"))
     )
 
 
@@ -133,26 +159,29 @@ def _make_group(members: list[str], plan: QueuePlan, jobs: Mapping[str, Job], mo
     )
 
 
-class QueueLoop:
-    """`changed` knows what was decided last of each job, `told` what its owner was told last. `by`: who orders it."""
+class QueueController:
+    """Decides about the queue, and carries the decision out. `by` is the user or the part that orders it.
+
+    `changed` has the last decision about each job, `comments` the last comment that the owner of each job has got.
+    """
 
     def __init__(self, ledger: Ledger, problem_log: ProblemLog, *, by: str = US) -> None:
         self._ledger, self._problem_log, self._by = ledger, problem_log, by
         self._marks: tuple[JobMark, ...] | None = None
-        self._asked: dict[Mode, QueueGroup] = {}
-        self.told: dict[str, str] = {}
+        self._requested: dict[Mode, QueueGroup] = {}
+        self.comments: dict[str, str] = {}
         self.changed = DecisionFilter()
 
     async def marks(self) -> tuple[JobMark, ...]:
-        """Return what we have changed of jobs; CannotWrite or BadLedger where nobody can tell."""
+        """Return the changes of jobs that are ours. CannotWrite or BadLedger if the ledger cannot be read."""
         if self._marks is None:
             self._marks = await asyncio.to_thread(self._ledger.marks)
         return self._marks
 
-    async def round(
+    async def run_cycle(
         self, facts: QueueFacts, rules: QueueRules, orders: SchedulerOrders, modes: PartitionModes
     ) -> QueuePlan:
-        """Return the plan, which is carried out as far as the modes go; CannotWrite, and no job is changed."""
+        """Decide, and carry the plan out as far as the modes allow. CannotWrite: no job is changed."""
         plan = await asyncio.to_thread(plan_queue, facts, rules)
         jobs = {job.job_id: job for job in facts.jobs}
         self._ledger.write_decisions(self.changed.of(plan.decisions, {f"job {job}" for job in jobs}))
@@ -166,37 +195,154 @@ class QueueLoop:
         return plan
 
     async def _carry_out(self, group: QueueGroup, plan: QueuePlan, orders: SchedulerOrders, mode: Mode) -> None:
-        if mode is not Mode.ACTIVE and self._asked.get(mode) == group:
-            # The record of what would have been done is not written anew each cycle.
+        if mode is not Mode.ACTIVE and self._requested.get(mode) == group:
+            # The ledger has the record of what would have been done.
             return
-        self._asked[mode] = group
+        self._requested[mode] = group
         if mode is Mode.ACTIVE:
             await self._remember(
                 [mark for mark in plan.remember if mark.job in group.rank or mark.job in group.begin_s]
             )
         if group.rank:
             why = f"{len(group.rank)} jobs in another order"
-            self._hear(await orders.rank(group.name, group.rank, why=why, by=self._by), mode)
+            self._report_failures(await orders.rank(group.name, group.rank, why=why, by=self._by), mode)
         if group.begin_s:
             why = f"{len(group.begin_s)} jobs begin at another time"
-            self._hear(await orders.defer(group.name, group.begin_s, why=why, by=self._by), mode)
-        texts = make_advice(group, self.changed.latest, self.told) if mode is Mode.ADVISE else group.tell
+            self._report_failures(await orders.defer(group.name, group.begin_s, why=why, by=self._by), mode)
+        texts = make_advice(group, self.changed.latest, self.comments) if mode is Mode.ADVISE else group.tell
         if texts:
-            answer = await orders.notify(group.name, texts, why=f"{len(texts)} owners are told", by=self._by)
-            self._hear(answer, mode)
-            self.told |= _delivered_texts(group.tell, answer)
+            result = await orders.notify(group.name, texts, why=f"{len(texts)} owners are told", by=self._by)
+            self._report_failures(result, mode)
+            self.comments |= {job: text for job, text in group.tell.items() if result.done and job not in result.failed}
 
     async def _remember(self, marks: list[JobMark]) -> None:
         if marks:
             await asyncio.to_thread(self._ledger.remember_marks, marks)
             self._marks = None
 
-    def _hear(self, answer: SchedulerOrderResult, mode: Mode) -> None:
-        """Say why jobs were not changed: a scheduler that has begun to refuse them is worth a line."""
-        whys = dict.fromkeys(answer.failed.values())
-        said = f"{len(answer.failed)} jobs were not changed: {'; '.join(whys)}" if whys else None
-        self._problem_log.report(f"queue in mode {mode}", said)
+    def _report_failures(self, result: SchedulerOrderResult, mode: Mode) -> None:
+        """Report jobs that the scheduler did not change."""
+        whys = dict.fromkeys(result.failed.values())
+        problem = f"{len(result.failed)} jobs were not changed: {'; '.join(whys)}" if whys else None
+        self._problem_log.report(f"queue in mode {mode}", problem)
 
 
-def _delivered_texts(tell: Mapping[str, str], answer: SchedulerOrderResult) -> dict[str, str]:
-    return {job: text for job, text in tell.items() if answer.done and job not in answer.failed}
+def make_plan_inputs(
+    facts: QueueFacts, section: QueueSection, observed: ClusterObservation, outside: OutsideLoop
+) -> PlanInputs:
+    """Return the inputs of the planner. BadInput for a facility that cannot be read."""
+    nodes, plan = observed.view.nodes, section.plan
+    full_power_w = max([section.idle_node_w, *facts.node_power_w.values()]) * max(len(nodes), 1)
+    facility = facility_named(plan.facility, full_power_w=full_power_w) if plan.facility else uncooled_facility()
+    room = PlanFacility(facility, section.idle_node_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ())
+    rules = replace(section.rules, policy=PLAN)
+    return PlanInputs(
+        queue=replace(facts, planned=None),
+        rules=rules,
+        nodes=tuple(nodes),
+        shared_nodes=observed.traits.shared_nodes,
+        room=room,
+        caps=outside.caps(),
+        weather=outside.weather,
+    )
+
+
+def uncooled_facility() -> Facility:
+    """Return a machine room without costs of cooling, for a site that declares none."""
+    return Facility("none", np.zeros(1), np.array([-100.0, 100.0]), np.ones((1, 2)))
+
+
+SEARCH_S = 1.0
+"""The time in each cycle for the search of a better order; the repair of the plan is not bounded by it."""
+MOVES_S = float(HOUR_S)
+"""The time between two recorded moves of a job that is planned anew in every cycle."""
+
+
+class QueuePlanner:
+    """Keeps the plan of the day, and repairs it in each cycle. `latest` is the last plan, None before the first."""
+
+    def __init__(self, ledger: Ledger, problem_log: ProblemLog, outside: OutsideLoop) -> None:
+        self._ledger, self._problem_log, self._outside = ledger, problem_log, outside
+        self.latest: DayPlan | None = None
+        self._changed = DecisionFilter(again_after_s=MOVES_S)
+
+    async def add_plan(self, facts: QueueFacts, section: QueueSection, observed: ClusterObservation) -> QueueFacts:
+        """Return the facts with the planned starts; without prices as they are."""
+        # An agent with another policy does without the kernels of the planner.
+        from plugin.day_plan.day_plan import planned_of
+        from plugin.day_plan.make import plan_day
+        from plugin.planner.searches import budget_of
+
+        inputs = make_plan_inputs(facts, section, observed, self._outside)
+        plan = await asyncio.to_thread(plan_day, inputs, self.latest, budget_of(SEARCH_S))
+        self._problem_log.report("plan", "no price is known" if plan is None else _plan_problem(plan))
+        if plan is None:
+            return facts
+        moves = [_move_decision(move, facts, section.rules.zone) for move in plan.moves]
+        self._ledger.write_decisions(self._changed.of(moves, {f"job {job.job_id}" for job in facts.jobs}))
+        self.latest = plan
+        return replace(facts, planned=planned_of(plan))
+
+
+def _plan_problem(plan: DayPlan) -> str | None:
+    """Return the problems for an operator: a cap that cannot hold, or a violation that the verifier found."""
+    broken = [remark for remark in plan.remarks if remark.startswith("the cap of")]
+    return "; ".join((*plan.violations[:1], *broken)) or None
+
+
+def _move_decision(move: StartChange, facts: QueueFacts, zone: tzinfo) -> DecisionRecord:
+    from_text, to_text = (
+        "no start" if at_s is None else format_clock(at_s, facts.now_s, zone) for at_s in (move.from_s, move.to_s)
+    )
+    inputs = (("planned_start_s", float(move.to_s)),) if move.to_s is not None else ()
+    reason = f"from {from_text} to {to_text}: {move.why}"
+    return DecisionRecord(facts.now_s, f"job {move.job_id}", "planned anew", reason, inputs)
+
+
+@dataclass
+class QueueLoop(Loop):
+    """Puts the queue in order once a cycle, and books the jobs that have ended.
+
+    `doors` opens the doors to nodes and scheduler, `on_new_jobs` is called when jobs are decided about for the first
+    time. `facts` are those of the last round, `decided` the jobs that it has decided about.
+    """
+
+    section: Callable[[], QueueSection]
+    observer: Observer
+    accounts: JobAccounts
+    doors: Callable[[], Awaitable[SiteOrders]]
+    controller: QueueController
+    planner: QueuePlanner
+    on_new_jobs: Callable[[], None]
+    facts: QueueFacts | None = None
+    decided: frozenset[str] = frozenset()
+
+    name = "queue"
+
+    @property
+    def period_s(self) -> float:
+        """The cycle of the agent."""
+        return self.section().cycle_s
+
+    async def round(self) -> None:
+        """Put the queue in order once."""
+        observed = await self.observer.observe()
+        if observed is None:
+            return
+        view = observed.view
+        orders = await self.doors()
+        self.facts = queue_facts(
+            observed,
+            draws=await self.accounts.draws(view),
+            run_s=await self.accounts.run_s(view),
+            marks=await self.controller.marks(),
+            comments=self.controller.comments,
+        )
+        section = self.section()
+        if section.rules.policy == PLAN:
+            self.facts = await self.planner.add_plan(self.facts, section, observed)
+        await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)
+        if find_undecided_jobs(view, self.decided, section.rules.zone):
+            self.on_new_jobs()
+        self.decided = frozenset(job.job_id for job in view.jobs)
+        await self.accounts.book(view)

@@ -1,6 +1,6 @@
 """Requests to the agent and their replies: one line of JSON in, one line of JSON out, by the rights of the caller.
 
-Nothing here waits. The kernel names the caller, who may have the right to ask, to report nodes, or to hold nodes.
+Nothing here waits. The kernel names the caller. The rights of the caller allow questions, reports of nodes, or holds.
 """
 
 import grp
@@ -24,7 +24,7 @@ ROOT = 0
 
 @dataclass(frozen=True)
 class Rights:
-    """`may_tell`: what it says of nodes counts. `may_hold`: it may hold and release nodes. `sees_all`: all jobs."""
+    """`may_tell`: the caller may report and order nodes. `may_hold`: hold and release them. `sees_all`: see any job."""
 
     may_tell: bool
     may_hold: bool
@@ -41,19 +41,19 @@ class Callers:
     viewers_gid: int | None = None
 
     def rights_of(self, peer: Peer) -> Rights:
-        """Return what the peer may do."""
+        """Return the rights of the peer."""
         may_tell = peer.uid in (ROOT, self.own_uid, self.scheduler_uid)
         may_hold = may_tell or self.operators_gid in peer.groups
         return Rights(may_tell, may_hold, sees_all=may_hold or self.viewers_gid in peer.groups)
 
 
 def find_callers(scheduler_user: str, operators: str | None, viewers: str | None = None) -> Callers:
-    """Return who has which rights; BadSetting for a group that is not there, or that is meant to be both.
+    """Return the users and groups with rights. BadSetting for an unknown group, or one group for both.
 
-    A user that is not there tells nothing.
+    A scheduler user that does not exist gets no rights.
     """
     if operators and operators == viewers:
-        hint = "two groups: who only looks, as the status page does, must not be able to hold nodes"
+        hint = "name two groups: viewers, such as the status page, must not be able to hold nodes"
         raise BadSetting(f"agent.viewers: {viewers} is the group of operators too", hint=hint)
     return Callers(
         os.geteuid(), _find_uid(scheduler_user), _find_gid("operators", operators), _find_gid("viewers", viewers)
@@ -78,25 +78,28 @@ def _find_gid(setting: str, group: str | None) -> int | None:
 
 STATUS_REQUESTS = ("why", "queue", "status")
 SNAPSHOT = "picture"
-"""The question of the status page and of metrics; `jobs_seen` is the instant whose jobs the asker has."""
+"""The question of the status page and of metrics; `jobs_seen` is the instant whose jobs the caller has."""
 FOR_ADMINS = {"ask": "plan"}
 FOR_BROKERS = {"ask": "snapshot"}
-"""The question of a broker of clusters, which everybody may ask: its answer has no names of users."""
+"""The question of a broker of clusters, which every user may ask: the reply has no names of users."""
 NODE_REQUESTS = ("resume", "suspend", "resume_fail", "order", "release", "look")
+
+
+HOLD, END_HOLD = "hold", "end_hold"
 
 
 @dataclass(frozen=True)
 class NodeRequest:
-    """What the scheduler's programs or an admin's command say: which of TELLS, of which nodes.
+    """A request of the scheduler's programs or of an admin's command: one of NODE_REQUESTS, and the nodes.
 
-    `text` is the scheduler's file of jobs; with "order" what `format_order` makes. `asked_unix_s` is when the scheduler
-    asked for these nodes, where somebody looks again whether they are up.
+    `text` is the scheduler's file of jobs; for "order" it is made by `format_order`. `requested_unix_s` is when the
+    scheduler requested these nodes, if a program checks again whether they are up.
     """
 
     what: str
     nodes: tuple[str, ...]
     text: str
-    asked_unix_s: float | None = None
+    requested_unix_s: float | None = None
 
 
 def format_order(order: str, *, by: str, reason: str) -> str:
@@ -105,24 +108,52 @@ def format_order(order: str, *, by: str, reason: str) -> str:
 
 
 def parse_order(text: str) -> tuple[NodeOrder, str, str]:
-    """Return order, by whom and why; BadInput for what `format_order` did not make."""
-    said = parse_request(text.encode())
-    order, by, reason = (said.get(name) for name in ("order", "by", "reason"))
+    """Return the order, its user and its reason. BadInput unless `format_order` made the text."""
+    fields = parse_request(text.encode())
+    order, by, reason = (fields.get(name) for name in ("order", "by", "reason"))
     if not (isinstance(by, str) and isinstance(reason, str)) or order not in list(NodeOrder):
         raise BadInput("that is no order", hint=f"it has by, reason, and an order: {', '.join(sorted(NodeOrder))}")
     return NodeOrder(order), by, reason
 
 
+@dataclass(frozen=True)
+class HoldRequest:
+    """A request of `offpeak node NAME hold` or `release`; `by` is the user whom the kernel names."""
+
+    what: str
+    node: str
+    by: str
+    reason: str = ""
+    until_unix_s: float | None = None
+    take_over: bool = False
+
+
+def format_hold(reason: str, until_unix_s: float | None, *, take_over: bool) -> str:
+    """Return the text of a request for a hold or its end."""
+    return json.dumps({"reason": reason, "until_unix_s": until_unix_s, "take_over": take_over})
+
+
+def parse_hold_request(request: dict[str, Any], by: str) -> HoldRequest:
+    """Return the request. BadInput if it is no request for a hold or its end."""
+    fields = parse_request(str(request.get("text", "")).encode())
+    reason, until_unix_s, take_over = (fields.get(name) for name in ("reason", "until_unix_s", "take_over"))
+    node = request.get("nodes")
+    fits = isinstance(node, str) and isinstance(reason, str) and isinstance(until_unix_s, int | float | None)
+    if not fits or not isinstance(take_over, bool):
+        raise BadInput("that is no hold", hint="it has reason, until_unix_s and take_over")
+    return HoldRequest(str(request["tell"]), str(node), by, str(reason), until_unix_s, take_over)
+
+
 NodeRequestSink = Callable[[NodeRequest], WakeReply | None]
-"""Takes what was told, and returns at once what is promised of nodes that are to wake, None for all else. An
-OffpeakError says that nothing will come of it."""
+"""Applies a request, and returns at once the wakes that are promised, None for other requests. OffpeakError if it
+refuses the request."""
 WakeableNodes = Callable[[], Iterable[str]]
 """Gives the nodes that the agent wakes by itself when jobs need them."""
 
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """A request and who makes it: their rights, and their name where they see their own jobs only."""
+    """A request with the rights of its caller, and the name of a caller who sees only their own jobs."""
 
     request: dict[str, Any]
     rights: Rights
@@ -131,7 +162,7 @@ class AgentRequest:
 
     @property
     def tells(self) -> bool:
-        """Whether it is not asked but told."""
+        """Whether it is a request about nodes, not a question."""
         return "tell" in self.request
 
 
@@ -147,64 +178,64 @@ def parse_request(line: bytes) -> dict[str, Any]:
 
 
 def make_reply(
-    question: AgentRequest, published: StatusReply | None, hear: NodeRequestSink, wakes: WakeableNodes = tuple
+    request: AgentRequest, published: StatusReply | None, receive: NodeRequestSink, wakes: WakeableNodes = tuple
 ) -> dict[str, Any]:
-    """Return the answer; OffpeakError where there is none. `published` is None before the first cycle."""
-    if question.tells:
-        return _pass_on(question, hear)
-    asked = question.request.get("ask")
-    if asked not in STATUS_REQUESTS:
+    """Return the reply. OffpeakError if there is none. `published` is None before the first cycle."""
+    if request.tells:
+        return _pass_on(request, receive)
+    question = request.request.get("ask")
+    if question not in STATUS_REQUESTS:
         known = (*STATUS_REQUESTS, SNAPSHOT, FOR_ADMINS["ask"], FOR_BROKERS["ask"])
-        raise BadInput(f"{asked!r} cannot be asked", hint=f"ask: {', '.join(known)}")
+        raise BadInput(f"{question!r} cannot be asked", hint=f"ask: {', '.join(known)}")
     if published is None:
         raise not_ready()
-    if asked == "why":
-        return {"published": status_json(_explain_job(str(question.request.get("job", "")), published, question.user))}
-    seen = published.seen_by(question.user)
-    if asked == "status":
+    if question == "why":
+        return {"published": status_json(_explain_job(str(request.request.get("job", "")), published, request.user))}
+    seen = published.seen_by(request.user)
+    if question == "status":
         return {"published": status_json(replace(seen, jobs=())), "wakes": sorted(wakes())}
     return {"published": status_json(seen)}
 
 
-def jobs_seen(question: AgentRequest) -> float | None:
-    """Return the instant whose jobs the asker of a picture has [Unix s]; BadInput for who may not see everything."""
-    if not question.rights.sees_all:
+def jobs_seen(request: AgentRequest) -> float | None:
+    """Return the instant whose jobs the caller has [Unix s]. BadInput for a caller who may not see all jobs."""
+    if not request.rights.sees_all:
         hint = "viewers below [agent] names the group of those who may, such as offpeak-viewers, the status page's"
         raise BadInput("only operators and viewers may see everything at once", hint=hint)
     try:
-        return float(question.request["jobs_seen"])
+        return float(request.request["jobs_seen"])
     except (KeyError, TypeError, ValueError):
         return None
 
 
 def not_ready() -> OffpeakError:
-    """Return what is said before the first cycle."""
+    """Return the error of an agent that has not completed a cycle."""
     return OffpeakError("the agent has just started and has seen nothing yet", hint="ask again in a minute")
 
 
 def error_reply(problem: OffpeakError) -> dict[str, Any]:
-    """Return an error as an answer."""
+    """Return an error as a reply."""
     return {"error": str(problem), "hint": problem.hint}
 
 
-def _pass_on(question: AgentRequest, hear: NodeRequestSink) -> dict[str, Any]:
-    what, nodes, text = (question.request.get(name, "") for name in ("tell", "nodes", "text"))
-    if not question.rights.may_tell:
+def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
+    what, nodes, text = (request.request.get(name, "") for name in ("tell", "nodes", "text"))
+    if not request.rights.may_tell:
         raise BadInput("only the scheduler's user may tell the agent of nodes", hint="name it: user below [slurm]")
     if what not in NODE_REQUESTS or not isinstance(nodes, str) or not isinstance(text, str):
         raise BadInput(f"{what!r} cannot be told", hint=f"tell: {', '.join(NODE_REQUESTS)}, with nodes as a node set")
-    names, asked_unix_s = expand(nodes), question.request.get("asked_unix_s")
-    since = float(asked_unix_s) if isinstance(asked_unix_s, int | float) else None
+    names, requested_unix_s = expand(nodes), request.request.get("asked_unix_s")
+    since = float(requested_unix_s) if isinstance(requested_unix_s, int | float) else None
     if what == "order":
         order, _, reason = parse_order(text)
-        # Who ordered is what the kernel says, not what the request says.
-        text = format_order(order, by=f"{ADMIN}{question.person}", reason=reason)
-    reply = hear(NodeRequest(what, names, text, since))
+        # The kernel names the user, whatever the request says.
+        text = format_order(order, by=f"{ADMIN}{request.person}", reason=reason)
+    reply = receive(NodeRequest(what, names, text, since))
     return {"nodes": list(names)} if reply is None else reply.to_json()
 
 
 def _explain_job(job_id: str, published: StatusReply, user: str | None) -> StatusReply:
-    # PBS's numbers end with the server's name, which nobody types.
+    # A job number of PBS ends with the name of the server, which users leave out.
     found = [job for job in published.jobs if job_id in (job.job_id, job.job_id.partition(".")[0])]
     if not found:
         hint = "it has ended, is held or is not in a partition of the agent; `squeue --job` knows more"

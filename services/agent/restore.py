@@ -1,20 +1,37 @@
-"""Gives back what is the site's own: the order of its queue, begin times of jobs, and nodes that offpeak closed."""
+"""Gives back what is the site's own: the order of its queue, begin times of jobs, and nodes that offpeak closed.
+
+`give_back` does it for an agent that ends or whose mode closes the door, `run_restore` for `offpeak agent --restore`.
+"""
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
+from offpeak.door.effect import ADMIN, US, Mode
 from offpeak.door.journal import Intent
+from offpeak.errors import BadInventory, SchedulerError
+from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
 from offpeak.model.orders import NodeChange
+from offpeak.process import exclusive_lock, login_name
+from offpeak.settings.table import Settings
 from plugin.queue_hook.queue_plan import restore_plan
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
+from power.drivers.poll import poll_drivers
+from power.drivers.port import PowerDriver, PowerState
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState
 from power.live.node_steps import may_still_go_down
+from services.agent.agent import SiteAgent
+from services.agent.node_memory import load_node_records, read_last_sleep_orders
+from services.agent.power_loop import POLL_TIMEOUTS
 from services.agent.queue_loop import group_plan
+from services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 
 DOWNWARDS = ASLEEP | {NodeState.GOING_DOWN}
 WHY = "the site has its own order again"
@@ -24,14 +41,14 @@ ON_ITS_WAY = "it is on its way down or up"
 async def restore_queue(
     jobs: Sequence[Job], marks: Iterable[JobMark], ranking: Ranking, orders: SchedulerOrders, *, by: str
 ) -> list[SchedulerOrderResult]:
-    """Undo what we changed of jobs that still wait; returns what became of it, by partitions."""
+    """Undo our changes of pending jobs; return the results by partitions."""
     plan = restore_plan(jobs, marks, ranking=ranking)
     groups = group_plan(plan, {job.job_id: job for job in jobs})
-    return [await orders.give_back(each.name, each.rank, each.begin_s, why=WHY, by=by) for each in groups]
+    return [await orders.give_back(group.name, group.rank, group.begin_s, why=WHY, by=by) for group in groups]
 
 
 async def clear_comments(jobs: Iterable[Job], orders: SchedulerOrders, *, by: str) -> list[SchedulerOrderResult]:
-    """Take away what owners see of us, of jobs that wait or run; comments of others stay. Returns what became of it."""
+    """Remove our comments from jobs that wait or run; other comments stay. Return the results."""
     present = {job.job_id: job for job in jobs if job.state not in (JobState.ENDED, JobState.ENDS)}
     if not present:
         return []
@@ -42,27 +59,27 @@ async def clear_comments(jobs: Iterable[Job], orders: SchedulerOrders, *, by: st
 async def open_nodes(
     nodes: Iterable[Node], orders: SchedulerOrders, *, by: str, but: Collection[str] = ()
 ) -> dict[str, str]:
-    """Open the nodes that we closed and that jobs can use; returns why the others are closed still, `but` among them.
+    """Open the nodes that we closed and that jobs can use, except those in `but`; return why the others stay closed.
 
-    One that cannot be used is on its way down or up.
+    A node that cannot be used is on its way down or up.
     """
     closed = [node for node in nodes if node.closed_by_us]
     usable = [node.name for node in closed if is_usable(node) and node.name not in but]
     why = "offpeak: given back"
-    answers = await asyncio.gather(*(orders.change_node(node, NodeChange.OPEN, why=why, by=by) for node in usable))
-    answered = dict(zip(usable, answers, strict=True))
-    opened = {node for node, answer in answered.items() if answer.done}
-    said = {node: answer.answer.said for node, answer in answered.items()}
-    return {node.name: said.get(node.name, ON_ITS_WAY) for node in closed if node.name not in opened}
+    results = await asyncio.gather(*(orders.change_node(node, NodeChange.OPEN, why=why, by=by) for node in usable))
+    by_node = dict(zip(usable, results, strict=True))
+    opened = {node for node, result in by_node.items() if result.done}
+    reasons = {node: result.answer.said for node, result in by_node.items()}
+    return {node.name: reasons.get(node.name, ON_ITS_WAY) for node in closed if node.name not in opened}
 
 
 async def hand_over_off_nodes(
     off: Collection[str], nodes: Callable[[], Iterable[Node]], orders: SchedulerOrders, *, by: str
 ) -> frozenset[str]:
-    """Tell the scheduler of closed nodes that are off that they are powered down, and open them: a job has them woken.
+    """Report closed nodes that are off as powered down, and open them, so that the scheduler wakes them for a job.
 
-    Their agent has ended between the order to sleep and its report to the scheduler. `nodes` asks for the nodes anew.
-    Returns those that are given back.
+    Their agent ended between the order to sleep and its report to the scheduler. `nodes` reads the nodes anew. Return
+    the nodes that were given back.
     """
     if not off:
         return frozenset()
@@ -70,39 +87,129 @@ async def hand_over_off_nodes(
     await asyncio.gather(*(orders.change_node(node, NodeChange.POWER_DOWN, why=why, by=by) for node in off))
     known = {node.name: node for node in await asyncio.to_thread(nodes) if node.name in off}
     opens = {name: NodeChange.RESUME if node.failed else NodeChange.OPEN for name, node in known.items()}
-    answers = await asyncio.gather(
+    results = await asyncio.gather(
         *(orders.change_node(name, change, why=why, by=by) for name, change in opens.items())
     )
-    return frozenset(name for name, answer in zip(opens, answers, strict=True) if answer.done)
+    return frozenset(name for name, result in zip(opens, results, strict=True) if result.done)
 
 
 def on_their_way(
-    nodes: Iterable[Node], lives: NodeRecords, sleep_orders: Mapping[str, Intent], now: Instant
+    nodes: Iterable[Node], records: NodeRecords, sleep_orders: Mapping[str, Intent], now: Instant
 ) -> frozenset[str]:
     """Return the nodes that may be about to go down, or are off and the scheduler has not noticed.
 
-    `sleep_orders` are the last ones of the ledger, which has also those that no life knows of.
+    `sleep_orders` are the last ones of the ledger; some may be missing in the records.
     """
-    known = ((node, lives.nodes.get(node.name, NodeRecord(node.name))) for node in nodes)
+    known = ((node, records.nodes.get(node.name, NodeRecord(node.name))) for node in nodes)
     return frozenset(
         node.name
-        for node, life in known
-        if _is_on_its_way(node, life, now) or _may_follow(node, life, sleep_orders.get(node.name))
+        for node, record in known
+        if _is_on_its_way(node, record, now) or _may_follow(node, record, sleep_orders.get(node.name))
     )
 
 
 def is_usable(node: Node) -> bool:
-    """Whether a job that is given the node can run: it answers, or it counts as powered down and is woken for it."""
+    """Return whether a job can run on the node: it responds, or it counts as powered down and is woken for the job."""
     return node.power is NodePower.DOWN or (node.power is NodePower.UP and node.responds and not node.failed)
 
 
-def _may_follow(node: Node, life: NodeRecord, order: Intent | None) -> bool:
-    """Whether the node was not seen to be off, or to come up again, since it was ordered to sleep."""
+def _may_follow(node: Node, record: NodeRecord, order: Intent | None) -> bool:
+    """Return whether the node was not seen off, or coming up again, since it was ordered to sleep."""
     if order is None or (node.boot_s or 0) > order.at_unix_s:
         return False
-    return life.observed.state is NodeState.UNKNOWN or life.observed.since_unix_s <= order.at_unix_s
+    return record.observed.state is NodeState.UNKNOWN or record.observed.since_unix_s <= order.at_unix_s
 
 
-def _is_on_its_way(node: Node, life: NodeRecord, now: Instant) -> bool:
-    went_down = life.observed.state in DOWNWARDS and (node.boot_s or 0) <= life.observed.since_unix_s
-    return may_still_go_down(life, now) or (went_down and node.power is not NodePower.DOWN)
+def _is_on_its_way(node: Node, record: NodeRecord, now: Instant) -> bool:
+    went_down = record.observed.state in DOWNWARDS and (node.boot_s or 0) <= record.observed.since_unix_s
+    return may_still_go_down(record, now) or (went_down and node.power is not NodePower.DOWN)
+
+
+async def give_back(agent: SiteAgent, acted: PartitionModes, stays: PartitionModes) -> dict[str, str]:
+    """Undo what holds jobs back: the order that the agent wrote, and the nodes that it closed and that are up.
+
+    The orders are allowed by the modes in which the agent has `acted`; partitions that `stays` keeps active are left
+    alone. A node with a recent order to sleep stays closed unless it was seen to come up again. Return why nodes are
+    still closed. SchedulerError if the scheduler cannot be read.
+    """
+    view, traits = await agent.observer.view(at_most_s=0.0), agent.observer.traits
+    if view is None or traits is None:
+        raise SchedulerError("the scheduler does not answer", hint="`offpeak check` says why")
+    # Opening the doors loads the records of the nodes, which show the nodes that go down.
+    await agent.orders()
+    orders = agent.undoing(acted)
+    jobs = [job for job in view.jobs if stays.of(job.partitions) is not Mode.ACTIVE]
+    nodes = [node for node in view.nodes if stays.of(node.partitions) is not Mode.ACTIVE]
+    ranks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank")]
+    await restore_queue(jobs, ranks, traits.ranking, orders, by=US)
+    now = agent.power.now
+    sleep_orders = await asyncio.to_thread(read_last_sleep_orders, agent.ledger, now.unix_s)
+    but = on_their_way(nodes, agent.power.records, sleep_orders, now)
+    return await open_nodes(nodes, orders, by=US, but=but)
+
+
+@dataclass(frozen=True)
+class RestoreResult:
+    """The nodes that are open to jobs again, and a text for each thing that could not be given back."""
+
+    nodes: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def run_restore(settings: Settings) -> RestoreResult:
+    """Undo our changes of the scheduler's queue and nodes.
+
+    It is an admin's order, so the mode does not matter. AlreadyRunning while an agent runs, SchedulerError or
+    CannotWrite if scheduler or ledger do not answer.
+    """
+    with exclusive_lock(settings.agent.state_folder):
+        site, ledger = make_site_context(settings), Ledger(settings.ledger)
+        try:
+            ledger.claim()
+            ledger.ready()
+            return asyncio.run(_restore(site, ledger))
+        finally:
+            ledger.close()
+
+
+async def _restore(site: SiteContext, ledger: Ledger) -> RestoreResult:
+    by, scheduler = f"{ADMIN}{login_name()}", site.scheduler
+    orders = open_scheduler_door(scheduler, ledger, lambda _: Mode.ADVISE, nodes=site.machines)
+    view, marks, now = scheduler.view(), ledger.marks(), Instant(time.monotonic(), time.time())
+    records = load_node_records(ledger, site.machines, unix_s=now.unix_s, monotonic_s=now.monotonic_s)
+    sleep_orders = read_last_sleep_orders(ledger, now.unix_s)
+    results = await restore_queue(view.jobs, marks, scheduler.traits().ranking, orders, by=by)
+    results += await clear_comments(view.jobs, orders, by=by)
+    refused = [result.answer.said for result in results if not result.done]
+    failed = [f"job {job}: {why}" for result in results for job, why in result.failed.items()]
+    if not refused and not failed:
+        ledger.forget_marks(marks)
+    # A node that its scheduler shows as up may be off since an old order.
+    off = await _find_off_nodes(
+        [node.name for node in view.nodes if node.closed_by_us and node.power is not NodePower.DOWN], site
+    )
+    but = on_their_way(view.nodes, records, sleep_orders, now) | off
+    closed = await open_nodes(view.nodes, orders, by=by, but=but)
+    back = await hand_over_off_nodes(off, lambda: scheduler.view().nodes, orders, by=by)
+    left = {node: why for node, why in closed.items() if node not in back}
+    still = [
+        f"{node}: closed still: {why}" + ("; try again in some minutes" if why == ON_ITS_WAY else "")
+        for node, why in left.items()
+    ]
+    opened = [node.name for node in view.nodes if node.closed_by_us and node.name not in left]
+    return RestoreResult(tuple(opened), (*refused, *failed, *still))
+
+
+async def _find_off_nodes(nodes: Iterable[str], site: SiteContext) -> frozenset[str]:
+    """Return the nodes that are off by their BMCs."""
+    drivers: dict[str, PowerDriver] = {}
+    for node in nodes:
+        # The node may have left the inventory.
+        with suppress(BadInventory):
+            drivers[node] = site.drivers.bmc_of(node)
+    transport = site.transport
+    try:
+        observed = await poll_drivers(drivers, timeout_s=POLL_TIMEOUTS * transport.timeout_s, clock=transport.clock)
+    finally:
+        await site.close()
+    return frozenset(node for node, each in observed.items() if each.state is PowerState.OFF)

@@ -1,32 +1,37 @@
-"""The agent as a service: signals, settings that are read again, systemd's watchdog, and the socket.
+"""The agent as a service: start and end, signals, settings that are read again, systemd's watchdog, and the socket.
 
-systemd is notified by one datagram to $NOTIFY_SOCKET (sd_notify(3)), and by nothing where the variable is not set.
+`run_agent` is the entry of `offpeak agent`. systemd is notified by datagrams to $NOTIFY_SOCKET (sd_notify(3)), if the
+variable is set.
 """
 
 import asyncio
+import gc
+import logging
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from offpeak.door.effect import US, Mode
-from offpeak.errors import OffpeakError, SchedulerError
+from offpeak.door.effect import Mode
+from offpeak.errors import BadLedger, CannotWrite, OffpeakError
+from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
+from offpeak.process import AlreadyRunning, exclusive_lock
 from offpeak.settings.table import Settings
-from offpeak.text import printable
+from offpeak.text import counted, printable
 from plugin.queue_hook.facts import PLAN
 from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 from services.agent.agent import SiteAgent
-from services.agent.holds import change_hold, parse_hold_request
-from services.agent.loop import LOG
-from services.agent.node_memory import read_last_sleep_orders
+from services.agent.loop import LOG, ProblemLog
 from services.agent.reports import SiteReporter, make_snapshot, make_status
 from services.agent.requests import NodeRequest
-from services.agent.restore import on_their_way, open_nodes, restore_queue
+from services.agent.restore import give_back
 from services.agent.site_context import PartitionModes, SiteContext, make_site_context, parse_modes
 from services.agent.socket_server import SocketServer, serve_socket
 from services.agent.wake_reply import WakeReply
@@ -37,7 +42,7 @@ READY, STOPPING, ALIVE = "READY=1", "STOPPING=1", "WATCHDOG=1"
 
 
 def notify(*states: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Send the states together; returns whether somebody took them. Never raises, never waits."""
+    """Send the states together; return whether they were sent. It never raises and never waits."""
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return False
@@ -57,13 +62,13 @@ def status_state(text: str) -> str:
 
 
 def reloading_state(monotonic_s: float | None = None) -> str:
-    """Return the states that say: settings are read again since then; READY follows."""
+    """Return the states of a reload that began at that time; READY follows."""
     since_s = time.monotonic() if monotonic_s is None else monotonic_s
     return f"RELOADING=1\nMONOTONIC_USEC={since_s * 1e6:.0f}"
 
 
 def read_watchdog_s(environment: Mapping[str, str] = os.environ) -> float | None:
-    """Return within how many seconds ALIVE is expected, None if nobody waits for it."""
+    """Return the seconds within which systemd expects ALIVE, None if it does not."""
     text = environment.get("WATCHDOG_USEC", "")
     return int(text) / 1e6 if text.isascii() and text.isdigit() and int(text) > 0 else None
 
@@ -71,15 +76,15 @@ def read_watchdog_s(environment: Mapping[str, str] = os.environ) -> float | None
 STATUS_EVERY_S = 1.0
 LAST_ROUNDS_S = 10.0
 GIVE_BACK_S = 30.0
-"""What an end may take at most, before and after no round runs any more. Logging out and a ledger that hangs may take
+"""The longest time to finish rounds at the end, and then to give back. Logging out and a ledger that hangs may take
 half a minute more; TimeoutStopSec= of the unit allows for all of it."""
 GIVE_BACK_EVERY_S = 60.0
 NO_MODES = PartitionModes(Mode.SHADOW, {})
-"""What stays of the agent when it ends."""
+"""The modes after the end of the agent."""
 
 
 class Service:
-    """Runs an agent until SIGTERM or SIGINT; SIGHUP has the settings read again."""
+    """Runs an agent until SIGTERM or SIGINT; at SIGHUP it reads the settings again."""
 
     def __init__(self, agent: SiteAgent, reread: Callable[[], Settings]) -> None:
         self._agent, self._reread = agent, reread
@@ -87,58 +92,57 @@ class Service:
         self._next: SiteContext | None = None
         self._exchanging = asyncio.Lock()
         # The modes in which something was done that is not given back yet.
-        self._acted, self._left = agent.parts.modes, dict[str, str]()
+        self._acted, self._left = agent.site.modes, dict[str, str]()
 
     async def run(self) -> None:
         """Run until a signal ends it, and leave a safe state."""
-        loop = asyncio.get_running_loop()
+        event_loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._ended.set)
-        loop.add_signal_handler(signal.SIGHUP, self._read_again.set)
+            event_loop.add_signal_handler(number, self._ended.set)
+        event_loop.add_signal_handler(signal.SIGHUP, self._read_again.set)
         agent = self._agent
-        words = SiteReporter(agent)
         server = SocketServer(
             lambda: make_status(agent),
-            self._hear,
-            agent.parts.callers,
-            site=words.said,
-            picture=lambda seen: make_snapshot(agent, seen),
+            self._receive,
+            agent.site.callers,
+            report=SiteReporter(agent).make_report,
+            snapshot=lambda seen: make_snapshot(agent, seen),
             wakes=agent.wakes,
-            change_hold=lambda request, person: change_hold(agent, parse_hold_request(request, person)),
-            plan=lambda: agent.plan.standing if agent.parts.settings.agent.queue == PLAN else None,
+            change_hold=agent.change_hold,
+            plan=lambda: agent.planner.latest if agent.site.settings.agent.queue == PLAN else None,
         )
         async with AsyncExitStack() as end:
-            await end.enter_async_context(serve_socket(agent.parts.settings.agent.socket, server))
-            self._write_wake_list(agent.parts)
-            tasks = [asyncio.create_task(rounds.run(), name=rounds.name) for rounds in agent.rounds]
+            await end.enter_async_context(serve_socket(agent.site.settings.agent.socket, server))
+            self._write_wake_list(agent.site)
+            tasks = [asyncio.create_task(runner.run(), name=runner.name) for runner in agent.runners]
             others = (self._reload, self._exchange, self._give_back_the_rest, self._report_to_systemd)
-            tasks += [asyncio.create_task(each()) for each in others]
+            tasks += [asyncio.create_task(task()) for task in others]
             notify(READY)
-            LOG.info("started in mode %s", agent.parts.modes.usual)
-            _log_http_bmcs(agent.parts)
+            LOG.info("started in mode %s", agent.site.modes.usual)
+            _log_http_bmcs(agent.site)
             await self._ended.wait()
             notify(STOPPING)
             await self._end(tasks)
-            self._acted = self._acted.widened(agent.parts.modes)
+            self._acted = self._acted.widened(agent.site.modes)
             await self._give_back(NO_MODES)
         LOG.info("ended")
 
-    def _hear(self, told: NodeRequest) -> WakeReply | None:
+    def _receive(self, request: NodeRequest) -> WakeReply | None:
         if self._ended.is_set():
             hint = "Slurm's own program wakes nodes; `systemctl status offpeak-agent`"
             raise OffpeakError("the agent is ending", hint=hint)
-        return self._agent.hear(told)
+        return self._agent.receive(request)
 
     def end(self) -> None:
-        """End it as SIGTERM does."""
+        """End the service as SIGTERM does."""
         self._ended.set()
 
     async def ends(self) -> None:
-        """Wait for the signal, or the call, that ends it."""
+        """Wait for the signal, or the call, that ends the service."""
         await self._ended.wait()
 
     async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Let what is under way come to its end first: what is told to a scheduler goes on, whoever waits for it."""
+        """Wait for the present rounds first: an order to the scheduler would go on without the agent."""
         async with AsyncExitStack() as still:
             try:
                 async with asyncio.timeout(LAST_ROUNDS_S):
@@ -150,7 +154,7 @@ class Service:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _give_back(self, stays: PartitionModes) -> None:
-        """Give the site its own order, and the nodes that are up; begin times end by themselves and stay."""
+        """Give the site its own order and the nodes that are up; begin times stay, because they end by themselves."""
         try:
             async with asyncio.timeout(GIVE_BACK_S):
                 left = await give_back(self._agent, self._acted, stays)
@@ -167,11 +171,11 @@ class Service:
         self._left = left
 
     async def _give_back_the_rest(self) -> None:
-        """Give back, once it can be, what could not be when a mode closed the door."""
+        """Give back later what could not be given back when a mode closed the door."""
         while True:
             await asyncio.sleep(GIVE_BACK_EVERY_S)
             async with self._exchanging:
-                # Also those of settings whose parts cannot be used: the door is closed by them.
+                # Also the modes of settings that cannot be used otherwise: they close the door.
                 modes = self._agent.modes
                 if self._acted.widened(modes) != modes:
                     await self._give_back(modes)
@@ -187,7 +191,7 @@ class Service:
                 settings = self._reread()
                 # The mode counts even if another setting cannot be used: an admin who closes the door means it.
                 modes = self._agent.next_modes = parse_modes(settings.agent)
-                self._next = replace(make_site_context(settings, self._agent.parts.clock), modes=modes)
+                self._next = replace(make_site_context(settings, self._agent.site.clock), modes=modes)
                 self._has_next.set()
             except OffpeakError as problem:
                 LOG.error("settings: the old ones stay: %s; %s", problem, problem.hint)
@@ -201,32 +205,32 @@ class Service:
                 LOG.info("settings: mode=%s holds at once; the others follow the rounds under way", usual)
 
     async def _exchange(self) -> None:
-        """Have the agent work with the settings that were read last, once the rounds under way have ended."""
+        """Let the agent work with the settings that were read last, once the present rounds have ended."""
         agent = self._agent
         while True:
             await self._has_next.wait()
             async with self._exchanging, agent.between_rounds():
                 self._has_next.clear()
-                parts, self._next = self._next, None
-                if parts is not None:
+                site, self._next = self._next, None
+                if site is not None:
                     try:
-                        await self._exchange_for(parts)
+                        await self._exchange_for(site)
                     except Exception as problem:
                         # The next reload finds this task alive, and systemd does not wait for the end of this one.
                         LOG.error("settings: not all are in force: %s: %s", type(problem).__name__, problem)
                     notify(READY)
 
-    async def _exchange_for(self, parts: SiteContext) -> None:
+    async def _exchange_for(self, site: SiteContext) -> None:
         agent = self._agent
-        for what in _fixed_changes(agent.parts.settings, parts.settings):
-            LOG.warning("settings: %s is another: that holds after a restart", what)
-        self._acted = self._acted.widened(agent.parts.modes)
-        if self._acted.widened(parts.modes) != parts.modes:
-            await self._give_back(parts.modes)
-        await agent.exchange(parts)
-        self._write_wake_list(parts)
-        LOG.info("settings are read again: mode %s", parts.modes.usual)
-        _log_http_bmcs(parts)
+        for name in _fixed_changes(agent.site.settings, site.settings):
+            LOG.warning("settings: %s is another: that holds after a restart", name)
+        self._acted = self._acted.widened(agent.site.modes)
+        if self._acted.widened(site.modes) != site.modes:
+            await self._give_back(site.modes)
+        await agent.exchange(site)
+        self._write_wake_list(site)
+        LOG.info("settings are read again: mode %s", site.modes.usual)
+        _log_http_bmcs(site)
 
     async def _report_to_systemd(self) -> None:
         limit_s, alive_s, shown = read_watchdog_s(), float("-inf"), ""
@@ -242,41 +246,17 @@ class Service:
             await asyncio.sleep(min(STATUS_EVERY_S, (limit_s or STATUS_EVERY_S) / 3))
 
     def _stuck(self) -> list[str]:
-        """Return the rounds that hang: systemd starts a program anew that no longer says that it is alive."""
-        now_s = time.monotonic()
-        return [each.name for each in self._agent.rounds if now_s > each.stuck_s]
+        """Return the loops that are stuck: systemd restarts a program that no longer says that it is alive."""
+        return [runner.name for runner in self._agent.runners if runner.left_s < 0]
 
-    def _write_wake_list(self, parts: SiteContext) -> None:
+    def _write_wake_list(self, site: SiteContext) -> None:
         try:
-            handed_over = os.environ.get("CREDENTIALS_DIRECTORY")
-            credentials = Path(handed_over) if handed_over else None
-            ways, settings = make_wake_list(parts.inventory, credentials=credentials), parts.settings.agent
-            write_wake_list(settings.state_folder, ways, make_wake_pace(settings, parts.inventory))
+            folder = os.environ.get("CREDENTIALS_DIRECTORY")
+            credentials = Path(folder) if folder else None
+            wake_list, settings = make_wake_list(site.inventory, credentials=credentials), site.settings.agent
+            write_wake_list(settings.state_folder, wake_list, make_wake_pace(settings, site.inventory))
         except (OffpeakError, OSError) as problem:
             self._agent.problem_log.report("wake list", str(problem))
-
-
-async def give_back(agent: SiteAgent, acted: PartitionModes, stays: PartitionModes) -> dict[str, str]:
-    """Undo what holds jobs back without us: the order that we wrote, and nodes that we closed and that are up.
-
-    It may do what was allowed in the modes in which the agent has `acted`; what `stays` active is left as it is. A node
-    that was ordered to sleep of late stays closed unless it was seen since to come up again. Returns why nodes are
-    closed still; SchedulerError where nobody can tell.
-    """
-    view, traits = await agent.observer.view(at_most_s=0.0), agent.observer.traits
-    if view is None or traits is None:
-        raise SchedulerError("the scheduler does not answer", hint="`offpeak check` says why")
-    # They bring what is known of nodes, which tells those that go down.
-    await agent.orders()
-    orders = agent.undoing(acted)
-    jobs = [job for job in view.jobs if stays.of(job.partitions) is not Mode.ACTIVE]
-    nodes = [node for node in view.nodes if stays.of(node.partitions) is not Mode.ACTIVE]
-    ranks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank")]
-    await restore_queue(jobs, ranks, traits.ranking, orders, by=US)
-    now = agent.power.now
-    sleep_orders = await asyncio.to_thread(read_last_sleep_orders, agent.ledger, now.unix_s)
-    but = on_their_way(nodes, agent.power.lives, sleep_orders, now)
-    return await open_nodes(nodes, orders, by=US, but=but)
 
 
 def _fixed_changes(old: Settings, new: Settings) -> list[str]:
@@ -288,7 +268,75 @@ def _fixed_changes(old: Settings, new: Settings) -> list[str]:
     return [name for name, before, after in pairs if before != after]
 
 
-def _log_http_bmcs(parts: SiteContext) -> None:
-    nodes = [name for name, machine in parts.by_name.items() if (machine.bmc or "").startswith("http://")]
+def _log_http_bmcs(site: SiteContext) -> None:
+    nodes = [name for name, machine in site.by_name.items() if (machine.bmc or "").startswith("http://")]
     if nodes:
         LOG.warning("%s: their BMCs are asked by http, passwords travel unencrypted", fold(nodes))
+
+
+MOST_CALLS = 64
+"""Blocking calls at a time: each order of a round asks the scheduler, and some replies may hang."""
+LAST_CALLS_S = 1.0
+
+
+class CallThreads(ThreadPoolExecutor):
+    """Threads of blocking calls, such as programs of the scheduler; the end of the agent waits for none of them."""
+
+    def __init__(self) -> None:
+        super().__init__(MOST_CALLS, thread_name_prefix="call")
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
+        """Take no more calls."""
+        super().shutdown(wait=False, cancel_futures=True)
+
+    def are_done(self, within_s: float) -> bool:
+        """Return whether all calls have ended, or end within that time."""
+        until_s = time.monotonic() + within_s
+        for thread in tuple(self._threads):
+            thread.join(max(0.0, until_s - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+
+def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
+    """Run the agent until a signal ends it; return the exit code. BadInput if settings or inventory cannot be used."""
+    _log_to_stderr()
+    with exclusive_lock(settings.agent.state_folder):
+        site, ledger = make_site_context(settings), Ledger(settings.ledger)
+        try:
+            ledger.claim()
+            ledger.ready()
+        except CannotWrite as problem:
+            LOG.warning("ledger: %s; %s: until it answers nothing is done", problem, problem.hint)
+        except (AlreadyRunning, BadLedger):
+            ledger.close()
+            raise
+        calls = CallThreads()
+        lost = asyncio.run(_serve(site, ledger, reread, calls))
+        if lost:
+            LOG.error("%s did not reach the ledger", counted(lost, "row"))
+        if not calls.are_done(LAST_CALLS_S):
+            LOG.warning("a call that hangs is left behind")
+            logging.shutdown()
+            # A normal exit of Python would wait for its thread.
+            os._exit(1 if lost else 0)
+    return 1 if lost else 0
+
+
+async def _serve(site: SiteContext, ledger: Ledger, reread: Callable[[], Settings], calls: CallThreads) -> int:
+    asyncio.get_running_loop().set_default_executor(calls)
+    agent = SiteAgent(site, ledger, ProblemLog())
+    # The loaded modules stay: collecting garbage among them takes longer than the rest of a cycle with a long queue.
+    gc.freeze()
+    try:
+        await Service(agent, reread).run()
+    finally:
+        lost = await agent.close()
+    return lost
+
+
+def _log_to_stderr() -> None:
+    """Log to the journal, which adds the time, or to a terminal with the time."""
+    form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(format=form, level=logging.INFO, stream=sys.stderr)
+    for noisy in ("pyghmi", "asyncssh", "sqlalchemy", "alembic"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -1,14 +1,16 @@
-"""What the agent works with, made from its settings: the site, the modes of its partitions, and the doors for effects.
+"""The context of the agent, made from its settings: the site, the modes of its partitions, and the doors for effects.
 
 When the settings are read again, all of it is made anew. The mode says how far the door is open for effects on a
-partition: the mode of the settings, or one of the partition's own. The doors never exist without their rules.
+partition: the mode of the settings, or one of the partition's own. The agent and the commands that run without it open
+the doors here; no door exists without its rules.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
-from offpeak.door.effect import Effect, Hold, Mode
+from offpeak.door.effect import Effect, Hold, Mode, ModeOf
 from offpeak.errors import BadSetting
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
@@ -34,22 +36,25 @@ from power.lifecycle.sweep import NodePoller, make_poller
 from predictors.feeds.feed import Feed
 from predictors.price_forecast import PriceSource
 from predictors.site_sources import build_carbon_source, build_price_source
+from services.agent.feed_loops import PriceSection
 from services.agent.observer import Observer
 from services.agent.requests import Callers, find_callers
 
+FindHold = Callable[[str], Hold | None]
+"""Gives the hold of a node, None if it has none."""
 OPENNESS = (Mode.SHADOW, Mode.ADVISE, Mode.ACTIVE)
 
 
 @dataclass(frozen=True)
 class PartitionModes:
-    """`usual` holds for partitions that are not in `own`."""
+    """The mode of each partition: that in `own`, else `usual`."""
 
     usual: Mode
     own: Mapping[str, Mode]
 
     def of(self, partitions: Iterable[str]) -> Mode:
-        """Return the least open mode of these partitions, the usual one where there are none."""
-        modes = [self.own.get(each, self.usual) for each in partitions] or [self.usual]
+        """Return the least open mode of these partitions, the usual one if there are none."""
+        modes = [self.own.get(partition, self.usual) for partition in partitions] or [self.usual]
         return min(modes, key=OPENNESS.index)
 
     @property
@@ -58,20 +63,20 @@ class PartitionModes:
         return max((self.usual, *self.own.values()), key=OPENNESS.index)
 
     def narrowed(self, other: "PartitionModes") -> "PartitionModes":
-        """Return of each partition the less open mode of both."""
+        """Return the less open mode of both for each partition."""
         return self._merged(other, lambda *modes: min(modes, key=OPENNESS.index))
 
     def widened(self, other: "PartitionModes") -> "PartitionModes":
-        """Return of each partition the more open mode of both."""
+        """Return the more open mode of both for each partition."""
         return self._merged(other, lambda *modes: max(modes, key=OPENNESS.index))
 
     def _merged(self, other: "PartitionModes", choose: Callable[[Mode, Mode], Mode]) -> "PartitionModes":
-        own = {each: choose(self.of((each,)), other.of((each,))) for each in (*self.own, *other.own)}
+        own = {name: choose(self.of((name,)), other.of((name,))) for name in (*self.own, *other.own)}
         return PartitionModes(choose(self.usual, other.usual), own)
 
 
 def parse_modes(settings: AgentSettings) -> PartitionModes:
-    """Return the modes of the settings; BadSetting for a partition without one, or with one that there is not."""
+    """Return the modes of the settings. BadSetting for a partition without a mode, or with an unknown one."""
     return PartitionModes(Mode(settings.mode), dict(map(_parse_partition_mode, settings.partition_modes or ())))
 
 
@@ -88,10 +93,10 @@ CLOCK = Clock()
 
 @dataclass(frozen=True)
 class SiteContext:
-    """The site: `by_name` are all machines, `machines` those that may be switched, by name.
+    """The site of the settings: `by_name` are all machines, `machines` those that may be switched, by name.
 
-    `zone` is the clock of its prices; `class_of` are node classes by the names of hardware. Cycles and
-    waits go by `clock`.
+    `zone` is the time zone of its prices, `class_of` are node classes by the names of hardware, and `clock` is the
+    clock of cycles and waits.
     """
 
     settings: Settings
@@ -100,9 +105,9 @@ class SiteContext:
     by_name: Mapping[str, InventoryNode]
     machines: Mapping[str, InventoryNode]
     scheduler: Scheduler
-    wire: Transport
-    ways: DriverPool
-    lookout: NodePoller
+    transport: Transport
+    drivers: DriverPool
+    poller: NodePoller
     prices: PriceSource
     carbon: Feed | float | None
     peak_rule: PeakRule
@@ -111,27 +116,33 @@ class SiteContext:
     class_of: Mapping[str, NodeClass]
     clock: Clock = CLOCK
 
+    @property
+    def price_section(self) -> PriceSection:
+        """What is needed to read prices."""
+        longest_delay_s = self.settings.agent.longest_delay_s
+        return PriceSection(self.prices, self.carbon, self.peak_rule, self.zone, longest_delay_s)
+
     def node_class(self, node: str) -> NodeClass | None:
-        """Return the class of a node, None where nobody has said it."""
+        """Return the class of a node, None if none is set."""
         machine = self.by_name.get(node)
         return None if machine is None else self.class_of.get(machine.hardware.name)
 
     async def close(self) -> None:
-        """Log out everywhere."""
-        await self.ways.close()
-        await self.wire.close()
+        """Log out of all devices."""
+        await self.drivers.close()
+        await self.transport.close()
 
 
 def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
-    """Return the parts; BadInput, with what to mend, where the settings or the inventory cannot be used."""
+    """Return the context. BadInput, with what to correct, if the settings or the inventory cannot be used."""
     check_policy_name(settings.agent.capacity)
     if settings.plan.facility:
-        # Better refused at the start than in each round.
+        # Refuse a wrong facility at the start, not in each round.
         facility_named(settings.plan.facility, full_power_w=1.0)
     inventory = _read_inventory(settings)
     chosen = inventory.chosen(expand(settings.agent.nodes)) if settings.agent.nodes else ()
     by_name = {machine.node: machine for machine in inventory.machines}
-    wire = Transport(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
+    transport = Transport(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
     prices, zone = build_price_source(settings.feeds, settings.prices)
     return SiteContext(
         settings=settings,
@@ -140,9 +151,9 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
         by_name=by_name,
         machines={machine.node: machine for machine in chosen},
         scheduler=scheduler_of(settings),
-        wire=wire,
-        ways=DriverPool(by_name, wire),
-        lookout=make_poller(chosen, wire),
+        transport=transport,
+        drivers=DriverPool(by_name, transport),
+        poller=make_poller(chosen, transport),
         prices=prices,
         carbon=build_carbon_source(settings.feeds, settings.carbon),
         peak_rule=parse_peak_rule(settings.prices.peak_rule, zone=zone),
@@ -154,19 +165,19 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
 
 
 def _find_node_classes(inventory: Inventory) -> dict[str, NodeClass]:
-    hardware = {machine.hardware.name: machine.hardware for machine in inventory.machines}
-    return {name: node_class_named(each.node_class) for name, each in hardware.items() if each.node_class}
+    kinds = {machine.hardware.name: machine.hardware for machine in inventory.machines}
+    return {name: node_class_named(hardware.node_class) for name, hardware in kinds.items() if hardware.node_class}
 
 
 def _read_inventory(settings: Settings) -> Inventory:
-    """Return the inventory; none is needed where no node may be switched: queues can be put in order without one."""
+    """Return the inventory; a site that switches no nodes needs none, because its queue can be ordered without."""
     path = settings.hardware.inventory
     return Inventory(path) if settings.agent.nodes is None and not path.exists() else read_inventory(path)
 
 
 @dataclass(frozen=True)
 class SiteOrders:
-    """What goes to nodes, and what goes to the scheduler."""
+    """Orders to nodes, and orders to the scheduler."""
 
     nodes: NodeOrders
     scheduler: SchedulerOrders
@@ -174,31 +185,32 @@ class SiteOrders:
 
 @dataclass(frozen=True)
 class RuleInputs:
-    """What the rules look up: the latest sighting of a node, and who holds it."""
+    """What the rules look up: the latest state of a node, and its hold."""
 
-    sighting_of: FindStateReading
-    hold_of: Callable[[str], Hold | None]
+    state_of: FindStateReading
+    hold_of: FindHold
 
 
 def open_doors(
-    parts: SiteContext, ledger: Ledger, observer: Observer, known: RuleInputs, modes: Callable[[], PartitionModes]
+    site: SiteContext, ledger: Ledger, observer: Observer, known: RuleInputs, modes: Callable[[], PartitionModes]
 ) -> SiteOrders:
-    """Return both ways through a door; CannotWrite or BadLedger where the limits cannot be counted from the ledger.
+    """Return orders through both doors. CannotWrite or BadLedger if the limits cannot be counted from the ledger.
 
-    Each order asks for the `modes` in force directly before it is sent.
+    Each order looks up the `modes` in force directly before it is sent.
     """
-    mode_of = _mode_of(modes, observer)
-    site = InterlockContext(
-        parts.inventory, parts.ways, known.sighting_of, parts.wire.clock, known.hold_of, parts.scheduler.in_use
+    clock = site.transport.clock
+    context = InterlockContext(
+        site.inventory, site.drivers, known.state_of, clock, known.hold_of, site.scheduler.in_use
     )
-    site = replace(site, steady=parts.clock.steady_s)
-    nodes = make_node_orders(parts.settings.agent, site, ledger, mode_of)
+    context = replace(context, steady=site.clock.steady_s)
+    nodes = make_node_orders(site.settings.agent, context, ledger, _mode_of(modes, observer))
     put_to_sleep = nodes.door.history.was_put_to_sleep
-    return SiteOrders(nodes, open_scheduler_door(parts, ledger, observer, known, modes, put_to_sleep=put_to_sleep))
+    scheduler = open_site_scheduler_door(site, ledger, observer, known, modes, put_to_sleep=put_to_sleep)
+    return SiteOrders(nodes, scheduler)
 
 
-def open_scheduler_door(
-    parts: SiteContext,
+def open_site_scheduler_door(
+    site: SiteContext,
     ledger: Ledger,
     observer: Observer,
     known: RuleInputs,
@@ -206,19 +218,38 @@ def open_scheduler_door(
     *,
     put_to_sleep: Callable[[str], bool] | None = None,
 ) -> SchedulerOrders:
-    """Return the way to the scheduler alone, through a door of its own."""
-    door = make_scheduler_door(
+    """Return orders to the scheduler alone, through a door of their own."""
+    return open_scheduler_door(
+        site.scheduler,
         ledger,
         _mode_of(modes, observer),
-        parts.wire.clock,
-        nodes=parts.machines,
+        nodes=site.machines,
+        clock=site.transport.clock,
         hold_of=known.hold_of,
         put_to_sleep=put_to_sleep,
     )
-    return SchedulerOrders(door, parts.scheduler)
 
 
-def _mode_of(modes: Callable[[], PartitionModes], observer: Observer) -> Callable[[Effect], Mode]:
+def open_scheduler_door(
+    scheduler: Scheduler,
+    ledger: Ledger,
+    mode_of: ModeOf,
+    *,
+    nodes: Collection[str],
+    clock: Callable[[], float] = time.time,
+    hold_of: FindHold | None = None,
+    put_to_sleep: Callable[[str], bool] | None = None,
+) -> SchedulerOrders:
+    """Return orders to the scheduler through a door; without `hold_of` the present holds of the ledger count.
+
+    CannotWrite or BadLedger if the holds cannot be read.
+    """
+    hold_of = hold_of or ledger.holds(clock()).get
+    door = make_scheduler_door(ledger, mode_of, clock, nodes=nodes, hold_of=hold_of, put_to_sleep=put_to_sleep)
+    return SchedulerOrders(door, scheduler)
+
+
+def _mode_of(modes: Callable[[], PartitionModes], observer: Observer) -> ModeOf:
     def mode_of(effect: Effect) -> Mode:
         partitions = find_partitions(effect)
         return modes().of(observer.partitions_of_node(effect.subject) if partitions is None else partitions)

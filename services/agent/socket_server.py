@@ -14,16 +14,17 @@ from typing import Any
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.process import user_name
-from plugin.day_plan.day_plan import DayPlan
+from plugin.day_plan.day_plan import DayPlan, plan_to_json
 from plugin.federation.site_report import SiteReport, report_json
-from services.agent.holds import END_HOLD, HOLD
-from services.agent.plan_reply import make_plan_reply
 from services.agent.requests import (
+    END_HOLD,
     FOR_ADMINS,
     FOR_BROKERS,
+    HOLD,
     SNAPSHOT,
     AgentRequest,
     Callers,
+    HoldRequest,
     NodeRequestSink,
     Rights,
     WakeableNodes,
@@ -31,6 +32,7 @@ from services.agent.requests import (
     jobs_seen,
     make_reply,
     not_ready,
+    parse_hold_request,
     parse_request,
 )
 from services.agent.status_snapshot import StatusReply, StatusSnapshot, snapshot_json
@@ -38,79 +40,79 @@ from services.unix_socket import Peer, bound_socket, peer_of, remove_socket
 
 PATIENCE_S = 5.0
 MOST_BYTES = 1024 * 1024
-"""Of a request by who may tell: Slurm's file has a record for each job that is to start."""
+"""Of a request of a caller who may report nodes: Slurm's file has a record for each job that is to start."""
 MOST_BYTES_OF_OTHERS = 4096
 MOST_CLIENTS, MOST_OF_ONE_USER = 64, 8
-"""Of one user with rights, and of all users without rights together; of one user without rights."""
+"""Connections of one user with rights, and of all users without rights together; of one user without rights."""
 
 
 MakeSiteReport = Callable[[], Awaitable[SiteReport | None]]
-"""Gives what brokers are told, None before there is anything. It may take a while."""
+"""Gives the report for brokers, None before there is one. It may take a while."""
 MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
-"""Gives the picture for who has seen the jobs of that instant, None before there is anything."""
+"""Gives the snapshot for a caller who has the jobs of that instant, None before there is one."""
 
 
 HOLD_REQUESTS = (HOLD, END_HOLD)
 HOLD_PATIENCE_S = 30.0
 """An order under way has to end before a hold is confirmed."""
-ChangeHold = Callable[[dict[str, Any], str], Awaitable[dict[str, Any]]]
-"""Begins or ends a hold for a person, and returns once that is in force."""
+ChangeHold = Callable[[HoldRequest], Awaitable[dict[str, Any]]]
+"""Begins or ends a hold, and returns the reply once it is in force."""
 
 
-async def refuse_holds(_request: dict[str, Any], _person: str) -> dict[str, Any]:
-    """Refuse: there is no power loop."""
+async def refuse_holds(_request: HoldRequest) -> dict[str, Any]:
+    """Refuse the request, for an agent without a power loop."""
     raise OffpeakError("this agent holds no nodes")
 
 
 class SocketServer:
-    """Answers those who connect; `published`, `site`, `picture` and `plan` give the latest, None before the first."""
+    """Replies to clients; `published`, `report`, `snapshot` and `plan` give the latest value, None before the first."""
 
     def __init__(
         self,
         published: Callable[[], StatusReply | None],
-        hear: NodeRequestSink,
+        receive: NodeRequestSink,
         callers: Callers,
         *,
-        site: MakeSiteReport,
-        picture: MakeSnapshot,
+        report: MakeSiteReport,
+        snapshot: MakeSnapshot,
         plan: Callable[[], DayPlan | None],
         wakes: WakeableNodes = tuple,
         change_hold: ChangeHold = refuse_holds,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        self._published, self._hear, self._callers = published, hear, callers
-        self._site, self._picture, self._plan, self._wakes = site, picture, plan, wakes
+        self._published, self._receive, self._callers = published, receive, callers
+        self._report, self._snapshot, self._plan, self._wakes = report, snapshot, plan, wakes
         self._patience_s, self._change_hold = patience_s, change_hold
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
-        # Names may come from a server that hangs: then only those wait who need a name.
+        # Names may come from a server that hangs: then only requests that need a name wait.
         self._names = ThreadPoolExecutor(2, thread_name_prefix="user-names")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one client."""
+        """Reply to one client."""
         peer = peer_of(writer.get_extra_info("socket"))
         if self._too_many(peer):
             writer.transport.abort()
             return
         clients = (self._clients, *(() if self._callers.rights_of(peer).sees_all else (self._others,)))
-        for each in clients:
-            each[peer.uid] += 1
+        for counter in clients:
+            counter[peer.uid] += 1
         try:
             async with asyncio.timeout(self._patience_s) as limit:
                 await self._exchange(peer, reader, writer, limit)
         except (TimeoutError, OSError, asyncio.CancelledError):
             writer.transport.abort()
         finally:
-            for each in clients:
-                each[peer.uid] -= 1
+            for counter in clients:
+                counter[peer.uid] -= 1
             writer.close()
 
     def close(self) -> None:
-        """Let no more names be asked for."""
+        """Look up no more names."""
         self._names.shutdown(wait=False, cancel_futures=True)
 
     def _too_many(self, peer: Peer) -> bool:
-        # Users among themselves must keep neither the scheduler nor an operator out.
+        # Users without rights must keep neither the scheduler nor an operator out.
         if self._callers.rights_of(peer).sees_all:
             return self._clients[peer.uid] >= MOST_CLIENTS
         return self._clients[peer.uid] >= MOST_OF_ONE_USER or self._others.total() >= MOST_CLIENTS
@@ -120,41 +122,41 @@ class SocketServer:
     ) -> None:
         may_tell = self._callers.rights_of(peer).may_tell
         line = await _read_line(reader, MOST_BYTES if may_tell else MOST_BYTES_OF_OTHERS)
-        said = await self._answer(peer, line, limit)
-        writer.write(json.dumps(said).encode() + b"\n")
+        reply = await self._reply(peer, line, limit)
+        writer.write(json.dumps(reply).encode() + b"\n")
         await writer.drain()
 
-    async def _answer(self, peer: Peer, line: bytes | None, limit: asyncio.Timeout) -> dict[str, Any]:
+    async def _reply(self, peer: Peer, line: bytes | None, limit: asyncio.Timeout) -> dict[str, Any]:
         try:
             if line is None:
                 raise OffpeakError("a request is one line, and not so long")
-            request, rights = parse_request(line), self._callers.rights_of(peer)
-            if request == FOR_BROKERS:
-                return await self._site_said()
-            if request == FOR_ADMINS:
+            fields, rights = parse_request(line), self._callers.rights_of(peer)
+            if fields == FOR_BROKERS:
+                return await self._reply_with_report()
+            if fields == FOR_ADMINS:
                 return make_plan_reply(self._plan(), rights)
-            if request.get("tell") in HOLD_REQUESTS:
-                return await self._hold(peer, request, rights, limit)
+            if fields.get("tell") in HOLD_REQUESTS:
+                return await self._hold(peer, fields, rights, limit)
             user = None if rights.sees_all else await self._name(peer.uid)
-            person = await self._person(peer) if request.get("tell") == "order" else ""
-            question = AgentRequest(request, rights, user, person)
-            if request.get("ask") == SNAPSHOT:
-                return self._drawn(question)
-            return make_reply(question, self._published(), self._hear, self._wakes)
+            person = await self._person(peer) if fields.get("tell") == "order" else ""
+            request = AgentRequest(fields, rights, user, person)
+            if fields.get("ask") == SNAPSHOT:
+                return self._reply_with_snapshot(request)
+            return make_reply(request, self._published(), self._receive, self._wakes)
         except OffpeakError as problem:
             return error_reply(problem)
 
-    async def _site_said(self) -> dict[str, Any]:
-        said = await self._site()
-        if said is None:
+    async def _reply_with_report(self) -> dict[str, Any]:
+        report = await self._report()
+        if report is None:
             raise not_ready()
-        return {"snapshot": report_json(said)}
+        return {"snapshot": report_json(report)}
 
-    def _drawn(self, question: AgentRequest) -> dict[str, Any]:
-        picture = self._picture(jobs_seen(question))
-        if picture is None:
+    def _reply_with_snapshot(self, request: AgentRequest) -> dict[str, Any]:
+        snapshot = self._snapshot(jobs_seen(request))
+        if snapshot is None:
             raise not_ready()
-        return {"picture": snapshot_json(picture)}
+        return {"picture": snapshot_json(snapshot)}
 
     async def _hold(
         self, peer: Peer, request: dict[str, Any], rights: Rights, limit: asyncio.Timeout
@@ -163,13 +165,22 @@ class SocketServer:
             hint = "be root, or in the group that operators below [agent] names"
             raise BadInput("only operators may hold nodes and release them", hint=hint)
         limit.reschedule(asyncio.get_running_loop().time() + HOLD_PATIENCE_S)
-        return await self._change_hold(request, await self._person(peer))
+        return await self._change_hold(parse_hold_request(request, await self._person(peer)))
 
     async def _person(self, peer: Peer) -> str:
         return await asyncio.get_running_loop().run_in_executor(self._names, lambda: peer.person)
 
     async def _name(self, uid: int) -> str:
         return await asyncio.get_running_loop().run_in_executor(self._names, user_name, uid)
+
+
+def make_plan_reply(plan: DayPlan | None, rights: Rights) -> dict[str, Any]:
+    """Return the present plan. BadInput if there is none, or if the caller may not see all jobs."""
+    if not rights.sees_all:
+        raise BadInput("the plan names other users' jobs", hint="`offpeak queue` shows the jobs that are yours")
+    if plan is None:
+        raise BadInput("the agent makes no plan", hint='queue = "plan" below [agent], and a price that is known')
+    return {"plan": plan_to_json(plan)}
 
 
 @asynccontextmanager
@@ -187,7 +198,7 @@ async def serve_socket(path: Path, server: SocketServer) -> AsyncIterator[None]:
 
 
 async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes | None:
-    """Return the first line, or all there is; None where it is longer than that."""
+    """Return the first line, or all that was sent; None if it is longer than `most`."""
     read = bytearray()
     while len(read) <= most and (part := await reader.read(65_536)):
         read += part

@@ -1,10 +1,12 @@
 """The values that the agent publishes: the status of a cycle for commands, and the snapshot for page and metrics.
 
-Both travel over the socket as JSON. Times are Unix seconds, money is in the currency beside it, None means not known.
-The snapshot adds each node and each price to the status; the agent makes it on request only.
+Each loop of the agent builds its part. Both values travel over the socket as JSON, and commands and page parse them
+into the same types. Times are Unix seconds, money is in the currency beside it, None means not known. The snapshot adds
+each node and each price to the status; the agent makes it on request only.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,7 +15,7 @@ NO_SCHEDULER = "the scheduler has not been read yet"
 
 @dataclass(frozen=True)
 class PriceStatus:
-    """What electricity costs now, in `unit` ("EUR/MWh"); `basis` says who says so. It holds `until_unix_s`."""
+    """The present price of electricity in `unit` ("EUR/MWh"), with its source in `basis`. It holds `until_unix_s`."""
 
     now: float | None
     unit: str
@@ -24,7 +26,7 @@ class PriceStatus:
 
 @dataclass(frozen=True)
 class NodeCounts:
-    """How many nodes are in which state, and what those that are measured draw together."""
+    """The number of nodes in each state, and the total power of the nodes that are measured."""
 
     counts: tuple[tuple[str, int], ...] = ()
     watts: float | None = None
@@ -32,7 +34,7 @@ class NodeCounts:
 
 @dataclass(frozen=True)
 class SavingStatus:
-    """What was saved since midnight, against what it would have been without us; `basis` says how that is known."""
+    """The saving since midnight, compared with all nodes on; `basis` says how much of it was measured."""
 
     energy_j: float | None = None
     cost: float | None = None
@@ -42,10 +44,10 @@ class SavingStatus:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """One job: its place among the `of` jobs that compete with it, counted from 1, and what that rests on.
+    """A job: its place among the `of` jobs of its resource pool, counted from 1, and the reasons for it.
 
-    `state` is the scheduler's own word. `latest_start_unix_s` bounds the begin time that the agent sets, not the start.
-    `moved` is "up 3", "down 2", or "" where it stands as the scheduler put it. `expected_saving` is of the whole job.
+    `state` is the scheduler's name of it. `latest_start_unix_s` bounds the begin time that the agent sets, not the
+    start. `moved` is "up 3", "down 2", or "" if the agent did not move it. `expected_saving` is of the whole job.
     """
 
     job_id: str
@@ -67,11 +69,11 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class StatusReply:
-    """All that the agent says of one cycle; the next one follows after `cycle_s`.
+    """The status of one cycle; the next one follows after `cycle_s`.
 
-    `now_unix_s` is the agent's clock when it was asked; `clock_factor` of its seconds pass in a real one.
-    `first_round_until_unix_s` is set while the first round of the queue is under way: if it lasts longer, it hangs.
-    `has_looked`: a round of the queue has succeeded, and `at_unix_s` is of the latest one; else it is the present.
+    `now_unix_s` is the agent's clock at the request; `clock_factor` of its seconds pass in a real one.
+    `first_round_until_unix_s` is set while the first round of the queue is under way: if it lasts longer, it is stuck.
+    `has_looked`: a round of the queue has succeeded, and `at_unix_s` is that of the latest one; else it is the present.
     """
 
     at_unix_s: float
@@ -90,36 +92,35 @@ class StatusReply:
     has_looked: bool = True
 
     def seen_by(self, user: str | None) -> "StatusReply":
-        """Return what that user may see: the own jobs, and totals; None may see everything."""
+        """Return what that user may see: their own jobs, and totals; None may see everything."""
         if user is None:
             return self
         return replace(self, jobs=tuple(job for job in self.jobs if job.user == user), troubles=())
 
 
-def status_json(published: StatusReply) -> Any:
-    """Return it as objects, lists, numbers and texts that JSON knows."""
-    return _shape().dump_python(published, mode="json")
+def status_json(status: StatusReply) -> Any:
+    """Return the status as JSON objects, lists, numbers and texts."""
+    return _status_type().dump_python(status, mode="json")
 
 
-def parse_status(said: object) -> StatusReply:
-    """Return what `status_json` made of it, unknown keys left out; ValueError if it is something else."""
-    # JSON knows lists only, where these are tuples.
-    return _shape().validate_python(said)  # type: ignore[no-any-return]
+def parse_status(reply: object) -> StatusReply:
+    """Return the status of `status_json` without unknown keys. ValueError if it is something else."""
+    # JSON has lists only, where these are tuples.
+    return _status_type().validate_python(reply)  # type: ignore[no-any-return]
 
 
 @cache
-def _shape() -> Any:
-    # Slow to import: who only asks for the version must not wait for it.
+def _status_type() -> Any:
+    # pydantic is slow to import: `offpeak --version` does without it.
     from pydantic import TypeAdapter
 
     return TypeAdapter(StatusReply)
 
 
 class NodeStatus(NamedTuple):
-    """One node: what it is and is wanted to be, since when, by whom and why, and what the scheduler says of it.
+    """A node: its observed and its desired state, since when, by whom and why, and its state in the scheduler (`word`).
 
-    `watts` is what it draws, `measured` or by its class; `idle_watts` what its class draws when it is on and runs
-    nothing.
+    `watts` is its power, `measured` or by its class; `idle_watts` is the power of its class when it is on and idle.
     """
 
     node: str
@@ -136,7 +137,7 @@ class NodeStatus(NamedTuple):
 
 
 class PriceSlot(NamedTuple):
-    """The price of an interval from an instant on; between `low` and `high` four of five forecasts come true."""
+    """The price of an interval; four of five outcomes are between `low` and `high`."""
 
     from_unix_s: int
     price: float | None
@@ -147,7 +148,7 @@ class PriceSlot(NamedTuple):
 
 
 class ForecastError(NamedTuple):
-    """How wrong a forecast was of late: mean absolute error, of so many outcomes that it had answered before."""
+    """The mean absolute error of a recent forecast, over so many outcomes."""
 
     about: str
     unit: str
@@ -157,9 +158,9 @@ class ForecastError(NamedTuple):
 
 @dataclass(frozen=True)
 class StatusSnapshot:
-    """All of one instant. The prices end at `prices_until_unix_s`; the day and month began on the clock of `zone`.
+    """The site at one moment. The prices end at `prices_until_unix_s`; day and month began on the clock of `zone`.
 
-    `jobs_left_out`: those whom this is for have seen the jobs of this look already.
+    `jobs_left_out`: the caller has the jobs of this cycle already.
     """
 
     published: StatusReply
@@ -174,13 +175,36 @@ class StatusSnapshot:
     jobs_left_out: bool = False
 
 
-def snapshot_json(picture: StatusSnapshot) -> dict[str, Any]:
-    """Return it as objects, lists, numbers and texts that JSON knows; a node, slot or error is a list of its fields."""
-    rest = {name: value for name, value in vars(picture).items() if name not in ("published", "nodes", "slots")}
-    fields = {
-        "node_fields": NodeStatus._fields,
-        "slot_fields": PriceSlot._fields,
-        "error_fields": ForecastError._fields,
-    }
-    said = status_json(picture.published)
-    return {"published": said, "nodes": picture.nodes, "slots": picture.slots, **rest, **fields}
+_ROWS: tuple[tuple[str, str, Any], ...] = (
+    ("nodes", "node_fields", NodeStatus),
+    ("slots", "slot_fields", PriceSlot),
+    ("errors", "error_fields", ForecastError),
+)
+"""The keys of rows, the keys of the names of their fields, and their types."""
+
+
+def snapshot_json(snapshot: StatusSnapshot) -> dict[str, Any]:
+    """Return the snapshot as JSON objects, lists, numbers and texts; a node, slot or error is a list of its fields."""
+    names = {key: row._fields for _, key, row in _ROWS}
+    return {**vars(snapshot), "published": status_json(snapshot.published), **names}
+
+
+def parse_snapshot(reply: object) -> StatusSnapshot:
+    """Return the snapshot of `snapshot_json` without unknown keys and fields. ValueError if it is something else."""
+    try:
+        values: dict[str, Any] = {each.name: reply[each.name] for each in fields(StatusSnapshot)}  # type: ignore[index]
+        for key, names, row in _ROWS:
+            values[key] = tuple(map(row._make, _columns(values[key], reply[names], row._fields)))  # type: ignore[index]
+        values["job_counts"] = tuple((state, count) for state, count in values["job_counts"])
+        values["published"] = parse_status(values["published"])
+        return StatusSnapshot(**values)
+    except (KeyError, TypeError) as problem:
+        raise ValueError(f"no snapshot: {problem}") from None
+
+
+def _columns(rows: list[list[Any]], names: list[str], wanted: tuple[str, ...]) -> Iterable[Sequence[Any]]:
+    """Return the wanted columns of rows in their order."""
+    if tuple(names) == wanted:
+        return rows
+    at = [names.index(name) for name in wanted]
+    return ([row[column] for column in at] for row in rows)

@@ -1,4 +1,4 @@
-"""The agent's reply to a scheduler that asks for nodes: it promises only what it can keep.
+"""The agent's reply to a scheduler that requests nodes: it promises only the wakes that it can keep.
 
 `deploy/slurm/offpeak-resume` wakes the nodes that are not accepted.
 """
@@ -17,15 +17,18 @@ from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange
 from power.lifecycle.transitions import apply_event
 
 PACING = frozenset({"wakes", "per_rack", "wake_ramp"})
-"""The door's limits that pass by themselves within minutes."""
-LOOKED_AT_AGAIN = "observed_fresh"
-"""The limit that the next look lifts: the state is known, and was read a while ago."""
+"""The limits of the door that end by themselves within minutes."""
+POLLED_AGAIN = "observed_fresh"
+"""The limit that the next poll lifts: the state is known, and was read a while ago."""
 
 
 @dataclass(frozen=True)
 class WakeReply:
-    """What becomes of each node, with why: `accepted` are woken by the agent; of these `left` stay off on purpose, and
-    `waiting` wait for the door's pace. `refused` are not promised."""
+    """The decision about each node with its reason.
+
+    The agent wakes `accepted` nodes; of these `left` stay off on purpose, and `waiting` wait for the door's pace. It
+    does not promise to wake `refused` nodes.
+    """
 
     accepted: tuple[str, ...]
     left: Mapping[str, str] = field(default_factory=dict)
@@ -33,47 +36,50 @@ class WakeReply:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer. One that refuses has no "nodes", by which older programs know that all are accepted."""
+        """Return the reply. A refusal has no "nodes", by which older programs know that all nodes are accepted."""
         kinds = {"left": dict(self.left), "waiting": dict(self.waiting), "refused": dict(self.refused)}
-        said: dict[str, Any] = {kind: nodes for kind, nodes in kinds.items() if nodes}
+        reply: dict[str, Any] = {kind: nodes for kind, nodes in kinds.items() if nodes}
         if not self.refused:
-            return {"nodes": list(self.accepted), **said}
+            return {"nodes": list(self.accepted), **reply}
         node, why = next(iter(self.refused.items()))
         more = f" (and {len(self.refused) - 1} more)" if len(self.refused) > 1 else ""
         error = {"error": f"{node}: {why}{more}", "hint": "the resume program has to wake it"}
-        return {**error, "accepted": list(self.accepted), **said}
+        return {**error, "accepted": list(self.accepted), **reply}
 
 
 @dataclass(frozen=True)
 class WakeOutlook:
-    """What is known when the scheduler asks. `trouble` is why nothing at all can be promised, "" if nothing is wrong.
+    """The state of the site when the scheduler requests nodes.
 
-    `nodes` are the scheduler's by its latest answer, at `view_unix_s`. `terms_of` are those of a machine, `foresee` is
-    the door's.
+    `problem` is why no wake can be promised, "" if nothing is wrong. `nodes` are the scheduler's by its latest view, at
+    `view_unix_s`. `context_of` gives the context of a node, and `foresee` is that of the door.
     """
 
-    trouble: str
+    problem: str
     now: Instant
     machines: Mapping[str, InventoryNode]
-    lives: Mapping[str, NodeRecord]
+    records: Mapping[str, NodeRecord]
     nodes: Mapping[str, Node]
     view_unix_s: float
-    terms_of: Callable[[str], NodeContext]
+    context_of: Callable[[str], NodeContext]
     foresee: Callable[[Effect], Refusal | None]
 
 
-def make_wake_reply(names: Iterable[str], outlook: WakeOutlook, asked_unix_s: float | None = None) -> WakeReply:
-    """Return what is promised of the nodes; `asked_unix_s` is when they were asked for, where it is not for the first
-    time: what the scheduler does not wait for any more since then is left as it is."""
+def make_wake_reply(names: Iterable[str], outlook: WakeOutlook, requested_unix_s: float | None = None) -> WakeReply:
+    """Return the wakes that are promised.
+
+    `requested_unix_s` is the first request for the nodes, if this is a repetition: a node that the scheduler does not
+    await since then is left as it is.
+    """
     accepted: list[str] = []
     left, waiting, refused = dict[str, str](), dict[str, str](), dict[str, str]()
     for name in names:
-        if why := _reason_to_leave(name, outlook, asked_unix_s):
+        if why := _reason_to_leave(name, outlook, requested_unix_s):
             left[name] = why
-        elif why := outlook.trouble or _reason_unknown(name, outlook):
+        elif why := outlook.problem or _reason_unknown(name, outlook):
             refused[name] = why
             continue
-        elif refusal := _find_refusal(outlook.lives[name], outlook):
+        elif refusal := _find_refusal(outlook.records[name], outlook):
             if refusal.rule not in PACING or refusal.trouble:
                 refused[name] = refusal.said
                 continue
@@ -82,44 +88,43 @@ def make_wake_reply(names: Iterable[str], outlook: WakeOutlook, asked_unix_s: fl
     return WakeReply(tuple(accepted), left, waiting, refused)
 
 
-def _reason_to_leave(name: str, outlook: WakeOutlook, asked_unix_s: float | None) -> str:
-    life, node = outlook.lives.get(name), outlook.nodes.get(name)
-    if life is not None and life.hold is not None and life.hold.lasts(outlook.now.unix_s):
-        return f"held by {life.hold.owner}: {life.hold.reason}"
-    if asked_unix_s is None or node is None or outlook.view_unix_s <= asked_unix_s or node.use is NodeUse.UNKNOWN:
+def _reason_to_leave(name: str, outlook: WakeOutlook, requested_unix_s: float | None) -> str:
+    record, node = outlook.records.get(name), outlook.nodes.get(name)
+    if record is not None and record.hold is not None and record.hold.lasts(outlook.now.unix_s):
+        return f"held by {record.hold.owner}: {record.hold.reason}"
+    if requested_unix_s is None or outlook.view_unix_s <= requested_unix_s:
         return ""
-    return "" if node.is_awaited else "the scheduler does not wait for it any more"
+    if node is None or node.use is NodeUse.UNKNOWN or node.is_awaited:
+        return ""
+    return "the scheduler does not wait for it any more"
 
 
 def _reason_unknown(name: str, outlook: WakeOutlook) -> str:
-    life, node = outlook.lives.get(name), outlook.nodes.get(name)
+    record, node = outlook.records.get(name), outlook.nodes.get(name)
     if name not in outlook.machines:
         return "is not ours to touch: it is not among nodes below [agent]"
     if node is None or node.use is NodeUse.UNKNOWN:
         return "the scheduler does not show it" if node is None else f"the scheduler says {node.native_state}"
-    if life is None or life.observed.state is NodeState.UNKNOWN:
-        return (
-            f"its state is not known: {life.observed.problem}"
-            if life and life.observed.problem
-            else "its state is not known"
-        )
+    if record is None or record.observed.state is NodeState.UNKNOWN:
+        problem = record.observed.problem if record else ""
+        return f"its state is not known: {problem}" if problem else "its state is not known"
     return "nobody has enrolled its BMC" if outlook.machines[name].enrolled is None else ""
 
 
-def _find_refusal(life: NodeRecord, outlook: WakeOutlook) -> Refusal | None:
-    """Return why a node whose state is known would not be woken now, None if it will be, or is up."""
-    now, terms = outlook.now, outlook.terms_of(life.node)
-    wish = DesiredState(NodeOrder.ON, SCHEDULER, now.unix_s, "the scheduler has it come up")
-    life = apply_event(life, DesiredStateChange(wish), now, terms)
-    if why := describe_fault(life):
+def _find_refusal(record: NodeRecord, outlook: WakeOutlook) -> Refusal | None:
+    """Return why a node of known state would not be woken now, None if it would be, or is up."""
+    now, context = outlook.now, outlook.context_of(record.node)
+    desired = DesiredState(NodeOrder.ON, SCHEDULER, now.unix_s, "the scheduler has it come up")
+    record = apply_event(record, DesiredStateChange(desired), now, context)
+    if why := describe_fault(record):
         return Refusal("fault", why)
-    course, effort = life.attempts.pending, life.attempts
-    if life.observed.state not in ASLEEP or (course is not None and course.order is NodeOrder.ON):
+    attempts, pending = record.attempts, record.attempts.pending
+    if record.observed.state not in ASLEEP or (pending is not None and pending.order is NodeOrder.ON):
         return None
-    if now.monotonic_s < effort.next_try_s:
-        return effort.refusal or Refusal("pause", f"tried {effort.tries} times, then a pause: {effort.failure}")
-    order = find_due_order(life, now, terms)
+    if now.monotonic_s < attempts.next_try_s:
+        return attempts.refusal or Refusal("pause", f"tried {attempts.tries} times, then a pause: {attempts.failure}")
+    order = find_due_order(record, now, context)
     if order is None:
-        return None if course is not None else Refusal("rungs", "its hardware has no way to wake it")
-    refusal = outlook.foresee(make_effect(life, order, now))
-    return None if refusal is not None and refusal.rule == LOOKED_AT_AGAIN else refusal
+        return None if pending is not None else Refusal("rungs", "its hardware has no way to wake it")
+    refusal = outlook.foresee(make_effect(record, order, now))
+    return None if refusal is not None and refusal.rule == POLLED_AGAIN else refusal

@@ -1,7 +1,7 @@
-"""The stream of events for browsers: each follower of the page gets what has changed in agent and ledger.
+"""The stream of events for browsers: each follower of the page gets the changes in agent and ledger.
 
-What is read is split into sections of JSON. One section has the savings of today and of this month, and how much of
-them was measured.
+The content is split into sections of JSON. One section has the savings of today and of this month, and how much of them
+was measured.
 """
 
 import asyncio
@@ -21,40 +21,40 @@ from offpeak.ledger.records import latest_actions, latest_decisions, savings_in
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
 from services.agent.client import fetch_snapshot
+from services.agent.status_snapshot import SavingStatus, StatusSnapshot, snapshot_json
 from services.page.power_history import NodePowerHistory
 
 SavingsJson = dict[str, Any]
 SHARE = re.compile(r"(\d+)% measured")
 
 
-def today_savings(said: Mapping[str, Any]) -> SavingsJson:
+def today_savings(saved: SavingStatus) -> SavingsJson:
     """Return the agent's figure of today."""
-    return {name: said.get(name) for name in ("energy_j", "cost", "currency")} | {
-        "known": basis_of_saving(said.get("basis"))
-    }
+    known = basis_of_saving(saved.basis)
+    return {"energy_j": saved.energy_j, "cost": saved.cost, "currency": saved.currency, "known": known}
 
 
 def month_savings(days: Sequence[Mapping[str, Any]], today: Mapping[str, Any]) -> SavingsJson:
-    """Return the days of a month that are over, as the ledger has them, and today; no cost where one has none."""
-    each = [_day(day) for day in days]
+    """Return the sum of today and the days of a month that are over; no cost if one of them has none."""
+    every_day = [_day(day) for day in days]
     if today.get("energy_j") is not None:
-        each.append(dict(today))
-    if not each:
+        every_day.append(dict(today))
+    if not every_day:
         return {"energy_j": None, "cost": None, "currency": "", "known": "", "days": 0}
-    currencies, costs = {day["currency"] for day in each}, [day["cost"] for day in each]
+    currencies, costs = {day["currency"] for day in every_day}, [day["cost"] for day in every_day]
     cost = None if None in costs or len(currencies) > 1 else sum(costs)
-    known = {day["known"] for day in each}
+    known = {day["known"] for day in every_day}
     return {
-        "energy_j": sum(day["energy_j"] for day in each),
+        "energy_j": sum(day["energy_j"] for day in every_day),
         "cost": cost,
         "currency": currencies.pop() if len(currencies) == 1 else "",
         "known": known.pop() if len(known) == 1 else "partly measured",
-        "days": len(each),
+        "days": len(every_day),
     }
 
 
 def basis_of_saving(basis: str | None) -> str:
-    """Return "measured", "modelled" or "partly measured", from what stands beside a saving; "" for nothing."""
+    """Return "measured", "modelled" or "partly measured", by the basis of a saving; "" if there is none."""
     found = SHARE.search(basis or "")
     if not found:
         return ""
@@ -69,18 +69,18 @@ def _day(row: Mapping[str, Any]) -> SavingsJson:
 
 EVENTS = 60
 POWER_EVERY_S = 60.0
-"""The past is read so often, on the agent's clock."""
+"""The period of reading the past, on the agent's clock."""
 CHANGING_FIELDS = {"jobs", "now_unix_s", "first_round_until_unix_s"}
-"""What is left out of the section `status`, which is sent when it has changed."""
+"""Fields that the section `status` leaves out, because it is sent only when it has changed."""
 OWN_SECTIONS = {"published", "nodes", "slots", "node_fields", "slot_fields", "prices_until_unix_s"}
+"""Keys of a snapshot that the section `status` does not repeat."""
 
 Sections = dict[str, str]
-FetchSnapshot = Callable[[float | None], dict[str, Any]]
 
 
 @dataclass
 class PageReader:
-    """Looks for those who follow; what it remembers saves the agent and the ledger from being asked twice."""
+    """Reads agent and ledger for all followers, and remembers what they have."""
 
     settings: Settings
     _jobs_unix_s: float | None = None
@@ -90,31 +90,30 @@ class PageReader:
     _today: dict[str, Any] = field(default_factory=dict)
     _month_unix_s: float | None = None
 
-    def look(self) -> Sections:
-        """Return all sections that there is something new of, by name. It waits, for agent and disk; never raises."""
+    def read(self) -> Sections:
+        """Return the sections that may have changed, by name. It waits for agent and disk, and never raises."""
         try:
-            picture = fetch_snapshot(self.settings.agent.socket, jobs_seen_unix_s=self._jobs_unix_s)
+            snapshot = fetch_snapshot(self.settings.agent.socket, jobs_seen_unix_s=self._jobs_unix_s)
         except OffpeakError as problem:
             silent = {"silent": str(problem), "hint": problem.hint}
             return {"status": _text(silent), **self._of_ledger(time.time())}
-        said = picture["published"]
-        self._idle_w = _idle_w(picture)
-        self._month_unix_s, self._today = picture["month_unix_s"], today_savings(said["saved_today"])
-        of_ledger = self._of_ledger(said["at_unix_s"])
-        return {**self._of_agent(picture), **of_ledger}
+        self._idle_w = {node.node: node.idle_watts for node in snapshot.nodes if node.idle_watts is not None}
+        self._month_unix_s, self._today = snapshot.month_unix_s, today_savings(snapshot.published.saved_today)
+        of_ledger = self._of_ledger(snapshot.published.at_unix_s)
+        return {**self._of_agent(snapshot), **of_ledger}
 
-    def _of_agent(self, picture: Mapping[str, Any]) -> Sections:
-        said = picture["published"]
+    def _of_agent(self, snapshot: StatusSnapshot) -> Sections:
+        values = snapshot_json(snapshot)
+        status = {name: value for name, value in values["published"].items() if name not in CHANGING_FIELDS}
+        status |= {name: value for name, value in values.items() if name not in OWN_SECTIONS}
         sections = {
-            "status": _text(
-                {name: each for name, each in said.items() if name not in CHANGING_FIELDS} | _rest(picture)
-            ),
-            "prices": _text({name: picture[name] for name in ("slot_fields", "slots", "prices_until_unix_s")}),
-            "nodes": _text({"fields": picture["node_fields"], "rows": picture["nodes"]}),
+            "status": _text(status),
+            "prices": _text({name: values[name] for name in ("slot_fields", "slots", "prices_until_unix_s")}),
+            "nodes": _text({"fields": values["node_fields"], "rows": values["nodes"]}),
         }
-        if not picture["jobs_left_out"]:
-            self._jobs_unix_s = said["at_unix_s"]
-            sections["jobs"] = _text(said["jobs"])
+        if not snapshot.jobs_left_out:
+            self._jobs_unix_s = snapshot.published.at_unix_s
+            sections["jobs"] = _text(values["published"]["jobs"])
         return sections
 
     def _of_ledger(self, now_unix_s: float) -> Sections:
@@ -140,16 +139,16 @@ class PageReader:
 
 
 def _events(connection: Connection) -> list[list[Any]]:
-    """Return what was decided and done last, newest first: when, of what, what, with which result, by whom and why."""
+    """Return the latest decisions and actions, newest first: time, subject, order, result, user and reason."""
     decided = [
-        [each["at_unix_s"], each["subject"], each["decided"], "decided", "offpeak", each["reason"]]
-        for each in latest_decisions(connection, most=EVENTS)
+        [row["at_unix_s"], row["subject"], row["decided"], "decided", "offpeak", row["reason"]]
+        for row in latest_decisions(connection, most=EVENTS)
     ]
     done = [
-        [each["at_unix_s"], each["subject"], each["order"], _result(each), each["by"], _why(each)]
-        for each in latest_actions(connection, most=EVENTS)
+        [row["at_unix_s"], row["subject"], row["order"], _result(row), row["by"], _why(row)]
+        for row in latest_actions(connection, most=EVENTS)
     ]
-    return sorted(decided + done, key=lambda each: float(each[0]), reverse=True)[:EVENTS]
+    return sorted(decided + done, key=lambda event: float(event[0]), reverse=True)[:EVENTS]
 
 
 def _result(action: Mapping[str, Any]) -> str:
@@ -160,64 +159,57 @@ def _why(action: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, (action["reason"], action["said"])))
 
 
-def _idle_w(picture: Mapping[str, Any]) -> dict[str, float]:
-    fields = picture["node_fields"]
-    name, idle = fields.index("node"), fields.index("idle_watts")
-    return {row[name]: row[idle] for row in picture["nodes"] if row[idle] is not None}
-
-
-def _rest(picture: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in picture.items() if name not in OWN_SECTIONS}
-
-
 def _text(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-LOOK_EVERY_S = 2.0
+READ_EVERY_S = 2.0
 ALIVE_EVERY_S = 15.0
 MOST_WAITING = 16
-"""Who is so many looks behind is hung up on: the browser connects anew and is sent everything."""
+"""A follower that is so many updates behind is disconnected: the browser connects anew and gets everything."""
 MOST_FOLLOWERS = 32
 
 ALIVE = ": alive\n\n"
 
 
 class TooManyFollowers(Exception):
-    """There is no place for one more."""
+    """There is no place for another follower."""
 
 
 class Followers:
-    """Gives each follower everything once, and from then on what changes. `make` begins to look, for all of them."""
+    """Gives each follower all sections once, and from then on those that change.
 
-    def __init__(self, make: Callable[[], Callable[[], Sections]], *, every_s: float = LOOK_EVERY_S) -> None:
+    `make` makes the function that reads the sections, once for all followers.
+    """
+
+    def __init__(self, make: Callable[[], Callable[[], Sections]], *, every_s: float = READ_EVERY_S) -> None:
         self._make, self._every_s = make, every_s
         self._queues: set[asyncio.Queue[Sections]] = set()
         self._latest: Sections = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of followers."""
         return len(self._queues)
 
     async def follow(self) -> AsyncIterator[str]:
-        """Give server-sent events until the follower hangs up; TooManyFollow."""
+        """Give server-sent events until the follower disconnects. TooManyFollowers."""
         if self.count >= MOST_FOLLOWERS:
             raise TooManyFollowers
         queue: asyncio.Queue[Sections] = asyncio.Queue(MOST_WAITING)
         self._queues.add(queue)
         if self._latest:
             queue.put_nowait(self._latest)
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read())
         try:
-            async for text in self._told(queue):
+            async for text in self._events(queue):
                 yield text
         finally:
             self._queues.discard(queue)
 
-    async def _told(self, queue: "asyncio.Queue[Sections]") -> AsyncIterator[str]:
+    async def _events(self, queue: "asyncio.Queue[Sections]") -> AsyncIterator[str]:
         yield ALIVE
         while queue in self._queues:
             try:
@@ -228,21 +220,21 @@ class Followers:
             else:
                 yield "".join(f"event: {name}\ndata: {text}\n\n" for name, text in sections.items())
 
-    async def _look(self) -> None:
-        """Look again and again as long as anybody follows, then forget everything."""
-        look = self._make()
+    async def _read(self) -> None:
+        """Read the sections while there are followers, then forget them."""
+        read = self._make()
         try:
             while self._queues:
-                found = await asyncio.to_thread(look)
-                changed = {name: text for name, text in found.items() if self._latest.get(name) != text}
+                sections = await asyncio.to_thread(read)
+                changed = {name: text for name, text in sections.items() if self._latest.get(name) != text}
                 self._latest |= changed
                 if changed:
-                    self._tell(changed)
+                    self._publish(changed)
                 await asyncio.sleep(self._every_s)
         finally:
-            self._latest, self._looking = {}, None
+            self._latest, self._reading = {}, None
 
-    def _tell(self, changed: Sections) -> None:
+    def _publish(self, changed: Sections) -> None:
         for queue in tuple(self._queues):
             with suppress(asyncio.QueueFull):
                 queue.put_nowait(changed)

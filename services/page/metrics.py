@@ -1,11 +1,10 @@
-"""The metrics for Prometheus, made anew for each scrape from what agent and ledger say.
+"""The metrics for Prometheus, made for each scrape from the snapshot of the agent and from the ledger.
 
-Names and units are by its conventions: base units at the end of the name, counters end in _total.
+Names and units follow the conventions of Prometheus: base units at the end of the name, counters end in _total.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,41 +15,41 @@ from offpeak.errors import OffpeakError
 from offpeak.ledger.records import ActionCounts
 from offpeak.settings.table import Settings
 from services.agent.client import fetch_snapshot
+from services.agent.status_snapshot import ForecastError, PriceStatus, SavingStatus, StatusSnapshot
 
 MODES = ("shadow", "advise", "active")
 
-SnapshotJson = Mapping[str, Any]
-
 
 class Metrics:
-    """Gives the metrics as text. What it remembers keeps the agent from telling the same jobs again."""
+    """Gives the metrics as text, and remembers which jobs it has, so that the agent sends them once."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings, self._jobs_unix_s = settings, None
+        self._settings = settings
+        self._jobs_unix_s: float | None = None
         self._counts = ActionCounts()
         self._turn = threading.Lock()
 
     def text(self) -> tuple[bytes, str]:
-        """Return the metrics and their content type. It waits for agent and disk; never raises."""
+        """Return the metrics and their content type. It waits for agent and disk, and never raises."""
         with self._turn:
             registry = CollectorRegistry()
-            registry.register(_LatestReply(tuple(self._families())))
+            registry.register(_LatestFamilies(tuple(self._families())))
             return generate_latest(registry), CONTENT_TYPE_LATEST
 
     def _families(self) -> Iterator[Metric]:
-        picture = self._picture()
-        yield _gauge("offpeak_agent_up", "Whether the agent answers.", float(picture is not None))
-        if picture is not None:
-            yield from make_families(picture)
+        snapshot = self._fetch()
+        yield _gauge("offpeak_agent_up", "Whether the agent answers.", float(snapshot is not None))
+        if snapshot is not None:
+            yield from make_families(snapshot)
         yield from self._orders()
 
-    def _picture(self) -> SnapshotJson | None:
+    def _fetch(self) -> StatusSnapshot | None:
         try:
-            picture = fetch_snapshot(self._settings.agent.socket, jobs_seen_unix_s=self._jobs_unix_s)
+            snapshot = fetch_snapshot(self._settings.agent.socket, jobs_seen_unix_s=self._jobs_unix_s)
         except OffpeakError:
             return None
-        self._jobs_unix_s = picture["published"]["at_unix_s"]
-        return picture
+        self._jobs_unix_s = snapshot.published.at_unix_s
+        return snapshot
 
     def _orders(self) -> Iterator[Metric]:
         try:
@@ -66,7 +65,7 @@ class Metrics:
         yield family
 
 
-class _LatestReply(Collector):
+class _LatestFamilies(Collector):
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
 
@@ -74,57 +73,56 @@ class _LatestReply(Collector):
         return self._families
 
 
-def make_families(picture: SnapshotJson) -> Iterator[Metric]:
-    """Return what the agent's picture comes to."""
-    said = picture["published"]
-    looked_unix_s = said["at_unix_s"] if said.get("has_looked", True) else 0.0
+def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
+    """Return the metrics of the agent's snapshot."""
+    status = snapshot.published
+    looked_unix_s = status.at_unix_s if status.has_looked else 0.0
     yield _gauge("offpeak_agent_last_look_timestamp_seconds", "When the agent looked last; 0: never.", looked_unix_s)
-    yield _gauge("offpeak_agent_cycle_seconds", "How often the agent looks.", said["cycle_s"])
-    yield _gauge("offpeak_agent_troubles", "How many things trouble the agent.", len(said["troubles"]))
-    modes = ((mode, float(mode == said["mode"])) for mode in MODES)
+    yield _gauge("offpeak_agent_cycle_seconds", "How often the agent looks.", status.cycle_s)
+    yield _gauge("offpeak_agent_troubles", "How many things trouble the agent.", len(status.troubles))
+    modes = ((mode, float(mode == status.mode)) for mode in MODES)
     yield _by_labels("offpeak_agent_mode", "The mode that is 1 is the agent's.", "mode", modes)
-    yield _by_labels("offpeak_jobs", "Jobs that the scheduler shows, by state.", "state", picture["job_counts"])
-    yield from _node_families(picture, said)
-    yield from _price_families(said["price"])
-    yield from _savings_families(said["saved_today"])
-    yield from _forecast_families(picture)
+    yield _by_labels("offpeak_jobs", "Jobs that the scheduler shows, by state.", "state", snapshot.job_counts)
+    yield from _node_families(snapshot)
+    yield from _price_families(status.price)
+    yield from _savings_families(status.saved_today)
+    yield from _forecast_families(snapshot.errors)
 
 
-def _node_families(picture: SnapshotJson, said: SnapshotJson) -> Iterator[Metric]:
-    yield _by_labels("offpeak_nodes", "Nodes that may be switched, by state.", "state", said["nodes"]["counts"])
-    fields = picture["node_fields"]
-    name, watts, measured = (fields.index(each) for each in ("node", "watts", "measured"))
+def _node_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
+    counts = snapshot.published.nodes.counts
+    yield _by_labels("offpeak_nodes", "Nodes that may be switched, by state.", "state", counts)
     text = "What a node draws; measured is 0 where its class says so."
     family = GaugeMetricFamily("offpeak_node_power_watts", text, labels=("node", "measured"))
-    for row in picture["nodes"]:
-        if row[watts] is not None:
-            family.add_metric((row[name], str(int(row[measured]))), row[watts])
+    for node in snapshot.nodes:
+        if node.watts is not None:
+            family.add_metric((node.node, str(int(node.measured))), node.watts)
     yield family
 
 
-def _price_families(price: SnapshotJson) -> Iterator[Metric]:
-    if price["now"] is not None:
+def _price_families(price: PriceStatus) -> Iterator[Metric]:
+    if price.now is not None:
         text = "What a megawatt-hour costs now."
-        currency = price["unit"].partition("/")[0]
-        yield _by_labels("offpeak_electricity_price_per_megawatthour", text, "currency", [(currency, price["now"])])
-    if price["on_peak"] is not None:
-        yield _gauge("offpeak_electricity_on_peak", "Whether electricity is dear now.", float(price["on_peak"]))
+        currency = price.unit.partition("/")[0]
+        yield _by_labels("offpeak_electricity_price_per_megawatthour", text, "currency", [(currency, price.now)])
+    if price.on_peak is not None:
+        yield _gauge("offpeak_electricity_on_peak", "Whether electricity is dear now.", float(price.on_peak))
 
 
-def _savings_families(saved: SnapshotJson) -> Iterator[Metric]:
-    if saved["energy_j"] is not None:
+def _savings_families(saved: SavingStatus) -> Iterator[Metric]:
+    if saved.energy_j is not None:
         text = "Saved since midnight by sleeping nodes, beside all nodes on."
-        yield _gauge("offpeak_saved_today_joules", text, saved["energy_j"])
-    if saved["cost"] is not None:
+        yield _gauge("offpeak_saved_today_joules", text, saved.energy_j)
+    if saved.cost is not None:
         text = "Saved since midnight, in money."
-        yield _by_labels("offpeak_saved_today_cost", text, "currency", [(saved["currency"], saved["cost"])])
+        yield _by_labels("offpeak_saved_today_cost", text, "currency", [(saved.currency, saved.cost)])
 
 
-def _forecast_families(picture: SnapshotJson) -> Iterator[Metric]:
+def _forecast_families(errors: Iterable[ForecastError]) -> Iterator[Metric]:
     text = "How wrong forecasts were of late, in the unit of what they forecast."
     family = GaugeMetricFamily("offpeak_forecast_mean_absolute_error", text, labels=("about", "unit"))
-    for about, unit, mae, _ in picture["errors"]:
-        family.add_metric((about, unit), mae)
+    for error in errors:
+        family.add_metric((error.about, error.unit), error.mae)
     yield family
 
 

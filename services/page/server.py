@@ -196,7 +196,7 @@ def run_page(settings: Settings) -> int:
     token = read_secret(settings.page.token_file) if settings.page.token_file else None
     host, port = parse_page_listen(settings.page.listen)
     check_page_listen(host, token)
-    followers, metrics = Followers(lambda: PageReader(settings).look), Metrics(settings)
+    followers, metrics = Followers(lambda: PageReader(settings).read), Metrics(settings)
     config = uvicorn.Config(
         page_app(followers, metrics.text, token),
         host=host,

@@ -61,7 +61,7 @@ def test_the_agent_is_told(programs: SlurmPrograms, name: str) -> None:
         done = programs.run(name, "node[1-3,07]")
     what = name.removeprefix("offpeak-").replace("-", "_")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert agent.told == [NodeRequest(what, ("node1", "node2", "node3", "node07"), "")]
+    assert agent.requests == [NodeRequest(what, ("node1", "node2", "node3", "node07"), "")]
     assert programs.lines() == [f"node[1-3,07]: told the agent: {what}"]
 
 
@@ -71,7 +71,7 @@ def test_the_agent_gets_slurms_file_of_jobs(programs: SlurmPrograms) -> None:
     with agent_socket(programs.socket) as agent:
         programs.run("offpeak-resume", "n1", SLURM_RESUME_FILE=str(file))
         programs.run("offpeak-resume", "n2", SLURM_RESUME_FILE="/nowhere")
-    assert [reported.text for reported in agent.told] == [file.read_text(), ""]
+    assert [request.text for request in agent.requests] == [file.read_text(), ""]
 
 
 def test_without_an_agent_a_node_that_is_off_is_woken_and_one_that_is_on_left_alone(
@@ -134,9 +134,9 @@ def test_what_the_agent_does_not_promise_is_woken_at_once_and_the_rest_if_it_sta
         programs.run("offpeak-resume", "n[1-3]", **FAST)
         wait_until(lambda: few_bmcs[0].lines("orders") == ["on"], what="the look again", log=programs.log)
         wait_until(lambda: "n3: is on, left alone" in programs.lines(), what="the last line", log=programs.log)
-        assert agent.told[0].asked_unix_s is None
-        assert ("n1", "n3") in [reported.nodes for reported in agent.told[1:]]
-        assert agent.told[1].asked_unix_s == pytest.approx(time.time(), abs=60)
+        assert agent.requests[0].requested_unix_s is None
+        assert ("n1", "n3") in [request.nodes for request in agent.requests[1:]]
+        assert agent.requests[1].requested_unix_s == pytest.approx(time.time(), abs=60)
     first, *lines = programs.lines()
     assert first == "n[1-3]: told the agent, waking those that it does not: n2: its state is not known"
     assert f"n2: was off: its BMC {few_bmcs[1].host} was told to switch it on" in lines
@@ -156,8 +156,8 @@ def test_nodes_that_wait_for_the_pace_do_not_delay_the_look_at_the_others(progra
             agent.replies = [WakeReply(("n6",), refused=dict.fromkeys(names[:5], "its state is not known"))]
             # The five take 4.8 s in this scale, and the look again begins after 1.2 to 2.4 s.
             programs.run("offpeak-resume", "n[1-6]", OFFPEAK_TIME_SCALE="0.02")
-            wait_until(lambda: len(agent.told) > 1, what="the look again", log=programs.log)
-            assert agent.told[1].nodes == ("n6",)
+            wait_until(lambda: len(agent.requests) > 1, what="the look again", log=programs.log)
+            assert agent.requests[1].nodes == ("n6",)
 
 
 def test_nodes_that_the_agent_holds_back_are_left_off_or_waited_for(programs: SlurmPrograms) -> None:
@@ -171,8 +171,8 @@ def test_nodes_that_the_agent_holds_back_are_left_off_or_waited_for(programs: Sl
             agent.replies = [*[WakeReply(("n1", "n2"), left, waiting)] * 3, WakeReply(("n2",))]
             programs.run("offpeak-resume", "n[1-2]", **FAST)
             assert paced.packet() == PACKET
-            assert len(agent.told) == 4
-            assert [reported.nodes for reported in agent.told[1:]] == [("n2",)] * 3
+            assert len(agent.requests) == 4
+            assert [request.nodes for request in agent.requests[1:]] == [("n2",)] * 3
         held.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
             held.packet()

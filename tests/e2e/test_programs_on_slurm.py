@@ -82,16 +82,16 @@ def test_what_slurm_asks_reaches_the_agent_else_the_bmc(
     write_wake_list(programs.state, make_wake_list(Inventory(programs.folder / "inventory.toml", machines)))
     with agent_socket(programs.socket) as agent:
         site.told("node[1-2]", "power_down")
-        wait_until(lambda: len(agent.told) == 1, what="suspend", log=programs.log)
-        assert (agent.told[0].what, agent.told[0].nodes) == ("suspend", ("node1", "node2"))
+        wait_until(lambda: len(agent.requests) == 1, what="suspend", log=programs.log)
+        assert (agent.requests[0].what, agent.requests[0].nodes) == ("suspend", ("node1", "node2"))
         for node in ("node1", "node2"):
             site.wait(node, "POWERED_DOWN")
         asleep = site.cluster.run("sinfo", "--noheader", "--states=powered_down", "--format=%N").split()
         assert set(asleep) == {"node[1-2]"}
         job = site.cluster.run("sbatch", "--parsable", "--nodelist=node2", "--wrap=true", "--output=/dev/null").strip()
-        wait_until(lambda: len(agent.told) == 2, what="resume", log=programs.log)
-        assert (agent.told[1].what, agent.told[1].nodes) == ("resume", ("node2",))
-        assert [str(each["job_id"]) for each in json.loads(agent.told[1].text)["jobs"]] == [job]
+        wait_until(lambda: len(agent.requests) == 2, what="resume", log=programs.log)
+        assert (agent.requests[1].what, agent.requests[1].nodes) == ("resume", ("node2",))
+        assert [str(each["job_id"]) for each in json.loads(agent.requests[1].text)["jobs"]] == [job]
     bmc.write("power", "off")
     site.told("node1", "power_up")
     wait_until(lambda: bmc.lines("orders") == ["on"], what="the BMC's order", log=programs.log)

@@ -14,7 +14,7 @@ from typing import Any
 from offpeak.errors import OffpeakError
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_report import SiteReport
-from services.agent.requests import Callers, NodeRequest
+from services.agent.requests import Callers, HoldRequest, NodeRequest
 from services.agent.socket_server import SocketServer, serve_socket
 from services.agent.status_snapshot import JobStatus, NodeCounts, PriceStatus, SavingStatus, StatusReply, StatusSnapshot
 from services.agent.wake_reply import WakeReply
@@ -56,28 +56,28 @@ class AgentSocket:
     site: SiteReport | None = None
     picture: StatusSnapshot | None = None
     plan: DayPlan | None = None
-    told: list[NodeRequest] = field(default_factory=list)
+    requests: list[NodeRequest] = field(default_factory=list)
     refuse: Exception | None = None
     held: list[tuple[str, str, str]] = field(default_factory=list)
     replies: list[WakeReply] = field(default_factory=list)
     """What it promises, the last one again and again; all that it is asked for if there is none."""
 
-    async def change_hold(self, request: dict[str, Any], person: str) -> dict[str, Any]:
-        self.held.append((request["tell"], request["nodes"], person))
-        return {"by": person, "note": "", "owner": None}
+    async def change_hold(self, request: HoldRequest) -> dict[str, Any]:
+        self.held.append((request.what, request.node, request.by))
+        return {"by": request.by, "note": "", "owner": None}
 
-    def hear(self, told: NodeRequest) -> WakeReply | None:
+    def receive(self, request: NodeRequest) -> WakeReply | None:
         if self.refuse:
             raise self.refuse
-        self.told.append(told)
-        return self.replies[min(len(self.told), len(self.replies)) - 1] if self.replies else None
+        self.requests.append(request)
+        return self.replies[min(len(self.requests), len(self.replies)) - 1] if self.replies else None
 
-    def say_picture(self, jobs_seen_unix_s: float | None) -> StatusSnapshot | None:
+    def give_snapshot(self, jobs_seen_unix_s: float | None) -> StatusSnapshot | None:
         if self.picture is None or jobs_seen_unix_s != self.picture.published.at_unix_s:
             return self.picture
         return replace(self.picture, published=replace(self.picture.published, jobs=()), jobs_left_out=True)
 
-    async def say_site(self) -> SiteReport | None:
+    async def give_report(self) -> SiteReport | None:
         return self.site
 
     def say(self, line: bytes | dict[str, str]) -> Any:
@@ -107,10 +107,10 @@ def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: floa
         loops.append((asyncio.get_running_loop(), closing))
         server = SocketServer(
             lambda: agent.published,
-            agent.hear,
+            agent.receive,
             callers or Callers(os.geteuid()),
-            site=agent.say_site,
-            picture=agent.say_picture,
+            report=agent.give_report,
+            snapshot=agent.give_snapshot,
             plan=lambda: agent.plan,
             patience_s=patience_s,
             change_hold=agent.change_hold,

@@ -14,7 +14,7 @@ from plugin.queue_hook.facts import QueueFacts
 from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from services.agent.loop import ProblemLog
-from services.agent.queue_loop import QueueLoop
+from services.agent.queue_loop import QueueController
 from services.agent.site_context import PartitionModes
 
 CYCLE_S = 30
@@ -25,7 +25,7 @@ def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
     """Run so many cycles over jobs that may wait for 20 hours. In shadow and advise each decides anew."""
     ledger, scheduler = Ledger(LedgerSettings(url=url)), Heard()
     door = make_scheduler_door(ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
-    loop, orders = QueueLoop(ledger, ProblemLog()), SchedulerOrders(door, scheduler)
+    controller, orders = QueueController(ledger, ProblemLog()), SchedulerOrders(door, scheduler)
     queue = tuple(a_job(at, comment="offpeak:delay=20h", limit_s=3600 + 60 * (at % 97)) for at in range(1, jobs + 1))
 
     async def rounds() -> None:
@@ -37,10 +37,10 @@ def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
                 prices=HOURLY,
                 peak=Peak.ON_PEAK,
                 node_power_w={job.job_id: 300.0 for job in queue},
-                marks=await loop.marks(),
-                told=loop.told,
+                marks=await controller.marks(),
+                told=controller.comments,
             )
-            await loop.round(facts, RULES, orders, PartitionModes(mode, {}))
+            await controller.run_cycle(facts, RULES, orders, PartitionModes(mode, {}))
 
     asyncio.run(rounds())
     ledger.close()

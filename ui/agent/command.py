@@ -52,7 +52,8 @@ def agent(
     }
     settings = settings_of(config, options)
     # The loops load numba, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
-    from services.agent.run import run_agent, run_restore
+    from services.agent.restore import run_restore
+    from services.agent.service import run_agent
 
     if not restore:
         context.exit(run_agent(settings, lambda: settings_of(config, options)))

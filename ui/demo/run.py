@@ -88,8 +88,8 @@ class Demo:
             parts = replace(make_site_context(self.settings, clock.clock), scheduler=live)
             agent = SiteAgent(parts, ledger, ProblemLog(clock.unix_s))
             # What is loaded and compiled at first would take hours of that day.
-            for rounds in agent.rounds:
-                await rounds.once()
+            for runner in agent.runners:
+                await runner.once()
             clock.start()
             service = Service(agent, lambda: _hung_up(service))
             day = asyncio.create_task(self._day(live, service, agent, clock))

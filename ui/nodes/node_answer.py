@@ -18,7 +18,7 @@ from offpeak.model.local_time import machine_zone
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from services.agent.client import AgentSilent, exchange, fetch_clock
-from services.agent.holds import END_HOLD, HOLD, format_hold
+from services.agent.requests import END_HOLD, HOLD, format_hold
 from ui.figures_text import power_text
 from ui.node_ledger import open_ledger_to_write
 from ui.nodes.hold_end import parse_hold_end

@@ -13,9 +13,8 @@ from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan
 from plugin.queue_hook.facts import PLAN
 from predictors.demand_response import OrderedCaps, read_caps
-from services.agent.client import AgentSilent
+from services.agent.client import AgentSilent, fetch_plan
 from services.agent.plan_once import AppliedPlan, apply_once, plan_once
-from services.agent.plan_reply import fetch_plan
 from ui.plan.text import plan_json, print_plan
 from ui.progress import say_written
 from ui.report.write import check_report_path
@@ -28,7 +27,7 @@ def answer(settings: Settings, request: PlanRequest) -> None:
         check_report_path(request.report)
     _check_events(settings)
     applied = _applied(settings) if request.apply else None
-    plan, troubles = (applied.plan, applied.troubles) if applied else _planned(settings, request)
+    plan, troubles = (applied.plan, applied.problems) if applied else _planned(settings, request)
     zone = machine_zone()
     if request.report:
         from ui.plan.page import write_page

@@ -124,7 +124,7 @@ def test_what_was_learned_outlives_a_restart(tmp_path: Path) -> None:
     powers.keep()
     times.keep()
     again, times_again = JobPowers(path=tmp_path / "powers.npz"), RunTimes(path=tmp_path / "times.npz")
-    assert (again.trouble, times_again.trouble) == ("", "")
+    assert (again.problem, times_again.problem) == ("", "")
     assert again.of([pending("2")], KINDS, at_s=10)["2"].node_w == pytest.approx(400)
     assert times_again.of([pending("2")], at_s=10) == {"2": 3600}
 
@@ -133,10 +133,10 @@ def test_a_damaged_file_is_said_and_the_predictor_begins_anew(tmp_path: Path) ->
     file = tmp_path / "powers.npz"
     file.write_text("not a model")
     powers = JobPowers(path=file)
-    assert powers.trouble.endswith("it begins anew")
+    assert powers.problem.endswith("it begins anew")
     assert powers.of([pending("2")], KINDS, at_s=10)["2"].basis == "node class server"
     powers.keep()
-    assert JobPowers(path=file).trouble == ""
+    assert JobPowers(path=file).problem == ""
     with pytest.raises(CannotWrite):
         JobPowers(path=tmp_path / "none" / "powers.npz").keep()
 
@@ -148,10 +148,10 @@ def test_what_is_learned_is_kept_from_time_to_time_and_no_failure_stops_learning
     folder = tmp_path / "state"
     powers = JobPowers(path=folder / "powers.npz")
     powers.learn([ran("1", 400.0)], at_s=3600)
-    assert "cannot be written" in powers.trouble
+    assert "cannot be written" in powers.problem
     folder.mkdir()
     powers.learn([ran("2", 400.0)], at_s=3600)
-    assert powers.trouble == ""
+    assert powers.problem == ""
     assert JobPowers(path=folder / "powers.npz").of([pending("3")], KINDS, at_s=10)["3"].node_w == pytest.approx(400)
 
 

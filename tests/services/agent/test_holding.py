@@ -23,8 +23,8 @@ from offpeak.model.orders import NodeOrder
 from offpeak.process import login_uid
 from offpeak.settings.ledger import LedgerSettings
 from power.interlocks.preconditions import refuse_held
-from services.agent.holds import HOLD, HoldRequest, change_hold, format_hold, parse_hold_request
-from services.agent.requests import Callers
+from services.agent.agent import SiteAgent
+from services.agent.requests import HOLD, Callers, HoldRequest, format_hold, parse_hold_request
 from services.agent.status_snapshot import StatusSnapshot
 
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
@@ -33,15 +33,14 @@ ASK = """
 import sys
 from pathlib import Path
 from services.agent.client import fetch_snapshot, exchange, send_node_request
-from services.agent.requests import format_order
-from services.agent.holds import format_hold
+from services.agent.requests import format_hold, format_order
 from offpeak.process import login_name
 
 what, path = sys.argv[1], Path(sys.argv[2])
 if what == "order":
     send_node_request(path, "order", "n1", format_order("soft_off", by="admin mallory", reason="x"))
 elif what == "picture":
-    print(len(fetch_snapshot(path)["published"]["jobs"]), "jobs")
+    print(len(fetch_snapshot(path).published.jobs), "jobs")
 else:
     exchange(path, {"tell": what, "nodes": "n1", "text": format_hold("new DIMM", None, take_over=False)})
 print(login_name())
@@ -74,7 +73,7 @@ def test_an_operator_holds_under_the_name_that_the_kernel_knows(agent: AgentSock
     assert agent.held == [("hold", "n1", "nobody"), ("end_hold", "n1", "nobody")]
     # An operator may hold nodes, and orders none.
     assert "only the scheduler's user" in ask_as(agent.path, "order", *operator).stderr
-    assert agent.told == []
+    assert agent.requests == []
 
 
 @needs_root
@@ -97,16 +96,16 @@ def test_who_only_looks_sees_all_jobs_and_holds_nothing(agent: AgentSocket) -> N
         assert done.returncode != 0
         assert done.stderr.splitlines()[-1].endswith("BadInput: only operators may hold nodes and release them")
     assert "only the scheduler's user" in ask_as(agent.path, "order", *viewer).stderr
-    assert (agent.held, agent.told) == ([], [])
+    assert (agent.held, agent.requests) == ([], [])
 
 
 @needs_root
 def test_who_orders_is_not_what_the_request_says(agent: AgentSocket) -> None:
     done = ask_as(agent.path, "order", "--reuid=0")
     assert done.returncode == 0, done.stderr
-    (told,) = agent.told
-    assert "mallory" not in told.text
-    assert json.loads(told.text)["by"].startswith("admin ")
+    (request,) = agent.requests
+    assert "mallory" not in request.text
+    assert json.loads(request.text)["by"].startswith("admin ")
 
 
 def test_only_root_stands_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,22 +130,21 @@ def test_a_hold_ends_by_its_owner_or_is_taken_over(tmp_path: Path) -> None:
         ledger.close()
 
 
-class Agent:
+class Agent(SiteAgent):
     """As much of an agent as a hold needs: a door whose rule is `held`, and a ledger."""
 
     def __init__(self) -> None:
         self.holds: dict[str, Hold] = {}
-        self.heard: list[str] = []
         limit = refuse_held(self.holds.get, lambda: 0.0)
         self.door = Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0, limits=[("held", limit)])
         self.power = SimpleNamespace(
             now=SimpleNamespace(unix_s=0.0),
             set_hold=self.holds.__setitem__,
-            hear=lambda node, _event, _parts: self.heard.append(node),
+            receive=lambda _node, _event: None,
         )
-        self.parts = SimpleNamespace(by_name={"n1": None})
+        self.site = SimpleNamespace(by_name={"n1": None})
         self.ledger = SimpleNamespace(hold=lambda *_: None)
-        self.orders_in_use = SimpleNamespace(nodes=SimpleNamespace(door=self.door), scheduler=self.door)
+        self._orders = SimpleNamespace(nodes=SimpleNamespace(door=self.door), scheduler=self.door)
 
 
 def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows() -> None:
@@ -163,7 +161,7 @@ def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows
 
         order = asyncio.ensure_future(agent.door.let_through(OFF, act))
         await sent.wait()
-        confirmation = asyncio.ensure_future(change_hold(agent, request))
+        confirmation = asyncio.ensure_future(agent.change_hold(request))
         done, _ = await asyncio.wait([confirmation], timeout=0.2)
         ends.set()
         await order
@@ -174,7 +172,7 @@ def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows
     assert said == {"by": "ada", "note": "soft_off by offpeak was under way before: accepted"}
     assert isinstance(later, Refusal)
     assert later.rule == "held"
-    assert asyncio.run(change_hold(agent, request)) == {"by": "ada", "note": ""}
+    assert asyncio.run(agent.change_hold(request)) == {"by": "ada", "note": ""}
 
 
 def test_what_is_no_hold_is_refused() -> None:

@@ -17,8 +17,9 @@ from offpeak.prices.peak import Peak
 from plugin.scheduler.node import SchedulerState
 from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, NodeState, ObservedState
 from predictors.price_curve import PriceCurve
-from services.agent.reports import find_day_and_month, modelled_w, node_status, price_slots
-from services.agent.status_snapshot import NodeStatus, StatusSnapshot, snapshot_json
+from services.agent.feed_loops import price_slots
+from services.agent.reports import find_day_and_month, modelled_w, node_status
+from services.agent.status_snapshot import NodeStatus, StatusSnapshot, parse_snapshot, snapshot_json
 
 SERVER = node_class_named("server")
 NOW = Instant(500.0, 1_793_520_000.0)
@@ -92,6 +93,20 @@ def test_it_is_json_with_its_fields(drawn: StatusSnapshot) -> None:
     assert said["node_fields"] == list(NodeStatus._fields)
     assert [NodeStatus(*row) for row in said["nodes"]] == list(drawn.nodes)
     assert said["published"]["mode"] == drawn.published.mode
+
+
+def test_the_page_reads_the_same_snapshot(drawn: StatusSnapshot) -> None:
+    sent = json.loads(json.dumps(snapshot_json(drawn)))
+    assert parse_snapshot(sent) == drawn
+    names = [*reversed(sent["node_fields"]), "moon"]
+    newer = sent | {"moon": "full", "node_fields": names, "nodes": [[*reversed(row), "full"] for row in sent["nodes"]]}
+    assert parse_snapshot(newer) == drawn
+
+
+@pytest.mark.parametrize("reply", [None, [], {}, {"published": {}}])
+def test_something_else_is_no_snapshot(reply: object) -> None:
+    with pytest.raises(ValueError, match="no snapshot"):
+        parse_snapshot(reply)
 
 
 @pytest.fixture

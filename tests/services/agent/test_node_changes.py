@@ -11,25 +11,25 @@ from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from power.live.power_plan import SchedulerUpdate
 from services.agent.power_loop import FAILURE_PAUSE_S, SHADOW_PAUSE_S, NodeChanges
 
-TOLD = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
+UPDATES = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
 
 
-def times_told(mode: Mode, seconds: float, **refuses: str) -> int:
+def times_sent(mode: Mode, seconds: float, **refuses: str) -> int:
     """Return how often the door is asked when the same is wanted twice, so many seconds apart."""
     now, journal, scheduler = [0.0], MemoryJournal(), Heard(refuses=refuses)
     door = make_scheduler_door(journal, lambda _: mode, lambda: 1000.0, nodes=["n1"], hold_of=lambda _: None)
     orders, changes = SchedulerOrders(door, scheduler), NodeChanges(lambda: now[0])
-    asyncio.run(changes.tell(TOLD, orders))
+    asyncio.run(changes.send(UPDATES, orders))
     now[0] += seconds
-    asyncio.run(changes.tell(TOLD, orders))
+    asyncio.run(changes.send(UPDATES, orders))
     return len(journal.refusals) + len(scheduler.told)
 
 
 def test_a_shadow_is_recorded_now_and_then() -> None:
-    assert times_told(Mode.SHADOW, SHADOW_PAUSE_S - 1) == 1
-    assert times_told(Mode.SHADOW, SHADOW_PAUSE_S) == 2
+    assert times_sent(Mode.SHADOW, SHADOW_PAUSE_S - 1) == 1
+    assert times_sent(Mode.SHADOW, SHADOW_PAUSE_S) == 2
 
 
 def test_what_the_scheduler_did_not_do_is_told_again_soon() -> None:
-    assert times_told(Mode.ACTIVE, FAILURE_PAUSE_S - 1, n1="slurmctld is away") == 1
-    assert times_told(Mode.ACTIVE, FAILURE_PAUSE_S, n1="slurmctld is away") == 2
+    assert times_sent(Mode.ACTIVE, FAILURE_PAUSE_S - 1, n1="slurmctld is away") == 1
+    assert times_sent(Mode.ACTIVE, FAILURE_PAUSE_S, n1="slurmctld is away") == 2

@@ -17,7 +17,7 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.port import SchedulerView
-from services.agent import site_context as parts
+from services.agent import site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.service import ALIVE, READY, Service, notify, read_watchdog_s, reloading_state, status_state
@@ -74,7 +74,7 @@ class GatedScheduler(SimulatedScheduler):
 
 def test_nothing_is_well_before_the_scheduler_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = GatedScheduler()
-    monkeypatch.setattr(parts, "scheduler_of", lambda _settings: scheduler)
+    monkeypatch.setattr(site_context, "scheduler_of", lambda _settings: scheduler)
     settings = Settings(
         agent=AgentSettings(state_folder=tmp_path, socket=tmp_path / "agent.sock", cycle_s=1, capacity="always-on"),
         prices=PriceSettings(tariff="on=30EUR/MWh,off=30EUR/MWh,hours=00:00-12:00,zone=UTC"),
@@ -82,7 +82,7 @@ def test_nothing_is_well_before_the_scheduler_is_read(tmp_path: Path, monkeypatc
     )
     ledger = Ledger(settings.ledger)
     ledger.ready()
-    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())
 
     async def serve(systemd: socket.socket) -> list[str]:
         shown: list[str] = []

@@ -15,8 +15,7 @@ from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
 from plugin.pbs.demand import Chunk
 from plugin.scheduler.port import Ranking
-from services.agent import plan_loop
-from services.agent import site_context as parts
+from services.agent import queue_loop, site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
@@ -35,7 +34,7 @@ class Stage:
             job = SimJob(0, name, "ann", "batch", (Chunk(1, 8),), 9e9, self.now_s, HOUR_S, whole_nodes=True)
             self.scheduler.cluster.submit(job).priority = 1000 - at
             self.scheduler.view()
-        monkeypatch.setattr(parts, "scheduler_of", lambda _settings: self.scheduler)
+        monkeypatch.setattr(site_context, "scheduler_of", lambda _settings: self.scheduler)
         from_, until = (time.strftime("%H:00", time.gmtime(self.now_s + hours * HOUR_S)) for hours in (0, 2))
         self.events = folder / "events.toml"
         self.events.write_text("")
@@ -48,16 +47,16 @@ class Stage:
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
         self.ledger.ready()
         self.agent = SiteAgent(
-            parts.make_site_context(settings), self.ledger, ProblemLog(), clock=lambda: float(self.now_s)
+            site_context.make_site_context(settings), self.ledger, ProblemLog(), clock=lambda: float(self.now_s)
         )
 
     def rounds(self, count: int = 1) -> None:
         async def some() -> None:
-            await self.agent.prices.round(self.agent.parts)
+            await self.agent.prices.round()
             for _ in range(count):
                 self.agent.observer.forget()
-                await self.agent.outside.round(self.agent.parts)
-                await self.agent.queue_round()
+                await self.agent.outside.round()
+                await self.agent.queue_loop.round()
 
         asyncio.run(some())
 
@@ -68,20 +67,20 @@ class Stage:
 @pytest.fixture(params=["active", "shadow"])
 def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     # Compiling the kernels takes half a minute on a busy machine, and must not use up the time of the search.
-    monkeypatch.setattr(plan_loop, "SEARCH_S", 120.0)
+    monkeypatch.setattr(queue_loop, "SEARCH_S", 120.0)
     return Stage(tmp_path, monkeypatch, request.param)
 
 
 def test_the_plan_is_carried_out_in_mode_active_only_and_a_cap_has_it_planned_anew(stage: Stage) -> None:
     stage.rounds(2)
-    done = stage.agent.parts.modes.usual == "active"
+    done = stage.agent.site.modes.usual == "active"
     priorities = stage.priorities()
     assert (priorities["3"] > priorities["2"]) is done
     assert stage.agent.queue.changed.latest["job 3"].reason.startswith("before 2: planned for ")
     begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stage.now_s + hours * HOUR_S)) for hours in (0, 5))
     stage.events.write_text(f'[[event]]\nbegin = {begin}\nend = {end}\ncap_w = 200\nreason = "the grid asks"\n')
     stage.rounds()
-    standing = stage.agent.plan.standing
+    standing = stage.agent.planner.latest
     assert standing is not None
     assert [(move.job_id, move.why) for move in standing.moves] == [
         (job, "a power cap has changed") for job in dict.fromkeys(move.job_id for move in standing.moves)

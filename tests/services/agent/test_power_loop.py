@@ -24,16 +24,13 @@ from power.live.cycle_memory import PowerMemory
 from power.live.power_plan import PowerPlan
 from services.agent.loop import ProblemLog
 from services.agent.node_memory import save_node_records
-from services.agent.power_loop import PowerLoop
+from services.agent.power_loop import PowerController
 from sim_backend.local_slurm.processes import wait_until
 
 
 def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp_path: Path) -> None:
     lookout = model_lookout({"n1": ModelNode("n1")})
-    settings = SimpleNamespace(agent=AgentSettings())
-    parts = SimpleNamespace(
-        lookout=lookout, machines=lookout.machines, wire=SimpleNamespace(timeout_s=1.0), settings=settings
-    )
+    section = SimpleNamespace(machines=lookout.machines, poller=lookout, timeout_s=1.0, agent=AgentSettings())
     refused = Refusal("no_job_now", "n1: is not drained: a job may start there", "close it")
 
     async def refuse(_effect: Effect, _before_sending: Callable[[], None]) -> Refusal:
@@ -42,12 +39,12 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
     nodes = SimpleNamespace(order=refuse, door=SimpleNamespace(history=SimpleNamespace(begin_sweep=lambda: None)))
     orders = SimpleNamespace(nodes=nodes, scheduler=None)
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    loop = PowerLoop(ledger, ProblemLog(), time.time)
-    loop.take_up(parts)
-    asyncio.run(loop.look_first(parts, {}))
+    controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
+    controller.load()
+    asyncio.run(controller.poll_first({}))
     for wish, desired in ((DesiredState(NodeOrder.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
         plan = PowerPlan({"n1": wish}, {}, (), (), PowerMemory())
-        asyncio.run(loop.carry_out(plan, parts, orders))
+        asyncio.run(controller.carry_out(plan, orders))
         said = ledger.latest()["n1"]
         assert (said.observed, said.desired) == ("on", desired)
         assert ("refused (no_job_now): n1: is not drained" in said.why) is (wish is not None)
@@ -57,15 +54,10 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
 def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Path) -> None:
     node = ModelNode("n1", state="off")
     lookout = model_lookout({"n1": node})
-    parts = SimpleNamespace(
-        lookout=lookout,
-        machines=lookout.machines,
-        wire=SimpleNamespace(timeout_s=1.0),
-        settings=SimpleNamespace(agent=AgentSettings()),
-    )
+    section = SimpleNamespace(machines=lookout.machines, poller=lookout, timeout_s=1.0, agent=AgentSettings())
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    loop = PowerLoop(ledger, ProblemLog(), time.time)
-    loop.take_up(parts)
+    controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
+    controller.load()
     morning = DesiredState(NodeOrder.ON, "admin jo", 0.0, "morning")
     given: list[tuple[str, str]] = []
 
@@ -78,36 +70,36 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
     ours = PowerPlan({"n1": DesiredState(NodeOrder.SOFT_OFF, "offpeak", 0.0, "idle")}, {}, (), (), PowerMemory())
 
     async def between_plan_and_orders() -> None:
-        await loop.look_first(parts, {})
-        loop.hear("n1", DesiredStateChange(morning), parts)
-        await loop.carry_out(ours, parts, orders)
+        await controller.poll_first({})
+        controller.receive("n1", DesiredStateChange(morning))
+        await controller.carry_out(ours, orders)
 
     asyncio.run(between_plan_and_orders())
     # The scheduler has to be told before the node boots: that is the next plan's.
-    assert (loop.lives.nodes["n1"].desired, given) == (morning, [])
-    asyncio.run(loop.look(parts, orders, {}))
-    assert (loop.lives.nodes["n1"].desired, given) == (morning, [("on", "admin jo")])
+    assert (controller.records.nodes["n1"].desired, given) == (morning, [])
+    asyncio.run(controller.sweep(orders, {}))
+    assert (controller.records.nodes["n1"].desired, given) == (morning, [("on", "admin jo")])
 
     async def during_the_look() -> None:
-        loop.hear("n1", DesiredStateChange(None), parts)
-        looking = asyncio.create_task(loop.look(parts, orders, {}))
+        controller.receive("n1", DesiredStateChange(None))
+        looking = asyncio.create_task(controller.sweep(orders, {}))
         await asyncio.sleep(0)
-        loop.hear("n1", DesiredStateChange(morning), parts)
+        controller.receive("n1", DesiredStateChange(morning))
         await looking
 
     asyncio.run(during_the_look())
-    assert loop.lives.nodes["n1"].desired == morning
+    assert controller.records.nodes["n1"].desired == morning
 
     async def against_what_was_due() -> None:
         node.state = "on"
-        loop.hear("n1", DesiredStateChange(ours.desired_states["n1"]), parts)
-        await loop.plan(cluster_snapshot([node_of("n1")]), site_of(1))
-        loop.hear("n1", DesiredStateChange(morning), parts)
+        controller.receive("n1", DesiredStateChange(ours.desired_states["n1"]))
+        await controller.plan(cluster_snapshot([node_of("n1")]), site_of(1))
+        controller.receive("n1", DesiredStateChange(morning))
         given.clear()
-        await loop.carry_out(PowerPlan({}, {}, (), (), PowerMemory()), parts, orders)
+        await controller.carry_out(PowerPlan({}, {}, (), (), PowerMemory()), orders)
 
     asyncio.run(against_what_was_due())
-    assert (loop.lives.nodes["n1"].desired, given) == (morning, [])
+    assert (controller.records.nodes["n1"].desired, given) == (morning, [])
     ledger.close()
 
 
@@ -116,41 +108,38 @@ def test_the_trouble_of_a_ledger_is_cleared_when_it_is_back(tmp_path: Path) -> N
     ledger, problem_log = Ledger(LedgerSettings(url=f"sqlite:///{file}")), ProblemLog()
     ledger.ready()
     ledger.hold("n1", Hold("jo", "new DIMM"), time.time())
-    loop, parts = PowerLoop(ledger, problem_log, time.time), SimpleNamespace(machines={})
+    controller = PowerController(lambda: SimpleNamespace(machines={}), ledger, problem_log, time.time)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        asyncio.run(loop.read_holds(parts))
+        asyncio.run(controller.read_holds())
         (trouble,) = problem_log.problems
         assert trouble.startswith("ledger: ")
-        assert loop.known.hold_of("n1") is None
+        assert controller.known.hold_of("n1") is None
         other.execute("ROLLBACK")
 
     def is_back() -> bool:
-        asyncio.run(loop.read_holds(parts))
+        asyncio.run(controller.read_holds())
         return problem_log.problems == ()
 
     # The ledger tries again every few seconds.
     wait_until(is_back, what="the ledger to be well again")
-    assert loop.known.hold_of("n1") == Hold("jo", "new DIMM")
+    assert controller.known.hold_of("n1") == Hold("jo", "new DIMM")
     ledger.close()
 
 
 def test_nodes_are_looked_at_before_anything_is_decided_by_what_a_run_before_has_left(tmp_path: Path) -> None:
     node = ModelNode("n1")
     lookout = model_lookout({"n1": node})
-    settings = SimpleNamespace(agent=AgentSettings())
-    parts = SimpleNamespace(
-        lookout=lookout, machines=lookout.machines, wire=SimpleNamespace(timeout_s=1.0), settings=settings
-    )
+    section = SimpleNamespace(machines=lookout.machines, poller=lookout, timeout_s=1.0, agent=AgentSettings())
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     save_node_records(ledger, NodeRecords(), NodeRecords({"n1": record_of(state=NodeState.OFF)}), monotonic_s=0.0)
-    loop = PowerLoop(ledger, ProblemLog(), time.time)
-    loop.take_up(parts)
-    asyncio.run(loop.look_first(parts, {"n1": SchedulerState.UP}))
-    assert (str(loop.lives.nodes["n1"].observed.state), loop.lives.nodes["n1"].surprises) == ("on", ())
+    controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
+    controller.load()
+    asyncio.run(controller.poll_first({"n1": SchedulerState.UP}))
+    assert (str(controller.records.nodes["n1"].observed.state), controller.records.nodes["n1"].surprises) == ("on", ())
     assert ledger.latest()["n1"].observed == "on"
     node.state = "off"
-    asyncio.run(loop.look_first(parts, {}))
-    assert str(loop.lives.nodes["n1"].observed.state) == "on"
+    asyncio.run(controller.poll_first({}))
+    assert str(controller.records.nodes["n1"].observed.state) == "on"
     assert node.log == []
     ledger.close()

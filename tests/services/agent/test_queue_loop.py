@@ -18,7 +18,7 @@ from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from services.agent.loop import ProblemLog
-from services.agent.queue_loop import QueueLoop, group_plan, make_advice
+from services.agent.queue_loop import QueueController, group_plan, make_advice
 from services.agent.site_context import PartitionModes
 
 DRAWS = {"1": 400.0, "2": 100.0}
@@ -33,7 +33,7 @@ class Room:
         self.modes, self.scheduler = PartitionModes(mode, {}), Heard()
         door = make_scheduler_door(self.ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
         self.orders = SchedulerOrders(door, self.scheduler)
-        self.loop = QueueLoop(self.ledger, ProblemLog())
+        self.controller = QueueController(self.ledger, ProblemLog())
 
     def round(self, jobs: tuple[object, ...] = JOBS) -> None:
         async def once() -> None:
@@ -43,10 +43,10 @@ class Room:
                 Ranking.VALUE,
                 peak=Peak.ON_PEAK,
                 node_power_w=DRAWS,
-                marks=await self.loop.marks(),
-                told=self.loop.told,
+                marks=await self.controller.marks(),
+                told=self.controller.comments,
             )
-            await self.loop.round(facts, RULES, self.orders, self.modes)
+            await self.controller.run_cycle(facts, RULES, self.orders, self.modes)
 
         asyncio.run(once())
 
@@ -74,7 +74,7 @@ def test_in_shadow_mode_what_would_be_done_is_recorded_once_and_nothing_is_marke
     assert room.told == []
     assert room.ledger.marks() == ()
     room.ledger.settle()
-    assert set(room.loop.changed.latest) == {"job 1", "job 2"}
+    assert set(room.controller.changed.latest) == {"job 1", "job 2"}
     assert room.ledger.recent(0.0) == ()
     room.ledger.close()
 

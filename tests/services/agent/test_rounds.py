@@ -3,15 +3,31 @@
 import asyncio
 import logging
 import threading
+from collections.abc import Awaitable, Callable
 
 import pytest
 from heard_scheduler import Heard
 
 from offpeak.errors import CannotWrite, SchedulerError
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.model.clock import Clock
 from plugin.scheduler.port import SchedulerView
-from services.agent.loop import DecisionFilter, Loop, ProblemLog
+from services.agent.loop import DecisionFilter, Loop, LoopRunner, ProblemLog
 from services.agent.observer import Observer
+
+
+class Rounds(Loop):
+    """A loop whose rounds call a function."""
+
+    def __init__(self, name: str, round_: Callable[[], Awaitable[None]], period_s: float) -> None:
+        self.name, self._round, self._period_s = name, round_, period_s
+
+    @property
+    def period_s(self) -> float:
+        return self._period_s
+
+    async def round(self) -> None:
+        await self._round()
 
 
 def test_a_round_that_fails_is_said_and_the_next_is_made(caplog: pytest.LogCaptureFixture) -> None:
@@ -25,7 +41,7 @@ def test_a_round_that_fails_is_said_and_the_next_is_made(caplog: pytest.LogCaptu
             raise ZeroDivisionError("of ours")
 
     async def some() -> None:
-        rounds = Loop("ledger", round_, lambda: 0.0, ProblemLog())
+        rounds = LoopRunner(Rounds("ledger", round_, 0.0), ProblemLog(), Clock())
         task = asyncio.create_task(rounds.run())
         while len(made) < 4:
             await asyncio.sleep(0.01)
@@ -53,7 +69,7 @@ def test_who_hurries_does_not_wait_for_the_next_cycle() -> None:
         made.append(1)
 
     async def some() -> None:
-        rounds = Loop("power", round_, lambda: 3600.0, ProblemLog())
+        rounds = LoopRunner(Rounds("power", round_, 3600.0), ProblemLog(), Clock())
         task = asyncio.create_task(rounds.run())
         await asyncio.sleep(0.05)
         rounds.hurry()
@@ -71,7 +87,7 @@ def test_no_round_begins_while_its_turn_is_held() -> None:
         made.append(1)
 
     async def some() -> None:
-        rounds = Loop("power", round_, lambda: 0.0, ProblemLog())
+        rounds = LoopRunner(Rounds("power", round_, 0.0), ProblemLog(), Clock())
         async with rounds.turn:
             task = asyncio.create_task(rounds.run())
             await asyncio.sleep(0.1)

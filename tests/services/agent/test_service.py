@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,15 +39,13 @@ from power.door.scheduler_orders import SchedulerOrderResult
 from power.lifecycle.decisions import NodeRecords
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.power_plan import PowerPlan
-from services.agent import queue_loop, service
-from services.agent import site_context as parts
+from services.agent import queue_loop, service, site_context
 from services.agent.agent import SiteAgent
 from services.agent.client import fetch_status
 from services.agent.loop import ProblemLog
 from services.agent.node_memory import save_node_records
-from services.agent.observer import Observer
 from services.agent.requests import NodeRequest, format_order
-from services.agent.run import RestoreResult, run_restore
+from services.agent.restore import RestoreResult, run_restore
 from services.agent.service import Service
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
@@ -78,7 +77,7 @@ bmc = "{host}"
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """An agent of a simulated scheduler with one node."""
     scheduler = SimulatedScheduler(SimulatedCluster({"n1": SimNode("n1", 8)}), clock=time.time)
-    monkeypatch.setattr(parts, "scheduler_of", lambda _settings: scheduler)
+    monkeypatch.setattr(site_context, "scheduler_of", lambda _settings: scheduler)
     agent = AgentSettings(state_folder=tmp_path, socket=tmp_path / "agent.sock", capacity="always-on")
     return Settings(
         agent=agent, prices=PriceSettings(tariff=flat(30)), ledger=LedgerSettings(url=f"sqlite:///{tmp_path}/ledger")
@@ -98,7 +97,7 @@ def flat(price: int) -> str:
 
 def test_a_hangup_has_the_prices_read_at_once(settings: Settings, ledger: Ledger) -> None:
     other = replace(settings, prices=PriceSettings(tariff=flat(90)))
-    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())
 
     async def costs(price: float) -> None:
         # A round of the prices comes each quarter of an hour.
@@ -129,7 +128,7 @@ def test_a_first_round_that_takes_minutes_is_a_start_and_no_hang(
         return plan_queue(facts, rules)
 
     monkeypatch.setattr(queue_loop, "plan_queue", slow_plan)
-    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())
 
     def first_line(later_s: float) -> str:
         published = fetch_status(settings.agent.socket, ask="status")
@@ -159,7 +158,7 @@ def test_an_agent_whose_first_round_failed_has_not_looked(
         raise CannotWrite("the ledger is locked")
 
     monkeypatch.setattr(SiteAgent, "orders", no_orders)
-    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())
@@ -186,15 +185,15 @@ def test_a_node_that_is_just_being_closed_is_given_back_too(
         def close() -> None:
             begun.set()
             time.sleep(1.0)
-            agent.parts.scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: sleeps")
+            agent.site.scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: sleeps")
             ended.set()
 
         if not begun.is_set():
             await asyncio.to_thread(close)
 
-    monkeypatch.setattr(SiteAgent, "queue_round", round_)
     active = replace(settings, agent=replace(settings.agent, mode="active"))
-    agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(active), ledger, ProblemLog())
+    monkeypatch.setattr(agent.queue_loop, "round", partial(round_, agent))
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: active).run())
@@ -202,7 +201,7 @@ def test_a_node_that_is_just_being_closed_is_given_back_too(
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         assert await asyncio.to_thread(ended.wait, 60)
-        assert [node.closed for node in agent.parts.scheduler.view().nodes] == [False]
+        assert [node.closed for node in agent.site.scheduler.view().nodes] == [False]
         assert await agent.close() == 0
 
     asyncio.run(serve())
@@ -220,9 +219,9 @@ def test_a_round_that_does_not_end_is_cut_off_and_said(
         finally:
             cut_off.set()
 
-    monkeypatch.setattr(SiteAgent, "queue_round", round_)
     monkeypatch.setattr(service, "LAST_ROUNDS_S", 0.1)
-    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())
+    monkeypatch.setattr(agent.queue_loop, "round", partial(round_, agent))
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())
@@ -248,7 +247,7 @@ def test_a_feed_that_drips_delays_neither_a_mode_nor_the_end(
     shadow = replace(active, agent=replace(active.agent, mode="shadow"))
 
     async def serve(server: DrippingServer) -> None:
-        agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
+        agent = SiteAgent(site_context.make_site_context(active), ledger, ProblemLog())
         running = asyncio.create_task(Service(agent, lambda: shadow).run())
         await asyncio.to_thread(server.wait_for_client)
         os.kill(os.getpid(), signal.SIGHUP)
@@ -256,7 +255,7 @@ def test_a_feed_that_drips_delays_neither_a_mode_nor_the_end(
             while agent.modes.usual is not Mode.SHADOW:
                 await asyncio.sleep(0.01)
         async with asyncio.timeout(AT_ONCE_S):
-            while agent.parts.modes.usual is not Mode.SHADOW:
+            while agent.site.modes.usual is not Mode.SHADOW:
                 await asyncio.sleep(0.01)
         assert server.open
         os.kill(os.getpid(), signal.SIGTERM)
@@ -282,7 +281,7 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
     async def round_(agent: SiteAgent) -> None:
         if answers:
             return
-        orders, scheduler = (await agent.orders()).scheduler, agent.parts.scheduler
+        orders, scheduler = (await agent.orders()).scheduler, agent.site.scheduler
         change_nodes = scheduler.change_nodes
 
         def slowly(nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
@@ -294,10 +293,9 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
         changes = (NodeChange.CLOSE, NodeChange.POWER_DOWN)
         answers.extend(await asyncio.gather(*(orders.change_node("n1", each, why="offpeak: idle") for each in changes)))
 
-    monkeypatch.setattr(SiteAgent, "power_round", round_)
-
     async def serve(active: Settings, shadow: Settings) -> None:
-        agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
+        agent = SiteAgent(site_context.make_site_context(active), ledger, ProblemLog())
+        monkeypatch.setattr(agent.power_loop, "round", partial(round_, agent))
         running = asyncio.create_task(Service(agent, lambda: shadow).run())
         assert await asyncio.to_thread(told.wait, 60)
         os.kill(os.getpid(), signal.SIGHUP)
@@ -306,10 +304,10 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
                 await asyncio.sleep(0.01)
         may_end.set()
         async with asyncio.timeout(60):
-            while agent.parts.modes.usual is not Mode.SHADOW:
+            while agent.site.modes.usual is not Mode.SHADOW:
                 await asyncio.sleep(0.01)
         # What was done in the mode before is undone all the same.
-        assert [node.closed for node in agent.parts.scheduler.view().nodes] == [False]
+        assert [node.closed for node in agent.site.scheduler.view().nodes] == [False]
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         assert await agent.close() == 0
@@ -328,7 +326,7 @@ def test_a_reload_that_meets_a_fault_of_the_program_leaves_the_next_one_to_close
 ) -> None:
     active = replace(settings, agent=replace(settings.agent, mode="active"))
     answers: list[Settings | Exception] = [RuntimeError("out of luck"), settings]
-    agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(active), ledger, ProblemLog())
 
     def reread() -> Settings:
         answer = answers.pop(0)
@@ -358,7 +356,7 @@ def test_a_mode_holds_though_the_other_settings_cannot_be_used(
 ) -> None:
     active = replace(settings, agent=replace(settings.agent, mode="active"))
     broken = replace(active, agent=replace(active.agent, mode="shadow", capacity="perpetuum"))
-    agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(active), ledger, ProblemLog())
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: broken).run())
@@ -383,11 +381,11 @@ def test_nodes_are_given_back_though_the_other_settings_cannot_be_used(
         active = with_node(settings, tmp_path, ports[0])
     active = replace(active, agent=replace(active.agent, mode="active"))
     broken = replace(active, agent=replace(active.agent, mode="shadow", capacity="perpetuum"))
-    agent = SiteAgent(parts.make_site_context(active), ledger, ProblemLog())
-    agent.parts.scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: sleeps")
+    agent = SiteAgent(site_context.make_site_context(active), ledger, ProblemLog())
+    agent.site.scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: sleeps")
 
     def is_closed() -> bool:
-        return agent.parts.scheduler.view().nodes[0].closed
+        return agent.site.scheduler.view().nodes[0].closed
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: broken).run())
@@ -408,12 +406,12 @@ def test_a_reload_that_fails_half_way_leaves_the_next_one_to_mend_it(
     settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent, exchange, calls = (
-        SiteAgent(parts.make_site_context(settings), ledger, ProblemLog()),
+        SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog()),
         SiteAgent.exchange,
-        list[parts.SiteContext](),
+        list[site_context.SiteContext](),
     )
 
-    async def failing_once(self: SiteAgent, new: parts.SiteContext) -> None:
+    async def failing_once(self: SiteAgent, new: site_context.SiteContext) -> None:
         calls.append(new)
         if len(calls) == 1:
             raise BadLedger("its tables are of another program")
@@ -445,7 +443,7 @@ def test_restore_opens_a_node_that_is_off_only_as_powered_down(
     bmc = few_bmcs[0]
     bmc.write("power", power)
     with_bmc = with_node(settings, tmp_path, bmc.port, bmc.host)
-    scheduler = parts.make_site_context(with_bmc).scheduler
+    scheduler = site_context.make_site_context(with_bmc).scheduler
     scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: idle")
     # Its order to sleep is long ago, and no agent has looked since.
     assert run_restore(with_bmc) == RestoreResult(nodes=("n1",))
@@ -475,23 +473,23 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
 
     async def rounds(agent: SiteAgent) -> None:
         with pytest.raises(BadInput, match="n2: is not ours to touch"):
-            agent.hear(order("n2"))
+            agent.receive(order("n2"))
         with pytest.raises(OffpeakError, match="n1: the agent has not looked at it yet") as told:
-            agent.hear(order("n1"))
+            agent.receive(order("n1"))
         assert "try again" in told.value.hint
-        await agent.power_round()
+        await agent.power_loop.round()
         with pytest.raises(BadInput, match="n2: is not ours to touch"):
-            agent.hear(order("n1", "n2"))
-        assert agent.power.lives.nodes["n1"].desired is None
-        agent.hear(order("n1"))
-        wish = agent.power.lives.nodes["n1"].desired
+            agent.receive(order("n1", "n2"))
+        assert agent.power.records.nodes["n1"].desired is None
+        agent.receive(order("n1"))
+        wish = agent.power.records.nodes["n1"].desired
         assert wish is not None
         assert (wish.order, wish.by) == (NodeOrder.SOFT_OFF, "admin jo")
         await agent.close()
 
     with reserved_ports(1) as (port,):
         asyncio.run(
-            rounds(SiteAgent(parts.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
+            rounds(SiteAgent(site_context.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
         )
 
 
@@ -502,24 +500,24 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
         return NodeRequest("order", ("n1",), format_order(what, by="admin jo", reason="new DIMM"))
 
     async def rounds(agent: SiteAgent) -> None:
-        await agent.power_round()
+        await agent.power_loop.round()
         file = settings.ledger.url.removeprefix("sqlite:///")
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             ledger.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
             await asyncio.to_thread(wait_until, ledger.trouble, what="the ledger to say that it is locked")
             with pytest.raises(OffpeakError, match=r"n1: nothing is switched off that cannot be recorded: .*locked"):
-                agent.hear(order("soft_off"))
-            assert agent.power.lives.nodes["n1"].desired is None
-            agent.hear(order("on"))
-            wish = agent.power.lives.nodes["n1"].desired
+                agent.receive(order("soft_off"))
+            assert agent.power.records.nodes["n1"].desired is None
+            agent.receive(order("on"))
+            wish = agent.power.records.nodes["n1"].desired
             assert wish is not None
             assert wish.order == NodeOrder.ON
         await agent.close()
 
     with reserved_ports(1) as (port,):
         asyncio.run(
-            rounds(SiteAgent(parts.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
+            rounds(SiteAgent(site_context.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
         )
 
 
@@ -530,19 +528,19 @@ def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorde
     async def rounds(agent: SiteAgent) -> None:
         if refused_by == "held":
             ledger.hold("n1", Hold("ann", "new DIMM"), time.time())
-        await agent.power_round()
+        await agent.power_loop.round()
         reason = {"mode": "soft_off is only recorded in mode shadow", "held": "ann holds it: new DIMM"}[refused_by]
         with pytest.raises(OffpeakError, match=re.escape(f"n1: {reason} (rule {refused_by})")) as told:
-            agent.hear(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat")))
+            agent.receive(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat")))
         assert told.value.hint
-        assert agent.power.lives.nodes["n1"].desired is None
+        assert agent.power.records.nodes["n1"].desired is None
         await agent.close()
 
     with reserved_ports(1) as (port,):
         site = with_node(settings, tmp_path, port)
         if refused_by == "mode":
             site = replace(site, agent=replace(site.agent, mode="shadow"))
-        asyncio.run(rounds(SiteAgent(parts.make_site_context(site), ledger, ProblemLog())))
+        asyncio.run(rounds(SiteAgent(site_context.make_site_context(site), ledger, ProblemLog())))
     with open_ledger(settings.ledger.url) as connection:
         (action,) = actions_in(connection, TimeRange(0, time.time() + 60), ("n1",))
     assert (action["by"], action["result"], action["rule"]) == ("admin jo", "refused", refused_by)
@@ -554,33 +552,33 @@ def test_an_order_is_not_refused_by_the_usual_mode_before_the_partitions_are_kno
     order = NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat"))
 
     async def rounds(agent: SiteAgent) -> None:
-        await agent.power_round()
-        agent.observer = Observer(agent.parts.scheduler, agent.problem_log, agent.parts.clock.steady_s)
-        agent.hear(order)
-        assert agent.power.lives.nodes["n1"].desired is not None
+        await agent.power_loop.round()
+        agent.observer.use(agent.site.scheduler)
+        agent.receive(order)
+        assert agent.power.records.nodes["n1"].desired is not None
         await agent.observer.view(at_most_s=0)
         with pytest.raises(OffpeakError, match="only recorded in mode shadow"):
-            agent.hear(order)
+            agent.receive(order)
         await agent.close()
 
     with reserved_ports(1) as (port,):
         site = with_node(settings, tmp_path, port)
         site = replace(site, agent=replace(site.agent, mode="shadow", partition_modes=("gpu=active",)))
-        asyncio.run(rounds(SiteAgent(parts.make_site_context(site), ledger, ProblemLog())))
+        asyncio.run(rounds(SiteAgent(site_context.make_site_context(site), ledger, ProblemLog())))
 
 
 def test_an_order_has_the_scheduler_asked_anew(settings: Settings, ledger: Ledger, tmp_path: Path) -> None:
     async def rounds(agent: SiteAgent) -> None:
-        await agent.power_round()
+        await agent.power_loop.round()
         before = await agent.observer.view(at_most_s=3600)
         assert await agent.observer.view(at_most_s=3600) is before
-        agent.hear(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="new DIMM")))
+        agent.receive(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="new DIMM")))
         assert await agent.observer.view(at_most_s=3600) is not before
         await agent.close()
 
     with reserved_ports(1) as (port,):
         asyncio.run(
-            rounds(SiteAgent(parts.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
+            rounds(SiteAgent(site_context.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog()))
         )
 
 
@@ -592,7 +590,7 @@ def test_holds_are_read_before_the_first_plan(
     hold = Hold("jo", "new DIMM")
     ledger.hold("n1", hold, time.time())
     with reserved_ports(1) as (port,):
-        agent = SiteAgent(parts.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog())
+        agent = SiteAgent(site_context.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog())
         planned_by, held = agent.power.plan, []
 
         async def plan(sight: ClusterSnapshot, site: PowerSite) -> PowerPlan:
@@ -602,7 +600,7 @@ def test_holds_are_read_before_the_first_plan(
         monkeypatch.setattr(agent.power, "plan", plan)
 
         async def first_round() -> None:
-            await agent.power_round()
+            await agent.power_loop.round()
             await agent.close()
 
         asyncio.run(first_round())
@@ -618,7 +616,7 @@ def test_bmcs_that_are_asked_by_http_are_logged_at_the_start(
     (tmp_path / "bmc.password").touch(mode=0o600)
     (tmp_path / "bmc.password").write_text("secret\n")
     settings = replace(settings, hardware=replace(settings.hardware, inventory=inventory))
-    agent = SiteAgent(parts.make_site_context(settings), ledger, ProblemLog())
+    agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())
 
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())

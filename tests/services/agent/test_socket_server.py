@@ -73,8 +73,8 @@ def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> No
     agent.picture = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     seen = repr(PUBLISHED.at_unix_s)
     all_of_it, rest = (fetch_snapshot(agent.path, jobs_seen_unix_s=at_s) for at_s in (None, float(seen)))
-    assert (len(all_of_it["published"]["jobs"]), all_of_it["jobs_left_out"]) == (3, False)
-    assert (rest["published"]["jobs"], rest["jobs_left_out"]) == ([], True)
+    assert (len(all_of_it.published.jobs), all_of_it.jobs_left_out) == (3, False)
+    assert (rest.published.jobs, rest.jobs_left_out) == ((), True)
 
 
 @AS_ROOT
@@ -106,10 +106,10 @@ def test_only_the_scheduler_may_tell(path: Path) -> None:
     tell = {"tell": "resume", "nodes": "node[1-2]", "text": "{}"}
     with agent_socket(path, Callers(0)) as agent:
         assert "only the scheduler's user" in str(say_as(NOBODY, agent, tell)["error"])
-        assert agent.told == []
+        assert agent.requests == []
     with agent_socket(path, Callers(0, scheduler_uid=NOBODY)) as agent:
         assert say_as(NOBODY, agent, tell) == {"nodes": ["node1", "node2"]}
-        assert agent.told == [NodeRequest("resume", ("node1", "node2"), "{}")]
+        assert agent.requests == [NodeRequest("resume", ("node1", "node2"), "{}")]
 
 
 def test_what_cannot_be_done_of_what_was_told_is_said(agent: AgentSocket) -> None:
@@ -139,7 +139,7 @@ def test_what_cannot_be_done_of_what_was_told_is_said(agent: AgentSocket) -> Non
 )
 def test_bad_requests_get_one_line(agent: AgentSocket, line: bytes, error: str) -> None:
     assert error in agent.say(line)["error"]
-    assert agent.told == []
+    assert agent.requests == []
 
 
 def test_before_the_first_cycle(agent: AgentSocket) -> None:

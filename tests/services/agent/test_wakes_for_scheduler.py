@@ -31,7 +31,7 @@ from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import NodeState
-from services.agent import site_context as parts
+from services.agent import site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.requests import NodeRequest
@@ -63,7 +63,7 @@ class SleepingSite:
     programs: SlurmPrograms
 
     def agent(self) -> SiteAgent:
-        return SiteAgent(parts.make_site_context(self.settings), self.ledger, ProblemLog())
+        return SiteAgent(site_context.make_site_context(self.settings), self.ledger, ProblemLog())
 
     def change(self, **agent: Any) -> Settings:
         """Have other settings below [agent] from the next time they are read."""
@@ -122,7 +122,7 @@ def node(name: str, wanted: bool) -> Node:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SleepingSite]:
     programs, scheduler = slurm_programs(tmp_path), AnyMoment()
-    monkeypatch.setattr(parts, "scheduler_of", lambda _settings: scheduler)
+    monkeypatch.setattr(site_context, "scheduler_of", lambda _settings: scheduler)
     with guarded_room(tmp_path, "n[1-2]") as room:
         room.do(lambda each: [each.nodes[name].hard_off() for name in ("n1", "n2")])
         agent = AgentSettings(
@@ -154,13 +154,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SleepingSi
 
 async def can_wake(agent: SiteAgent, site: SleepingSite) -> None:
     """Return once the agent has made a round in which it could wake nodes."""
-    await until(lambda: agent._wake_trouble == "", site.programs)
+    await until(lambda: agent.power_loop.wake_problem == "", site.programs)
 
 
 async def has_read(agent: SiteAgent, site: SleepingSite) -> None:
     """Have the settings read again, and return once the agent works with them."""
     site.reread()
-    await until(lambda: agent.parts.settings is site.settings, site.programs)
+    await until(lambda: agent.site.settings is site.settings, site.programs)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_round_that_fails_promises_nothing(
         async with site.running() as agent:
             await can_wake(agent, site)
             breaks(site, agent)
-            await until(lambda: agent._wake_trouble != "", site.programs)
+            await until(lambda: agent.power_loop.wake_problem != "", site.programs)
             site.wants("n1")
             await site.resume("n1", scale=1.0)
             await site.is_on("n1")
@@ -294,12 +294,12 @@ def login_is_refused(agent: SiteAgent) -> None:
 
 def state_is_unknown(agent: SiteAgent) -> None:
     power = agent.power
-    power.lives = NodeRecords({**power.lives.nodes, "n1": record_of("n1", NodeState.UNKNOWN)}, power.lives.times)
+    power.records = NodeRecords({**power.records.nodes, "n1": record_of("n1", NodeState.UNKNOWN)}, power.records.times)
 
 
 def bmc_is_not_enrolled(agent: SiteAgent) -> None:
-    machines = {name: replace(machine, enrolled=None) for name, machine in agent.parts.machines.items()}
-    agent.parts = replace(agent.parts, machines=machines)
+    machines = {name: replace(machine, enrolled=None) for name, machine in agent.site.machines.items()}
+    agent.site = replace(agent.site, machines=machines)
 
 
 def use_is_unknown(agent: SiteAgent) -> None:
@@ -324,12 +324,12 @@ def test_what_the_door_would_refuse_is_not_promised(
 ) -> None:
     async def rounds() -> WakeReply | None:
         agent = site.agent()
-        await agent.power_round()
-        promised = agent.hear(NodeRequest("resume", ("n1",), ""))
+        await agent.power_loop.round()
+        promised = agent.receive(NodeRequest("resume", ("n1",), ""))
         assert promised == WakeReply(("n1",))
         breaks(agent)
-        reply = agent.hear(NodeRequest("resume", ("n1", "n3"), ""))
-        await agent.parts.close()
+        reply = agent.receive(NodeRequest("resume", ("n1", "n3"), ""))
+        await agent.site.close()
         return reply
 
     reply = asyncio.run(rounds())
@@ -347,11 +347,11 @@ def test_nodes_that_wait_for_the_pace_are_promised(site: SleepingSite) -> None:
 
     async def rounds() -> WakeReply | None:
         agent = site.agent()
-        await agent.power_round()
+        await agent.power_loop.round()
         orders = await agent.orders()
         orders.nodes.door.history.begun(Effect("n2", NodeOrder.ON, SCHEDULER, ""))
-        reply = agent.hear(NodeRequest("resume", ("n1",), ""))
-        await agent.parts.close()
+        reply = agent.receive(NodeRequest("resume", ("n1",), ""))
+        await agent.site.close()
         return reply
 
     reply = asyncio.run(rounds())
@@ -368,7 +368,7 @@ def test_a_held_node_is_left_alone_whoever_asks(site: SleepingSite) -> None:
             await site.resume("n[1-2]")
             await site.is_on("n2")
             scheduler_is_silent(site, agent)
-            await until(lambda: agent._wake_trouble != "", site.programs)
+            await until(lambda: agent.power_loop.wake_problem != "", site.programs)
             await site.resume("n1")
             await asyncio.sleep(3.0)
 
@@ -380,12 +380,12 @@ def test_a_held_node_is_left_alone_whoever_asks(site: SleepingSite) -> None:
 def test_what_the_scheduler_waits_for_no_more_is_not_woken_later(site: SleepingSite) -> None:
     async def rounds() -> list[WakeReply | None]:
         agent = site.agent()
-        await agent.power_round()
-        replies = [agent.hear(NodeRequest("resume", ("n1",), "", time.time() - 90))]
+        await agent.power_loop.round()
+        replies = [agent.receive(NodeRequest("resume", ("n1",), "", time.time() - 90))]
         site.wants("n1")
-        await agent.power_round()
-        replies.append(agent.hear(NodeRequest("resume", ("n1",), "", time.time() - 90)))
-        await agent.parts.close()
+        await agent.power_loop.round()
+        replies.append(agent.receive(NodeRequest("resume", ("n1",), "", time.time() - 90)))
+        await agent.site.close()
         return replies
 
     gone, wanted = asyncio.run(rounds())
@@ -401,7 +401,9 @@ def test_a_watchdog_is_told_which_nodes_the_agent_wakes(site: SleepingSite, monk
 
     async def scene() -> None:
         async with site.running() as agent:
-            await until(lambda: agent.facts is not None and agent._wake_trouble == "", site.programs)
+            await until(
+                lambda: agent.queue_loop.facts is not None and agent.power_loop.wake_problem == "", site.programs
+            )
             assert (await asyncio.to_thread(asked))["wakes"] == ["n1", "n2"]
             site.change(nodes="n2")
             await has_read(agent, site)
@@ -412,7 +414,7 @@ def test_a_watchdog_is_told_which_nodes_the_agent_wakes(site: SleepingSite, monk
             site.change(mode="active")
             await has_read(agent, site)
             await can_wake(agent, site)
-            monkeypatch.setattr("services.agent.agent.NO_WAKES_S", -1.0)
+            monkeypatch.setattr("services.agent.power_loop.NO_WAKES_S", -1.0)
             assert (await asyncio.to_thread(asked))["wakes"] == []
 
     asyncio.run(scene())

@@ -6,7 +6,6 @@ import pytest
 from agent_socket import AT_S
 from page_site import picture
 
-from services.agent.status_snapshot import snapshot_json
 from services.page.metrics import make_families
 
 
@@ -14,5 +13,5 @@ from services.page.metrics import make_families
 def test_an_agent_without_a_successful_round_has_never_looked(has_looked: bool, timestamp: int) -> None:
     shown = picture(2, 2)
     shown = replace(shown, published=replace(shown.published, at_unix_s=float(AT_S), has_looked=has_looked))
-    of_name = {family.name: family for family in make_families(snapshot_json(shown))}
+    of_name = {family.name: family for family in make_families(shown)}
     assert [each.value for each in of_name["offpeak_agent_last_look_timestamp_seconds"].samples] == [timestamp]

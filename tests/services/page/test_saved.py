@@ -4,6 +4,7 @@ from offpeak.ledger.prices import MeanPrice
 from offpeak.model.time_range import TimeRange
 from power.lifecycle.node_record import NodeState
 from services.accounts.savings import NodeRest, RestUse, sum_savings
+from services.agent.status_snapshot import SavingStatus
 from services.page.event_stream import basis_of_saving, month_savings, today_savings
 
 HOUR_S = 3600.0
@@ -46,4 +47,4 @@ def test_money_is_not_said_where_a_day_has_none_or_another_currency() -> None:
 
 
 def test_nothing_slept() -> None:
-    assert month_savings([], today_savings({"energy_j": None}))["energy_j"] is None
+    assert month_savings([], today_savings(SavingStatus()))["energy_j"] is None

@@ -23,7 +23,7 @@ from offpeak.model.orders import NodeOrder, QueueChange
 from offpeak.settings import file as settings_file
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from services.agent.run import RestoreResult
+from services.agent.restore import RestoreResult
 from ui.command import run
 
 Done = subprocess.CompletedProcess[str]
@@ -144,9 +144,9 @@ def test_the_agent_gets_its_settings_and_reads_them_again(
         cycles.extend((each.agent.mode, each.agent.cycle_s) for each in (settings, reread()))
         return 3
 
-    monkeypatch.setattr("services.agent.run.run_agent", run_agent)
+    monkeypatch.setattr("services.agent.service.run_agent", run_agent)
     monkeypatch.setattr(
-        "services.agent.run.run_restore",
+        "services.agent.restore.run_restore",
         lambda settings: RestoreResult(("n1", "n3", "n2"), (f"job 7 in {settings.agent.mode}",)),
     )
     assert offpeak("agent", "--mode", "advise").returncode == 3
