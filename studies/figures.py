@@ -20,6 +20,7 @@ WIDTH_IN = 9.0
 BLUE, ORANGE, GREEN, VIOLET = "#1f62a8", "#c4570b", "#3a7d2c", "#8a3fa0"
 LIGHT_ORANGE, LIGHT_GREEN, GREY, DARK = "#e8b48a", "#6aa84f", "#777777", "#333333"
 BAND = "#e4e4e4"
+LONG_AXIS = 300.0
 LOG_COLOURS = (BLUE, ORANGE, GREEN, VIOLET)
 
 STYLE: dict[Any, Any] = {
@@ -27,6 +28,7 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "offpeak",
     "figure.facecolor": "white",
     "figure.constrained_layout.h_pad": 0.08,
+    "figure.constrained_layout.w_pad": 0.1,
     "text.color": "#222222",
     "axes.labelcolor": "#222222",
     "xtick.labelcolor": "#222222",
@@ -45,7 +47,7 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.handlelength": 1.2,
     "lines.linewidth": 1.4,
-    "lines.markersize": 5.0,
+    "lines.markersize": 6.0,
 }
 
 
@@ -76,6 +78,7 @@ def draw_figure(
         panels = [cast("Axes", axes) for axes in grid.ravel()]
         for number, axes in enumerate(panels, start=1):
             axes.set_gid(f"panel-{number}")
+            axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
         draw(figure, panels)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
@@ -101,7 +104,7 @@ def plot_ranges(axes: "Axes", name: str, colour: str, rows: Sequence[float], ran
 
 def plot_dots(axes: "Axes", name: str, colour: str, x: Sequence[float], y: Sequence[float], marker: str = "o") -> None:
     """Plot marks that no line connects."""
-    axes.plot(x, y, marker, color=colour, label=name, gid=series_id(axes, name))
+    axes.plot(x, y, marker, color=colour, label=name, clip_on=False, gid=series_id(axes, name))
 
 
 def plot_line(
@@ -110,6 +113,24 @@ def plot_line(
     """Plot a line, with marks if there is a marker. The line has a gap where `y` is None."""
     known = [float("nan") if value is None else value for value in y]
     axes.plot(x, known, marker=marker, color=colour, label=name, gid=series_id(axes, name))
+
+
+def set_log_axis(axes: "Axes", bottom: float | None = None) -> None:
+    """Make the upright axis logarithmic, with ticks at powers of ten, and at 2 and 5 times these on a short axis."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=bottom)
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > LONG_AXIS * low else (1.0, 2.0, 5.0)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
+def include_zero(axes: "Axes") -> None:
+    """Let both axes include 0."""
+    axes.set_xlim(min(axes.get_xlim()[0], 0.0), max(axes.get_xlim()[1], 0.0))
+    axes.set_ylim(min(axes.get_ylim()[0], 0.0), max(axes.get_ylim()[1], 0.0))
 
 
 def label_rows(axes: "Axes", labels: Sequence[str]) -> None:

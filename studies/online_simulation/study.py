@@ -18,6 +18,7 @@ from studies.figures import (
     plot_line,
     plot_ranges,
     require_matplotlib,
+    set_log_axis,
 )
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import GENERATED, LogSource, find_logs, generated_note, read_log
@@ -212,10 +213,9 @@ def weeks_svg(
             for name, values in series.items():
                 plot_line(axes, name, POLICY_COLOURS[name], [week + 0.5 for week in range(len(values))], values)
             axes.set_xlim(left=0.0)
+            axes.locator_params(axis="x", integer=True)
             if is_log:
-                axes.set_yscale("log")
-                axes.yaxis.set_major_formatter("{x:g}")
-                axes.set_ylim(bottom=1.0)
+                set_log_axis(axes, bottom=1.0)
             else:
                 axes.set_ylim(0.0, tops[log] if tops else None)
         for axes in panels[len(by_log) :]:

@@ -14,7 +14,7 @@ from offpeak.files import read_bytes
 from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
 from sim_backend.sample import SAMPLE_PRICES
-from studies.figures import LOG_COLOURS, add_legend, draw_figure, plot_line, require_matplotlib, series_id
+from studies.figures import LOG_COLOURS, add_legend, draw_figure, include_zero, plot_line, require_matplotlib, series_id
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs
 from studies.price_capacity.run import (
@@ -175,6 +175,7 @@ def trade_svg(answers: CapacityResults, logs: Sequence[str]) -> str:
             axes.set_xlabel("mean wait longer by [h]")
             for at, log in enumerate(logs):
                 _plot_log(answers, log, saving, LOG_COLOURS[at % len(LOG_COLOURS)], axes)
+            include_zero(axes)
         add_legend(figure, panels[0], 3, LEGEND)
 
     return draw_figure(len(measures), 1, height_in=8.0, draw=draw)

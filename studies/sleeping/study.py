@@ -1,5 +1,6 @@
 """The study as a whole: every policy in energy, delay and cycles, families of policies at equal energy, one figure."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -10,7 +11,18 @@ from pydantic import TypeAdapter
 
 from offpeak.text import counted
 from sim_backend.powered_replay import PoweredMachine
-from studies.figures import BLUE, DARK, GREEN, ORANGE, VIOLET, add_legend, draw_figure, plot_line, require_matplotlib
+from studies.figures import (
+    BLUE,
+    DARK,
+    GREEN,
+    ORANGE,
+    VIOLET,
+    add_legend,
+    draw_figure,
+    plot_line,
+    require_matplotlib,
+    set_log_axis,
+)
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import GENERATED, LogSource, find_logs, read_log
 from studies.report import Range, Report, StudyTable, TableCell, range_of
@@ -215,7 +227,7 @@ class Style:
     colour: str
     marker: str
     hollow: bool = False
-    size: float = 5.0
+    size: float = 6.0
 
 
 STYLES: Mapping[str, Style] = {
@@ -225,7 +237,7 @@ STYLES: Mapping[str, Style] = {
     LATE: Style("forecast-late, 20 min to 3 h", ORANGE, "v"),
     OLS: Style("ols:1h, SLA 5 to 200", VIOLET, "D"),
     AT_ONCE: Style("energy-aware: at once", DARK, "o", hollow=True),
-    BREAK_EVEN: Style("break-even", DARK, "s", hollow=True, size=8.0),
+    BREAK_EVEN: Style("break-even", DARK, "s", hollow=True, size=9.0),
     TWO_LEVEL: Style("two-level, by the load", DARK, "D", hollow=True),
 }
 RULES: Mapping[str, tuple[str, ...]] = {**FAMILIES, **{policy: (policy,) for policy in SINGLE}}
@@ -245,8 +257,7 @@ def front_svg(answers: SleepingResults, logs: Sequence[str]) -> str:
         for log, delays, wear in zip(logs, panels[::2], panels[1::2], strict=True):
             _plot_rules(answers, log, delays, delay_s)
             delays.set_title(f"{log}: mean boot delay of a job [s], logarithmic")
-            delays.set_yscale("log")
-            delays.yaxis.set_major_formatter("{x:g}")
+            set_log_axis(delays)
             _plot_rules(answers, log, wear, cycles)
             wear.set_title(f"{log}: power cycles of a node in a day")
             wear.set_ylim(bottom=0.0)
@@ -268,7 +279,10 @@ def _plot_rules(answers: SleepingResults, log: str, axes: "Axes", measure: Measu
         # The axis of delays is logarithmic.
         shown = [max(height, LEAST_DELAY_S) for height in heights] if measure is delay_s else heights
         plot_line(axes, style.label, style.colour, saved, shown, style.marker)
-        axes.lines[-1].set(markersize=style.size, markerfacecolor="none" if style.hollow else style.colour)
+        axes.lines[-1].set(markersize=style.size, linestyle="none" if style.hollow else "-")
+        axes.lines[-1].set_markerfacecolor("none" if style.hollow else style.colour)
+    low_pct, high_pct = axes.get_xlim()
+    axes.set_xlim(10 * math.floor(low_pct / 10), 10 * math.ceil(high_pct / 10))
 
 
 RUN = "studies.sleeping.run"
