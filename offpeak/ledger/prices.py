@@ -13,7 +13,7 @@ from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.tables import prices
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S
-from offpeak.model.step_series import Series, merge
+from offpeak.model.step_series import IntegralCurve, Series, merge, running_integral
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS, TARIFF_BASIS
 
@@ -90,18 +90,16 @@ def _means(table: SlotValues, column: int, start_s: SlotValues, length_s: float)
     # A price holds until its end, or until the next one begins before that.
     ends_s = np.minimum(known[:, 1], np.append(known[1:, 0], np.inf))
     edges_s = np.column_stack([known[:, 0], ends_s]).ravel()
-    held_s = _running(ends_s - known[:, 0])
-    paid = _running((ends_s - known[:, 0]) * known[:, column])
+    # Every second stretch between edges is a gap.
     covered_s, worth = (
-        np.interp(start_s + length_s, edges_s, sums) - np.interp(start_s, edges_s, sums) for sums in (held_s, paid)
+        IntegralCurve(edges_s, running_integral(edges_s, held)).between(start_s, start_s + length_s)
+        for held in (_with_gaps(np.ones(len(known))), _with_gaps(known[:, column]))
     )
     return np.where(covered_s >= PRICED_SHARE * length_s, worth / np.maximum(covered_s, 1e-9), np.nan)
 
 
-def _running(each: SlotValues) -> SlotValues:
-    """Return the sum up to the start and up to the end of every price."""
-    sums = np.cumsum(each)
-    return np.column_stack([sums - each, sums]).ravel()
+def _with_gaps(values: SlotValues) -> SlotValues:
+    return np.column_stack([values, np.zeros(len(values))]).ravel()[:-1]
 
 
 def nan_to_none(values: SlotValues) -> Sequence[float | None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from offpeak.compiled import index, kernel, part
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.step_series import Series, merge
+from offpeak.model.step_series import Series, merge, running_integral
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,12 @@ def integrate_constant(value: float) -> StepIntegral:
 
 
 def _integrate(series: Series, value: Float64, offset_s: int) -> StepIntegral:
-    total = np.concatenate([[0.0], np.cumsum(value * series.length_s)[:-1]])
-    return StepIntegral(series.start_s - offset_s, value, total)
+    return integrate_steps(series.start_s - offset_s, value)
 
 
 def integrate_steps(at_s: Int64, value: Float64) -> StepIntegral:
     """Return the meter of what is `value[i]` from `at_s[i]` on, the times rising."""
-    return StepIntegral(at_s, value, np.concatenate([[0.0], np.cumsum(value[:-1] * np.diff(at_s))]))
+    return StepIntegral(at_s, value, running_integral(at_s, value[:-1]))
 
 
 def multiply(one: StepIntegral, other: StepIntegral) -> StepIntegral:

@@ -106,6 +106,31 @@ def _filled_once(series: Series) -> Series:
     return replace(series, value=np.where(series.known, series.value, value_at(series, series.start_s - WEEK_S)))
 
 
+def running_integral(edge_s: Int64 | Float64, value: Float64) -> Float64:
+    """Return the integral of a step function up to each edge; `value[i]` holds from edge i to edge i + 1."""
+    return np.append(0.0, np.cumsum(value * np.diff(edge_s)))
+
+
+def integral_between(edges_s: Int64, value: Float64, at_s: Int64) -> Float64:
+    """Return the integral of a step function between neighbours of `at_s`: float64[len(at_s) - 1], in its unit x s.
+
+    `value[i]` holds from `edges_s[i]` to `edges_s[i + 1]`; nothing is counted outside.
+    """
+    return np.diff(np.interp(at_s, edges_s, running_integral(edges_s, value)))
+
+
+@dataclass(frozen=True, eq=False)
+class IntegralCurve:
+    """`total[i]` is the integral of a step function up to `edge_s[i]`; the function is 0 outside the edges."""
+
+    edge_s: Float64
+    total: Float64
+
+    def between(self, from_s: Int64 | Float64, until_s: Int64 | Float64) -> Float64:
+        """Return the integral [unit x s] of each stretch."""
+        return np.interp(until_s, self.edge_s, self.total) - np.interp(from_s, self.edge_s, self.total)
+
+
 # How many rows before and after a row decide which step is usual there: a day of hours.
 NEIGHBOURS = 24
 # Files are regular: among more than a few different steps, the rare ones are gaps and need no counting.

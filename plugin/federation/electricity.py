@@ -8,14 +8,14 @@ and equations (2) and (3); the table has kg CO2 per kWh.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S
-from offpeak.model.step_series import Series, split, value_at
+from offpeak.model.step_series import IntegralCurve, Series, running_integral, split, value_at
 from offpeak.prices.tariff import tariff_series
 from offpeak.text import did_you_mean
 from plugin.federation.sites import Site
@@ -84,19 +84,7 @@ def known_else_forecast(known: Series | None, forecast: Series) -> Series:
     return replace(cut, value=np.where(np.isnan(published), value_at(forecast, cut.start_s), published))
 
 
-@dataclass(frozen=True, eq=False)
-class SeriesIntegral:
-    """`total[i]` is the integral of a series up to `edge_s[i]`; between the edges it grows evenly."""
-
-    edge_s: Float64
-    total: Float64
-
-    def between(self, from_s: Float64, until_s: Float64) -> Float64:
-        """Return the integral [unit x s] of each stretch."""
-        return np.interp(until_s, self.edge_s, self.total) - np.interp(from_s, self.edge_s, self.total)
-
-
-def integrate_series(series: Series) -> SeriesIntegral:
+def integrate_series(series: Series) -> IntegralCurve:
     """Return the integral of a series; a gap in it counts as its mean.
 
     For a century before it, its first value holds; for one behind it, the mean of its last day. BadPrices if it knows
@@ -104,10 +92,10 @@ def integrate_series(series: Series) -> SeriesIntegral:
     """
     value = _fill_gaps(series)
     edge_s = np.append(series.start_s, series.end_s).astype(np.float64)
-    total = np.append(0.0, np.cumsum(value * np.diff(edge_s)))
+    total = running_integral(edge_s, value)
     day_s = min(float(DAY_S), edge_s[-1] - edge_s[0])
     last_day = (total[-1] - np.interp(edge_s[-1] - day_s, edge_s, total)) / day_s
-    return SeriesIntegral(
+    return IntegralCurve(
         np.concatenate([edge_s[:1] - CENTURY_S, edge_s, edge_s[-1:] + CENTURY_S]),
         np.concatenate([total[:1] - value[0] * CENTURY_S, total, total[-1:] + last_day * CENTURY_S]),
     )

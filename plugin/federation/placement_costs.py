@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
-from offpeak.model.step_series import Series
+from offpeak.model.step_series import IntegralCurve, Series
 from plugin.federation.choice import SiteMismatch
 from plugin.federation.cycle import GridCycle, Predictions
-from plugin.federation.electricity import SeriesIntegral, integrate_series
+from plugin.federation.electricity import integrate_series
 from plugin.federation.jobs import GridJobs
 from plugin.federation.sites import Grid
 
@@ -157,7 +157,7 @@ def transfer_s(jobs: GridJobs, grid: Grid) -> Float64:
     return np.where(jobs.data_mb[:, None] > 0, way_s, 0.0)
 
 
-def _integrate_all(series: tuple[Series, ...]) -> tuple[SeriesIntegral, ...]:
+def _integrate_all(series: tuple[Series, ...]) -> tuple[IntegralCurve, ...]:
     units = {each.unit for each in series}
     if len(units) > 1:
         raise BadPrices(f"the sites' series are in {' and '.join(sorted(units))}", hint="convert them to one unit")
@@ -166,6 +166,6 @@ def _integrate_all(series: tuple[Series, ...]) -> tuple[SeriesIntegral, ...]:
     return tuple(made[id(each)] for each in series)
 
 
-def _integrals_between(integrals: tuple[SeriesIntegral, ...], from_s: Float64, until_s: Float64) -> Float64:
+def _integrals_between(integrals: tuple[IntegralCurve, ...], from_s: Float64, until_s: Float64) -> Float64:
     columns = [each.between(from_s[:, site], until_s[:, site]) for site, each in enumerate(integrals)]
     return np.stack(columns, axis=1)

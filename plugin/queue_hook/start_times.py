@@ -13,7 +13,7 @@ import numpy as np
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.step_series import Series
+from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import SAME_S, QueueFacts, QueueRules, StartConstraint, format_clock, format_instant
 from plugin.queue_hook.positions import (
@@ -42,23 +42,19 @@ class StartCost:
 
 @dataclass(frozen=True, eq=False)
 class CumulativePrice:
-    """Along the edges of a series' intervals [Unix s]: what was paid by a watt, and for how long no price is known."""
+    """The integral of the price [price per MWh x s] from `edges_s[0]` on, and that of the time without a price [s]."""
 
     edges_s: Float64
-    per_watt: Float64
-    unknown_s: Float64
+    per_watt: IntegralCurve
+    unknown_s: IntegralCurve
 
 
 def cumulate_prices(prices: Series) -> CumulativePrice:
     """Return the sums from the first edge on."""
     edges_s: Float64 = np.append(prices.start_s, prices.end_s).astype(np.float64)
-    paid: Float64 = np.where(prices.known, prices.value, 0.0) * prices.length_s
-    unknown_s: Float64 = np.where(prices.known, 0.0, 1.0) * prices.length_s
-    return CumulativePrice(edges_s, _running_sum(paid), _running_sum(unknown_s))
-
-
-def _running_sum(each: Float64) -> Float64:
-    return np.concatenate([[0.0], np.cumsum(each)])
+    paid = running_integral(edges_s, np.where(prices.known, prices.value, 0.0))
+    unknown_s = running_integral(edges_s, np.where(prices.known, 0.0, 1.0))
+    return CumulativePrice(edges_s, IntegralCurve(edges_s, paid), IntegralCurve(edges_s, unknown_s))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +97,11 @@ class StartCosts:
     def _per_watt(self, at_s: Int64) -> Float64:
         """Return the price times seconds [price per MWh x s] of starts at these seconds; NaN where not all is known."""
         end_s = at_s + self.run_s
-        edges_s, paid, unknown_s = self.paid.edges_s, self.paid.per_watt, self.paid.unknown_s
+        edges_s = self.paid.edges_s
         inside = (at_s >= edges_s[0]) & (end_s <= edges_s[-1])
-        cost: Float64 = np.interp(end_s, edges_s, paid) - np.interp(at_s, edges_s, paid)
-        if unknown_s[-1]:
-            inside &= np.interp(end_s, edges_s, unknown_s) - np.interp(at_s, edges_s, unknown_s) < EQUAL
+        cost = self.paid.per_watt.between(at_s, end_s)
+        if self.paid.unknown_s.total[-1]:
+            inside &= self.paid.unknown_s.between(at_s, end_s) < EQUAL
         return np.where(inside, cost, np.nan)
 
 

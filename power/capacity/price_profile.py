@@ -11,7 +11,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot
-from offpeak.model.step_integrals import StepIntegral
+from offpeak.model.step_integrals import StepIntegral, integrate_steps
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_depths
 from plugin.capacity.port import Fleet
@@ -48,9 +48,7 @@ class PricesAhead(FrozenColumns):
     @cached_property
     def meter(self) -> StepIntegral:
         """The prices to be integrated: the mean from `until_s` on."""
-        at_s = np.append(self.at_s, self.until_s)
-        total = np.append(0.0, np.cumsum(self.per_mwh * np.diff(at_s)))
-        return StepIntegral(at_s, np.append(self.per_mwh, self.mean), total)
+        return integrate_steps(np.append(self.at_s, self.until_s), np.append(self.per_mwh, self.mean))
 
     def interval_at(self, second: int) -> int:
         """Return the number of the interval that holds a second."""

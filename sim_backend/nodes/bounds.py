@@ -37,7 +37,7 @@ from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
-from offpeak.model.step_integrals import Charge, StepIntegral, Usage, charge, integrals
+from offpeak.model.step_integrals import Charge, StepIntegral, Usage, charge, integrals, integrate_steps
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,7 @@ def _gaps(at_s: Int64, needed: Int64, machine: int, begin_s: int, until_s: int) 
 
 def clipped(meter: StepIntegral, lowest: float, highest: float) -> StepIntegral:
     """Return the meter of the same series, held between two bounds."""
-    value = np.clip(meter.value, lowest, highest)
-    total = np.append(0.0, np.cumsum(value[:-1] * np.diff(meter.at_s)))
-    return StepIntegral(meter.at_s, value, total)
+    return integrate_steps(meter.at_s, np.clip(meter.value, lowest, highest))
 
 
 def most(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:

@@ -106,12 +106,3 @@ def within(curve: PowerCurve, from_s: int, until_s: int) -> PowerCurve:
 def _taken(curve: PowerCurve, piece: Int64) -> PowerCurve:
     columns = {name: getattr(curve, name)[piece] for name in ("at_s", "busy", "running_w", "idle_w")}
     return replace(curve, **columns)
-
-
-def integral_between(edges_s: Int64, value: Float64, at_s: Int64) -> Float64:
-    """Return the integral of a step function between neighbours of `at_s`: float64[len(at_s) - 1], in its unit x s.
-
-    `value[i]` holds from `edges_s[i]` to `edges_s[i + 1]`; nothing is counted outside.
-    """
-    total = np.append(0.0, np.cumsum(value * np.diff(edges_s)))
-    return np.diff(np.interp(at_s, edges_s, total))

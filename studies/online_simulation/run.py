@@ -18,7 +18,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
-from offpeak.model.step_integrals import StepIntegral, Usage, integrals
+from offpeak.model.step_integrals import Usage, integrals, integrate_steps
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TargetFunction
@@ -173,8 +173,7 @@ def _busy(usage: Usage) -> tuple[Int64, Float64]:
 
 def _integral(edges_s: Int64, at_s: Int64, value: Float64) -> Float64:
     """Return the integrals of `value[i]`, which holds from `at_s[i]` on, between neighbours of `edges_s`."""
-    total = np.append(0.0, np.cumsum(value[:-1] * np.diff(at_s)))
-    return integrals(StepIntegral(at_s, value, total), edges_s[:-1], edges_s[1:])
+    return integrals(integrate_steps(at_s, value), edges_s[:-1], edges_s[1:])
 
 
 JobTimes = tuple[int, int, int]

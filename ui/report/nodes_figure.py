@@ -6,6 +6,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_states import DEPTHS
+from offpeak.model.step_series import integral_between
 from sim_backend.figures import (
     CHANGING,
     FIRST_DEPTH,
@@ -17,7 +18,6 @@ from sim_backend.figures import (
     extreme_pieces,
     node_bands,
 )
-from sim_backend.nodes.power_curve import integral_between
 from ui.report.figure import Figure, Json, Key, axis, line, packed, time_axis
 from ui.report.power_figure import (
     IDLE_KEY,
