@@ -15,8 +15,7 @@ from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import Instant, NodeRecord, NodeState, ObservedState
-from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
-from power.live.cycle_memory import PowerMemory
+from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
 from power.live.power_plan import plan_power
 
 NODES, RUNNING, PENDING, ROUNDS = 1000, 400, 1600, 5

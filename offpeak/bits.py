@@ -52,6 +52,13 @@ highest_bit = cast(Callable[[np.uint64], int], _highest_bit)
 NO_BIT = -1
 
 
+def bitmap(chosen: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Return the true values as a bitmap of 64-bit words."""
+    padded = np.zeros(-(-len(chosen) // 64) * 64, dtype=np.uint8)
+    padded[: len(chosen)] = chosen
+    return np.packbits(padded, bitorder="little").view(np.uint64)
+
+
 @part
 def set_bit(bitmap: NDArray[np.uint64], at: int, value: bool) -> None:
     """Set or clear the bit at `at`."""

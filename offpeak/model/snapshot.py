@@ -6,10 +6,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.model.arrays import FrozenColumns, Int64, read_only
+from offpeak.model.arrays import FrozenColumns, Int64
 from offpeak.model.node_states import DEPTHS, FAILED, asleep, coming_up, going_down
 
 NEVER = np.iinfo(np.int64).max
+TRANSITIONS = tuple((going_down(depth), asleep(depth), coming_up(depth)) for depth in range(len(DEPTHS)))
+"""The states around each sleep depth: on the way down, asleep, on the way up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +42,9 @@ class QueuedJobs(FrozenColumns):
     latest_end_s: Int64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not len(self.latest_end_s):
-            object.__setattr__(self, "latest_end_s", read_only(np.full(len(self.size), NEVER)))
+            object.__setattr__(self, "latest_end_s", np.full(len(self.size), NEVER))
+        super().__post_init__()
 
     @property
     def is_green(self) -> NDArray[np.bool_]:
@@ -97,12 +99,8 @@ class Snapshot(FrozenColumns):
         """
         ready_s = np.maximum(self.ready_s, self.now_s + 1)
         from_s = np.full(len(self.node_state), self.now_s)
-        for depth in range(len(DEPTHS)):
-            for state, up_s in (
-                (going_down(depth), ready_s + self.wake_s[depth]),
-                (asleep(depth), self.now_s + self.wake_s[depth]),
-                (coming_up(depth), ready_s),
-            ):
+        for wake_s, (down, sleeping, up) in zip(self.wake_s, TRANSITIONS, strict=True):
+            for state, up_s in ((down, ready_s + wake_s), (sleeping, self.now_s + wake_s), (up, ready_s)):
                 from_s = np.where(self.node_state == state, up_s, from_s)
         return np.sort(from_s[self.node_state != FAILED])
 

@@ -1,9 +1,12 @@
 """What a capacity policy asks for, in the numbers that the kernels take."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from offpeak.bits import bitmap
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
@@ -83,3 +86,31 @@ class NodeTable(NamedTuple):
     slept_s: Int64
     sleeps: Int64
     day: Int64
+
+    @classmethod
+    def at_instant(
+        cls,
+        *,
+        state: NDArray[np.int8],
+        busy: Int64,
+        idle: NDArray[np.bool_],
+        idle_since_s: Iterable[int],
+        woken_s: Iterable[int],
+        slept_s: Iterable[int],
+        sleeps: Iterable[int],
+        day: int,
+    ) -> "NodeTable":
+        """Return a copy for one decision; of the `idle` nodes any may sleep."""
+        idle_since, woken, slept, times = (
+            np.array(list(column), dtype=np.int64) for column in (idle_since_s, woken_s, slept_s, sleeps)
+        )
+        return cls(
+            state=state.copy(),
+            busy=busy.copy(),
+            idle=bitmap(idle),
+            idle_since_s=idle_since,
+            woken_s=woken,
+            slept_s=slept,
+            sleeps=times,
+            day=np.full(len(state), day),
+        )

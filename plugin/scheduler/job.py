@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import NamedTuple
 
+from offpeak.machines.node_sets import expand
+
 
 class JobState(StrEnum):
     """HELD: somebody keeps it back. STARTS: it has nodes that still come up. OTHER is not understood: hands off."""
@@ -57,3 +59,8 @@ class Job(NamedTuple):
     end_s: int | None
     hosts: str
     plain: bool
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """The names of the nodes in `hosts`; BadInput if it is no node set."""
+        return expand(self.hosts)

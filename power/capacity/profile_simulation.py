@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.bits import bitmap
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
@@ -25,7 +26,7 @@ from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
 from power.whatif.simulation import WhatIfPlan, check_units, make_whatif_plan
 from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
-from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active, bitmap
+from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, State, Workload
 from sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times

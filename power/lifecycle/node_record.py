@@ -59,6 +59,15 @@ class DesiredState:
     since_unix_s: float
     why: str
 
+    @classmethod
+    def from_now(cls, order: NodeOrder, by: str, why: str, now: Instant) -> "DesiredState":
+        """Return the state that is desired from now on."""
+        return cls(order, by, now.unix_s, why)
+
+    def is_met_by(self, state: NodeState) -> bool:
+        """Whether a node in that state is where the order leads."""
+        return is_goal(self.order, state)
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:

@@ -1,35 +1,60 @@
-"""The inputs of the power loop: the site, the snapshot of the cluster in one cycle, and the transition times.
+"""The inputs of the power loop: the site, the snapshot of the cluster in one cycle, and the memory of earlier cycles.
 
-A transition takes as long as such nodes took, else as long as the node class or the inventory says.
+A transition is expected to take the median of its measured durations, else what the node class or the inventory says.
 """
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
+from offpeak.door.effect import US
+from offpeak.errors import BadInput
+from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.node_class import NodeClass, SleepDepth
-from offpeak.model.node_states import DEPTHS, OFF, POWERSAVE, STANDBY
+from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, POWERSAVE, STANDBY
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import no_prices, no_times
+from plugin.capacity.need import NeedRecord
+from plugin.capacity.policies import used_depths
+from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, no_prices, no_times
+from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import SchedulerView
+from power.capacity.registry import make_capacity_policy
+from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NO_DURATIONS
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState
 
 ORDER_OF = {STANDBY: NodeOrder.STANDBY, OFF: NodeOrder.SOFT_OFF}
-"""The order that leads to a depth. A slower clock is no business of ours: the node does that by itself."""
+"""The order that leads to a depth. None leads to powersave: the node lowers its clock by itself."""
+
+WAKE_CHANGES = {STANDBY: "resume", OFF: "boot"}
+SLEEP_CHANGES = {STANDBY: "suspend", OFF: "shutdown"}
+LEAD_FACTOR = 1.2
+"""A node is woken this much earlier than its wake takes."""
+HANDOVER_S = 10
+"""Schedulers check their power saving in intervals. Within this time they pass a wake on to their resume program."""
+
+
+@dataclass(frozen=True)
+class NodeSleep:
+    """How a kind of node sleeps: an example node, its class, the depths in use, and the idle time that sleep repays."""
+
+    node: str
+    node_class: NodeClass
+    depths: tuple[int, ...]
+    pays_s: float
 
 
 @dataclass(frozen=True, eq=False)
 class PowerSite:
-    """The machines, the settings, and node classes by the names of the hardware.
+    """The machines, the settings, and the node classes by hardware name.
 
     `shared_nodes`: the scheduler lets jobs share a node.
     """
@@ -51,30 +76,97 @@ class PowerSite:
         return {machine.node: machine for machine in self.inventory.machines}
 
     def node_class(self, node: str) -> NodeClass | None:
-        """Return the class of a node with the depths that its hardware has rungs for, None where none is known."""
+        """Return the class of a node with the depths that its hardware has a sleep method for, None if unknown."""
         machine = self.machines.get(node)
         return None if machine is None else self._sleeping_classes.get(machine.hardware.name)
 
     @cached_property
     def _sleeping_classes(self) -> Mapping[str, NodeClass]:
-        kinds = {machine.hardware.name: machine.hardware for machine in self.inventory.machines}
-        found = {
-            name: _keep_depths_with_rungs(self.class_of[name], kinds[name]) for name in kinds if name in self.class_of
-        }
-        return {name: each for name, each in found.items() if each.depths}
+        found = {}
+        for hardware in {machine.hardware.name: machine.hardware for machine in self.inventory.machines}.values():
+            node_class = self.class_of.get(hardware.name)
+            depths = tuple(
+                depth
+                for depth in (node_class.depths if node_class else ())
+                if depth.depth in ORDER_OF and hardware.sleep_method(ORDER_OF[depth.depth])
+            )
+            if node_class and depths:
+                found[hardware.name] = replace(node_class, depths=depths)
+        return found
 
+    def usual_sleep(self, nodes: Iterable[str]) -> NodeSleep:
+        """Return how the most frequent class among the switchable nodes sleeps.
 
-def _keep_depths_with_rungs(node_class: NodeClass, hardware: Hardware) -> NodeClass:
-    depths = (depth for depth in node_class.depths if depth.depth in ORDER_OF)
-    return replace(node_class, depths=tuple(depth for depth in depths if hardware.sleep_method(ORDER_OF[depth.depth])))
+        BadInput if no class is known, or if the settings name a depth that the class lacks.
+        """
+        known = ((node, self.node_class(node)) for node in nodes if node in self.opted_in)
+        classes = [(node, node_class) for node, node_class in known if node_class is not None]
+        if not classes:
+            hint = "add node_class and a rung to their [hardware], and them to nodes below [agent]"
+            raise BadInput("of none of its nodes both a class and a rung are known", hint=hint)
+        usual = Counter(node_class.name for _, node_class in classes).most_common(1)[0][0]
+        node, node_class = next(pair for pair in classes if pair[1].name == usual)
+        depths = used_depths(node_class, self.bounds)
+        return NodeSleep(node, node_class, depths, min(break_even_s(node_class, depth) for depth in depths))
+
+    def make_policy(self, fleet: Fleet) -> CapacityPolicy:
+        """Return the policy that the settings name, within the agent's bounds; BadInput if there is none."""
+        per_day = [most for most in (self.bounds.cycles_per_day, self.agent.cycles_per_day) if most]
+        keep_hot = min(self.bounds.keep_hot, fleet.nodes)
+        bounds = replace(self.bounds, keep_hot=keep_hot, cycles_per_day=min(per_day, default=0))
+        return make_capacity_policy(self.agent.capacity, fleet, bounds)
+
+    def wake_s(self, node: str, depth: int, snapshot: "ClusterSnapshot") -> int:
+        """Return how long a node takes from that depth until jobs can run there, 0 if unknown."""
+        measured_s = self._measured_s(node, WAKE_CHANGES.get(depth, ""), snapshot)
+        if measured_s is not None:
+            return measured_s
+        sleep, method = self._depth(node, depth), self._sleep_method(node, depth)
+        return sleep.leave.duration_s if sleep else method.wake_patience_s if method else 0
+
+    def enter_s(self, node: str, depth: int, snapshot: "ClusterSnapshot") -> int:
+        """Return how long a node takes to reach that depth, 0 if unknown."""
+        measured_s = self._measured_s(node, SLEEP_CHANGES.get(depth, ""), snapshot)
+        if measured_s is not None:
+            return measured_s
+        sleep = self._depth(node, depth)
+        return sleep.enter.duration_s if sleep else 0
+
+    def waking_s(self, node: str, snapshot: "ClusterSnapshot") -> tuple[int, ...]:
+        """Return how long such a node takes to wake, by depth number."""
+        return tuple(0 if depth == POWERSAVE else self.wake_s(node, depth, snapshot) for depth in range(len(DEPTHS)))
+
+    def lead_s(self, node: str, snapshot: "ClusterSnapshot") -> int:
+        """Return how long before it is needed a sleeping node has to be woken.
+
+        A demand that arises directly after a poll is seen by the next one and carried out at the end of that cycle.
+        """
+        longest_s = max(self.wake_s(node, depth, snapshot) for depth in WAKE_CHANGES)
+        cycle_s = max(self.agent.cycle_s, snapshot.cycle_took_s) + snapshot.cycle_took_s
+        return math.ceil(LEAD_FACTOR * longest_s + cycle_s) + HANDOVER_S
+
+    def _measured_s(self, node: str, change: str, snapshot: "ClusterSnapshot") -> int | None:
+        machine = self.machines.get(node)
+        if machine is None:
+            return None
+        expected_s = snapshot.records.times.get(machine.hardware.name, NO_DURATIONS).expected_s(change)
+        return None if expected_s is None else math.ceil(expected_s)
+
+    def _depth(self, node: str, depth: int) -> SleepDepth | None:
+        node_class = self.node_class(node)
+        return node_class.find_depth(depth) if node_class else None
+
+    def _sleep_method(self, node: str, depth: int) -> SleepMethod | None:
+        machine = self.machines.get(node)
+        return machine.hardware.sleep_method(ORDER_OF[depth]) if machine and depth in ORDER_OF else None
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterSnapshot:
-    """Everything seen at one instant.
+    """The cluster at one instant.
 
-    `run_s` are predicted run times by job id, where there are any. `price_per_mwh[i]` holds from `price_at_s[i]` (Unix
-    seconds) on, NaN where it is not known. `cycle_took_s`: so long the cycle before took.
+    `run_s` are predicted run times by job id. `price_per_mwh[i]` holds from `price_at_s[i]` (Unix seconds) on, NaN
+    where the price is unknown. `cycle_took_s` is the duration of the previous cycle.
     """
 
     now: Instant
@@ -87,67 +179,32 @@ class ClusterSnapshot:
 
     @property
     def now_s(self) -> int:
-        """When the scheduler was asked, in Unix seconds."""
+        """When the scheduler was queried, in Unix seconds."""
         return self.view.at_s
 
-    def record(self, node: str) -> NodeRecord | None:
-        """Return the life of a node, None where nobody has looked at it; one that follows an order to wake boots.
+    @cached_property
+    def untouched(self) -> frozenset[str]:
+        """The nodes that get no order now: those in maintenance, and those reserved for an unknown purpose."""
+        active = [each for each in self.view.reservations if each.start_s <= self.view.at_s < each.end_s]
+        maintained = {name for reservation in active if reservation.maintenance for name in reservation.nodes}
+        known = {name for reservation in active for name in reservation.nodes}
+        return frozenset(
+            maintained | {node.name for node in self.view.nodes if node.reserved and node.name not in known}
+        )
 
-        The view is newer than the look: where the scheduler has the node again, that look's "off" is of before.
+    def record(self, node: str) -> NodeRecord | None:
+        """Return the record of a node, None before its first poll; a node with a pending wake counts as booting.
+
+        The scheduler's view is newer than the poll. If the node is up in the view, the polled "off" is outdated.
         """
         record = self.records.nodes.get(node)
-        return record if record is None else _show_as_booting(record, self.now)
-
-
-def _show_as_booting(record: NodeRecord, now: Instant) -> NodeRecord:
-    pending = record.attempts.pending
-    if pending is None or pending.order is not NodeOrder.ON or record.observed.state not in ASLEEP:
-        return record
-    since_unix_s = now.unix_s - (now.monotonic_s - pending.sent_s)
-    return replace(record, observed=replace(record.observed, state=NodeState.BOOTING, since_unix_s=since_unix_s))
-
-
-WAKE_CHANGES = {STANDBY: "resume", OFF: "boot"}
-SLEEP_CHANGES = {STANDBY: "suspend", OFF: "shutdown"}
-LEAD_FACTOR = 1.2
-"""Nodes are woken ahead by this much more than they take."""
-HANDOVER_S = 10
-"""By then a scheduler has handed a wake on to its resume program: it looks at power saving every so often only."""
-
-
-def wake_s(site: PowerSite, snapshot: ClusterSnapshot, node: str, depth: int) -> int:
-    """Return how long a node takes from that depth until jobs can run there, 0 where nobody knows."""
-    known = _measured_s(site, snapshot, node, WAKE_CHANGES.get(depth, ""))
-    sleep = _depth(site, node, depth)
-    rung = _rung(site, node, depth)
-    if known is not None:
-        return known
-    return sleep.leave.duration_s if sleep else rung.wake_patience_s if rung else 0
-
-
-def enter_s(site: PowerSite, snapshot: ClusterSnapshot, node: str, depth: int) -> int:
-    """Return how long a node takes to fall into that depth, 0 where nobody knows."""
-    known = _measured_s(site, snapshot, node, SLEEP_CHANGES.get(depth, ""))
-    sleep = _depth(site, node, depth)
-    if known is not None:
-        return known
-    return sleep.enter.duration_s if sleep else 0
-
-
-def lead_s(site: PowerSite, snapshot: ClusterSnapshot, node: str) -> int:
-    """Return how long before it is needed a sleeping node has to be told to wake, a cycle of the agent included.
-
-    What comes up just after a look is seen at the next, and carried out by the end of that cycle; the scheduler hands
-    it on in its own time.
-    """
-    longest_s = max(wake_s(site, snapshot, node, depth) for depth in WAKE_CHANGES)
-    cycle_s = max(site.agent.cycle_s, snapshot.cycle_took_s) + snapshot.cycle_took_s
-    return math.ceil(LEAD_FACTOR * longest_s + cycle_s) + HANDOVER_S
-
-
-def waking_s(site: PowerSite, snapshot: ClusterSnapshot, node: str) -> tuple[int, ...]:
-    """Return how long such nodes take to wake, by depth number."""
-    return tuple(0 if depth == POWERSAVE else wake_s(site, snapshot, node, depth) for depth in range(len(DEPTHS)))
+        pending = None if record is None else record.attempts.pending
+        if record is None or pending is None:
+            return record
+        if pending.order is not NodeOrder.ON or record.observed.state not in ASLEEP:
+            return record
+        since_unix_s = self.now.unix_s - (self.now.monotonic_s - pending.sent_s)
+        return replace(record, observed=replace(record.observed, state=NodeState.BOOTING, since_unix_s=since_unix_s))
 
 
 def format_duration(seconds: float) -> str:
@@ -159,19 +216,107 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / HOUR_S:.1f} h" if seconds < 48 * HOUR_S else f"{seconds / DAY_S:.0f} days"
 
 
-def _measured_s(site: PowerSite, snapshot: ClusterSnapshot, node: str, change: str) -> int | None:
-    machine = site.machines.get(node)
-    if machine is None:
+LONGEST_LEAVE_S = 1800
+"""A node that is still awake this long after it was closed is opened again."""
+
+REST_S = 600
+"""A node stays up this long after its sleep was refused or failed."""
+
+MOST_REFUSALS = 3
+"""The door refuses orders that come too fast. After this many refusals the sleep is called off."""
+
+
+@dataclass(frozen=True, slots=True)
+class SleepInProgress:
+    """A node on its way to sleep: since when (Unix seconds), by which order, and why."""
+
+    since_s: int
+    order: NodeOrder
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """What earlier cycles learned about a node; times are Unix seconds. Without it the loop waits longer, no more.
+
+    `up`: jobs could run there in the previous cycle. `woken_s`: when the node came up last, 0 if unknown. `slept_s`:
+    when it fell asleep within the last day, at least the last time. It stays awake until `rest_until_s`, since its last
+    sleep was refused or failed. `why` is the last reason that was reported for it.
+    """
+
+    up: bool
+    idle_since_s: int
+    woken_s: int = 0
+    slept_s: tuple[int, ...] = ()
+    leaving: SleepInProgress | None = None
+    rest_until_s: int = 0
+    why: str = ""
+
+
+def update_node_memory(
+    node: Node, record: NodeRecord | None, before: NodeMemory | None, state: int, now_s: int
+) -> NodeMemory:
+    """Return the memory of a node after this cycle; `state` is its state in the pool."""
+    up = state == ACTIVE
+    if before is None:
+        idle_since_s = now_s if node.idle_since_s is None else node.idle_since_s
+        leaving = _find_interrupted_sleep(node, record, now_s)
+        before = NodeMemory(up, idle_since_s, node.boot_s or 0, leaving=leaving)
+    woken_s = now_s if up and not before.up else max(before.woken_s, node.boot_s or 0)
+    # The door refuses an earlier order to sleep. Until then the node would be closed to jobs in vain.
+    rest_until_s = max(before.rest_until_s, now_s + int(PAUSE_S)) if up and not before.up else before.rest_until_s
+    idle_since_s = before.idle_since_s
+    if node.use is not NodeUse.FREE:
+        idle_since_s = now_s
+    elif node.idle_since_s is not None:
+        idle_since_s = max(min(node.idle_since_s, now_s), woken_s)
+    memory = replace(
+        before,
+        up=before.up if state == FAILED else up,
+        idle_since_s=idle_since_s,
+        woken_s=woken_s,
+        slept_s=tuple(at_s for at_s in before.slept_s if now_s - at_s < DAY_S) or before.slept_s[-1:],
+        rest_until_s=rest_until_s,
+    )
+    return _update_sleep_in_progress(node, record, memory, now_s)
+
+
+def _find_interrupted_sleep(node: Node, record: NodeRecord | None, now_s: int) -> SleepInProgress | None:
+    """Return the sleep that an agent ordered before it was killed: the node is still closed for it."""
+    sent = None if record is None else record.sent
+    if sent is None or sent.order is NodeOrder.ON or sent.by != US or not node.closed_by_us:
         return None
-    expected_s = snapshot.records.times.get(machine.hardware.name, NO_DURATIONS).expected_s(change)
-    return None if expected_s is None else math.ceil(expected_s)
+    return SleepInProgress(now_s, sent.order, node.reason.removeprefix(f"{OURS}: "))
 
 
-def _depth(site: PowerSite, node: str, depth: int) -> SleepDepth | None:
-    node_class = site.node_class(node)
-    return node_class.find_depth(depth) if node_class else None
+def _update_sleep_in_progress(node: Node, record: NodeRecord | None, memory: NodeMemory, now_s: int) -> NodeMemory:
+    """Return the memory with the sleep in progress completed, called off, or as it was."""
+    leaving = memory.leaving
+    if leaving is None or record is None:
+        return memory if leaving is None else replace(memory, leaving=None)
+    if record.observed.state in ASLEEP:
+        return replace(memory, leaving=None, slept_s=(*memory.slept_s, now_s))
+    attempts = record.attempts
+    failed = record.fault is not None or attempts.tries > 0 or attempts.refusals >= MOST_REFUSALS
+    if failed or now_s - leaving.since_s > LONGEST_LEAVE_S:
+        return replace(memory, leaving=None, rest_until_s=now_s + REST_S)
+    is_taken = node.use is not NodeUse.FREE or (node.closed and not node.closed_by_us) or node.reserved
+    return replace(memory, leaving=None) if is_taken else memory
 
 
-def _rung(site: PowerSite, node: str, depth: int) -> SleepMethod | None:
-    machine = site.machines.get(node)
-    return machine.hardware.sleep_method(ORDER_OF[depth]) if machine and depth in ORDER_OF else None
+@dataclass(frozen=True)
+class PoolMemory:
+    """What a policy, by its name, decided for a pool and when, and what a forecast has learned."""
+
+    policy: str
+    decided_s: int
+    targets: CapacityTargets
+    needs: NeedRecord | None = None
+
+
+@dataclass(frozen=True)
+class PowerMemory:
+    """The memory of the power loop: nodes and pools by name."""
+
+    nodes: Mapping[str, NodeMemory] = field(default_factory=dict)
+    pools: Mapping[str, PoolMemory] = field(default_factory=dict)

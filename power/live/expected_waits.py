@@ -66,11 +66,11 @@ def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: int, pe
     waiting = [job for job in view.jobs if is_waiting(job, view.at_s)]
     state, ready_s = all_active(nodes, now_s=view.at_s)
     return Snapshot(
-        view.at_s,
-        per_node,
-        state,
-        ready_s,
-        (0,) * len(DEPTHS),
-        running_jobs(held, cluster, units),
-        queued_jobs(waiting, cluster, per_node, units),
+        now_s=view.at_s,
+        units_per_node=per_node,
+        node_state=state,
+        ready_s=ready_s,
+        wake_s=(0,) * len(DEPTHS),
+        running=running_jobs(held, cluster, units),
+        queued=queued_jobs(waiting, cluster, per_node, units),
     )

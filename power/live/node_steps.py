@@ -9,13 +9,12 @@ wake is reported to the scheduler before the node boots.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from offpeak.door.effect import ADMIN, SCHEDULER, US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.orders import NodeChange, NodeOrder
 from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState, is_goal
+from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState
 
 
 def find_exclusion(node: Node, record: NodeRecord | None, now: Instant) -> str:
@@ -40,7 +39,7 @@ def find_admin_override(node: Node, record: NodeRecord, now: Instant) -> str:
     if node.closed and not node.closed_by_us:
         return f"closed by {node.reason_by or 'somebody'}: {node.reason}"
     desired = record.desired
-    if desired is not None and desired.by.startswith(ADMIN) and not is_goal(desired.order, record.observed.state):
+    if desired is not None and desired.by.startswith(ADMIN) and not desired.is_met_by(record.observed.state):
         return f"{desired.by} has ordered {desired.order}"
     if now.monotonic_s < record.paused_until_s:
         return "somebody else changed it: hands off for a while"
@@ -55,16 +54,9 @@ NOT_UP = "it did not come up in time: look at its console; as soon as it is up i
 NO_RESPONSE = "it did not come up in time: look at its console, and switch it off if it is up, for it has to boot anew"
 
 
-class SleepTarget(StrEnum):
-    """What the power loop wants of a node. UP is no order: a node that is up is left alone, others are woken."""
-
-    UP = "up"
-    ASLEEP = "asleep"
-
-
 @dataclass(frozen=True, slots=True)
 class NodeStep:
-    """What is done of a node now: the wish of the life cycle with whose it is, what the scheduler is told, and why."""
+    """The next step of a node: the order that its record desires, with its owner, the scheduler's change, and why."""
 
     order: NodeOrder | None = None
     change: NodeChange | None = None
@@ -73,10 +65,13 @@ class NodeStep:
 
 
 def choose_next_step(
-    node: Node, record: NodeRecord | None, want: SleepTarget, *, now: Instant, order: NodeOrder = NodeOrder.SOFT_OFF
+    node: Node, record: NodeRecord | None, *, to_sleep: bool, now: Instant, order: NodeOrder = NodeOrder.SOFT_OFF
 ) -> NodeStep:
-    """Return the next step towards what is wanted; `order` is how it goes to sleep. Nothing is wanted of what others
-    have, but that the scheduler has it come up is followed."""
+    """Return the next step towards sleep, by `order`, or towards a node that is up.
+
+    A node that is up stays as it is, a sleeping one is woken. A node that an admin changes gets no step of its own, but
+    it follows the scheduler when that wakes it.
+    """
     why = find_exclusion(node, record, now)
     if record is None:
         return NodeStep(why=why)
@@ -92,11 +87,13 @@ def choose_next_step(
         return NodeStep(change=choose_change_for_admin(node, record), why=why)
     if node.failed and not node.closed_by_us and not _was_forgotten_by_scheduler(node, record):
         return _choose_for_failed(node, record)
-    want = SleepTarget.UP if node.reserved else want
+    to_sleep = to_sleep and not node.reserved
     sleeps = NodeStep(order, why=f"it goes to sleep: {order}")
     if node.power is not NodePower.UP:
-        return _choose_for_counted_down(node, record, want, sleeps)
-    return _choose_for_closed(node, record, want, sleeps, now) if node.closed else _choose_for_open(node, record, want)
+        return _choose_for_counted_down(node, record, sleeps, to_sleep=to_sleep)
+    if node.closed:
+        return _choose_for_closed(node, record, sleeps, now, to_sleep=to_sleep)
+    return _choose_for_open(node, record, to_sleep=to_sleep)
 
 
 def choose_change_for_admin(node: Node, record: NodeRecord) -> NodeChange | None:
@@ -127,8 +124,8 @@ def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     return silent and record.observed.state in ASLEEP and record.observed.by == US
 
 
-def _choose_for_counted_down(node: Node, record: NodeRecord, want: SleepTarget, sleeps: NodeStep) -> NodeStep:
-    """Return the step of a node that the scheduler takes for powered down, or will."""
+def _choose_for_counted_down(node: Node, record: NodeRecord, sleeps: NodeStep, *, to_sleep: bool) -> NodeStep:
+    """Return the step of a node that counts as powered down in the scheduler, or is about to."""
     state = record.observed.state
     if node.use is NodeUse.USED:
         return NodeStep(why="it is to go down when its jobs have ended")
@@ -140,21 +137,17 @@ def _choose_for_counted_down(node: Node, record: NodeRecord, want: SleepTarget, 
         return NodeStep(change=NodeChange.CLOSE, why="it is up, and the scheduler counts it as powered down")
     if state not in ASLEEP or node.power is not NodePower.DOWN:
         return sleeps
-    return _choose_for_asleep(node, want, sleeps)
-
-
-def _choose_for_asleep(node: Node, want: SleepTarget, sleeps: NodeStep) -> NodeStep:
     if node.failed:
         return NodeStep(sleeps.order, NodeChange.RESUME, "it sleeps, and the scheduler counts it as failed")
     if node.closed:
         return NodeStep(sleeps.order, NodeChange.OPEN, "it sleeps: a job that is given it has it woken")
-    if want is SleepTarget.UP:
+    if not to_sleep:
         return NodeStep(sleeps.order, NodeChange.POWER_UP, "it is to wake")
     return NodeStep(sleeps.order, why="it sleeps")
 
 
-def _choose_for_closed(node: Node, record: NodeRecord, want: SleepTarget, sleeps: NodeStep, now: Instant) -> NodeStep:
-    """Return the step of a node that we have closed and that the scheduler takes for up."""
+def _choose_for_closed(node: Node, record: NodeRecord, sleeps: NodeStep, now: Instant, *, to_sleep: bool) -> NodeStep:
+    """Return the step of a node that the agent has closed and that counts as up in the scheduler."""
     state = record.observed.state
     if state is NodeState.BOOTING:
         return NodeStep(why="it boots")
@@ -162,20 +155,20 @@ def _choose_for_closed(node: Node, record: NodeRecord, want: SleepTarget, sleeps
         return NodeStep(why=f"the scheduler has a job there, and it is {state}")
     if state in ASLEEP:
         return NodeStep(sleeps.order, NodeChange.POWER_DOWN, "it is off: the scheduler is told")
-    if state is NodeState.GOING_DOWN or (want is SleepTarget.ASLEEP and node.use is NodeUse.FREE):
+    if state is NodeState.GOING_DOWN or (to_sleep and node.use is NodeUse.FREE):
         return sleeps
     if may_still_go_down(record, now):
         return NodeStep(why="it may still follow an order to sleep")
     return NodeStep(change=NodeChange.OPEN, why="it stays up")
 
 
-def _choose_for_open(node: Node, record: NodeRecord, want: SleepTarget) -> NodeStep:
+def _choose_for_open(node: Node, record: NodeRecord, *, to_sleep: bool) -> NodeStep:
     state = record.observed.state
     if node.use is not NodeUse.FREE:
         return NodeStep(why="a job runs there")
     if node.reserved:
         return NodeStep(why="it is reserved")
-    if state is NodeState.ON and want is SleepTarget.ASLEEP:
+    if state is NodeState.ON and to_sleep:
         return NodeStep(change=NodeChange.CLOSE, why="it is to sleep")
     if state in ASLEEP and record.observed.by == US:
         return NodeStep(change=NodeChange.CLOSE, why="it is off, and the scheduler counts on it")
@@ -199,12 +192,56 @@ def may_still_go_down(record: NodeRecord, now: Instant) -> bool:
     return sent is not None and sent.order is not NodeOrder.ON and now.monotonic_s - sent.at_s < MAY_STILL_FOLLOW_S
 
 
-RISING = frozenset({coming_up(STANDBY), coming_up(OFF)})
+@dataclass(frozen=True, slots=True)
+class ObservedNode:
+    """A node in one cycle: the scheduler's view, the record of its power, and its state in the pool.
+
+    `state` is one of offpeak.model.node_states. `is_ours`: the node may be switched now, and no admin has changed it.
+    `may_still_go_down`: it may still follow an order to sleep.
+    """
+
+    node: Node
+    record: NodeRecord | None
+    state: int
+    is_ours: bool
+    may_still_go_down: bool
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.node.name
+
+    @property
+    def power(self) -> NodeState:
+        """The state that the polls show."""
+        return NodeState.UNKNOWN if self.record is None else self.record.observed.state
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the polls show that the node is up."""
+        return self.power is NodeState.ON
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether the polls show that the node sleeps."""
+        return self.power in ASLEEP
+
+
+def observe_node(node: Node, record: NodeRecord | None, now: Instant, *, switchable: bool) -> ObservedNode:
+    """Return the node as it is now; `switchable`: the settings and reservations allow orders to it."""
+    is_ours = record is not None and not (
+        find_exclusion(node, record, now) or find_admin_override(node, record, now) or not switchable
+    )
+    still = record is not None and may_still_go_down(record, now)
+    return ObservedNode(node, record, pool_node_state(node, record, now), is_ours, still)
+
+
+ASLEEP_OFF, GOING_OFF, BOOTING, RESUMING = asleep(OFF), going_down(OFF), coming_up(OFF), coming_up(STANDBY)
 STATE_OF_OBSERVED = {
-    NodeState.OFF: asleep(OFF),
+    NodeState.OFF: ASLEEP_OFF,
     NodeState.STANDBY: asleep(STANDBY),
-    NodeState.GOING_DOWN: going_down(OFF),
-    NodeState.BOOTING: coming_up(OFF),
+    NodeState.GOING_DOWN: GOING_OFF,
+    NodeState.BOOTING: BOOTING,
 }
 
 
@@ -217,7 +254,7 @@ def pool_node_state(node: Node, record: NodeRecord | None, now: Instant) -> int:
         return FAILED
     observed = NodeState.UNKNOWN if record is None else record.observed.state
     if node.is_awaited:
-        return coming_up(STANDBY if observed is NodeState.STANDBY else OFF)
+        return RESUMING if observed is NodeState.STANDBY else BOOTING
     if node.use is NodeUse.USED:
         return ACTIVE
     if record is not None and may_reopen(node, record, now):
@@ -241,5 +278,5 @@ def _is_unusable(node: Node, record: NodeRecord | None, now: Instant) -> bool:
 def _state_by_scheduler(node: Node, observed: NodeState) -> int:
     """Return the state of a node that is on, or that nobody has seen."""
     if node.power is NodePower.UP:
-        return going_down(OFF) if node.closed else ACTIVE
-    return asleep(OFF) if node.power is NodePower.DOWN and observed is NodeState.UNKNOWN else going_down(OFF)
+        return GOING_OFF if node.closed else ACTIVE
+    return ASLEEP_OFF if node.power is NodePower.DOWN and observed is NodeState.UNKNOWN else GOING_OFF

@@ -1,36 +1,35 @@
 """A pool at one instant, in the arrays that a capacity policy and its kernels take.
 
 A pool is a set of nodes that compete for the same jobs: partitions that share nodes or jobs are one pool. Its jobs are
-those that run, and those that could start now, in the order of the queue.
+the running jobs, and the pending jobs that could start now, in queue order.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.errors import BadInput
-from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
-from offpeak.model.node_class import NodeClass, break_even_s
-from offpeak.model.node_states import ACTIVE, FAILED, OFF, going_down
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
-from plugin.capacity.policies import used_depths
+from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
-from power.live.cluster_snapshot import ClusterSnapshot, PowerSite, enter_s, waking_s
-from power.live.node_steps import RISING
+from plugin.scheduler.port import SchedulerView
+from power.live.cluster_snapshot import ClusterSnapshot, NodeSleep, PowerSite
 
 CURRENT_STATES = HOLDING | {JobState.PENDING}
+RISING_DEPTH = {coming_up(depth): depth for depth in (STANDBY, OFF)}
+GOING_OFF = going_down(OFF)
 
 
 @dataclass(frozen=True)
 class NodePool:
-    """Nodes in the order in which the scheduler tells of them, and the jobs that have or want some of them."""
+    """Nodes in the scheduler's order, and the jobs that have or request some of them."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -53,7 +52,7 @@ def find_pools(nodes: Sequence[Node], jobs: Iterable[Job]) -> tuple[NodePool, ..
 
 
 def _connect_partitions(together: Iterable[tuple[str, ...]]) -> dict[str, str]:
-    """Return one partition for each that is connected with it, the same for all of them."""
+    """Return one representative partition for each partition, the same for all that are connected."""
     root: dict[str, str] = {}
     for partitions in together:
         for each in partitions:
@@ -65,10 +64,10 @@ def _connect_partitions(together: Iterable[tuple[str, ...]]) -> dict[str, str]:
 
 
 ASSUMED_RUN_S = DAY_S
-"""What a job without a limit and without a prediction is taken to run."""
+"""The assumed run time of a job without a limit and without a prediction."""
 
 CANNOT_START = ("Dependency", "BeginTime", "JobHeld", "Assoc", "QOS", "Licenses", "Reservation", "Partition", "Account")
-"""What the reasons begin with of jobs that no free node would help."""
+"""Beginnings of the pending reasons that free nodes do not remove."""
 
 
 def is_waiting(job: Job, now_s: int) -> bool:
@@ -78,7 +77,7 @@ def is_waiting(job: Job, now_s: int) -> bool:
     return job.begin_s is None or job.begin_s <= now_s
 
 
-def is_deferred(job: Job, now_s: int) -> bool:
+def _is_deferred(job: Job, now_s: int) -> bool:
     """Whether the job may start later only, at a time that is known."""
     return job.state is JobState.PENDING and job.begin_s is not None and job.begin_s > now_s
 
@@ -89,14 +88,14 @@ def holds_nodes(job: Job) -> bool:
 
 
 def count_units(job: Job, units_per_node: int) -> int:
-    """Return the units that a job has or asks for, one at least."""
+    """Return the units that a job has or requests, at least one."""
     if units_per_node == 1:
         return max(job.nodes, 1)
     return max(job.nodes * units_per_node if job.whole_nodes else job.cpus, 1)
 
 
 def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_units: int) -> RunningJobs:
-    """Return the columns of jobs with the units that they have, cut where all together have more than there are."""
+    """Return the columns of the jobs with their units, cut to `most_units` in all."""
     rows, left = [], most_units
     for job, units in sorted(jobs, key=lambda pair: _job_start_s(pair[0], snapshot.now_s)):
         size = min(units, left)
@@ -104,11 +103,11 @@ def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_un
         start_s = _job_start_s(job, snapshot.now_s)
         if size > 0:
             rows.append((size, min(job.submit_s, start_s), start_s, _job_end_s(job, start_s, snapshot)))
-    return RunningJobs(*_to_columns(rows, 4))
+    return RunningJobs.from_rows(rows, 4)
 
 
 def queued_jobs(jobs: list[Job], snapshot: ClusterSnapshot, units_per_node: int, most_units: int) -> QueuedJobs:
-    """Return the columns of the jobs that wait, the first to start first, without those that are too wide."""
+    """Return the columns of the waiting jobs in queue order, without jobs that are too wide."""
     ordered = sorted(jobs, key=lambda job: (-job.priority, job.submit_s))
     sized = [(count_units(job, units_per_node), job) for job in ordered]
     rows = [
@@ -116,7 +115,7 @@ def queued_jobs(jobs: list[Job], snapshot: ClusterSnapshot, units_per_node: int,
         for size, job in sized
         if size <= most_units
     ]
-    return QueuedJobs(*_to_columns(rows, 3))
+    return QueuedJobs.from_rows(rows, 3)
 
 
 def _job_start_s(job: Job, now_s: int) -> int:
@@ -129,33 +128,28 @@ def _job_run_s(job: Job, snapshot: ClusterSnapshot) -> int:
 
 
 def _job_end_s(job: Job, start_s: int, snapshot: ClusterSnapshot) -> int:
-    """Return when a job that has nodes is expected to end: one that has outlived its prediction, at its limit."""
+    """Return when a running job is expected to end: at its predicted end, or past that, at its limit."""
     predicted_s = start_s + _job_run_s(job, snapshot)
     if predicted_s > snapshot.now_s or job.job_id not in snapshot.run_s:
         return predicted_s
     return start_s + (ASSUMED_RUN_S if job.limit_s is None else job.limit_s)
 
 
-def _to_columns(rows: Sequence[tuple[int, ...]], width: int) -> list[Int64]:
-    return list(np.array(rows, dtype=np.int64).reshape(-1, width).T)
-
-
 @dataclass(frozen=True, eq=False)
 class PoolState:
-    """`state` as in offpeak.model.node_states and `busy`, the units that jobs hold, by node in the pool's order.
+    """A pool as the capacity policy sees it.
 
-    `node_class` is that of most of its nodes that may be switched, `depths` are those that are used, and sleep pays
-    after `pays_s`.
+    By node, in the pool's order: `state` as in offpeak.model.node_states, and `busy`, the units that jobs hold. `sleep`
+    is that of most of its switchable nodes. `waiting` jobs lack nothing but nodes; `deferred` jobs may start later.
     """
 
     pool: NodePool
-    node_class: NodeClass
-    depths: tuple[int, ...]
-    pays_s: float
+    sleep: NodeSleep
     units_per_node: int
     state: NDArray[np.int8]
     busy: Int64
     waiting: tuple[Job, ...]
+    deferred: tuple[Job, ...]
     snapshot: Snapshot
 
     @cached_property
@@ -177,7 +171,7 @@ class PoolState:
     @cached_property
     def rising(self) -> NDArray[np.bool_]:
         """Which nodes come up."""
-        return np.isin(self.state, list(RISING))
+        return np.isin(self.state, list(RISING_DEPTH))
 
     def nodes_of(self, job: Job) -> int:
         """Return how many whole nodes the job's units fill."""
@@ -187,19 +181,17 @@ class PoolState:
 def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, snapshot: ClusterSnapshot) -> PoolState:
     """Return the pool as it is now; `states` are those of its nodes, as in offpeak.model.node_states.
 
-    Its snapshot can be planned with, whatever the scheduler says. BadInput where no class is known, or a depth that
-    is to be used is none of its class.
+    Its snapshot is valid input of a what-if, whatever the scheduler reports. BadInput if no class is known, or if the
+    class lacks a depth that the settings name.
     """
-    usual, node_class = _find_usual_class(pool, site)
-    depths = used_depths(node_class, site.bounds)
-    pays_s = min(break_even_s(node_class, depth) for depth in depths)
+    sleep = site.usual_sleep(node.name for node in pool.nodes)
     state = np.array([states[node.name] for node in pool.nodes], dtype=np.int8)
     per_node = _units_per_node(pool, state, site)
     busy = np.array([_count_busy_units(node, per_node) for node in pool.nodes], dtype=np.int64)
     busy[state == FAILED] = 0
     waiting = tuple(job for job in pool.jobs if is_waiting(job, snapshot.now_s))
-    waking = waking_s(site, snapshot, usual)
-    up_units = per_node * int(np.isin(state, [ACTIVE, *RISING]).sum())
+    waking = site.waking_s(sleep.node, snapshot)
+    up_units = per_node * int(np.isin(state, [ACTIVE, *RISING_DEPTH]).sum())
     pool_snapshot = Snapshot(
         now_s=snapshot.now_s,
         units_per_node=per_node,
@@ -211,19 +203,18 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
     )
     return PoolState(
         pool=pool,
-        node_class=node_class,
-        depths=depths,
-        pays_s=pays_s,
+        sleep=sleep,
         units_per_node=per_node,
         state=state,
         busy=busy,
         waiting=waiting,
+        deferred=tuple(job for job in pool.jobs if _is_deferred(job, snapshot.now_s)),
         snapshot=pool_snapshot,
     )
 
 
 def _units_per_node(pool: NodePool, state: NDArray[np.int8], site: PowerSite) -> int:
-    """Return the CPUs of a node where jobs share nodes and all have as many, else 1: whole nodes are counted."""
+    """Return the CPUs of a node if jobs share nodes and all nodes have as many, else 1: whole nodes are counted."""
     cpus = {node.cpus for node, each in zip(pool.nodes, state, strict=True) if each != FAILED}
     return max(cpus.pop(), 1) if site.shared_nodes and len(cpus) == 1 else 1
 
@@ -235,14 +226,14 @@ def _count_busy_units(node: Node, per_node: int) -> int:
 
 
 def _find_held_units(pool: NodePool, state: NDArray[np.int8], per_node: int) -> list[tuple[Job, int]]:
-    """Return the jobs that have nodes with the units that they hold of nodes that count."""
+    """Return the jobs that have nodes, with the units that they hold on nodes that have not failed."""
     lost = {node.name for node, each in zip(pool.nodes, state, strict=True) if each == FAILED}
     lost_with_jobs = any(node.use is not NodeUse.FREE for node in pool.nodes if node.name in lost)
     held = []
     for job in filter(holds_nodes, pool.jobs):
         units = count_units(job, per_node)
         if lost_with_jobs and job.hosts:
-            hosts = expand(job.hosts)
+            hosts = job.host_names
             units = units * sum(host not in lost for host in hosts) // len(hosts)
         held.append((job, units))
     return held
@@ -251,27 +242,37 @@ def _find_held_units(pool: NodePool, state: NDArray[np.int8], per_node: int) -> 
 def _ready_s(
     pool: NodePool, state: NDArray[np.int8], waking: tuple[int, ...], site: PowerSite, snapshot: ClusterSnapshot
 ) -> Int64:
-    """Return when each transition that is under way is expected to end, from when it was first seen."""
+    """Return when each transition in progress is expected to end, counted from its first observation."""
     ready_s = np.full(len(state), snapshot.now_s)
-    for at, (node, each) in enumerate(zip(pool.nodes, state.tolist(), strict=True)):
-        if each in RISING:
-            takes_s = waking[(each - 4) // 3]
-        elif each == going_down(OFF):
-            takes_s = enter_s(site, snapshot, node.name, OFF)
+    for number, (node, each) in enumerate(zip(pool.nodes, state.tolist(), strict=True)):
+        if each in RISING_DEPTH:
+            takes_s = waking[RISING_DEPTH[each]]
+        elif each == GOING_OFF:
+            takes_s = site.enter_s(node.name, OFF, snapshot)
         else:
             continue
         record = snapshot.record(node.name)
         since_s = snapshot.now_s if record is None else min(int(record.observed.since_unix_s), snapshot.now_s)
-        ready_s[at] = max(since_s + takes_s, snapshot.now_s + 1)
+        ready_s[number] = max(since_s + takes_s, snapshot.now_s + 1)
     return ready_s
 
 
-def _find_usual_class(pool: NodePool, site: PowerSite) -> tuple[str, NodeClass]:
-    """Return the first node of the class that most nodes have that may be switched, and that class."""
-    known = ((node.name, site.node_class(node.name)) for node in pool.nodes if node.name in site.opted_in)
-    classes = [(name, node_class) for name, node_class in known if node_class is not None]
-    if not classes:
-        hint = "add node_class and a rung to their [hardware], and them to nodes below [agent]"
-        raise BadInput("of none of its nodes both a class and a rung are known", hint=hint)
-    usual = Counter(node_class.name for _, node_class in classes).most_common(1)[0][0]
-    return next(each for each in classes if each[1].name == usual)
+LONGEST_UNDECIDED_S = 60
+"""After this time nodes are woken for a new job even if the queue loop has not decided on it."""
+
+
+def find_undecided_jobs(view: SchedulerView, decided: Container[str], zone: tzinfo) -> frozenset[str]:
+    """Return the new jobs that the queue loop has not decided on and that their owners allow to delay."""
+    return frozenset(
+        job.job_id
+        for job in view.jobs
+        if job.state is JobState.PENDING
+        and job.job_id not in decided
+        and view.at_s - job.submit_s < LONGEST_UNDECIDED_S
+        and parse_user_hints(job.comment, zone).allows_delay
+    )
+
+
+def without_jobs(view: SchedulerView, jobs: Container[str]) -> SchedulerView:
+    """Return the view without these jobs."""
+    return replace(view, jobs=tuple(job for job in view.jobs if job.job_id not in jobs))

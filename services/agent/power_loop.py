@@ -30,9 +30,8 @@ from power.lifecycle.node_context import NodeContext, make_retry_policy
 from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, make_state_row
 from power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
 from power.lifecycle.transitions import apply_event
-from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
-from power.live.cycle_memory import PowerMemory
-from power.live.node_demand import find_undecided_jobs, without_jobs
+from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
+from power.live.pool_state import find_undecided_jobs, without_jobs
 from power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
 from services.agent.accounting_loops import JobAccounts
 from services.agent.loop import DecisionFilter, Loop, ProblemLog

@@ -29,7 +29,7 @@ from plugin.queue_hook.reorder import MOVES
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
-from power.live.node_demand import find_undecided_jobs
+from power.live.pool_state import find_undecided_jobs
 from services.accounts.job_draws import JobDraw
 from services.agent.accounting_loops import JobAccounts
 from services.agent.feed_loops import OutsideLoop

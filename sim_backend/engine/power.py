@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.bits import bitmap
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, STATES
 from plugin.capacity.need import NeedRecord, new_record
@@ -147,13 +148,6 @@ def all_active(
         needs=new_record(nodes if rules.worth_s else 0),
         log=TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),
     )
-
-
-def bitmap(chosen: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return what is true as a bitmap of 64-bit words."""
-    padded = np.zeros(-(-len(chosen) // 64) * 64, dtype=np.uint8)
-    padded[: len(chosen)] = chosen
-    return np.packbits(padded, bitorder="little").view(np.uint64)
 
 
 @part

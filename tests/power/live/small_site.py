@@ -12,8 +12,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
-from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
-from power.live.cycle_memory import NodeMemory, PowerMemory
+from power.live.cluster_snapshot import ClusterSnapshot, NodeMemory, PowerMemory, PowerSite
 from power.live.power_plan import PowerPlan, plan_power
 
 RUNGS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), 600, 600),)

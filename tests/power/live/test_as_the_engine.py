@@ -17,7 +17,7 @@ from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
 from power.capacity.registry import make_capacity_policy
 from power.lifecycle.node_record import Instant, NodeState
-from power.live.cycle_memory import NodeMemory, PowerMemory
+from power.live.cluster_snapshot import NodeMemory, PowerMemory
 from power.live.power_plan import plan_power
 from sim_backend.engine.advance_powered import CAPACITY, PoweredRules, advance_powered
 from sim_backend.engine.power import all_active

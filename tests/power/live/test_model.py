@@ -29,8 +29,7 @@ from power.lifecycle.node_record import (
     Release,
 )
 from power.lifecycle.transitions import apply_event
-from power.live.cluster_snapshot import ClusterSnapshot
-from power.live.cycle_memory import PowerMemory
+from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory
 from power.live.power_plan import plan_power
 
 NAMES = ("n01", "n02", "n03", "n04")

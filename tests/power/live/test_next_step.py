@@ -10,7 +10,7 @@ from offpeak.door.effect import SCHEDULER, Hold
 from offpeak.model.orders import NodeChange, NodeOrder
 from plugin.scheduler.node import NodePower, NodeUse, SchedulerState, scheduler_states
 from power.lifecycle.node_record import DesiredState, NodeState, SentOrder
-from power.live.node_steps import SleepTarget, choose_next_step
+from power.live.node_steps import choose_next_step
 
 OURS = {"closed": True, "reason": "offpeak: idle"}
 THEIRS = {"closed": True, "reason": "new DIMM", "reason_by": "jo"}
@@ -27,8 +27,8 @@ ALL_NODES = [
 @pytest.mark.parametrize("state", NodeState)
 def test_whatever_is_said_no_step_takes_power_from_a_job_or_undoes_what_others_did(state) -> None:
     record = record_of(state=state)
-    for node, want in product(ALL_NODES, SleepTarget):
-        step = choose_next_step(node, record, want, now=NOW)
+    for node, to_sleep in product(ALL_NODES, (False, True)):
+        step = choose_next_step(node, record, to_sleep=to_sleep, now=NOW)
         down = step.order in (NodeOrder.SOFT_OFF, NodeOrder.STANDBY)
         assert not (down and node.use is not NodeUse.FREE)
         assert not (step.change in (NodeChange.CLOSE, NodeChange.POWER_DOWN) and node.use is not NodeUse.FREE)
@@ -41,16 +41,16 @@ def test_whatever_is_said_no_step_takes_power_from_a_job_or_undoes_what_others_d
         assert step.why
 
 
-def test_words_of_all_nodes() -> None:
+def test_states_of_all_nodes() -> None:
     for node in ALL_NODES:
-        word = node.scheduler_state
-        assert (word is None) == (node.use is NodeUse.UNKNOWN)
-        assert not (word is SchedulerState.BUSY and node.use is not NodeUse.USED)
+        state = node.scheduler_state
+        assert (state is None) == (node.use is NodeUse.UNKNOWN)
+        assert not (state is SchedulerState.BUSY and node.use is not NodeUse.USED)
     assert scheduler_states([node_of("a"), node_of("b", use=NodeUse.UNKNOWN)]) == {"a": SchedulerState.UP}
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("given", "state"),
     [
         ({}, SchedulerState.UP),
         (OURS, SchedulerState.DRAINED),
@@ -61,60 +61,60 @@ def test_words_of_all_nodes() -> None:
         ({"failed": True}, SchedulerState.DOWN),
     ],
 )
-def test_the_word_of_a_node(given, word) -> None:
-    assert node_of(**given).scheduler_state is word
+def test_the_state_of_a_node(given, state) -> None:
+    assert node_of(**given).scheduler_state is state
 
 
 DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
 
 
 @pytest.mark.parametrize(
-    ("given", "state", "want", "order", "change"),
+    ("given", "state", "to_sleep", "order", "change"),
     [
         # To sleep, step by step.
-        ({}, ON, SleepTarget.ASLEEP, None, NodeChange.CLOSE),
-        (OURS, ON, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, None),
-        (OURS, NodeState.GOING_DOWN, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, None),
-        (OURS, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, NodeChange.POWER_DOWN),
-        (OURS | {"failed": True}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, NodeChange.POWER_DOWN),
-        (OURS | {"power": NodePower.GOING_DOWN}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, None),
-        (OURS | {"power": DOWN, "failed": True}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, NodeChange.RESUME),
-        (OURS | {"power": DOWN}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, NodeChange.OPEN),
-        ({"power": DOWN}, OFF, SleepTarget.ASLEEP, NodeOrder.SOFT_OFF, None),
+        ({}, ON, True, None, NodeChange.CLOSE),
+        (OURS, ON, True, NodeOrder.SOFT_OFF, None),
+        (OURS, NodeState.GOING_DOWN, True, NodeOrder.SOFT_OFF, None),
+        (OURS, OFF, True, NodeOrder.SOFT_OFF, NodeChange.POWER_DOWN),
+        (OURS | {"failed": True}, OFF, True, NodeOrder.SOFT_OFF, NodeChange.POWER_DOWN),
+        (OURS | {"power": NodePower.GOING_DOWN}, OFF, True, NodeOrder.SOFT_OFF, None),
+        (OURS | {"power": DOWN, "failed": True}, OFF, True, NodeOrder.SOFT_OFF, NodeChange.RESUME),
+        (OURS | {"power": DOWN}, OFF, True, NodeOrder.SOFT_OFF, NodeChange.OPEN),
+        ({"power": DOWN}, OFF, True, NodeOrder.SOFT_OFF, None),
         # To wake.
-        ({"power": DOWN}, OFF, SleepTarget.UP, NodeOrder.SOFT_OFF, NodeChange.POWER_UP),
-        ({"power": NodePower.GOING_DOWN}, OFF, SleepTarget.UP, NodeOrder.SOFT_OFF, None),
-        ({"power": NodePower.COMING_UP}, OFF, SleepTarget.ASLEEP, NodeOrder.ON, None),
-        ({"power": DOWN, "use": NodeUse.USED}, OFF, SleepTarget.ASLEEP, NodeOrder.ON, None),
-        ({}, ON, SleepTarget.UP, None, None),
+        ({"power": DOWN}, OFF, False, NodeOrder.SOFT_OFF, NodeChange.POWER_UP),
+        ({"power": NodePower.GOING_DOWN}, OFF, False, NodeOrder.SOFT_OFF, None),
+        ({"power": NodePower.COMING_UP}, OFF, True, NodeOrder.ON, None),
+        ({"power": DOWN, "use": NodeUse.USED}, OFF, True, NodeOrder.ON, None),
+        ({}, ON, False, None, None),
         # Half-way states.
-        (OURS, ON, SleepTarget.UP, None, NodeChange.OPEN),
-        (OURS | {"use": NodeUse.USED}, ON, SleepTarget.ASLEEP, None, NodeChange.OPEN),
-        (OURS | {"power": NodePower.COMING_UP}, OFF, SleepTarget.UP, NodeOrder.ON, NodeChange.OPEN),
-        ({"power": DOWN}, ON, SleepTarget.UP, None, NodeChange.CLOSE),
-        (OURS | {"power": DOWN}, ON, SleepTarget.UP, NodeOrder.SOFT_OFF, None),
-        ({}, OFF, SleepTarget.UP, None, NodeChange.CLOSE),
+        (OURS, ON, False, None, NodeChange.OPEN),
+        (OURS | {"use": NodeUse.USED}, ON, True, None, NodeChange.OPEN),
+        (OURS | {"power": NodePower.COMING_UP}, OFF, False, NodeOrder.ON, NodeChange.OPEN),
+        ({"power": DOWN}, ON, False, None, NodeChange.CLOSE),
+        (OURS | {"power": DOWN}, ON, False, NodeOrder.SOFT_OFF, None),
+        ({}, OFF, False, None, NodeChange.CLOSE),
         # Failures and others' nodes.
-        ({"failed": True, "power": DOWN}, OFF, SleepTarget.UP, None, None),
+        ({"failed": True, "power": DOWN}, OFF, False, None, None),
         (
             {"failed": True, "power": DOWN, "reason": "offpeak: it is off"},
             OFF,
-            SleepTarget.ASLEEP,
+            True,
             NodeOrder.SOFT_OFF,
             NodeChange.RESUME,
         ),
-        ({"failed": True, "power": DOWN}, ON, SleepTarget.UP, None, NodeChange.RESUME),
-        ({"failed": True}, ON, SleepTarget.ASLEEP, None, None),
-        ({"failed": True}, OFF, SleepTarget.UP, None, None),
+        ({"failed": True, "power": DOWN}, ON, False, None, NodeChange.RESUME),
+        ({"failed": True}, ON, True, None, None),
+        ({"failed": True}, OFF, False, None, None),
         # A scheduler that was killed has forgotten that we closed it.
-        ({"failed": True, "responds": False}, OFF, SleepTarget.UP, None, NodeChange.CLOSE),
-        ({"failed": True, "responds": False}, ON, SleepTarget.UP, None, None),
-        (THEIRS, ON, SleepTarget.ASLEEP, None, None),
-        (THEIRS | {"power": NodePower.UP_REQUESTED}, OFF, SleepTarget.ASLEEP, NodeOrder.ON, None),
+        ({"failed": True, "responds": False}, OFF, False, None, NodeChange.CLOSE),
+        ({"failed": True, "responds": False}, ON, False, None, None),
+        (THEIRS, ON, True, None, None),
+        (THEIRS | {"power": NodePower.UP_REQUESTED}, OFF, True, NodeOrder.ON, None),
     ],
 )
-def test_the_next_step(given, state, want, order, change) -> None:
-    step = choose_next_step(node_of(**given), record_of(state=state), want, now=NOW)
+def test_the_next_step(given, state, to_sleep, order, change) -> None:
+    step = choose_next_step(node_of(**given), record_of(state=state), to_sleep=to_sleep, now=NOW)
     assert (step.order, step.change) == (order, change), step.why
     assert order is not NodeOrder.ON or step.by == SCHEDULER
 
@@ -137,16 +137,16 @@ def test_the_next_step(given, state, want, order, change) -> None:
 )
 def test_a_node_that_an_admin_orders_to_sleep_is_closed_and_stays_so(given, state, change) -> None:
     record = record_of(state=state, desired=DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night"))
-    step = choose_next_step(node_of(**given), record, SleepTarget.UP, now=NOW)
+    step = choose_next_step(node_of(**given), record, to_sleep=False, now=NOW)
     assert (step.change, step.order) == (change, NodeOrder.SOFT_OFF if state is OFF else None), step.why
 
 
 def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> None:
     sent = SentOrder(NodeOrder.SOFT_OFF, "offpeak", NOW.monotonic_s - 20, ON, clear=False)
     node = node_of(**OURS)
-    assert choose_next_step(node, record_of(sent=sent), SleepTarget.UP, now=NOW).change is None
+    assert choose_next_step(node, record_of(sent=sent), to_sleep=False, now=NOW).change is None
     long_ago = record_of(sent=replace(sent, at_s=NOW.monotonic_s - 700))
-    assert choose_next_step(node, long_ago, SleepTarget.UP, now=NOW).change is NodeChange.OPEN
+    assert choose_next_step(node, long_ago, to_sleep=False, now=NOW).change is NodeChange.OPEN
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> Non
 )
 def test_the_scheduler_is_told_of_a_node_that_an_admin_wakes(power, state, change) -> None:
     record = record_of(state=state, desired=DesiredState(NodeOrder.ON, "admin jo", float(NOW_S), "morning"))
-    assert choose_next_step(node_of(power=power), record, SleepTarget.ASLEEP, now=NOW).change is change
+    assert choose_next_step(node_of(power=power), record, to_sleep=True, now=NOW).change is change
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,11 @@ def test_the_scheduler_is_told_of_a_node_that_an_admin_wakes(power, state, chang
         {"paused_until_s": NOW.monotonic_s + 60},
     ],
 )
-@pytest.mark.parametrize("want", SleepTarget)
-def test_who_has_a_hand_on_it_keeps_it(given, want) -> None:
+@pytest.mark.parametrize("to_sleep", [False, True])
+def test_who_has_a_hand_on_it_keeps_it(given, to_sleep) -> None:
     record = record_of(state=OFF, **given)
     for power in (NodePower.UP, NodePower.DOWN, NodePower.GOING_DOWN):
-        step = choose_next_step(node_of(power=power, **OURS), record, want, now=NOW)
+        step = choose_next_step(node_of(power=power, **OURS), record, to_sleep=to_sleep, now=NOW)
         assert (step.order, step.change) == (None, None)
 
 
@@ -185,12 +185,12 @@ def test_a_hold_keeps_no_node_closed_for_a_sleep_that_is_called_off() -> None:
         Hold("jo", "a benchmark"),
         SentOrder(NodeOrder.SOFT_OFF, "offpeak", NOW.monotonic_s - 60, ON, clear=False),
     )
-    for want in SleepTarget:
-        step = choose_next_step(node_of(**OURS), record_of(hold=held), want, now=NOW)
+    for to_sleep in (False, True):
+        step = choose_next_step(node_of(**OURS), record_of(hold=held), to_sleep=to_sleep, now=NOW)
         assert (step.order, step.change) == (None, NodeChange.OPEN)
         # What it may still follow, or an admin has ordered, or others have closed, stays closed.
         ordered = DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "by hand")
         for record in (record_of(hold=held, sent=sent), record_of(hold=held, desired=ordered)):
-            assert choose_next_step(node_of(**OURS), record, want, now=NOW).change is None
-        assert choose_next_step(node_of(**THEIRS), record_of(hold=held), want, now=NOW).change is None
-        assert choose_next_step(node_of(), record_of(hold=held), want, now=NOW).change is None
+            assert choose_next_step(node_of(**OURS), record, to_sleep=to_sleep, now=NOW).change is None
+        assert choose_next_step(node_of(**THEIRS), record_of(hold=held), to_sleep=to_sleep, now=NOW).change is None
+        assert choose_next_step(node_of(), record_of(hold=held), to_sleep=to_sleep, now=NOW).change is None

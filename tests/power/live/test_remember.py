@@ -9,7 +9,7 @@ from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeOrder
 from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.node_record import NodeState, SentOrder
-from power.live.cycle_memory import NodeMemory, SleepInProgress, update_node_memory
+from power.live.cluster_snapshot import NodeMemory, SleepInProgress, update_node_memory
 
 
 def test_a_node_that_has_just_come_up_is_not_sent_away_before_the_door_would_let_it() -> None:

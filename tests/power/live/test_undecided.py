@@ -5,7 +5,7 @@ from datetime import UTC
 from scheduler_values import NOW_S, job_of, running
 
 from plugin.scheduler.port import SchedulerView
-from power.live.node_demand import LONGEST_UNDECIDED_S, find_undecided_jobs, without_jobs
+from power.live.pool_state import LONGEST_UNDECIDED_S, find_undecided_jobs, without_jobs
 
 
 def test_new_jobs_whose_owners_consent_and_no_others() -> None:

@@ -20,7 +20,7 @@ from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import SchedulerState
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeState
-from power.live.cycle_memory import PowerMemory
+from power.live.cluster_snapshot import PowerMemory
 from power.live.power_plan import PowerPlan
 from services.agent.loop import ProblemLog
 from services.agent.node_memory import save_node_records

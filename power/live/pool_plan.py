@@ -1,0 +1,365 @@
+"""The plan of one pool: how many nodes have to be awake, which idle nodes fall asleep, and which sleeping nodes wake.
+
+The demand is that of reservations, planned starts and deferred jobs; the capacity policy, the same as in the simulator,
+adds its targets. A job that the queue loop may yet delay demands no node. Idle nodes with a feature that a waiting job
+requests stay awake: a node of another kind would not help that job.
+"""
+
+import copy
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import BadInput
+from offpeak.model.constants import DAY_S
+from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
+from offpeak.model.orders import NodeOrder
+from plugin.capacity.need import new_record
+from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
+from plugin.capacity.rules import NEVER, NodeTable
+from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, pick_sleepers
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.port import SchedulerView
+from power.live.cluster_snapshot import ORDER_OF, ClusterSnapshot, PoolMemory, PowerMemory, PowerSite, format_duration
+from power.live.node_steps import ObservedNode
+from power.live.pool_state import PoolState
+
+NEW_JOB_S = 60
+"""The scheduler may not have planned a job that is younger than this. Idle nodes wait for it."""
+
+ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
+FEATURE_NAME = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """The nodes to put to sleep, each with order and reason; the nodes to wake, with reason; the pool's new memory."""
+
+    sleep: Mapping[str, tuple[NodeOrder, str]]
+    wake: Mapping[str, str]
+    memory: PoolMemory
+
+
+def plan_pool(
+    pool: PoolState,
+    nodes: Mapping[str, ObservedNode],
+    memory: PowerMemory,
+    *,
+    site: PowerSite,
+    snapshot: ClusterSnapshot,
+) -> PoolPlan:
+    """Return the plan of a pool. While nodes are missing, none is put to sleep.
+
+    `nodes` are those of all pools, by name; `memory` includes the sleeps that other pools began in this cycle.
+    """
+    demand = find_upcoming_demand(pool, site, snapshot)
+    targets = find_targets(pool, _make_policy(pool, site, snapshot), memory.pools.get(pool.pool.name), snapshot.now_s)
+    ours = [nodes[node.name] for node in pool.pool.nodes if nodes[node.name].is_ours]
+    needed = {
+        node.name: f"for {why}"
+        for node in ours
+        if node.is_asleep and (why := demand.to_wake(node.name, site.lead_s(node.name, snapshot), snapshot.now_s))
+    }
+    missing = _count_missing(pool, targets, demand)
+    if missing > 0:
+        why = demand.why if demand.idle_now and demand.why else targets.why
+        candidates = _list_nodes_to_wake(pool, ours, needed, memory, min_asleep_s=site.bounds.min_asleep_s)
+        return PoolPlan({}, {**dict.fromkeys(candidates[:missing], why), **needed}, targets.memory)
+    kept = keep_for_features(pool)
+    may_sleep = {
+        node.name
+        for node in ours
+        if node.name not in kept and _may_sleep(node, pool, demand, memory, site=site, snapshot=snapshot)
+    }
+    most = _count_most_to_sleep(nodes, memory, site)
+    return PoolPlan(_choose_sleepers(pool, targets, demand, memory, may_sleep, most=most), needed, targets.memory)
+
+
+@dataclass(frozen=True)
+class NodeNeed:
+    """When a node is needed (Unix seconds), and for what."""
+
+    at_s: int
+    why: str
+
+
+@dataclass(frozen=True)
+class UpcomingDemand:
+    """The nodes that are needed soon: `nodes` by name, and a number of any others.
+
+    `idle_now` idle nodes have to be there now, `idle_kept` are worth keeping awake. `reserved` are the nodes that are
+    needed by name so soon that no other job gets them.
+    """
+
+    nodes: Mapping[str, NodeNeed] = field(default_factory=dict)
+    idle_now: int = 0
+    idle_kept: int = 0
+    why: str = ""
+    reserved: frozenset[str] = frozenset()
+
+    def to_wake(self, node: str, lead_s: int, now_s: int) -> str:
+        """Return why the node has to be woken now, "" if nothing needs it yet."""
+        needed = self.nodes.get(node)
+        return needed.why if needed is not None and needed.at_s - lead_s <= now_s else ""
+
+    def keeps(self, node: str, within_s: float, now_s: int) -> bool:
+        """Whether the node is needed so soon that it stays awake."""
+        needed = self.nodes.get(node)
+        return needed is not None and needed.at_s - now_s <= within_s
+
+
+def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) -> UpcomingDemand:
+    """Return the known demand for nodes of a pool in the near future."""
+    now_s = snapshot.now_s
+    names = {node.name for node in pool.pool.nodes}
+    soonest: dict[str, NodeNeed] = {}
+    for name, needed in (*_list_needs_of_reservations(snapshot.view), *_list_needs_of_planned_starts(pool, now_s)):
+        if name in names and (name not in soonest or needed.at_s < soonest[name].at_s):
+            soonest[name] = needed
+    lead_s = max((site.lead_s(node.name, snapshot) for node in pool.pool.nodes[:1]), default=0)
+    kept_s = pool.sleep.pays_s + lead_s
+    deferred = [(job.begin_s or 0, job) for job in pool.deferred]
+    first_s, first = min(deferred, key=lambda pair: pair[0], default=(0, None))
+    new = sum(
+        pool.nodes_of(job) for job in pool.waiting if _is_new(job, now_s) and pool.nodes_of(job) <= pool.free_nodes
+    )
+    return UpcomingDemand(
+        nodes=soonest,
+        idle_now=sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - lead_s <= now_s),
+        idle_kept=sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - now_s <= kept_s) + new,
+        why=f"job {first.job_id} may start in {format_duration(first_s - now_s)}" if first else "",
+        reserved=frozenset(name for name, needed in soonest.items() if needed.at_s - now_s <= kept_s),
+    )
+
+
+def _list_needs_of_reservations(view: SchedulerView) -> Iterable[tuple[str, NodeNeed]]:
+    for reservation in view.reservations:
+        if not reservation.maintenance and view.at_s < reservation.end_s:
+            needed = NodeNeed(reservation.start_s, f"the reservation {reservation.name}")
+            yield from ((name, needed) for name in reservation.nodes)
+
+
+def _list_needs_of_planned_starts(pool: PoolState, now_s: int) -> Iterable[tuple[str, NodeNeed]]:
+    for job in pool.waiting:
+        if job.start_s is None or not job.hosts or job.state is not JobState.PENDING:
+            continue
+        try:
+            names = job.host_names
+        except BadInput:
+            continue
+        needed = NodeNeed(job.start_s, f"job {job.job_id}, planned in {format_duration(max(job.start_s - now_s, 0))}")
+        yield from ((name, needed) for name in names)
+
+
+def _is_new(job: Job, now_s: int) -> bool:
+    return job.start_s is None and now_s - max(job.submit_s, job.begin_s or 0) <= NEW_JOB_S
+
+
+@dataclass(frozen=True, eq=False)
+class PoolTargets:
+    """How many nodes are to be awake (`floor`), idle and ready (`reserve`), or idle and awake (`keep`), and why."""
+
+    capacity: CapacityPolicy
+    row: int
+    floor: int
+    reserve: int
+    keep: int
+    why: str
+    memory: PoolMemory
+
+
+def _make_policy(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) -> CapacityPolicy:
+    fleet = Fleet(
+        nodes=pool.usable_nodes,
+        units_per_node=pool.units_per_node,
+        node_class=pool.sleep.node_class,
+        load=float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1),
+        price_at_s=snapshot.price_at_s,
+        price_per_mwh=snapshot.price_per_mwh,
+    )
+    return site.make_policy(fleet)
+
+
+def find_targets(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory | None, now_s: int) -> PoolTargets:
+    """Return the present targets. A policy with a period decides once a period; in between its last decision holds."""
+    if before is not None and before.policy != capacity.name:
+        before = None
+    rules, course = capacity.rules, capacity.course
+    row = max(int(np.searchsorted(course.at_s, now_s, side="right")) - 1, 0)
+    is_due = before is None or not before.decided_s <= now_s < before.decided_s + rules.period_s
+    memory = before if before is not None and not is_due else _decide_targets(pool, capacity, row, before, now_s)
+    targets, keep = memory.targets, 0
+    if rules.worth_s:
+        keep = targets.awake
+    elif not rules.on_demand:
+        targets = replace(targets, awake=_follow_queue(pool, capacity, targets.awake))
+    reserve = targets.reserve if rules.period_s else int(course.reserve[row])
+    idle, ready = int(pool.is_idle.sum()), max(reserve, keep)
+    stay = f", {ready} of them stay ready" if ready else ""
+    return PoolTargets(
+        capacity=capacity,
+        row=row,
+        floor=max(rules.keep_hot, 0 if rules.on_demand else targets.awake),
+        reserve=reserve,
+        keep=keep,
+        why=targets.why or f"{capacity.name}: {idle:,} idle node{'' if idle == 1 else 's'}{stay}",
+        memory=replace(memory, targets=targets),
+    )
+
+
+def _decide_targets(
+    pool: PoolState, capacity: CapacityPolicy, row: int, before: PoolMemory | None, now_s: int
+) -> PoolMemory:
+    """Return the policy's decision. For a forecast, `awake` are the idle nodes that stay awake."""
+    if capacity.decide is not None:
+        return PoolMemory(capacity.name, now_s, capacity.decide(pool.snapshot))
+    if not capacity.rules.worth_s:
+        awake = before.targets.awake if before is not None else int(capacity.course.target[row])
+        return PoolMemory(capacity.name, now_s, CapacityTargets(awake))
+    nodes = pool.usable_nodes
+    known = None if before is None else before.needs
+    needs = copy.deepcopy(known) if known is not None and len(known.used_s) == nodes else new_record(nodes)
+    needed = min(-(-pool.snapshot.units_in_use // pool.units_per_node), nodes)
+    keep, reserve = expect_needs(needs, now_s, needed, capacity.rules.worth_s)
+    return PoolMemory(capacity.name, now_s, CapacityTargets(int(keep), int(reserve)), needs)
+
+
+def _follow_queue(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
+    """Return the target after it follows the queue: between two levels, or up to the widest queued job.
+
+    Source: Lawson and Smirni, ICS 2005, sections 3.2 and 3.3.1.
+    """
+    rules, per_node = capacity.rules, pool.units_per_node
+    widest = -(-int(pool.snapshot.queued.size.max(initial=0)) // per_node)
+    if rules.low > 0:
+        in_use = int(((pool.busy > 0) & (pool.state == ACTIVE)).sum())
+        if awake > rules.low and in_use > rules.low:
+            return awake
+        return rules.low if widest <= rules.low else pool.usable_nodes
+    return max(awake, widest) if rules.raise_for_wide else awake
+
+
+def _count_missing(pool: PoolState, targets: PoolTargets, demand: UpcomingDemand) -> int:
+    """Return how many nodes have to be awake beyond those that are awake or come up."""
+    active, rising = int((pool.state == ACTIVE).sum()), int(pool.rising.sum())
+    ready = pool.is_idle | (pool.rising & (pool.busy == 0))
+    free = ready & ~_find_reserved(pool, demand)
+    return max(targets.floor - active - rising, targets.reserve - int(ready.sum()), demand.idle_now - int(free.sum()))
+
+
+def _find_reserved(pool: PoolState, demand: UpcomingDemand) -> NDArray[np.bool_]:
+    return np.array([node.name in demand.reserved for node in pool.pool.nodes], dtype=np.bool_)
+
+
+def _count_most_to_sleep(nodes: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite) -> int:
+    """Return how many more nodes of the site may begin to sleep: at most a sweep's number, and enough stay on."""
+    leaving = sum(node.leaving is not None for node in memory.nodes.values())
+    left_on = sum(node.state == ACTIVE for name, node in nodes.items() if name in site.opted_in)
+    return max(min(site.agent.nodes_per_sweep - leaving, left_on - site.agent.min_on), 0)
+
+
+def keep_for_features(pool: PoolState) -> frozenset[str]:
+    """Return the idle nodes that jobs without a plan request by features, as many as the jobs need."""
+    known = {feature for node in pool.pool.nodes for feature in node.features}
+    kept: set[str] = set()
+    for job in pool.waiting if known else ():
+        requested = frozenset(FEATURE_NAME.findall(job.needs)) & known
+        if requested and not job.hosts:
+            nodes = zip(pool.pool.nodes, pool.is_idle, strict=True)
+            fitting = [node.name for node, idle in nodes if idle and requested <= set(node.features)]
+            kept.update([name for name in fitting if name not in kept][: pool.nodes_of(job)])
+    return frozenset(kept)
+
+
+def _may_sleep(
+    node: ObservedNode,
+    pool: PoolState,
+    demand: UpcomingDemand,
+    memory: PowerMemory,
+    *,
+    site: PowerSite,
+    snapshot: ClusterSnapshot,
+) -> bool:
+    known = memory.nodes[node.name]
+    if known.leaving is not None or snapshot.now_s < known.rest_until_s:
+        return False
+    node_class = site.node_class(node.name)
+    if node_class is None or not all(node_class.find_depth(depth) for depth in pool.sleep.depths):
+        return False
+    if not node.is_on or node.record is None or node.record.fault is not None:
+        return False
+    within_s = pool.sleep.pays_s + site.lead_s(node.name, snapshot)
+    is_planned = node.node.planned and node.name not in demand.nodes
+    return not is_planned and not demand.keeps(node.name, within_s, snapshot.now_s)
+
+
+def _choose_sleepers(
+    pool: PoolState,
+    targets: PoolTargets,
+    demand: UpcomingDemand,
+    memory: PowerMemory,
+    may_sleep: set[str],
+    *,
+    most: int,
+) -> dict[str, tuple[NodeOrder, str]]:
+    """Return the nodes beyond those that have to be awake, chosen as in a replay."""
+    rules, course = targets.capacity.rules, targets.capacity.course
+    if (course.after_s[targets.row] == NEVER).all():
+        return {}
+    idle, free = int(pool.is_idle.sum()), int((pool.is_idle & ~_find_reserved(pool, demand)).sum())
+    spare = min(idle - max(targets.reserve, targets.keep), free - demand.idle_kept)
+    allowed = max(min(int((pool.state == ACTIVE).sum()) - targets.floor, spare, most), 0)
+    depth, now_s = np.full(len(pool.state), NO_DEPTH), pool.snapshot.now_s
+    table = make_node_table(pool, memory, may_sleep)
+    pick_sleepers(SleepCriteria(table, rules, course, targets.row, now_s, not rules.on_demand), allowed, depth)
+    return {
+        node.name: (
+            ORDER_OF[each],
+            f"{targets.why}; idle {format_duration(now_s - memory.nodes[node.name].idle_since_s)}; "
+            f"break-even {format_duration(pool.sleep.pays_s)}",
+        )
+        for node, each in zip(pool.pool.nodes, depth.tolist(), strict=True)
+        if each in ORDER_OF
+    }
+
+
+def make_node_table(pool: PoolState, memory: PowerMemory, may_sleep: set[str]) -> NodeTable:
+    """Return the pool's nodes as the kernels take them; cycles count within the last 24 hours."""
+    now_s, nodes = pool.snapshot.now_s, [memory.nodes[node.name] for node in pool.pool.nodes]
+    return NodeTable.at_instant(
+        state=pool.state,
+        busy=pool.busy,
+        idle=pool.is_idle & np.array([node.name in may_sleep for node in pool.pool.nodes]),
+        idle_since_s=[node.idle_since_s for node in nodes],
+        woken_s=[node.woken_s for node in nodes],
+        slept_s=[max(node.slept_s, default=0) for node in nodes],
+        sleeps=[sum(now_s - at_s < DAY_S for at_s in node.slept_s) for node in nodes],
+        day=now_s // DAY_S,
+    )
+
+
+def _list_nodes_to_wake(
+    pool: PoolState, ours: list[ObservedNode], needed: Iterable[str], memory: PowerMemory, *, min_asleep_s: int
+) -> tuple[str, ...]:
+    """Return the nodes that can be woken or called back: those needed by name, those still awake, light sleepers."""
+    back = [
+        node.name
+        for node in ours
+        if memory.nodes[node.name].leaving is not None and node.is_on and not node.may_still_go_down
+    ]
+    rested = {
+        node.name
+        for node in ours
+        if not node.node.failed
+        and pool.snapshot.now_s - max(memory.nodes[node.name].slept_s, default=0) >= min_asleep_s
+    }
+    sleeping = [
+        node.name
+        for state in ASLEEP_BY_DEPTH
+        for node, each in zip(pool.pool.nodes, pool.state.tolist(), strict=True)
+        if each == state and node.name in rested
+    ]
+    return tuple(dict.fromkeys([*needed, *back, *sleeping]))
