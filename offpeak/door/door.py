@@ -42,7 +42,7 @@ ATTEMPTS = 3
 
 class _EffectRefused(Exception):
     def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.said)
+        super().__init__(refusal.message)
         self.refusal = refusal
 
 
@@ -212,7 +212,7 @@ class Door:
         self._forget(passage)
         if passage.intent is not None:
             number = passage.intent
-            outcome = Outcome(REFUSED, refusal.said, refusal.rule)
+            outcome = Outcome(REFUSED, refusal.message, refusal.rule)
             self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
         self._try_to_write(lambda: self._journal.write_refusal(effect, refusal, self._clock()))
         self.history.refused(effect, refusal)
@@ -250,7 +250,7 @@ class Door:
         if passage.intent is not None:
             number = passage.intent
             trouble = self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
-        return replace(outcome, said=f"{outcome.said}; not in the ledger: {trouble}") if trouble else outcome
+        return replace(outcome, message=f"{outcome.message}; not in the ledger: {trouble}") if trouble else outcome
 
     def _try_to_write(self, write: Callable[[], object]) -> str:
         """Write, and return why it could not be: whatever fails there must not hide what was done."""

@@ -76,10 +76,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The rule that refused, what it said, what to do about it; `trouble` is the class of the error if it was one."""
+    """The rule that refused, its message and a hint; `trouble` is the class of the error, if an error refused."""
 
     rule: str
-    said: str
+    message: str
     hint: str = ""
     trouble: str = ""
 
@@ -93,7 +93,7 @@ class Outcome:
     """
 
     result: str
-    said: str
+    message: str
     trouble: str = ""
 
 

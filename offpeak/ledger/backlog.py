@@ -28,10 +28,10 @@ from offpeak.model.constants import MINUTE_S
 class LedgerProblem:
     """Why nothing can be written, since when; how many rows wait and how many were given up.
 
-    `said` is empty where writing works again but rows were lost before.
+    `message` is empty where writing works again but rows were lost before.
     """
 
-    said: str
+    message: str
     hint: str
     since_unix_s: float
     waiting: int

@@ -24,6 +24,7 @@ from offpeak.ledger.rows import (
     Price,
     SavingRecord,
     SubmissionRecord,
+    columns_of,
 )
 from offpeak.ledger.submissions import SiteSubmissions
 from offpeak.ledger.writer import MOST_WAITING, Answer, LedgerStore, Writer
@@ -89,7 +90,7 @@ class Ledger:
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
         """Write what became of an intent, once: the first outcome stays."""
-        self._writer.add(RowKind.OUTCOMES, [{"intent": intent, "at_unix_s": at_unix_s} | vars(outcome)])
+        self._writer.add(RowKind.OUTCOMES, [{"intent": intent, "at_unix_s": at_unix_s} | columns_of(outcome)])
 
     def write_refusal(self, effect: Effect, refusal: Refusal, at_unix_s: float) -> None:
         """Write which rule refused an effect; of one that we ask for again and again, once an hour."""
@@ -98,7 +99,7 @@ class Ledger:
         if effect.by == US and rule == refusal.rule and 0 <= at_unix_s - before_unix_s < REFUSED_AGAIN_S:
             return
         self._refused[key] = refused
-        self._writer.add(RowKind.REFUSALS, [journal.effect_columns(effect, at_unix_s) | vars(refusal)])
+        self._writer.add(RowKind.REFUSALS, [journal.effect_columns(effect, at_unix_s) | columns_of(refusal)])
 
     def unfinished(self) -> tuple[Intent, ...]:
         """Return the intents without an outcome, the oldest first; those of now may still wait for theirs."""

@@ -125,8 +125,8 @@ class SubmissionRecord:
     """A job that a broker gives to a site, told by its `key`; `digest` is of what is submitted.
 
     `state` is "tried", from before the site is asked until it is known what became of it: that attempt began at
-    `tried_unix_s`; "taken" as `job`; "failed", no site has it; "cancelled". `said` is the site's or the broker's last
-    word, `answer` the choice as JSON.
+    `tried_unix_s`; "taken" as `job`; "failed", no site has it; "cancelled". `message` is the last one of the site or
+    the broker, `answer` the choice as JSON.
     """
 
     key: str
@@ -137,8 +137,13 @@ class SubmissionRecord:
     state: str
     tried_unix_s: float
     job: str = ""
-    said: str = ""
+    message: str = ""
     answer: dict[str, Any] = field(default_factory=dict)
 
 
 Row = MeterReading | NodeStateRecord | DecisionRecord | Price | JobUse | SavingRecord | MemoryRecord | dict[str, Any]
+
+
+def columns_of(record: object) -> dict[str, Any]:
+    """Return the fields of a record by their columns: the column of `message` is called "said"."""
+    return {"said" if name == "message" else name: value for name, value in vars(record).items()}

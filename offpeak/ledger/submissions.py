@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select, update
 
 from offpeak.ledger.backlog import insert_if_new
-from offpeak.ledger.rows import SubmissionRecord
+from offpeak.ledger.rows import SubmissionRecord, columns_of
 from offpeak.ledger.tables import submissions as table
 
 
@@ -54,8 +54,8 @@ def change_submission(connection: Connection, was: SubmissionRecord | None, now:
     """Replace a row, or begin it where there was none; False if somebody else has done so since it was read."""
     # What was written comes back: PostgreSQL's driver does not always count it.
     if was is None:
-        begun = insert_if_new(connection, table).values(dict(vars(now))).returning(table.c.key)
+        begun = insert_if_new(connection, table).values(columns_of(now)).returning(table.c.key)
         return connection.execute(begun).first() is not None
     same = and_(table.c.key == was.key, table.c.state == was.state, table.c.tried_unix_s == was.tried_unix_s)
-    changed = update(table).where(same).values(dict(vars(now))).returning(table.c.key)
+    changed = update(table).where(same).values(columns_of(now)).returning(table.c.key)
     return connection.execute(changed).first() is not None

@@ -285,9 +285,9 @@ def _standby_effect(machine: InventoryNode, order: NodeOrder, way: str, by: str,
 async def _send_order(orders: NodeOrders, effect: Effect) -> None:
     answer = await orders.order(effect)
     if isinstance(answer, Refusal):
-        raise OrderRefused(f"{answer.said}; it was not touched", hint=answer.hint)
+        raise OrderRefused(f"{answer.message}; it was not touched", hint=answer.hint)
     if answer.result != "done":
-        raise BadAnswer(answer.said, hint=f"offpeak check {effect.subject}")
+        raise BadAnswer(answer.message, hint=f"offpeak check {effect.subject}")
 
 
 async def _observe_nodes(trial: StandbyContext, ways: DriverPool) -> dict[str, StateReading]:

@@ -39,7 +39,7 @@ class BreakerState:
 
     latest: tuple[bool, ...] = ()
     opened_s: float | None = None
-    said: str = ""
+    message: str = ""
 
 
 def update_breaker(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms) -> BreakerState:
@@ -50,10 +50,10 @@ def update_breaker(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms
     if state.opened_s is not None:
         if entry.begun_s <= state.opened_s:
             return state
-        return replace(state, opened_s=entry.ended_s, said=answer.said) if failed else BreakerState()
+        return replace(state, opened_s=entry.ended_s, message=answer.message) if failed else BreakerState()
     latest = (*state.latest, failed)[-terms.orders :]
     opens = sum(latest) >= terms.failures
-    return BreakerState(latest, entry.ended_s if opens else None, answer.said if opens else "")
+    return BreakerState(latest, entry.ended_s if opens else None, answer.message if opens else "")
 
 
 def _has_failed(entry: HistoryEntry) -> bool | None:
@@ -93,7 +93,7 @@ class Breaker:
         if wait_s <= 0 and not self._on_trial(opened_s):
             return None
         when = f"one order is tried in {wait_s:,.0f} s" if wait_s > 0 else "one order is on trial"
-        said = f"{effect.subject}: too many orders failed, the last: {self._state.said}; {when}"
+        said = f"{effect.subject}: too many orders failed, the last: {self._state.message}; {when}"
         return Refusal("breaker", said, RESET_HINT)
 
     def for_login(self, effect: Effect) -> Refusal | None:
@@ -104,7 +104,7 @@ class Breaker:
         if name is None or effect.by_admin:
             return None
         answer = self._refused[name].answer
-        said = f"{effect.subject}: the login {name} was refused: {answer.said if answer else ''}"
+        said = f"{effect.subject}: the login {name} was refused: {answer.message if answer else ''}"
         return Refusal("refused_login", said, f"mend [credentials.{name}]; {RESET_HINT}")
 
     def _on_trial(self, opened_s: float) -> bool:

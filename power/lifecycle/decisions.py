@@ -95,7 +95,7 @@ def _describe_pause(record: NodeRecord, now: Instant) -> str:
     if now.monotonic_s >= attempts.next_try_s:
         return ""
     if attempts.refusal is not None:
-        return f"the door refused it ({attempts.refusal.rule}): {attempts.refusal.said}"
+        return f"the door refused it ({attempts.refusal.rule}): {attempts.refusal.message}"
     return f"tried {attempts.tries} times, then a pause: {attempts.failure}"
 
 

@@ -265,7 +265,7 @@ def make_state_row(record: NodeRecord, now: Instant) -> NodeStateRecord:
     whys = [
         f"{fault.what}: {fault.reason}; {fault.hint}" if fault else "",
         held,
-        f"refused ({refusal.rule}): {refusal.said}" if refusal and is_refused else "",
+        f"refused ({refusal.rule}): {refusal.message}" if refusal and is_refused else "",
         f"{desired.by}: {desired.why}" if desired else "",
     ]
     order = str(desired.order) if desired else ""
@@ -326,6 +326,7 @@ STORED_NAMES = {
     "attempts": "effort",
     "pending": "course",
     "failure": "said",
+    "message": "said",
     "problem": "trouble",
     "measured": "took",
     "paused_until_s": "hands_off_until_s",

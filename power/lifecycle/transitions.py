@@ -169,7 +169,7 @@ def record_answer(record: NodeRecord, answered: OrderAnswer, now: Instant, conte
     """Return the life after the answer. What failed may have been done all the same: only its answer was lost."""
     answer, before = answered.answer, record.attempts.pending
     if answer.trouble in FINAL_ERRORS:
-        return hand_over(record, answer.said, answer.hint if isinstance(answer, Refusal) else "", now)
+        return hand_over(record, answer.message, answer.hint if isinstance(answer, Refusal) else "", now)
     if isinstance(answer, Refusal):
         return _record_refusal(record, answered.order, answer, now, context)
     done = answer.result == DONE
@@ -180,7 +180,7 @@ def record_answer(record: NodeRecord, answered: OrderAnswer, now: Instant, conte
     clear = done and pending.sent == 1 and record.attempts.step == 0
     sent = SentOrder(pending.order, pending.by, now.monotonic_s, pending.was, clear)
     if not done and pending.sent == 1:
-        return _record_not_accepted(replace(record, sent=sent), pending, answer.said or answer.result, now, context)
+        return _record_not_accepted(replace(record, sent=sent), pending, answer.message or answer.result, now, context)
     attempts = Attempts(pending, record.attempts.step, record.attempts.tries, record.attempts.next_try_s)
     return replace(record, sent=sent, attempts=attempts)
 

@@ -283,15 +283,15 @@ class SiteAgent:
         for node in request.nodes:
             self._check_can_be_ordered(node)
         unrecorded = None if order is NodeOrder.ON else self.ledger.trouble()
-        if unrecorded is not None and unrecorded.said:
+        if unrecorded is not None and unrecorded.message:
             # The door would refuse the order in the next round, when the admin no longer waits for the reply.
-            text = f"{fold(request.nodes)}: nothing is switched off that cannot be recorded: {unrecorded.said}"
+            text = f"{fold(request.nodes)}: nothing is switched off that cannot be recorded: {unrecorded.message}"
             raise OffpeakError(text, hint=unrecorded.hint)
         for node in request.nodes:
             effect = Effect(node, order, by, reason)
             if refusal := self._lasting_refusal(effect):
                 self.ledger.write_refusal(effect, refusal, self._clock())
-                raise OffpeakError(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
+                raise OffpeakError(f"{refusal.message} (rule {refusal.rule})", hint=refusal.hint)
         for node in request.nodes:
             self.power.receive(node, DesiredStateChange(DesiredState(order, by, self._clock(), reason)))
 
@@ -324,7 +324,7 @@ class SiteAgent:
         after = history.of_subject(node)[-1:]
         if before is None or not after or after[0].number != before.number or after[0].answer is None:
             return ""
-        return f"{before.effect.order} by {before.effect.by} was under way before: {after[0].answer.said}"
+        return f"{before.effect.order} by {before.effect.by} was under way before: {after[0].answer.message}"
 
     async def _read_state(self, node: str) -> StateReading:
         if node not in self.site.by_name:

@@ -126,7 +126,7 @@ class NodeCloser:
             answer = await orders.change_node(name, NodeChange.OPEN, why=why, by=wish.by)
         except OffpeakError as problem:
             return f"it stays closed to jobs ({problem}): {undo}"
-        return "" if answer.done else f"it stays closed to jobs ({answer.answer.said}): {undo}"
+        return "" if answer.done else f"it stays closed to jobs ({answer.answer.message}): {undo}"
 
     def _orders(self, node: Node) -> SchedulerOrders:
         chosen = self.inventory.chosen(expand(self.settings.nodes)) if self.settings.nodes else ()
@@ -137,6 +137,6 @@ class NodeCloser:
 
 def _check(answer: SchedulerOrderResult) -> None:
     if isinstance(answer.answer, Refusal):
-        raise OrderRefused(f"{answer.answer.said} (rule {answer.answer.rule})", hint=answer.answer.hint)
+        raise OrderRefused(f"{answer.answer.message} (rule {answer.answer.rule})", hint=answer.answer.hint)
     if not answer.done:
-        raise SchedulerError(answer.answer.said)
+        raise SchedulerError(answer.answer.message)

@@ -69,7 +69,7 @@ async def open_nodes(
     results = await asyncio.gather(*(orders.change_node(node, NodeChange.OPEN, why=why, by=by) for node in usable))
     by_node = dict(zip(usable, results, strict=True))
     opened = {node for node, result in by_node.items() if result.done}
-    reasons = {node: result.answer.said for node, result in by_node.items()}
+    reasons = {node: result.answer.message for node, result in by_node.items()}
     return {node.name: reasons.get(node.name, ON_ITS_WAY) for node in closed if node.name not in opened}
 
 
@@ -180,7 +180,7 @@ async def _restore(site: SiteContext, ledger: Ledger) -> RestoreResult:
     sleep_orders = read_last_sleep_orders(ledger, now.unix_s)
     results = await restore_queue(view.jobs, marks, scheduler.traits().ranking, orders, by=by)
     results += await clear_comments(view.jobs, orders, by=by)
-    refused = [result.answer.said for result in results if not result.done]
+    refused = [result.answer.message for result in results if not result.done]
     failed = [f"job {job}: {why}" for result in results for job, why in result.failed.items()]
     if not refused and not failed:
         ledger.forget_marks(marks)

@@ -81,9 +81,9 @@ def make_wake_reply(names: Iterable[str], outlook: WakeOutlook, requested_unix_s
             continue
         elif refusal := _find_refusal(outlook.records[name], outlook):
             if refusal.rule not in PACING or refusal.trouble:
-                refused[name] = refusal.said
+                refused[name] = refusal.message
                 continue
-            waiting[name] = refusal.said
+            waiting[name] = refusal.message
         accepted.append(name)
     return WakeReply(tuple(accepted), left, waiting, refused)
 

@@ -72,13 +72,13 @@ class Broker:
         while True:
             standing = await self.at(row.site).find(row.key)
             if standing is not None:
-                return self.changed(row, replace(row, state=TAKEN, job=standing.job, said="found there by its key"))
+                return self.changed(row, replace(row, state=TAKEN, job=standing.job, message="found there by its key"))
             age_s = self.clock() - row.tried_unix_s
             if age_s > REMEMBERED_S:
                 hint = f"look at {row.site}'s accounts for its key, then submit it by another one if it is not there"
                 raise NotKnown(f"key {row.key}: {row.site} may have had it, and would have forgotten it", hint=hint)
             if age_s >= self.settled_s:
-                return self.changed(row, replace(row, state=FAILED, said=f"{row.site} has no job of this key"))
+                return self.changed(row, replace(row, state=FAILED, message=f"{row.site} has no job of this key"))
             await asyncio.sleep(min(LOOK_EVERY_S, self.settled_s - age_s))
             row = self.ledger.submission(row.key) or row
             if row.state != TRIED:
@@ -93,14 +93,14 @@ class Broker:
             row = self._tried(parcel, key, row, choice)
             outcome = await self._through_the_door(parcel, row, choice)
             if isinstance(outcome, Refusal):
-                self.changed(row, replace(row, state=FAILED, said=outcome.said))
-                raise OffpeakError(outcome.said, hint=MODE_HINT if outcome.rule == "mode" else outcome.hint)
+                self.changed(row, replace(row, state=FAILED, message=outcome.message))
+                raise OffpeakError(outcome.message, hint=MODE_HINT if outcome.rule == "mode" else outcome.hint)
             if outcome.result == "done":
-                return self.changed(row, replace(row, state=TAKEN, job=outcome.said, said="accepted"))
+                return self.changed(row, replace(row, state=TAKEN, job=outcome.message, message="accepted"))
             if outcome.trouble != SiteRefused.__name__:
                 return await self._doubtful(row, outcome)
-            row = self.changed(row, replace(row, state=FAILED, said=outcome.said))
-            without = {**without, choice.site: f"refused it: {outcome.said.partition(': ')[2]}"}
+            row = self.changed(row, replace(row, state=FAILED, message=outcome.message))
+            without = {**without, choice.site: f"refused it: {outcome.message.partition(': ')[2]}"}
 
     def _tried(self, parcel: BrokerJob, key: str, was: SubmissionRecord | None, choice: SiteChoice) -> SubmissionRecord:
         now_s = self.clock()
@@ -142,8 +142,8 @@ class Broker:
             standing = None
         if standing is None:
             hint = f"offpeak submit --status {row.key} finds out; no other site gets it until then"
-            raise NotKnown(f"whether it was taken is not known yet: {outcome.said}", hint=hint)
-        return self.changed(row, replace(row, state=TAKEN, job=standing.job, said="found there by its key"))
+            raise NotKnown(f"whether it was taken is not known yet: {outcome.message}", hint=hint)
+        return self.changed(row, replace(row, state=TAKEN, job=standing.job, message="found there by its key"))
 
     def at(self, site: str) -> SiteCommands:
         """Return how a site is told and asked; NotKnown for one that is in the file no more."""
@@ -187,11 +187,11 @@ async def cancel(broker: Broker, key: str) -> SubmissionRecord:
     )
     answer = await broker.door.let_through(effect, lambda: broker.at(row.site).cancel(row.job))
     if isinstance(answer, Refusal):
-        raise OffpeakError(answer.said, hint=MODE_HINT if answer.rule == "mode" else answer.hint)
+        raise OffpeakError(answer.message, hint=MODE_HINT if answer.rule == "mode" else answer.hint)
     if answer.result != "done":
-        raise SiteRefused(answer.said, hint=f"offpeak submit --status {key} says how it stands")
+        raise SiteRefused(answer.message, hint=f"offpeak submit --status {key} says how it stands")
     held = row.answer | {"held_s": _longest_run_s(row, broker.clock())}
-    return broker.changed(row, replace(row, state=CANCELLED, said=f"cancelled by {broker.by}", answer=held))
+    return broker.changed(row, replace(row, state=CANCELLED, message=f"cancelled by {broker.by}", answer=held))
 
 
 def submission_json(row: SubmissionRecord) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def submission_json(row: SubmissionRecord) -> dict[str, Any]:
         "at_site": None,
         "submitted": time_text(row.tried_unix_s),
         "by": row.by,
-        "said": row.said,
+        "said": row.message,
         "choice": row.answer,
     }
 

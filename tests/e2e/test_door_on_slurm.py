@@ -21,7 +21,7 @@ OFF_3 = replace(OFF, subject="node3")
 def refused(room: GuardedRoom, order: str = "soft_off") -> tuple[str, str]:
     answer = room.order(replace(OFF_3, order=NodeOrder(order)), OPEN)
     assert isinstance(answer, Refusal)
-    return answer.rule, answer.said
+    return answer.rule, answer.message
 
 
 def test_power_is_taken_from_a_drained_node_without_a_job_only(
@@ -42,7 +42,7 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
             # The way to a node is prepared before the last question, and nodes of this room have no ssh.
             standby = room.order(replace(OFF_3, subject="node2", order=NodeOrder.STANDBY), OPEN)
             assert isinstance(standby, Outcome)
-            assert (standby.result, standby.said) == ("failed", "hardware.virtual: has no ssh")
+            assert (standby.result, standby.message) == ("failed", "hardware.virtual: has no ssh")
             with monkeypatch.context() as nobody_answers:
                 nobody_answers.setenv("PATH", str(tmp_path))
                 output = "node3: cannot tell: squeue: not found on PATH"

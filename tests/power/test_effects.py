@@ -37,7 +37,7 @@ def room(tmp_path: Path) -> Iterator[GuardedRoom]:
 
 def refused(answer: Outcome | Refusal) -> tuple[str, str]:
     assert isinstance(answer, Refusal)
-    return answer.rule, answer.said
+    return answer.rule, answer.message
 
 
 def asleep(room: GuardedRoom, *nodes: str) -> None:
@@ -50,7 +50,7 @@ def test_a_node_sleeps_and_wakes(room: GuardedRoom) -> None:
     wait_until(lambda: not room.do(lambda each: each.nodes["n1"].powered), what="the shutdown")
     outcome = room.order(ON)
     assert isinstance(outcome, Outcome)
-    assert (outcome.result, outcome.said.startswith("accepted by ")) == ("done", True)
+    assert (outcome.result, outcome.message.startswith("accepted by ")) == ("done", True)
     assert room.told() == {"n1": [SOFT_OFF, POWER_ON]}
 
 
@@ -409,7 +409,7 @@ def test_after_a_crash_nothing_is_sent_again_blind(room: GuardedRoom) -> None:
         return StateReading(observed.state, observed.at_unix_s)
 
     ends: tuple[tuple[Intent, Outcome], ...] = room.run(reconcile(journal, look_at, room.clock))
-    assert [(intent.effect.subject, outcome.result, outcome.said) for intent, outcome in ends] == [
+    assert [(intent.effect.subject, outcome.result, outcome.message) for intent, outcome in ends] == [
         ("n1", "interrupted", "found off after a restart"),
         ("n2", "interrupted", "found on after a restart"),
         ("n3", "interrupted", "found in an unknown state after a restart"),

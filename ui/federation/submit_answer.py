@@ -53,7 +53,7 @@ def submission_text(row: SubmissionRecord, *, again: bool) -> str:
     """Return as what a job was submitted, and how it is followed."""
     lines = [f"{'already submitted' if again else 'submitted'}: job {row.job} at {row.site}, key {row.key}"]
     if row.state != TAKEN:
-        return f"key {row.key}: {row.state}: {row.said}"
+        return f"key {row.key}: {row.state}: {row.message}"
     lines.append(f"  {row.answer['reason']}")
     if second := row.answer["second"]:
         lines.append(f"  second best {second['site']}: {figures_text(second)}")

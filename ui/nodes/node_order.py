@@ -79,7 +79,7 @@ def error_of_order(record: NodeRecord, to: NodeOrder, wire: Transport) -> OrderR
     if is_goal(to, record.observed.state):
         return None
     if refusal is not None:
-        return OrderRefused(f"{refusal.said} (rule {refusal.rule})", hint=refusal.hint)
+        return OrderRefused(f"{refusal.message} (rule {refusal.rule})", hint=refusal.hint)
     if fault is not None:
         return BadAnswer(f"{record.node}: {fault.what}: {fault.reason}", hint=fault.hint)
     why = find_obstacle(record, read_clocks(wire))

@@ -62,7 +62,7 @@ def test_what_is_done_is_written_before_and_after() -> None:
 
 def test_the_first_rule_that_refuses_is_written_and_nothing_is_done() -> None:
     journal, device = MemoryJournal(), Device()
-    rules = [("a", answers(None)), ("b", answers(NO)), ("c", answers(replace(NO, said="other")))]
+    rules = [("a", answers(None)), ("b", answers(NO)), ("c", answers(replace(NO, message="other")))]
     assert through(door(journal=journal, rules=rules), OFF, device.act) == NO
     assert (device.sent, journal.refusals, journal.recent(0)) == (0, [(OFF, NO)], ())
 
@@ -225,7 +225,7 @@ def test_nothing_is_switched_off_that_cannot_be_recorded() -> None:
     refusal = through(door(journal=Full()), OFF, device.act)
     assert isinstance(refusal, Refusal)
     assert (refusal.rule, device.sent) == ("ledger", 0)
-    assert "the disk is full" in refusal.said
+    assert "the disk is full" in refusal.message
 
 
 def test_a_wake_goes_on_without_a_record_and_counts() -> None:

@@ -116,7 +116,7 @@ def test_a_scheduler_whose_answers_are_always_too_old_switches_nothing_off() -> 
     refusal = world.order()
     assert isinstance(refusal, Refusal)
     assert (refusal.rule, world.asked, world.sent) == ("too_late", ATTEMPTS, [])
-    assert f"no answer of the scheduler was younger than {FRESH_S:g} s" in refusal.said
+    assert f"no answer of the scheduler was younger than {FRESH_S:g} s" in refusal.message
     assert world.order(ON) == Outcome("done", "accepted")
 
 

@@ -51,7 +51,7 @@ def decision(number: int) -> DecisionRecord:
 
 
 def said(ledger: Ledger) -> str:
-    return getattr(ledger.trouble(), "said", "")
+    return getattr(ledger.trouble(), "message", "")
 
 
 def has_trouble(ledger: Ledger, what: str) -> None:
@@ -129,7 +129,7 @@ def test_a_full_disk_keeps_the_newest_readings_and_every_decision(
     assert ledger.settle(60)
     left = ledger.trouble()
     assert left
-    assert (left.said, left.waiting, left.dropped_readings) == ("", 0, trouble.dropped_readings)
+    assert (left.message, left.waiting, left.dropped_readings) == ("", 0, trouble.dropped_readings)
     assert count(ledger.settings.url, tables.decisions) == 99
     # The last sweep came through whole.
     assert [row[0] for row in rows_of(ledger, tables.readings)[-20:]] == [10.0 * (filled + 99)] * 20
@@ -208,7 +208,7 @@ def test_a_row_that_no_database_takes_stops_no_other(ledger: Ledger) -> None:
     assert ledger.settle(60)
     trouble = ledger.trouble()
     assert trouble
-    assert (trouble.said, trouble.waiting, trouble.dropped_others) == ("", 0, 2)
+    assert (trouble.message, trouble.waiting, trouble.dropped_others) == ("", 0, 2)
     assert count(ledger.settings.url, tables.decisions) == 50
     assert count(ledger.settings.url, tables.readings) == 20
 

@@ -68,7 +68,7 @@ def test_nobody_waits_longer_than_his_bound_and_then_nothing_was_written(
     monkeypatch.setattr(writer, "HANGS_S", 0.1)
     trouble = own.trouble()
     assert trouble
-    assert (trouble.said, trouble.waiting) == ("has not answered for 0 s", 1)
+    assert (trouble.message, trouble.waiting) == ("has not answered for 0 s", 1)
     go_on.set()
     assert own.settle(10)
     time.sleep(0.2)

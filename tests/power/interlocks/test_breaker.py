@@ -72,7 +72,7 @@ def test_so_many_failures_among_the_latest_open_it(bench: Bench) -> None:
     refusal = bench.breaker.for_all(OFF)
     assert refusal is not None
     said = "n1: too many orders failed, the last: bmc1: silent; one order is tried in 60 s"
-    assert (refusal.rule, refusal.said) == ("breaker", said)
+    assert (refusal.rule, refusal.message) == ("breaker", said)
     assert refusal.hint == "if an order by hand is done, it closes: offpeak node NAME wake"
 
 
@@ -108,7 +108,7 @@ def test_one_order_is_tried_after_the_pause_and_closes_it(bench: Bench) -> None:
     trial = bench.begun()
     refusal = bench.breaker.for_all(OFF)
     assert refusal is not None
-    assert refusal.said.endswith("one order is on trial")
+    assert refusal.message.endswith("one order is on trial")
     bench.ended(trial, DONE)
     assert not bench.is_open
     bench.ends(FAILED, FAILED)
@@ -169,7 +169,7 @@ def test_a_refused_login_is_not_used_until_an_admin_has_mended_it() -> None:
     time.now_s = 80_000.0
     refusal = breaker.for_login(replace(OFF, subject="n2"))
     assert refusal is not None
-    assert (refusal.rule, refusal.said) == ("refused_login", "n2: the login bmc was refused: bmc1: refuses")
+    assert (refusal.rule, refusal.message) == ("refused_login", "n2: the login bmc was refused: bmc1: refuses")
     assert breaker.for_login(BY_HAND) is None
     history.ended(history.begun(BY_HAND), DONE)
     assert breaker.for_login(OFF) is None
@@ -185,4 +185,4 @@ def test_a_refusal_of_a_rule_is_about_the_login_that_it_used() -> None:
     history.refused(standby, Refusal("identity", "n1: cannot tell", trouble="AccessRefused"))
     refusal = breaker.for_login(OFF)
     assert refusal is not None
-    assert "the login bmc was refused" in refusal.said
+    assert "the login bmc was refused" in refusal.message

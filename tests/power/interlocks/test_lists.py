@@ -74,4 +74,4 @@ def test_what_is_not_known_or_old_is_never_acted_on(order: str, sighting: StateR
     limit = require_fresh_state({"n1": sighting}.get if sighting else {}.get, lambda: 1000.0, 60.0)
     refusal = limit(replace(OFF, order=parse_order(order), by="admin ada"))
     assert refusal is not None
-    assert (refusal.rule, refusal.said) == ("observed_fresh", said)
+    assert (refusal.rule, refusal.message) == ("observed_fresh", said)

@@ -31,7 +31,7 @@ async def _asked(rule: Rule | LastRule, effect: Effect) -> Refusal | float | Non
 def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
     refusal = asked(require_no_job(lambda node: f"runs 7 on {node}"), replace(OFF, order=NodeOrder(order)))
     assert refusal is not None
-    assert (refusal.rule, refusal.said) == ("no_job_now", "n1: runs 7 on n1")
+    assert (refusal.rule, refusal.message) == ("no_job_now", "n1: runs 7 on n1")
     assert "scontrol update nodename=n1 state=drain" in refusal.hint
     assert asked(require_no_job(lambda _: ""), replace(OFF, order=NodeOrder(order))) is None
 

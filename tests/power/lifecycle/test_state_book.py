@@ -17,5 +17,5 @@ def test_a_hold_stands_once_in_the_reasons() -> None:
     refusal = Refusal("held", "n1: al holds it: repair", "ask al")
     record = NodeRecord("n1", hold=Hold("al", "repair"), attempts=Attempts(refusal=refusal))
     assert make_state_row(record, Instant(1.0, 1000.0)).why == "held by al: repair"
-    other = replace(record, attempts=Attempts(refusal=replace(refusal, rule="min_on", said="4 nodes stay on")))
+    other = replace(record, attempts=Attempts(refusal=replace(refusal, rule="min_on", message="4 nodes stay on")))
     assert make_state_row(other, Instant(1.0, 1000.0)).why == "held by al: repair; refused (min_on): 4 nodes stay on"

@@ -295,7 +295,7 @@ def test_a_hold_lasts_no_shorter_when_the_clock_is_set_back() -> None:
 def test_what_must_not_be_tried_again_is_handed_over_at_once(answer: Outcome | Refusal) -> None:
     walk = Walk().seen("on").desires("soft_off").ordered(answer)
     assert walk.record.fault is not None
-    assert (walk.record.fault.reason, walk.record.fault.ours) == (answer.said, False)
+    assert (walk.record.fault.reason, walk.record.fault.ours) == (answer.message, False)
     assert walk.passes(1e6).seen("on").order is None
 
 

@@ -59,7 +59,7 @@ def test_the_greenest_gets_it_with_its_key_and_once(
     (done,) = ledger.recent(0.0)
     assert (done.intent.effect.subject, done.intent.effect.order) == ("site north", "submit")
     assert done.outcome is not None
-    assert done.outcome.said == "1.head"
+    assert done.outcome.message == "1.head"
 
 
 def test_who_refuses_is_passed_over_and_of_equal_ones_the_first_is_taken(
