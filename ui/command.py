@@ -1,4 +1,4 @@
-"""The `offpeak` command: its subcommands, and the one place where an error becomes a line and an exit code.
+"""The `offpeak` command: its subcommands, and the conversion of errors to messages and exit codes.
 
 A subcommand is imported and built when it is named: a user who runs one does not wait for the imports of the
 others.
@@ -28,7 +28,7 @@ MODULES = {
     "nodes": "ui.nodes.command",
     "node": "ui.nodes.command",
     "agent": "ui.agent.command",
-    "page": "ui.page.command",
+    "page": "ui.page_command",
     "status": "ui.agent.command",
     "queue": "ui.agent.command",
     "plan": "ui.plan.command",
@@ -48,11 +48,11 @@ MODULES = {
     "ledger": "ui.ledger.command",
     "report": "ui.month.command",
 }
-"""Where each stands, in the order of --help: a function, or a Typer of functions, of that name."""
+"""The module of each subcommand, in the order of --help: it has a function or a Typer of that name."""
 
 
 class Commands(UserDict[str, Any]):
-    """Subcommands by name, imported and built at the first look."""
+    """Subcommands by name, imported and built on first access."""
 
     def __getitem__(self, name: str) -> Any:
         """Return the subcommand; KeyError if there is none."""
@@ -66,7 +66,7 @@ class OffpeakCommands(PlainGroup):
     """The group of all subcommands."""
 
     def __init__(self, **attributes: Any) -> None:
-        """Take those that were registered besides."""
+        """Add the registered commands."""
         super().__init__(**attributes)
         self.commands = Commands(MODULES | dict(self.commands))
 
@@ -86,7 +86,7 @@ app = typer.Typer(cls=OffpeakCommands, add_completion=False, rich_markup_mode=No
 
 
 COMPLETE = "_OFFPEAK_COMPLETE"
-"""The variable by which a shell's completion script asks."""
+"""The environment variable that a shell's completion script sets."""
 
 
 def main() -> None:
@@ -95,10 +95,10 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line, say in one line what went wrong, and return the exit code."""
+    """Run one command line, print an error as one line, and return the exit code."""
     debug = "--debug" in arguments
     if COMPLETE in os.environ:
-        # The shell asks what could come next. Otherwise nobody waits for what answers it.
+        # Only a completion request of the shell waits for this import.
         from typer._completion_classes import completion_init
 
         completion_init()
@@ -108,7 +108,7 @@ def run(arguments: list[str]) -> int:
         )
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output has gone. Python's own flush at exit would complain about it.
+        # The reader has closed the pipe. Without this, Python's flush at exit would print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -144,11 +144,11 @@ def _say(error: Exception) -> int:
     if isinstance(error, typer.TyperException):
         command = getattr(getattr(error, "ctx", None), "command_path", "offpeak")
         message = " ".join(error.format_message().split()).rstrip(".")
-        return _print(message, f"{command} --help shows what it takes", error.exit_code)
+        return _print(message, f"{command} --help shows its options", error.exit_code)
     if isinstance(error, OSError):
         return _print(": ".join(filter(None, [error.filename, error.strerror])), "--debug shows where", 1)
     if isinstance(error, MemoryError):
-        return _print("not enough memory", "a smaller machine or log, or a part of it: --nodes, --days", 1)
+        return _print("not enough memory", "use a smaller machine or log, or a part of it: --nodes, --days", 1)
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return _print(f"internal error: {what}", "--debug shows the traceback", 1, kind="")
 

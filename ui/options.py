@@ -1,4 +1,4 @@
-"""Command line options made from the table of settings: flag and help are written there, once."""
+"""Command line options that are generated from the table of settings."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -28,9 +28,7 @@ START = Annotated[
         show_default=False,
     ),
 ]
-END = Annotated[
-    str | None, typer.Option("-E", "--endtime", help="End, no more in it. [default: now]", show_default=False)
-]
+END = Annotated[str | None, typer.Option("-E", "--endtime", help="End, exclusive. [default: now]", show_default=False)]
 
 KNOWN_PRICES = (
     "feeds.zone",
@@ -43,22 +41,22 @@ KNOWN_PRICES = (
     "prices.layout",
     "prices.tariff",
 )
-"""The settings that say where known prices come from."""
+"""The settings of the sources of known prices."""
 FEWEST_REPLAYS = 10
-"""Replays below this number give no range to speak of."""
+"""Fewer replays give no meaningful range."""
 
 
 def option(name: str) -> Any:
-    """Return the option of the setting `name`; its parameter defaults to None, which means not given."""
+    """Return the option of the setting `name`; the default of its parameter is None: not given."""
     setting = BY_NAME[name]
     flag = f"{setting.flag}/--no-{setting.flag[2:]}" if setting.kind is BOOL else setting.flag
     return typer.Option(flag, help=help_text(setting), show_default=False)
 
 
 def settings_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return what puts the options of these settings in the place of a command's parameter `options`.
+    """Return a decorator that replaces the parameter `options` of a command by the options of these settings.
 
-    The command gets them by the settings' names, None where not given; a list as names with commas.
+    The command receives a mapping by setting name, None where an option is not given; lists are joined by commas.
     """
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
@@ -100,10 +98,10 @@ def _joined(given: object) -> object:
 
 
 def chosen_settings(file: Path | None, *, options: Mapping[str, object]) -> Settings:
-    """Return the settings of the file with the options that were given; BadInput if both prices and a tariff were."""
+    """Return the settings of the file with the given options; raise BadInput for both --prices and --tariff."""
     by_tariff = options["prices.tariff"] is not None
     if by_tariff and options["prices.file"] is not None:
-        raise BadInput("--prices and --tariff exclude each other", hint="give the one that you pay")
+        raise BadInput("--prices and --tariff exclude each other", hint="give the one that your contract uses")
     values = read_values(file, options=options)
     if by_tariff:
         values["prices.file"] = SettingValue(None, None, "--tariff")

@@ -1,8 +1,8 @@
-"""Parameters of the command line that are as they should be before they are checked: text, a path, what was not given.
+"""Command line parameters that skip pydantic if their value needs no check: texts, paths, missing values.
 
-A value that is empty is an error: a shell variable that is not set leaves one, and an empty path is the folder `.`.
-typer 0.29 has pydantic check each of them, which takes longer to import than typer itself. Here only numbers, choices
-and paths that cannot be read are left to it.
+An empty value is an error: it usually comes from an unset shell variable, and an empty path would be the folder `.`.
+typer 0.29 checks each value by pydantic, whose import takes longer than that of typer itself. Here only numbers,
+choices and unreadable paths need pydantic.
 """
 
 import os
@@ -15,13 +15,13 @@ from offpeak.errors import BadInput
 
 
 class AsTyped:
-    """Takes the value of a parameter as it is, or has `check` look at it, which is slow to begin."""
+    """Takes the value of a parameter unchanged if possible, else calls `check`, which is slow to import."""
 
     def __init__(self, check: Any) -> None:
         self._check = check
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value as typer does; BadInput if it is empty, BadParameter."""
+        """Return the value as typer does; raise BadInput if it is empty, BadParameter if it is invalid."""
         _refuse_empty(value, param, ctx)
         kind = param.type_descriptor.annotation
         if value is None:
@@ -36,7 +36,7 @@ class AsTyped:
 
 
 def _refuse_empty(value: Any, param: Any, ctx: Any) -> None:
-    """Raise BadInput for an empty value; the words of a job's script, without a number, may be empty."""
+    """Raise BadInput for an empty value; the arguments of a job's script may be empty."""
     values = (value if param.multiple else (value,)) or ()
     if param.nargs == -1 or all(not isinstance(each, str) or each.strip() for each in values):
         return
@@ -44,12 +44,12 @@ def _refuse_empty(value: Any, param: Any, ctx: Any) -> None:
     hint = f"write one after {param.opts[0]}, or leave the option out"
     if not isinstance(param, TyperOption):
         what = f"{param.display_name_raw}: the argument is empty"
-        hint = f"{ctx.command_path} --help shows what it takes"
+        hint = f"{ctx.command_path} --help shows its arguments"
     raise BadInput(what, hint=f'{hint}; "$NAME" is empty where that variable is not set')
 
 
 class PlainOption(TyperOption):
-    """An option whose value is taken as it is where that can be."""
+    """An option whose value is taken unchanged if possible."""
 
     def get_runtime_param(self) -> Any:
         """Return what makes a value of what was typed."""
@@ -57,7 +57,7 @@ class PlainOption(TyperOption):
 
 
 class PlainArgument(TyperArgument):
-    """The same of an argument."""
+    """An argument whose value is taken unchanged if possible."""
 
     def get_runtime_param(self) -> Any:
         """Return what makes a value of what was typed."""
@@ -65,7 +65,7 @@ class PlainArgument(TyperArgument):
 
 
 class PlainCommand(TyperCommand):
-    """A command with such parameters."""
+    """A command with these parameters."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return options and arguments."""
@@ -73,7 +73,7 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands with such parameters."""
+    """A group of commands with these parameters."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return options and arguments."""
@@ -81,7 +81,7 @@ class PlainGroup(TyperGroup):
 
 
 def _plain(params: Any) -> Any:
-    # typer makes the parameters of a command itself, and asks for no class of them.
+    # typer creates the parameters of a command itself, and has no option for their class.
     for each in params:
         each.__class__ = PlainOption if isinstance(each, TyperOption) else PlainArgument
     return params

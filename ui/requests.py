@@ -1,7 +1,7 @@
-"""The request values of the commands: what a user requests besides the settings.
+"""The requests of the commands: the options that are no settings.
 
-A command module builds its request and passes it to its answer. Both import it from here, where only light modules
-stand, so no answer imports its command.
+A command module builds its request and passes it to its answer module. Both import the request from here, so no answer
+imports its command. This module imports only light modules.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class EstimateRequest:
 
 @dataclass(frozen=True)
 class PriceForecastRequest:
-    """What is asked for of prices besides the settings."""
+    """The options of `offpeak forecast price`."""
 
     from_text: str | None
     hours: int
@@ -33,7 +33,7 @@ class PriceForecastRequest:
 
 @dataclass(frozen=True)
 class ForecastJob:
-    """The job that is asked about; None where nothing is said of it."""
+    """The job to forecast; None where an attribute is not given."""
 
     size: int
     estimate: str
@@ -45,7 +45,7 @@ class ForecastJob:
 
 @dataclass(frozen=True)
 class JobForecastRequest:
-    """Which job is asked about, and what to learn from."""
+    """The job to forecast, and the log to learn from."""
 
     job: ForecastJob
     log: str | None
@@ -58,7 +58,7 @@ class JobForecastRequest:
 
 @dataclass(frozen=True)
 class LedgerQuery:
-    """What every question has: the time in words, and how the answer is printed: "text", "json" or "csv"."""
+    """The time range as text, and the output format: "text", "json" or "csv"."""
 
     start: str | None
     end: str | None
@@ -67,7 +67,7 @@ class LedgerQuery:
 
 @dataclass(frozen=True)
 class MonthRequest:
-    """The month in words, the log of jobs where one is named, and the files to be written."""
+    """The month as text, the job log if one is given, and the files to write."""
 
     month: str | None
     log: str | None
@@ -78,7 +78,7 @@ class MonthRequest:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What is asked for besides the settings; `is_as_set` where no option says otherwise than these."""
+    """The options of `offpeak plan`; `is_as_set` is true if no option overrides a setting."""
 
     day: str | None
     report: Path | None

@@ -61,19 +61,19 @@ def test_help_lists_the_subcommands() -> None:
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
-        ([], ["offpeak: error: Missing command", "  hint: offpeak --help shows what it takes"]),
+        ([], ["offpeak: error: Missing command", "  hint: offpeak --help shows its options"]),
         (
             ["show-confg"],
             [
                 "offpeak: error: No such command 'show-confg'. Did you mean 'show-config'?",
-                "  hint: offpeak --help shows what it takes",
+                "  hint: offpeak --help shows its options",
             ],
         ),
         (
             ["show-config", "--jsn"],
             [
                 "offpeak: error: No such option: --jsn (Possible options: --json)",
-                "  hint: offpeak show-config --help shows what it takes",
+                "  hint: offpeak show-config --help shows its options",
             ],
         ),
     ],

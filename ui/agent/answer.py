@@ -1,4 +1,4 @@
-"""What `offpeak status`, `queue` and `why` answer: what the agent says; without one, what it has written last."""
+"""Print `offpeak status`, `queue` and `why`: the agent's reply or, without an agent, the last records of the ledger."""
 
 import json
 import time
@@ -18,7 +18,7 @@ STATUS_KEYS = ("price", "mode", "cluster", "scheduler", "at_unix_s")
 
 
 def print_status(settings: Settings, *, as_json: bool) -> None:
-    """Print what the agent does; AgentSilent if there is none, after what it has written last."""
+    """Print the agent's status. If no agent answers, print the last records and raise AgentSilent."""
     try:
         reply = fetch_status(settings.agent.socket, ask="status")
     except AgentSilent as silent:
@@ -32,7 +32,7 @@ def print_status(settings: Settings, *, as_json: bool) -> None:
 
 
 def print_queue(settings: Settings, *, user: str | None, partition: str | None, as_json: bool) -> None:
-    """Print the jobs that the asker may see; AgentSilent if no agent answers."""
+    """Print the jobs that the user may see; raise AgentSilent if no agent answers."""
     try:
         reply = fetch_status(settings.agent.socket, ask="queue")
     except AgentSilent as silent:
@@ -48,7 +48,7 @@ def print_queue(settings: Settings, *, user: str | None, partition: str | None, 
 
 
 def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
-    """Print why the job waits; AgentSilent if no agent answers, after what was decided of it last."""
+    """Print why the job waits. If no agent answers, print the last decision and raise AgentSilent."""
     try:
         reply = fetch_status(settings.agent.socket, ask="why", job=job_id)
     except AgentSilent as silent:
@@ -70,7 +70,7 @@ def _print_recorded_nodes(settings: Settings, silent: AgentSilent, *, as_json: b
     if as_json:
         typer.echo(json.dumps({"nodes": counts, "trouble": str(silent)}, indent=2))
     elif counts:
-        typer.echo(f"nodes, as last written: {counts_text(counts)}")
+        typer.echo(f"nodes, as last recorded: {counts_text(counts)}")
 
 
 def _print_last_decision(settings: Settings, job_id: str, silent: AgentSilent, *, as_json: bool) -> None:
@@ -82,20 +82,22 @@ def _print_last_decision(settings: Settings, job_id: str, silent: AgentSilent, *
         typer.echo(rows_json([with_times(each, zone) for each in found]), nl=False)
         return
     for each in found[:1]:
-        typer.echo(f"job {job_id}, as last written {iso(each['at_unix_s'], zone)}: {each['decided']}: {each['reason']}")
+        typer.echo(
+            f"job {job_id}, as last recorded {iso(each['at_unix_s'], zone)}: {each['decided']}: {each['reason']}"
+        )
 
 
 def _with_last_record(settings: Settings, silent: AgentSilent) -> AgentSilent:
-    """Return the error with since when the agent is silent, where the asker may read that."""
+    """Return the error with the time of the agent's last record, if the user may read the ledger."""
     from ui.agent.ledger_answer import read_last_record_unix_s
 
     since = _read_ledger(lambda: read_last_record_unix_s(settings.ledger), silent)
-    text = f"; the last that it wrote is of {iso(since, machine_zone())}" if since else ""
+    text = f"; its last record is of {iso(since, machine_zone())}" if since else ""
     return AgentSilent(f"{silent}{text}", hint=silent.hint)
 
 
 def _read_ledger(read: Any, silent: AgentSilent) -> Any:
-    """Return what was read; the agent's silence is what is said where the ledger is not for the asker's eyes."""
+    """Return the result of `read`; raise `silent` if the user may not read the ledger."""
     try:
         return read()
     except (OffpeakError, OSError):

@@ -34,11 +34,11 @@ def agent(
     socket: SOCKET = None,
     url: LEDGER = None,
     restore: Annotated[
-        bool, typer.Option("--restore", help="Undo what was changed in the scheduler's queue and nodes, and end.")
+        bool, typer.Option("--restore", help="Undo the agent's changes to the scheduler's queue and nodes, and exit.")
     ] = False,
     config: CONFIG = None,
 ) -> None:
-    """Look at queue, nodes and prices each cycle, decide, and do what the mode lets through."""
+    """Run the agent: read queue, nodes and prices in each cycle, decide, and carry out what the mode permits."""
     options = {
         "agent.mode": mode,
         "agent.nodes": nodes,
@@ -59,15 +59,15 @@ def agent(
         context.exit(run_agent(settings, lambda: settings_of(config, options)))
     restored = run_restore(settings)
     for what in restored.left:
-        typer.echo(f"not given back: {what}", err=True)
+        typer.echo(f"not restored: {what}", err=True)
     if restored.nodes:
         typer.echo(f"open to jobs again: {fold(restored.nodes)}")
-    typer.echo("not all was given back" if restored.left else "the queue stands as the scheduler puts it")
+    typer.echo("not everything was restored" if restored.left else "the queue is in the scheduler's own order")
     context.exit(1 if restored.left else 0)
 
 
 def status(socket: SOCKET = None, url: LEDGER = None, as_json: JSON = False, config: CONFIG = None) -> None:
-    """Say whether the agent runs, in which mode, at which price, and what nodes do."""
+    """Show whether the agent runs, its mode, the price of electricity, and the states of nodes."""
     settings = query_settings(config, socket, url)
     from ui.agent.answer import print_status
 
@@ -75,13 +75,13 @@ def status(socket: SOCKET = None, url: LEDGER = None, as_json: JSON = False, con
 
 
 def query_settings(config: Path | None, socket: str | None, url: str | None) -> Settings:
-    """Return the settings with where the agent and its ledger are, also for users who may not read the site's."""
+    """Return the settings with the locations of agent and ledger, also for users who may not read the site's file."""
     options = {"agent.socket": socket, "ledger.url": url}
     return Settings.of(read_values(users_settings_path(config, os.environ), options=options))
 
 
 def settings_of(config: Path | None, options: Mapping[str, object]) -> Settings:
-    """Return the settings of the file as it is now, with the options that were given."""
+    """Return the current settings of the file, with the given options."""
     return Settings.of(read_values(settings_path(config, os.environ), options=options))
 
 
@@ -95,7 +95,7 @@ def queue(
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Show the pending jobs as the agent has put them, with what moved each; others than operators see their own."""
+    """Show the pending jobs in the agent's order, with the reason of each move. Users see only their own jobs."""
     settings = query_settings(config, socket, None)
     from ui.agent.answer import print_queue
 
@@ -109,9 +109,9 @@ def why(
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Say why a job waits: its place, the price hour, until when it is kept back, what that saves, how to opt out."""
+    """Show why a job waits: its place, the price, its latest start, the expected saving, and how to opt out."""
     if not JOB_ID.fullmatch(job_id):
-        raise BadInput(f"{job_id!r} is no job id", hint="`squeue --me` shows those of your jobs")
+        raise BadInput(f"{job_id!r} is no job id", hint="`squeue --me` lists the ids of your jobs")
     settings = query_settings(config, socket, url)
     from ui.agent.answer import print_why
 
@@ -128,7 +128,7 @@ def history(
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Show what was decided and done, newest first, from the ledger."""
+    """Show decisions and actions from the ledger, newest first."""
     settings = query_settings(config, None, url)
     # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.agent.ledger_answer import print_history

@@ -25,19 +25,19 @@ MAX_DECISIONS = 20
 
 
 def node_counts(settings: LedgerSettings) -> list[tuple[str, int]]:
-    """Return how many nodes were in which state when each was written last; errors as `opened`."""
+    """Return the number of nodes by their last recorded state; errors as `open_ledger`."""
     with open_ledger(settings.url) as connection:
         return sorted(Counter(each.observed for each in latest_states(connection).values()).items())
 
 
 def read_decisions(settings: LedgerSettings, subject: str) -> list[dict[str, Any]]:
-    """Return the latest decisions about it, newest first; errors as `opened`."""
+    """Return the latest decisions about the subject, newest first; errors as `open_ledger`."""
     with open_ledger(settings.url) as connection:
         return decisions_of(connection, subject, most=MAX_DECISIONS)
 
 
 def read_last_record_unix_s(settings: LedgerSettings) -> float | None:
-    """Return when something was written last [Unix s]; errors as `opened`."""
+    """Return the time of the last record [Unix s]; errors as `open_ledger`."""
     with open_ledger(settings.url) as connection:
         return last_written_unix_s(connection)
 
@@ -51,7 +51,7 @@ HistoryRow = Mapping[str, Any]
 def print_history(
     settings: LedgerSettings, range_texts: tuple[str | None, str | None], subject: str | None, *, as_json: bool
 ) -> None:
-    """Print what happened in the time between two words of `sacct`; BadInput for what is no time or node set."""
+    """Print the events of a time range as `sacct` takes it; raise BadInput for an invalid time or node set."""
     zone = machine_zone()
     span = parse_range(*range_texts, now_unix_s=time.time(), zone=zone)
     subjects = parse_subjects(subject)
@@ -73,7 +73,7 @@ def print_history(
 
 
 def parse_subjects(text: str | None) -> tuple[str, ...]:
-    """Return the subjects of these words: a job and the queue as they are, else the nodes; () for all."""
+    """Return the subjects of a text: a job or the queue unchanged, else the nodes of the set; () for all."""
     if text is None:
         return ()
     return (text,) if text.startswith(OTHER_SUBJECTS) else expand(text)

@@ -1,4 +1,4 @@
-"""What the agent says, on a terminal: a few lines of its state or of one job, and the queue as a table."""
+"""Format the agent's replies for a terminal: its status, one job, and the queue as a table."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from services.agent.status_snapshot import JobStatus, PriceStatus, StatusReply
 from ui.figures_text import clock_text, power_text
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
-"""An agent hangs that has not looked for so many cycles, and for so many real seconds."""
+"""An agent hangs if its last cycle is older than this many cycles and this many real seconds."""
 NOT_KNOWN = "not known"
 NO_PROMISE = "by its begin time; other jobs may still go first"
-"""offpeak bounds the begin time that it sets. From then on the queue decides, which offpeak puts in order too."""
+"""offpeak limits only the begin time that it sets. After it the queue decides, which offpeak also reorders."""
 
 QUEUE_COLUMNS = ("job", "user", "partition", "nodes", "state", "place", "moved", "W/node", "starts", "latest", "why")
 RIGHT_ALIGNED = ("nodes", "place", "W/node", "starts", "latest")
@@ -37,7 +37,7 @@ class LocalClock:
 
 
 def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
-    """Return the agent's state, a line for each part of it."""
+    """Return the agent's status, one line for each part."""
     saved = reply.saved_today
     energy = NOT_KNOWN if saved.energy_j is None else f"{saved.energy_j / J_PER_KWH:,.2f} kWh"
     cost = "" if saved.cost is None else f", {saved.cost:,.2f} {saved.currency}"
@@ -53,7 +53,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
 
 
 def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
-    """Return what holds of the one job that was asked for."""
+    """Return the status of the requested job, one line for each part."""
     (job,) = reply.jobs
     whose = f"job {job.job_id} of {job.user}, {job.partition}, {counted(job.nodes, 'node')}: {job.state}"
     lines = [
@@ -66,11 +66,11 @@ def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"saving     {_saving_text(job)}",
         f"opt out    {_opt_out_text(job, reply.scheduler)}",
     ]
-    return lines if reply.mode == "active" else [*lines, f"mode       {reply.mode}: it is only said, not done"]
+    return lines if reply.mode == "active" else [*lines, f"mode       {reply.mode}: nothing is carried out"]
 
 
 def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> Table:
-    """Return a line a job, in the order in which they were given."""
+    """Return a table with a row for each job, in the given order."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in QUEUE_COLUMNS:
         table.add_column(header, justify="right" if header in RIGHT_ALIGNED else "left")
@@ -90,7 +90,7 @@ def counts_text(counts: Sequence[tuple[str, int]]) -> str:
 
 
 def price_text(price: PriceStatus, clock: LocalClock) -> str:
-    """Return what electricity costs now, until when that is so, and who says so."""
+    """Return the current price, the end of its interval, and its source."""
     if price.now is None:
         return NOT_KNOWN
     peak = {True: ", on-peak", False: ", off-peak", None: ""}[price.on_peak]
@@ -101,11 +101,11 @@ def price_text(price: PriceStatus, clock: LocalClock) -> str:
 def _last_round_text(reply: StatusReply, clock: LocalClock) -> str:
     until_s = reply.first_round_until_unix_s
     if until_s is not None and clock.now_unix_s > until_s:
-        return f"IT HANGS: its first round was to end by {clock.text(until_s)}"
+        return f"IT HANGS: its first cycle was due to end by {clock.text(until_s)}"
     if until_s is not None:
-        return f"starting: its first round is under way, until {clock.text(until_s)} at the latest"
+        return f"starting: its first cycle is running, until {clock.text(until_s)} at the latest"
     if not reply.has_looked:
-        return f"HAS NOT LOOKED YET: no round has succeeded, it tries every {clock_text(reply.cycle_s)}"
+        return f"NO DATA YET: no cycle has succeeded, it tries every {clock_text(reply.cycle_s)}"
     age_s = max(0.0, clock.now_unix_s - reply.at_unix_s)
     late = ": IT HANGS" if age_s > max(LATE_CYCLES * reply.cycle_s, LEAST_LATE_S * reply.clock_factor) else ""
     return f"looked {clock_text(age_s)} ago, every {clock_text(reply.cycle_s)}{late}"
@@ -123,7 +123,7 @@ def _saving_text(job: JobStatus) -> str:
 
 def _opt_out_text(job: JobStatus, scheduler: str) -> str:
     if job.opted_out:
-        return "done: offpeak leaves it alone"
+        return "done: offpeak does not change it"
     if scheduler.startswith("slurm"):
         return f"scontrol update jobid={job.job_id} comment=offpeak:now"
     return "submit it with -v OFFPEAK=now"

@@ -9,8 +9,7 @@ from offpeak.settings.file import settings_path
 from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, settings_options
 from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
-
-@settings_options(
+ESTIMATE_SETTINGS = (
     "prices.file",
     "prices.layout",
     "prices.tariff",
@@ -27,6 +26,9 @@ from ui.requests import ESTIMATE_DAYS, EstimateRequest
     "log.time_zone",
     "log.anonymise",
 )
+
+
+@settings_options(*ESTIMATE_SETTINGS)
 def estimate(
     *,
     log: Annotated[

@@ -104,7 +104,7 @@ def account_line(use: AccountUse) -> MonthLine:
     measured, partly, modelled = (joules / J_PER_KWH for joules in parts)
     energy = (use.energy_j / J_PER_KWH, measured, partly, modelled)
     cost = (use.cost, None, None, use.currency)
-    return MonthLine(ACCOUNT, use.account, use.jobs, *energy, *cost, _kg(use.carbon_g), _basis(parts))
+    return MonthLine(ACCOUNT, use.account, use.jobs, *energy, *cost, co2_kg=_kg(use.carbon_g), basis=_basis(parts))
 
 
 def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
@@ -145,9 +145,9 @@ def ordered_line(without: Counterfactual) -> MonthLine:
     chance = f"; {CHANCE}" if without.is_noise and saved.low != saved.high else ""
     basis = f"{MODELLED}: replay under {without.site}, set right by the replay's own error{chance}"
     money = (saved.mean, saved.low, saved.high, without.currency)
-    return MonthLine(
-        SAVED, "order of the queue", None, 0.0, None, None, 0.0, *money, round(kg.mean, 3) + 0.0 if kg else None, basis
-    )
+    energy = (0.0, None, None, 0.0)
+    co2_kg = round(kg.mean, 3) + 0.0 if kg else None
+    return MonthLine(SAVED, "order of the queue", None, *energy, *money, co2_kg=co2_kg, basis=basis)
 
 
 def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:

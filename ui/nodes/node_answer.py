@@ -1,11 +1,13 @@
 """What `offpeak node` does without an order: shows a node, holds it, and releases it."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
+from datetime import time as time_of_day
 from typing import Any
 
 import typer
@@ -15,13 +17,13 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.local_time import machine_zone
+from offpeak.model.units import parse_duration_s
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from services.agent.client import AgentSilent, exchange, fetch_clock
 from services.agent.requests import END_HOLD, HOLD, format_hold
 from ui.figures_text import power_text
 from ui.node_ledger import open_ledger_to_write
-from ui.nodes.hold_end import parse_hold_end
 from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
 
 
@@ -43,6 +45,8 @@ def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> li
     return [f"{key + ':':<11}{value}" for key, value in {"node": row.node, **known}.items() if value]
 
 
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d")
+HOLD_END_HINT = "write it as 8h, 2d, 18:00 or 2026-12-01T08:00"
 CONFIRM_S = 40.0
 """The agent confirms a hold when an order to the node that is under way has ended."""
 
@@ -127,6 +131,31 @@ def _write_without_agent(settings: Settings, name: str, what: str, write: Callab
         message = f"{name}: is written as {what}, but a running offpeak has not confirmed it: {problem}"
         hint = "it may follow within a cycle; an order may still go out: `offpeak ledger actions` shows the last ones"
         raise OffpeakError(message, hint=hint)
+
+
+def parse_hold_end(text: str, now: datetime) -> float:
+    """Return the end; a time without a date is the next such time. BadInput for what is none, or lies in the past.
+
+    `now` is aware; a time without an offset is one of its zone.
+    """
+    end_unix_s = _parse_end(text.strip(), now)
+    if end_unix_s <= now.timestamp():
+        raise BadInput(f"--until {text}: lies in the past", hint=HOLD_END_HINT)
+    return end_unix_s
+
+
+def _parse_end(text: str, now: datetime) -> float:
+    try:
+        if _TIME_OF_DAY.fullmatch(text):
+            today = datetime.combine(now.date(), time_of_day.fromisoformat(text.zfill(5)), now.tzinfo)
+            return (today if today > now else today + timedelta(days=1)).timestamp()
+        if re.match(r"\d{4}-", text):
+            end = datetime.fromisoformat(text)
+            return (end if end.tzinfo else end.replace(tzinfo=now.tzinfo)).timestamp()
+    except ValueError:
+        raise BadInput(f"--until {text!r} is no time", hint=HOLD_END_HINT) from None
+    # Not added to the time of the clock: that may be put forward or back until then.
+    return now.timestamp() + parse_duration_s(text)
 
 
 def until_text(end_unix_s: float | None) -> str:

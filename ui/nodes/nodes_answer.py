@@ -68,7 +68,8 @@ def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) 
     for group in [NodeGroup((row.node,), (row,)) for row in rows] if each else group_nodes(rows):
         first = group.rows[0]
         drawn, since = power_text(group.watts), since_text(group.rows, now_unix_s)
-        table.add_row(fold(group.nodes), first.state, first.desired, drawn, since, first.by, first.why)
+        cells = (fold(group.nodes), first.state, first.desired, drawn, since, first.by, first.why)
+        table.add_row(*cells)
     console.print(table)
     console.print()
     console.print(nodes_summary(rows))

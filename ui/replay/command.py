@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KINDS = ("class", "user", "day")
 
 
-@settings_options(
+SIMULATE_SETTINGS = (
     "prices.file",
     "prices.layout",
     "prices.tariff",
@@ -62,6 +62,9 @@ KINDS = ("class", "user", "day")
     "log.time_zone",
     "log.anonymise",
 )
+
+
+@settings_options(*SIMULATE_SETTINGS)
 def simulate(
     *,
     trace: Annotated[
@@ -92,20 +95,17 @@ def simulate(
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.replay.simulate_answer import answer
 
-    answer(
-        trace,
-        settings,
-        SimulateRequest(
-            start=start,
-            lenient=lenient,
-            replays=replays,
-            kinds=_kinds(by),
-            schedule=schedule,
-            report=report,
-            as_json=as_json,
-            settings_file=settings_file,
-        ),
+    request = SimulateRequest(
+        start=start,
+        lenient=lenient,
+        replays=replays,
+        kinds=_kinds(by),
+        schedule=schedule,
+        report=report,
+        as_json=as_json,
+        settings_file=settings_file,
     )
+    answer(trace, settings, request)
 
 
 def _kinds(by: str | None) -> tuple[str, ...]:

@@ -252,8 +252,7 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
     terms = DEFINITIONS if has_co2 else DEFINITIONS[:-1]
     if subject.prepared.case.room is not None:
         terms = (*terms, *COOLING_DEFINITIONS)
-    return section(
-        "What this rests on",
+    parts = (
         bullets((*unlike_remark(subject.comparison), *remarks(subject.trace, subject.prepared, subject.comparison))),
         "<h3>What the words mean</h3>",
         definitions((*terms, *SLEEP_DEFINITIONS) if subject.can_sleep else terms),
@@ -263,6 +262,7 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
             f"Made by offpeak {installed_version()}. Replays are deterministic: the same input, the same figures."
         ),
     )
+    return section("What this rests on", *parts)
 
 
 def _origin_terms(origin: ReportOrigin) -> tuple[str, ...]:

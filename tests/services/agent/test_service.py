@@ -137,8 +137,8 @@ def test_a_first_round_that_takes_minutes_is_a_start_and_no_hang(
     async def serve() -> None:
         running = asyncio.create_task(Service(agent, lambda: settings).run())
         assert await asyncio.to_thread(begun.wait, 60)
-        assert "mode shadow, starting: its first round is under way, until " in await asyncio.to_thread(first_line, 300)
-        assert "IT HANGS: its first round was to end by " in await asyncio.to_thread(first_line, 901)
+        assert "mode shadow, starting: its first cycle is running, until " in await asyncio.to_thread(first_line, 300)
+        assert "IT HANGS: its first cycle was due to end by " in await asyncio.to_thread(first_line, 901)
         compiled.set()
         async with asyncio.timeout(60):
             while "starting" in await asyncio.to_thread(first_line, 0):
@@ -167,7 +167,7 @@ def test_an_agent_whose_first_round_failed_has_not_looked(
                 await asyncio.sleep(0.05)
         said = await asyncio.to_thread(lambda: fetch_status(settings.agent.socket, ask="status"))
         first = status_lines(said, LocalClock(said.now_unix_s or 0.0, UTC))[0]
-        assert "HAS NOT LOOKED YET: no round has succeeded, it tries every 0:00:30" in first
+        assert "NO DATA YET: no cycle has succeeded, it tries every 0:00:30" in first
         assert any("the ledger is locked" in each for each in said.troubles)
         os.kill(os.getpid(), signal.SIGTERM)
         await running

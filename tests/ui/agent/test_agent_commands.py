@@ -152,8 +152,8 @@ def test_the_agent_gets_its_settings_and_reads_them_again(
     assert offpeak("agent", "--mode", "advise").returncode == 3
     assert cycles == [("advise", 30), ("advise", 90)]
     restored = offpeak("agent", "--restore", "--mode", "shadow")
-    assert (restored.returncode, restored.stderr) == (1, "not given back: job 7 in shadow\n")
-    assert restored.stdout == "open to jobs again: n[1-3]\nnot all was given back\n"
+    assert (restored.returncode, restored.stderr) == (1, "not restored: job 7 in shadow\n")
+    assert restored.stdout == "open to jobs again: n[1-3]\nnot everything was restored\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
@@ -212,11 +212,11 @@ def as_user(name: str, output: Path, *arguments: str) -> int:
 def test_without_an_agent_the_ledger_says_what_it_knows(offpeak: Offpeak, tmp_path: Path) -> None:
     silent = [
         f"offpeak: error: no agent answers at {tmp_path}/run/agent.sock: No such file or directory;"
-        " the last that it wrote is of 2026-11-01T00:06:40+01:00",
+        " its last record is of 2026-11-01T00:06:40+01:00",
         "  hint: is it running? `systemctl status offpeak-agent`; --socket names another",
     ]
     done = offpeak("status")
-    assert (done.returncode, done.stdout) == (1, "nodes, as last written: 1 off, 1 on\n")
+    assert (done.returncode, done.stdout) == (1, "nodes, as last recorded: 1 off, 1 on\n")
     assert done.stderr.splitlines() == silent
     assert offpeak("queue").stderr.splitlines() == silent
     assert offpeak("why", "77").stdout == ""
@@ -231,7 +231,7 @@ def test_why_says_what_was_decided_last(offpeak: Offpeak, tmp_path: Path) -> Non
     assert ledger.close() == 0
     done = offpeak("why", "7")
     assert done.returncode == 1
-    assert done.stdout.startswith("job 7, as last written 2")
+    assert done.stdout.startswith("job 7, as last recorded 2")
     assert done.stdout.endswith(": y: dear hours\n")
     assert [each["decided"] for each in json.loads(offpeak("why", "7", "--json").stdout)] == ["y", "x"]
 

@@ -29,7 +29,7 @@ def test_status(golden: Golden) -> None:
 
 
 def test_status_before_the_first_look_and_of_a_cluster_without_a_name() -> None:
-    not_yet = "mode active, HAS NOT LOOKED YET: no round has succeeded, it tries every 0:00:30"
+    not_yet = "mode active, NO DATA YET: no cycle has succeeded, it tries every 0:00:30"
     before = replace(PUBLISHED, cluster="", scheduler=NO_SCHEDULER, has_looked=False)
     assert status_lines(before, CLOCK)[0] == f"the scheduler has not been read yet: {not_yet}"
     failed = replace(PUBLISHED, at_unix_s=float(AT_S), has_looked=False)

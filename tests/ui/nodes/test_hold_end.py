@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offpeak.errors import BadInput
-from ui.nodes.hold_end import parse_hold_end
+from ui.nodes.node_answer import parse_hold_end
 
 NOW = datetime(2026, 10, 24, 20, 0, tzinfo=ZoneInfo("Europe/Berlin"))
 

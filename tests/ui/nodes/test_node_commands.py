@@ -263,7 +263,7 @@ def test_down_and_up_again_through_the_whole_door(room: ServedRoom, site: Path) 
     assert (str(record.observed.state), record.observed.by, record.attempts.refusal) == ("off", "admin jo", None)
     assert book.latest()["n2"].observed == "off"
     assert book.latest()["n2"].why == "admin jo: test"
-    assert str(execute(site, "n2", NodeOrder.ON, book).seen.state) == "on"
+    assert str(execute(site, "n2", NodeOrder.ON, book).observed.state) == "on"
     assert orders(room, "n2") == [5, 1]
     assert [done.outcome.result for done in book.recent(0) if done.outcome] == ["done", "done"]
 

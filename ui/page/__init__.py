@@ -1,1 +1,0 @@
-"""The `offpeak page` command; the page itself is in services/page."""
