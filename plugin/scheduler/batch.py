@@ -1,6 +1,6 @@
-"""How jobs are submitted, found, followed and cancelled: the words of a scheduler's commands and what they answer.
+"""The commands that submit, find, follow and cancel jobs, and the meaning of their output.
 
-Pure: who runs them, here or on another machine, is no business of these.
+Everything here is pure: the caller runs the commands, on this or on another machine.
 """
 
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 SUBMIT_S = 20
-"""No command that submits lives longer: `timeout` ends it, also where whoever called it has died."""
+"""`timeout` ends a submission after this time, even if its caller has died."""
 
 
 @dataclass(frozen=True)
 class JobSubmission:
-    """A job to submit: its `script` and arguments, its `key`, and what it is given beside what stands in the script.
+    """A job to submit: its `key`, its `script` and arguments, and the options that are added to the script's own.
 
-    `name` is "" where the script gives one, `cores` None where the script says it to this scheduler, `latest_finish` ""
-    without one.
+    `name` is "" where the script sets it, `cores` None where the script sets them for this scheduler, `latest_finish`
+    "" without one.
     """
 
     key: str
@@ -33,7 +33,7 @@ class JobSubmission:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What a command answered; `code` is None where nobody knows, since it took too long or the way to it broke."""
+    """The result of a command; `code` is None where it is unknown, after a time-out or a lost connection."""
 
     code: int | None
     output: str
@@ -42,41 +42,41 @@ class BatchResult:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """A job as its site knows it: `state` is the scheduler's own word."""
+    """A job at its site; `state` is in the scheduler's own terms."""
 
     job: str
     state: str
 
 
 class BatchCommands(Protocol):
-    """The commands of one kind of scheduler. Words are for a shell that is not there: each is one argument."""
+    """The commands of one kind of scheduler, each as a list of arguments: no shell parses them."""
 
     def rights_commands(self, user: str) -> Sequence[Sequence[str]]:
-        """Return the commands whose answers show which rights a user has."""
+        """Return the commands whose answers show the rights of a user."""
 
     def admin_right(self, user: str, answers: Sequence[str]) -> str:
         """Return the user's right to administer the scheduler by the answers of `rights_commands`, "" for none."""
 
     def submit_command(self, submission: JobSubmission) -> Sequence[str]:
-        """Return the command that submits what it reads from its standard input."""
+        """Return the command that submits the script on its standard input."""
 
     def submitted_job(self, ran: BatchResult) -> str:
-        """Return the job that was submitted, "" where the answer does not tell."""
+        """Return the job that was submitted, "" where the output names none."""
 
     def refusal(self, ran: BatchResult) -> str:
-        """Return why the job was certainly not taken, "" where it may have been."""
+        """Return why the job was certainly refused, "" where the scheduler may have taken it."""
 
     def list_command(self) -> Sequence[str]:
-        """Return the command that lists jobs, also those that have just ended."""
+        """Return the command that lists jobs, with those that have just ended."""
 
     def fallback_command(self, ran: BatchResult) -> Sequence[str]:
-        """Return the command that lists jobs where the first one has answered that it cannot, () if it has not."""
+        """Return another command that lists jobs if the first one is not supported, else ()."""
 
     def find_by_key(self, output: str, *, key: str) -> BatchJob | None:
-        """Return the job of that key in the list, None if it is not there."""
+        """Return the job with that key in the list, None without one."""
 
     def find_by_id(self, output: str, *, job: str) -> BatchJob | None:
-        """Return that job of the list, None if it is not there."""
+        """Return the job with that number in the list, None without one."""
 
     def cancel_command(self, job: str) -> Sequence[str]:
         """Return the command that cancels a job."""

@@ -1,4 +1,4 @@
-"""A job as a scheduler tells of it, in words that hold for all schedulers."""
+"""A job as a scheduler reports it, in terms that hold for all schedulers."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from offpeak.machines.node_sets import expand
 
 
 class JobState(StrEnum):
-    """HELD: somebody keeps it back. STARTS: it has nodes that still come up. OTHER is not understood: hands off."""
+    """HELD: a user or an admin holds it. STARTS: its nodes still come up. OTHER: unknown, so the job is not touched."""
 
     PENDING = "pending"
     HELD = "held"
@@ -26,13 +26,13 @@ HOLDING = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobS
 class Job(NamedTuple):
     """One job; times are Unix seconds, None where there is none.
 
-    `job_id` is what the scheduler's commands take. `native_state` and `reason` are the scheduler's own words.
-    `priority` is what the scheduler sorts by, larger first; `offset` what was added to it from outside, in the same
-    direction (Slurm: the nice value, turned round). `nodes` and `cpus` are what it asks for, or has. `begin_s` is when
-    it may start at the earliest; `start_s` when it did, or is planned to. `hosts` is a node set in the scheduler's
-    spelling: the nodes that it has, or is planned to have. `needs` is what of its request decides which nodes it can
-    use, in one text that is equal for jobs that compete for the same ones. `whole_nodes`: nobody else gets the rest.
-    `plain` is false for what is more than one job or hangs on others: arrays, heterogeneous jobs, dependencies.
+    `job_id` is the argument of the scheduler's commands. `native_state` and `reason` are in the scheduler's own terms.
+    `priority` is the scheduler's sort key, larger first; `offset` is the part that was added from outside, with the
+    same sign (Slurm: the negative nice value). `nodes` and `cpus` are requested or allocated. `begin_s` is the
+    earliest start; `start_s` the actual or planned start. `hosts` is a node set in the scheduler's syntax: the
+    allocated or planned nodes. `needs` is the part of the request that decides which nodes the job can use, as one text
+    that is equal for jobs that compete for the same nodes. `whole_nodes`: no other job shares its nodes. `plain` is
+    false for array tasks, heterogeneous jobs and jobs with dependencies.
     """
 
     job_id: str

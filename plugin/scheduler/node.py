@@ -1,15 +1,15 @@
-"""A node as a scheduler tells of it, in words that hold for all schedulers."""
+"""A node as a scheduler reports it, in terms that hold for all schedulers."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 OURS = "offpeak"
-"""What a reason begins with for which we have closed a node to jobs."""
+"""The prefix of the reason of a node that offpeak has closed to jobs."""
 
 
 class NodeUse(StrEnum):
-    """Whether jobs hold it. COMPLETING counts as used. UNKNOWN means hands off."""
+    """Whether jobs hold a node. A completing job counts. A node in UNKNOWN use is not touched."""
 
     FREE = "free"
     USED = "used"
@@ -17,7 +17,7 @@ class NodeUse(StrEnum):
 
 
 class NodePower(StrEnum):
-    """What the scheduler thinks of its power. DOWN_REQUESTED: it goes down as soon as its jobs have ended."""
+    """A node's power as the scheduler counts it. DOWN_REQUESTED: the node goes down when its jobs have ended."""
 
     UP = "up"
     DOWN_REQUESTED = "down requested"
@@ -48,10 +48,10 @@ POWERING_DOWN = frozenset({NodePower.DOWN_REQUESTED, NodePower.GOING_DOWN})
 class Node(NamedTuple):
     """One node; times are Unix seconds, None where there is none.
 
-    `native_state` is the scheduler's own word. `closed`: no new job gets it (drained), for `reason`, by `reason_by`,
-    since `reason_s`. `failed`: it counts as broken (down, failing). `responds`: its daemon answers. `reserved`: a
-    reservation or a maintenance holds it now. `planned`: the scheduler keeps it for a job that is to start.
-    `idle_since_s` is when its last job ended, where the scheduler tells.
+    `native_state` is in the scheduler's own terms. `closed`: no new job gets it (drained), for `reason`, by
+    `reason_by`, since `reason_s`. `failed`: it counts as broken (down, failing). `responds`: its daemon answers.
+    `reserved`: a reservation or a maintenance holds it now. `planned`: the scheduler keeps it for a job.
+    `idle_since_s` is the end of its last job, if the scheduler reports that.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Node(NamedTuple):
 
     @property
     def closed_by_us(self) -> bool:
-        """Whether the reason for which it is closed is ours."""
+        """Whether offpeak has closed it."""
         return self.closed and (self.reason == OURS or self.reason.startswith(f"{OURS}:"))
 
     @property
@@ -111,7 +111,7 @@ def scheduler_states(nodes: Iterable[Node]) -> dict[str, SchedulerState]:
 
 
 class Reservation(NamedTuple):
-    """Nodes kept for somebody from `start_s` to `end_s`; `maintenance`: nobody is to touch them."""
+    """Nodes that are reserved from `start_s` to `end_s`; nodes in `maintenance` are not touched."""
 
     name: str
     start_s: int

@@ -1,8 +1,8 @@
-"""The port of every scheduler: what is read from it, and the few changes that it may be ordered to make.
+"""The port of every scheduler: the view that is read, and the few changes that may be ordered.
 
 All calls block until the scheduler has answered, within their time-outs: the agent makes them in threads. Reading
-raises offpeak.errors.SchedulerError where the scheduler cannot answer. Only the door makes changes. A change to a node
-is refused, or is done already, by the node's record, before the scheduler gets the order.
+raises offpeak.errors.SchedulerError where the scheduler does not answer. Only the door makes changes. Each node is read
+before its change: a change that is refused or already done is not sent to the scheduler.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ from plugin.scheduler.node import Node, NodePower, Reservation
 
 
 class Ranking(StrEnum):
-    """How jobs are put in another order.
+    """How the order of jobs is changed.
 
-    VALUE: their priorities are set. OFFSET: something is added to them, which the scheduler's own changes leave alone.
+    VALUE: priorities are set. OFFSET: a value is added to priorities, which the scheduler's own changes preserve.
     """
 
     VALUE = "value"
@@ -27,7 +27,7 @@ class Ranking(StrEnum):
 
 @dataclass(frozen=True)
 class SchedulerView:
-    """What a scheduler said at one instant (Unix seconds)."""
+    """All jobs, nodes and reservations of a scheduler at one instant (Unix seconds)."""
 
     at_s: int
     jobs: tuple[Job, ...]
@@ -37,11 +37,11 @@ class SchedulerView:
 
 @dataclass(frozen=True)
 class SchedulerTraits:
-    """What the configuration of a scheduler of that `name` says: how it ranks, and what it can do on its `cluster`.
+    """The configuration of the scheduler `name` on its `cluster`, as far as it matters to offpeak.
 
-    `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: so long after that a node that has not
-    come up counts as failed. `shared_nodes`: jobs may share a node. `problems`: what is wrong for us in there, each as
-    message and hint. `reorder_method` says by which of its commands jobs change places, and how that is known.
+    `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: a node that has not come up after this
+    time counts as failed. `shared_nodes`: jobs may share a node. `problems` are wrong settings, each as message and
+    hint. `reorder_method` is the command that changes the order of jobs, and the reason for it.
     """
 
     name: str
@@ -56,47 +56,47 @@ class SchedulerTraits:
 
 
 class Scheduler(Protocol):
-    """One scheduler. What changes something returns why it was not done, by job or node; {} if all was."""
+    """One scheduler. A method that changes something returns why not, by job or node; {} after all changes."""
 
     def traits(self) -> SchedulerTraits:
-        """Return what its configuration says."""
+        """Return its configuration."""
 
     def view(self) -> SchedulerView:
         """Return all jobs, also those that have just ended, all nodes and all reservations."""
 
     def in_use(self, node: str) -> str:
-        """Return why the node is not free, "" if it is: closed, and no job holds it. Asked directly before an order."""
+        """Return why the node is not free, "" if it is: closed, and no job holds it. Called just before an order."""
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
-        """Set each job's priority or offset, by `SchedulerTraits.ranking`; jobs that have gone are left out."""
+        """Set each job's priority or offset, by `SchedulerTraits.ranking`; jobs that have ended are left out."""
 
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
-        """Let each job start at its second at the earliest, now where that is 0."""
+        """Set the earliest start of each job [Unix s], 0 for now."""
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
-        """Write for each job what its owner is to see of us; "" takes it away."""
+        """Write the notice that each job's owner sees; "" removes it."""
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
-        """Tell the scheduler of these nodes."""
+        """Order the change of these nodes."""
 
 
 UP_STATES = (NodePower.UP, NodePower.UP_REQUESTED, NodePower.COMING_UP)
 
 
 def change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> str:
-    """Return why a node is not changed, "" if it may be: all changes write over what somebody else has set."""
+    """Return why a node is not changed, "" if it may be: a change would overwrite what an admin has set."""
     node = known.get(name)
     if node is None:
         return "there is no such node"
     if node.closed and not node.closed_by_us:
-        return f"was closed by {node.reason_by or 'somebody'}: {node.reason}"
+        return f"was closed by {node.reason_by or 'another user'}: {node.reason}"
     if node.failed and node.power is NodePower.UP and not node.closed and change is NodeChange.RESUME:
         return f"is down: {node.reason}"
     return ""
 
 
 def is_change_done(node: Node, change: NodeChange) -> bool:
-    """Whether the node is as the change would have it."""
+    """Whether the node already has the state that the change leads to."""
     match change:
         case NodeChange.CLOSE:
             return node.closed

@@ -1,4 +1,4 @@
-"""The schedulers by their names: which one the site has, as set below [agent] or else as found on this machine."""
+"""The schedulers by their names, and which one the site has: as set below [agent], else as found on this machine."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ SLURM, TORQUE, OPENPBS, SIMULATED = "slurm", "torque", "openpbs", "simulated"
 
 
 class DemoScheduler:
-    """The scheduler inside `offpeak demo`, as another program sees it: it answers nothing."""
+    """The scheduler inside `offpeak demo`, seen from another program: it refuses every call."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         hint = "while the demo runs its agent answers: `offpeak status`, `queue` and `why`"
@@ -36,12 +36,12 @@ SCHEDULERS: tuple[tuple[str, Callable[[Settings], Scheduler]], ...] = (
 
 
 def scheduler_of(settings: Settings) -> Scheduler:
-    """Return the site's scheduler; Slurm, which then says what it lacks, where none is set and none is found."""
+    """Return the site's scheduler; Slurm, whose errors then show what is missing, where none is set and none found."""
     return dict(SCHEDULERS)[scheduler_name(settings) or SLURM](settings)
 
 
 def scheduler_name(settings: Settings, root: Path = Path("/")) -> str | None:
-    """Return which scheduler the site has: as set, by an option or in the file, else as found; None if none is."""
+    """Return which scheduler the site has: as set by an option or in the file, else as found; None without one."""
     if settings.agent.scheduler is not None:
         return settings.agent.scheduler
     if shutil.which("scontrol") or shutil.which("sacct"):

@@ -37,14 +37,13 @@ SHORT_S = 60.0
 def sacct_text(days: int, *, timeout_s: float = LONG_S) -> bytes:
     """Return the jobs of all users that were queued or ran within the last `days`, one line a run, with a header.
 
-    Columns are SACCT_COLUMNS, separated by DELIMITER; times are Unix seconds or a word such as Unknown. A requeued job
-    has a line for each run. CannotAskSlurm if accounting is off or shows only one's own jobs, SlurmIsSilent if it
+    Columns are SACCT_COLUMNS, separated by DELIMITER; times are Unix seconds or a text such as Unknown. A requeued job
+    has a line for each run. CannotAskSlurm if accounting is off or shows only the user's own jobs, SlurmIsSilent if it
     is down.
     """
-    # No user can guess it and so write lines of other jobs into the name of a job.
+    # No user can guess this text and write lines of other jobs into the name of a job.
     between = f"{DELIMITER}{secrets.token_hex(8)}{DELIMITER}"
-    answer = ask(
-        "sacct",
+    arguments = (
         "--allusers",
         "--allocations",
         "--duplicates",
@@ -52,9 +51,8 @@ def sacct_text(days: int, *, timeout_s: float = LONG_S) -> bytes:
         f"--delimiter={between}",
         f"--starttime=now-{days}days",
         f"--format={','.join(SACCT_COLUMNS)}",
-        timeout_s=timeout_s,
     )
-    text = _rows(answer, between.encode())
+    text = _rows(ask("sacct", *arguments, timeout_s=timeout_s), between.encode())
     if os.geteuid() != 0 and not _shows_others(text) and _jobs_are_private():
         hint = "run this as root or SlurmUser, or `sacctmgr modify user NAME set adminlevel=operator`"
         raise CannotAskSlurm("sacct shows only your own jobs: PrivateData=jobs in slurmdbd.conf", hint=hint)
@@ -62,22 +60,22 @@ def sacct_text(days: int, *, timeout_s: float = LONG_S) -> bytes:
 
 
 def _rows(answer: bytes, between: bytes) -> bytes:
-    """Return the rows, without what stands behind a line break in a job's name, and with the plain delimiter."""
+    """Return the complete rows with the plain delimiter: a line break in a job's name makes an incomplete row."""
     rows = (line.split(between) for line in answer.split(b"\n"))
     return b"".join(DELIMITER.encode().join(row) + b"\n" for row in rows if len(row) == len(SACCT_COLUMNS))
 
 
 def _shows_others(text: bytes) -> bool:
-    user, mine = SACCT_COLUMNS.index("User"), _my_name().encode()
+    user, mine = SACCT_COLUMNS.index("User"), _own_name().encode()
     rows = (line.split(DELIMITER.encode()) for line in islice(BytesIO(text), 1, None))
     return any(row[user] != mine for row in rows if len(row) > user)
 
 
-def _my_name() -> str:
+def _own_name() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        # Slurm too shows the number of a user who has no name.
+        # Slurm, too, shows the number of a user without a name.
         return str(os.geteuid())
 
 

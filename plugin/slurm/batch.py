@@ -1,7 +1,7 @@
-"""Jobs of Slurm: sbatch, squeue and scancel. A job's comment carries its key, behind what its owner wrote there.
+"""Jobs of Slurm: sbatch, squeue and scancel. A job's comment carries its key, after the comment of its owner.
 
 Only jobs of the account that submits them are listed and cancelled. Comments may have line breaks and may name keys of
-other jobs: each record ends with a word that its owner cannot know, and the last key of a comment is the job's own.
+other jobs: each record ends with a random text that its owner cannot know, and the last key of a comment is the job's.
 """
 
 import re
@@ -12,7 +12,7 @@ from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmissio
 from plugin.slurm.rights import find_admin_level
 
 MAYBE_TAKEN = ("timed out", "zero bytes", "unexpected message", "communication connection failure")
-"""What sbatch says where its question may have arrived: all other complaints are refusals."""
+"""Messages of sbatch after which slurmctld may have the job: all other complaints are refusals."""
 
 KEY = re.compile(r"offpeak:key=([\w.-]+)")
 _JOB = re.compile(r"\d+")
@@ -20,19 +20,19 @@ _SLURM_USER = re.compile(r"^SlurmUser\s*=\s*([^\s(]+)", re.MULTILINE)
 
 
 class SlurmBatch:
-    """Slurm's commands; with `cluster` those for another cluster of the same slurmdbd."""
+    """Slurm's commands; with `cluster`, for another cluster of the same slurmdbd."""
 
     def __init__(self, cluster: str = "") -> None:
-        self._there = ("-M", cluster) if cluster else ()
+        self._cluster = ("-M", cluster) if cluster else ()
         self._end = f"#{secrets.token_hex(8)}"
 
     def rights_commands(self, user: str) -> Sequence[Sequence[str]]:
-        """Return scontrol for SlurmUser, and for the admin level that slurmctld has of the user from slurmdbd."""
-        show = ("scontrol", *self._there, "show")
+        """Return scontrol for SlurmUser, and for the user's admin level that slurmctld has from slurmdbd."""
+        show = ("scontrol", *self._cluster, "show")
         return ((*show, "config"), (*show, "assoc_mgr", f"users={user}", "flags=users"))
 
     def admin_right(self, user: str, answers: Sequence[str]) -> str:
-        """Return SlurmUser or the admin level; a user that slurmdbd does not know has none."""
+        """Return SlurmUser or the admin level; a user that slurmdbd does not know has no level."""
         config, known = answers
         owner = _SLURM_USER.search(config)
         if owner is None or owner[1] == user:
@@ -47,25 +47,25 @@ class SlurmBatch:
         name = (f"--job-name={submission.name}",) if submission.name else ()
         script = ("/dev/stdin", *submission.arguments) if submission.arguments else ()
         options = ("--parsable", f"--time={minutes}", *tasks, *name, f"--comment={comment_of(submission)}")
-        return ("timeout", str(SUBMIT_S), "sbatch", *self._there, *options, *script)
+        return ("timeout", str(SUBMIT_S), "sbatch", *self._cluster, *options, *script)
 
     def submitted_job(self, ran: BatchResult) -> str:
-        """Return the number that sbatch --parsable prints, without the cluster behind it."""
+        """Return the number that sbatch --parsable prints, without the cluster's name."""
         last = (ran.output.strip().splitlines() or [""])[-1].partition(";")[0]
         return last if ran.code == 0 and _JOB.fullmatch(last) else ""
 
     def refusal(self, ran: BatchResult) -> str:
-        """Return sbatch's complaint, "" where it may have been taken nevertheless."""
-        said = ran.complaint.strip()
-        if ran.code in (None, 0, 124) or any(sign in said.lower() for sign in MAYBE_TAKEN):
+        """Return sbatch's complaint, "" where slurmctld may have taken the job nevertheless."""
+        complaint = ran.complaint.strip()
+        if ran.code in (None, 0, 124) or any(sign in complaint.lower() for sign in MAYBE_TAKEN):
             return ""
-        lines = said.splitlines() or [f"sbatch ended with {ran.code}"]
+        lines = complaint.splitlines() or [f"sbatch ended with {ran.code}"]
         return lines[-1].removeprefix("sbatch: ").removeprefix("error: ")
 
     def list_command(self) -> Sequence[str]:
         """Return squeue for all jobs that slurmctld remembers, which is MinJobAge, 5 min unless set."""
         options = ("--me", "--all", "--noheader", "--states=all", f"--format=%A|%T|%k{self._end}")
-        return ("squeue", *self._there, *options)
+        return ("squeue", *self._cluster, *options)
 
     def fallback_command(self, ran: BatchResult) -> Sequence[str]:  # noqa: ARG002
         """Return (): there is no other command."""
@@ -77,14 +77,14 @@ class SlurmBatch:
 
     def find_by_id(self, output: str, *, job: str) -> BatchJob | None:
         """Return the job of that number."""
-        return next((each for each, _ in self._jobs(output) if each.job == job), None)
+        return next((listed for listed, _ in self._jobs(output) if listed.job == job), None)
 
     def cancel_command(self, job: str) -> Sequence[str]:
         """Return scancel."""
-        return ("scancel", *self._there, "--me", job)
+        return ("scancel", *self._cluster, "--me", job)
 
     def _jobs(self, output: str) -> Iterator[tuple[BatchJob, str]]:
-        # What follows the last end was cut off.
+        # The text after the last end is an incomplete record.
         for record in output.split(f"{self._end}\n")[:-1]:
             job, _, rest = record.partition("|")
             state, bar, comment = rest.partition("|")
@@ -93,7 +93,7 @@ class SlurmBatch:
 
 
 def comment_of(submission: JobSubmission) -> str:
-    """Return the owner's comment with the key and, where there is one, the latest finish that its agent may use."""
+    """Return the owner's comment with the key and, if there is one, the latest finish, which the site's agent uses."""
     ours = f"offpeak:key={submission.key}"
     if submission.latest_finish:
         ours += f",deadline={submission.latest_finish}"

@@ -1,7 +1,7 @@
-"""Orders scontrol to change jobs and nodes: the rank, begin time and comment of a job, the state of a node.
+"""Changes jobs and nodes by scontrol: the rank, begin time and comment of a job, the state of a node.
 
-A job's owner sees one bracketed part of its AdminComment; the rest of that comment stays. Each node is read directly
-before its change: what somebody else has closed or taken down stays as it is.
+A notice for a job's owner is one bracketed part of its AdminComment; the rest of that comment stays. Each node is read
+directly before its change: a node that an admin has closed or taken down stays as it is.
 """
 
 import re
@@ -14,13 +14,13 @@ from plugin.scheduler.port import Ranking
 from plugin.slurm.commands import ask, complaint_of_one, complaints_by_job
 from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
 
-# A larger one is one of Slurm's signs for "none".
+# Larger values mean "none" in Slurm.
 HIGHEST_PRIORITY = 4_294_967_293
 LOWEST_NICE, HIGHEST_NICE = -2_147_483_645, 2_147_483_645
 FIRST_S = 1_000_000
 HELD_COMPLAINT = "Job is in held state, pending scheduler release"
 
-# Slurm's words for jobs that have gone meanwhile: nothing is left to be changed.
+# Slurm's messages for jobs that have ended meanwhile: nothing is left to change.
 GONE = frozenset({"Invalid job id specified", "Job has already finished"})
 
 _JOB_NUMBER = re.compile(r"[0-9]+")
@@ -28,48 +28,48 @@ _HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
 
 
 class ScontrolOptions(NamedTuple):
-    """How scontrol is told: what stands before it, how long it may take, and how long one order of many has to wait."""
+    """How scontrol is run: the prefix `command`, its time-out, and how long slurmctld makes one order of many wait."""
 
     command: tuple[str, ...]
     timeout_s: float
     order_s: float = 0.0
 
 
-def rank_jobs(values: Mapping[str, int], ranking: Ranking, telling: ScontrolOptions) -> dict[str, str]:
-    """Set priorities, or offsets as nice values with their sign turned; return why not, by job.
+def rank_jobs(values: Mapping[str, int], ranking: Ranking, scontrol: ScontrolOptions) -> dict[str, str]:
+    """Set priorities, or offsets as nice values with the opposite sign; return why not, by job.
 
-    Priority 0 would hold a job, and a nice value would end its hold in Slurm 22.05: neither is sent.
+    Priority 0 would hold a job, and a nice value would release a held job in Slurm 22.05: neither is sent.
     """
     if ranking is Ranking.VALUE:
         refused = {
             job: f"priority {value} is none" for job, value in values.items() if not 0 < value <= HIGHEST_PRIORITY
         }
-        return refused | _update_jobs({job: f"priority={value}" for job, value in values.items()}, refused, telling)
+        return refused | _update_jobs({job: f"priority={value}" for job, value in values.items()}, refused, scontrol)
     nices = {job: -value for job, value in values.items()}
     refused = {job: f"nice {nice} is none" for job, nice in nices.items() if not LOWEST_NICE <= nice <= HIGHEST_NICE}
-    refused |= dict.fromkeys(_held_jobs(telling.timeout_s) & values.keys(), HELD_COMPLAINT)
-    return refused | _update_jobs({job: f"nice={nice}" for job, nice in nices.items()}, refused, telling)
+    refused |= dict.fromkeys(_held_jobs(scontrol.timeout_s) & values.keys(), HELD_COMPLAINT)
+    return refused | _update_jobs({job: f"nice={nice}" for job, nice in nices.items()}, refused, scontrol)
 
 
-def defer_jobs(begin_s: Mapping[str, int], telling: ScontrolOptions) -> dict[str, str]:
+def defer_jobs(begin_s: Mapping[str, int], scontrol: ScontrolOptions) -> dict[str, str]:
     """Let each job start at its Unix second at the earliest, now where that is 0; return why not, by job."""
-    return _update_jobs({job: f"starttime={_start_time(at_s)}" for job, at_s in begin_s.items()}, {}, telling)
+    return _update_jobs({job: f"starttime={_start_time(at_s)}" for job, at_s in begin_s.items()}, {}, scontrol)
 
 
 def _start_time(at_s: int) -> str:
-    # "uts" and Unix seconds: no zone, no clock change and no wait makes it another. Slurm takes none of January 1970.
+    # "uts" and Unix seconds depend on no time zone and no delay. Slurm takes no time of January 1970.
     return f"uts{at_s}" if at_s > FIRST_S else "now"
 
 
-def _update_jobs(changes: Mapping[str, str], refused: Mapping[str, str], telling: ScontrolOptions) -> dict[str, str]:
-    strange = {job: "is no job number" for job in changes if not _JOB_NUMBER.fullmatch(job)}
-    # An array's number changes all its tasks: those that were split off have larger numbers and get their own after it.
-    jobs = sorted(changes.keys() - refused.keys() - strange.keys(), key=int)
+def _update_jobs(changes: Mapping[str, str], refused: Mapping[str, str], scontrol: ScontrolOptions) -> dict[str, str]:
+    invalid = {job: "is no job number" for job in changes if not _JOB_NUMBER.fullmatch(job)}
+    # An array's number changes all its tasks; split-off tasks have larger numbers, so their own change comes after it.
+    jobs = sorted(changes.keys() - refused.keys() - invalid.keys(), key=int)
     orders = (f"update jobid={job} {changes[job]}" for job in jobs)
     complaints = complaints_by_job(
-        orders, command=telling.command, timeout_s=telling.timeout_s, order_s=telling.order_s
+        orders, command=scontrol.command, timeout_s=scontrol.timeout_s, order_s=scontrol.order_s
     )
-    return strange | {job: why for job, why in complaints.items() if why not in GONE}
+    return invalid | {job: why for job, why in complaints.items() if why not in GONE}
 
 
 def _held_jobs(timeout_s: float) -> set[str]:
@@ -87,13 +87,13 @@ _COMMENT = re.compile(r"^   AdminComment=(.*?)(?=\n   [A-Z]\w*[=/:]|\n\n|\Z)", r
 _FOR_JOB = r" for job \S+$"
 
 
-def tell_owners(comments: Mapping[str, str], telling: ScontrolOptions) -> dict[str, str]:
-    """Write for each job what its owner is to see, "" takes it away; return why not, by job, but for jobs that went."""
-    present = admin_comments(ask("scontrol", "--all", "show", "jobs", timeout_s=telling.timeout_s))
-    troubles = {
-        job: _replace_comment(job, present[job], ours, telling) for job, ours in comments.items() if job in present
+def notify_owners(comments: Mapping[str, str], scontrol: ScontrolOptions) -> dict[str, str]:
+    """Write each owner's notice, "" removes it; return why not, by job, without jobs that have ended."""
+    present = admin_comments(ask("scontrol", "--all", "show", "jobs", timeout_s=scontrol.timeout_s))
+    refusals = {
+        job: _replace_comment(job, present[job], ours, scontrol) for job, ours in comments.items() if job in present
     }
-    return {job: trouble for job, trouble in troubles.items() if trouble and trouble not in GONE}
+    return {job: refusal for job, refusal in refusals.items() if refusal and refusal not in GONE}
 
 
 def admin_comments(shown: bytes) -> dict[str, str]:
@@ -107,24 +107,24 @@ def admin_comments(shown: bytes) -> dict[str, str]:
 
 
 def replace_our_part(text: str, ours: str) -> str:
-    """Return the text with our part replaced; "" takes it away, and leaves a text without our part as it is."""
+    """Return the text with our part replaced; "" removes our part, a text without our part stays."""
     if not ours and not _OUR_PART.search(text):
         return text
     theirs = _OUR_PART.sub("", text).strip()
-    # What ends our part, or a line, must not stand inside it.
+    # Our part must not contain its end mark or a line break.
     inside = " ".join(ours.replace("]", ")").split())
     return f"{theirs} [offpeak: {inside}]".strip() if inside else theirs
 
 
-def _replace_comment(job: str, theirs: str, ours: str, telling: ScontrolOptions) -> str:
+def _replace_comment(job: str, theirs: str, ours: str, scontrol: ScontrolOptions) -> str:
     if theirs == UNCLEAR_COMMENT:
         return UNCLEAR_COMMENT
     if (wanted := replace_our_part(theirs, ours)) == theirs:
         return ""
-    # An argument, not a line: on standard input scontrol keeps the quotes that a text with spaces needs.
+    # The text is an argument: on standard input scontrol would keep the quotes that a text with spaces needs.
     arguments = ("update", f"jobid={job}", f"admincomment={wanted}")
-    said = complaint_of_one(arguments, _FOR_JOB, command=telling.command, timeout_s=telling.timeout_s)
-    return re.sub(_FOR_JOB, "", said)
+    complaint = complaint_of_one(arguments, _FOR_JOB, command=scontrol.command, timeout_s=scontrol.timeout_s)
+    return re.sub(_FOR_JOB, "", complaint)
 
 
 STATE_OF_CHANGE = {
@@ -134,7 +134,7 @@ STATE_OF_CHANGE = {
     NodeChange.POWER_UP: "power_up",
     NodeChange.RESUME: "resume",
 }
-# They also replace a reason, or end a state, that somebody else has set.
+# These changes also replace a reason, or end a state, that an admin has set.
 CHANGES_OF_REASON = (NodeChange.CLOSE, NodeChange.OPEN, NodeChange.RESUME)
 # Slurm's own reasons for nodes that did not answer.
 SLURM_REASONS = ("ResumeTimeout reached", "Not responding", "Node unexpectedly rebooted")
@@ -142,33 +142,33 @@ SLURM_REASONS = ("ResumeTimeout reached", "Not responding", "Node unexpectedly r
 _OF_NODES = "slurm_update error: "
 
 
-def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, telling: ScontrolOptions) -> dict[str, str]:
-    """Tell Slurm of these nodes and return why not, by node.
+def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scontrol: ScontrolOptions) -> dict[str, str]:
+    """Order the change of these nodes; return why not, by node.
 
-    Each is told by a process of its own: scontrol does not say which node of a list it refuses.
+    Each node gets its own process: scontrol does not report which node of a list it refuses.
     """
-    known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=telling.timeout_s))}
-    troubles = {node: _change_refusal(node, known, change) for node in nodes}
+    known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=scontrol.timeout_s))}
+    refusals = {node: _change_refusal(node, known, change) for node in nodes}
     for node in nodes:
-        if not troubles[node] and not _is_change_done(known[node], change):
-            troubles[node] = _change_node(node, change, reason, telling)
-    return {node: trouble for node, trouble in troubles.items() if trouble}
+        if not refusals[node] and not _is_change_done(known[node], change):
+            refusals[node] = _change_node(node, change, reason, scontrol)
+    return {node: refusal for node, refusal in refusals.items() if refusal}
 
 
 def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> str:
     node = known.get(name)
     if node is None:
         return "Slurm has no such node"
-    who = f"{node.reason_by or 'somebody'}: {node.reason}"
+    by = f"{node.reason_by or 'another user'}: {node.reason}"
     if node.closed and not node.closed_by_us and change in CHANGES_OF_REASON:
-        return f"was closed by {who}"
+        return f"was closed by {by}"
     if (
         node.failed
         and node.reason
         and not node.reason.startswith((OURS, *SLURM_REASONS))
         and change in CHANGES_OF_REASON
     ):
-        return f"was taken down by {who}"
+        return f"was taken down by {by}"
     if change is NodeChange.POWER_UP and node.power is NodePower.GOING_DOWN:
         return "still powers down, and Slurm would forget the order"
     return ""
@@ -183,15 +183,15 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
         case NodeChange.RESUME:
             return not node.failed
         case NodeChange.POWER_DOWN:
-            # Once more, and Slurm would power it down again, perhaps just when it has been woken.
+            # A second order would power the node down again, possibly after it has been woken.
             return node.power in (NodePower.DOWN_REQUESTED, NodePower.GOING_DOWN, NodePower.DOWN)
         case NodeChange.POWER_UP:
             return node.power in (NodePower.UP_REQUESTED, NodePower.COMING_UP, NodePower.UP)
 
 
-def _change_node(node: str, change: NodeChange, reason: str, telling: ScontrolOptions) -> str:
+def _change_node(node: str, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:
     arguments = ["update", f"nodename={node}", f"state={STATE_OF_CHANGE[change]}"]
     if change is NodeChange.CLOSE:
         arguments.append(f"reason={' '.join(reason.split())}")
-    said = complaint_of_one(arguments, _OF_NODES, command=telling.command, timeout_s=telling.timeout_s)
-    return said.rpartition(_OF_NODES)[2]
+    complaint = complaint_of_one(arguments, _OF_NODES, command=scontrol.command, timeout_s=scontrol.timeout_s)
+    return complaint.rpartition(_OF_NODES)[2]

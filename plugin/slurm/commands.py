@@ -1,8 +1,8 @@
-"""Runs Slurm's commands: one query gives its answer as bytes, orders to scontrol give its complaints.
+"""Runs Slurm's commands: a query returns its output as bytes, orders to scontrol return its complaints.
 
 A failure is one line that says why there is no answer. An order is one line on scontrol's standard input, as one
-process for each job takes ten times as long. scontrol goes on after an error and prints the errors, with the number of
-the job, on standard error.
+process for each job takes ten times as long. scontrol continues after an error and prints the errors, with the number
+of the job, on standard error.
 """
 
 import logging
@@ -15,16 +15,16 @@ from itertools import islice
 
 from offpeak.errors import SchedulerError
 
-# English messages, and times as Unix seconds: no language, no clock change can make an answer ambiguous.
+# English messages, and times as Unix seconds: answers depend on no language and no time zone.
 PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
-# Defaults that somebody may have exported for himself: one such as SQUEUE_PARTITION would hide jobs.
+# Defaults that a user may have exported: SQUEUE_PARTITION, for example, would hide jobs.
 DEFAULTS = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_JSON", "SLURM_YAML")
 
 LOG = logging.getLogger("offpeak")
 SLOWED_DOWN = "RPC rate limited"
-"""What a command says that slurmctld made wait, and that has its answer all the same."""
+"""A command prints this if slurmctld made it wait; its answer is complete."""
 
-TRY_LATER = "a service of Slurm may be down or busy: `scontrol ping` and `sacctmgr ping` ask for them; then try again"
+TRY_LATER = "a service of Slurm may be down or busy: check with `scontrol ping` and `sacctmgr ping`, then try again"
 
 RETRIES = "retrying in"
 NO_CONFIGURATION = "run this on a machine of the cluster, or `export SLURM_CONF=/path/to/slurm.conf`"
@@ -43,21 +43,21 @@ _KNOWN = (
     (
         "Too wide of a date range",
         "slurmdbd refuses a query over so many days",
-        "ask for fewer days, or raise MaxQueryTimeRange in slurmdbd.conf",
+        "request fewer days, or raise MaxQueryTimeRange in slurmdbd.conf",
     ),
 )
 
 
 class CannotAskSlurm(SchedulerError):
-    """Slurm's command is missing, refuses, or knows nothing: asking again gives the same answer."""
+    """Slurm's command is missing, refuses, or has no answer: a repetition gives the same result."""
 
 
 class SlurmIsSilent(CannotAskSlurm):
-    """A service of Slurm does not answer now; asking again later may help."""
+    """A service of Slurm does not answer now; it may answer later."""
 
 
 def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
-    """Return what the command prints; CannotAskSlurm if it fails, SlurmIsSilent if nobody answers in time."""
+    """Return the command's output; CannotAskSlurm if it fails, SlurmIsSilent if Slurm does not answer in time."""
     try:
         done = subprocess.run(
             [program, *arguments],
@@ -68,37 +68,37 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
             check=False,
         )
     except subprocess.TimeoutExpired as problem:
-        raise _in_vain(program, problem.stderr or b"", timeout_s) from None
+        raise _timeout_error(program, problem.stderr or b"", timeout_s) from None
     except OSError as problem:
         raise _cannot_start(program, problem) from None
     complaint = done.stderr.decode(errors="replace").strip()
-    # Slurm ends with an error where it could not answer; what else it complains of is for the log. An empty answer with
-    # a complaint is trusted less: it would say that there is no job, or no node.
+    # A command that cannot answer ends with an error; other complaints are logged. An empty answer with a complaint
+    # counts as an error, too: it would mean that there is no job, or no node.
     if done.returncode or (complaint and not done.stdout.strip() and SLOWED_DOWN not in complaint):
         raise _failure(program, complaint)
     if complaint:
-        _report(program, complaint)
+        _log_once(program, complaint)
     return done.stdout
 
 
-def _in_vain(program: str, stderr: bytes, timeout_s: float) -> CannotAskSlurm:
-    """Return the error of a command that was ended: it may have said by then what it waits for."""
+def _timeout_error(program: str, stderr: bytes, timeout_s: float) -> CannotAskSlurm:
+    """Return the error of a command that was ended: its output may show what it was waiting for."""
     lines = [line for line in stderr.decode(errors="replace").splitlines() if RETRIES in line]
     if lines:
-        # It reads its configuration again and again, for a minute.
-        said = lines[-1].partition("error: ")[2] or lines[-1]
-        return CannotAskSlurm(f"{program}: {said.partition(RETRIES)[0].strip(' ,')}", hint=NO_CONFIGURATION)
+        # It reads its configuration repeatedly, for a minute.
+        message = lines[-1].partition("error: ")[2] or lines[-1]
+        return CannotAskSlurm(f"{program}: {message.partition(RETRIES)[0].strip(' ,')}", hint=NO_CONFIGURATION)
     return SlurmIsSilent(f"{program}: no answer within {timeout_s:g} s", hint=TRY_LATER)
 
 
 @lru_cache(maxsize=256)
-def _report(program: str, complaint: str) -> None:
-    """Log once what a command complained of although it answered."""
+def _log_once(program: str, complaint: str) -> None:
+    """Log a command's complaint beside its answer, once."""
     LOG.warning("%s answered, and complained: %s", program, " | ".join(complaint.splitlines()))
 
 
 def plain_environment() -> dict[str, str]:
-    """Return the environment of Slurm's commands: they answer the same whoever runs them."""
+    """Return the environment of Slurm's commands: they print the same for each user."""
     return {name: value for name, value in os.environ.items() if not name.startswith(DEFAULTS)} | PLAIN
 
 
@@ -113,17 +113,17 @@ def _failure(program: str, complaint: str) -> CannotAskSlurm:
     for sign, message, hint in _KNOWN:
         if sign in complaint:
             return CannotAskSlurm(f"{program}: {message}", hint=hint)
-    lines = complaint.strip().splitlines() or ["failed and did not say why"]
+    lines = complaint.strip().splitlines() or ["failed and gave no reason"]
     last = lines[-1].removeprefix(f"{program}: ").removeprefix("error: ")
     if "Connection refused" in complaint or "Unable to contact" in complaint or "timed out" in complaint:
         return SlurmIsSilent(f"{program}: {last}", hint=TRY_LATER)
     return CannotAskSlurm(f"{program}: {last}", hint=f"run `{program}` by hand to see more")
 
 
-# Of one process with 10,000 orders the scheduler hears longer than of twenty with 500.
+# One process with 10,000 orders takes longer than twenty with 500.
 CHUNK = 500
 LIMITED_CHUNK = 40
-"""Where slurmctld limits how often a user may ask: so that one command ends within half a minute."""
+"""Used where slurmctld limits the requests of a user: one command then ends within half a minute."""
 
 _OF_JOB = re.compile(r"(.*) for job (\S+)")
 _SILENT = re.compile("Unable to contact|Connection refused|timed out|Unexpected message received|Zero Bytes")
@@ -133,9 +133,9 @@ _RIGHTS = "root, SlurmUser and Slurm's Administrators may: see `command` below [
 def complaints_by_job(
     orders: Iterable[str], *, command: Sequence[str], timeout_s: float, order_s: float = 0.0
 ) -> dict[str, str]:
-    """Give scontrol one order a line and return what it says of each job that it did not change.
+    """Give scontrol one order a line and return its complaint about each job that it did not change.
 
-    `order_s` is how long slurmctld makes one order wait, where it limits how often a user may ask.
+    `order_s` is how long slurmctld makes one order wait, where it limits the requests of a user.
     CannotAskSlurm if it fails and names no job, SlurmIsSilent if slurmctld does not answer in time.
     """
     complaints: dict[str, str] = {}
@@ -164,7 +164,7 @@ def complaint_of_one(arguments: Sequence[str], sign: str, *, command: Sequence[s
 def run_scontrol(
     arguments: Sequence[str], *, command: Sequence[str], timeout_s: float, orders: Sequence[str] = ()
 ) -> list[str]:
-    """Run scontrol with what has to stand before it; return the lines of its complaint, [] if it did all."""
+    """Run scontrol behind the prefix `command`; return the lines of its complaint, [] if it did all."""
     program = (*command, "scontrol")
     try:
         done = subprocess.run(
@@ -181,12 +181,12 @@ def run_scontrol(
         hint = f"try `{' '.join(program)} ping`"
         raise CannotAskSlurm(f"{program[0]}: cannot be run: {problem.strerror}", hint=hint) from None
     lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
-    # What it says although it did all is no complaint: warnings of slurm.conf, of sudo.
-    return (lines or ["failed and did not say why"]) if done.returncode else []
+    # Output of a run without errors is no complaint: warnings about slurm.conf, warnings of sudo.
+    return (lines or ["failed and gave no reason"]) if done.returncode else []
 
 
 def failure(lines: Sequence[str]) -> CannotAskSlurm:
     """Return the error for a complaint that concerns more than one job or node."""
     last = next((line for line in lines if _SILENT.search(line)), lines[-1])
-    told = f"scontrol: {last.removeprefix('scontrol: ').removeprefix('error: ')}"
-    return SlurmIsSilent(told, hint=TRY_LATER) if _SILENT.search(last) else CannotAskSlurm(told, hint=_RIGHTS)
+    message = f"scontrol: {last.removeprefix('scontrol: ').removeprefix('error: ')}"
+    return SlurmIsSilent(message, hint=TRY_LATER) if _SILENT.search(last) else CannotAskSlurm(message, hint=_RIGHTS)

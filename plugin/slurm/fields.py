@@ -1,7 +1,7 @@
 """Parses the values that several of Slurm's answers have in common, in text and in JSON.
 
-In text these are words for nothing, times, numbers with a unit, and the lines of `scontrol show config`. In JSON it
-depends on the version of Slurm whether numbers are wrapped and whether states are lists.
+In text these are placeholders for a missing value, times, numbers with a unit, and the lines of `scontrol show config`.
+In JSON it depends on the version of Slurm whether numbers are wrapped and whether states are lists.
 """
 
 import json
@@ -14,62 +14,62 @@ from typing import Any
 from plugin.slurm.commands import CannotAskSlurm
 
 NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown", "UNKNOWN", "Never", "NOW"})
-"""Words that stand where there is nothing."""
+"""Slurm's placeholders for a missing value."""
 
 _TIME_LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 _NUMBER = re.compile(r"(\d+)(?:\.\d+)?([KMGTP]?)")
 _FACTORS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
-def plain(word: str) -> str:
-    """Return the word, "" for one that stands for nothing."""
-    return "" if word in NOTHING else word
+def plain(text: str) -> str:
+    """Return the text, "" for a placeholder."""
+    return "" if text in NOTHING else text
 
 
-def unix_s(word: str) -> int | None:
-    """Return a time as Unix seconds, None if there is none: a number, or a time without a zone, taken for UTC."""
-    return int(word) or None if word.isdecimal() else _written_s(word)
+def unix_s(text: str) -> int | None:
+    """Return a time as Unix seconds, None if there is none: a number, or a time without a zone, read as UTC."""
+    return int(text) or None if text.isdecimal() else _written_s(text)
 
 
 @lru_cache(maxsize=4096)
-def _written_s(word: str) -> int | None:
+def _written_s(text: str) -> int | None:
     try:
-        return int(datetime.fromisoformat(word).replace(tzinfo=UTC).timestamp())
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
     except ValueError:
         return None
 
 
 @lru_cache(maxsize=4096)
-def limit_s(word: str) -> int | None:
+def limit_s(text: str) -> int | None:
     """Return a time limit such as 1-02:03:04 or 30:00 in seconds; None where there is none, such as UNLIMITED."""
-    if not (match := _TIME_LIMIT.fullmatch(word)):
+    if not (match := _TIME_LIMIT.fullmatch(text)):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def count(word: str) -> int:
+def count(text: str) -> int:
     """Return a number such as 12, the lower of 2-4, or 2K as 2048; 0 where there is none."""
-    return int(word) if word.isdecimal() else _written_count(word)
+    return int(text) if text.isdecimal() else _written_count(text)
 
 
 @lru_cache(maxsize=4096)
-def _written_count(word: str) -> int:
-    match = _NUMBER.match(word)
+def _written_count(text: str) -> int:
+    match = _NUMBER.match(text)
     return int(match[1]) * 1024 ** _FACTORS[match[2]] if match else 0
 
 
 @lru_cache(maxsize=4096)
-def memory_mib(word: str) -> int:
+def memory_mib(text: str) -> int:
     """Return a memory such as 1500M or 4G in MiB, 0 where there is none; a bare number is in MiB."""
-    match = _NUMBER.match(word)
+    match = _NUMBER.match(text)
     return int(match[1]) * 1024 ** _FACTORS[match[2] or "M"] // 1024**2 if match else 0
 
 
 @lru_cache(maxsize=4096)
-def parts(word: str) -> tuple[str, ...]:
-    """Return what a list with commas names."""
-    return tuple(part for part in word.split(",") if part) if word not in NOTHING else ()
+def parts(text: str) -> tuple[str, ...]:
+    """Return the entries of a list with commas."""
+    return tuple(part for part in text.split(",") if part) if text not in NOTHING else ()
 
 
 def parse_config(text: bytes) -> dict[str, str]:
@@ -87,15 +87,15 @@ def json_records(answer: bytes, *names: str, source: str) -> list[Record]:
     CannotAskSlurm if it is not JSON, has none of them, or lists an error: Slurm then leaves records out.
     """
     try:
-        told = json.loads(answer)
+        document = json.loads(answer)
     except ValueError:
         raise CannotAskSlurm(f"{source}: its answer is no JSON", hint='write read = "text" below [slurm]') from None
-    errors = told.get("errors") if isinstance(told, dict) else ["no object"]
+    errors = document.get("errors") if isinstance(document, dict) else ["no object"]
     if errors:
         raise CannotAskSlurm(f"{source}: {_first_error(errors)}", hint='write read = "text" below [slurm]')
-    found = next((told[name] for name in names if isinstance(told.get(name), list)), None)
+    found = next((document[name] for name in names if isinstance(document.get(name), list)), None)
     if found is None:
-        raise CannotAskSlurm(f"{source}: tells no {names[0]}", hint='write read = "text" below [slurm]')
+        raise CannotAskSlurm(f"{source}: its answer has no {names[0]}", hint='write read = "text" below [slurm]')
     return [record for record in found if isinstance(record, dict)]
 
 
@@ -113,7 +113,7 @@ def get_time_s(record: Record, name: str) -> int | None:
 
 
 def get_text(record: Record, name: str) -> str:
-    """Return a text, "" for none; of a list its words with commas."""
+    """Return a text, "" for none; a list becomes its entries with commas."""
     value = record.get(name)
     if isinstance(value, list):
         return ",".join(map(str, value))
@@ -121,8 +121,8 @@ def get_text(record: Record, name: str) -> str:
 
 
 def get_list(record: Record, name: str) -> tuple[str, ...]:
-    """Return a list of words, also where the answer has them in one text with commas."""
-    return tuple(word for word in get_text(record, name).split(",") if word)
+    """Return a list of texts, also where the answer has them in one text with commas."""
+    return tuple(entry for entry in get_text(record, name).split(",") if entry)
 
 
 def _first_error(errors: object) -> str:

@@ -2,11 +2,11 @@
 
 The text has one record a job. The pending tasks of an array are one record of the scheduler, except for tasks that
 were split off. Without --array squeue hides the split-off tasks; with it an array is many equal lines, of which one is
-kept. Free text of users comes last. A word that no user can guess ends each record and separates its columns: an
-account or a comment may contain any character.
+kept. Free text of users comes last. A random text ends each record and separates its columns: an account or a comment
+may contain any character.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from plugin.scheduler.job import Job, JobState
@@ -26,7 +26,7 @@ from plugin.slurm.fields import (
     unix_s,
 )
 
-# In the order in which Slurm shows one of them for a job that has several.
+# In Slurm's order: of a job with several flags Slurm shows the first.
 STATE_FLAGS = {
     "COMPLETING": JobState.ENDS,
     "STAGE_OUT": JobState.ENDS,
@@ -58,25 +58,25 @@ BASE_STATES = {
 }
 _STATES = STATE_FLAGS | BASE_STATES
 
-# They change nothing of what the job is or does.
+# These flags do not change the state of a job.
 _IGNORED_STATES = frozenset({"UPDATE_DB", "LAUNCH_FAILED", "RECONFIG_FAIL", "EXPEDITING"})
 _HELD_REASONS = frozenset({"JobHeldAdmin", "JobHeldUser"})
 
 
-def job_state(word: str, reason: str, priority: int) -> JobState:
-    """Return the state that Slurm's word stands for; OTHER if it is not known."""
-    state = _STATES.get(word, JobState.OTHER)
+def job_state(native_state: str, reason: str, priority: int) -> JobState:
+    """Return the state for Slurm's state; OTHER if it is not known."""
+    state = _STATES.get(native_state, JobState.OTHER)
     if state is JobState.PENDING and (priority == 0 or reason in _HELD_REASONS):
         return JobState.HELD
     return state
 
 
-def select_state(words: Collection[str]) -> str:
-    """Return the one of a job's words that Slurm shows where it shows only one; all of them if one is not known."""
-    told = [word for word in words if word not in _IGNORED_STATES]
-    if any(word not in _STATES for word in told):
-        return "+".join(told)
-    shown = next((flag for flag in STATE_FLAGS if flag in told), None) or next(iter(told), "")
+def select_state(native_states: Collection[str]) -> str:
+    """Return the state that Slurm shows where it shows only one for a job; all states if one of them is not known."""
+    states = [state for state in native_states if state not in _IGNORED_STATES]
+    if any(state not in _STATES for state in states):
+        return "+".join(states)
+    shown = next((flag for flag in STATE_FLAGS if flag in states), None) or next(iter(states), "")
     return "CONFIGURING" if shown == "POWER_UP_NODE" else shown
 
 
@@ -116,39 +116,39 @@ SQUEUE_COLUMNS = (
     "Name",
 )
 SEPARATOR = "\0"
-"""It stands between the columns of a record, once it is read: no text of Slurm has it."""
+"""Separates the columns of a record that was read: no text of Slurm contains it."""
 
 MOST_RECORDS = 1 << 15
-"""So many are remembered: most jobs that wait are told of in the same words again."""
+"""The size of the cache: most waiting jobs have the same record again in the next cycle."""
 
-# Every version has them: --array-unique, which would print the records as they are, went after 22.05. --noconvert, as
-# 2048 nodes would be 2K.
+# Every version has these options: --array-unique, which would print one record an array, ended with 22.05. Without
+# --noconvert 2048 nodes would be 2K.
 SQUEUE_OPTIONS = ("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all")
 
 
 def squeue_arguments(end: str) -> tuple[str, ...]:
-    """Return what squeue is to be asked, so that each record ends with `end` and a newline."""
+    """Return squeue's arguments; each record of its output ends with `end` and a newline."""
     last = len(SQUEUE_COLUMNS) - 1
     columns = (f"{column}:{end if i == last else separator(end)}" for i, column in enumerate(SQUEUE_COLUMNS))
     return (*SQUEUE_OPTIONS, f"--Format={','.join(columns)}")
 
 
 def separator(end: str) -> str:
-    """Return what squeue writes between columns; like `end`, no user can guess it."""
+    """Return the text between two columns; like `end`, no user can guess it."""
     return f"\x1f{end}\x1f"
 
 
 def jobs_of_text(text: bytes, end: str) -> tuple[Job, ...]:
     """Return the jobs of squeue's answer to `squeue_arguments(end)`; records that are cut off are left out."""
-    # What follows the last end was cut off.
+    # The text after the last end is an incomplete record.
     records = text.decode(errors="replace").replace(separator(end), SEPARATOR).split(f"{end}\n")[:-1]
-    one_of_each = {record.partition(SEPARATOR)[0]: record for record in records}
-    return tuple(filter(None, map(job_of, one_of_each.values())))
+    by_job_id = {record.partition(SEPARATOR)[0]: record for record in records}
+    return tuple(filter(None, map(job_of, by_job_id.values())))
 
 
-def needs_text(*what: str) -> str:
-    """Return one text of what decides which nodes a job can use; those of jobs from the same source compare."""
-    return SEPARATOR.join(what)
+def needs_text(terms: Iterable[str]) -> str:
+    """Return one text of what decides which nodes a job can use; texts from the same source compare."""
+    return SEPARATOR.join(terms)
 
 
 @lru_cache(maxsize=MOST_RECORDS)
@@ -164,19 +164,21 @@ def _job_of_row(row: list[str]) -> Job:
     start, end, hosts, planned, dependency, reservation, qos, cpus_per_node = row[16:24]
     memory, feature, required, per_job, per_node, per_socket, per_task, comment, name = row[24:]
     number = count(priority)
-    wants = needs_text(
-        partition,
-        cpus_per_node,
-        str(memory_mib(memory)),
-        feature,
-        reservation,
-        qos,
-        required,
-        per_job,
-        per_node,
-        per_socket,
-        per_task,
-        "",
+    needs = needs_text(
+        (
+            partition,
+            cpus_per_node,
+            str(memory_mib(memory)),
+            feature,
+            reservation,
+            qos,
+            required,
+            per_job,
+            per_node,
+            per_socket,
+            per_task,
+            "",
+        )
     )
     return Job(
         job_id=job_id,
@@ -188,7 +190,7 @@ def _job_of_row(row: list[str]) -> Job:
         name=name,
         comment=plain(comment),
         partitions=parts(partition),
-        needs=wants.replace("(null)", "").replace("N/A", ""),
+        needs=needs.replace("(null)", "").replace("N/A", ""),
         reservation=plain(reservation),
         qos=plain(qos),
         priority=number,
@@ -206,7 +208,7 @@ def _job_of_row(row: list[str]) -> Job:
     )
 
 
-# In the order of the columns that squeue's text is made of; text knows no excluded nodes.
+# In the order of squeue's columns; squeue's text has no excluded nodes.
 _NEEDS_FIELDS = (
     "features",
     "resv_name",
@@ -221,7 +223,7 @@ _NEEDS_FIELDS = (
 
 
 def jobs_of_json(answer: bytes, *, source: str) -> tuple[Job, ...]:
-    """Return the jobs of the answer; CannotAskSlurm as `records`. Fields that are missing count as nothing."""
+    """Return the jobs of the answer; CannotAskSlurm as in `json_records`. A missing field counts as empty."""
     return tuple(map(_job_of_json, json_records(answer, "jobs", source=source)))
 
 
@@ -262,5 +264,5 @@ def _job_of_json(record: Record) -> Job:
 def _needs_of_json(record: Record) -> str:
     memory = get_number(record, "memory_per_node") or get_number(record, "memory_per_cpu") or 0
     cpus = get_number(record, "minimum_cpus_per_node") or 0
-    wants = ("" if (want := get_text(record, name)) in NOTHING else want for name in _NEEDS_FIELDS)
-    return needs_text(get_text(record, "partition"), str(cpus), str(memory), *wants)
+    terms = ("" if (term := get_text(record, name)) in NOTHING else term for name in _NEEDS_FIELDS)
+    return needs_text((get_text(record, "partition"), str(cpus), str(memory), *terms))

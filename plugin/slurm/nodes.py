@@ -1,8 +1,8 @@
-"""Parses Slurm's nodes and reservations, and says whether a job holds a node and how large the machine is.
+"""Parses Slurm's nodes and reservations, finds whether a job holds a node, and counts the nodes of the machine.
 
 The text is `scontrol --all --oneliner show nodes` and `... show reservations`, one record a line. The JSON is
 `scontrol show ... --json`, `sinfo --json` before 23.02, and slurmrestd's. The state of a node is one base and any
-number of flags in any combination. A node is free only if squeue's answer and the node's own record agree.
+number of flags in any combination. A node is free only if squeue's answer and the node's own record agree on it.
 """
 
 import re
@@ -36,7 +36,7 @@ BASE_STATES = {
     "MIXED": NodeUse.USED,
 }
 
-# The first that a node has tells.
+# The first flag that a node has counts.
 _POWERS = (
     ("POWERING_DOWN", NodePower.GOING_DOWN),
     ("POWERING_UP", NodePower.COMING_UP),
@@ -48,12 +48,12 @@ _FAILED = frozenset({"DOWN", "FAIL", "INVALID_REG"})
 _RESERVED = frozenset({"RESERVED", "MAINT", "MAINTENANCE"})
 _OTHERS = frozenset({"DRAIN", "NOT_RESPONDING", "COMPLETING", "PLANNED", "CLOUD", "DYNAMIC_NORM"})
 _OTHERS |= {"DYNAMIC_FUTURE", "BLOCKED", "PERFCTRS", "RESUME", "EXTERNAL", "POWER_DRAIN"}
-# REBOOT_REQUESTED and REBOOT_ISSUED are missing on purpose: somebody works on that node.
-_KNOWN = _OTHERS | _RESERVED | _FAILED | {word for word, _ in _POWERS} | set(BASE_STATES)
+# REBOOT_REQUESTED and REBOOT_ISSUED are missing on purpose: an admin works on that node.
+_KNOWN = _OTHERS | _RESERVED | _FAILED | {flag for flag, _ in _POWERS} | set(BASE_STATES)
 
 
 class SlurmNodeState(NamedTuple):
-    """What a node's words say, as in plugin.scheduler.node.Node."""
+    """What a node's state means, as in plugin.scheduler.node.Node."""
 
     use: NodeUse
     power: NodePower
@@ -65,32 +65,32 @@ class SlurmNodeState(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def parse_node_state(word: str, busy: bool) -> SlurmNodeState:
-    """Return what a word such as IDLE+DRAIN+POWERED_DOWN says; `busy`: processors of the node are given to jobs."""
-    words = frozenset(word.split("+"))
-    use = _parse_use(words, busy)
+def parse_node_state(native_state: str, busy: bool) -> SlurmNodeState:
+    """Return the meaning of a state such as IDLE+DRAIN+POWERED_DOWN; `busy`: jobs have processors of the node."""
+    flags = frozenset(native_state.split("+"))
+    use = _parse_use(flags, busy)
     return SlurmNodeState(
         use=use,
-        power=_parse_power(words, use),
-        closed="DRAIN" in words,
-        failed=bool(words & _FAILED),
-        responds="NOT_RESPONDING" not in words,
-        reserved=bool(words & _RESERVED),
-        planned="PLANNED" in words,
+        power=_parse_power(flags, use),
+        closed="DRAIN" in flags,
+        failed=bool(flags & _FAILED),
+        responds="NOT_RESPONDING" not in flags,
+        reserved=bool(flags & _RESERVED),
+        planned="PLANNED" in flags,
     )
 
 
-def _parse_use(words: frozenset[str], busy: bool) -> NodeUse:
-    if words - _KNOWN or not words & BASE_STATES.keys():
+def _parse_use(flags: frozenset[str], busy: bool) -> NodeUse:
+    if flags - _KNOWN or not flags & BASE_STATES.keys():
         return NodeUse.UNKNOWN
-    if busy or "COMPLETING" in words:
+    if busy or "COMPLETING" in flags:
         return NodeUse.USED
-    return next(use for base, use in BASE_STATES.items() if base in words)
+    return next(use for base, use in BASE_STATES.items() if base in flags)
 
 
-def _parse_power(words: frozenset[str], use: NodeUse) -> NodePower:
-    power = next((power for word, power in _POWERS if word in words), NodePower.UP)
-    # A job has been given it: Slurm is about to wake it.
+def _parse_power(flags: frozenset[str], use: NodeUse) -> NodePower:
+    power = next((power for flag, power in _POWERS if flag in flags), NodePower.UP)
+    # A job has been allocated the node: Slurm is about to wake it.
     return NodePower.UP_REQUESTED if power is NodePower.DOWN and use is NodeUse.USED else power
 
 
@@ -98,20 +98,20 @@ NODES_ARGUMENTS = ("--all", "--oneliner", "show", "nodes")
 
 _NODE_STARTS = re.compile(r"^NodeName=", re.MULTILINE)
 _NODE_FIELD = re.compile(r"(?:^|\s)([A-Z]\w+)=(\S*)")
-# What admins write freely stands last, in this order.
+# The free texts of admins come last, in this order.
 _FREE_TEXT = re.compile(r"(?:^|\s)Reason=(.*?)(?=\sComment=|\sExtra=|$)|(?:^|\s)Comment=(.*?)(?=\sExtra=|$)", re.DOTALL)
 _BY = re.compile(r"(.*) \[([^\]@]*)@([^\]@]*)\]", re.DOTALL)
 _FREE_TEXT_STARTS = re.compile(r"\s(?:Reason|Comment|Extra)=")
 
 
 def nodes_of_text(text: bytes) -> tuple[Node, ...]:
-    """Return the nodes of scontrol's answer, each once; a field that is missing counts as nothing."""
+    """Return the nodes of scontrol's answer, each once; a missing field counts as empty."""
     records = _NODE_STARTS.split(text.decode(errors="replace"))[1:]
     return tuple({node.name: node for node in map(_node_of_text, records)}.values())
 
 
 def node_fields(text: bytes) -> dict[str, str]:
-    """Return the fields of the first node of scontrol's answer as they are, without those that admins write freely."""
+    """Return the raw fields of the first node of scontrol's answer, without the free texts of admins."""
     record = text.decode(errors="replace").rstrip()
     return dict(_NODE_FIELD.findall(record[: _free_text_at(record)]))
 
@@ -127,27 +127,27 @@ def _node_of_text(record: str) -> Node:
     reason, by, at, comment = _parse_free_text(rest[free_at:])
     cpus_used = count(fields.get("CPUAlloc", ""))
     state = fields.get("State", "").rstrip("*")
-    says = parse_node_state(state, cpus_used > 0)
+    parsed = parse_node_state(state, cpus_used > 0)
     return Node(
         name,
         state,
-        *says,
-        reason,
-        by,
-        at,
-        parts(fields.get("Partitions", "")),
-        parts(fields.get("AvailableFeatures", "")),
-        count(fields.get("CPUTot", "")),
-        cpus_used,
-        count(fields.get("RealMemory", "")),
-        unix_s(fields.get("BootTime", "")),
-        unix_s(fields.get("LastBusyTime", "")) if says.use is NodeUse.FREE else None,
-        comment,
+        *parsed,
+        reason=reason,
+        reason_by=by,
+        reason_s=at,
+        partitions=parts(fields.get("Partitions", "")),
+        features=parts(fields.get("AvailableFeatures", "")),
+        cpus=count(fields.get("CPUTot", "")),
+        cpus_used=cpus_used,
+        memory_mib=count(fields.get("RealMemory", "")),
+        boot_s=unix_s(fields.get("BootTime", "")),
+        idle_since_s=unix_s(fields.get("LastBusyTime", "")) if parsed.use is NodeUse.FREE else None,
+        comment=comment,
     )
 
 
 def _parse_free_text(text: str) -> tuple[str, str, int | None, str]:
-    """Return reason, by whom, since when, and the comment."""
+    """Return the reason, its user, its time, and the comment."""
     reason = comment = ""
     for match in _FREE_TEXT.finditer(text):
         reason, comment = match[1] or reason, match[2] or comment
@@ -158,37 +158,37 @@ def _parse_free_text(text: str) -> tuple[str, str, int | None, str]:
 
 
 def nodes_of_json(answer: bytes, *, source: str) -> tuple[Node, ...]:
-    """Return the nodes of the answer, each once; CannotAskSlurm as `records`."""
+    """Return the nodes of the answer, each once; CannotAskSlurm as in `json_records`."""
     return tuple(
         {node.name: node for node in map(_node_of_json, json_records(answer, "nodes", source=source))}.values()
     )
 
 
 def reservations_of_json(answer: bytes, *, source: str) -> tuple[Reservation, ...]:
-    """Return the reservations of the answer; CannotAskSlurm as `records`."""
+    """Return the reservations of the answer; CannotAskSlurm as in `json_records`."""
     return tuple(map(_reservation_of_json, json_records(answer, "reservations", source=source)))
 
 
 def _node_of_json(record: Record) -> Node:
-    state = "+".join(word.upper() for word in (*get_list(record, "state"), *get_list(record, "state_flags")))
+    state = "+".join(flag.upper() for flag in (*get_list(record, "state"), *get_list(record, "state_flags")))
     cpus_used = get_number(record, "alloc_cpus") or 0
-    says = parse_node_state(state, cpus_used > 0)
+    parsed = parse_node_state(state, cpus_used > 0)
     reason = plain(get_text(record, "reason"))
     return Node(
         get_text(record, "name"),
         state,
-        *says,
-        reason,
-        get_text(record, "reason_set_by_user") if reason else "",
-        get_time_s(record, "reason_changed_at") if reason else None,
-        get_list(record, "partitions"),
-        get_list(record, "features"),
-        get_number(record, "cpus") or 0,
-        cpus_used,
-        get_number(record, "real_memory") or 0,
-        get_time_s(record, "boot_time"),
-        get_time_s(record, "last_busy") if says.use is NodeUse.FREE else None,
-        get_text(record, "comment"),
+        *parsed,
+        reason=reason,
+        reason_by=get_text(record, "reason_set_by_user") if reason else "",
+        reason_s=get_time_s(record, "reason_changed_at") if reason else None,
+        partitions=get_list(record, "partitions"),
+        features=get_list(record, "features"),
+        cpus=get_number(record, "cpus") or 0,
+        cpus_used=cpus_used,
+        memory_mib=get_number(record, "real_memory") or 0,
+        boot_s=get_time_s(record, "boot_time"),
+        idle_since_s=get_time_s(record, "last_busy") if parsed.use is NodeUse.FREE else None,
+        comment=get_text(record, "comment"),
     )
 
 
@@ -231,24 +231,24 @@ def _reservation_of_text(fields: dict[str, str]) -> Reservation:
 
 IN_USE_TIMEOUT_S = 20.0
 
-# Everything that holds a node: also what is suspended, completing or being staged.
+# All job states that hold a node, also suspended, completing and staging jobs.
 HOLDING_STATES = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,SIGNALING,STAGE_OUT,STOPPED,RESIZING"
 
-# What jobs have of a node, by the fields of its record, and what stands there when they have nothing.
+# The fields of a node's record that show allocations, and their values without any.
 NOTHING_GIVEN = {"CPUAlloc": "0", "AllocMem": "0", "AllocTRES": ""}
 
 
 def node_in_use(node: str, rights: SlurmRights, *, timeout_s: float = IN_USE_TIMEOUT_S) -> str:
     """Return why the node is not free, "" if it is: drained, no job holds it, and nothing of it is allocated.
 
-    CannotAskSlurm if Slurm cannot tell: for a node that it does not know, a state or a record that this program does
+    CannotAskSlurm if that is unknown: for a node that Slurm does not know, a state or a record that this program does
     not know, a user from whom jobs are hidden, and an allocated node without a visible job.
     """
-    # A suspended job has no processors of its node: its record alone does not show the job.
+    # A suspended job has no processors of its node: the node's record alone does not show the job.
     rights.require_all_jobs()
     command = ("squeue", "--all", "--noheader", f"--nodelist={node}", f"--states={HOLDING_STATES}", "--format=%A")
     jobs = ask(*command, timeout_s=timeout_s).decode().split()
-    # The record comes last: that the node is drained and free holds for one instant, and no job starts there after it.
+    # The record is read last: at that instant the node is drained and free, and no job starts there afterwards.
     answer = ask("scontrol", "--oneliner", "show", "node", node, timeout_s=timeout_s)
     if jobs:
         return f"runs {', '.join(jobs)}"
@@ -264,13 +264,13 @@ def _refusal_of_record(node: str, answer: bytes, rights: SlurmRights) -> str:
         return "is not drained: a job may start there"
     missing = [name for name in NOTHING_GIVEN if name not in fields]
     if record.use is NodeUse.UNKNOWN or missing:
-        what = f"without {', '.join(missing)}" if missing else f"in the unknown state {record.native_state}"
-        raise CannotAskSlurm(f"scontrol: shows {node} {what}", hint=f"look at it: scontrol show node {node}")
+        defect = f"without {', '.join(missing)}" if missing else f"in the unknown state {record.native_state}"
+        raise CannotAskSlurm(f"scontrol: shows {node} {defect}", hint=f"look at it: scontrol show node {node}")
     given = [f"{name}={fields[name]}" for name, nothing in NOTHING_GIVEN.items() if plain(fields[name]) != nothing]
     if given or record.use is NodeUse.USED:
-        said = " ".join([f"{node} is {record.native_state}", *given])
-        hint = f"PrivateData=jobs, or a lost AdminLevel of {rights.user}, hides jobs: `offpeak check` tells"
-        raise CannotAskSlurm(f"scontrol: {said}, but squeue shows no job there", hint=hint)
+        state = " ".join([f"{node} is {record.native_state}", *given])
+        hint = f"PrivateData=jobs, or a lost AdminLevel of {rights.user}, hides jobs: run `offpeak check`"
+        raise CannotAskSlurm(f"scontrol: {state}, but squeue shows no job there", hint=hint)
     return "is reserved: see `scontrol show reservation`" if record.reserved else ""
 
 
@@ -279,10 +279,10 @@ MACHINE_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class SlurmMachine:
-    """A cluster: each node counts once, whatever its state and in however many partitions it is.
+    """A cluster: each node counts once, in any state and in any number of partitions.
 
-    `processors_per_node` is what most nodes have, in Slurm's CPUs, None if Slurm does not say; `unlike` is how many
-    nodes have another number of them.
+    `processors_per_node` is the most frequent number of Slurm's CPUs, None if Slurm shows none; `unlike` is how many
+    nodes have another number.
     """
 
     cluster: str
@@ -301,7 +301,7 @@ def parse_machine(nodes: bytes, config: bytes) -> SlurmMachine:
     """Return the machine that the answers to `scontrol --oneliner show nodes` and `show config` describe."""
     processors = [node.cpus or None for node in nodes_of_text(nodes)]
     if not processors:
-        hint = "`scontrol show nodes` says why; with PrivateData=nodes in slurm.conf ask as root"
+        hint = "`scontrol show nodes` shows why; with PrivateData=nodes in slurm.conf run it as root"
         raise CannotAskSlurm("scontrol: Slurm shows no node", hint=hint)
     counts = Counter(number for number in processors if number)
     usual = max(counts, key=counts.__getitem__, default=None)

@@ -1,7 +1,7 @@
-"""Prints jobs and nodes as pyslurm tells them, under the names of Slurm's JSON.
+"""Prints jobs and nodes of pyslurm under the names of Slurm's JSON.
 
-A program of its own that imports nothing of ours: where Slurm's configuration is missing, importing pyslurm takes a
-minute and then ends Python.
+This is a separate program that imports nothing of ours: where Slurm's configuration is missing, the import of pyslurm
+takes a minute and then ends Python.
 """
 
 import json
@@ -57,7 +57,7 @@ NODE = {
 
 
 def main() -> None:
-    """Print all jobs and all nodes; ends with an error that pyslurm says if it cannot."""
+    """Print all jobs and all nodes; end with pyslurm's error if it fails."""
     import pyslurm
 
     jobs = [_job(job) for job in pyslurm.Jobs.load().values()]
@@ -66,13 +66,13 @@ def main() -> None:
 
 
 def _job(job: object) -> dict[str, object]:
-    # What a job asks for per job, node, socket and task comes from squeue: pyslurm 25.11 shows no GRES there.
+    # The TRES per job, node, socket and task come from squeue: pyslurm 25.11 shows no GRES there.
     return _record(job, JOB) | {"shared": ["none"] if job.resource_sharing == "NO" else []}  # type: ignore[attr-defined]
 
 
-def _record(told: object, names: dict[str, str]) -> dict[str, object]:
-    """Read one attribute after the other: to_dict() fails as a whole, at a job that was suspended as it started."""
-    return {ours: _plain(getattr(told, theirs)) for ours, theirs in names.items()}
+def _record(source: object, names: dict[str, str]) -> dict[str, object]:
+    """Read attributes one by one: to_dict() fails as a whole for a job that was suspended while it started."""
+    return {ours: _plain(getattr(source, theirs)) for ours, theirs in names.items()}
 
 
 def _plain(value: object) -> object:

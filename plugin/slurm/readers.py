@@ -1,8 +1,10 @@
 """Reads all jobs, nodes and reservations of Slurm, in one of four ways.
 
-As text, which every version of Slurm's commands prints alike. As the JSON of the same commands. From slurmrestd, with a
-token from a file. Or from pyslurm, where it is installed and made for this version of Slurm: pyslurm_child.py, a
-program of its own, then prints what pyslurm shows.
+* As text, which every version of Slurm's commands prints alike.
+* As the JSON of the same commands.
+* From slurmrestd, with a token from a file.
+* From pyslurm, if it is installed and made for this version of Slurm: pyslurm_child.py, a separate program, prints the
+  jobs and nodes of pyslurm.
 """
 
 import base64
@@ -45,8 +47,8 @@ class SlurmSnapshot(NamedTuple):
 
 
 def read_text(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs, nodes and reservations; CannotAskSlurm where Slurm cannot tell."""
-    # No user can guess it and so write lines of other jobs into the name of his own.
+    """Return jobs, nodes and reservations; CannotAskSlurm where a command fails."""
+    # No user can guess this text and write records of other jobs into a job's name.
     end = f"\x1e{secrets.token_hex(8)}"
     jobs = jobs_of_text(ask("squeue", *squeue_arguments(end), timeout_s=timeout_s), end)
     nodes = nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=timeout_s))
@@ -55,14 +57,14 @@ def read_text(timeout_s: float) -> SlurmSnapshot:
 
 
 SQUEUE_JSON_ARGUMENTS = ("--all", "--local", "--states=all", "--json")
-# From this version on scontrol speaks JSON too, and sinfo's no longer tells of single nodes.
+# From this version on scontrol prints JSON too, and sinfo's JSON no longer has single nodes.
 SCONTROL_SPEAKS_JSON = (23, 2)
 
 _VERSION = re.compile(rb"(\d+)\.(\d+)")
 
 
 def read_json(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs, nodes and reservations; CannotAskSlurm where Slurm cannot tell, or lists an error in its answer."""
+    """Return jobs, nodes and reservations; CannotAskSlurm where a command fails, or lists an error in its answer."""
     jobs = jobs_of_json(ask("squeue", *SQUEUE_JSON_ARGUMENTS, timeout_s=timeout_s), source="squeue --json")
     if slurm_version(timeout_s) < SCONTROL_SPEAKS_JSON:
         nodes = nodes_of_json(ask("sinfo", "--all", "--json", timeout_s=timeout_s), source="sinfo --json")
@@ -76,7 +78,7 @@ def read_json(timeout_s: float) -> SlurmSnapshot:
 
 
 def slurm_version(timeout_s: float) -> tuple[int, int]:
-    """Return the version of Slurm's commands, 22.05 as (22, 5); (0, 0) if they do not tell."""
+    """Return the version of Slurm's commands, 22.05 as (22, 5); (0, 0) if sinfo does not print it."""
     match = _VERSION.search(ask("sinfo", "--version", timeout_s=timeout_s))
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
@@ -86,13 +88,13 @@ def _show_json(what: str, timeout_s: float) -> bytes:
 
 
 TOKEN_HINT = "write a new one: (umask 077; scontrol token lifespan=31536000 | cut -d= -f2 > {path})"
-DAEMON_HINT = "look whether slurmrestd runs at {url}, and at its log"
+DAEMON_HINT = "check whether slurmrestd runs at {url}, and read its log"
 
 _JOBS_PATH = re.compile(r"/slurm/(v0\.0\.(\d+))/jobs/?")
 
 
 class SlurmRest:
-    """slurmrestd at `url`; it is asked in the newest version that it speaks. The token is read anew each time."""
+    """slurmrestd at `url`, in the newest version of its API. The token is read anew for each request."""
 
     def __init__(self, url: str | None, token: Path | None, *, timeout_s: float) -> None:
         if not url or not token:
@@ -103,7 +105,7 @@ class SlurmRest:
         self._url, self._token, self._timeout_s = url.rstrip("/"), token, timeout_s
 
     def read(self) -> SlurmSnapshot:
-        """Return jobs, nodes and reservations; CannotAskSlurm if it refuses, SlurmIsSilent if it is silent."""
+        """Return jobs, nodes and reservations; CannotAskSlurm if slurmrestd refuses, SlurmIsSilent if it is silent."""
         with self._session() as session:
             version = newest_rest_version(self._get(session, "/openapi/v3"))
             if not version:
@@ -121,7 +123,7 @@ class SlurmRest:
 
     @contextmanager
     def _session(self) -> Iterator["Session"]:
-        # It takes a while to import, and only who asks slurmrestd needs it.
+        # Its import is slow, and only this reader needs it.
         from requests import RequestException, Session, Timeout
 
         token = read_secret(self._token)
@@ -132,25 +134,25 @@ class SlurmRest:
             try:
                 yield session
             except Timeout:
-                told = f"{self._url}: no answer within {self._timeout_s:g} s"
-                raise SlurmIsSilent(told, hint=DAEMON_HINT.format(url=self._url)) from None
+                message = f"{self._url}: no answer within {self._timeout_s:g} s"
+                raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
             except RequestException as problem:
-                told = f"{self._url}: cannot be asked: {type(problem).__name__}"
-                raise SlurmIsSilent(told, hint=DAEMON_HINT.format(url=self._url)) from None
+                message = f"{self._url}: cannot be reached: {type(problem).__name__}"
+                raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
 
     def _get(self, session: "Session", path: str) -> bytes:
         answer = session.get(f"{self._url}{path}", timeout=self._timeout_s, allow_redirects=False)
         if answer.status_code in (401, 403):
-            told = f"{self._url}: refuses the token in {self._token}"
-            raise CannotAskSlurm(told, hint=TOKEN_HINT.format(path=self._token))
+            message = f"{self._url}: refuses the token in {self._token}"
+            raise CannotAskSlurm(message, hint=TOKEN_HINT.format(path=self._token))
         if not answer.ok:
-            told = f"{self._url}{path}: answers {answer.status_code} {answer.reason}"
-            raise CannotAskSlurm(told, hint="slurmrestd's log, or `journalctl -u slurmrestd`, says why")
+            message = f"{self._url}{path}: answers {answer.status_code} {answer.reason}"
+            raise CannotAskSlurm(message, hint="slurmrestd's log, or `journalctl -u slurmrestd`, says why")
         return answer.content
 
 
 def newest_rest_version(openapi: bytes) -> str:
-    """Return the newest version, such as v0.0.44, in which the server tells of jobs; "" if there is none."""
+    """Return the newest version, such as v0.0.44, in which the server offers jobs; "" if there is none."""
     try:
         paths = json.loads(openapi)["paths"]
     except (ValueError, KeyError, TypeError):
@@ -160,7 +162,7 @@ def newest_rest_version(openapi: bytes) -> str:
 
 
 def token_user(token: Secret) -> str:
-    """Return the user whom a JSON web token is for; "root" if it does not tell."""
+    """Return the user of a JSON web token; "root" if it names none."""
     try:
         claims = token.value.split(b".")[1]
         return str(json.loads(base64.urlsafe_b64decode(claims + b"=="))["sun"])
@@ -171,7 +173,7 @@ def token_user(token: Secret) -> str:
 CHILD = Path(__file__).with_name("pyslurm_child.py")
 
 TRES = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
-"""What pyslurm cannot tell: its tres_per_node is None for a GRES, its tres_per_task an object."""
+"""Fields that pyslurm lacks: its tres_per_node is None for a GRES, its tres_per_task an object."""
 TRES_ARGUMENTS = (
     *("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all"),
     "--Format=JobID:|," + ":|,".join(name.replace("_", "-") for name in TRES) + ":",
@@ -192,27 +194,27 @@ def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
         # -P: the folder of the program is not searched for imports.
         answer = ask(sys.executable, "-P", str(CHILD), timeout_s=timeout_s)
     except CannotAskSlurm as problem:
-        # As silent, or as refused, as it was: pyslurm itself gives up after 10 s.
+        # The kind of the error stays: pyslurm itself gives up after 10 s.
         raise type(problem)(f"pyslurm: {str(problem).partition(': ')[2]}", hint=READ_TEXT_HINT) from None
-    wants = tres_of_text(ask("squeue", *TRES_ARGUMENTS, timeout_s=timeout_s))
+    tres = tres_of_text(ask("squeue", *TRES_ARGUMENTS, timeout_s=timeout_s))
     reservations = ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s)
     return SlurmSnapshot(
-        jobs_of_json(with_tres(answer, wants), source="pyslurm"),
+        jobs_of_json(with_tres(answer, tres), source="pyslurm"),
         nodes_of_json(answer, source="pyslurm"),
         reservations_of_text(reservations),
     )
 
 
 def tres_of_text(text: bytes) -> dict[int, dict[str, str]]:
-    """Return what each job asks for per job, node, socket and task, as squeue prints it for TRES_ARGUMENTS."""
+    """Return each job's TRES per job, node, socket and task, as squeue prints them for TRES_ARGUMENTS."""
     rows = (line.split("|") for line in text.decode(errors="replace").splitlines())
     return {int(row[0]): dict(zip(TRES, row[1:], strict=True)) for row in rows if len(row) == 1 + len(TRES)}
 
 
-def with_tres(answer: bytes, wants: Mapping[int, Mapping[str, str]]) -> bytes:
-    """Return pyslurm's answer with what squeue says that jobs ask for; a job that has ended since asks for nothing."""
-    said = json.loads(answer)
-    return json.dumps({"jobs": [job | wants.get(job["job_id"], {}) for job in said["jobs"]]}).encode()
+def with_tres(answer: bytes, tres: Mapping[int, Mapping[str, str]]) -> bytes:
+    """Return pyslurm's jobs with their TRES from squeue; a job that has ended since has none."""
+    jobs = json.loads(answer)["jobs"]
+    return json.dumps({"jobs": [job | tres.get(job["job_id"], {}) for job in jobs]}).encode()
 
 
 def check_pyslurm(timeout_s: float) -> None:
@@ -225,8 +227,8 @@ def check_pyslurm(timeout_s: float) -> None:
         raise CannotAskSlurm("pyslurm: is not installed", hint=hint) from None
     match = _RELEASE.match(installed)
     if not match or (int(match[1]), int(match[2])) != (major, minor):
-        told = f"pyslurm: {installed} is not made for Slurm {major}.{minor:02}"
-        raise CannotAskSlurm(told, hint=f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}")
+        message = f"pyslurm: {installed} is not made for Slurm {major}.{minor:02}"
+        raise CannotAskSlurm(message, hint=f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}")
 
 
 def _install_pyslurm_hint(major: int, minor: int) -> str:

@@ -1,7 +1,7 @@
 """What slurmctld lets this user see and change: its AdminLevel, and what PrivateData hides from it.
 
-slurmctld itself is asked for the level, by `scontrol show assoc_mgr`: what counts is what it knows now, not what is
-written in slurmdbd. Without slurmdbd only root and SlurmUser have a level.
+The level comes from slurmctld itself, by `scontrol show assoc_mgr`: slurmctld decides by the level that it knows now,
+not by the level in slurmdbd. Without slurmdbd only root and SlurmUser have a level.
 """
 
 import os
@@ -17,7 +17,7 @@ from plugin.slurm.fields import parse_config
 
 RECHECK_S = 60.0
 NEEDED = ("jobs", "nodes", "partitions", "reservations")
-"""What PrivateData may hide that the agent decides by."""
+"""Entries of PrivateData that hide what the agent needs for its decisions."""
 
 _LEVEL = re.compile(r"^\s*UserName=([^\s(]+).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
 
@@ -32,7 +32,7 @@ class AdminLevel(StrEnum):
 
 @dataclass(frozen=True)
 class SlurmRights:
-    """The user's level, and the words of PrivateData that hide something from it."""
+    """The user's level, and the entries of PrivateData that apply to it."""
 
     user: str
     level: AdminLevel
@@ -40,32 +40,32 @@ class SlurmRights:
 
     @property
     def hint(self) -> str:
-        """What to type so that the user may see and change everything."""
+        """The command by which the user may see and change everything."""
         command = f"sacctmgr modify user {self.user} set adminlevel=Administrator"
         return f"{command}; without slurmdbd run offpeak as SlurmUser"
 
     @property
     def problems(self) -> tuple[tuple[str, str], ...]:
-        """What is hidden that decisions need, as message and hint."""
-        hidden = [word for word in self.hidden if word in NEEDED]
-        told = f"PrivateData={','.join(hidden)} in slurm.conf hides what belongs to others from {self.user}"
-        return ((told, self.hint),) if hidden else ()
+        """Hidden data that decisions need, as message and hint."""
+        hidden = [entry for entry in self.hidden if entry in NEEDED]
+        message = f"PrivateData={','.join(hidden)} in slurm.conf hides what belongs to others from {self.user}"
+        return ((message, self.hint),) if hidden else ()
 
     def require_all_jobs(self) -> None:
         """Raise CannotAskSlurm if slurmctld hides jobs from the user: a node with a hidden job looks free."""
         if "jobs" in self.hidden:
-            what = f"squeue: PrivateData=jobs in slurm.conf hides the jobs of others from {self.user}"
-            raise CannotAskSlurm(what, hint=self.hint)
+            message = f"squeue: PrivateData=jobs in slurm.conf hides the jobs of others from {self.user}"
+            raise CannotAskSlurm(message, hint=self.hint)
 
 
 def read_rights(*, timeout_s: float) -> SlurmRights:
-    """Return what slurmctld says of the user of this process; CannotAskSlurm if it does not answer."""
+    """Return the rights of the user of this process; CannotAskSlurm if slurmctld does not answer."""
     config = parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
     user = user_name(os.geteuid())
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return SlurmRights(user, AdminLevel.ADMINISTRATOR)
     level = _read_level(user, timeout_s)
-    private = tuple(word for word in config.get("PrivateData", "").lower().split(",") if word)
+    private = tuple(entry for entry in config.get("PrivateData", "").lower().split(",") if entry)
     return SlurmRights(user, level, private if level is AdminLevel.NONE else ())
 
 
@@ -91,7 +91,7 @@ def _read_level(user: str, timeout_s: float) -> AdminLevel:
     try:
         answer = ask("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users", timeout_s=timeout_s)
     except CannotAskSlurm:
-        # PrivateData may refuse even this question; a user that it refuses has no level.
+        # PrivateData may refuse even this query; a user that is refused has no level.
         return AdminLevel.NONE
     level = find_admin_level(answer.decode(errors="replace"), user)
     return AdminLevel(level) if level in tuple(AdminLevel) else AdminLevel.NONE

@@ -7,7 +7,7 @@ from dataclasses import replace
 from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
-from plugin.slurm.changes import ScontrolOptions, change_nodes, defer_jobs, rank_jobs, tell_owners
+from plugin.slurm.changes import ScontrolOptions, change_nodes, defer_jobs, notify_owners, rank_jobs
 from plugin.slurm.commands import ask
 from plugin.slurm.nodes import node_in_use
 from plugin.slurm.readers import SlurmRest, SlurmSnapshot, read_json, read_pyslurm, read_text
@@ -16,24 +16,24 @@ from plugin.slurm.traits import order_wait_s, traits_of_text
 
 
 class SlurmScheduler:
-    """Slurm, read as the settings say and always told by scontrol; `clock` tells Unix seconds."""
+    """Slurm, read as the settings say and changed by scontrol; `clock` returns Unix seconds."""
 
     def __init__(self, settings: SlurmSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._timeout_s = float(settings.timeout_s)
         self._read = _reader(settings)
-        self._telling = ScontrolOptions(settings.command or (), self._timeout_s)
-        self._told: SchedulerTraits | None = None
+        self._scontrol = ScontrolOptions(settings.command or (), self._timeout_s)
+        self._traits: SchedulerTraits | None = None
         self._rights = cached_rights(self._timeout_s)
 
     def traits(self) -> SchedulerTraits:
-        """Return what slurm.conf says, as slurmctld has read it."""
+        """Return the settings of slurm.conf, as slurmctld has read them."""
         config = ask("scontrol", "show", "config", timeout_s=self._timeout_s)
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
         traits = traits_of_text(config, partitions)
-        self._telling = self._telling._replace(order_s=order_wait_s(config))
-        self._told = replace(traits, problems=(*self._rights().problems, *traits.problems))
-        return self._told
+        self._scontrol = self._scontrol._replace(order_s=order_wait_s(config))
+        self._traits = replace(traits, problems=(*self._rights().problems, *traits.problems))
+        return self._traits
 
     def view(self) -> SchedulerView:
         """Return all jobs, also those that ended within MinJobAge, all nodes and all reservations."""
@@ -45,22 +45,22 @@ class SlurmScheduler:
         return node_in_use(node, self._rights(), timeout_s=self._timeout_s)
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
-        """Set priorities under priority/basic, nice values elsewhere, as the traits told last; return why not."""
-        # Asked anew, it might differ from what the values were made by.
-        traits = self._told or self.traits()
-        return rank_jobs(values, traits.ranking, self._telling)
+        """Set priorities under priority/basic, else nice values, by the last known traits; return why not."""
+        # The values were computed for these traits; the traits of now may differ.
+        traits = self._traits or self.traits()
+        return rank_jobs(values, traits.ranking, self._scontrol)
 
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         """Set when each job may start at the earliest, 0 for now; return why not, by job."""
-        return defer_jobs(begin_s, self._telling)
+        return defer_jobs(begin_s, self._scontrol)
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
-        """Write our part of each job's AdminComment, "" takes it away; return why not, by job."""
-        return tell_owners(comments, self._telling)
+        """Write our part of each job's AdminComment, "" removes it; return why not, by job."""
+        return notify_owners(comments, self._scontrol)
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
-        """Tell Slurm of these nodes; return why not, by node."""
-        return change_nodes(nodes, change, reason=reason, telling=self._telling)
+        """Order the change of these nodes; return why not, by node."""
+        return change_nodes(nodes, change, reason=reason, scontrol=self._scontrol)
 
 
 def _reader(settings: SlurmSettings) -> Callable[[], SlurmSnapshot]:

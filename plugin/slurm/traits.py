@@ -1,4 +1,4 @@
-"""What slurm.conf says of this cluster, and what in there is wrong for nodes that sleep."""
+"""The settings of slurm.conf that matter to offpeak, and those that are wrong for nodes that sleep."""
 
 import os
 import re
@@ -11,12 +11,12 @@ from plugin.slurm.fields import count, parse_config
 A_YEAR_S = 31_536_000
 # Less than this, and Slurm may suspend a node before the agent has decided.
 LONG_S = 30 * DAY_S
-# So long a server may take from the order to power off until it is off.
+# The time from the order to power off until a server is off.
 SHUTDOWN_S = 180
 PROGRAMS = ("SuspendProgram", "ResumeProgram", "ResumeFailProgram")
 
 ENOUGH_AT_ONCE = 500
-"""Questions: a cycle asks about ten, and changes up to 500 jobs with one each."""
+"""Requests: a cycle reads with about ten, and changes up to 500 jobs with one each."""
 
 RESTART = "then restart slurmctld"
 
@@ -26,7 +26,7 @@ _PARTITION_SUSPENDS = re.compile(rb"^PartitionName=(\S+).*?\sSuspendTime=(\d+)",
 
 
 def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
-    """Return what `scontrol show config` and `scontrol --all --oneliner show partitions` say."""
+    """Return the traits from `scontrol show config` and `scontrol --all --oneliner show partitions`."""
     settings = parse_config(config)
     suspends = {name.decode(errors="replace"): int(s) for name, s in _PARTITION_SUSPENDS.findall(partitions)}
     return SchedulerTraits(
@@ -87,27 +87,27 @@ def _node_problems(config: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def find_rate_problems(config: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return what slurmctld's limit of questions means for this user."""
+    """Return the problem that slurmctld's limit of requests is for this user."""
     limit = _rate_limit(config)
     if limit is None or limit[0] >= ENOUGH_AT_ONCE:
         return []
-    message = f"rl_enable: slurmctld answers this user {limit[0]} questions, then {limit[1]} a second: changes wait"
+    message = f"rl_enable: slurmctld answers this user {limit[0]} requests, then {limit[1]} a second: changes wait"
     hint = f"write rl_bucket_size=1000,rl_refill_rate=100 behind rl_enable in SlurmctldParameters, {RESTART}"
     return [(message, hint)]
 
 
 def order_wait_s(config: bytes) -> float:
-    """Return how long one order of many has to wait by that limit, 0 without one."""
+    """Return how long that limit makes one order of many wait, 0 without a limit."""
     limit = _rate_limit(parse_config(config))
     return 0.0 if limit is None else 1 / limit[1]
 
 
 def _rate_limit(config: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return how many questions slurmctld answers at once, and a second; None where it does not limit this user."""
-    words = config.get("SlurmctldParameters", "").split(",")
-    if "rl_enable" not in words or os.geteuid() in (0, _uid(config.get("SlurmUser", ""))):
+    """Return how many requests slurmctld answers at once, and a second; None where it does not limit this user."""
+    parameters = config.get("SlurmctldParameters", "").split(",")
+    if "rl_enable" not in parameters or os.geteuid() in (0, _uid(config.get("SlurmUser", ""))):
         return None
-    given = dict(word.partition("=")[::2] for word in words)
+    given = dict(parameter.partition("=")[::2] for parameter in parameters)
     return count(given.get("rl_bucket_size", "")) or 30, count(given.get("rl_refill_rate", "")) or 2
 
 

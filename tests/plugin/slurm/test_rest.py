@@ -73,7 +73,7 @@ def test_a_server_that_is_gone_or_not_named(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.touch(mode=0o600)
     token.write_text("secret\n")
-    with reserved_ports(1) as (port,), pytest.raises(SlurmIsSilent, match="cannot be asked: ConnectionError"):
+    with reserved_ports(1) as (port,), pytest.raises(SlurmIsSilent, match="cannot be reached: ConnectionError"):
         SlurmRest(f"http://127.0.0.1:{port}", token, timeout_s=1).read()
     with pytest.raises(BadSetting, match="needs rest_url and rest_token"):
         SlurmScheduler(SlurmSettings(read="rest"))

@@ -80,7 +80,7 @@ def test_the_limit_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = {"SlurmUser": "slurm(64030)", "SlurmctldParameters": "cloud_dns,rl_enable,rl_refill_rate=3"}
     monkeypatch.setattr(os, "geteuid", lambda: 990)
     ((message, hint),) = traits_of_text(config(**limited), PARTITIONS).problems
-    assert "answers this user 30 questions, then 3 a second" in message
+    assert "answers this user 30 requests, then 3 a second" in message
     assert "rl_bucket_size=1000" in hint
     assert order_wait_s(config(**limited)) == pytest.approx(1 / 3)
     assert order_wait_s(config()) == 0
