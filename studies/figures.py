@@ -112,7 +112,7 @@ def plot_line(
 ) -> None:
     """Plot a line, with marks if there is a marker. The line has a gap where `y` is None."""
     known = [float("nan") if value is None else value for value in y]
-    axes.plot(x, known, marker=marker, color=colour, label=name, gid=series_id(axes, name))
+    axes.plot(x, known, marker=marker, color=colour, label=name, clip_on=not marker, gid=series_id(axes, name))
 
 
 def set_log_axis(axes: "Axes", bottom: float | None = None) -> None:

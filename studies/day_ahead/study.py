@@ -138,7 +138,9 @@ def trade_svg(answers: DayAheadResults) -> str:
         plot_line(axes, "MCMF by w_t", BLUE, minutes, usd, "o")
         for case, x, y in zip(by_weight(), minutes, usd, strict=True):
             below = case.time_pct == CROWDED_PCT
-            axes.annotate(f"{case.time_pct:g} %", (x, y), (6, -12 if below else 5), textcoords="offset points")
+            axes.annotate(
+                f"{case.time_pct:g} %", (x, y), (6, -12 if below else 5), textcoords="offset points", fontsize="small"
+            )
         for name, colour in COLOURS.items():
             case = STRATEGIES[name]
             plot_dots(axes, name, colour, [answers.of(case, response).mean], [answers.of(case, cost).mean])

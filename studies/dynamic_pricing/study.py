@@ -102,10 +102,11 @@ def _plot_ladder(answers: PricingResults, subject: PricingSubject, axes: "Axes")
     steps = [("starting point", subject.base)]
     steps += [(f"+ {change.what}: {change.how}", variant) for change, variant in ladder_of(subject)]
     label_rows(axes, [label for label, _ in steps])
-    axes.set_title(f"{subject.name}; dashed: the paper on {subject.paper.name}" if subject.paper else subject.name)
-    axes.set_xlabel("saved [%]")
+    axes.set_title(subject.name)
+    axes.set_xlabel(f"saved [%]; dashed: the paper on {subject.paper.name}" if subject.paper else "saved [%]")
     for at, (name, policy) in enumerate(POLICIES.items()):
         saved = [answers.saved(subject, variant, policy) for _, variant in steps]
         plot_ranges(axes, name, COLOURS[name], dodge(len(steps), at, len(POLICIES)), saved)
         if subject.paper:
             axes.axvline(subject.paper.savings[3.0, name][0], color=COLOURS[name], linestyle="--")
+    axes.set_xlim(min(axes.get_xlim()[0], 0.0))

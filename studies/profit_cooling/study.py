@@ -304,6 +304,7 @@ def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
             for kind, solver in chosen.items():
                 missed = missed_profit(results[scenario, solver].profit, always_full(scenario))
                 plot_line(axes, kind, COLOURS[kind], range(1, DAYS + 1), [each / 1000 for each in missed])
+            axes.set_xlim(1, DAYS)
             axes.set_ylim(bottom=0.0)
         panels[-1].set_xlabel("day")
         add_legend(figure, panels[0], len(COLOURS), "Behind a machine that is always full, thousand EUR")
@@ -319,17 +320,27 @@ def missed_profit(profit: Sequence[float], full: float) -> list[float]:
 def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
     """Return the figure: a panel for each scenario, a bar for each search, per cent of profit."""
 
+    gains = {
+        scenario: [
+            gain_pct(results[scenario, search].profit_then, results[scenario, "default"].profit_then)
+            for search in searches
+        ]
+        for scenario in SCENARIOS
+    }
+    low_pct = min(0.0, *(min(by_search) for by_search in gains.values()))
+    high_pct = max(0.01, *(max(by_search) for by_search in gains.values()))
+
     def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
         for scenario, axes in zip(SCENARIOS, panels, strict=True):
-            paper, default = PAPER[scenario], results[scenario, "default"].profit_then
+            paper = PAPER[scenario]
             axes.set_title(f"{scenario} (paper: {paper.best_search} {paper.over_default_pct:.1f} %)")
             label_rows(axes, searches)
-            gains = [gain_pct(results[scenario, search].profit_then, default) for search in searches]
             colours = [SEARCH_COLOURS[search] for search in searches]
-            bars = axes.barh(range(len(searches)), gains, 0.7, color=colours)
+            bars = axes.barh(range(len(searches)), gains[scenario], 0.7, color=colours)
             for search, bar in zip(searches, bars, strict=True):
                 bar.set_gid(series_id(axes, search))
             axes.bar_label(bars, fmt="%.2f", padding=4)
+            axes.set_xlim(1.08 * low_pct, 1.08 * high_pct)
         figure.suptitle("Profit above the default search's, per cent", x=0.01, ha="left", fontsize="medium")
 
     return draw_figure(len(SCENARIOS), 1, height_in=0.4 + 1.4 * len(SCENARIOS), draw=draw)

@@ -281,6 +281,7 @@ def _plot_rules(answers: SleepingResults, log: str, axes: "Axes", measure: Measu
         plot_line(axes, style.label, style.colour, saved, shown, style.marker)
         axes.lines[-1].set(markersize=style.size, linestyle="none" if style.hollow else "-")
         axes.lines[-1].set_markerfacecolor("none" if style.hollow else style.colour)
+    axes.set_xmargin(0.0)
     low_pct, high_pct = axes.get_xlim()
     axes.set_xlim(10 * math.floor(low_pct / 10), 10 * math.ceil(high_pct / 10))
 
