@@ -98,8 +98,8 @@ def add_legend(figure: "Figure", axes: "Axes", columns: int, title: str | None =
 
 def plot_ranges(axes: "Axes", name: str, colour: str, rows: Sequence[float], ranges: Sequence[Range]) -> None:
     """Plot the range of each row as a line, with a dot at its mean."""
-    axes.hlines(rows, [each.low for each in ranges], [each.high for each in ranges], colors=colour)
-    plot_dots(axes, name, colour, [each.mean for each in ranges], rows)
+    axes.hlines(rows, [bar.low for bar in ranges], [bar.high for bar in ranges], colors=colour)
+    plot_dots(axes, name, colour, [bar.mean for bar in ranges], rows)
 
 
 def plot_dots(axes: "Axes", name: str, colour: str, x: Sequence[float], y: Sequence[float], marker: str = "o") -> None:

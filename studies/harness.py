@@ -230,7 +230,9 @@ def results_of(
 ) -> Mapping[Experiment, Result]:
     """Return the results of all experiments, from the journal or run now. BadInput, CannotWrite."""
     with ResultJournal(folder_for(order.out) / JOURNAL) as journal:
-        results = {each: _parsed(runner, journal, key) for each, key in keys.items() if key in journal.known}
+        results = {
+            experiment: _parsed(runner, journal, key) for experiment, key in keys.items() if key in journal.known
+        }
         progress(len(results), len(keys))
 
         def done(experiment: Experiment, result: Result) -> None:

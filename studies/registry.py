@@ -40,7 +40,7 @@ def study_named(name: str, part: str | None = None) -> Study:
     if name not in STUDIES:
         raise BadInput(f"unknown study {name!r}", hint=did_you_mean(name, [*STUDIES, *PARTS]))
     if part is not None:
-        raise BadInput(f"the study {name} has no parts, but {part!r} is asked for", hint="leave --part out")
+        raise BadInput(f"the study {name} has no parts, but {part!r} was requested", hint="leave --part out")
     return STUDIES[name]
 
 

@@ -147,8 +147,8 @@ def drawn_sites(rng: Generator) -> tuple[Site, ...]:
     cores = rng.permutation(np.rint(CORES * share / share.sum()).astype(np.int64))
     kind = rng.integers(0, len(PROCESSORS), SYSTEMS)
     return tuple(
-        _site(f"n{number + 1}", int(size), PROCESSORS[each])
-        for number, (size, each) in enumerate(zip(cores, kind, strict=True))
+        _site(f"n{number + 1}", int(size), PROCESSORS[number_of_kind])
+        for number, (size, number_of_kind) in enumerate(zip(cores, kind, strict=True))
     )
 
 

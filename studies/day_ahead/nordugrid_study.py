@@ -105,13 +105,13 @@ def _row(label: str, mine: list[NordugridResult], home: list[NordugridResult]) -
     theirs, base = TABLE_4.get(label), TABLE_4["baseline"]
     return (
         label,
-        confidence_of([each.response_min for each in mine]),
+        confidence_of([result.response_min for result in mine]),
         None if theirs is None else theirs.response_min,
         less_pct(mine, home, lambda each: each.response_min),
         None if theirs is None else 100 * (1 - theirs.response_min / base.response_min),
-        confidence_of([1000 * each.cost_eur for each in mine]),
+        confidence_of([1000 * result.cost_eur for result in mine]),
         None if theirs is None else 1000 * theirs.cost / JOBS,
         less_pct(mine, home, lambda each: each.cost_eur),
         None if theirs is None else 100 * (1 - theirs.cost / base.cost),
-        confidence_of([100 * each.busiest_share for each in mine]),
+        confidence_of([100 * result.busiest_share for result in mine]),
     )

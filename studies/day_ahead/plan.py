@@ -50,22 +50,22 @@ WITH_DATA = {
 
 def by_weight() -> list[StrategyCase]:
     """Return MCMF by w_t."""
-    return [StrategyCase("mcmf", each) for each in WEIGHTS_PCT]
+    return [StrategyCase("mcmf", weight_pct) for weight_pct in WEIGHTS_PCT]
 
 
 def by_error() -> list[StrategyCase]:
     """Return MCMF by how wrong waits are."""
-    return [StrategyCase("mcmf", wrong_h=each) for each in WRONG_H]
+    return [StrategyCase("mcmf", wrong_h=hours) for hours in WRONG_H]
 
 
 def by_most() -> list[StrategyCase]:
     """Return MCMF by MaxQ."""
-    return [StrategyCase("mcmf", most=each) for each in MOST]
+    return [StrategyCase("mcmf", most=most) for most in MOST]
 
 
 def by_share() -> list[StrategyCase]:
     """Return MCMF by the share of jobs that go to the broker."""
-    return [StrategyCase("mcmf", brokered_pct=each) for each in BROKERED_PCT]
+    return [StrategyCase("mcmf", brokered_pct=share_pct) for share_pct in BROKERED_PCT]
 
 
 ALWAYS = (*STRATEGIES.values(), StrategyCase("mcmf", wrong_h=6.0), *CYCLES.values())

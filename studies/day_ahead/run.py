@@ -114,7 +114,7 @@ def figures_of(
         runtime_min=float(run_s[counted].mean()) / 60,
         cost_usd=float(out.cost[counted].sum()),
         cost_by_power=tuple(
-            float(each.factor(rng.random(len(out.cost)))[counted] @ out.cost[counted]) for each in POWERS
+            float(power.factor(rng.random(len(out.cost)))[counted] @ out.cost[counted]) for power in POWERS
         ),
         wait_error_min=error_min,
         jobs=tuple(np.bincount(schedule.site[counted], minlength=len(grid.sites)).tolist()),
@@ -135,7 +135,7 @@ def _fairness(grid: SimulatedGrid, out: GridOutcome, home_s: Int64, which: Bool)
     if not which.any():
         return (None,) * len(grid.sites)
     by_home: Float64 = fairness(grid.log.home[which], out.response_s[which], home_s[which], len(grid.sites))
-    return tuple(None if np.isnan(each) else each for each in by_home.tolist())
+    return tuple(None if np.isnan(mean) else mean for mean in by_home.tolist())
 
 
 def _sums(number: Int64, value: Float64, edges: int) -> tuple[float, ...]:
@@ -185,18 +185,18 @@ class RecordedWaits:
 
     def __init__(self, waits: WaitEstimator) -> None:
         self._waits = waits
-        self._said_s: dict[int, Float64] = {}
+        self._predicted_s: dict[int, Float64] = {}
 
     def wait_s(self, moment: Moment) -> Float64:
         """Return what is predicted."""
-        said_s = self._waits.wait_s(moment)
-        self._said_s.update(zip(moment.job.tolist(), said_s, strict=True))
-        return said_s
+        predicted_s = self._waits.wait_s(moment)
+        self._predicted_s.update(zip(moment.job.tolist(), predicted_s, strict=True))
+        return predicted_s
 
     def error_min(self, schedule: GridSchedule) -> float:
         """Return the mean absolute error of the predictions where the jobs went [min], 0 if nothing was asked."""
-        job: Int64 = np.array(list(self._said_s), np.int64)
+        job: Int64 = np.array(list(self._predicted_s), np.int64)
         if not len(job):
             return 0.0
-        said_s = np.array([self._said_s[each][schedule.site[each]] for each in job.tolist()])
-        return float(np.abs(said_s - (schedule.held_s - schedule.queued_s)[job]).mean()) / 60
+        predicted_s = np.array([self._predicted_s[number][schedule.site[number]] for number in job.tolist()])
+        return float(np.abs(predicted_s - (schedule.held_s - schedule.queued_s)[job]).mean()) / 60

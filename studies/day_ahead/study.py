@@ -102,10 +102,10 @@ def day_ahead(order: StudyOrder, progress: Progress) -> Report:
     runner: Runner[DayAheadExperiment, DayAheadResult] = Runner(
         partial(run, folder=folder, out=out), TypeAdapter(DayAheadResult), partial(_warm_up, folder, out)
     )
-    answers = DayAheadResults(results_of(runner, keys, order, progress), replays, sites)
+    results = DayAheadResults(results_of(runner, keys, order, progress), replays, sites)
     notes = (LOG_NOTE, WAIT_NOTE, POWER_NOTE, forecast_note, _replays_note(replays, len(keys)))
-    figures = {"trade.svg": trade_svg(answers), "hours.svg": hours_svg(answers)}
-    return Report(TITLE, notes, tuple(table(answers) for table in TABLES), figures)
+    figures = {"trade.svg": trade_svg(results), "hours.svg": hours_svg(results)}
+    return Report(TITLE, notes, tuple(table(results) for table in TABLES), figures)
 
 
 def _warm_up(folder: Path, out: Path) -> None:
@@ -125,16 +125,16 @@ CROWDED_PCT = 10.0
 """The weight whose label stands below its mark: other marks are beside it."""
 
 
-def trade_svg(answers: DayAheadResults) -> str:
+def trade_svg(results: DayAheadResults) -> str:
     """Return the figure: cost against response, MCMF as a line by w_t, the other strategies as dots."""
-    answers = answers.shared((*by_weight(), *STRATEGIES.values()))
+    results = results.shared((*by_weight(), *STRATEGIES.values()))
 
     def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
         axes = panels[0]
         axes.set_xlabel("mean response [min]")
         axes.set_ylabel("cost of all jobs [USD]")
-        minutes = [answers.of(case, response).mean for case in by_weight()]
-        usd = [answers.of(case, cost).mean for case in by_weight()]
+        minutes = [results.of(case, response).mean for case in by_weight()]
+        usd = [results.of(case, cost).mean for case in by_weight()]
         plot_line(axes, "MCMF by w_t", BLUE, minutes, usd, "o")
         for case, x, y in zip(by_weight(), minutes, usd, strict=True):
             below = case.time_pct == CROWDED_PCT
@@ -143,24 +143,24 @@ def trade_svg(answers: DayAheadResults) -> str:
             )
         for name, colour in COLOURS.items():
             case = STRATEGIES[name]
-            plot_dots(axes, name, colour, [answers.of(case, response).mean], [answers.of(case, cost).mean])
+            plot_dots(axes, name, colour, [results.of(case, response).mean], [results.of(case, cost).mean])
         axes.margins(0.08)
         add_legend(figure, axes, 1 + len(COLOURS))
 
     return draw_figure(1, 1, height_in=3.8, draw=draw)
 
 
-def hours_svg(answers: DayAheadResults) -> str:
+def hours_svg(results: DayAheadResults) -> str:
     """Return the figure: loads of Mason and Gordon, and power of Blacklight and Lonestar, over the first 100 hours."""
     cases = {"baseline": STRATEGIES["baseline"], "MCMF": by_weight()[2], "INST": INST, "TWOPRICE": TWO_PRICE}
     colours = {**COLOURS, "MCMF": BLUE}
 
     def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
         for (column, site), axes in zip(PANELS, panels, strict=True):
-            number, scale = answers.sites.index(site), 1.0 if column == "load_h" else 1e-3
+            number, scale = results.sites.index(site), 1.0 if column == "load_h" else 1e-3
             axes.set_title(f"{site}: {'load [h]' if column == 'load_h' else 'power [kW]'}")
             for name, case in cases.items():
-                values = _first_replay(answers, case, column, number)
+                values = _first_replay(results, case, column, number)
                 plot_line(axes, name, colours[name], range(len(values)), [scale * value for value in values])
             axes.set_ylim(bottom=0.0)
             axes.set_xlim(left=0.0)
@@ -170,6 +170,6 @@ def hours_svg(answers: DayAheadResults) -> str:
     return draw_figure(len(PANELS), 1, height_in=7.5, draw=draw)
 
 
-def _first_replay(answers: DayAheadResults, case: StrategyCase, column: str, site: int) -> Sequence[float]:
-    result = answers.each(case)[0]
+def _first_replay(results: DayAheadResults, case: StrategyCase, column: str, site: int) -> Sequence[float]:
+    result = results.each(case)[0]
     return (result.load_h if column == "load_h" else result.power_w)[site]

@@ -43,16 +43,18 @@ class DayAheadResults:
 
     def each(self, case: StrategyCase) -> list[DayAheadResult]:
         """Return the results of a case, one a replay; of most cases there are those of the first few replays alone."""
-        return [self.results[each] for each in experiments(case, self.replays) if each in self.results]
+        return [
+            self.results[experiment] for experiment in experiments(case, self.replays) if experiment in self.results
+        ]
 
     def shared(self, cases: Iterable[StrategyCase]) -> "DayAheadResults":
-        """Return the answers over the first replays, which all these cases have: only then do they compare."""
+        """Return the results over the first replays, which all these cases have: only then do they compare."""
         count = min(len(self.each(case)) for case in cases)
         return replace(self, replays=Replays(count, self.replays.seed))
 
     def of(self, case: StrategyCase, figure: Callable[[DayAheadResult], float]) -> Range:
         """Return a figure of the case over the replays."""
-        return confidence_of([figure(each) for each in self.each(case)])
+        return confidence_of([figure(result) for result in self.each(case)])
 
     def less_pct(self, case: StrategyCase, than: StrategyCase, figure: Callable[[DayAheadResult], float]) -> Range:
         """Return by how much per cent a figure is lower than under another case in the same replay."""
@@ -83,18 +85,18 @@ def cost(result: DayAheadResult) -> float:
     return result.cost_usd
 
 
-def strategies_table(answers: DayAheadResults) -> StudyTable:
+def strategies_table(results: DayAheadResults) -> StudyTable:
     """Return Table 4 beside ours."""
-    return _beside(answers, STRATEGIES, TABLE_4, "strategies", "Table 4: strategies on XSEDE")
+    return _beside(results, STRATEGIES, TABLE_4, "strategies", "Table 4: strategies on XSEDE")
 
 
-def data_table(answers: DayAheadResults) -> StudyTable:
+def data_table(results: DayAheadResults) -> StudyTable:
     """Return Table 7 beside ours."""
-    return _beside(answers, WITH_DATA, TABLE_7, "data", "Table 7: jobs whose data has to move")
+    return _beside(results, WITH_DATA, TABLE_7, "data", "Table 7: jobs whose data has to move")
 
 
 def _beside(
-    answers: DayAheadResults,
+    results: DayAheadResults,
     cases: Mapping[str, StrategyCase],
     paper: Mapping[tuple[str, float], CostRow],
     name: str,
@@ -106,56 +108,56 @@ def _beside(
         "Mean response in minutes, cost of all jobs in USD; shorter and cheaper: per cent below the baseline of the "
         f"same table. {RANGES}",
         ("strategy", *HEADERS),
-        tuple((label, *_row(answers, case, cases["baseline"], paper)) for label, case in cases.items()),
+        tuple((label, *_row(results, case, cases["baseline"], paper)) for label, case in cases.items()),
     )
 
 
 def _row(
-    answers: DayAheadResults, case: StrategyCase, home: StrategyCase, paper: Mapping[tuple[str, float], CostRow]
+    results: DayAheadResults, case: StrategyCase, home: StrategyCase, paper: Mapping[tuple[str, float], CostRow]
 ) -> tuple[TableCell, ...]:
     theirs, base = paper[case.strategy, case.time_pct], paper["baseline", 25.0]
     return (
-        answers.of(case, response),
+        results.of(case, response),
         theirs.response_min,
-        answers.less_pct(case, home, response),
+        results.less_pct(case, home, response),
         100 * (1 - theirs.response_min / base.response_min),
-        answers.of(case, cost),
+        results.of(case, cost),
         theirs.cost_usd,
-        answers.less_pct(case, home, cost),
+        results.less_pct(case, home, cost),
         100 * (1 - theirs.cost_usd / base.cost_usd),
     )
 
 
-def weights_table(answers: DayAheadResults) -> StudyTable:
+def weights_table(results: DayAheadResults) -> StudyTable:
     """Return response and cost by w_t."""
-    labelled = {f"{each:g} %": StrategyCase("mcmf", each) for each in WEIGHTS_PCT}
-    return _changed(answers, labelled, "weights", "Figures 4 and 9: MCMF by the weight of time", "w_t")
+    labelled = {f"{weight_pct:g} %": StrategyCase("mcmf", weight_pct) for weight_pct in WEIGHTS_PCT}
+    return _changed(results, labelled, "weights", "Figures 4 and 9: MCMF by the weight of time", "w_t")
 
 
-def most_table(answers: DayAheadResults) -> StudyTable:
+def most_table(results: DayAheadResults) -> StudyTable:
     """Return response and slowdown by MaxQ, and with jobs that know of each other."""
-    labelled = {"any number" if each is None else str(each): StrategyCase("mcmf", most=each) for each in MOST}
+    labelled = {"any number" if most is None else str(most): StrategyCase("mcmf", most=most) for most in MOST}
     labelled["any number, jobs of a cycle know of each other"] = INFORMED
     labelled["2, a cycle each minute"] = EACH_MINUTE
-    return _changed(answers, labelled, "most", "Figure 11: MCMF by the jobs that a system takes in a cycle", "MaxQ")
+    return _changed(results, labelled, "most", "Figure 11: MCMF by the jobs that a system takes in a cycle", "MaxQ")
 
 
-def cycles_table(answers: DayAheadResults) -> StudyTable:
+def cycles_table(results: DayAheadResults) -> StudyTable:
     """Return response and cost where MaxQ and the cycle hold jobs back less."""
     labelled = {"INST": STRATEGIES["INST"], **CYCLES}
-    return _changed(answers, labelled, "cycles", "Table 4 with more jobs a cycle, and more cycles", "strategy")
+    return _changed(results, labelled, "cycles", "Table 4 with more jobs a cycle, and more cycles", "strategy")
 
 
-def shares_table(answers: DayAheadResults) -> StudyTable:
+def shares_table(results: DayAheadResults) -> StudyTable:
     """Return response and cost by f_g."""
-    labelled = {f"{each} %": StrategyCase("mcmf", brokered_pct=each) for each in BROKERED_PCT}
-    return _changed(answers, labelled, "shares", "Figure 10: MCMF by the share of jobs that go to the broker", "f_g")
+    labelled = {f"{share_pct} %": StrategyCase("mcmf", brokered_pct=share_pct) for share_pct in BROKERED_PCT}
+    return _changed(results, labelled, "shares", "Figure 10: MCMF by the share of jobs that go to the broker", "f_g")
 
 
 def _changed(
-    answers: DayAheadResults, cases: Mapping[str, StrategyCase], name: str, title: str, what: str
+    results: DayAheadResults, cases: Mapping[str, StrategyCase], name: str, title: str, what: str
 ) -> StudyTable:
-    answers = answers.shared(cases.values())
+    results = results.shared(cases.values())
     return StudyTable(
         name,
         title,
@@ -164,40 +166,40 @@ def _changed(
         tuple(
             (
                 label,
-                answers.of(case, response),
-                answers.saved_pct(case, response),
-                answers.of(case, cost),
-                answers.saved_pct(case, cost),
-                answers.of(case, lambda result: result.bounded_slowdown),
+                results.of(case, response),
+                results.saved_pct(case, response),
+                results.of(case, cost),
+                results.saved_pct(case, cost),
+                results.of(case, lambda result: result.bounded_slowdown),
             )
             for label, case in cases.items()
         ),
     )
 
 
-def errors_table(answers: DayAheadResults) -> StudyTable:
+def errors_table(results: DayAheadResults) -> StudyTable:
     """Return Table 5 beside ours."""
-    answers = answers.shared(StrategyCase("mcmf", wrong_h=hours) for hours in WRONG_H)
+    results = results.shared(StrategyCase("mcmf", wrong_h=hours) for hours in WRONG_H)
     return StudyTable(
         "errors",
         "Table 5: MCMF with waits known less well",
         "To each predicted wait up to so many hours are added, drawn anew each time. Longer and dearer: per cent above "
-        f"no perturbation. Error: of the waits told, a mean in minutes. {RANGES}",
+        f"no perturbation. Error: of the predicted waits, a mean in minutes. {RANGES}",
         ("up to", "error", "response", "longer", "paper", "cost", "dearer", "paper"),
-        tuple(_error_row(answers, hours) for hours in WRONG_H),
+        tuple(_error_row(results, hours) for hours in WRONG_H),
     )
 
 
-def _error_row(answers: DayAheadResults, hours: float) -> tuple[TableCell, ...]:
+def _error_row(results: DayAheadResults, hours: float) -> tuple[TableCell, ...]:
     case, theirs, base = StrategyCase("mcmf", wrong_h=hours), TABLE_5[hours], TABLE_5[0.0]
     return (
         f"{hours:g} h",
-        answers.of(case, lambda result: result.wait_error_min),
-        answers.of(case, response),
-        _negated(answers.less_pct(case, START, response)),
+        results.of(case, lambda result: result.wait_error_min),
+        results.of(case, response),
+        _negated(results.less_pct(case, START, response)),
         100 * (theirs.response_min / base.response_min - 1),
-        answers.of(case, cost),
-        _negated(answers.less_pct(case, START, cost)),
+        results.of(case, cost),
+        _negated(results.less_pct(case, START, cost)),
         100 * (theirs.cost_usd / base.cost_usd - 1),
     )
 
@@ -214,25 +216,25 @@ SIZES = (
 )
 
 
-def estimates_table(answers: DayAheadResults) -> StudyTable:
+def estimates_table(results: DayAheadResults) -> StudyTable:
     """Return Table 6 beside ours."""
     return StudyTable(
         "estimates",
         "Table 6: by how wrong the users' run times are",
         "Per cent that the mean response is shorter under MCMF with w_t = 25 %, by estimate over run time less one.",
         ("error [%]", "jobs", "than baseline", "paper", "than INST", "paper", "than TWOPRICE", "paper"),
-        tuple(_estimates_row(answers, number, label) for number, label in enumerate(TABLE_6)),
+        tuple(_estimates_row(results, number, label) for number, label in enumerate(TABLE_6)),
     )
 
 
-def _estimates_row(answers: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
-    cells: list[TableCell] = [label, answers.of(START, lambda result: result.by_error_jobs[number]).mean]
+def _estimates_row(results: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
+    cells: list[TableCell] = [label, results.of(START, lambda result: result.by_error_jobs[number]).mean]
     for than, theirs in zip((BASELINE, INST, TWO_PRICE), TABLE_6[label], strict=True):
-        cells += [answers.less_pct(START, than, lambda result: result.by_error_min[number]), theirs]
+        cells += [results.less_pct(START, than, lambda result: result.by_error_min[number]), theirs]
     return tuple(cells)
 
 
-def powers_table(answers: DayAheadResults) -> StudyTable:
+def powers_table(results: DayAheadResults) -> StudyTable:
     """Return Table 8 beside ours: nobody knows what a single job draws, so only the bill changes."""
     return StudyTable(
         "powers",
@@ -240,47 +242,47 @@ def powers_table(answers: DayAheadResults) -> StudyTable:
         "Cost in USD if each job draws 60 to 100 %, 60 to 140 % or 100 to 140 % of Linpack's power. The broker counts "
         "on Linpack's, so responses are those of Table 4.",
         ("power", *(head for name in ("baseline", "INST", "TWOPRICE", "MCMF") for head in (name, "paper"))),
-        tuple(_power_row(answers, number, label) for number, label in enumerate(each.name for each in POWERS)),
+        tuple(_power_row(results, number, label) for number, label in enumerate(power.name for power in POWERS)),
     )
 
 
-def _power_row(answers: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
+def _power_row(results: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
     cells: list[TableCell] = [label]
     for case, theirs in zip((BASELINE, INST, TWO_PRICE, START), TABLE_8[label], strict=True):
-        cells += [answers.of(case, lambda result: result.cost_by_power[number]), theirs]
+        cells += [results.of(case, lambda result: result.cost_by_power[number]), theirs]
     return tuple(cells)
 
 
-def sizes_table(answers: DayAheadResults) -> StudyTable:
+def sizes_table(results: DayAheadResults) -> StudyTable:
     """Return what Figure 5 draws."""
     return StudyTable(
         "sizes",
         "Figure 5: by the jobs' size",
         "What MCMF with w_t = 25 % saves of a job on average: minutes of response, and USD.",
         ("jobs", "number", "response shorter by", "cheaper by"),
-        tuple(_size_row(answers, number, label) for number, label in enumerate(SIZES)),
+        tuple(_size_row(results, number, label) for number, label in enumerate(SIZES)),
     )
 
 
-def _size_row(answers: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
-    pairs = list(zip(answers.each(BASELINE), answers.each(START), strict=False))
+def _size_row(results: DayAheadResults, number: int, label: str) -> tuple[TableCell, ...]:
+    pairs = list(zip(results.each(BASELINE), results.each(START), strict=False))
     count = [one.by_size_jobs[number] for one, _ in pairs]
     minutes = [(one.by_size_min[number] - other.by_size_min[number]) / one.by_size_jobs[number] for one, other in pairs]
     usd = [(one.by_size_usd[number] - other.by_size_usd[number]) / one.by_size_jobs[number] for one, other in pairs]
     return label, sum(count) / len(count), confidence_of(minutes), confidence_of(usd)
 
 
-def sites_table(answers: DayAheadResults) -> StudyTable:
+def sites_table(results: DayAheadResults) -> StudyTable:
     """Return by system what Figure 8 draws, and where jobs ran."""
-    answers = answers.shared((START, HALF, BASELINE))
+    results = results.shared((START, HALF, BASELINE))
     columns = (
-        answers.mean_by(START, lambda result: result.fairness),
-        answers.mean_by(HALF, lambda result: result.fairness),
-        answers.mean_by(HALF, lambda result: result.fairness_local),
-        answers.mean_by(BASELINE, lambda result: result.jobs),
-        answers.mean_by(START, lambda result: result.jobs),
-        [_percent(each) for each in answers.mean_by(BASELINE, lambda result: result.utilization)],
-        [_percent(each) for each in answers.mean_by(START, lambda result: result.utilization)],
+        results.mean_by(START, lambda result: result.fairness),
+        results.mean_by(HALF, lambda result: result.fairness),
+        results.mean_by(HALF, lambda result: result.fairness_local),
+        results.mean_by(BASELINE, lambda result: result.jobs),
+        results.mean_by(START, lambda result: result.jobs),
+        [_percent(share) for share in results.mean_by(BASELINE, lambda result: result.utilization)],
+        [_percent(share) for share in results.mean_by(START, lambda result: result.utilization)],
     )
     return StudyTable(
         "sites",
@@ -298,7 +300,7 @@ def sites_table(answers: DayAheadResults) -> StudyTable:
             "utilization at home",
             "under MCMF",
         ),
-        tuple((name, *cells) for name, *cells in zip(answers.sites, *columns, strict=True)),
+        tuple((name, *cells) for name, *cells in zip(results.sites, *columns, strict=True)),
     )
 
 

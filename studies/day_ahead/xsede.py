@@ -80,7 +80,7 @@ def zone_of(row: SiteRow) -> timezone:
 def market_of(place: PricePlace, zone: timezone) -> DayAhead:
     """Return the prices of a place on that clock, its last week repeated for jobs that run on in July."""
     price, coming = daily_prices(place.prices), forecasts(place)
-    price, coming = (np.concatenate([each, *[each[-WEEK_DAYS:]] * WEEKS_MORE]) for each in (price, coming))
+    price, coming = (np.concatenate([days, *[days[-WEEK_DAYS:]] * WEEKS_MORE]) for days in (price, coming))
     return DayAhead(price, coming, int(JUNE.replace(tzinfo=zone).timestamp()), "USD/MWh")
 
 
@@ -144,8 +144,8 @@ def _demand(row: SiteRow, count: int) -> SiteDemand:
 
 
 def _joined(drawn: list[DrawnJobs], start_s: list[int], history: int) -> GridLog:
-    submit_s = np.concatenate([each.submit_s + start for each, start in zip(drawn, start_s, strict=True)])
-    home = np.repeat(np.arange(len(drawn)), [len(each.size) for each in drawn])
+    submit_s = np.concatenate([site_jobs.submit_s + start for site_jobs, start in zip(drawn, start_s, strict=True)])
+    home = np.repeat(np.arange(len(drawn)), [len(site_jobs.size) for site_jobs in drawn])
     order = np.argsort(submit_s, kind="stable")
 
     def column(name: str) -> Int64:

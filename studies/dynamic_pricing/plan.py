@@ -89,7 +89,7 @@ def implied_on_peak_share(price_ratio: float, times: float) -> float:
     """Return the share of the baseline's energy that is used on-peak if savings at 1:3 are `times` as large at 1:p.
 
     A schedule that moves the share m of the energy off-peak saves (p - 1) m / (1 + (p - 1) s) of a bill whose on-peak
-    share is s. The policies are not told p, so m is the same at all price ratios and falls out of the quotient.
+    share is s. The policies do not know p, so m is the same at all price ratios and falls out of the quotient.
     """
     return ((price_ratio - 1) / 2 - times) / ((price_ratio - 1) * (times - 1))
 
@@ -277,7 +277,10 @@ def subjects_of(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
 def paper_subjects(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
     """Return the logs that stand for the paper's; the first log if there is none of them."""
     found = tuple(
-        _counterpart(log, each) for each in COUNTERPARTS for log in logs if log.source.name.startswith(each.begins)
+        _counterpart(log, counterpart)
+        for counterpart in COUNTERPARTS
+        for log in logs
+        if log.source.name.startswith(counterpart.begins)
     )
     return found or subjects_of(logs[:1])
 

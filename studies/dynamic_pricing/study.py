@@ -50,15 +50,18 @@ def dynamic_pricing(order: StudyOrder, progress: Progress) -> Report:
     everywhere, studied = subjects_of(logs), paper_subjects(logs)
     replays = Replays(order.replays, order.seed)
     digests = {log.source.name: log.digest for log in logs}
-    keys = {each: result_key(RUN, each, digests[each.log]) for each in planned(everywhere, studied, replays)}
+    keys = {
+        experiment: result_key(RUN, experiment, digests[experiment.log])
+        for experiment in planned(everywhere, studied, replays)
+    }
     runner = Runner(RunOnLog.of(run, logs), TypeAdapter(PricingResult), _warm_up)
-    answers = PricingResults(results_of(runner, keys, order, progress), replays)
+    results = PricingResults(results_of(runner, keys, order, progress), replays)
     replays_note = (
         f"{replays.describe()}, with submit times 0 to 60 s later and power drawn anew: {replays.describe_seeds()}; "
         f"{len(keys):,} experiments of two to three policies each"
     )
     notes = (START_NOTE, CLOCK_NOTE, replays_note, *generated_note(logs), *left_out)
-    return Report(TITLE, notes, _tables(answers, everywhere, studied), {"ladder.svg": ladder_svg(answers, studied)})
+    return Report(TITLE, notes, _tables(results, everywhere, studied), {"ladder.svg": ladder_svg(results, studied)})
 
 
 def _warm_up() -> None:
@@ -66,31 +69,31 @@ def _warm_up() -> None:
 
 
 def _tables(
-    answers: PricingResults, everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject]
+    results: PricingResults, everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject]
 ) -> tuple[StudyTable, ...]:
-    ladders = (ladder_table(answers, subject, number) for number, subject in enumerate(studied, start=1))
-    alone = (alone_table(answers, subject, number) for number, subject in enumerate(studied, start=1))
+    ladders = (ladder_table(results, subject, number) for number, subject in enumerate(studied, start=1))
+    alone = (alone_table(results, subject, number) for number, subject in enumerate(studied, start=1))
     return (
-        paper_table(answers, studied),
-        frequency_table(answers, studied),
+        paper_table(results, studied),
+        frequency_table(results, studied),
         *ladders,
         *alone,
-        letter_table(answers, studied),
+        letter_table(results, studied),
         implied_table(),
-        logs_table(answers, everywhere),
-        ratios_table(answers, everywhere),
+        logs_table(results, everywhere),
+        ratios_table(results, everywhere),
     )
 
 
 COLOURS = {"greedy": ORANGE, "knapsack": BLUE}
 
 
-def ladder_svg(answers: PricingResults, subjects: Sequence[PricingSubject]) -> str:
+def ladder_svg(results: PricingResults, subjects: Sequence[PricingSubject]) -> str:
     """Return the figure: a panel for each log, a row for each rung of the ladder, and the paper's savings as lines."""
 
     def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
         for subject, axes in zip(subjects, panels, strict=True):
-            _plot_ladder(answers, subject, axes)
+            _plot_ladder(results, subject, axes)
         add_legend(figure, panels[0], len(POLICIES))
 
     rungs = [len(ladder_of(subject)) + 1 for subject in subjects]
@@ -98,14 +101,14 @@ def ladder_svg(answers: PricingResults, subjects: Sequence[PricingSubject]) -> s
     return draw_figure(len(subjects), 1, height_in=height_in, draw=draw, height_ratios=rungs)
 
 
-def _plot_ladder(answers: PricingResults, subject: PricingSubject, axes: "Axes") -> None:
+def _plot_ladder(results: PricingResults, subject: PricingSubject, axes: "Axes") -> None:
     steps = [("starting point", subject.base)]
     steps += [(f"+ {change.what}: {change.how}", variant) for change, variant in ladder_of(subject)]
     label_rows(axes, [label for label, _ in steps])
     axes.set_title(subject.name)
     axes.set_xlabel(f"saved [%]; dashed: the paper on {subject.paper.name}" if subject.paper else "saved [%]")
     for at, (name, policy) in enumerate(POLICIES.items()):
-        saved = [answers.saved(subject, variant, policy) for _, variant in steps]
+        saved = [results.saved(subject, variant, policy) for _, variant in steps]
         plot_ranges(axes, name, COLOURS[name], dodge(len(steps), at, len(POLICIES)), saved)
         if subject.paper:
             axes.axvline(subject.paper.savings[3.0, name][0], color=COLOURS[name], linestyle="--")

@@ -60,7 +60,10 @@ class PricingResults:
 
     def saved_more(self, subject: PricingSubject, variant: Variant, base: Variant, policy: int) -> Range:
         """Return by how many points it saves more than in another variant, in the same replays."""
-        figures = (self.each(subject, each, partial(saved_pct, at=policy, bill=each.bill)) for each in (variant, base))
+        figures = (
+            self.each(subject, compared, partial(saved_pct, at=policy, bill=compared.bill))
+            for compared in (variant, base)
+        )
         return range_of([here - there for here, there in zip(*figures, strict=True)])
 
     def ceiling(self, subject: PricingSubject, variant: Variant) -> Range:
@@ -80,7 +83,7 @@ RANGES = "In brackets the lowest and the highest of the replays."
 POLICIES = {"greedy": GREEDY, "knapsack": KNAPSACK}
 
 
-def logs_table(answers: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
     """Return a row a log: what it is like, and what the policies save at the starting point."""
     return StudyTable(
         "logs",
@@ -99,11 +102,11 @@ def logs_table(answers: PricingResults, subjects: Sequence[PricingSubject]) -> S
             "wait EASY",
             *(f"wait {name}" for name in POLICIES),
         ),
-        tuple(_log_row(answers, subject) for subject in subjects),
+        tuple(_log_row(results, subject) for subject in subjects),
     )
 
 
-def _log_row(answers: PricingResults, subject: PricingSubject) -> tuple[TableCell, ...]:
+def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[TableCell, ...]:
     jobs, size = arranged(subject.log, subject.base.setup)
     letter = letter_change(subject.base.setup.max_postponement_s).of(subject.base)
     return (
@@ -111,14 +114,14 @@ def _log_row(answers: PricingResults, subject: PricingSubject) -> tuple[TableCel
         f"{len(jobs):,}",
         f"{100 * offered_load(jobs, size):.0f} %",
         float(np.average(jobs.runtime_s, weights=jobs.size * jobs.runtime_s)) / HOUR_S,
-        answers.ceiling(subject, subject.base),
-        *(answers.saved(subject, subject.base, policy) for policy in POLICIES.values()),
-        answers.saved(subject, letter, GREEDY),
-        *(answers.wait_s(subject, subject.base, policy) / HOUR_S for policy in (0, *POLICIES.values())),
+        results.ceiling(subject, subject.base),
+        *(results.saved(subject, subject.base, policy) for policy in POLICIES.values()),
+        results.saved(subject, letter, GREEDY),
+        *(results.wait_s(subject, subject.base, policy) / HOUR_S for policy in (0, *POLICIES.values())),
     )
 
 
-def paper_table(answers: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def paper_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
     """Return the paper's first table beside ours."""
     headers = [header for ratio in PRICE_RATIOS for header in (f"prices 1:{ratio:g}", f"paper 1:{ratio:g}")]
     return StudyTable(
@@ -127,7 +130,7 @@ def paper_table(answers: PricingResults, subjects: Sequence[PricingSubject]) -> 
         f"Savings in per cent by power ratio and price ratio. {RANGES}",
         ("log", "paper's log", "power", "policy", *headers),
         tuple(
-            _paper_row(answers, subject, power_ratio, policy)
+            _paper_row(results, subject, power_ratio, policy)
             for subject in subjects
             for power_ratio in POWER_RATIOS
             for policy in POLICIES
@@ -136,30 +139,30 @@ def paper_table(answers: PricingResults, subjects: Sequence[PricingSubject]) -> 
 
 
 def _paper_row(
-    answers: PricingResults, subject: PricingSubject, power_ratio: float, policy: str
+    results: PricingResults, subject: PricingSubject, power_ratio: float, policy: str
 ) -> tuple[TableCell, ...]:
     theirs = subject.paper.savings[power_ratio, policy] if subject.paper else (None,) * len(PRICE_RATIOS)
     cells: list[TableCell] = []
     for price_ratio, figure in zip(PRICE_RATIOS, theirs, strict=True):
         variant = ratio_change(power_ratio, price_ratio).of(subject.base)
-        cells += [answers.saved(subject, variant, POLICIES[policy]), figure]
+        cells += [results.saved(subject, variant, POLICIES[policy]), figure]
     return (subject.name, subject.paper.name if subject.paper else "", f"1:{power_ratio:g}", policy, *cells)
 
 
-def ratios_table(answers: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def ratios_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
     """Return the same for every log, means alone."""
     return StudyTable(
         "ratios",
         "The paper's ratios on every log as it is",
         "Mean savings in per cent by power ratio and price ratio.",
         ("log", "power", *(f"{policy} 1:{ratio:g}" for policy in POLICIES for ratio in PRICE_RATIOS)),
-        tuple(_ratio_row(answers, subject, power_ratio) for subject in subjects for power_ratio in POWER_RATIOS),
+        tuple(_ratio_row(results, subject, power_ratio) for subject in subjects for power_ratio in POWER_RATIOS),
     )
 
 
-def _ratio_row(answers: PricingResults, subject: PricingSubject, power_ratio: float) -> tuple[TableCell, ...]:
+def _ratio_row(results: PricingResults, subject: PricingSubject, power_ratio: float) -> tuple[TableCell, ...]:
     variants = [ratio_change(power_ratio, price_ratio).of(subject.base) for price_ratio in PRICE_RATIOS]
-    means = (answers.saved(subject, variant, policy).mean for policy in POLICIES.values() for variant in variants)
+    means = (results.saved(subject, variant, policy).mean for policy in POLICIES.values() for variant in variants)
     return (subject.name, f"1:{power_ratio:g}", *means)
 
 
@@ -174,7 +177,7 @@ def implied_table() -> StudyTable:
     return StudyTable(
         "implied",
         "The share of energy used on-peak that the paper's own figures imply",
-        "From its savings at two price ratios each. As no policy is told the ratio, both figures of a row must agree, "
+        "From its savings at two price ratios each. As no policy knows the ratio, both figures of a row must agree, "
         "and all rows of a log nearly.",
         ("paper's log", "power", "policy", *(f"from 1:3 and 1:{ratio:g}" for ratio in PRICE_RATIOS[1:])),
         tuple(rows),
@@ -185,12 +188,12 @@ BOTH = (GREEDY, KNAPSACK)
 START = ("starting point", "")
 
 
-def alone_table(answers: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
+def alone_table(results: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
     """Return a row a change that is made alone on a log."""
     base = subject.base
-    rows = [(*START, *_saved(answers, subject, base, base))]
+    rows = [(*START, *_saved(results, subject, base, base))]
     rows += [
-        (change.what, change.how, *_saved(answers, subject, change.of(base), base)) for change in changes_alone(subject)
+        (change.what, change.how, *_saved(results, subject, change.of(base), base)) for change in changes_alone(subject)
     ]
     return StudyTable(
         f"alone{number}",
@@ -202,14 +205,14 @@ def alone_table(answers: PricingResults, subject: PricingSubject, number: int) -
     )
 
 
-def ladder_table(answers: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
+def ladder_table(results: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
     """Return a row a rung: changes one after the other, each on top of those before."""
     before = subject.base
-    rows = [(*START, *_saved(answers, subject, before, before), answers.ceiling(subject, before))]
+    rows = [(*START, *_saved(results, subject, before, before), results.ceiling(subject, before))]
     for change, variant in ladder_of(subject):
         # Where whole jobs have the price of their start the ceiling is none.
-        ceiling = answers.ceiling(subject, variant) if variant.bill.metered == "as_run" else None
-        rows.append((change.what, change.how, *_saved(answers, subject, variant, before), ceiling))
+        ceiling = results.ceiling(subject, variant) if variant.bill.metered == "as_run" else None
+        rows.append((change.what, change.how, *_saved(results, subject, variant, before), ceiling))
         before = variant
     return StudyTable(
         f"ladder{number}",
@@ -228,15 +231,15 @@ def _paper_note(subject: PricingSubject) -> str:
     return f"The paper has {greedy:.2f} and {knapsack:.2f} on {subject.paper.name}."
 
 
-def _saved(answers: PricingResults, subject: PricingSubject, variant: Variant, base: Variant) -> tuple[TableCell, ...]:
+def _saved(results: PricingResults, subject: PricingSubject, variant: Variant, base: Variant) -> tuple[TableCell, ...]:
     cells: list[TableCell] = []
     for policy in BOTH:
-        more: Range | None = answers.saved_more(subject, variant, base, policy) if variant != base else None
-        cells += [answers.saved(subject, variant, policy), more]
+        more: Range | None = results.saved_more(subject, variant, base, policy) if variant != base else None
+        cells += [results.saved(subject, variant, policy), more]
     return tuple(cells)
 
 
-def frequency_table(answers: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
     """Return a row a period: savings, utilizations and waits, the paper's beside them."""
     return StudyTable(
         "frequency",
@@ -255,15 +258,15 @@ def frequency_table(answers: PricingResults, subjects: Sequence[PricingSubject])
             "wait EASY",
             "greedy, knapsack",
         ),
-        tuple(_frequency_row(answers, subject, period_s) for subject in subjects for period_s in PERIODS_S),
+        tuple(_frequency_row(results, subject, period_s) for subject in subjects for period_s in PERIODS_S),
     )
 
 
-def _frequency_row(answers: PricingResults, subject: PricingSubject, period_s: int) -> tuple[TableCell, ...]:
+def _frequency_row(results: PricingResults, subject: PricingSubject, period_s: int) -> tuple[TableCell, ...]:
     variant = period_change(period_s).of(subject.base)
-    greedy, knapsack = (answers.saved(subject, variant, policy) for policy in BOTH)
+    greedy, knapsack = (results.saved(subject, variant, policy) for policy in BOTH)
     theirs = subject.paper.frequencies.get(period_s) if subject.paper else None
-    waits_s = [answers.wait_s(subject, variant, policy) for policy in (0, *BOTH)]
+    waits_s = [results.wait_s(subject, variant, policy) for policy in (0, *BOTH)]
     return (
         subject.name,
         period_text(period_s),
@@ -271,7 +274,7 @@ def _frequency_row(answers: PricingResults, subject: PricingSubject, period_s: i
         theirs.greedy if theirs else None,
         knapsack,
         theirs.knapsack if theirs else None,
-        _listed([answers.utilization(subject, variant, policy) for policy in (0, *BOTH)]),
+        _listed([results.utilization(subject, variant, policy) for policy in (0, *BOTH)]),
         _listed([theirs.fcfs_utilization, theirs.greedy_utilization, theirs.knapsack_utilization]) if theirs else None,
         waits_s[0] / HOUR_S,
         ", ".join(f"{wait_s - waits_s[0]:+,.0f}" for wait_s in waits_s[1:]),
@@ -282,7 +285,7 @@ def _listed(figures: Sequence[float]) -> str:
     return ", ".join(f"{figure:.1f}" for figure in figures)
 
 
-def letter_table(answers: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
     """Return what the knapsack to the letter saves, by the time for which it may hold jobs back."""
     return StudyTable(
         "letter",
@@ -299,13 +302,13 @@ def letter_table(answers: PricingResults, subjects: Sequence[PricingSubject]) ->
             "wait EASY",
             "to the letter",
         ),
-        tuple(_letter_row(answers, subject, bound) for subject in subjects for bound in BOUNDS),
+        tuple(_letter_row(results, subject, bound) for subject in subjects for bound in BOUNDS),
     )
 
 
-def _letter_row(answers: PricingResults, subject: PricingSubject, bound: str) -> tuple[TableCell, ...]:
+def _letter_row(results: PricingResults, subject: PricingSubject, bound: str) -> tuple[TableCell, ...]:
     variant = letter_change(BOUNDS[bound]).of(subject.base)
-    saved = (answers.saved(subject, each, 1) for each in (variant, NO_IDLE_POWER.of(variant)))
-    utilizations = (answers.utilization(subject, variant, policy) for policy in (0, 1))
-    waits_h = (answers.wait_s(subject, variant, policy) / HOUR_S for policy in (0, 1))
+    saved = (results.saved(subject, changed, 1) for changed in (variant, NO_IDLE_POWER.of(variant)))
+    utilizations = (results.utilization(subject, variant, policy) for policy in (0, 1))
+    waits_h = (results.wait_s(subject, variant, policy) / HOUR_S for policy in (0, 1))
     return (subject.name, bound, *saved, *utilizations, *waits_h)

@@ -223,7 +223,7 @@ def grid_of(case: SelectionCase, node_class: NodeClass, rng: Generator) -> Simul
         np.zeros(count),
         power_w / unit_w,
     )
-    return SimulatedGrid(tuple(_site(each, case, node_class, unit_w) for each in CLUSTERS), log)
+    return SimulatedGrid(tuple(_site(cluster, case, node_class, unit_w) for cluster in CLUSTERS), log)
 
 
 def _site(cluster: PaperCluster, case: SelectionCase, node_class: NodeClass, unit_w: float) -> SimulatedSite:
@@ -244,7 +244,7 @@ def result_of(grid: SimulatedGrid, schedule: GridSchedule, node_class: NodeClass
     submit_s = grid.log.jobs.submit_s
     until_s = int(schedule.end_s.max())
     energy_j = np.array([_energy_j(grid, schedule, site, node_class, until_s) for site in range(len(grid.sites))])
-    cue = np.array([each.site.cue_g_per_kwh or 0.0 for each in grid.sites])
+    cue = np.array([site.site.cue_g_per_kwh or 0.0 for site in grid.sites])
     site_kwh = energy_j / J_PER_KWH
     return FederationResult(
         energy_kwh=float(site_kwh.sum()),
@@ -286,7 +286,7 @@ G_PER_KG = 1000
 def measure(case: MeasuredCase, rng: Generator) -> FederationResult:
     """Return what a column of Table IX comes to."""
     grid = SimulatedGrid(tuple(map(_testbed_site, TESTBEDS)), log_of(LATEST_S[case.column], rng))
-    electricity = Steady((0.0,) * len(TESTBEDS), [G_PER_KG * each.cue / each.pue for each in TESTBEDS])
+    electricity = Steady((0.0,) * len(TESTBEDS), [G_PER_KG * testbed.cue / testbed.pue for testbed in TESTBEDS])
     decider = Decider(grid_policy(POLICIES[case.column]), GridRules(goal=Goal.CO2), LongestWaits(), electricity)
     return _testbed_result(grid, run_grid(grid, decider))
 
@@ -334,7 +334,7 @@ def _testbed_result(grid: SimulatedGrid, schedule: GridSchedule) -> FederationRe
     submit_s = grid.log.jobs.submit_s
     return FederationResult(
         energy_kwh=sum(site_kwh),
-        co2_kg=sum(each.cue * kwh for each, kwh in zip(TESTBEDS, site_kwh, strict=True)),
+        co2_kg=sum(testbed.cue * kwh for testbed, kwh in zip(TESTBEDS, site_kwh, strict=True)),
         wait_h=float((schedule.start_s - submit_s).mean()) / HOUR_S,
         turnaround_h=float((schedule.end_s - submit_s).mean()) / HOUR_S,
         duration_h=max(elapsed_s) / HOUR_S,

@@ -112,7 +112,7 @@ def co2(result: FederationResult) -> float:
     return result.co2_kg
 
 
-def saved_table(answers: FederationResults) -> StudyTable:
+def saved_table(results: FederationResults) -> StudyTable:
     """Return the energy saved, by scheduler and load."""
     bands = (FASTEST_SAVED_PCT, None, AWARE_SAVED_PCT, AWARE_CHOSEN_SAVED_PCT, AWARE_CHOSEN_SAVED_PCT)
     return StudyTable(
@@ -121,18 +121,18 @@ def saved_table(answers: FederationResults) -> StudyTable:
         "Saved of the energy of the same normal scheduler with round-robin, per cent. E: idle nodes are switched off. "
         f"{RANGES}",
         ("load", "scheduler", *_heads()),
-        (("", "paper", *map(_band, bands)), *_rows(answers, energy)),
+        (("", "paper", *map(_band, bands)), *_rows(results, energy)),
     )
 
 
-def co2_table(answers: FederationResults) -> StudyTable:
+def co2_table(results: FederationResults) -> StudyTable:
     """Return the CO2 saved, by scheduler and load."""
     return StudyTable(
         "co2",
         "Figures 11 and 12: CO2 of three clusters",
         f"Saved of the CO2 of the same normal scheduler with round-robin, per cent. {RANGES}",
         ("load", "scheduler", *_heads()),
-        (("", "paper", None, None, None, None, _band(CO2_SAVED_PCT)), *_rows(answers, co2)),
+        (("", "paper", None, None, None, None, _band(CO2_SAVED_PCT)), *_rows(results, co2)),
     )
 
 
@@ -144,14 +144,14 @@ def _band(band: tuple[int, int] | None) -> str | None:
     return None if band is None else f"{band[0]} to {band[1]}"
 
 
-def _rows(answers: FederationResults, figure: object) -> tuple[tuple[TableCell, ...], ...]:
+def _rows(results: FederationResults, figure: object) -> tuple[tuple[TableCell, ...], ...]:
     assert callable(figure)
     return tuple(
         (
             f"{100 * load:.0f} %",
             scheduler,
             *(
-                answers.saved_pct(
+                results.saved_pct(
                     choice(scheduler, selection, asleep=asleep, load=load),
                     choice(scheduler, "RR", asleep=False, load=load),
                     figure,
@@ -164,7 +164,7 @@ def _rows(answers: FederationResults, figure: object) -> tuple[tuple[TableCell, 
     )
 
 
-def waits_table(answers: FederationResults) -> StudyTable:
+def waits_table(results: FederationResults) -> StudyTable:
     """Return mean waits and durations, by scheduler and load."""
     return StudyTable(
         "waits",
@@ -172,20 +172,20 @@ def waits_table(answers: FederationResults) -> StudyTable:
         f"Hours: the mean wait of a job and the time to the last end, nodes that stay on. {RANGES}",
         ("load", "scheduler", *(f"{what} {name}" for what in ("wait", "duration") for name in SELECTIONS)),
         tuple(
-            (f"{100 * load:.0f} %", scheduler, *_times(answers, scheduler, load))
+            (f"{100 * load:.0f} %", scheduler, *_times(results, scheduler, load))
             for load in LOADS
             for scheduler in DISCIPLINES
         ),
     )
 
 
-def _times(answers: FederationResults, scheduler: str, load: float) -> tuple[Range, ...]:
+def _times(results: FederationResults, scheduler: str, load: float) -> tuple[Range, ...]:
     each = [choice(scheduler, selection, asleep=False, load=load) for selection in SELECTIONS]
-    waits = (answers.of(case, lambda result: result.wait_h) for case in each)
-    return (*waits, *(answers.of(case, lambda result: result.duration_h) for case in each))
+    waits = (results.of(case, lambda result: result.wait_h) for case in each)
+    return (*waits, *(results.of(case, lambda result: result.duration_h) for case in each))
 
 
-def limits_table(answers: FederationResults) -> StudyTable:
+def limits_table(results: FederationResults) -> StudyTable:
     """Return what ECA's limit of queues decides."""
     return StudyTable(
         "limits",
@@ -193,25 +193,25 @@ def limits_table(answers: FederationResults) -> StudyTable:
         "Energy-aware schedulers. CO2 and energy saved against the normal scheduler with round-robin, per cent; the "
         f"mean wait in hours, and round-robin's. {RANGES}",
         ("load", "scheduler", "limit", "CO2 saved", "energy saved", "wait", "wait of RR"),
-        tuple(_limit_row(answers, each) for each in product(LOADS, DISCIPLINES, LIMITS)),
+        tuple(_limit_row(results, combination) for combination in product(LOADS, DISCIPLINES, LIMITS)),
     )
 
 
-def _limit_row(answers: FederationResults, of: tuple[float, str, int]) -> tuple[TableCell, ...]:
+def _limit_row(results: FederationResults, of: tuple[float, str, int]) -> tuple[TableCell, ...]:
     load, scheduler, limit = of
     case, base = with_limit(scheduler, limit, load), choice(scheduler, "RR", asleep=False, load=load)
     return (
         f"{100 * load:.0f} %",
         f"E-{scheduler}",
         str(limit),
-        answers.saved_pct(case, base, co2),
-        answers.saved_pct(case, base, energy),
-        answers.of(case, lambda result: result.wait_h),
-        answers.of(base, lambda result: result.wait_h),
+        results.saved_pct(case, base, co2),
+        results.saved_pct(case, base, energy),
+        results.of(case, lambda result: result.wait_h),
+        results.of(base, lambda result: result.wait_h),
     )
 
 
-def bench_table(answers: FederationResults) -> StudyTable:
+def bench_table(results: FederationResults) -> StudyTable:
     """Return Table IX beside ours."""
     return StudyTable(
         "table-ix",
@@ -219,29 +219,29 @@ def bench_table(answers: FederationResults) -> StudyTable:
         "Energy in kJ; jobs on Juggle, Jufit and Dune, means; to RR and to FP: per cent saved of their energy; CO2 in "
         f"kg. {RANGES}",
         ("selection", "energy", "paper", "jobs", "paper", "to RR", "paper", "to FP", "paper", "CO2", "paper"),
-        tuple(_bench_row(answers, column) for column in LATEST_S),
+        tuple(_bench_row(results, column) for column in LATEST_S),
     )
 
 
-def _bench_row(answers: FederationResults, column: str) -> tuple[TableCell, ...]:
+def _bench_row(results: FederationResults, column: str) -> tuple[TableCell, ...]:
     case, theirs = MeasuredCase(column), TABLE_IX[column]
     return (
         column,
-        answers.of(case, lambda result: HOUR_S * result.energy_kwh),
+        results.of(case, lambda result: HOUR_S * result.energy_kwh),
         theirs.energy_kj,
-        ", ".join(f"{each:.0f}" for each in column_means(result.jobs for result in answers.each(case))),
+        ", ".join(f"{mean:.0f}" for mean in column_means(result.jobs for result in results.each(case))),
         ", ".join(str(part.jobs) for part in theirs.parts),
-        *_against(answers, case, "RR"),
-        *_against(answers, case, "FP"),
-        answers.of(case, co2),
+        *_against(results, case, "RR"),
+        *_against(results, case, "FP"),
+        results.of(case, co2),
         theirs.co2_kg,
     )
 
 
-def _against(answers: FederationResults, case: MeasuredCase, base: str) -> tuple[TableCell, TableCell]:
+def _against(results: FederationResults, case: MeasuredCase, base: str) -> tuple[TableCell, TableCell]:
     ours: FederationCase = MeasuredCase(base)
     paper_pct = 100 * (1 - TABLE_IX[case.column].energy_kj / TABLE_IX[base].energy_kj)
-    return answers.saved_pct(case, ours, energy), paper_pct
+    return results.saved_pct(case, ours, energy), paper_pct
 
 
 SHOWN = (
@@ -253,7 +253,7 @@ SHOWN = (
 )
 
 
-def federation_svg(answers: FederationResults) -> str:
+def federation_svg(results: FederationResults) -> str:
     """Return the figure at the starting point's load: savings with their confidence intervals, on the paper's bands."""
     rows = [(shown, scheduler) for shown in SHOWN for scheduler in DISCIPLINES]
 
@@ -271,7 +271,7 @@ def federation_svg(answers: FederationResults) -> str:
         axes.barh(range(len(rows)), widths, 0.9, left=[low for low, _ in bands], color=BAND, label="paper")
         for what, (colour, figure_of) in {"energy": (BLUE, energy), "CO2": (GREEN, co2)}.items():
             saved = {
-                at: answers.saved_pct(
+                at: results.saved_pct(
                     choice(scheduler, selection, asleep=asleep), choice(scheduler, "RR", asleep=False), figure_of
                 )
                 for at, ((selection, asleep, shown, _), scheduler) in enumerate(rows)
@@ -290,7 +290,7 @@ RUN = "studies.energy_carbon.federation"
 CLUSTERS_NOTE = (
     "clusters: those of Table III, with 30, 40 and 50 nodes of the class dune and emissions by Table I, each charged "
     "until the last job of all has ended; 1,500 jobs of Table II, arriving at random at a load (what they ask for over "
-    f"what all 120 nodes have until the last is submitted), {100 * LOAD:.0f} % where none is said"
+    f"what all 120 nodes have until the last is submitted), {100 * LOAD:.0f} % if not stated otherwise"
 )
 ECA_NOTE = f"ECA: least CO2 among clusters with at most {LIMIT} jobs in the queue, FP where all have more"
 BENCH_NOTE = (
@@ -310,11 +310,11 @@ def federation(order: StudyOrder, progress: Progress) -> Report:
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment) for experiment in planned(replays)}
     runner = Runner(run, TypeAdapter(FederationResult), _warm_up)
-    answers = FederationResults(results_of(runner, keys, order, progress), replays)
+    results = FederationResults(results_of(runner, keys, order, progress), replays)
     tables = (saved_table, co2_table, waits_table, limits_table, bench_table)
     replays_note = f"{replays.describe()}: {replays.describe_seeds()}; {counted(len(keys), 'experiment')}"
     notes = (CLUSTERS_NOTE, ECA_NOTE, BENCH_NOTE, replays_note)
-    return Report(TITLE, notes, tuple(table(answers) for table in tables), {"federation.svg": federation_svg(answers)})
+    return Report(TITLE, notes, tuple(table(results) for table in tables), {"federation.svg": federation_svg(results)})
 
 
 def _warm_up() -> None:

@@ -125,7 +125,7 @@ AWARE = "first-fit"
 FEWEST_JOBS, MOST_JOBS = 2, 30
 LONGEST_OVER_SHORTEST = 20.0
 LIKENESS = 0.01
-"""How far the utilization and, relatively, the length may be from what is asked for."""
+"""How far the utilization and, relatively, the length may be from the required ones."""
 MAY_COME = 0.03
 """How far the utilization may be at first: walltimes and passes do not stretch with the jobs."""
 
@@ -172,27 +172,27 @@ def draw_mix(testbed: MeasuredCluster, widths: str, rng: Generator) -> WorkloadM
     return WorkloadMix(size, np.exp(rng.uniform(0, np.log(LONGEST_OVER_SHORTEST), count)))
 
 
-def draw_workload(asked: Measurement, rng: Generator) -> BatchWorkload:
-    """Return the first workload drawn that has the utilization of the table and lasts as long, in the asked reading."""
-    testbed = TESTBEDS[asked.testbed]
+def draw_workload(measurement: Measurement, rng: Generator) -> BatchWorkload:
+    """Return the first drawn workload with the utilization and the length of the table, as the measurement reads it."""
+    testbed = TESTBEDS[measurement.testbed]
     while True:
-        workload = fitted(draw_mix(testbed, asked.widths, rng), asked)
+        workload = fitted(draw_mix(testbed, measurement.widths, rng), measurement)
         if workload is not None:
             return workload
 
 
-def fitted(mix: WorkloadMix, asked: Measurement) -> BatchWorkload | None:
-    """Return the mix, stretched to the length that is asked for; None if its utilization is another."""
-    testbed = TESTBEDS[asked.testbed]
-    row, nodes, share = testbed.rows[asked.way][asked.load_pct], testbed.nodes, asked.load_pct / 100
-    default, aware = discipline(asked.default, asked.period_s), discipline(AWARE)
-    measured = asked.reading == AS_MEASURED
+def fitted(mix: WorkloadMix, measurement: Measurement) -> BatchWorkload | None:
+    """Return the mix, stretched to the length of the measurement; None if its utilization is another."""
+    testbed = TESTBEDS[measurement.testbed]
+    row, nodes, share = testbed.rows[measurement.way][measurement.load_pct], testbed.nodes, measurement.load_pct / 100
+    default, aware = discipline(measurement.default, measurement.period_s), discipline(AWARE)
+    measured = measurement.reading == AS_MEASURED
     reference, wanted_s = (aware, row.aware.elapsed_s) if measured else (default, row.default.elapsed_s)
     longest_s = wanted_s
     if mix.fullest / nodes < share - LIKENESS:
         return None
     for away in (MAY_COME, LIKENESS):
-        jobs = mix.jobs(longest_s, asked.walltime_s)
+        jobs = mix.jobs(longest_s, measurement.walltime_s)
         took_s = elapsed_s(jobs, nodes, reference)
         if abs(node_s(jobs) / nodes / took_s - share) > away:
             return None
@@ -252,8 +252,8 @@ FAR_SHORTER = 0.85
 
 def measure(case: Measurement, rng: Generator) -> MeasurementResult:
     """Return the means over the workloads of a replay."""
-    each = [astuple(measured(case, draw_workload(case, rng))) for _ in range(WORKLOADS)]
-    return MeasurementResult(*(float(mean) for mean in np.mean(each, axis=0)))
+    by_workload = [astuple(measured(case, draw_workload(case, rng))) for _ in range(WORKLOADS)]
+    return MeasurementResult(*(float(mean) for mean in np.mean(by_workload, axis=0)))
 
 
 def measured(case: Measurement, workload: BatchWorkload) -> MeasurementResult:

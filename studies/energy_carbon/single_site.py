@@ -74,11 +74,11 @@ def single_site(order: StudyOrder, progress: Progress) -> Report:
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment, NODE_CLASSES) for experiment in planned(replays)}
     runner: Runner[SingleSiteExperiment, SingleSiteResult] = Runner(run, TypeAdapter(SingleSiteResult), _warm_up)
-    answers = SingleSiteResults(results_of(runner, keys, order, progress), replays)
+    results = SingleSiteResults(results_of(runner, keys, order, progress), replays)
     replays_note = f"{replays.describe()}: {replays.describe_seeds()}; {counted(len(keys), 'experiment')}"
     notes = (TESTBED_NOTE, SCHEDULER_NOTE, CLUSTER_NOTE, replays_note)
-    figures = {"testbeds.svg": testbeds_svg(answers), "clusters.svg": clusters_svg(answers)}
-    return Report(TITLE, notes, _tables(answers), figures)
+    figures = {"testbeds.svg": testbeds_svg(results), "clusters.svg": clusters_svg(results)}
+    return Report(TITLE, notes, _tables(results), figures)
 
 
 def _warm_up() -> None:
@@ -86,18 +86,18 @@ def _warm_up() -> None:
         run(SingleSiteExperiment(case, 0, 0))
 
 
-def _tables(answers: SingleSiteResults) -> tuple[StudyTable, ...]:
+def _tables(results: SingleSiteResults) -> tuple[StudyTable, ...]:
     testbeds = (DUNE, JUGGLE)
     return (
-        *(savings_table(answers, testbed) for testbed in testbeds),
+        *(savings_table(results, testbed) for testbed in testbeds),
         implied_table(testbeds),
-        *(changes_table(answers, testbed) for testbed in testbeds),
-        clusters_table(answers),
-        waits_table(answers),
+        *(changes_table(results, testbed) for testbed in testbeds),
+        clusters_table(results),
+        waits_table(results),
     )
 
 
-def testbeds_svg(answers: SingleSiteResults) -> str:
+def testbeds_svg(results: SingleSiteResults) -> str:
     """Return the figure: the energy saved in each cell of the testbeds' tables, beside the paper's."""
     cases = [case for testbed in TESTBEDS.values() for case in cells(testbed)]
 
@@ -112,15 +112,15 @@ def testbeds_svg(answers: SingleSiteResults) -> str:
             [TESTBEDS[case.testbed].rows[case.way][case.load_pct].saved_pct for case in cases],
             rows,
         )
-        measured = [answers.of(as_measured(case), "saved_pct").mean for case in cases]
+        measured = [results.of(as_measured(case), "saved_pct").mean for case in cases]
         plot_dots(axes, "as measured", LIGHT_ORANGE, measured, rows)
-        plot_ranges(axes, "ours", ORANGE, rows, [answers.of(case, "saved_pct") for case in cases])
+        plot_ranges(axes, "ours", ORANGE, rows, [results.of(case, "saved_pct") for case in cases])
         add_legend(figure, axes, 3)
 
     return draw_figure(1, 1, height_in=1.0 + 0.26 * len(cases), draw=draw)
 
 
-def clusters_svg(answers: SingleSiteResults) -> str:
+def clusters_svg(results: SingleSiteResults) -> str:
     """Return the figure: the energy saved on each cluster over the load."""
     low, high = FEDERATED_SAVED_PCT
     colours = dict(zip(DISCIPLINES, (BLUE, ORANGE, GREEN), strict=True))
@@ -131,7 +131,7 @@ def clusters_svg(answers: SingleSiteResults) -> str:
             axes.set_xlabel("load [%]")
             axes.axhspan(low, high, color=BAND, label=f"{low} to {high} %: the paper's three clusters together")
             for name, discipline in DISCIPLINES.items():
-                saved = [answers.of(Simulation(servers, discipline, load), "saved_pct").mean for load in LOADS]
+                saved = [results.of(Simulation(servers, discipline, load), "saved_pct").mean for load in LOADS]
                 plot_line(axes, f"E-{name}", colours[name], [100 * load for load in LOADS], saved)
             axes.set_ylim(0.0, 80.0)
         panels[0].set_ylabel("energy saved [%]")

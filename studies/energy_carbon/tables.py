@@ -97,7 +97,7 @@ def planned(replays: Replays) -> tuple[SingleSiteExperiment, ...]:
         for discipline in DISCIPLINES.values()
         for load in LOADS
     ]
-    return tuple(dict.fromkeys(each for case in cases for each in experiments(case, replays)))
+    return tuple(dict.fromkeys(experiment for case in cases for experiment in experiments(case, replays)))
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,14 @@ class SingleSiteResults:
 
     def of(self, case: Measurement | Simulation, figure: str) -> Range:
         """Return the field of that name of the case's results, over the replays."""
-        return range_of([getattr(self.results[each], figure) for each in experiments(case, self.replays)])
+        return range_of([getattr(self.results[experiment], figure) for experiment in experiments(case, self.replays)])
 
     def waited_longer_s(self, case: Simulation) -> Range:
         """Return by how much the mean wait is longer under the energy-aware scheduler [s]."""
-        found = (self.results[each] for each in experiments(case, self.replays))
-        return range_of([each.aware_wait_s - each.wait_s for each in found if isinstance(each, SimulationResult)])
+        found = (self.results[experiment] for experiment in experiments(case, self.replays))
+        return range_of(
+            [result.aware_wait_s - result.wait_s for result in found if isinstance(result, SimulationResult)]
+        )
 
 
 KJ = 1000.0
@@ -158,7 +160,7 @@ BAR_POINTS = 3.0
 WORKLOAD_RANGES = f"In brackets the lowest and the highest of the replays, each the mean of {WORKLOADS} workloads."
 
 
-def savings_table(answers: SingleSiteResults, testbed: MeasuredCluster) -> StudyTable:
+def savings_table(results: SingleSiteResults, testbed: MeasuredCluster) -> StudyTable:
     """Return the testbed's table beside ours."""
     return StudyTable(
         testbed.name,
@@ -180,7 +182,7 @@ def savings_table(answers: SingleSiteResults, testbed: MeasuredCluster) -> Study
             "saved, as measured",
         ),
         tuple(_empty_row(testbed, way) for way in testbed.rows)
-        + tuple(_saved_row(answers, testbed, case) for case in cells(testbed)),
+        + tuple(_saved_row(results, testbed, case) for case in cells(testbed)),
     )
 
 
@@ -201,20 +203,20 @@ def _empty_row(testbed: MeasuredCluster, way: str) -> tuple[TableCell, ...]:
     )
 
 
-def _saved_row(answers: SingleSiteResults, testbed: MeasuredCluster, case: Measurement) -> tuple[TableCell, ...]:
+def _saved_row(results: SingleSiteResults, testbed: MeasuredCluster, case: Measurement) -> tuple[TableCell, ...]:
     row = testbed.rows[case.way][case.load_pct]
-    saved_pct = answers.of(case, "saved_pct")
+    saved_pct = results.of(case, "saved_pct")
     return (
         case.way,
         f"{case.load_pct} %",
         saved_pct,
         row.saved_pct,
         _within(saved_pct.mean, row),
-        answers.of(case, "power_saved_pct"),
+        results.of(case, "power_saved_pct"),
         row.power_saved_pct,
-        answers.of(case, "elapsed_ratio"),
+        results.of(case, "elapsed_ratio"),
         row.elapsed_ratio,
-        answers.of(as_measured(case), "saved_pct"),
+        results.of(as_measured(case), "saved_pct"),
     )
 
 
@@ -251,7 +253,7 @@ def _implied_row(testbed: MeasuredCluster, case: Measurement) -> tuple[TableCell
     )
 
 
-def changes_table(answers: SingleSiteResults, testbed: MeasuredCluster) -> StudyTable:
+def changes_table(results: SingleSiteResults, testbed: MeasuredCluster) -> StudyTable:
     """Return savings, elapsed times and wakes with one assumption changed."""
     loads = loads_of(testbed)
     return StudyTable(
@@ -264,25 +266,25 @@ def changes_table(answers: SingleSiteResults, testbed: MeasuredCluster) -> Study
             "assumption",
             *(f"{what} at {load} %" for what in ("saved", "elapsed", "far shorter", "wakes") for load in loads),
         ),
-        tuple(_change_row(answers, testbed, change) for change in CHANGES[testbed.name]),
+        tuple(_change_row(results, testbed, change) for change in CHANGES[testbed.name]),
     )
 
 
 def _change_row(
-    answers: SingleSiteResults, cluster: MeasuredCluster, change: MeasurementChange
+    results: SingleSiteResults, cluster: MeasuredCluster, change: MeasurementChange
 ) -> tuple[TableCell, ...]:
     cases = [change.of(case) for case in first_way(cluster)]
-    saved = (answers.of(case, "saved_pct") for case in cases)
-    elapsed = (answers.of(case, "elapsed_ratio").mean for case in cases)
-    shorter = (100 * answers.of(case, "far_shorter").mean for case in cases)
-    wakes = (answers.of(case, "wakes").mean for case in cases)
+    saved = (results.of(case, "saved_pct") for case in cases)
+    elapsed = (results.of(case, "elapsed_ratio").mean for case in cases)
+    shorter = (100 * results.of(case, "far_shorter").mean for case in cases)
+    wakes = (results.of(case, "wakes").mean for case in cases)
     return (change.what, *saved, *elapsed, *shorter, *wakes)
 
 
 RANGES = "In brackets the lowest and the highest of the replays."
 
 
-def clusters_table(answers: SingleSiteResults) -> StudyTable:
+def clusters_table(results: SingleSiteResults) -> StudyTable:
     """Return the savings, a row a cluster and load."""
     return StudyTable(
         "clusters",
@@ -295,18 +297,18 @@ def clusters_table(answers: SingleSiteResults) -> StudyTable:
             *(f"E-{name}" for name in DISCIPLINES),
             *(f"utilization {name}" for name in DISCIPLINES),
         ),
-        tuple(_cluster_saved_row(answers, servers, load) for servers in SERVERS for load in LOADS),
+        tuple(_cluster_saved_row(results, servers, load) for servers in SERVERS for load in LOADS),
     )
 
 
-def _cluster_saved_row(answers: SingleSiteResults, servers: int, load: float) -> tuple[TableCell, ...]:
+def _cluster_saved_row(results: SingleSiteResults, servers: int, load: float) -> tuple[TableCell, ...]:
     cases = [Simulation(servers, discipline, load) for discipline in DISCIPLINES.values()]
-    saved = (answers.of(case, "saved_pct") for case in cases)
-    used = (100 * answers.of(case, "utilization").mean for case in cases)
+    saved = (results.of(case, "saved_pct") for case in cases)
+    used = (100 * results.of(case, "utilization").mean for case in cases)
     return (str(servers), _load_text(load), *saved, *used)
 
 
-def waits_table(answers: SingleSiteResults) -> StudyTable:
+def waits_table(results: SingleSiteResults) -> StudyTable:
     """Return the waits, a row a cluster and load."""
     headers = [head for name in DISCIPLINES for head in (f"wait {name}", f"longer by {name}", f"delay {name}")]
     return StudyTable(
@@ -315,19 +317,19 @@ def waits_table(answers: SingleSiteResults) -> StudyTable:
         "Mean wait in hours; how much longer it is under the energy-aware counterpart, in minutes, and for how long "
         f"nothing but sleeping nodes kept a job from running, a mean in minutes. A boot takes 2.5 minutes. {RANGES}",
         ("servers", "load", *headers),
-        tuple(_wait_row(answers, servers, load) for servers in SERVERS for load in LOADS),
+        tuple(_wait_row(results, servers, load) for servers in SERVERS for load in LOADS),
     )
 
 
-def _wait_row(answers: SingleSiteResults, servers: int, load: float) -> tuple[TableCell, ...]:
+def _wait_row(results: SingleSiteResults, servers: int, load: float) -> tuple[TableCell, ...]:
     found: list[TableCell] = [str(servers), _load_text(load)]
     for discipline in DISCIPLINES.values():
         case = Simulation(servers, discipline, load)
-        longer = answers.waited_longer_s(case)
+        longer = results.waited_longer_s(case)
         found += [
-            answers.of(case, "wait_s").mean / HOUR_S,
+            results.of(case, "wait_s").mean / HOUR_S,
             Range(longer.mean / 60, longer.low / 60, longer.high / 60),
-            answers.of(case, "sleep_delay_s").mean / 60,
+            results.of(case, "sleep_delay_s").mean / 60,
         ]
     return tuple(found)
 

@@ -202,8 +202,8 @@ class KnowsOtherwise:
         return self.decide(known)
 
     def _runtime_s(self, *columns: Int64) -> Int64:
-        asked = zip(*(column.tolist() for column in columns), strict=True)
-        return np.array([self.runtime_s[each] for each in asked], dtype=np.int64)
+        jobs = zip(*(column.tolist() for column in columns), strict=True)
+        return np.array([self.runtime_s[job] for job in jobs], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,8 @@ def deciding(capacity: CapacityPolicy, setup: OnlineSetup, jobs: Jobs, sla: floa
 def known_otherwise(jobs: Jobs, setup: OnlineSetup) -> dict[JobTimes, int]:
     """Return what OLS knows of each job's run time [s], by what the scheduler knows: users' estimates or exact ones."""
     columns = {"exact": jobs.runtime_s, "user": jobs.estimate_s}
-    asked = zip(jobs.submit_s.tolist(), jobs.size.tolist(), columns[setup.estimates].tolist(), strict=True)
-    return dict(zip(asked, columns[setup.what_if].tolist(), strict=True))
+    known = zip(jobs.submit_s.tolist(), jobs.size.tolist(), columns[setup.estimates].tolist(), strict=True)
+    return dict(zip(known, columns[setup.what_if].tolist(), strict=True))
 
 
 DAYS_A_YEAR = 365

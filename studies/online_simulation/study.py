@@ -73,13 +73,13 @@ def online_simulation(order: StudyOrder, progress: Progress) -> Report:
     replays = Replays(order.replays, order.seed)
     digests = {log.source.name: log.digest for log in logs}
     keys = {
-        each: result_key(RUN, each, digests[each.log], node_class_of(each.setup.nodes))
-        for each in planned(subjects, replays)
+        experiment: result_key(RUN, experiment, digests[experiment.log], node_class_of(experiment.setup.nodes))
+        for experiment in planned(subjects, replays)
     }
     runner = Runner(RunOnLog.of(run, logs), TypeAdapter(OnlineResult), _warm_up)
-    answers = OnlineResults(results_of(runner, keys, order, progress), replays)
+    results = OnlineResults(results_of(runner, keys, order, progress), replays)
     notes = (SETUP_NOTE, SLEEP_NOTE, _replays_note(replays, len(keys)), *_log_notes(subjects), *left_out)
-    return Report(TITLE, notes, _tables(answers, subjects), figures(answers, subjects))
+    return Report(TITLE, notes, _tables(results, subjects), figures(results, subjects))
 
 
 def _warm_up() -> None:
@@ -105,15 +105,15 @@ def _log_notes(subjects: Sequence[OnlineSubject]) -> tuple[str, ...]:
     return (*generated_note([subject.log for subject in subjects]), *sizes)
 
 
-def _tables(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> tuple[StudyTable, ...]:
+def _tables(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> tuple[StudyTable, ...]:
     return (
         logs_table(subjects),
-        claims_table(answers, subjects),
-        policies_table(answers, subjects),
-        periods_table(answers, subjects),
-        knowledge_table(answers, subjects),
-        readings_table(answers, subjects),
-        servers_table(answers, subjects),
+        claims_table(results, subjects),
+        policies_table(results, subjects),
+        periods_table(results, subjects),
+        knowledge_table(results, subjects),
+        readings_table(results, subjects),
+        servers_table(results, subjects),
     )
 
 
@@ -121,31 +121,31 @@ FIGURE_MEASURES = {"slowdown": slowdown, "utilization [%]": utilization_pct, "in
 POLICY_COLOURS = {"all processors": GREY, "two-level": BLUE, "OLS": ORANGE}
 
 
-def figures(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> Mapping[str, str]:
+def figures(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> Mapping[str, str]:
     """Return all figures by file name, in the order of the paper's: 2, 3 with 5, 4, 6, 7 and 8."""
     return {
-        "policies.svg": _policies(answers, subjects),
-        "slowdown.svg": _weekly(answers, subjects, lambda result: result.weekly.slowdown, is_log=True),
-        "utilization.svg": _weekly(answers, subjects, lambda result: result.weekly.utilization),
-        "active.svg": _active(answers, subjects),
-        "violations.svg": _weekly(answers, subjects, lambda result: result.weekly.violations),
-        "periods.svg": _periods(answers, subjects),
+        "policies.svg": _policies(results, subjects),
+        "slowdown.svg": _weekly(results, subjects, lambda result: result.weekly.slowdown, is_log=True),
+        "utilization.svg": _weekly(results, subjects, lambda result: result.weekly.utilization),
+        "active.svg": _active(results, subjects),
+        "violations.svg": _weekly(results, subjects, lambda result: result.weekly.violations),
+        "periods.svg": _periods(results, subjects),
     }
 
 
-def _policies(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
+def _policies(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
     def values(policy: str, measure: Measure) -> list[Range]:
-        return [answers.of(subject, policies_of(subject)[policy], measure) for subject in subjects]
+        return [results.of(subject, policies_of(subject)[policy], measure) for subject in subjects]
 
     return ranges_svg([subject.name for subject in subjects], POLICY_COLOURS, values)
 
 
-def _periods(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
+def _periods(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
     by_name = {subject.name: subject for subject in subjects}
     colours = {name: LOG_COLOURS[at % len(LOG_COLOURS)] for at, name in enumerate(by_name)}
 
     def values(log: str, measure: Measure) -> list[Range]:
-        return [answers.of(by_name[log], by_name[log].setup(f"ols:{period}"), measure) for period in PERIODS]
+        return [results.of(by_name[log], by_name[log].setup(f"ols:{period}"), measure) for period in PERIODS]
 
     return ranges_svg(PERIODS, colours, values)
 
@@ -170,7 +170,7 @@ def ranges_svg(
 
 
 def _weekly(
-    answers: OnlineResults,
+    results: OnlineResults,
     subjects: Sequence[OnlineSubject],
     by_week: Callable[[OnlineResult], ByWeek],
     *,
@@ -179,7 +179,7 @@ def _weekly(
     return weeks_svg(
         {
             subject.name: {
-                name: answers.weekly(subject, setup, by_week) for name, setup in policies_of(subject).items()
+                name: results.weekly(subject, setup, by_week) for name, setup in policies_of(subject).items()
             }
             for subject in subjects
         },
@@ -187,11 +187,11 @@ def _weekly(
     )
 
 
-def _active(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
+def _active(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
     """Return the figure of active processors, whose axis ends at all of them."""
     by_log = {
         subject.name: {
-            name: answers.weekly(subject, policies_of(subject)[name], lambda result: result.weekly.active)
+            name: results.weekly(subject, policies_of(subject)[name], lambda result: result.weekly.active)
             for name in ("two-level", "OLS")
         }
         for subject in subjects

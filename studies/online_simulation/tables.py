@@ -81,7 +81,7 @@ class OnlineResults:
 
     def each(self, subject: OnlineSubject, setup: OnlineSetup, measure: Measure) -> list[float]:
         """Return a figure of each replay."""
-        return [measure(self.results[each]) for each in experiments(subject.name, setup, self.replays)]
+        return [measure(self.results[experiment]) for experiment in experiments(subject.name, setup, self.replays)]
 
     def of(self, subject: OnlineSubject, setup: OnlineSetup, measure: Measure) -> Range:
         """Return a figure over the replays."""
@@ -94,7 +94,7 @@ class OnlineResults:
 
     def weekly(self, subject: OnlineSubject, setup: OnlineSetup, by_week: Callable[[OnlineResult], ByWeek]) -> ByWeek:
         """Return the mean over the replays of a weekly figure; of some replays the last week is missing."""
-        series = [by_week(self.results[each]) for each in experiments(subject.name, setup, self.replays)]
+        series = [by_week(self.results[experiment]) for experiment in experiments(subject.name, setup, self.replays)]
         return tuple(_mean_of_known(week) for week in zip_longest(*series))
 
 
@@ -127,7 +127,7 @@ def _log_row(subject: OnlineSubject) -> tuple[TableCell, ...]:
     return (subject.name, f"{len(jobs):,}", theirs, weeks, f"{subject.size:,}", load, f"{subject.low:,}")
 
 
-def policies_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+def policies_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return the paper's figure 2 in numbers."""
     return StudyTable(
         "policies",
@@ -135,14 +135,14 @@ def policies_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) ->
         f"Utilization is that of active processors; cycles are sleeps a node and year. {RANGES}",
         ("log", "policy", *MEASURED),
         tuple(
-            (subject.name, name, *measured(answers, subject, setup))
+            (subject.name, name, *measured(results, subject, setup))
             for subject in subjects
             for name, setup in policies_of(subject).items()
         ),
     )
 
 
-def periods_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+def periods_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return the paper's figure 8 in numbers."""
     return StudyTable(
         "periods",
@@ -150,19 +150,19 @@ def periods_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> 
         f"{RANGES} There are a quarter as many of hourly decisions.",
         ("log", "period", *MEASURED),
         tuple(
-            (subject.name, period, *measured(answers, subject, subject.setup(f"ols:{period}")))
+            (subject.name, period, *measured(results, subject, subject.setup(f"ols:{period}")))
             for subject in subjects
             for period in PERIODS
         ),
     )
 
 
-def measured(answers: OnlineResults, subject: OnlineSubject, setup: OnlineSetup) -> tuple[TableCell, ...]:
+def measured(results: OnlineResults, subject: OnlineSubject, setup: OnlineSetup) -> tuple[TableCell, ...]:
     """Return the measures of a setup in the order of MEASURED."""
-    return tuple(answers.of(subject, setup, measure) for measure in MEASURES)
+    return tuple(results.of(subject, setup, measure) for measure in MEASURES)
 
 
-def servers_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+def servers_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return what changes with transitions that take their time, and what sleep then saves."""
     return StudyTable(
         "servers",
@@ -171,34 +171,34 @@ def servers_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> 
         f"processors would draw, were they awake. Of all: the slowdown over that of all processors. {RANGES}",
         ("log", "policy", "slowdown", "times", "of all", "inactive [%]", "saved, no transitions [%]", "saved [%]"),
         tuple(
-            _server_row(answers, subject, at_once, server)
+            _server_row(results, subject, at_once, server)
             for subject in subjects
-            for at_once, server in ((subject.setup(each.capacity), each) for each in on_servers(subject))
+            for at_once, server in ((subject.setup(setup.capacity), setup) for setup in on_servers(subject))
         ),
     )
 
 
 def _server_row(
-    answers: OnlineResults, subject: OnlineSubject, at_once: OnlineSetup, server: OnlineSetup
+    results: OnlineResults, subject: OnlineSubject, at_once: OnlineSetup, server: OnlineSetup
 ) -> tuple[TableCell, ...]:
     return (
         subject.name,
         server.capacity,
-        answers.of(subject, server, slowdown),
-        answers.over(subject, server, at_once, slowdown),
-        answers.over(subject, server, subject.setup(ALWAYS_ON), slowdown),
-        answers.of(subject, server, inactive_pct),
-        answers.of(subject, at_once, idle_saved_pct),
-        answers.of(subject, server, idle_saved_pct),
+        results.of(subject, server, slowdown),
+        results.over(subject, server, at_once, slowdown),
+        results.over(subject, server, subject.setup(ALWAYS_ON), slowdown),
+        results.of(subject, server, inactive_pct),
+        results.of(subject, at_once, idle_saved_pct),
+        results.of(subject, server, idle_saved_pct),
     )
 
 
-def knowledge_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+def knowledge_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return what estimates do to the policies; the paper has exact ones and says that others change little."""
     return StudyTable(
         "knowledge",
         "Who knows the run times",
-        "What the scheduler knows, and OLS too unless said otherwise. Predicted: the mean of the user's last two run "
+        "What the scheduler knows, and OLS too unless stated otherwise. Predicted: the mean of the user's last two run "
         f"times. {RANGES}",
         (
             "log",
@@ -211,27 +211,27 @@ def knowledge_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -
             "inactive, daily [%]",
             "above 200, weekly [%]",
         ),
-        tuple(_knowledge_row(answers, subject, known) for subject in subjects for known in KNOWLEDGE),
+        tuple(_knowledge_row(results, subject, known) for subject in subjects for known in KNOWLEDGE),
     )
 
 
-def _knowledge_row(answers: OnlineResults, subject: OnlineSubject, known: Knowledge) -> tuple[TableCell, ...]:
+def _knowledge_row(results: OnlineResults, subject: OnlineSubject, known: Knowledge) -> tuple[TableCell, ...]:
     capacities = (ALWAYS_ON, subject.two_level, OLS, DAILY)
-    everything, low, weekly, daily = (estimated(subject.setup(each), known) for each in capacities)
+    everything, low, weekly, daily = (estimated(subject.setup(capacity), known) for capacity in capacities)
     others: tuple[TableCell, ...] = (None, None)
     if known.what_if == AS_SCHEDULER:
-        others = (answers.of(subject, everything, slowdown), answers.of(subject, low, slowdown))
+        others = (results.of(subject, everything, slowdown), results.of(subject, low, slowdown))
     return (
         subject.name,
         known.name,
         *others,
-        *(answers.of(subject, setup, slowdown) for setup in (weekly, daily)),
-        *(answers.of(subject, setup, inactive_pct) for setup in (weekly, daily)),
-        answers.of(subject, weekly, violations_pct),
+        *(results.of(subject, setup, slowdown) for setup in (weekly, daily)),
+        *(results.of(subject, setup, inactive_pct) for setup in (weekly, daily)),
+        results.of(subject, weekly, violations_pct),
     )
 
 
-def readings_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+def readings_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return weekly OLS with one thing read otherwise in each row."""
     return StudyTable(
         "readings",
@@ -240,7 +240,7 @@ def readings_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) ->
         "with a quarter as many replays of each.",
         ("log", "made otherwise", "slowdown", "inactive [%]", "jobs above 200 [%]"),
         tuple(
-            (subject.name, name, *(_of_all(answers, subject, setups, measure) for measure in MEASURES_OF_READINGS))
+            (subject.name, name, *(_of_all(results, subject, setups, measure) for measure in MEASURES_OF_READINGS))
             for subject in subjects
             for name, setups in (("nothing", (subject.setup(OLS),)), *readings_of(subject))
         ),
@@ -250,8 +250,8 @@ def readings_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) ->
 MEASURES_OF_READINGS: tuple[Measure, ...] = (slowdown, inactive_pct, violations_pct)
 
 
-def _of_all(answers: OnlineResults, subject: OnlineSubject, setups: Sequence[OnlineSetup], measure: Measure) -> Range:
-    return range_of([each for setup in setups for each in answers.each(subject, setup, measure)])
+def _of_all(results: OnlineResults, subject: OnlineSubject, setups: Sequence[OnlineSetup], measure: Measure) -> Range:
+    return range_of([value for setup in setups for value in results.each(subject, setup, measure)])
 
 
 ClaimMeasure = Callable[[OnlineResults, OnlineSubject], Range]
@@ -306,13 +306,13 @@ def _all(subject: OnlineSubject) -> OnlineSetup:
 
 
 def _of(setup: Callable[[OnlineSubject], OnlineSetup], measure: Measure) -> ClaimMeasure:
-    return lambda answers, subject: answers.of(subject, setup(subject), measure)
+    return lambda results, subject: results.of(subject, setup(subject), measure)
 
 
 def _over(
     setup: Callable[[OnlineSubject], OnlineSetup], base: Callable[[OnlineSubject], OnlineSetup], measure: Measure
 ) -> ClaimMeasure:
-    return lambda answers, subject: answers.over(subject, setup(subject), base(subject), measure)
+    return lambda results, subject: results.over(subject, setup(subject), base(subject), measure)
 
 
 CLAIMS = (
@@ -333,7 +333,7 @@ CLAIMS = (
 )
 
 
-def claims_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
+def claims_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
     """Return a row a sentence: our figure on each log that it is about, and where it does not hold."""
     return StudyTable(
         "claims",
@@ -341,11 +341,11 @@ def claims_table(answers: OnlineResults, subjects: Sequence[OnlineSubject]) -> S
         "Ratios are those of the same replays, in brackets the lowest and the highest of them. Empty where the "
         "sentence is not about the log. The last column names the logs whose mean does not bear it out.",
         ("the paper", *(subject.name for subject in subjects), "differs"),
-        tuple(_claim_row(answers, subjects, claim) for claim in CLAIMS),
+        tuple(_claim_row(results, subjects, claim) for claim in CLAIMS),
     )
 
 
-def _claim_row(answers: OnlineResults, subjects: Sequence[OnlineSubject], claim: PaperClaim) -> tuple[TableCell, ...]:
-    found = {subject.name: claim.measure(answers, subject) for subject in subjects if claim.about(subject)}
+def _claim_row(results: OnlineResults, subjects: Sequence[OnlineSubject], claim: PaperClaim) -> tuple[TableCell, ...]:
+    found = {subject.name: claim.measure(results, subject) for subject in subjects if claim.about(subject)}
     differs = ", ".join(name for name, figure in found.items() if not claim.holds(figure.mean))
     return (claim.text, *(found.get(subject.name) for subject in subjects), differs)

@@ -53,7 +53,7 @@ class CapacitySetup:
 
     `load`: gaps between submissions are scaled to this share of the machine. `spread`: how many times as far prices lie
     from their mean. `length`: run times and estimates are multiplied by it before. `policies`: the first of them is
-    what others are compared with, BLIND offers half of the nodes in the dearest six hours of each day.
+    what others are compared with, BLIND offers half of the nodes in the most expensive six hours of each day.
     """
 
     load: float = 0.7
@@ -119,7 +119,7 @@ class CapacityResult:
 
     def of(self, policy: str) -> CapacityPolicyResult:
         """Return the result of one policy."""
-        return next(each for each in self.policies if each.policy == policy)
+        return next(result for result in self.policies if result.policy == policy)
 
     def job_saved_pct(self, policy: str) -> float:
         """Return what a policy saves of the cost of the jobs' energy, which moving them in time alone can do."""
@@ -184,7 +184,7 @@ def spread_out(series: Series, times: float) -> Series:
     return replace(series, value=mean + times * (series.value - mean))
 
 
-DEAR_S = 6 * HOUR_S
+EXPENSIVE_S = 6 * HOUR_S
 SHARE = 0.5
 
 
@@ -196,9 +196,9 @@ def blind(fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     length_s = np.diff(at_s, append=at_s[-1])[order]
     before_s = np.cumsum(length_s) - length_s
     first_of_day = np.searchsorted(day[order], day[order])
-    is_dear = np.empty(len(at_s), dtype=np.bool_)
-    is_dear[order] = before_s - before_s[first_of_day] < DEAR_S
-    target = np.where(is_dear, int(SHARE * fleet.nodes), fleet.nodes)
+    is_expensive = np.empty(len(at_s), dtype=np.bool_)
+    is_expensive[order] = before_s - before_s[first_of_day] < EXPENSIVE_S
+    target = np.where(is_expensive, int(SHARE * fleet.nodes), fleet.nodes)
     at_s[0] = FROM_THE_BEGINNING
     course = CapacitySchedule(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
     return CapacityPolicy(BLIND, terms.capacity, course)

@@ -48,7 +48,7 @@ def experiments(log: str, setup: CapacitySetup, replays: Replays) -> list[Capaci
 def planned(logs: Sequence[str], replays: Replays) -> tuple[CapacityExperiment, ...]:
     """Return all experiments, those of a log next to each other."""
     setups = (START, *(factor.setup for factor in FACTORS))
-    return tuple(each for log in logs for setup in setups for each in experiments(log, setup, replays))
+    return tuple(experiment for log in logs for setup in setups for experiment in experiments(log, setup, replays))
 
 
 @dataclass(frozen=True)
@@ -77,34 +77,34 @@ class CapacityResults:
         return 100 * saved / hours if hours > 0 else None
 
 
-NAMES = {TIMEOUT: "time-out of 10 min", BLIND: "blind cap: half in the dearest 6 h of a day"}
+NAMES = {TIMEOUT: "time-out of 10 min", BLIND: "blind cap: half in the most expensive 6 h of a day"}
 WAITS = ("mean wait [h]", "longer [h]", "longer [%]", "slowdown")
 IN_BRACKETS = "In brackets the lowest and the highest of the replays: where they differ in sign it may be chance."
 
 
-def policies_table(answers: CapacityResults, logs: Sequence[str]) -> StudyTable:
+def policies_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
     """Return a row a log and policy at the starting point."""
     return StudyTable(
         "policies",
-        "What fewer nodes in dear hours save, and what jobs wait for it",
+        "What fewer nodes in expensive hours save, and what jobs wait for it",
         "Against nodes that are always on, in the same replays. Jobs: what is saved of the cost of the jobs' energy, "
         "by moving them alone; machine: of the cost of all, sleeping nodes included. Longer: the mean wait. Per 100 h: "
         "what is saved of the machine's cost for 100 hours that jobs wait longer, in the prices' currency. "
         + IN_BRACKETS,
         ("log", "policy", "jobs [%]", "machine [%]", *WAITS, "per 100 h"),
-        tuple(_policy_row(answers, log, policy) for log in logs for policy in START.policies),
+        tuple(_policy_row(results, log, policy) for log in logs for policy in START.policies),
     )
 
 
-def _policy_row(answers: CapacityResults, log: str, policy: str) -> tuple[TableCell, ...]:
+def _policy_row(results: CapacityResults, log: str, policy: str) -> tuple[TableCell, ...]:
     figures: tuple[TableCell, ...] = (
-        answers.of(log, START, lambda result: result.of(policy).mean_wait_s / HOUR_S),
-        answers.of(log, START, lambda result: result.longer_h(policy)),
-        answers.of(log, START, lambda result: result.longer_pct(policy)),
-        answers.of(log, START, lambda result: result.of(policy).slowdown),
-        answers.saved_per_100_h(log, START, policy),
+        results.of(log, START, lambda result: result.of(policy).mean_wait_s / HOUR_S),
+        results.of(log, START, lambda result: result.longer_h(policy)),
+        results.of(log, START, lambda result: result.longer_pct(policy)),
+        results.of(log, START, lambda result: result.of(policy).slowdown),
+        results.saved_per_100_h(log, START, policy),
     )
-    return (log, name_of(policy), *saved(answers, log, START, policy), *figures)
+    return (log, name_of(policy), *saved(results, log, START, policy), *figures)
 
 
 def name_of(policy: str) -> str:
@@ -112,7 +112,7 @@ def name_of(policy: str) -> str:
     return NAMES.get(policy, policy)
 
 
-def saved(answers: CapacityResults, log: str, setup: CapacitySetup, policy: str) -> tuple[Range, Range]:
+def saved(results: CapacityResults, log: str, setup: CapacitySetup, policy: str) -> tuple[Range, Range]:
     """Return what a policy saves of the jobs' cost and of the machine's [%]."""
 
     def of_jobs(result: CapacityResult) -> float:
@@ -121,10 +121,10 @@ def saved(answers: CapacityResults, log: str, setup: CapacitySetup, policy: str)
     def of_machine(result: CapacityResult) -> float:
         return result.saved_pct(policy)
 
-    return answers.of(log, setup, of_jobs), answers.of(log, setup, of_machine)
+    return results.of(log, setup, of_jobs), results.of(log, setup, of_machine)
 
 
-def factors_table(answers: CapacityResults, logs: Sequence[str]) -> StudyTable:
+def factors_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
     """Return a row a log and factor, for two SLAs."""
     headers = [header for sla in FEW_SLAS for header in _headers(sla)]
     rows = [(log, "starting point", "", START) for log in logs]
@@ -137,7 +137,7 @@ def factors_table(answers: CapacityResults, logs: Sequence[str]) -> StudyTable:
         "saving of the machine's cost beside them. " + IN_BRACKETS,
         ("log", "factor", "", "mean wait [h]", *headers, "time-out: machine [%]"),
         tuple(
-            (log, name, value, *_factor_cells(answers, log, setup))
+            (log, name, value, *_factor_cells(results, log, setup))
             for log, name, value, setup in sorted(rows, key=lambda row: logs.index(row[0]))
         ),
     )
@@ -147,12 +147,12 @@ def _headers(sla: float) -> tuple[str, ...]:
     return f"{sla:g}: jobs [%]", f"{sla:g}: machine [%]", f"{sla:g}: longer [h]"
 
 
-def _factor_cells(answers: CapacityResults, log: str, setup: CapacitySetup) -> tuple[TableCell, ...]:
-    cells: list[TableCell] = [answers.of(log, setup, lambda result: result.of(ALWAYS_ON).mean_wait_s / HOUR_S)]
+def _factor_cells(results: CapacityResults, log: str, setup: CapacitySetup) -> tuple[TableCell, ...]:
+    cells: list[TableCell] = [results.of(log, setup, lambda result: result.of(ALWAYS_ON).mean_wait_s / HOUR_S)]
     for policy in map(profile, FEW_SLAS):
-        cells += saved(answers, log, setup, policy)
-        cells.append(answers.of(log, setup, lambda result, policy=policy: result.longer_h(policy)))  # type: ignore[misc]
-    return (*cells, saved(answers, log, setup, TIMEOUT)[1])
+        cells += saved(results, log, setup, policy)
+        cells.append(results.of(log, setup, lambda result, policy=policy: result.longer_h(policy)))  # type: ignore[misc]
+    return (*cells, saved(results, log, setup, TIMEOUT)[1])
 
 
 LEGEND = (
@@ -162,7 +162,7 @@ LEGEND = (
 Saving = Callable[[CapacityResult, str], float]
 
 
-def trade_svg(answers: CapacityResults, logs: Sequence[str]) -> str:
+def trade_svg(results: CapacityResults, logs: Sequence[str]) -> str:
     """Return the figure: what is saved against how much longer jobs wait, of the jobs' cost and of the machine's."""
     measures: tuple[tuple[str, Saving], ...] = (
         ("saved of the cost of the jobs' energy [%]", CapacityResult.job_saved_pct),
@@ -174,26 +174,26 @@ def trade_svg(answers: CapacityResults, logs: Sequence[str]) -> str:
             axes.set_title(name)
             axes.set_xlabel("mean wait longer by [h]")
             for at, log in enumerate(logs):
-                _plot_log(answers, log, saving, LOG_COLOURS[at % len(LOG_COLOURS)], axes)
+                _plot_log(results, log, saving, LOG_COLOURS[at % len(LOG_COLOURS)], axes)
             include_zero(axes)
         add_legend(figure, panels[0], 3, LEGEND)
 
     return draw_figure(len(measures), 1, height_in=8.0, draw=draw)
 
 
-def _plot_log(answers: CapacityResults, log: str, saving: Saving, colour: str, axes: "Axes") -> None:
+def _plot_log(results: CapacityResults, log: str, saving: Saving, colour: str, axes: "Axes") -> None:
     """Plot a log's policies: a line through those with an SLA, and marks beside it."""
     policies = (*map(profile, SLAS), BLIND, TIMEOUT)
     hours = [
-        answers.of(log, START, lambda result, policy=policy: result.longer_h(policy)).mean  # type: ignore[misc]
+        results.of(log, START, lambda result, policy=policy: result.longer_h(policy)).mean  # type: ignore[misc]
         for policy in policies
     ]
     saved = [
-        answers.of(log, START, lambda result, policy=policy: saving(result, policy))  # type: ignore[misc]
+        results.of(log, START, lambda result, policy=policy: saving(result, policy))  # type: ignore[misc]
         for policy in policies
     ]
-    axes.vlines(hours, [each.low for each in saved], [each.high for each in saved], colors=colour, alpha=0.5)
-    means = [each.mean for each in saved]
+    axes.vlines(hours, [saving.low for saving in saved], [saving.high for saving in saved], colors=colour, alpha=0.5)
+    means = [saving.mean for saving in saved]
     plot_line(axes, log, colour, hours[:-2], means[:-2], "o")
     axes.plot(
         hours[-2:-1], means[-2:-1], "o", color=colour, markerfacecolor="white", gid=series_id(axes, f"{log} ring")
@@ -209,7 +209,7 @@ def digest_of(prices: Path) -> str:
     return hashlib.sha256(read_bytes(prices, BadPrices)).hexdigest()[:16]
 
 
-TITLE = "Fewer nodes in dear hours: does it pay?"
+TITLE = "Fewer nodes in expensive hours: does it pay?"
 START_NOTE = (
     "starting point: EASY with users' estimates, 30 days of the log at a load of 70 %, a node a unit of the log, class "
     "`server` (200 W idle, 480 to 700 W in use, 15 W off, 60 s down, 300 s up), prices known 24 h ahead; profile:1h:S "
@@ -228,13 +228,16 @@ def price_capacity(order: StudyOrder, progress: Progress) -> Report:
     price_lines = dict.fromkeys(note for log in logs for note in price_notes(log, prices))
     digests, prices_digest = {log.source.name: log.digest for log in logs}, digest_of(prices)
     names = list(digests)
-    keys = {each: result_key(RUN, each, digests[each.log], prices_digest, NODES) for each in planned(names, replays)}
+    keys = {
+        experiment: result_key(RUN, experiment, digests[experiment.log], prices_digest, NODES)
+        for experiment in planned(names, replays)
+    }
     run_one = RunOnLog.of(partial(run_at_prices, prices=prices), logs)
     runner = Runner(run_one, TypeAdapter(CapacityResult), lambda: run_one(CapacityExperiment(names[0], 0, 0, START)))
-    answers = CapacityResults(results_of(runner, keys, order, progress), replays)
+    results = CapacityResults(results_of(runner, keys, order, progress), replays)
     notes = (START_NOTE, *price_lines, _replays_note(replays, len(keys)), *left_out)
-    tables = (policies_table(answers, names), factors_table(answers, names))
-    return Report(TITLE, notes, tables, {"trade.svg": trade_svg(answers, names)})
+    tables = (policies_table(results, names), factors_table(results, names))
+    return Report(TITLE, notes, tables, {"trade.svg": trade_svg(results, names)})
 
 
 def _replays_note(replays: Replays, experiments: int) -> str:

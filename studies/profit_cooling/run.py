@@ -110,9 +110,9 @@ def find_log(folder: Path | None) -> Path:
     """Return the log's file in that folder; BadInput if there is none."""
     where = folder / LOG if folder else None
     if where is None or not where.is_file():
-        said = f"{folder}: has no {LOG}" if folder else f"the study needs the log {LOG}"
+        problem = f"{folder}: has no {LOG}" if folder else f"the study needs the log {LOG}"
         raise BadInput(
-            said, hint="name its folder by --logs; it is the CEA Curie log of the Parallel Workloads Archive"
+            problem, hint="name its folder by --logs; it is the CEA Curie log of the Parallel Workloads Archive"
         )
     return where
 
@@ -255,8 +255,8 @@ def _start_plans(day: _DayProblem, solver: Solver) -> _StartPlans:
     plans = plan_in_all_orders(day.problem, budget_of(NO_LIMIT_S))
     seconds, machine, horizon_s = time.monotonic() - before_s, day.problem.machine, day.problem.rates.horizon_s
     places = [
-        replace(day.problem, rates=rates_of(each, horizon_s), facility=facility_of(each, machine))
-        for each in SCENARIOS.values()
+        replace(day.problem, rates=rates_of(scenario, horizon_s), facility=facility_of(scenario, machine))
+        for scenario in SCENARIOS.values()
     ]
     best = {best_plan(place, plans).solver for place in places}
     return _StartPlans(tuple(plan for plan in plans if plan.solver in best), seconds)

@@ -125,7 +125,7 @@ SEARCHES = ("multi", "relaxation", "delay", "neighbourhood")
 
 def by_case(results: Mapping[CoolingExperiment, CoolingResult]) -> Results:
     """Return the results by scenario and solver."""
-    return {(each.scenario, each.solver): result for each, result in results.items()}
+    return {(experiment.scenario, experiment.solver): result for experiment, result in results.items()}
 
 
 def gain_pct(value: float, base: float) -> float:
@@ -168,9 +168,9 @@ def gains_table(results: Results) -> StudyTable:
 def _gains_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
     paper, search = PAPER[scenario], best(results, scenario, SEARCHES)
     rule, strict = best(results, scenario, RULES), best(results, scenario, STRICT)
-    ours, theirs, strictly = (results[scenario, each] for each in (search, rule, strict))
+    ours, theirs, strictly = (results[scenario, solver] for solver in (search, rule, strict))
     full = always_full(scenario)
-    shortest = min(results[scenario, each].makespan_s for each in RULE_BASED)
+    shortest = min(results[scenario, rule_based].makespan_s for rule_based in RULE_BASED)
     return (
         scenario,
         search,
@@ -239,7 +239,7 @@ def searches_table(results: Results) -> StudyTable:
 def _searches_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
     paper, default = PAPER[scenario], results[scenario, "default"]
     gains = (gain_pct(results[scenario, search].profit_then, default.profit_then) for search in SEARCHES)
-    own = (f"{each.own} of {each.plans}" for each in (default, *(results[scenario, name] for name in IMPROVERS)))
+    own = (f"{result.own} of {result.plans}" for result in (default, *(results[scenario, name] for name in IMPROVERS)))
     return (scenario, *gains, paper.best_search, paper.over_default_pct, *own)
 
 
@@ -303,7 +303,7 @@ def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
             axes.set_title(f"{scenario}: {', '.join(chosen.values())}")
             for kind, solver in chosen.items():
                 missed = missed_profit(results[scenario, solver].profit, always_full(scenario))
-                plot_line(axes, kind, COLOURS[kind], range(1, DAYS + 1), [each / 1000 for each in missed])
+                plot_line(axes, kind, COLOURS[kind], range(1, DAYS + 1), [eur / 1000 for eur in missed])
             axes.set_xlim(1, DAYS)
             axes.set_ylim(bottom=0.0)
         panels[-1].set_xlabel("day")
@@ -364,7 +364,7 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
     jobs = curie_jobs(log)
     planned = [CoolingExperiment(scenario, *solver, order.seed) for solver in SOLVERS.items() for scenario in SCENARIOS]
     log_digest = hashlib.sha256(log.read_bytes()).hexdigest()
-    keys = {each: result_key(RUN, each, log_digest) for each in planned}
+    keys = {experiment: result_key(RUN, experiment, log_digest) for experiment in planned}
     few = jobs.take(jobs.submit_s < HOUR_S)
     runner = Runner(
         partial(run_on_log, log=log),
@@ -381,7 +381,10 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
 
 def study_notes(jobs: int, results: Mapping[tuple[str, str], CoolingResult]) -> tuple[str, ...]:
     """Return what a reader has to know of the study, and how many plans are not their search's own, and why."""
-    plans, wrong = sum(each.plans for each in results.values()), sum(each.violations for each in results.values())
+    plans, wrong = (
+        sum(result.plans for result in results.values()),
+        sum(result.violations for result in results.values()),
+    )
     return (
         f"{jobs:,} jobs of 23 days of CEA Curie, none wider than {WIDEST:,} cores: with those the work lasts about as "
         "long as the paper's 54 days; run times are known, as in the paper",
@@ -395,6 +398,6 @@ def study_notes(jobs: int, results: Mapping[tuple[str, str], CoolingResult]) -> 
         "--replays says",
         *(
             f"{counted(count, 'plan')} that the search has not made itself but began with: {note}"
-            for note, count in Counter(note for each in results.values() for note in each.notes).most_common()
+            for note, count in Counter(note for result in results.values() for note in result.notes).most_common()
         ),
     )

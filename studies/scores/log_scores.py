@@ -109,7 +109,7 @@ def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Note
         raise BadTrace(message, hint="a log of one machine is needed, with a line `; MaxProcs: N`")
     units = units_of(trace, machine)
     jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
-    left_out = (f"{counted(len(each.job_ids), 'job')} left out: {each.reason}" for each in rejected)
+    left_out = (f"{counted(len(group.job_ids), 'job')} left out: {group.reason}" for group in rejected)
     most = counted(units.size // units.per_node, "node")
     assumed = (f"size of the machine: {most}, the most in use at once",) if NODES in units.assumed else units.notes
     return jobs, units.size, (*assumed, *left_out)
@@ -152,7 +152,11 @@ def without_trees() -> tuple[str, ...]:
 
 def available_predictors(predictors: Made) -> Made:
     """Return the predictors without the boosted trees where they cannot be grown."""
-    return predictors if can_grow() else tuple(each for each in predictors if not isinstance(each, BoostedTrees))
+    return (
+        predictors
+        if can_grow()
+        else tuple(predictor for predictor in predictors if not isinstance(predictor, BoostedTrees))
+    )
 
 
 def fresh_predictors(quantity: str) -> Mapping[str, Predictor[Any, Any]]:
@@ -282,7 +286,7 @@ MEASURES: dict[str, Callable[[LogResult], float]] = {
 
 def log_tables(results: Sequence[LogResult]) -> tuple[StudyTable, ...]:
     """Return a table for each quantity of which there are results."""
-    by_quantity = {quantity: [each for each in results if each.task.quantity == quantity] for quantity in KINDS}
+    by_quantity = {quantity: [result for result in results if result.task.quantity == quantity] for quantity in KINDS}
     return tuple(_score_table(KINDS[quantity], found) for quantity, found in by_quantity.items() if found)
 
 
@@ -316,4 +320,4 @@ def _known(value: float | None) -> float | None:
 def _log_notes(results: Sequence[LogResult]) -> list[str]:
     """Return a sentence for each log of which something was assumed."""
     notes = {result.log: result.notes for result in results if result.notes}
-    return [f"{log}: {'; '.join(said)}." for log, said in notes.items()]
+    return [f"{log}: {'; '.join(noted)}." for log, noted in notes.items()]

@@ -72,7 +72,7 @@ def _with_published(path: Path, table: CsvTable) -> PriceFile:
     price = first_numeric(table, besides=(LOCAL_TIME,))
     others = [name for name in table.columns if name not in (LOCAL_TIME, price)]
     history, *published = (_column(path, name) for name in (price, *others))
-    forecasts = tuple((f"published {name}", each.price) for name, each in zip(others, published, strict=True))
+    forecasts = tuple((f"published {name}", series.price) for name, series in zip(others, published, strict=True))
     holidays = country_of(market)
     return PriceFile(
         name=str(path),
@@ -104,7 +104,7 @@ def _undated(path: Path, start: str | None) -> PriceFile:
             clock="no dates: weekdays and public holidays are not known",
         )
     holidays = country_of(market_in(path.name))
-    clock = f"local, without changes, from {start} as told{_of(holidays)}"
+    clock = f"local, without changes, from {start} as given{_of(holidays)}"
     return PriceFile(name=str(path), unit=unit, history=history, published=(), zone=UTC, holidays=holidays, clock=clock)
 
 
@@ -153,7 +153,7 @@ def _midnight_s(start: str) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
 
 
-OURS: Mapping[str, tuple[Member, ...]] = {each.name: (each,) for each in SINGLE} | {"ensemble": MEMBERS}
+OURS: Mapping[str, tuple[Member, ...]] = {predictor.name: (predictor,) for predictor in SINGLE} | {"ensemble": MEMBERS}
 """The predictors that every file is scored with, by the names in the tables."""
 ALL = "all"
 # Of two years and more the first 52 weeks are only learned, of less the first week.
@@ -273,9 +273,9 @@ def price_tables(results: Sequence[PriceResult]) -> tuple[StudyTable, ...]:
     """Return the scores, how each file was read, and what was left out, if anything, from results in any order."""
     ordered = sorted(_with_short_names(results), key=_place)
     scores = StudyTable(
-        "price-scores", "Price forecasts", NOTE, HEADERS, tuple(_row(each) for each in ordered if each.score)
+        "price-scores", "Price forecasts", NOTE, HEADERS, tuple(_row(result) for result in ordered if result.score)
     )
-    left_out = tuple((each.file, each.predictor, each.refused) for each in ordered if each.refused)
+    left_out = tuple((result.file, result.predictor, result.refused) for result in ordered if result.refused)
     if not left_out:
         return scores, _files(ordered)
     note = "Predictors that could not be scored, or files on which none can be."
@@ -288,9 +288,9 @@ def price_tables(results: Sequence[PriceResult]) -> tuple[StudyTable, ...]:
 
 def _with_short_names(results: Sequence[PriceResult]) -> list[PriceResult]:
     """Return the results with their files' names alone, unless two files of different folders have the same."""
-    short = {each.file: each.file.rpartition("/")[2] for each in results}
+    short = {result.file: result.file.rpartition("/")[2] for result in results}
     unique = len(set(short.values())) == len(short)
-    return [replace(each, file=short[each.file]) for each in results] if unique else list(results)
+    return [replace(result, file=short[result.file]) for result in results] if unique else list(results)
 
 
 def _place(result: PriceResult) -> tuple[str, int, str]:
@@ -299,7 +299,9 @@ def _place(result: PriceResult) -> tuple[str, int, str]:
 
 
 def _files(ordered: Sequence[PriceResult]) -> StudyTable:
-    rows = dict.fromkeys((each.file, each.unit or "not told", each.clock, str(each.learned_days)) for each in ordered)
+    rows = dict.fromkeys(
+        (result.file, result.unit or "unknown", result.clock, str(result.learned_days)) for result in ordered
+    )
     note = "Days begin on that clock. The first days are learned, and not scored."
     return StudyTable(
         "price-files", "How the files were read", note, ("file", "unit", "clock", "first days"), tuple(rows)

@@ -73,7 +73,7 @@ def _files(path: Path) -> list[Path]:
     """Return the path itself, or all price files and logs of the folder and the folders in it."""
     if not path.is_dir():
         return [path]
-    found = sorted(each for each in path.rglob("*") if each.name.endswith((*PRICE_SUFFIXES, *LOG_SUFFIXES)))
+    found = sorted(file for file in path.rglob("*") if file.name.endswith((*PRICE_SUFFIXES, *LOG_SUFFIXES)))
     if not found:
         raise BadInput(f"{path}: holds neither price files nor job logs", hint="name .csv, .swf or accounting files")
     return found

@@ -89,7 +89,7 @@ class SleepingResults:
 
     def each(self, log: str, policy: str) -> list[SleepingResult]:
         """Return the results of a policy's replays."""
-        return [self.results[each] for each in experiments(log, policy, self.replays)]
+        return [self.results[experiment] for experiment in experiments(log, policy, self.replays)]
 
     def of(self, log: str, policy: str, measure: Measure) -> Range:
         """Return a figure over the replays."""
@@ -103,7 +103,7 @@ class SleepingResults:
     def at_energy(self, log: str, family: str, pct: float, measure: Measure) -> list[float | None]:
         """Return a figure of a family where it saves `pct` of the idle energy, by replay; None where it never does."""
         replays = zip(*(self.each(log, policy) for policy in FAMILIES[family]), strict=True)
-        return [between([(saved_pct(each), measure(each)) for each in replay], pct) for replay in replays]
+        return [between([(saved_pct(result), measure(result)) for result in replay], pct) for replay in replays]
 
     def bound(self, log: str, pct: int) -> float | None:
         """Return the fewest cycles that save so much, were the future known; None if a replay cannot."""
@@ -131,7 +131,7 @@ FEWEST_REPLAYS = 6
 """Of fewer all may have one sign by chance."""
 
 
-def policies_table(answers: SleepingResults, logs: Sequence[str]) -> StudyTable:
+def policies_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
     """Return a row a log and policy."""
     return StudyTable(
         "policies",
@@ -152,23 +152,23 @@ def policies_table(answers: SleepingResults, logs: Sequence[str]) -> StudyTable:
             "more than chance",
             "slowdown",
         ),
-        tuple(_policy_row(answers, log, policy) for log in logs for policy in POLICIES),
+        tuple(_policy_row(results, log, policy) for log in logs for policy in POLICIES),
     )
 
 
-def _policy_row(answers: SleepingResults, log: str, policy: str) -> tuple[TableCell, ...]:
-    longer = answers.longer_s(log, policy)
+def _policy_row(results: SleepingResults, log: str, policy: str) -> tuple[TableCell, ...]:
+    longer = results.longer_s(log, policy)
     return (
         log,
         policy,
-        answers.of(log, policy, saved_pct),
-        answers.of(log, policy, delay_s),
-        answers.of(log, policy, lambda result: result.delayed_pct),
-        answers.of(log, policy, cycles),
-        answers.of(log, policy, lambda result: result.wait_s),
+        results.of(log, policy, saved_pct),
+        results.of(log, policy, delay_s),
+        results.of(log, policy, lambda result: result.delayed_pct),
+        results.of(log, policy, cycles),
+        results.of(log, policy, lambda result: result.wait_s),
         longer,
-        _beyond_chance(longer, len(answers.each(log, policy))) if policy != ALWAYS_ON else None,
-        answers.of(log, policy, lambda result: result.slowdown),
+        _beyond_chance(longer, len(results.each(log, policy))) if policy != ALWAYS_ON else None,
+        results.of(log, policy, lambda result: result.slowdown),
     )
 
 
@@ -178,7 +178,7 @@ def _beyond_chance(longer: Range, replays: int) -> str | None:
     return "no" if longer.low <= 0 <= longer.high else "yes"
 
 
-def equal_energy_table(answers: SleepingResults, logs: Sequence[str]) -> StudyTable:
+def equal_energy_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
     """Return a row a log and family where it saves as much as a time-out."""
     return StudyTable(
         "equal-energy",
@@ -187,30 +187,30 @@ def equal_energy_table(answers: SleepingResults, logs: Sequence[str]) -> StudyTa
         "replay. Times: over the time-out's, in the same replays. Empty where a family does not save so much. Last: "
         f"the fewest cycles with which so much can be saved, were the future known and no job moved. {RANGES}",
         ("log", "saved [%]", "rule", "delay [s]", "times", "cycles", "times "),
-        tuple(row for log in logs for row in _equal_rows(answers, log)),
+        tuple(row for log in logs for row in _equal_rows(results, log)),
     )
 
 
-def _equal_rows(answers: SleepingResults, log: str) -> list[tuple[TableCell, ...]]:
-    pct = answers.equal_energy_pct(log)
+def _equal_rows(results: SleepingResults, log: str) -> list[tuple[TableCell, ...]]:
+    pct = results.equal_energy_pct(log)
     rows: list[tuple[TableCell, ...]] = [
-        (log, str(pct), family, *_equal_cells(answers, log, family)) for family in FAMILIES
+        (log, str(pct), family, *_equal_cells(results, log, family)) for family in FAMILIES
     ]
-    return [*rows, (log, str(pct), BOUND, *_bound_cells(answers, log, pct))]
+    return [*rows, (log, str(pct), BOUND, *_bound_cells(results, log, pct))]
 
 
-def _equal_cells(answers: SleepingResults, log: str, family: str) -> tuple[Range | None, ...]:
-    pct = answers.equal_energy_pct(log)
+def _equal_cells(results: SleepingResults, log: str, family: str) -> tuple[Range | None, ...]:
+    pct = results.equal_energy_pct(log)
     found: list[Range | None] = []
     for measure in (delay_s, cycles):
-        own, timeout = (answers.at_energy(log, each, pct, measure) for each in (family, TIMEOUT))
+        own, timeout = (results.at_energy(log, compared, pct, measure) for compared in (family, TIMEOUT))
         pairs = zip(own, timeout, strict=False)
         found += [_range(own), _range([here / there if here is not None and there else None for here, there in pairs])]
     return tuple(found)
 
 
-def _bound_cells(answers: SleepingResults, log: str, pct: int) -> tuple[float | None, ...]:
-    least, timeout = answers.bound(log, pct), _range(answers.at_energy(log, TIMEOUT, pct, cycles))
+def _bound_cells(results: SleepingResults, log: str, pct: int) -> tuple[float | None, ...]:
+    least, timeout = results.bound(log, pct), _range(results.at_energy(log, TIMEOUT, pct, cycles))
     return 0.0, 0.0, least, least / timeout.mean if least is not None and timeout else None
 
 
@@ -250,19 +250,19 @@ FIGURE_NOTE = (
 LEAST_DELAY_S = 1.0
 
 
-def front_svg(answers: SleepingResults, logs: Sequence[str]) -> str:
+def front_svg(results: SleepingResults, logs: Sequence[str]) -> str:
     """Return the figure: for each log what a rule saves against a job's boot delay, and against a node's cycles."""
 
     def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
         for log, delays, wear in zip(logs, panels[::2], panels[1::2], strict=True):
-            _plot_rules(answers, log, delays, delay_s)
+            _plot_rules(results, log, delays, delay_s)
             delays.set_title(f"{log}: mean boot delay of a job [s], logarithmic")
             set_log_axis(delays)
-            _plot_rules(answers, log, wear, cycles)
+            _plot_rules(results, log, wear, cycles)
             wear.set_title(f"{log}: power cycles of a node in a day")
             wear.set_ylim(bottom=0.0)
             shares = [pct for pct in SHARES_PCT if wear.get_xlim()[0] <= pct <= wear.get_xlim()[1]]
-            bound = [answers.bound(log, pct) for pct in shares]
+            bound = [results.bound(log, pct) for pct in shares]
             plot_line(wear, BOUND_LABEL, RED, shares, bound)
             wear.lines[-1].set_linestyle("--")
         add_legend(figure, panels[1], 3, FIGURE_NOTE)
@@ -270,12 +270,12 @@ def front_svg(answers: SleepingResults, logs: Sequence[str]) -> str:
     return draw_figure(len(logs), 2, height_in=1.3 + 3.2 * len(logs), draw=draw)
 
 
-def _plot_rules(answers: SleepingResults, log: str, axes: "Axes", measure: Measure) -> None:
-    axes.axvline(answers.equal_energy_pct(log), color="#999999", linewidth=1.2)
+def _plot_rules(results: SleepingResults, log: str, axes: "Axes", measure: Measure) -> None:
+    axes.axvline(results.equal_energy_pct(log), color="#999999", linewidth=1.2)
     axes.set_xlabel("idle energy saved [%]")
     for rule, style in STYLES.items():
-        saved = [answers.of(log, policy, saved_pct).mean for policy in RULES[rule]]
-        heights = [answers.of(log, policy, measure).mean for policy in RULES[rule]]
+        saved = [results.of(log, policy, saved_pct).mean for policy in RULES[rule]]
+        heights = [results.of(log, policy, measure).mean for policy in RULES[rule]]
         # The axis of delays is logarithmic.
         shown = [max(height, LEAST_DELAY_S) for height in heights] if measure is delay_s else heights
         plot_line(axes, style.label, style.colour, saved, shown, style.marker)
@@ -303,14 +303,14 @@ def sleeping(order: StudyOrder, progress: Progress) -> Report:
     logs, left_out = find_logs(order.logs)
     replays = Replays(order.replays, order.seed)
     digests = {log.source.name: log.digest for log in logs}
-    plan = [each for name in digests for policy in POLICIES for each in experiments(name, policy, replays)]
-    keys = {each: result_key(RUN, each, digests[each.log], NODES) for each in plan}
+    plan = [experiment for name in digests for policy in POLICIES for experiment in experiments(name, policy, replays)]
+    keys = {experiment: result_key(RUN, experiment, digests[experiment.log], NODES) for experiment in plan}
     runner = Runner(RunOnLog.of(run, logs), TypeAdapter(SleepingResult), _warm_up)
-    answers = SleepingResults(results_of(runner, keys, order, progress), replays)
+    results = SleepingResults(results_of(runner, keys, order, progress), replays)
     machines = ", ".join(f"{log.source.name} {_nodes_text(machine_of(log))}" for log in logs)
     notes = (SETUP_NOTE, f"machines: {machines}", _replays_note(replays, len(keys)), *left_out)
-    tables = (policies_table(answers, tuple(digests)), equal_energy_table(answers, tuple(digests)))
-    return Report(TITLE, notes, tables, {"front.svg": front_svg(answers, tuple(digests))})
+    tables = (policies_table(results, tuple(digests)), equal_energy_table(results, tuple(digests)))
+    return Report(TITLE, notes, tables, {"front.svg": front_svg(results, tuple(digests))})
 
 
 def _warm_up() -> None:

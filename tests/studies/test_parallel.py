@@ -32,15 +32,15 @@ def test_a_task_that_fails_fails_here() -> None:
 def test_an_error_of_ours_keeps_its_hint() -> None:
     error = BadInput("a log is wrong", hint="mend it")
 
-    def told(task: int, _answer: float) -> None:
+    def fail_on_two(task: int, _answer: float) -> None:
         if task == 2:
             raise error
 
     with pytest.raises(BadInput) as caught:
-        run_all(math.sqrt, [1, 2, 3], 2, told)
+        run_all(math.sqrt, [1, 2, 3], 2, fail_on_two)
     assert caught.value.hint == "mend it"
 
 
-def test_a_process_that_is_killed_is_told() -> None:
+def test_a_killed_process_is_an_error() -> None:
     with pytest.raises(OffpeakError, match="a process of the study was killed"):
         run_all(os._exit, [1, 1], 2, lambda _task, _answer: None)

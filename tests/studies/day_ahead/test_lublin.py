@@ -1,4 +1,4 @@
-"""Jobs of a site by the models: arrivals, load, sizes and estimates are those that were asked for."""
+"""Jobs of a site by the models: arrivals, load, sizes and estimates are the requested ones."""
 
 import numpy as np
 import pytest

@@ -84,7 +84,7 @@ def test_the_tables_are_whole_and_the_paper_stands_beside_ours(tmp_path: Path) -
     assert marks == {"panel-1-MCMF-by-w_t": 5, "panel-1-INST": 1, "panel-1-TWOPRICE": 1, "panel-1-baseline": 1}
 
 
-def test_claims_are_replayed_as_often_as_asked_and_the_rest_a_few_times(tmp_path: Path) -> None:
+def test_claims_are_replayed_as_often_as_requested_and_the_rest_a_few_times(tmp_path: Path) -> None:
     order = planned(Replays(5, 1))
     assert len(order) == len(set(order))
     often = {each.case for each in order if each.replay == 4}
@@ -95,7 +95,7 @@ def test_claims_are_replayed_as_often_as_asked_and_the_rest_a_few_times(tmp_path
     assert tables["sites"].rows[0][1] == 1.2
 
 
-def test_without_the_folder_it_says_what_is_missing(tmp_path: Path) -> None:
+def test_without_the_folder_the_error_names_it(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="day-ahead needs the prices of 2014") as caught:
         day_ahead(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
     assert "--prices" in caught.value.hint

@@ -1,4 +1,4 @@
-"""Logs of a folder, and what is said of a folder without any."""
+"""Logs of a folder, and the error of a folder without any."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_without_a_folder_a_log_is_generated() -> None:
     assert log.digest == read_log(LogSource(GENERATED, None)).digest
 
 
-def test_logs_that_cannot_be_used_are_told(folder: Path) -> None:
+def test_logs_that_cannot_be_used_are_noted(folder: Path) -> None:
     (folder / "empty.swf").write_text("")
     (folder / "unsized.swf").write_text("1 0 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n")
     (folder / "single.swf").write_text("; MaxProcs: 4\n1 0 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n")

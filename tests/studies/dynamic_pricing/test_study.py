@@ -18,20 +18,20 @@ pytestmark = pytest.mark.thorough
 
 @dataclass(frozen=True)
 class Finished:
-    """A study that ran in one process: its logs, its journal, its report and what was told meanwhile."""
+    """A study that ran in one process: its logs, its journal, its report and its progress."""
 
     logs: Path
     lines: tuple[str, ...]
     report: Report
-    told: tuple[tuple[int, int], ...]
+    progress: tuple[tuple[int, int], ...]
 
 
 def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     order = StudyOrder(logs, out, replays=1, seed=3, processes=processes)
-    report = dynamic_pricing(order, lambda done, total: told.append((done, total)))
+    report = dynamic_pricing(order, lambda done, total: progress.append((done, total)))
     lines = (out / JOURNAL).read_text().splitlines(keepends=True)
-    return Finished(logs, tuple(lines), report, tuple(told))
+    return Finished(logs, tuple(lines), report, tuple(progress))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def finished(make_logs: Callable[[Path], Path], tmp_path_factory: pytest.TempPat
 
 def test_progress_counts_to_the_end(finished: Finished) -> None:
     total = len(finished.lines)
-    assert finished.told == tuple((done, total) for done in range(total + 1))
+    assert finished.progress == tuple((done, total) for done in range(total + 1))
 
 
 def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -
     kept = len(finished.lines) - 10
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:kept]) + finished.lines[kept][:40])
     resumed = run_study(finished.logs, tmp_path)
-    assert resumed.told[0] == (kept, len(finished.lines))
+    assert resumed.progress[0] == (kept, len(finished.lines))
     assert resumed.lines == finished.lines
     assert markdown(resumed.report) == markdown(finished.report)
 
@@ -67,7 +67,7 @@ def test_another_log_of_that_name_is_another_log(finished: Finished, folder: Pat
     small = folder / "small.swf"
     small.write_text(small.read_text().rsplit("\n", 2)[0] + "\n")
     resumed = run_study(folder, tmp_path)
-    assert resumed.told[0] == (sum('"log": "SDSC-BLUE"' in line for line in finished.lines), len(finished.lines))
+    assert resumed.progress[0] == (sum('"log": "SDSC-BLUE"' in line for line in finished.lines), len(finished.lines))
 
 
 def test_a_result_that_was_tampered_with_is_named(finished: Finished, tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ def test_the_jobs_are_those_of_table_ii() -> None:
     assert (jobs.size.min(), jobs.size.max()) == (1, 20)
     assert 600 <= jobs.runtime_s.min() < jobs.runtime_s.max() <= 86_400
     assert node_class.running_w(0.3 / 4) <= power_w.min() < power_w.max() <= node_class.running_w(0.99)
-    asked = np.dot(jobs.size, jobs.runtime_s) / (case.servers * jobs.submit_s[-1])
+    load = np.dot(jobs.size, jobs.runtime_s) / (case.servers * jobs.submit_s[-1])
     assert jobs.submit_s[0] == 0
-    assert asked == pytest.approx(case.load)
+    assert load == pytest.approx(case.load)
 
 
 @pytest.mark.parametrize("discipline", ["fcfs", "first-fit", "best-fit"])

@@ -87,8 +87,8 @@ def test_what_ols_knows_of_a_log(subject: OnlineSubject) -> None:
     jobs = subject.log.trace.jobs
     known = known_otherwise(jobs, OnlineSetup(100, estimates="user", what_if="exact"))
     for at in range(len(jobs)):
-        asked = (int(jobs.submit_s[at]), int(jobs.size[at]), int(jobs.estimate_s[at]))
-        assert asked in known
+        job = (int(jobs.submit_s[at]), int(jobs.size[at]), int(jobs.estimate_s[at]))
+        assert job in known
     assert set(known.values()) <= set(jobs.runtime_s.tolist())
 
 

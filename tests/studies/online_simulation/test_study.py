@@ -20,20 +20,20 @@ pytestmark = pytest.mark.thorough
 
 @dataclass(frozen=True)
 class Finished:
-    """A study that ran in one process: its logs, its journal, its report and what was told meanwhile."""
+    """A study that ran in one process: its logs, its journal, its report and its progress."""
 
     logs: Path
     lines: tuple[str, ...]
     report: Report
-    told: tuple[tuple[int, int], ...]
+    progress: tuple[tuple[int, int], ...]
 
 
 def run_study(logs: Path, out: Path) -> Finished:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     order = StudyOrder(logs, out, replays=1, seed=3, processes=1)
-    report = online_simulation(order, lambda done, total: told.append((done, total)))
+    report = online_simulation(order, lambda done, total: progress.append((done, total)))
     lines = (out / JOURNAL).read_text().splitlines(keepends=True)
-    return Finished(logs, tuple(lines), report, tuple(told))
+    return Finished(logs, tuple(lines), report, tuple(progress))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def finished(make_kth: Callable[[Path], Path], tmp_path_factory: pytest.TempPath
 
 def test_progress_counts_to_the_end(finished: Finished) -> None:
     total = len(finished.lines)
-    assert finished.told == tuple((done, total) for done in range(total + 1))
+    assert finished.progress == tuple((done, total) for done in range(total + 1))
 
 
 def test_an_experiment_and_its_result_can_be_sent_to_another_process(
@@ -67,7 +67,7 @@ def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -
     kept = len(finished.lines) - 3
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:kept]) + finished.lines[kept][:40])
     resumed = run_study(finished.logs, tmp_path)
-    assert resumed.told[0] == (kept, len(finished.lines))
+    assert resumed.progress[0] == (kept, len(finished.lines))
     assert resumed.lines == finished.lines
     assert markdown(resumed.report) == markdown(finished.report)
 

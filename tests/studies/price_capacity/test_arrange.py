@@ -16,7 +16,7 @@ from studies.price_capacity.run import CapacitySetup, arranged, lengthened, spre
 
 @pytest.mark.parametrize("load", [0.5, 0.9])
 @pytest.mark.parametrize("length", [0.25, 1.0, 4.0])
-def test_the_load_is_as_asked_whatever_the_length_of_jobs(log: StudyLog, load: float, length: float) -> None:
+def test_the_load_is_as_requested_whatever_the_length_of_jobs(log: StudyLog, load: float, length: float) -> None:
     jobs = arranged(log, CapacitySetup(load=load, length=length), 0)
     assert offered_load(jobs, log.size) == pytest.approx(load, rel=0.01)
 

@@ -1,4 +1,4 @@
-"""Prices laid on a log: what is missing is filled, and told."""
+"""Prices laid on a log: missing prices are filled, with a note."""
 
 from pathlib import Path
 
@@ -21,18 +21,18 @@ def price_file(folder: Path, missing: range) -> Path:
     return file
 
 
-def test_a_gap_is_filled_from_the_week_before_and_told(log: StudyLog, tmp_path: Path) -> None:
+def test_a_gap_is_filled_from_the_week_before_with_a_note(log: StudyLog, tmp_path: Path) -> None:
     file = price_file(tmp_path, range(200, 210))
     assert laid_on(log, file).laid.series.value.tolist() == [hour % 168 for hour in range(HOURS)]
     assert price_notes(log, file)[1] == "10 of 504 hours have no price: for them stands the hour of the week before"
 
 
-def test_how_far_prices_spread_is_told(log: StudyLog, tmp_path: Path) -> None:
-    said = price_notes(log, price_file(tmp_path, range(0)))[0]
-    assert said == "prices: prices_eur_per_mwh.csv, mean 83.50, standard deviation 48.50 EUR/MWh"
+def test_how_far_prices_spread_is_noted(log: StudyLog, tmp_path: Path) -> None:
+    note = price_notes(log, price_file(tmp_path, range(0)))[0]
+    assert note == "prices: prices_eur_per_mwh.csv, mean 83.50, standard deviation 48.50 EUR/MWh"
 
 
-def test_prices_that_end_before_the_log_does_are_told(log: StudyLog, tmp_path: Path) -> None:
+def test_prices_that_end_before_the_log_does_are_noted(log: StudyLog, tmp_path: Path) -> None:
     *_, note = price_notes(log, price_file(tmp_path, range(24 * 2, HOURS)))
     assert note.startswith("small: log without a date laid on 2023-01-02")
     assert note.endswith("prices end 2023-01-04, from there the last 2 days are repeated")

@@ -54,7 +54,7 @@ def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -
     assert markdown(resumed.report) == markdown(finished.report)
 
 
-def test_a_result_that_is_none_is_told(finished: Finished, tmp_path: Path) -> None:
+def test_a_damaged_result_is_an_error(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text(finished.lines[0].replace('"policies"', '"polices"'))
     with pytest.raises(BadInput, match="is no result of a study"):
         run_study(finished.logs, tmp_path)

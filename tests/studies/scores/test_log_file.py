@@ -30,9 +30,7 @@ def test_jobs_without_a_start_are_left_out_of_a_log_with_starts(ran, written):
     assert log.notes == ("3 jobs left out: not known when it started",)
 
 
-def test_jobs_that_asked_for_no_time_are_taken_to_have_asked_for_the_usual_limit_and_not_for_their_run_time(
-    ran, written
-):
+def test_jobs_without_a_requested_time_get_the_usual_limit_and_not_their_run_time(ran, written):
     silent, absurd = np.arange(len(ran)) % 20 == 1, np.arange(len(ran)) == 0
     asked_s = np.where(absurd, 10**9, np.minimum(ran.estimate_s, 7200))
     log = read_log_file(written(replace(ran, estimate_s=np.where(silent, -1, asked_s))))
@@ -40,7 +38,7 @@ def test_jobs_that_asked_for_no_time_are_taken_to_have_asked_for_the_usual_limit
     assert log.notes == ("8 jobs without an estimate: 7,200 s is assumed",)
 
 
-def test_where_nobody_asked_for_a_time_the_limit_is_that_of_the_run_times(ran, written):
+def test_where_no_user_requested_a_time_the_limit_is_that_of_the_run_times(ran, written):
     log = read_log_file(written(replace(ran, estimate_s=np.full(len(ran), -1))))
     (limit_s,) = set(log.jobs.estimate_s.tolist())
     assert (ran.runtime_s <= limit_s).mean() == pytest.approx(0.99, abs=1 / len(ran))
@@ -55,7 +53,7 @@ def test_jobs_wider_than_the_machine_are_left_out(ran, written):
     assert left_out == f"{wide} jobs left out: wider than the machine (32)"
 
 
-def test_jobs_of_one_number_are_told_apart(ran, written):
+def test_jobs_of_one_number_are_distinct(ran, written):
     log = read_log_file(written(replace(ran, job_id=np.ones(len(ran), np.int64))))
     assert len(set(log.jobs.job_id.tolist())) == len(ran)
 

@@ -76,17 +76,17 @@ def test_further_columns_beside_local_times_are_published_forecasts(tmp_path):
     np.testing.assert_array_equal(theirs, hourly(np.array([11, np.nan])))
 
 
-def test_a_single_column_has_no_dates_unless_told(tmp_path):
+def test_a_single_column_has_no_dates_unless_given(tmp_path):
     path = written(tmp_path / "SE1.csv", '"price"', "26.1", "22.72")
     undated, dated = read_price_file(path), read_price_file(path, start="2014-06-01")
     assert (undated.holidays, undated.history.start_s % DAY_S) == (None, 0)
     assert "not known" in undated.clock
     assert (dated.holidays, dated.history.start_s) == ("SE", JUNE_S)
-    assert "2014-06-01 as told" in dated.clock
+    assert "2014-06-01 as given" in dated.clock
     assert undated.history.price.tolist() == dated.history.price.tolist() == hourly(np.array([26.1, 22.72])).tolist()
 
 
-def test_what_cannot_be_read_is_told(tmp_path):
+def test_what_cannot_be_read_is_an_error(tmp_path):
     path = written(tmp_path / "zone.csv", "price", "26.1", "22.72")
     with pytest.raises(BadInput, match="cannot read the date 'June'") as problem:
         read_price_file(path, start="June")

@@ -77,7 +77,7 @@ def test_a_published_forecast_is_scored_where_it_says_something(tmp_path):
     theirs = [f"{price + 1}" for price in hours]
     theirs[24 * 8] = ""
     times = np.datetime_as_string(np.datetime64("2016-01-04T00") + np.arange(len(hours)), unit="m")
-    rows = "".join(f"{time},{price},{told}\n" for time, price, told in zip(times, hours, theirs, strict=True))
+    rows = "".join(f"{time},{price},{forecast}\n" for time, price, forecast in zip(times, hours, theirs, strict=True))
     path = tmp_path / "BE.csv.gz"
     path.write_bytes(gzip.compress(f"local_time,price,theirs\n{rows}".encode()))
     result = run(path, "published theirs")["published theirs"]

@@ -41,8 +41,8 @@ def test_nodes_are_as_the_header_or_the_sizes_of_jobs_say(log: StudyLog) -> None
     eightfold = replace(log, size=8 * log.size, trace=with_sizes(log, 8))
     assert units_per_node(log) == 1
     assert units_per_node(eightfold) == 8
-    told = replace(log, trace=replace(log.trace, processors=64, nodes=16))
-    assert units_per_node(replace(told, size=64)) == 4
+    described = replace(log, trace=replace(log.trace, processors=64, nodes=16))
+    assert units_per_node(replace(described, size=64)) == 4
 
 
 def with_sizes(log: StudyLog, times: int):

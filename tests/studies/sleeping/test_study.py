@@ -65,7 +65,7 @@ def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -
     assert markdown(resumed.report) == markdown(finished.report)
 
 
-def test_a_result_that_is_none_is_told(finished: Finished, tmp_path: Path) -> None:
+def test_a_damaged_result_is_an_error(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text(finished.lines[0].replace('"bound"', '"bond"'))
     with pytest.raises(BadInput, match="is no result of a study"):
         run_study(finished.logs, tmp_path)
@@ -81,10 +81,21 @@ def test_the_figure_has_a_line_a_family_and_the_bound(finished: Finished) -> Non
 
 def test_the_command(finished: Finished, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    asked = ["study", "sleeping", "--logs", str(finished.logs), "--out", str(out), "--replays", "1", "--processes", "1"]
-    assert run(asked) == 0
-    printed, said = capfd.readouterr()
-    assert said == ""
+    arguments = [
+        "study",
+        "sleeping",
+        "--logs",
+        str(finished.logs),
+        "--out",
+        str(out),
+        "--replays",
+        "1",
+        "--processes",
+        "1",
+    ]
+    assert run(arguments) == 0
+    printed, errors = capfd.readouterr()
+    assert errors == ""
     assert "At equal energy" in printed
     assert {path.name for path in out.iterdir()} == {
         "study.md", "results.jsonl", "front.svg", "policies.csv", "equal-energy.csv"
