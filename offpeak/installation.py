@@ -86,9 +86,9 @@ def _requirements(own: Distribution | None) -> Mapping[str, list[str]]:
     return found
 
 
-def _pip(*words: str, environment: str = "", has_pip: bool | None = None) -> str:
+def _pip(*arguments: str, environment: str = "", has_pip: bool | None = None) -> str:
     python = shlex.quote(sys.executable)
-    install = " ".join([f"env {environment}" if environment else "", python, "-m pip install", *words]).strip()
+    install = " ".join([f"env {environment}" if environment else "", python, "-m pip install", *arguments]).strip()
     # Some tools make a virtualenv without pip.
     is_there = find_spec("pip") is not None if has_pip is None else has_pip
     steps = [install] if is_there else [f"{python} -m ensurepip", install]

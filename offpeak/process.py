@@ -61,13 +61,16 @@ def exclusive_lock(state_folder: Path) -> Iterator[None]:
     """Hold the folder until the block ends; AlreadyRunning with the other's process id, BadInput without a folder."""
     hint = f"`mkdir -p {state_folder}` makes the folder; its name is state_folder below [agent]"
     with locked_file(
-        state_folder / LOCK, said="another offpeak switches nodes", hint="two would switch the same nodes", missing=hint
+        state_folder / LOCK,
+        message="another offpeak switches nodes",
+        hint="two would switch the same nodes",
+        missing=hint,
     ):
         yield
 
 
 @contextmanager
-def locked_file(path: Path, *, said: str, hint: str, missing: str = "") -> Iterator[None]:
+def locked_file(path: Path, *, message: str, hint: str, missing: str = "") -> Iterator[None]:
     """Hold a lock on the file until the block ends; AlreadyRunning, with the other's process id, where it is held.
 
     `missing` is the hint of the BadInput where the file cannot be made.
@@ -80,21 +83,21 @@ def locked_file(path: Path, *, said: str, hint: str, missing: str = "") -> Itera
             missing = f"run it as root or as the agent's user, which may write to {path.parent}"
         raise BadInput(f"{path}: cannot be opened: {problem.strerror}", hint=missing) from None
     with os.fdopen(descriptor, "r+") as file:
-        _lock(path, file.fileno(), said=said, hint=hint)
+        _lock(path, file.fileno(), message=message, hint=hint)
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
         yield
 
 
-def _lock(path: Path, descriptor: int, *, said: str, hint: str) -> None:
+def _lock(path: Path, descriptor: int, *, message: str, hint: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         who = path.read_text().strip()
         running = f"process {who}" if who else "it has just started"
         hint = f"`ps {who}` shows it; {hint}" if who else hint
-        raise AlreadyRunning(f"{said}: {running}", hint=hint) from None
+        raise AlreadyRunning(f"{message}: {running}", hint=hint) from None
     except OSError as problem:
         raise BadInput(
             f"{path}: cannot be locked: {problem.strerror}", hint=f"{path.parent} has to be on a local disk"

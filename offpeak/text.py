@@ -27,14 +27,14 @@ def printable(text: str, *, enough: int = ENOUGH) -> str:
 LISTED = 12
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "did you mean X?", or the `known` words (the first of many) where none is near."""
-    words = sorted(set(known))
-    by_folded = {name.casefold(): name for name in words}
-    near = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    names = sorted(set(known))
+    by_folded = {known_name.casefold(): known_name for known_name in names}
+    near = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     if near:
         return f"did you mean {by_folded[near[0]]}?"
-    listed = words if len(words) <= LISTED else [*words[:LISTED], f"... ({len(words)} in all)"]
+    listed = names if len(names) <= LISTED else [*names[:LISTED], f"... ({len(names)} in all)"]
     return "known: " + ", ".join(listed)
 
 

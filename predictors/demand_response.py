@@ -39,11 +39,11 @@ EVENT_EXAMPLE = 'write [[event]] and below it begin = 2026-11-22T17:00:00+01:00,
 def read_events(path: Path, zone: tzinfo) -> tuple[PowerCap, ...]:
     """Return the caps of a file; BadInput with file and event for what cannot be read."""
     try:
-        told = tomllib.loads(read_bytes(path, BadInput).decode(errors="replace"))
+        document = tomllib.loads(read_bytes(path, BadInput).decode(errors="replace"))
     except tomllib.TOMLDecodeError as problem:
         raise BadInput(f"{path}: {problem}", hint=EVENT_EXAMPLE) from None
-    events = told.get("event", [])
-    if set(told) - {"event"} or not isinstance(events, list):
+    events = document.get("event", [])
+    if set(document) - {"event"} or not isinstance(events, list):
         raise BadInput(f"{path}: has more than [[event]] in it", hint=EVENT_EXAMPLE)
     return tuple(_cap(event, f"{path}: event {number}", zone, str(path)) for number, event in enumerate(events, 1))
 

@@ -153,27 +153,27 @@ class JobPowerHistory:
         self._running = RunningStatistics(tuple(kind.columns for kind in KINDS), targets=1)
         self._at_first_w = at_first_w
         self._errors = [RecentErrors() for _ in range(len(KINDS) + 1)]
-        self._asked: OpenQuestions[tuple[int, float]] = OpenQuestions()
+        self._open: OpenQuestions[tuple[int, float]] = OpenQuestions()
 
     def learn(self, outcome: Jobs, _at_s: int) -> None:
         """Take in jobs that ended, one after the other; those without a reading teach nothing."""
         power_w = readings_w(outcome)
         for job_id, came_w in zip(outcome.job_id.tolist(), power_w.tolist(), strict=True):
-            asked = self._asked.take_out(job_id)
-            if asked is not None and came_w == came_w:
-                kind, said_w = asked
-                self._errors[kind].add(float(np.log(came_w / said_w)), came_w - said_w)
+            given = self._open.take_out(job_id)
+            if given is not None and came_w == came_w:
+                kind, predicted_w = given
+                self._errors[kind].add(float(np.log(came_w / predicted_w)), came_w - predicted_w)
         known = np.isfinite(power_w)
         self._running.learn(categories(outcome)[known], power_w[known, None])
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return what is known of the closest kind of jobs [W per allocated unit]."""
-        kind, said_w = self._closest(question)
-        self._asked.remember(question.job_id.tolist(), zip(kind.tolist(), said_w.tolist(), strict=True))
+        kind, predicted_w = self._closest(question)
+        self._open.remember(question.job_id.tolist(), zip(kind.tolist(), predicted_w.tolist(), strict=True))
         factors = np.array([errors.factors() for errors in self._errors])[kind]
         shift_w = np.array([errors.shift() for errors in self._errors])[kind]
         basis = tuple(KINDS[each].basis if each < len(KINDS) else "no job yet" for each in kind.tolist())
-        return Prediction(np.maximum(said_w + shift_w, LEAST_W), said_w[:, None] * factors, basis)
+        return Prediction(np.maximum(predicted_w + shift_w, LEAST_W), predicted_w[:, None] * factors, basis)
 
     def state(self) -> State:
         """Return the means of all kinds and the errors of each."""

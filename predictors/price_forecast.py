@@ -75,19 +75,19 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     if known.series:
         predictor.learn(price_history(known.series), now_s)
     steps = _steps(window, known.series)
-    said = replace(known, troubles=(*damage, *known.troubles))
+    current = replace(known, troubles=(*damage, *known.troubles))
     if 0 < predictor.known_until_s < window.from_s - TOO_OLD_S:
         old = FeedProblem(FeedCondition.TOO_OLD, "forecast", f"the last one ends {format_utc(predictor.known_until_s)}")
-        return _by_tariff(source.tariff, window, replace(said, troubles=(*said.troubles, old)))
+        return _by_tariff(source.tariff, window, replace(current, troubles=(*current.troubles, old)))
     try:
         prediction = predictor.predict(steps, now_s)
     except BadPrices:
-        return _by_tariff(source.tariff, window, said)
+        return _by_tariff(source.tariff, window, current)
     failed = _kept(source.model, predictor) if known.fresh else ()
-    told = zip(_published_now(steps, known), prediction.basis, strict=True)
-    basis = tuple(known.basis if now else each for now, each in told)
+    pairs = zip(_published_now(steps, known), prediction.basis, strict=True)
+    basis = tuple(known.basis if now else each for now, each in pairs)
     # What is missing in the hours that are asked for is forecast, which the basis says.
-    serious = tuple(each for each in said.troubles if each.condition not in INCOMPLETE)
+    serious = tuple(each for each in current.troubles if each.condition not in INCOMPLETE)
     unit, troubles = source.feed.quantity.unit, (*serious, *failed)
     exact = BasedSeries(known.series, (known.basis,) * len(known.series)) if known.series else None
     return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin, exact)
@@ -140,8 +140,8 @@ def _by_tariff(tariff: Tariff, window: Window, known: KnownSeries) -> PriceForec
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
     price = price_history(based.series).price.reshape(steps.count, -1).mean(axis=1)
-    said = replace(certain(price, ""), basis=tuple(based.basis[at] for at in held))
-    return PriceForecast(steps, said, based.series.unit, known.troubles, exact=based)
+    current = replace(certain(price, ""), basis=tuple(based.basis[at] for at in held))
+    return PriceForecast(steps, current, based.series.unit, known.troubles, exact=based)
 
 
 def _steps_that_fit(window: Window, series: Series) -> PriceSteps:

@@ -24,21 +24,21 @@ class OpenQuestions(Generic[GivenAnswer]):
     """For each job that was asked about what was said the first time, until it is taken out."""
 
     def __init__(self) -> None:
-        self._said: dict[int, GivenAnswer] = {}
+        self._open: dict[int, GivenAnswer] = {}
 
     def __len__(self) -> int:
-        return len(self._said)
+        return len(self._open)
 
-    def remember(self, job_ids: Iterable[int], said: Iterable[GivenAnswer]) -> None:
+    def remember(self, job_ids: Iterable[int], predicted: Iterable[GivenAnswer]) -> None:
         """Keep what was said of each job, unless something was said of it before."""
-        for job_id, each in zip(job_ids, said, strict=True):
-            self._said.setdefault(job_id, each)
-        while len(self._said) > MOST_OPEN:
-            del self._said[next(iter(self._said))]
+        for job_id, each in zip(job_ids, predicted, strict=True):
+            self._open.setdefault(job_id, each)
+        while len(self._open) > MOST_OPEN:
+            del self._open[next(iter(self._open))]
 
     def take_out(self, job_id: int) -> GivenAnswer | None:
         """Return what was said of the job and forget it; None if nothing was."""
-        return self._said.pop(job_id, None)
+        return self._open.pop(job_id, None)
 
 
 WINDOW = 500
@@ -101,15 +101,15 @@ class ErrorsBySize:
         self._edges = edges
         self._errors = [RecentErrors() for _ in range(len(edges) + 1)]
 
-    def add(self, said: float, came: float) -> None:
+    def add(self, predicted: float, came: float) -> None:
         """Take in what was predicted and what came instead."""
-        log_error = math.log(max(came, LEAST) / max(said, LEAST))
-        self._errors_of(said).add(log_error, came - said)
+        log_error = math.log(max(came, LEAST) / max(predicted, LEAST))
+        self._errors_of(predicted).add(log_error, came - predicted)
 
-    def corrected(self, said: float) -> tuple[float, ...]:
+    def corrected(self, predicted: float) -> tuple[float, ...]:
         """Return the mean and the quantiles at LEVELS that a prediction stands for."""
-        errors = self._errors_of(said)
-        return (said + errors.shift(), *(said * factor for factor in errors.factors()))
+        errors = self._errors_of(predicted)
+        return (predicted + errors.shift(), *(predicted * factor for factor in errors.factors()))
 
     def state(self) -> State:
         """Return the errors of all sizes."""
@@ -120,8 +120,8 @@ class ErrorsBySize:
         for size, errors in enumerate(self._errors):
             errors.restore(state_part(state, str(size)))
 
-    def _errors_of(self, said: float) -> RecentErrors:
-        return self._errors[bisect_right(self._edges, said)]
+    def _errors_of(self, predicted: float) -> RecentErrors:
+        return self._errors[bisect_right(self._edges, predicted)]
 
 
 def _rank(level: float, count: int) -> int:

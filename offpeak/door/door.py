@@ -123,11 +123,11 @@ class Door:
             for _ in range(ATTEMPTS):
                 confirm = partial(self._confirm, effect, passage)
                 try:
-                    said = await act(confirm)
+                    message = await act(confirm)
                     if passage.entry is None:
                         # There was nothing to send; whether that was allowed is asked and written all the same.
                         await confirm()
-                    return self._end(passage, Outcome(DONE, printable(said)))
+                    return self._end(passage, Outcome(DONE, printable(message)))
                 except OrderTooLate:
                     self._forget(passage)
             return self._refuse(effect, _too_late(effect), passage)
@@ -204,8 +204,8 @@ class Door:
 
         trouble = self._try_to_write(write)
         if trouble and effect.takes_power_away:
-            said = f"{effect.subject}: nothing is switched off that cannot be recorded: {trouble}"
-            raise _EffectRefused(Refusal("ledger", said, "offpeak ledger actions; df -h"))
+            message = f"{effect.subject}: nothing is switched off that cannot be recorded: {trouble}"
+            raise _EffectRefused(Refusal("ledger", message, "offpeak ledger actions; df -h"))
         passage.written = True
 
     def _refuse(self, effect: Effect, refusal: Refusal, passage: _Passage) -> Refusal:
@@ -262,15 +262,16 @@ class Door:
 
 
 def _too_late(effect: Effect) -> Refusal:
-    said = f"{effect.subject}: no answer of the scheduler was younger than {FRESH_S:g} s when the order was to be sent"
+    subject = effect.subject
+    message = f"{subject}: no answer of the scheduler was younger than {FRESH_S:g} s when the order was to be sent"
     hint = "is the scheduler, the ledger or the BMC slow? it is asked again later"
-    return Refusal("too_late", said, hint)
+    return Refusal("too_late", message, hint)
 
 
 def _rule_failed(rule: str, effect: Effect, problem: Exception) -> Refusal:
-    said = f"{effect.subject}: cannot tell: {_error_text(problem)}"
+    message = f"{effect.subject}: cannot tell: {_error_text(problem)}"
     hint = problem.hint if isinstance(problem, OffpeakError) else "it is asked again later"
-    return Refusal(rule, said, hint, type(problem).__name__)
+    return Refusal(rule, message, hint, type(problem).__name__)
 
 
 def _error_text(problem: Exception) -> str:

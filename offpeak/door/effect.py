@@ -139,9 +139,9 @@ def refused_by_mode(mode: Mode, effect: Effect, *, put_to_sleep: bool) -> Refusa
         return None
     if mode is Mode.ACTIVE or (mode is Mode.ADVISE and (effect.by_admin or effect.order is QueueChange.TELL)):
         return None
-    asked = f"{effect.subject}: {effect.order} is only recorded in mode {mode}"
+    message = f"{effect.subject}: {effect.order} is only recorded in mode {mode}"
     if effect.by_admin:
         hint = 'set mode = "advise" below [agent], and what an admin orders is done'
     else:
         hint = 'set mode = "active" below [agent] once its records have convinced you'
-    return Refusal("mode", asked, hint)
+    return Refusal("mode", message, hint)

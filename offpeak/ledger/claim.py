@@ -66,9 +66,9 @@ class FileClaim:
         with self._turn:
             if not self._is_held:
                 lock = self._file.with_name(f"{self._file.name}.lock")
-                said = f"another agent has the ledger {self._file}"
+                message = f"another agent has the ledger {self._file}"
                 try:
-                    self._held.enter_context(locked_file(lock, said=said, hint=HINT))
+                    self._held.enter_context(locked_file(lock, message=message, hint=HINT))
                 except BadInput as problem:
                     raise CannotWrite(str(problem), hint=problem.hint) from None
                 self._is_held = True
@@ -104,8 +104,8 @@ class DatabaseClaim:
                 self._take()
             except DBAPIError as problem:
                 self._let_go()
-                said = next(iter(str(problem.orig).strip().splitlines()), type(problem).__name__)
-                self._vain = f"{ledger_address(self._url)}: {said}"
+                message = next(iter(str(problem.orig).strip().splitlines()), type(problem).__name__)
+                self._vain = f"{ledger_address(self._url)}: {message}"
                 # Orders for many nodes come one after the other: they do not wait as often.
                 self._vain_until_s = 2 * time.monotonic() - began_s
                 raise CannotWrite(self._vain, hint=VAIN_HINT) from problem
@@ -140,8 +140,8 @@ class DatabaseClaim:
                 # A connection of ours that was lost on the way, and of which the server does not know it yet.
                 self._connection.execute(END, {"pid": holder.pid})
             elif holder is not None:
-                said = f"another agent has the ledger {ledger_address(self._url)}: {holder.application_name}"
-                raise AlreadyRunning(said, hint=HINT)
+                message = f"another agent has the ledger {ledger_address(self._url)}: {holder.application_name}"
+                raise AlreadyRunning(message, hint=HINT)
             if time.monotonic() > until_s:
                 raise CannotWrite(
                     f"{ledger_address(self._url)}: an agent has just ended there", hint="it is tried again"

@@ -191,8 +191,8 @@ def _revision(connection: Connection, url: str) -> str | None:
         return None
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if found is not None and found > HEAD:
-        said = f"{ledger_address(url)}: was written by a newer offpeak (tables {found}); nothing was changed"
-        raise BadLedger(said, hint="install that version again, or name another ledger below [ledger] url")
+        message = f"{ledger_address(url)}: was written by a newer offpeak (tables {found}); nothing was changed"
+        raise BadLedger(message, hint="install that version again, or name another ledger below [ledger] url")
     return None if found is None else str(found)
 
 
@@ -233,8 +233,8 @@ def open_ledger(url: str) -> Iterator[Connection]:
         with engine.connect() as connection:
             yield connection
     except DBAPIError as problem:
-        said = next(iter(str(problem.orig).strip().splitlines()), "cannot be read")
+        message = next(iter(str(problem.orig).strip().splitlines()), "cannot be read")
         hint = f"may you read it? `ls -l {file}`" if file else f"is the database up? psql '{ledger_address(url)}'"
-        raise BadLedger(f"{ledger_address(url)}: {said}", hint=hint) from None
+        raise BadLedger(f"{ledger_address(url)}: {message}", hint=hint) from None
     finally:
         engine.dispose()

@@ -88,12 +88,12 @@ class LedgerStore:
         self._file_is = found
 
     def _trouble(self, problem: Exception) -> CannotWrite:
-        said = (
+        message = (
             str(problem.orig) if isinstance(problem, DBAPIError) else getattr(problem, "strerror", None) or str(problem)
         )
-        first = next(iter(said.strip().splitlines()), type(problem).__name__)
+        first = next(iter(message.strip().splitlines()), type(problem).__name__)
         place = ledger_address(self.url)
-        hint = next((hint for word, hint in HINTS.items() if self._file and word in first), "")
+        hint = next((hint for token, hint in HINTS.items() if self._file and token in first), "")
         hint = hint or (f"try `ls -l {place}`" if self._file else DATABASE_HINT)
         return CannotWrite(f"{place}: {first}", hint=hint.format(place=place, folder=Path(place).parent))
 
@@ -231,8 +231,8 @@ class Writer:
             failure, since_unix_s = self._present_failure()
             if not failure and not dropped and not self._unfit:
                 return None
-            said, hint = (str(failure), failure.hint) if failure else ("", "")
-            return LedgerProblem(said, hint, since_unix_s, len(self._backlog), dropped[RowKind.READINGS], others)
+            message, hint = (str(failure), failure.hint) if failure else ("", "")
+            return LedgerProblem(message, hint, since_unix_s, len(self._backlog), dropped[RowKind.READINGS], others)
 
     def close(self, bound_s: float) -> int:
         """Write what waits, if that works, and end the thread, at most in that time; returns how many rows are lost."""

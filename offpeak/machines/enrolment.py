@@ -102,8 +102,8 @@ def racksdb_nodes(text: bytes, path: Path) -> tuple[ImportedNode, ...]:
     try:
         parsed = yaml.safe_load(text)
     except yaml.YAMLError as problem:
-        said = " ".join(str(problem).split())
-        raise BadInventory(f"{path}: is no YAML: {said}", hint=RACKSDB_HINT) from None
+        message = " ".join(str(problem).split())
+        raise BadInventory(f"{path}: is no YAML: {message}", hint=RACKSDB_HINT) from None
     found = tuple(node for each, rack in _entries(parsed) for node in _nodes(each, rack, path))
     if not found:
         raise BadInventory(f"{path}: holds no node of RacksDB", hint=RACKSDB_HINT)

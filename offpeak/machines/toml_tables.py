@@ -51,8 +51,8 @@ def check_shape(
     try:
         return shape.model_validate(parsed)
     except ValidationError as problem:
-        said, hint = _explain(problem.errors()[0], shape, page)
-        raise error(f"{file}: {said}", hint=hint) from None
+        message, hint = _explain(problem.errors()[0], shape, page)
+        raise error(f"{file}: {message}", hint=hint) from None
 
 
 def _explain(problem: ErrorDetails, shape: type[BaseModel], page: str) -> tuple[str, str]:

@@ -286,16 +286,16 @@ def job_power_of(
 ) -> JobPower:
     """Return the rule of the settings, else what the log measured, else an assumption for the class of the nodes."""
     if power.job:
-        model, said = parse_power_model(power.job), power.job
+        model, description = parse_power_model(power.job), power.job
     else:
         model = default_power_model(jobs, assumed_power(node_class))
-        said = (
+        description = (
             "measured in the log"
             if model == MeasuredPower()
             else f"the log has none, assumed {_assumption_text(model)}"
         )
     assumed = power.job is None and model != MeasuredPower()
-    return JobPower(model, jobs, units_per_node, assumed, (f"power of jobs: {said}", *power_notes(model, jobs)))
+    return JobPower(model, jobs, units_per_node, assumed, (f"power of jobs: {description}", *power_notes(model, jobs)))
 
 
 def assumed_power(node_class: NodeClass | None) -> UniformPower:

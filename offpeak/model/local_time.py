@@ -54,7 +54,7 @@ def machine_zone(etc: Path = Path("/etc")) -> tzinfo:
     if "TZ" in os.environ:
         return _zone_of_tz(os.environ["TZ"])
     clock = etc / "localtime"
-    names = [clock.resolve().as_posix().partition("zoneinfo/")[2], _first_word(etc / "timezone")]
+    names = [clock.resolve().as_posix().partition("zoneinfo/")[2], _first_token(etc / "timezone")]
     zone = next((zone for name in names if (zone := _zone_named(name))), None)
     return zone or _zone_in(clock) or UTC
 
@@ -75,7 +75,7 @@ def _zone_named(name: str) -> ZoneInfo | None:
         return None
 
 
-def _first_word(file: Path) -> str:
+def _first_token(file: Path) -> str:
     try:
         return (file.read_text(encoding="utf-8", errors="replace").split() or [""])[0]
     except OSError:

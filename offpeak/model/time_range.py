@@ -38,19 +38,19 @@ def parse_range(start: str | None, end: str | None, *, now_unix_s: float, zone: 
     from_unix_s = parse_time(start or "today", now_unix_s=now_unix_s, zone=zone)
     until_unix_s = parse_time(end or "now", now_unix_s=now_unix_s, zone=zone)
     if until_unix_s <= from_unix_s:
-        said = f"the end ({end or 'now'}) is not after the start ({start or 'today'})"
-        raise BadInput(said, hint="-S 2026-11-01 -E 2026-11-02 is the whole of 1 November")
+        message = f"the end ({end or 'now'}) is not after the start ({start or 'today'})"
+        raise BadInput(message, hint="-S 2026-11-01 -E 2026-11-02 is the whole of 1 November")
     return TimeRange(from_unix_s, until_unix_s)
 
 
 def parse_time(text: str, *, now_unix_s: float, zone: tzinfo) -> float:
     """Return the instant [Unix s] that the text names on the zone's clock; BadInput if it names none."""
-    word = text.strip().lower()
+    token = text.strip().lower()
     now = datetime.fromtimestamp(now_unix_s, zone)
     try:
-        if from_now := _FROM_NOW.fullmatch(word):
+        if from_now := _FROM_NOW.fullmatch(token):
             return now_unix_s + _shift_s(*from_now.groups())
-        return _instant(word, now).timestamp()
+        return _instant(token, now).timestamp()
     except (ValueError, KeyError, OverflowError):
         raise BadInput(f"{text!r} is no time", hint=TIME_HINT) from None
 
@@ -73,22 +73,22 @@ def _shift_s(sign: str | None, count: str | None, unit: str | None) -> int:
     return int(f"{sign}{count}") * UNITS_S[names[0] if len(names) == 1 else ""]
 
 
-def _instant(word: str, now: datetime) -> datetime:
+def _instant(token: str, now: datetime) -> datetime:
     zone = now.tzinfo
     assert zone is not None
-    if word in NAMED_DAYS:
-        return _midnight(now.date() + timedelta(days=NAMED_DAYS[word]), zone)
-    if word in NAMED_HOURS:
-        return datetime.combine(now.date(), time(NAMED_HOURS[word]), zone)
-    if _CLOCK.fullmatch(word):
-        return datetime.combine(now.date(), _time(word), zone)
-    if parts := _MONTH_AND_DAY.fullmatch(word):
+    if token in NAMED_DAYS:
+        return _midnight(now.date() + timedelta(days=NAMED_DAYS[token]), zone)
+    if token in NAMED_HOURS:
+        return datetime.combine(now.date(), time(NAMED_HOURS[token]), zone)
+    if _CLOCK.fullmatch(token):
+        return datetime.combine(now.date(), _time(token), zone)
+    if parts := _MONTH_AND_DAY.fullmatch(token):
         month, day, year, clock = parts.groups()
         on = date(2000 + int(year) if year else now.year, int(month), int(day))
         return datetime.combine(on, _time(clock), zone) if clock else _midnight(on, zone)
-    if len(word) == len("2026-11-01"):
-        return _midnight(date.fromisoformat(word), zone)
-    written = datetime.fromisoformat(word.upper())
+    if len(token) == len("2026-11-01"):
+        return _midnight(date.fromisoformat(token), zone)
+    written = datetime.fromisoformat(token.upper())
     return written if written.tzinfo else written.replace(tzinfo=zone)
 
 

@@ -94,21 +94,21 @@ def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
     monday = weekday(day) == 0
     # Of no Monday at all argmax is 0, the first day.
     chosen_s = int(unix_s[np.argmax(monday)])
-    said = "the first Monday of the prices" if monday.any() else "the first day of the prices"
-    return LogAlignment(chosen_s - log.begin_s, f"log without a date laid on {date_text(chosen_s, log.zone)} ({said})")
+    basis = "the first Monday of the prices" if monday.any() else "the first day of the prices"
+    return LogAlignment(chosen_s - log.begin_s, f"log without a date laid on {date_text(chosen_s, log.zone)} ({basis})")
 
 
 def _in_season(log: LogSpan, series: Series, own_s: int) -> LogAlignment:
     own = datetime.fromtimestamp(own_s, log.zone).date()
     unix_s = _on_days(log, _season_days(own, series, log.zone))
     unix_s = unix_s[(unix_s >= series.start_s[0]) & (unix_s < series.end_s)]
-    preferred, said = unix_s + (log.last_s - log.first_s) <= series.end_s, "same weekday and season"
+    preferred, basis = unix_s + (log.last_s - log.first_s) <= series.end_s, "same weekday and season"
     if len(unix_s) == 0:
         unix_s, day = _days_inside(log, series)
         preferred = weekday(day) == own.weekday()
-        said = "same weekday" if preferred.any() else "the first day of the prices"
+        basis = "same weekday" if preferred.any() else "the first day of the prices"
     chosen_s = int(unix_s[np.argmax(preferred)])
-    return LogAlignment(chosen_s - log.begin_s, f"log of {own} laid on {date_text(chosen_s, log.zone)} ({said})")
+    return LogAlignment(chosen_s - log.begin_s, f"log of {own} laid on {date_text(chosen_s, log.zone)} ({basis})")
 
 
 def _season_days(own: date, series: Series, zone: tzinfo) -> Int64:

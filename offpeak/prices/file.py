@@ -67,8 +67,9 @@ def _unreadable(times: pa.Array, where: RowName) -> BadPrices:
     row = first_failing(len(times), lambda count: _seconds(times[:count], kind) is None)
     text = times[row].as_py() or ""
     other = any(_seconds(times[row : row + 1], kind) is not None for kind in kinds)
-    said = "is written unlike the times before it" if other else "cannot be read"
-    return BadPrices(f"{where(row)}: the time {text!r} {said}", hint="write all like 2024-01-31T23:00Z, or with +01:00")
+    message = "is written unlike the times before it" if other else "cannot be read"
+    problem = f"{where(row)}: the time {text!r} {message}"
+    return BadPrices(problem, hint="write all like 2024-01-31T23:00Z, or with +01:00")
 
 
 def first_failing(rows: int, fails: Callable[[int], bool]) -> int:
@@ -346,8 +347,8 @@ def _times(table: CsvTable, layout: PriceFileLayout, name: str) -> Int64:
     if len(not_later):
         row = int(not_later[0]) + 1
         before, after = column[row - 1].as_py(), column[row].as_py()
-        said = "stands twice" if start_s[row] == start_s[row - 1] else f"comes after {before}"
-        raise BadPrices(f"{table.where(row)}: the time {after} {said}", hint="times must rise from row to row")
+        message = "stands twice" if start_s[row] == start_s[row - 1] else f"comes after {before}"
+        raise BadPrices(f"{table.where(row)}: the time {after} {message}", hint="times must rise from row to row")
     if len(start_s) == 1:
         raise BadPrices(
             f"{table.where(0)}: one row alone does not tell how long it holds",

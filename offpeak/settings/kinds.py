@@ -112,15 +112,15 @@ def number(low: float, high: float = 1e9) -> SettingKind:
     return SettingKind(f"number, {low:g} or more", read, typed=float)
 
 
-def choice(*words: str) -> SettingKind:
-    """One of `words`."""
+def choice(*choices: str) -> SettingKind:
+    """One of `choices`."""
 
     def read(written: object) -> str:
-        if written in words:
+        if written in choices:
             return str(written)
-        raise BadInput(f"{written!r} is not a choice", hint=did_you_mean(str(written), words))
+        raise BadInput(f"{written!r} is not a choice", hint=did_you_mean(str(written), choices))
 
-    return SettingKind(f"one of {', '.join(words)}", read)
+    return SettingKind(f"one of {', '.join(choices)}", read)
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ def difference(new: Series, last: Series, shift_h: int = 0) -> Float64:
     """
     first_h = int(last.start_s[0]) // HOUR_S
     hours = -(-last.end_s // HOUR_S) - first_h
-    was, said = hourly(last, first_h, hours), hourly(new, first_h + shift_h, hours)
-    apart = np.abs(said - was) / (ABSOLUTE + RELATIVE * np.abs(was))
+    was, published = hourly(last, first_h, hours), hourly(new, first_h + shift_h, hours)
+    apart = np.abs(published - was) / (ABSOLUTE + RELATIVE * np.abs(was))
     return apart[~np.isnan(apart)]
 
 
@@ -85,25 +85,25 @@ class CheckContext:
 Check = Callable[[Series, CheckContext], tuple[FeedCondition, str] | None]
 
 
-def check_series(series: Series, asked: CheckContext, *, own: bool) -> FeedProblem | None:
+def check_series(series: Series, context: CheckContext, *, own: bool) -> FeedProblem | None:
     """Return the first thing that is wrong with the series, None if it can be believed and covers the window.
 
     The operator's `own` files and rules may be flat, of any step, and other than yesterday.
     """
     for check in OF_ALL if own else OF_ALL + OF_PUBLISHED + LAST:
-        if found := check(series, asked):
+        if found := check(series, context):
             return FeedProblem(found[0], series.source, found[1])
-    return _incomplete(series, asked)
+    return _incomplete(series, context)
 
 
-def _unit(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
-    if series.unit == asked.quantity.unit:
+def _unit(series: Series, context: CheckContext) -> tuple[FeedCondition, str] | None:
+    if series.unit == context.quantity.unit:
         return None
-    return FeedCondition.WRONG_CURRENCY, f"answers in {series.unit}, asked for {asked.quantity.unit}"
+    return FeedCondition.WRONG_CURRENCY, f"answers in {series.unit}, asked for {context.quantity.unit}"
 
 
-def _limits(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
-    low, high, unit = asked.quantity.low, asked.quantity.high, asked.quantity.unit
+def _limits(series: Series, context: CheckContext) -> tuple[FeedCondition, str] | None:
+    low, high, unit = context.quantity.low, context.quantity.high, context.quantity.unit
     outside = (series.value < low) | (series.value > high)
     if not outside.any():
         return None
@@ -128,27 +128,27 @@ def _steps(series: Series, _: CheckContext) -> tuple[FeedCondition, str] | None:
     return FeedCondition.IMPLAUSIBLE, f"a value holds for {series.length_s[odd][0]} s, not for 15, 30 or 60 min"
 
 
-def _flat(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
+def _flat(series: Series, context: CheckContext) -> tuple[FeedCondition, str] | None:
     long = merge(series)
     flat = long.known & (long.length_s >= FLAT_S)
-    if not (asked.quantity.final and flat.any()):
+    if not (context.quantity.final and flat.any()):
         return None
     return FeedCondition.IMPLAUSIBLE, f"{long.value[flat][0]:g} all day from {_when(long, flat)}"
 
 
-def _shifted(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
-    ahead_h = round(offset_at(asked.window.from_s, asked.clock) / HOUR_S)
-    late_s = int(series.start_s[0]) - asked.window.from_s
-    hours = late_s // HOUR_S if late_s == series.end_s - asked.window.until_s == ahead_h * HOUR_S else 0
-    if not hours and asked.last is not None:
-        hours = shift_h(series, asked.last, frozenset({-2, -1, 1, 2, ahead_h, -ahead_h}))
+def _shifted(series: Series, context: CheckContext) -> tuple[FeedCondition, str] | None:
+    ahead_h = round(offset_at(context.window.from_s, context.clock) / HOUR_S)
+    late_s = int(series.start_s[0]) - context.window.from_s
+    hours = late_s // HOUR_S if late_s == series.end_s - context.window.until_s == ahead_h * HOUR_S else 0
+    if not hours and context.last is not None:
+        hours = shift_h(series, context.last, frozenset({-2, -1, 1, 2, ahead_h, -ahead_h}))
     return (FeedCondition.SHIFTED_CLOCK, f"its times are {hours:+d} h off") if hours else None
 
 
-def _other(series: Series, asked: CheckContext) -> tuple[FeedCondition, str] | None:
-    if asked.last is None or not (asked.quantity.final and contradicts(series, asked.last)):
+def _other(series: Series, context: CheckContext) -> tuple[FeedCondition, str] | None:
+    if context.last is None or not (context.quantity.final and contradicts(series, context.last)):
         return None
-    return FeedCondition.WRONG_AUCTION, f"differs from what {asked.last.source} published for the same hours"
+    return FeedCondition.WRONG_AUCTION, f"differs from what {context.last.source} published for the same hours"
 
 
 OF_ALL: tuple[Check, ...] = (_unit, _limits, _sentinels)
@@ -156,24 +156,24 @@ OF_PUBLISHED: tuple[Check, ...] = (_steps, _flat)
 LAST: tuple[Check, ...] = (_shifted, _other)
 
 
-def _incomplete(series: Series, asked: CheckContext) -> FeedProblem | None:
-    from_s, until_s = asked.window
-    missing_s = until_s - from_s - known_s(series, asked.window)
+def _incomplete(series: Series, context: CheckContext) -> FeedProblem | None:
+    from_s, until_s = context.window
+    missing_s = until_s - from_s - known_s(series, context.window)
     if missing_s == 0:
         return None
-    part = clip_series(series, asked.window)
+    part = clip_series(series, context.window)
     end_s = from_s if part is None or not part.known.any() else int((part.start_s + part.length_s)[part.known][-1])
-    if missing_s == until_s - end_s and _is_edge(end_s, asked):
+    if missing_s == until_s - end_s and _is_edge(end_s, context):
         return FeedProblem(FeedCondition.NOT_YET_PUBLISHED, series.source, f"ends at {_text(end_s)}")
     return FeedProblem(
         FeedCondition.HALF_MISSING, series.source, f"{missing_s / HOUR_S:g} h of {(until_s - from_s) / HOUR_S:g} h"
     )
 
 
-def _is_edge(end_s: int, asked: CheckContext) -> bool:
+def _is_edge(end_s: int, context: CheckContext) -> bool:
     """Return whether a publication may end there: an auction's at midnight, a forecast's anywhere."""
-    midnight = int(to_local_s(np.array([end_s], np.int64), asked.clock)[0]) % DAY_S == 0
-    return midnight or end_s == asked.window.from_s or not asked.quantity.final
+    midnight = int(to_local_s(np.array([end_s], np.int64), context.clock)[0]) % DAY_S == 0
+    return midnight or end_s == context.window.from_s or not context.quantity.final
 
 
 def _when(series: Series, which: NDArray[np.bool_]) -> str:

@@ -63,16 +63,16 @@ def fill_with_tariff(known: KnownSeries, tariff: Series, window: Window, basis: 
 
     The unit is the tariff's, which the operator has declared: what comes in another is left out.
     """
-    said = [(known.series, known.basis), (tariff, basis)]
-    layers = [(series, basis) for series, basis in said if series and series.unit == tariff.unit]
+    candidates = [(known.series, known.basis), (tariff, basis)]
+    layers = [(series, basis) for series, basis in candidates if series and series.unit == tariff.unit]
     start_s = _starts([series for series, _ in layers], window)
     values = np.array([value_at(series, start_s) for series, _ in layers])
     # Of all NaN the first is taken, which is NaN.
     first = np.argmax(~np.isnan(values), axis=0)
     value = values[first, np.arange(len(start_s))]
-    words = [layers[layer][1] if found else "unknown" for layer, found in zip(first, ~np.isnan(value), strict=True)]
-    sources = dict.fromkeys(words)
-    return BasedSeries(Series(start_s, window.until_s, value, tariff.unit, ", then ".join(sources)), tuple(words))
+    bases = [layers[layer][1] if found else "unknown" for layer, found in zip(first, ~np.isnan(value), strict=True)]
+    sources = dict.fromkeys(bases)
+    return BasedSeries(Series(start_s, window.until_s, value, tariff.unit, ", then ".join(sources)), tuple(bases))
 
 
 def _starts(layers: list[Series], window: Window) -> Int64:

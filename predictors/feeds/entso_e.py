@@ -47,9 +47,9 @@ class EntsoE:
         client = entsoe.EntsoePandasClient(
             api_key=key, session=session, retry_count=1, retry_delay=0, timeout=self.timeout_s
         )
-        return self._asked(client, session, [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in window])
+        return self._query(client, session, [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in window])
 
-    def _asked(self, client: Any, session: "_TagSession", edges: list[Any]) -> SourceAnswer:
+    def _query(self, client: Any, session: "_TagSession", edges: list[Any]) -> SourceAnswer:
         _keep_keys_out_of_logs()
         try:
             prices = client.query_day_ahead_prices(self.area, start=edges[0], end=edges[1])
@@ -67,15 +67,15 @@ class EntsoE:
 
     def _other_tags(self, session: "_TagSession") -> FeedProblem | None:
         code = import_module("entsoe.mappings").lookup_area(self.area).code
-        asked = {
+        expected = {
             "currency_Unit.name": (self.currency, FeedCondition.WRONG_CURRENCY),
             "contract_MarketAgreement.type": (DAY_AHEAD, FeedCondition.WRONG_AUCTION),
             "out_Domain.mRID": (code, FeedCondition.WRONG_ZONE),
         }
-        for tag, said in sorted(session.tags):
-            wanted, condition = asked[tag]
-            if said != wanted:
-                return FeedProblem(condition, self.name, f"answers for {said[:20]!r}, asked for {wanted}")
+        for tag, received in sorted(session.tags):
+            wanted, condition = expected[tag]
+            if received != wanted:
+                return FeedProblem(condition, self.name, f"answers for {received[:20]!r}, asked for {wanted}")
         return None
 
     def _series(self, prices: Any) -> SourceAnswer:

@@ -171,25 +171,25 @@ class Feed:
         if fresh is None or (self.quantity.final and published and known_s(published, window) > known_s(fresh, window)):
             return _from_cache(kept, now_s, window, (*damage, *troubles))
         failed = write_cache(self.cache, CachedSeries(fresh, now_s))
-        said = (*damage, *troubles, *((failed,) if failed else ()))
-        return KnownSeries(fresh, fresh.source, now_s, 0, fresh=True, troubles=said)
+        problems = (*damage, *troubles, *((failed,) if failed else ()))
+        return KnownSeries(fresh, fresh.source, now_s, 0, fresh=True, troubles=problems)
 
     def _published(self, kept: CachedSeries | None) -> Series | None:
         # What the operator's own file said does not tell whether a market's answer is right.
         names = {source.name for source in self.sources if not source.own}
         return kept.series if kept and kept.series.source in names else None
 
-    def _ask(self, asked: CheckContext) -> tuple[Series | None, list[FeedProblem]]:
+    def _ask(self, context: CheckContext) -> tuple[Series | None, list[FeedProblem]]:
         best: Series | None = None
         troubles: list[FeedProblem] = []
         for source in self.sources:
-            answer = fetch_within(source, asked.window, self.limit_s)
-            trouble = answer if isinstance(answer, FeedProblem) else check_series(answer, asked, own=source.own)
+            answer = fetch_within(source, context.window, self.limit_s)
+            trouble = answer if isinstance(answer, FeedProblem) else check_series(answer, context, own=source.own)
             if trouble:
                 troubles.append(replace(trouble, source=source.name))
             if isinstance(answer, Series) and (trouble is None or trouble.condition in INCOMPLETE):
-                part = clip_series(answer, asked.window)
-                best = part if known_s(part, asked.window) > known_s(best, asked.window) else best
+                part = clip_series(answer, context.window)
+                best = part if known_s(part, context.window) > known_s(best, context.window) else best
             if trouble is None:
                 break
         return best, troubles

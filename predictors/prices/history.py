@@ -120,8 +120,8 @@ def join_histories(earlier: PriceHistory | None, later: PriceHistory, *, kept_s:
 def _lay_over(price: Float64, part: PriceHistory, start_s: int) -> None:
     index = (part.steps.quarter_s - start_s) // QUARTER_S
     quarters = part.quarters()
-    told = (index >= 0) & ~np.isnan(quarters)
-    price[index[told]] = quarters[told]
+    is_known = (index >= 0) & ~np.isnan(quarters)
+    price[index[is_known]] = quarters[is_known]
 
 
 def price_at(history: PriceHistory, unix_s: Int64) -> Float64:

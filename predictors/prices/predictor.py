@@ -92,19 +92,19 @@ def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outloo
     _check_any(coming, past, members)
     days = [int(day) for day in np.flatnonzero(past.known) if day >= max(1, len(past) - TRACKED_DAYS)]
     track = {past.first_day + day: _member_forecasts(past, day, members, before) for day in days}
-    said = np.array([*track.values()]).reshape(-1, *coming.shape)
-    share = shares(past.price[days, None] - said, coming)
+    predictions = np.array([*track.values()]).reshape(-1, *coming.shape)
+    share = shares(past.price[days, None] - predictions, coming)
     price = _days_ahead(past, models, share)
     track[past.first_day + len(past)] = coming
     return Outlook(
-        price, _errors(past.price[days] - mix_forecasts(said, share), past), _basis(past, members, share), track
+        price, _errors(past.price[days] - mix_forecasts(predictions, share), past), _basis(past, members, share), track
     )
 
 
 def _errors(error: Float64, past: Past) -> Float64:
-    told = error[~np.isnan(error).any(axis=1)]
+    complete = error[~np.isnan(error).any(axis=1)]
     # After a single day nothing was forecast yet: any hour's price may come at any hour.
-    return told if len(told) else past.price[-1:] - past.price[-1].mean()
+    return complete if len(complete) else past.price[-1:] - past.price[-1].mean()
 
 
 def _check_any(coming: Float64, past: Past, members: tuple[Member, ...]) -> None:
@@ -117,9 +117,9 @@ def _check_any(coming: Float64, past: Past, members: tuple[Member, ...]) -> None
 
 
 def _member_forecasts(past: Past, day: int, members: tuple[Member, ...], before: Track) -> Float64:
-    said = before.get(past.first_day + day)
-    if said is not None:
-        return said
+    predictions = before.get(past.first_day + day)
+    if predictions is not None:
+        return predictions
     earlier = past.until(day)
     return forecasts(fit_all(members, earlier), earlier)
 
@@ -252,18 +252,18 @@ class PricePredictor:
 
     def state(self) -> State:
         """Return the prices, and what each member said of each day of late before it began."""
-        said = np.array([*self._track.values()]).reshape(-1, len(self._members), 24)
+        predictions = np.array([*self._track.values()]).reshape(-1, len(self._members), 24)
         days = np.fromiter(self._track, np.int64, len(self._track))
         history = self._history
-        return {"start_s": scalar_array(history.start_s), "price": history.price, "day": days, "said": said}
+        return {"start_s": scalar_array(history.start_s), "price": history.price, "day": days, "said": predictions}
 
     def restore(self, state: State) -> None:
         """Take over prices and what was said."""
-        said, day, start_s = state["said"], state["day"], int(state["start_s"])
-        fits = said.shape == (len(day), len(self._members), 24) and state["price"].ndim == 1
+        predictions, day, start_s = state["said"], state["day"], int(state["start_s"])
+        fits = predictions.shape == (len(day), len(self._members), 24) and state["price"].ndim == 1
         check_state(is_so=fits and start_s % QUARTER_S == 0, what="what other members said")
         self._history = PriceHistory(start_s, QUARTER_S, np.array(state["price"], np.float64))
-        self._track = dict(zip(day.tolist(), said.astype(np.float64), strict=True))
+        self._track = dict(zip(day.tolist(), predictions.astype(np.float64), strict=True))
         self._stale = True
 
 

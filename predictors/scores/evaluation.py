@@ -37,22 +37,22 @@ OutcomeRows = TypeVar("OutcomeRows", bound=Rows)
 
 @dataclass(frozen=True, eq=False)
 class Exam(Generic[QuestionRows, OutcomeRows]):
-    """`questions` are asked at `asked_s` int64[n], `outcomes` become known at `known_s` int64[m]; both rise.
+    """`questions` are asked at `question_s` int64[n], `outcomes` become known at `known_s` int64[m]; both rise.
 
     `actual` float64[n] is what is right for each question, NaN where nobody knows.
     """
 
     questions: QuestionRows
-    asked_s: Int64
+    question_s: Int64
     actual: Float64
     outcomes: OutcomeRows
     known_s: Int64
 
-    def without(self, unanswered: Mask, untold: Mask) -> "Exam[QuestionRows, OutcomeRows]":
-        """Return the exam without right answers for the questions `unanswered` and without the outcomes `untold`."""
-        told = np.flatnonzero(~untold)
+    def without(self, unanswered: Mask, dropped: Mask) -> "Exam[QuestionRows, OutcomeRows]":
+        """Return the exam without right answers for the questions `unanswered` and without the outcomes `dropped`."""
+        kept = np.flatnonzero(~dropped)
         actual = np.where(unanswered, np.nan, self.actual)
-        return replace(self, actual=actual, outcomes=self.outcomes.take(told), known_s=self.known_s[told])
+        return replace(self, actual=actual, outcomes=self.outcomes.take(kept), known_s=self.known_s[kept])
 
 
 class ExamStep(NamedTuple):
@@ -72,20 +72,20 @@ def take_exam(predictor: Predictor[QuestionRows, OutcomeRows], exam: Exam[Questi
     mean = np.empty(len(exam.questions))
     quantiles = np.empty((len(exam.questions), len(LEVELS)))
     basis: list[str] = []
-    for verb, first, end in exam_steps(exam.asked_s, exam.known_s):
+    for verb, first, end in exam_steps(exam.question_s, exam.known_s):
         rows = np.arange(first, end)
         if verb == "learn":
             predictor.learn(exam.outcomes.take(rows), int(exam.known_s[first]))
             continue
-        answer = predictor.predict(exam.questions.take(rows), int(exam.asked_s[first]))
+        answer = predictor.predict(exam.questions.take(rows), int(exam.question_s[first]))
         mean[first:end], quantiles[first:end] = answer.mean, answer.quantiles
         basis += answer.basis
     return Prediction(mean, quantiles, tuple(basis))
 
 
-def exam_steps(asked_s: Int64, known_s: Int64) -> Iterator[ExamStep]:
+def exam_steps(question_s: Int64, known_s: Int64) -> Iterator[ExamStep]:
     """Yield what happens, in time order; one `learn` holds the outcomes of one second."""
-    known_before = np.searchsorted(known_s, asked_s, side="right")
+    known_before = np.searchsorted(known_s, question_s, side="right")
     learned = 0
     for first, end in _runs(known_before):
         yield from _lessons(known_s, learned, int(known_before[first]))
@@ -132,7 +132,7 @@ def _since(exam: Exam[QuestionRows, OutcomeRows], answered_s: Int64, last_s: int
     open_questions, news = np.flatnonzero(answered_s > last_s), np.flatnonzero(exam.known_s > last_s)
     return Exam(
         exam.questions.take(open_questions),
-        exam.asked_s[open_questions],
+        exam.question_s[open_questions],
         exam.actual[open_questions],
         exam.outcomes.take(news),
         exam.known_s[news],

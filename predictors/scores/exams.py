@@ -59,9 +59,9 @@ def price_exam(history: PriceHistory, zone: tzinfo, *, after_days: int = 1) -> P
     day = np.maximum.accumulate(to_local_s(start_s, zone) // DAY_S)
     begin_s, _ = to_unix_s(day * DAY_S, zone)
     end_s, _ = to_unix_s((day + 1) * DAY_S, zone)
-    asked = day >= day[:1] + after_days
+    chosen = day >= day[:1] + after_days
     actual = np.where(np.abs(history.price) <= HIGHEST, history.price, np.nan)
-    return Exam(history.steps.take(asked), begin_s[asked], actual[asked], history, end_s)
+    return Exam(history.steps.take(chosen), begin_s[chosen], actual[chosen], history, end_s)
 
 
 WaitExam = Exam[WaitQuestions, WaitOutcomes]

@@ -109,7 +109,7 @@ class OpenJob(NamedTuple):
     """
 
     features: Float64
-    said: float
+    predicted: float
     errors: ErrorsBySize
 
 
@@ -135,7 +135,7 @@ class BoostedTrees:
         self._forest: Forest | None = None
         self._grown_from = 0
         self._due_at = schedule.least
-        self._asked: OpenQuestions[OpenJob] = OpenQuestions()
+        self._open: OpenQuestions[OpenJob] = OpenQuestions()
         self._errors = ErrorsBySize(quantity.edges)
 
     def learn(self, outcome: Jobs, _at_s: int) -> None:
@@ -144,14 +144,14 @@ class BoostedTrees:
         came = self._quantity.bounded(actual[:, None], outcome)[:, 0] / self._quantity.scale(outcome)
         category = categories(outcome)
         for row, job_id in enumerate(outcome.job_id.tolist()):
-            asked = self._asked.take_out(job_id)
+            open_job = self._open.take_out(job_id)
             if np.isnan(came[row]):
                 continue
-            if asked is None:
+            if open_job is None:
                 self._history.add(self._features.of(outcome.take(np.array([row])))[0], came[row])
             else:
-                asked.errors.add(asked.said, float(came[row]))
-                self._history.add(asked.features, came[row])
+                open_job.errors.add(open_job.predicted, float(came[row]))
+                self._history.add(open_job.features, came[row])
             self._features.learn(category[row : row + 1], came[row : row + 1])
             self._grow_if_due()
 
@@ -162,12 +162,13 @@ class BoostedTrees:
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return what the trees say of each job, corrected by what their latest answers lacked."""
         features, scale = self._features.of(question), self._quantity.scale(question)
-        said = self._said(question, features) / scale
-        self._asked.remember(
+        predicted = self._predicted(question, features) / scale
+        self._open.remember(
             question.job_id.tolist(),
-            (OpenJob(*each, self._errors) for each in zip(features, said.tolist(), strict=True)),
+            (OpenJob(*each, self._errors) for each in zip(features, predicted.tolist(), strict=True)),
         )
-        corrected = np.array([self._errors.corrected(share) for share in said.tolist()]).reshape(-1, 1 + len(LEVELS))
+        corrected = np.array([self._errors.corrected(share) for share in predicted.tolist()])
+        corrected = corrected.reshape(-1, 1 + len(LEVELS))
         value = self._quantity.bounded(corrected * scale[:, None], question)
         return Prediction(value[:, 0], value[:, 1:], (self._basis,) * len(question))
 
@@ -175,7 +176,7 @@ class BoostedTrees:
     def _basis(self) -> str:
         return f"trees grown from {counted(self._grown_from, 'job')}" if self._forest else self._no_trees
 
-    def _said(self, question: Jobs, features: Float64) -> Float64:
+    def _predicted(self, question: Jobs, features: Float64) -> Float64:
         if self._forest is None:
             return self._quantity.at_first(question)
         value = self._forest.answer(features) * self._quantity.scale(question)

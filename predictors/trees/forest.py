@@ -33,8 +33,8 @@ def add_tree_answers(
         for root in roots:
             node = index(root)
             while feature[node] >= 0:
-                asked = questions[row, index(feature[node])]
-                goes_left = missing_left[node] if np.isnan(asked) else asked <= threshold[node]
+                answer = questions[row, index(feature[node])]
+                goes_left = missing_left[node] if np.isnan(answer) else answer <= threshold[node]
                 node = index(left[node] if goes_left else right[node])
             answer[row] += value[node]
 
@@ -97,7 +97,7 @@ def _walkable(forest: Forest, inner: NDArray[np.intp]) -> bool:
     nodes = len(forest.feature)
     children = np.stack([forest.left[inner], forest.right[inner]]) if len(inner) else np.empty((2, 0), np.int32)
     ahead = bool((children > inner).all() and (children < nodes).all())
-    asked = forest.feature[inner]
-    known = bool((asked >= 0).all() and (asked < forest.columns).all())
+    answer = forest.feature[inner]
+    known = bool((answer >= 0).all() and (answer < forest.columns).all())
     rooted = bool((forest.roots >= 0).all() and (forest.roots < nodes).all())
     return ahead and known and rooted and bool(np.isfinite(forest.value).all()) and bool(np.isfinite(forest.baseline))

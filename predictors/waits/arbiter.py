@@ -40,26 +40,26 @@ class Arbiter:
 
     def __init__(self, members: tuple[WaitPredictor, ...], name: str = "arbiter") -> None:
         self.name, self.members = name, members
-        self._said: OpenQuestions[MemberAnswers] = OpenQuestions()
+        self._open: OpenQuestions[MemberAnswers] = OpenQuestions()
         self._error_s = np.zeros((NO_ROOM + 1, len(members)))
 
     def learn(self, outcome: WaitOutcomes, at_s: int) -> None:
         """Take in jobs that started, and how wrong each member was about them when it was asked first."""
-        for job_id, wait_s in zip(outcome.asked.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
-            said = self._said.take_out(job_id)
-            if said is not None:
-                error_s = self._error_s[said.case]
-                error_s += (1 - KEPT_SHARE) * (np.abs(said.wait_s - wait_s) - error_s)
+        for job_id, wait_s in zip(outcome.questions.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
+            given = self._open.take_out(job_id)
+            if given is not None:
+                error_s = self._error_s[given.case]
+                error_s += (1 - KEPT_SHARE) * (np.abs(given.wait_s - wait_s) - error_s)
         for member in self.members:
             member.learn(outcome, at_s)
 
     def predict(self, question: WaitQuestions, at_s: int) -> Prediction:
         """Return for each job the answer of the member that is in the middle."""
         answers = [member.predict(question, at_s) for member in self.members]
-        said_s, case = np.stack([answer.point for answer in answers], axis=1), _case(question)
+        predicted_s, case = np.stack([answer.point for answer in answers], axis=1), _case(question)
         real = question.job_id != NO_JOB
-        self._said.remember(question.job_id[real].tolist(), map(MemberAnswers, said_s[real], case[real].tolist()))
-        return _picked(answers, self.members, _middle(said_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2))
+        self._open.remember(question.job_id[real].tolist(), map(MemberAnswers, predicted_s[real], case[real].tolist()))
+        return _picked(answers, self.members, _middle(predicted_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2))
 
     def state(self) -> State:
         """Return how wrong each member was, and what it learned."""
@@ -79,9 +79,9 @@ def _case(question: WaitQuestions) -> Int64:
     return np.where(rows[:, MISSING] > 0, NO_ROOM, np.where(rows[:, QUEUED] > 0, ROOM, NOBODY_WAITS))
 
 
-def _middle(said_s: Float64, weight: Float64) -> Int64:
+def _middle(predicted_s: Float64, weight: Float64) -> Int64:
     """Return whose answer is the weighted median of each row; both float64[n, members]."""
-    rising = np.argsort(said_s, axis=1, kind="stable")
+    rising = np.argsort(predicted_s, axis=1, kind="stable")
     so_far = np.cumsum(np.take_along_axis(weight, rising, axis=1), axis=1)
     middle = (so_far >= so_far[:, -1:] / 2).argmax(axis=1)
     chosen: Int64 = rising[np.arange(len(middle)), middle]

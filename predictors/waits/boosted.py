@@ -36,7 +36,7 @@ class BoostedWaits:
         self._schedule = schedule
         self._running = RunningStatistics(KINDS, targets=1)
         self._history = TrainingHistory(len(FEATURES) + self._running.columns, MOST_ROWS)
-        self._asked: OpenQuestions[Float64] = OpenQuestions()
+        self._open: OpenQuestions[Float64] = OpenQuestions()
         self._spread = WaitSpread()
         self._forest: Forest | None = None
         self._due_at = schedule.least
@@ -44,12 +44,12 @@ class BoostedWaits:
 
     def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
         """Take in jobs that started, one after the other."""
-        category, log_wait = categories(outcome.asked), np.log1p(outcome.wait_s)
+        category, log_wait = categories(outcome.questions), np.log1p(outcome.wait_s)
         self._spread.learn(outcome)
-        for row, job_id in enumerate(outcome.asked.job_id.tolist()):
-            known = self._asked.take_out(job_id)
+        for row, job_id in enumerate(outcome.questions.job_id.tolist()):
+            known = self._open.take_out(job_id)
             if known is None:
-                known = self._known(outcome.asked.take(np.array([row])))[0]
+                known = self._known(outcome.questions.take(np.array([row])))[0]
             self._history.add(known, log_wait[row])
             self._running.learn(category[row : row + 1], log_wait[row : row + 1, None])
             if self._can_grow and self._history.count >= self._due_at:
@@ -63,7 +63,7 @@ class BoostedWaits:
         """Return the expected waits; the mean of all that started so far until there are enough of them."""
         known = self._known(question)
         real = question.job_id != NO_JOB
-        self._asked.remember(question.job_id[real].tolist(), known[real])
+        self._open.remember(question.job_id[real].tolist(), known[real])
         log_wait = self._forest.answer(known) if self._forest else np.nan_to_num(known[:, MEAN_OF_ALL])
         trees = f"trees grown from {counted(self._history.count, 'job')}"
         basis = trees if self._forest else f"the mean so far, {self._no_trees}"

@@ -45,7 +45,7 @@ class WaitQuestions:
 class WaitOutcomes:
     """How long jobs waited that have started: `wait_s` int64[n], and each as it was at its submission."""
 
-    asked: WaitQuestions
+    questions: WaitQuestions
     wait_s: Int64
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class WaitOutcomes:
 
     def take(self, which: NDArray[np.bool_] | Int64, /) -> "WaitOutcomes":
         """Return the outcomes that the mask or the indices select."""
-        return WaitOutcomes(self.asked.take(which), self.wait_s[which])
+        return WaitOutcomes(self.questions.take(which), self.wait_s[which])
 
 
 """Added to both sides of a ratio: whether a job starts at once or in ten seconds makes no difference to anyone."""
@@ -64,24 +64,24 @@ class WaitSpread:
     """Remembers what was said of each job until it starts; short and long answers are judged apart."""
 
     def __init__(self) -> None:
-        self._said: OpenQuestions[float] = OpenQuestions()
+        self._open: OpenQuestions[float] = OpenQuestions()
         self._errors = ErrorsBySize(tuple(edge_s + MINUTE_S for edge_s in EDGES_S))
 
     def learn(self, outcome: WaitOutcomes) -> None:
         """Take in how long jobs waited that had been asked about."""
-        for job_id, wait_s in zip(outcome.asked.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
-            said_s = self._said.take_out(job_id)
-            if said_s is not None:
-                self._errors.add(said_s + MINUTE_S, wait_s + MINUTE_S)
+        for job_id, wait_s in zip(outcome.questions.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
+            predicted_s = self._open.take_out(job_id)
+            if predicted_s is not None:
+                self._errors.add(predicted_s + MINUTE_S, wait_s + MINUTE_S)
 
-    def around(self, question: WaitQuestions, said_s: Float64, basis: tuple[str, ...]) -> Prediction:
+    def around(self, question: WaitQuestions, predicted_s: Float64, basis: tuple[str, ...]) -> Prediction:
         """Return the prediction that what was said, float64[n] [s], stands for; the median is what was said itself."""
         real = question.job_id != NO_JOB
-        self._said.remember(question.job_id[real].tolist(), said_s[real].tolist())
-        corrected = np.array([self._errors.corrected(each + MINUTE_S) for each in said_s.tolist()])
+        self._open.remember(question.job_id[real].tolist(), predicted_s[real].tolist())
+        corrected = np.array([self._errors.corrected(each + MINUTE_S) for each in predicted_s.tolist()])
         mean_s, *levels_s = np.maximum(corrected.reshape(-1, 1 + len(LEVELS)) - MINUTE_S, 0.0).T
-        low_s, high_s = np.minimum(levels_s[0], said_s), np.maximum(levels_s[-1], said_s)
-        return Prediction(mean_s, np.stack([low_s, said_s, high_s], axis=1), basis)
+        low_s, high_s = np.minimum(levels_s[0], predicted_s), np.maximum(levels_s[-1], predicted_s)
+        return Prediction(mean_s, np.stack([low_s, predicted_s, high_s], axis=1), basis)
 
     def state(self) -> State:
         """Return the errors."""

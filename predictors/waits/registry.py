@@ -62,8 +62,8 @@ class PlannedWaits:
         wait_s = np.empty(len(question))
         size, estimate_s = question.rows[:, REQUEST].T.astype(np.int64)
         for state in dict.fromkeys(question.state.tolist()):
-            asked = np.flatnonzero(question.state == state)
-            wait_s[asked] = self._planned_waits_s(question.states[state], size[asked], estimate_s[asked])
+            chosen = np.flatnonzero(question.state == state)
+            wait_s[chosen] = self._planned_waits_s(question.states[state], size[chosen], estimate_s[chosen])
         return self._spread.around(question, wait_s, ("a simulation of the known jobs",) * len(question))
 
     def state(self) -> State:

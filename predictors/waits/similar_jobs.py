@@ -100,12 +100,12 @@ def _correlation(x: Float64, y: Float64) -> float:
 
 
 @kernel
-def distances(rows: Float64, scale: Float64, asked: Float64) -> Float64:
-    """Return the root of the scaled Manhattan distance of each row from `asked`, float64[n]."""
+def distances(rows: Float64, scale: Float64, questions: Float64) -> Float64:
+    """Return the root of the scaled Manhattan distance of each row from `questions`, float64[n]."""
     distance = np.zeros(len(rows))
     for number in range(len(rows)):
         for feature in range(len(scale)):
-            distance[number] += scale[feature] * abs(rows[number, feature] - asked[feature])
+            distance[number] += scale[feature] * abs(rows[number, feature] - questions[feature])
         distance[number] = np.sqrt(distance[number])
     return distance
 
@@ -128,9 +128,9 @@ def clustered_wait_s(distance: Float64, wait_s: Float64) -> float:
     label = clusters(distance[near], wait_s[near] / (extent_s if extent_s > 0 else 1.0))
     if not _tight(distance[near].mean(), label):
         return NO_ANSWER
-    told = np.ones(len(distance), dtype=np.bool_)
-    told[near[label == STRAY]] = False
-    return _steadiest_mean(distance[told], wait_s[told], distance.min())
+    kept = np.ones(len(distance), dtype=np.bool_)
+    kept[near[label == STRAY]] = False
+    return _steadiest_mean(distance[kept], wait_s[kept], distance.min())
 
 
 @kernel
@@ -189,13 +189,13 @@ PENALTY = 0.1
 
 
 @kernel
-def ridge_at(rows: Float64, value: Float64, asked: Float64) -> float:
-    """Return what a ridge regression of `value` on the standardised features of `rows` says of `asked`."""
+def ridge_at(rows: Float64, value: Float64, questions: Float64) -> float:
+    """Return what a ridge regression of `value` on the standardised features of `rows` says of `questions`."""
     standard, mean, deviation = _standardised(rows)
     middle = value.mean()
     products, towards = _normal_equations(standard, value - middle)
     coefficient = solved(products, towards)
-    return float(middle + (coefficient * (asked - mean) / deviation).sum())
+    return float(middle + (coefficient * (questions - mean) / deviation).sum())
 
 
 @kernel
@@ -260,7 +260,7 @@ class SimilarJobs:
     def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
         """Take in jobs that started."""
         self._spread.learn(outcome)
-        self._history.add(outcome.asked.rows[:, :PUBLISHED], outcome.wait_s)
+        self._history.add(outcome.questions.rows[:, :PUBLISHED], outcome.wait_s)
 
     def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
         """Return the expected waits; 0 while no job has started."""
@@ -282,27 +282,27 @@ class SimilarJobs:
 
 
 @kernel
-def _published(rows: Float64, wait_s: Float64, asked: Float64) -> tuple[Float64, Int64]:
+def _published(rows: Float64, wait_s: Float64, questions: Float64) -> tuple[Float64, Int64]:
     """Return the predicted wait [s] of each asked row, and on which of BASES it rests."""
     scale = scales(rows, wait_s)
-    predicted_s, basis = np.empty(len(asked)), np.zeros(len(asked), dtype=np.int64)
-    for number in range(len(asked)):
-        distance = distances(rows, scale, asked[number])
+    predicted_s, basis = np.empty(len(questions)), np.zeros(len(questions), dtype=np.int64)
+    for number in range(len(questions)):
+        distance = distances(rows, scale, questions[number])
         predicted_s[number] = clustered_wait_s(distance, wait_s)
         if predicted_s[number] == NO_ANSWER:
-            predicted_s[number], basis[number] = _fitted(rows, wait_s, asked[number], distance)
+            predicted_s[number], basis[number] = _fitted(rows, wait_s, questions[number], distance)
     return predicted_s, basis
 
 
 @kernel
-def _fitted(rows: Float64, wait_s: Float64, asked: Float64, distance: Float64) -> tuple[float, int]:
+def _fitted(rows: Float64, wait_s: Float64, questions: Float64, distance: Float64) -> tuple[float, int]:
     """Return what the ridge regression says; the nearest job's wait where it says less than nothing."""
     farthest = FARTHEST
     while farthest < 1 and (distance < farthest).sum() <= FEWEST * PUBLISHED:
         farthest += FARTHER_BY
     near = distance < farthest
     if near.sum() >= FEWEST:
-        fitted_s = ridge_at(rows[near], wait_s[near], asked)
+        fitted_s = ridge_at(rows[near], wait_s[near], questions)
         if fitted_s > 0:
             return fitted_s, RIDGE
     return wait_s[distance.argmin()], NEAREST

@@ -56,47 +56,47 @@ class SubmittedJob(NamedTuple):
 
 
 @kernel
-def write_row(row: Float64, asked: SubmittedJob, jobs: JobColumns, running: Int64, queued: Int64) -> None:
+def write_row(row: Float64, submitted: SubmittedJob, jobs: JobColumns, running: Int64, queued: Int64) -> None:
     """Write the features of a job. `running` are indices of `jobs` by expected end, `queued` others."""
-    row[0] = asked.size
-    row[1] = asked.estimate_s
-    _write_queue(row, asked, jobs, queued)
-    _write_running(row, asked, jobs, running)
-    row[16] = _room_after_s(asked, jobs, running)
-    row[17] = asked.now_s % DAY_S
-    row[18] = asked.now_s % WEEK_S
+    row[0] = submitted.size
+    row[1] = submitted.estimate_s
+    _write_queue(row, submitted, jobs, queued)
+    _write_running(row, submitted, jobs, running)
+    row[16] = _room_after_s(submitted, jobs, running)
+    row[17] = submitted.now_s % DAY_S
+    row[18] = submitted.now_s % WEEK_S
 
 
 @kernel
-def _write_queue(row: Float64, asked: SubmittedJob, jobs: JobColumns, queued: Int64) -> None:
+def _write_queue(row: Float64, submitted: SubmittedJob, jobs: JobColumns, queued: Int64) -> None:
     row[8] = len(queued)
     for job in queued:
-        waited_s = asked.now_s - jobs.submit_s[job]
-        work_s = jobs.size[job] * jobs.estimate_s[job] / asked.units
+        waited_s = submitted.now_s - jobs.submit_s[job]
+        work_s = jobs.size[job] * jobs.estimate_s[job] / submitted.units
         row[2] += jobs.size[job]
         row[3] += jobs.estimate_s[job]
         row[4] += waited_s
         row[9] += work_s
-        row[10] += work_s if jobs.size[job] <= asked.size else 0.0
-        row[11] += work_s if jobs.estimate_s[job] <= asked.estimate_s else 0.0
+        row[10] += work_s if jobs.size[job] <= submitted.size else 0.0
+        row[11] += work_s if jobs.estimate_s[job] <= submitted.estimate_s else 0.0
         row[12] += waited_s < HOUR_S
         row[13] = max(row[13], waited_s)
 
 
 @kernel
-def _write_running(row: Float64, asked: SubmittedJob, jobs: JobColumns, running: Int64) -> None:
+def _write_running(row: Float64, submitted: SubmittedJob, jobs: JobColumns, running: Int64) -> None:
     for job in running:
         row[5] += jobs.size[job]
-        row[6] += asked.now_s - jobs.start_s[job]
+        row[6] += submitted.now_s - jobs.start_s[job]
         row[7] += jobs.expected_end_s[job] - jobs.start_s[job]
-        row[14] += jobs.size[job] * max(jobs.expected_end_s[job] - asked.now_s, 0) / asked.units
-    row[15] = row[5] + asked.size - asked.units
+        row[14] += jobs.size[job] * max(jobs.expected_end_s[job] - submitted.now_s, 0) / submitted.units
+    row[15] = row[5] + submitted.size - submitted.units
 
 
 @kernel
-def _room_after_s(asked: SubmittedJob, jobs: JobColumns, running: Int64) -> float:
+def _room_after_s(submitted: SubmittedJob, jobs: JobColumns, running: Int64) -> float:
     """Return the seconds until the job would fit beside the running jobs alone; a second at least if not now."""
-    missing = asked.size - asked.units
+    missing = submitted.size - submitted.units
     for job in running:
         missing += jobs.size[job]
     if missing <= 0:
@@ -104,5 +104,5 @@ def _room_after_s(asked: SubmittedJob, jobs: JobColumns, running: Int64) -> floa
     for job in running:
         missing -= jobs.size[job]
         if missing <= 0:
-            return float(max(jobs.expected_end_s[job] - asked.now_s, 1))
+            return float(max(jobs.expected_end_s[job] - submitted.now_s, 1))
     return float(WEEK_S)

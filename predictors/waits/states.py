@@ -42,8 +42,8 @@ def _snapshot_rows(
 ) -> Float64:
     rows = np.zeros((len(size), len(FEATURES)))
     for number in range(len(size)):
-        asked = SubmittedJob(now_s, units, size[number], estimate_s[number])
-        write_row(rows[number], asked, jobs, running, queued)
+        submitted = SubmittedJob(now_s, units, size[number], estimate_s[number])
+        write_row(rows[number], submitted, jobs, running, queued)
     return rows
 
 
@@ -90,8 +90,8 @@ def _fill_log_rows(jobs: JobColumns, times: LogTimes, units: int) -> Float64:
         waiting = _later_than(queued, waiting, jobs.start_s, now_s)
         # Logs are not free of jobs that hold more than there is.
         there = max(units, jobs.size[running[:held]].sum())
-        asked = SubmittedJob(now_s, there, jobs.size[job], jobs.estimate_s[job])
-        write_row(rows[job], asked, jobs, running[:held], queued[:waiting])
+        submitted = SubmittedJob(now_s, there, jobs.size[job], jobs.estimate_s[job])
+        write_row(rows[job], submitted, jobs, running[:held], queued[:waiting])
         queued[waiting] = job
         waiting += 1
     return rows

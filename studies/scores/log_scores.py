@@ -189,7 +189,7 @@ def powers_of(log: LogFile) -> JobExam:
 def waits_of(log: LogFile, expected_s: Int64 | None) -> WaitExam:
     """Return the same about their waits; in the states jobs run for `expected_s`, their estimates by default."""
     exam = wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
-    return exam.without(~log.whole, ~log.whole[exam.outcomes.asked.job_id])
+    return exam.without(~log.whole, ~log.whole[exam.outcomes.questions.job_id])
 
 
 @lru_cache(maxsize=1)

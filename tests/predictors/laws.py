@@ -127,7 +127,7 @@ LAWS = (
 
 def latest_s(exam: Exam) -> int:
     """Return a second at which all that becomes known is known."""
-    return int(max([0, *exam.known_s, *exam.asked_s]))
+    return int(max([0, *exam.known_s, *exam.question_s]))
 
 
 def unlearned(subject: Subject, predictor: Any, exam: Exam) -> Prediction | None:

@@ -69,7 +69,7 @@ def test_what_no_job_can_draw_is_no_reading():
 def test_habits_are_learned_and_four_fifths_lie_in_the_interval(make):
     jobs = user_habits(1500, 2)
     exam = power_exam(jobs, jobs.logged_start_s)
-    late = exam.asked_s > exam.asked_s[900]
+    late = exam.question_s > exam.question_s[900]
     score = compute_score(
         np.where(late, exam.actual, np.nan), take_exam(make(200), exam), naive=take_exam(DeclaredPower(200), exam)
     )

@@ -35,14 +35,14 @@ def some_history(draw):
 def test_a_day_is_asked_at_its_midnight_and_known_at_the_next(history, name, after_days):
     zone = parse_zone(name)
     exam = price_exam(history, zone, after_days=after_days)
-    assert (np.diff(exam.asked_s) >= 0).all()
+    assert (np.diff(exam.question_s) >= 0).all()
     assert (np.diff(exam.known_s) >= 0).all()
     start_s = exam.questions.start_s + exam.questions.step_s * np.arange(len(exam.questions))
-    assert (exam.asked_s <= start_s).all()
-    assert (start_s < exam.asked_s + DAY_S + 7200).all()
-    assert (to_local_s(exam.asked_s, zone) % DAY_S == 0).all()
-    known = np.searchsorted(exam.known_s, exam.asked_s, side="right")
-    assert (history.start_s + history.step_s * (known - 1) < exam.asked_s)[known > 0].all()
+    assert (exam.question_s <= start_s).all()
+    assert (start_s < exam.question_s + DAY_S + 7200).all()
+    assert (to_local_s(exam.question_s, zone) % DAY_S == 0).all()
+    known = np.searchsorted(exam.known_s, exam.question_s, side="right")
+    assert (history.start_s + history.step_s * (known - 1) < exam.question_s)[known > 0].all()
     np.testing.assert_array_equal(exam.actual, history.price[len(history) - len(exam.questions) :])
 
 
@@ -52,7 +52,7 @@ def test_no_later_price_changes_an_answer(history, name, day, seed):
     zone, price = parse_zone(name), history.price.copy()
     price[:] = np.where(np.isnan(price), 0.0, price)
     exam = price_exam(replace(history, price=price), zone)
-    later = exam.asked_s >= exam.asked_s[:1] + day * DAY_S + 7200
+    later = exam.question_s >= exam.question_s[:1] + day * DAY_S + 7200
     changed = price.copy()
     changed[len(price) - int(later.sum()) :] += np.random.default_rng(seed).normal(0, 50, int(later.sum()))
     before, after = (

@@ -15,7 +15,7 @@ def test_outcomes_become_known_at_the_end_of_their_job(jobs):
     assert (exam.known_s == exam.outcomes.logged_start_s + exam.outcomes.runtime_s).all()
     assert (np.diff(exam.known_s) >= 0).all()
     assert sorted(exam.outcomes.job_id) == sorted(jobs.job_id)
-    assert (exam.asked_s == jobs.submit_s).all()
+    assert (exam.question_s == jobs.submit_s).all()
     np.testing.assert_array_equal(exam.actual, jobs.node_power_w)
 
 

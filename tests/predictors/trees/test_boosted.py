@@ -34,7 +34,7 @@ def test_habits_are_learned_and_four_fifths_lie_in_the_interval():
     exam = run_time_exam(JOBS, JOBS.logged_start_s)
     given = take_exam(BoostedTrees("boosted", RunTimeQuantity(), growth=GROWTH, schedule=SCHEDULE), exam)
     estimate = take_exam(BoostedTrees("never", RunTimeQuantity(), schedule=GrowthSchedule(least=10**9)), exam)
-    late = exam.asked_s > exam.asked_s[800]
+    late = exam.question_s > exam.question_s[800]
     score = compute_score(np.where(late, exam.actual, np.nan), given, naive=estimate)
     assert score.relative_mae < 0.25
     assert score.coverage == pytest.approx(0.8, abs=0.06)

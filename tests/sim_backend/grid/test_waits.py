@@ -66,7 +66,7 @@ def test_what_is_learned_of_jobs_is_what_was_known_when_they_were_submitted() ->
 
     class Watching(SimilarJobs):
         def learn(self, outcome, at_s):
-            seen.extend(zip(outcome.asked.rows.tolist(), outcome.wait_s.tolist(), strict=True))
+            seen.extend(zip(outcome.questions.rows.tolist(), outcome.wait_s.tolist(), strict=True))
             super().learn(outcome, at_s)
 
     asked = Asked(LearnedWaits(Watching))
