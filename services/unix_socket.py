@@ -1,6 +1,6 @@
 """The Unix socket of a service as a file, and the user at its other end.
 
-Every user may connect. A service replaces the socket file of a dead service, never that of a living one. The kernel
+Every user may connect. A service replaces the socket file of a dead service, never that of a running one. The kernel
 names the peer (SO_PEERCRED, SO_PEERGROUPS; unix(7)).
 """
 
@@ -17,7 +17,7 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.process import login_uid, user_name
 
 LONGEST = 100
-"""Bytes of a path that a Unix socket can have: 108, less what a name for the time being needs."""
+"""The longest path of a Unix socket: 108 bytes, less those of a temporary name."""
 
 
 class AgentAnswers(OffpeakError):
@@ -25,9 +25,9 @@ class AgentAnswers(OffpeakError):
 
 
 def bound_socket(path: Path) -> socket.socket:
-    """Return a socket that listens there; AgentAnswers if somebody does already, BadInput where it cannot be.
+    """Return a socket that listens there. AgentAnswers if another service does, BadInput if the path cannot be used.
 
-    It has its mode before it has its name: nobody finds one that refuses them.
+    The socket gets its mode before its name, so that it refuses no user.
     """
     _check(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -49,7 +49,7 @@ def bound_socket(path: Path) -> socket.socket:
 
 
 def remove_socket(path: Path, number: int) -> None:
-    """Remove the file if it is still that one, by its inode number."""
+    """Remove the file if it still has that inode number."""
     with suppress(OSError):
         if path.lstat().st_ino == number:
             path.unlink()
@@ -63,7 +63,7 @@ def _check(path: Path) -> None:
         return
     if not path.is_socket():
         raise BadInput(f"{path}: is there and no socket", hint="name another: socket below [agent]")
-    if _somebody_answers(path):
+    if _is_answered(path):
         raise AgentAnswers(f"{path}: another agent answers there", hint="`offpeak status` shows which")
 
 
@@ -80,10 +80,10 @@ def _check_folder(folder: Path) -> None:
         raise BadInput(f"{folder}: everybody may put a socket there", hint=f"chmod o-w {folder}")
 
 
-def _somebody_answers(path: Path) -> bool:
+def _is_answered(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(1.0)
-        # One that is too busy to take us is alive: only a refusal says that nobody listens.
+        # A service that is too busy to accept is alive: only a refusal means that no service listens.
         return probe.connect_ex(os.fspath(path)) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
@@ -92,12 +92,12 @@ SO_PEERGROUPS = 59
 
 _CREDENTIALS = struct.Struct("3i")
 _MOST_GROUPS = 256
-"""As many as Python's getsockopt takes."""
+"""The most that Python's getsockopt can return."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A process by the user and the groups that it had when it connected."""
+    """A process with the user and the groups that it had when it connected."""
 
     uid: int
     groups: frozenset[int]
@@ -105,12 +105,12 @@ class Peer:
 
     @property
     def person(self) -> str:
-        """The name of the person for whom the process acts; it may take a while where a name server is slow."""
+        """The name of the person for whom the process acts; it may take a while if a name server is slow."""
         return user_name(login_uid(self.uid, self.pid))
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Return who connected."""
+    """Return the peer of a connection."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     return Peer(uid, frozenset({gid, *_more_groups(connection)}), pid)
@@ -120,6 +120,6 @@ def _more_groups(connection: socket.socket) -> tuple[int, ...]:
     try:
         raw = connection.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, 4 * _MOST_GROUPS)
     except OSError:
-        # An older kernel: who is in the group by it as a further one sees the own jobs only.
+        # An older kernel: a user whose group is a supplementary one sees only their own jobs.
         return ()
     return struct.unpack(f"{len(raw) // 4}I", raw)

@@ -30,10 +30,10 @@ from services.accounts.job_use import BookedJob, measure_jobs, model_job
 def book_jobs(
     url: str, ended: Sequence[EndedJob], cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
 ) -> tuple[BookedJob, ...]:
-    """Return what each job used; `cpus` are those of the nodes, `expected` the draws by job number.
+    """Return the use of each job; `cpus` are those of the nodes, `expected` the powers by job number.
 
     It reads the ledger of that URL, all jobs at once, which may take tenths of a second: an event loop calls it in a
-    thread. BadLedger if it cannot be read: then the jobs go on waiting.
+    thread. BadLedger if it cannot be read: then the jobs stay unbooked.
     """
     if not ended:
         return ()
@@ -49,7 +49,7 @@ def book_jobs(
 def _measure_job(
     connection: Connection, ended: EndedJob, cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
 ) -> BookedJob:
-    """Return the job, modelled where prices in two currencies or a strange node set leave the ledger no answer."""
+    """Return the job, modelled if prices in two currencies or an unknown node set leave the ledger without figures."""
     try:
         return measure_jobs(connection, [ended], cpus, expected)[0]
     except BadLedger:
@@ -60,7 +60,7 @@ def _measure_job(
 
 @dataclass(frozen=True)
 class Accounts:
-    """What is booked into, and by what. A job is booked `settle_s` after its end: two rounds of the meters."""
+    """The ledger and the forecasts. A job is booked `settle_s` after its end: two rounds of the meters."""
 
     ledger: Ledger
     powers: JobPowers
@@ -70,7 +70,7 @@ class Accounts:
 
 @dataclass(frozen=True)
 class AccountRound:
-    """What is known after a round, what the ledger keeps of it, and a line for the log, "" for none."""
+    """The watch after a round, the one that the ledger has, and a line for the log, "" for none."""
 
     ran: JobWatch
     kept: JobWatch | None
@@ -78,7 +78,7 @@ class AccountRound:
 
 
 def first_round(ledger: Ledger) -> AccountRound | None:
-    """Return where an earlier run left off, None where nothing is kept. It waits for the ledger: for a thread."""
+    """Return the saved round of an earlier run, None if there is none. It waits for the ledger: call it in a thread."""
     kept = parse_job_watch(ledger.remembered(MEMORY_NAME))
     return None if kept is None else AccountRound(kept, kept)
 
@@ -86,7 +86,7 @@ def first_round(ledger: Ledger) -> AccountRound | None:
 async def account_round(
     accounts: Accounts, before: AccountRound | None, view: SchedulerView, kinds: Mapping[str, NodeKind]
 ) -> AccountRound:
-    """Return what is known after a look; the ledger is read in a thread. BadLedger: the same jobs are tried again."""
+    """Book the jobs of a view; the ledger is read in a thread. BadLedger: the next round tries the same jobs."""
     last = before.ran if before else None
     ran = after_view(last, view)
     now = jobs_to_book(ran, settle_s=accounts.settle_s)

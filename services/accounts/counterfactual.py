@@ -125,19 +125,19 @@ class Counterfactual:
 
 
 def replay_site_order(
-    trace: Trace, told: ReplayInputs, settings: Settings, site: Policy, ordering: Policy
+    trace: Trace, inputs: ReplayInputs, settings: Settings, site: Policy, ordering: Policy
 ) -> Counterfactual:
-    """Return it for the jobs of a log that ran in the time; `ordering` put the queue in order where `told` says so.
+    """Return the comparison for the jobs of a log; `ordering` put the queue in order on the days that `inputs` names.
 
     BadTrace for a log without dates or starts, or where no job ran.
     """
     if trace.unix_start_s is None:
         raise BadTrace(f"{trace.name}: has no date", hint="the accounting of the cluster has")
-    drawing, drawn = add_draws(_started(trace), told.energies_j)
-    edges_s = told.edges_unix_s - trace.unix_start_s
+    drawing, drawn = add_draws(_started(trace), inputs.energies_j)
+    edges_s = inputs.edges_unix_s - trace.unix_start_s
     cut = between(drawing, int(edges_s[0]), int(edges_s[-1]))
-    prepared = _prepare_case(cut, drawing, settings, told)
-    peaks = find_ordered_peaks(told, prepared.case.prices.laid)
+    prepared = _prepare_case(cut, drawing, settings, inputs)
+    peaks = find_ordered_peaks(inputs, prepared.case.prices.laid)
     billed = bill_days(prepared.case, (site, ordering), peaks, edges_s, seed=settings.power.seed)
     case = prepared.case
     known = int(np.isin(case.jobs.job_id, drawn).sum())
@@ -152,26 +152,26 @@ def _started(trace: Trace) -> Trace:
     return replace(trace, jobs=trace.jobs.take(started))
 
 
-def _prepare_case(cut: Trace, whole: Trace, settings: Settings, told: ReplayInputs) -> PreparedCase:
+def _prepare_case(cut: Trace, whole: Trace, settings: Settings, inputs: ReplayInputs) -> PreparedCase:
     """Return the case of the log; what it is paid by are the prices of the ledger, not those of the settings."""
     prepared = prepare(cut, replace(settings, prices=PriceSettings(), carbon=CarbonSettings()), start=None, whole=whole)
-    price, carbon = told.prices.price, told.prices.carbon
-    laid = _fill_gaps(price, cut, told)
+    price, carbon = inputs.prices.price, inputs.prices.carbon
+    laid = _fill_gaps(price, cut, inputs)
     case: ReplayCase = replace(
         prepared.case,
-        prices=ReplayPrices(laid, told.peak_rule),
-        carbon=_fill_gaps(carbon, cut, told) if carbon else None,
+        prices=ReplayPrices(laid, inputs.peak_rule),
+        carbon=_fill_gaps(carbon, cut, inputs) if carbon else None,
         nodes=None,
     )
     return replace(prepared, case=case)
 
 
-def _fill_gaps(series: Series, trace: Trace, told: ReplayInputs) -> LaidSeries:
+def _fill_gaps(series: Series, trace: Trace, inputs: ReplayInputs) -> LaidSeries:
     """Return the series on the log's clock without gaps: an hour that cost nothing would draw all savings to it."""
     filled = fill_gaps(series)
     mean = float(np.average(series.value[series.known], weights=series.length_s[series.known]))
     whole = replace(filled, value=np.where(filled.known, filled.value, mean))
-    return LaidSeries(whole, trace.unix_start_s or 0, told.zone, ())
+    return LaidSeries(whole, trace.unix_start_s or 0, inputs.zone, ())
 
 
 def _compare_bills(

@@ -1,8 +1,8 @@
 """Finds the jobs that have ended in a scheduler's lists: each is booked once, also one that vanished.
 
-The scheduler shows jobs for some minutes after their end, with start and end. One that ran at the last look and is
-not shown any more ended in between. The ledger remembers the jobs of the last look as JSON for a restart: small,
-without the texts of users.
+The scheduler shows jobs for some minutes after their end, with start and end. A job that ran at the last view and is
+not shown any more has ended in between. The ledger remembers the jobs of the last view as JSON for a restart, without
+the texts of users.
 """
 
 import json
@@ -19,17 +19,17 @@ AWAY_S = 300
 """Slurm shows ended jobs for so long, unless MinJobAge says otherwise."""
 
 MOST_WAITING = 20_000
-"""Jobs that wait for a ledger that cannot be read: beyond this the oldest are given up."""
+"""The most jobs that wait while the ledger cannot be read; beyond this the oldest are given up."""
 
 JobKey = tuple[str, int]
-"""The job's number and start: one that is requeued runs again under the same number."""
+"""The job's number and start: a requeued job runs again under the same number."""
 
 
 @dataclass(frozen=True)
 class EndedJob:
-    """A job that has ended and is not booked yet, with start and end; first seen to be so at `seen_s` [Unix s].
+    """A job that has ended and is not booked yet, with start and end; first seen at `seen_s` [Unix s].
 
-    `unseen` says between which looks it ended where nobody was told when.
+    `unseen` says between which views it ended, if its end is not known.
     """
 
     job: Job
@@ -39,7 +39,7 @@ class EndedJob:
 
 @dataclass(frozen=True)
 class JobWatch:
-    """What is known after a look at `at_s`: who runs, by job number; who waits to be booked; who is, of those shown."""
+    """The jobs of a view at `at_s`: running ones by number, ended ones that wait to be booked, and booked ones."""
 
     at_s: int
     running: Mapping[str, Job] = field(default_factory=dict)
@@ -48,12 +48,12 @@ class JobWatch:
 
 
 def job_key(job: Job) -> JobKey:
-    """Return what tells this run of the job from all others."""
+    """Return the key of this run of the job."""
     return job.job_id, job.start_s or 0
 
 
 def after_view(before: JobWatch | None, view: SchedulerView) -> JobWatch:
-    """Return what is known after one more look; `before` is None where nothing was kept of an earlier one."""
+    """Return the watch after one more view; `before` is None if no earlier one was saved."""
     before = before or JobWatch(view.at_s)
     running = {job.job_id: job for job in view.jobs if job.state in RUNS and _has_run(job)}
     unclear = {job.job_id for job in view.jobs if job.state is JobState.OTHER}
@@ -72,7 +72,7 @@ def after_view(before: JobWatch | None, view: SchedulerView) -> JobWatch:
 
 
 def jobs_to_book(ran: JobWatch, *, settle_s: float) -> tuple[EndedJob, ...]:
-    """Return who ended so long ago that the last readings are in the ledger; after a clock went back at once."""
+    """Return the jobs whose last readings are in the ledger by their age; after a clock went back at once."""
     return tuple(
         ended
         for ended in ran.waiting.values()
@@ -81,14 +81,14 @@ def jobs_to_book(ran: JobWatch, *, settle_s: float) -> tuple[EndedJob, ...]:
 
 
 def after_booking(ran: JobWatch, booked: Iterable[EndedJob]) -> JobWatch:
-    """Return what is known once these are in the ledger."""
+    """Return the watch after these jobs were booked."""
     keys = {job_key(ended.job) for ended in booked}
     waiting = {key: ended for key, ended in ran.waiting.items() if key not in keys}
     return replace(ran, waiting=waiting, booked=ran.booked | keys)
 
 
 def away_line(before: JobWatch | None, view: SchedulerView) -> str:
-    """Return what is to be said of the time in which nobody looked, "" if it was short."""
+    """Return the warning about a long time without a view, "" if it was short."""
     if before is None or view.at_s - before.at_s < AWAY_S:
         return ""
     minutes = (view.at_s - before.at_s) // 60
@@ -124,13 +124,13 @@ def _unseen(job: Job, before_s: int, at_s: int) -> EndedJob:
 
 
 MEMORY_NAME = "jobs"
-"""Under which the ledger remembers it."""
+"""The name of the watch in the ledger."""
 SAVE_EVERY_S = 60
-"""How often it is worth writing at the most."""
+"""The least time between two writes."""
 
 
 def is_worth_saving(kept: JobWatch | None, ran: JobWatch) -> bool:
-    """Tell whether what is kept is old, and another now."""
+    """Return whether the saved watch is old, and differs."""
     if kept is None or ran.at_s < kept.at_s:
         return True
     others = ran.running.keys() != kept.running.keys() or ran.waiting.keys() != kept.waiting.keys()
@@ -138,7 +138,7 @@ def is_worth_saving(kept: JobWatch | None, ran: JobWatch) -> bool:
 
 
 def job_watch_json(ran: JobWatch) -> str:
-    """Return what `parse_job_watch` takes."""
+    """Return the watch as text for `parse_job_watch`."""
     waiting = [[*_without_texts(ended.job), ended.seen_s, ended.unseen] for ended in ran.waiting.values()]
     running = [_without_texts(job) for job in ran.running.values()]
     kept = {
@@ -152,7 +152,7 @@ def job_watch_json(ran: JobWatch) -> str:
 
 
 def parse_job_watch(text: str | None) -> JobWatch | None:
-    """Return what `job_watch_json` wrote; None for nothing, and for what another version of the program wrote."""
+    """Return the watch of `job_watch_json`; None for no text, and for the text of another version of the program."""
     try:
         kept = json.loads(text or "null")
         if not kept or tuple(kept["fields"]) != Job._fields:

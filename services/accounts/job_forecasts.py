@@ -1,8 +1,8 @@
 """Forecasts of jobs that learn from their outcomes: the power per node, and the run time.
 
 Power is what the site declares, else what similar jobs drew, else what such nodes draw. Run time is the mean of the
-user's last two jobs, never more than the limit. What was learned outlives a restart in a file of its own, and stays
-within a bound. Each forecast is compared with its outcome before that is learned, which gives its error.
+user's last two jobs, never more than the limit. The forecasts are saved in files over a restart, and stay within a
+bound. Each forecast is compared with its outcome before the outcome is learned, which gives its error.
 """
 
 import math
@@ -31,18 +31,18 @@ from services.accounts.job_draws import ASSUMED, DeclaredDraw, JobDraw, NodeKind
 from services.accounts.job_use import BookedJob
 
 UNLIMITED_S = 30 * DAY_S
-"""What a job without a limit is taken to ask for."""
+"""The limit assumed for a job without one."""
 UNKNOWN_S = -1
 MOST_TEXTS = 1 << 16
-"""Of so many texts the code is known: in each cycle most jobs are those of the last one."""
+"""The most texts whose codes are cached: in each cycle most jobs are those of the last one."""
 _NUMBERS = re.compile(r"\d+")
 
 
 def job_columns(jobs: Sequence[Job], node_power_w: Float64 | None = None) -> Jobs:
     """Return the jobs in the order given; `node_power_w` [W per node] is what they drew, NaN and None for not known.
 
-    Users, accounts, partitions and names are codes of their text, the same after every start. Numbers in a name count
-    for nothing: a series sim_001, sim_002 is one program. The run time is that of jobs that have ended, else -1.
+    Users, accounts, partitions and names are codes of their text, the same after every start. Numbers in a name
+    do not count: a series sim_001, sim_002 is one program. The run time is that of jobs that have ended, else -1.
     """
     users, groups, queues, applications = (
         _coded(texts)
@@ -90,14 +90,14 @@ _code = lru_cache(maxsize=MOST_TEXTS)(stable_code)
 
 SAVE_PREDICTOR_EVERY_S = 900.0
 MOST_PREDICTOR_BYTES = 64_000_000
-"""Of knowledge: some hundred thousand kinds of jobs. What has more begins anew when it is kept."""
+"""The most that a predictor saves, for some hundred thousand kinds of jobs; a larger one begins anew."""
 
 NOTHING_LEARNED = ModelOrigin(0, 0, 0, math.nan)
-"""How wrong a predictor is, is graded elsewhere."""
+"""The error of a predictor is not saved with it."""
 
 
 class SavedPredictor:
-    """What `make` makes, going on from the file at `path` if there is one; `problem` says why that is of no use."""
+    """A predictor that is saved in the file at `path`, if it is given; `problem` says why the file cannot be used."""
 
     def __init__(self, make: Callable[[], Predictor[Jobs, Jobs]], path: Path | None) -> None:
         self.problem = ""
@@ -107,9 +107,9 @@ class SavedPredictor:
             self._take_over(path)
 
     def learn(self, ended: Jobs, at_s: int) -> None:
-        """Take in jobs that ended, one after the other; a second before the last one learned counts as that.
+        """Learn jobs that ended, in their order; a time before that of the last one counts as the latter.
 
-        Each quarter of an hour that is written too: for a thread.
+        Once in a quarter-hour the file is written too: call it in a thread.
         """
         at_s = max(at_s, self._origin.last_s)
         self._predictor.learn(ended, at_s)
@@ -120,11 +120,11 @@ class SavedPredictor:
             self._try_to_keep()
 
     def predict(self, jobs: Jobs, at_s: int) -> Prediction:
-        """Return what is expected of jobs that have not ended."""
+        """Return the forecasts of jobs that have not ended."""
         return self._predictor.predict(jobs, max(at_s, self._origin.last_s))
 
     def keep(self) -> None:
-        """Write what was learned, on the disk when this returns: for a thread. CannotWrite if that fails."""
+        """Save the predictor on the disk: call it in a thread. CannotWrite if that fails."""
         if sum(array.nbytes for array in self._predictor.state().values()) > MOST_PREDICTOR_BYTES:
             self._begin()
         self._kept_s = time.monotonic()
@@ -150,7 +150,7 @@ class SavedPredictor:
 
 
 LATEST_ERRORS = 200
-"""So many outcomes count; older ones tell of another time."""
+"""The number of outcomes that count; older ones belong to another time."""
 
 
 class ForecastErrors:
@@ -160,17 +160,17 @@ class ForecastErrors:
         self._errors: deque[float] = deque(maxlen=LATEST_ERRORS)
 
     def add(self, errors: Iterable[float]) -> None:
-        """Take in what answers were off by, in either direction."""
+        """Add errors, of either sign."""
         self._errors.extend(abs(each) for each in errors)
 
     @property
     def outcomes(self) -> int:
-        """How many are known."""
+        """The number of outcomes."""
         return len(self._errors)
 
     @property
     def mae(self) -> float | None:
-        """The mean absolute error, in the unit of the answers; None before the first outcome."""
+        """The mean absolute error, in the unit of the forecasts; None before the first outcome."""
         return sum(self._errors) / len(self._errors) if self._errors else None
 
 
@@ -179,7 +179,7 @@ RUN_TIMES_FILE = "run_times.npz"
 
 
 class RunTimes:
-    """Learns how long jobs ran; `error` [s] is its own. Not for two threads at once."""
+    """Learns the run time of jobs; `error` [s] is that of its forecasts. Not for two threads at once."""
 
     def __init__(self, *, path: Path | None = None) -> None:
         self._last_two = SavedPredictor(LastTwo, path)
@@ -187,27 +187,27 @@ class RunTimes:
 
     @property
     def problem(self) -> str:
-        """Why what was learned before cannot be used, "" if it can."""
+        """Why the saved forecasts cannot be used, "" if they can."""
         return self._last_two.problem
 
     def learn(self, ended: Sequence[EndedJob], *, at_s: int) -> None:
-        """Take in jobs that have ended, the first first; of those that ended unseen nothing is learned."""
+        """Learn jobs that have ended, in the order of their ends, except jobs whose end was not seen."""
         seen = sorted((each.job for each in ended if not each.unseen), key=lambda job: job.end_s or 0)
         if seen:
             jobs = job_columns(seen)
-            said = self._last_two.predict(jobs_at_submission(jobs), at_s)
-            self.error.add((said.mean - jobs.runtime_s).tolist())
+            predicted = self._last_two.predict(jobs_at_submission(jobs), at_s)
+            self.error.add((predicted.mean - jobs.runtime_s).tolist())
             self._last_two.learn(jobs, at_s)
 
     def of(self, jobs: Sequence[Job], *, at_s: int) -> dict[str, int]:
         """Return the run time of each job [s] by its number, 1 s at the least."""
         if not jobs:
             return {}
-        said = self._last_two.predict(jobs_at_submission(job_columns(jobs)), at_s)
-        return {job.job_id: max(1, round(mean_s)) for job, mean_s in zip(jobs, said.mean.tolist(), strict=True)}
+        predicted = self._last_two.predict(jobs_at_submission(job_columns(jobs)), at_s)
+        return {job.job_id: max(1, round(mean_s)) for job, mean_s in zip(jobs, predicted.mean.tolist(), strict=True)}
 
     def keep(self) -> None:
-        """Write what was learned, for the next start: it takes the disk's time, so in a thread. CannotWrite."""
+        """Save the forecasts for the next start: call it in a thread. CannotWrite."""
         self._last_two.keep()
 
 
@@ -217,7 +217,7 @@ LEARNED_BASES = frozenset(kind.basis for kind in KINDS)
 
 
 class JobPowers:
-    """Learns what jobs drew that were measured; `error` [W per node] is its own. Not for two threads at once."""
+    """Learns the power of measured jobs; `error` [W per node] is that of its forecasts. Not for two threads at once."""
 
     def __init__(self, declared: Sequence[DeclaredDraw] = (), *, path: Path | None = None) -> None:
         self._declared = tuple(declared)
@@ -226,33 +226,33 @@ class JobPowers:
 
     @property
     def problem(self) -> str:
-        """Why what was learned before cannot be used, "" if it can."""
+        """Why the saved forecasts cannot be used, "" if they can."""
         return self._history.problem
 
     def learn(self, booked: Sequence[BookedJob], *, at_s: int) -> None:
-        """Take in jobs that have ended; of those that were modelled nothing is learned."""
+        """Learn jobs that have ended and were measured."""
         measured = [(each.ended.job, each.node_w) for each in booked if each.node_w is not None]
         if measured:
             jobs, node_w = zip(*measured, strict=True)
             outcome = job_columns(jobs, np.array(node_w, np.float64))
-            said = self._history.predict(jobs_at_submission(outcome), at_s)
-            self.error.add((said.mean - outcome.node_power_w).tolist())
+            predicted = self._history.predict(jobs_at_submission(outcome), at_s)
+            self.error.add((predicted.mean - outcome.node_power_w).tolist())
             self._history.learn(outcome, at_s)
 
     def of(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], *, at_s: int) -> dict[str, JobDraw]:
-        """Return the draw of each job by its number; `kinds` are the nodes of each partition."""
+        """Return the power of each job by its number; `kinds` are the nodes of each partition."""
         declared = {job.job_id: draw for job in jobs if (draw := find_declared_draw(job, self._declared)) is not None}
         return declared | self._learned([job for job in jobs if job.job_id not in declared], kinds, at_s)
 
     def keep(self) -> None:
-        """Write what was learned, for the next start: it takes the disk's time, so in a thread. CannotWrite."""
+        """Save the forecasts for the next start: call it in a thread. CannotWrite."""
         self._history.keep()
 
     def _learned(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], at_s: int) -> dict[str, JobDraw]:
         if not jobs:
             return {}
-        said = self._history.predict(jobs_at_submission(job_columns(jobs)), at_s)
-        each = zip(jobs, said.mean.tolist(), said.basis, strict=True)
+        predicted = self._history.predict(jobs_at_submission(job_columns(jobs)), at_s)
+        each = zip(jobs, predicted.mean.tolist(), predicted.basis, strict=True)
         return {
             job.job_id: JobDraw(node_w, basis) if basis in LEARNED_BASES else draw_by_class(job, kinds)
             for job, node_w, basis in each

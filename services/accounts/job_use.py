@@ -1,4 +1,4 @@
-"""The energy of a job and its cost: what meters say of its nodes, by its share of them, and a model for the rest."""
+"""The energy of a job and its cost: measured on its nodes, by its share of them, and modelled for the rest."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_draws import JobDraw, shares
 
 PRICED = 0.9
-"""Of a job of whose time less is priced no cost is said; else what has no price is paid at the mean of the rest."""
+"""The least priced share of the time of a job with a cost; the rest is charged at the mean price."""
 ALL, NONE = 0.995, 0.005
 
 
 @dataclass(frozen=True)
 class BookedJob:
-    """A job in the accounts, and what of it was measured, 0..1 of its time on its nodes."""
+    """A job in the accounts, and the measured share of its time on its nodes, 0..1."""
 
     ended: EndedJob
     use: JobUse
@@ -31,7 +31,7 @@ class BookedJob:
 
     @property
     def node_w(self) -> float | None:
-        """What it drew per node [W], its own share; None unless most of it was measured."""
+        """The power of the job per node [W], its own share; None unless most of it was measured."""
         job, seconds = self.ended.job, self.use.ended_unix_s - self.use.started_unix_s
         if self.measured < PRICED or self.use.energy_j is None or seconds <= 0:
             return None
@@ -40,7 +40,7 @@ class BookedJob:
 
 @dataclass(frozen=True)
 class _MeasuredShare:
-    """The job's part of what meters said of its nodes; `covered` is the share of its node-seconds that they know."""
+    """The job's share of the energy of its nodes; `covered` is the measured share of its node-seconds."""
 
     energy_j: float
     cost: float
@@ -53,7 +53,7 @@ class _MeasuredShare:
 def measure_jobs(
     connection: Connection, ended: Sequence[EndedJob], cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
 ) -> list[BookedJob]:
-    """Return what the ledger knows of jobs that have ended; where it knows nothing, a job drew what is `expected`.
+    """Return the use of jobs that have ended by the ledger; time without readings counts with the `expected` power.
 
     BadInput if prices of that time are in two currencies, or a node set cannot be read.
     """
@@ -73,7 +73,7 @@ def _did_not_run(ended: EndedJob) -> BookedJob:
 
 
 def model_job(ended: EndedJob, expected: JobDraw, why: str) -> BookedJob:
-    """Return a job of which the ledger can say nothing, and why; it has no cost."""
+    """Return a job without figures of the ledger, and why; it has no cost."""
     job = ended.job
     energy_j = expected.node_w * _node_s(job)
     return BookedJob(ended, _row(job, energy_j, None, "", None, f"modelled: {expected.basis}; {why}"), 0.0)
@@ -106,13 +106,13 @@ def _make_booked_job(ended: EndedJob, measured: _MeasuredShare, expected: JobDra
 
 
 def _basis(ended: EndedJob, measured: _MeasuredShare, expected: JobDraw) -> str:
-    said = f"measured {measured.covered:.0%}, the rest modelled: {expected.basis}"
+    basis = f"measured {measured.covered:.0%}, the rest modelled: {expected.basis}"
     if measured.covered >= ALL:
-        said = "measured"
+        basis = "measured"
     elif measured.covered <= NONE:
-        said = f"modelled: {expected.basis}"
+        basis = f"modelled: {expected.basis}"
     by_cpus = f"{measured.share:.3g} of its nodes by processors held" if measured.share < 1 else ""
-    return "; ".join(each for each in (said, by_cpus, ended.unseen) if each)
+    return "; ".join(each for each in (basis, by_cpus, ended.unseen) if each)
 
 
 def _node_s(job: Job) -> int:

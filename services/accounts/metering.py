@@ -1,9 +1,9 @@
 """One round over all meters of a site: readings, their rows of the ledger, and lines for the log.
 
-A value holds until the next one, at most `longest_hold_s`; RAPL's is the mean since the reading before. A longer time
-is a gap, a row without a value that says why. Where the clock went back, that part begins anew. A meter that does not
-answer is asked ever less often: a dead BMC must not cost its time-out in every round. Once in a quarter-hour the
-meters of a node are compared: outlets with BMCs and processors, and counters with watts.
+A value holds until the next one, at most `longest_hold_s`; a value of RAPL is the mean since the reading before. A
+longer time is a gap, a row without a value and with the reason. If the clock goes back, that part begins anew. A meter
+that does not answer is read ever less often: a dead BMC must not cost its time-out in every round. Once in a
+quarter-hour the meters of a node are compared: outlets with BMCs and processors, and counters with watts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,14 +28,14 @@ LONGEST_PAUSE_S = 600.0
 
 @dataclass(frozen=True)
 class Silence:
-    """So many times in a row a meter said nothing; it is asked again at `again_s` on the monotonic clock."""
+    """The number of readings in a row that a meter did not answer; it is read again at `again_s` (monotonic)."""
 
     times: int
     again_s: float
 
 
 def next_silence(before: Silence | None, *, now_s: float, period_s: float) -> Silence:
-    """Return the silence after one more time: the next question is left out, then two, four, ... to ten minutes."""
+    """Return the silence after one more time: one round is left out, then two, four, ... up to ten minutes."""
     times = before.times + 1 if before else 1
     return Silence(times, now_s + min(period_s * 2.0 ** min(times, 16), max(LONGEST_PAUSE_S, period_s)))
 
@@ -45,7 +45,7 @@ COMPARE_EVERY_S = 900.0
 
 @dataclass(frozen=True)
 class MeterComparison:
-    """The energies since `since_s` (monotonic), and what was found wrong at the last comparison, by what it is of."""
+    """The energies since `since_s` (monotonic), and the problems of the last comparison by subject."""
 
     since_s: float
     sums: Mapping[Part, Energy] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class MeterComparison:
 def next_comparison(
     before: MeterComparison, taken: Iterable[MeterResult], *, now_s: float, longest_hold_s: float
 ) -> tuple[MeterComparison, tuple[str, ...]]:
-    """Return the energies after a round, and once in a quarter-hour what has gone wrong or well since the last."""
+    """Return the energies after a round, and once in a quarter-hour the problems that have begun or ended."""
     read = tuple(taken)
     after = replace(
         before,
@@ -66,7 +66,7 @@ def next_comparison(
     if now_s - before.since_s < COMPARE_EVERY_S:
         return after, ()
     wrong = _find_differences(after)
-    begun = [f"{of}: {said}" for of, said in wrong.items() if of not in before.wrong]
+    begun = [f"{of}: {reported}" for of, reported in wrong.items() if of not in before.wrong]
     ended = [f"{of}: agree again" for of in before.wrong if of not in wrong]
     return MeterComparison(now_s, wrong=wrong), (*begun, *ended)
 
@@ -79,7 +79,7 @@ def _find_differences(found: MeterComparison) -> dict[str, str]:
         if each.trouble
     }
     counters = find_contradictions(found.sums, found.counts).items()
-    return places | {f"{meter} {part}, counter and watts": said for (meter, _, part, _), said in counters}
+    return places | {f"{meter} {part}, counter and watts": reported for (meter, _, part, _), reported in counters}
 
 
 LatestReadings = Mapping[Part, Reading]
@@ -92,7 +92,7 @@ OF_THE_TIME_BEFORE = frozenset({"rapl"})
 def make_meter_rows(
     last: LatestReadings, taken: Iterable[MeterResult], *, now_unix_s: float, longest_hold_s: float
 ) -> "tuple[LatestReadings, list[MeterReading]]":
-    """Return the latest readings after a round, and what is known of the time since those before."""
+    """Return the latest readings after a round, and the rows of the time since those before."""
     after, rows = dict(last), list[MeterReading]()
     for reading in _readings(last, taken, now_unix_s):
         part = _part(reading)
@@ -105,7 +105,7 @@ def make_meter_rows(
 
 
 def _readings(last: LatestReadings, taken: Iterable[MeterResult], now_unix_s: float) -> Iterator[Reading]:
-    """Yield what was read; of a meter that is silent, that none of its parts has a value."""
+    """Yield the readings; a silent meter gives a reading without a value for each of its parts."""
     silent = {(each.meter, each.way): str(each.trouble) for each in taken if each.trouble is not None}
     for each in taken:
         yield from each.readings
@@ -140,7 +140,7 @@ MeterName = tuple[str, str]
 """A meter and its way of being read."""
 
 HELD_PERIODS = 3
-"""A reading counts until the next one, for so many rounds at most: after that there is a gap."""
+"""The most rounds for which a reading holds; after that there is a gap."""
 
 
 @dataclass(frozen=True)
@@ -153,17 +153,17 @@ class Pace:
 
 @dataclass(frozen=True)
 class Metering:
-    """What is known of the meters after a round; the first begins with none of it."""
+    """The state of the meters after a round; the first round begins with an empty one."""
 
     last: LatestReadings = field(default_factory=dict)
     silent: Mapping[MeterName, Silence] = field(default_factory=dict)
-    said: Mapping[MeterName, ReportedProblem] = field(default_factory=dict)
+    reported: Mapping[MeterName, ReportedProblem] = field(default_factory=dict)
     compared: MeterComparison | None = None
 
 
 @dataclass(frozen=True)
 class MeterRound:
-    """What a round came to: `rows` are for the ledger, `lines` for the log."""
+    """The result of a round: `rows` are for the ledger, `lines` for the log."""
 
     after: Metering
     rows: tuple[MeterReading, ...]
@@ -173,21 +173,21 @@ class MeterRound:
 async def read_all_meters(
     meters: Sequence[Meter], before: Metering, *, pace: Pace, clock: Callable[[], Instant]
 ) -> MeterRound:
-    """Ask all meters that are due, at the same time, `timeout_s` at the most. Without meters nothing is done."""
+    """Read all meters that are due at the same time, for `timeout_s` at the most."""
     due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), clock().monotonic_s)]
     taken = await read_meters(due, timeout_s=pace.timeout_s)
     return after_round(before, taken, pace=pace, now=clock())
 
 
 def after_round(before: Metering, taken: Sequence[MeterResult], *, pace: Pace, now: Instant) -> MeterRound:
-    """Return what a round came to in which this was taken."""
+    """Return the result of a round with these readings."""
     hold_s = HELD_PERIODS * pace.period_s
     last, rows = make_meter_rows(before.last, taken, now_unix_s=now.unix_s, longest_hold_s=hold_s)
-    silent, said = dict(before.silent), dict(before.said)
-    lines = [line for each in taken if (line := _note_silence(each, silent, said, pace, now))]
+    silent, reported = dict(before.silent), dict(before.reported)
+    lines = [line for each in taken if (line := _note_silence(each, silent, reported, pace, now))]
     begun = before.compared or MeterComparison(now.monotonic_s)
     beside, differences = next_comparison(begun, taken, now_s=now.monotonic_s, longest_hold_s=hold_s)
-    return MeterRound(Metering(last, silent, said, beside), tuple(rows), (*lines, *differences))
+    return MeterRound(Metering(last, silent, reported, beside), tuple(rows), (*lines, *differences))
 
 
 def _is_due(silence: Silence | None, now_s: float) -> bool:
@@ -197,18 +197,18 @@ def _is_due(silence: Silence | None, now_s: float) -> bool:
 def _note_silence(
     taken: MeterResult,
     silent: dict[MeterName, Silence],
-    said: dict[MeterName, ReportedProblem],
+    reported: dict[MeterName, ReportedProblem],
     pace: Pace,
     now: Instant,
 ) -> str | None:
-    """Keep whether a meter is silent, and return the line that is due about it."""
+    """Record whether a meter is silent, and return the line that is due about it."""
     name = (taken.meter, taken.way)
-    trouble = None if taken.trouble is None else str(taken.trouble)
-    if trouble is None:
+    problem = None if taken.trouble is None else str(taken.trouble)
+    if problem is None:
         silent.pop(name, None)
     else:
         silent[name] = next_silence(silent.get(name), now_s=now.monotonic_s, period_s=pace.period_s)
-    now_said, line = limit_repeats(said.pop(name, None), trouble, at_unix_s=now.unix_s)
-    if now_said is not None:
-        said[name] = now_said
+    new_report, line = limit_repeats(reported.pop(name, None), problem, at_unix_s=now.unix_s)
+    if new_report is not None:
+        reported[name] = new_report
     return f"{taken.meter} ({taken.way}): {line}" if line else None

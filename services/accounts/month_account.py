@@ -56,13 +56,13 @@ def add_draws(trace: Trace, energies_j: Mapping[tuple[str, int], float]) -> tupl
     return replace(trace, jobs=replace(jobs, node_power_w=draw_w)), jobs.job_id[known]
 
 
-def find_ordered_peaks(told: ReplayInputs, laid: LaidSeries) -> PeakTimes:
+def find_ordered_peaks(inputs: ReplayInputs, laid: LaidSeries) -> PeakTimes:
     """Return when prices are dear, unknown on days on which nobody ordered the queue: then it is left as it is."""
-    series, peak = classify(split(laid.series, told.edges_unix_s), told.peak_rule)
-    day = np.searchsorted(told.edges_unix_s, series.start_s, side="right") - 1
-    is_ordered = told.ordered[np.clip(day, 0, len(told.ordered) - 1)]
-    heard = np.append(np.where(is_ordered, peak, Peak.UNKNOWN), Peak.UNKNOWN).astype(np.int8)
-    return PeakTimes(np.append(series.start_s, series.end_s) - laid.offset_s, heard)
+    series, peak = classify(split(laid.series, inputs.edges_unix_s), inputs.peak_rule)
+    day = np.searchsorted(inputs.edges_unix_s, series.start_s, side="right") - 1
+    is_ordered = inputs.ordered[np.clip(day, 0, len(inputs.ordered) - 1)]
+    known_peak = np.append(np.where(is_ordered, peak, Peak.UNKNOWN), Peak.UNKNOWN).astype(np.int8)
+    return PeakTimes(np.append(series.start_s, series.end_s) - laid.offset_s, known_peak)
 
 
 def _energy_j(trace: Trace, job: int, start_s: int, energies_j: Mapping[tuple[str, int], float]) -> float:
@@ -86,14 +86,14 @@ class RestSavings:
 class MonthAccount:
     """Jobs by account, nodes by node as their meters say, what rests saved, and what a replay of the time needs.
 
-    `rested` is None where nothing was booked, `told` where no price is known. Of `assumed_price_share` of the priced
-    time the price is that of an assumed tariff.
+    `rested` is None if nothing was booked, `replay_inputs` if no price is known. `assumed_price_share` is the part of
+    the priced time whose price is that of an assumed tariff.
     """
 
     accounts: tuple[AccountUse, ...]
     nodes: tuple[EnergyUse, ...]
     rested: RestSavings | None
-    told: ReplayInputs | None
+    replay_inputs: ReplayInputs | None
     assumed_price_share: float
 
 
@@ -103,7 +103,7 @@ def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo, pr
         accounts=tuple(account_uses(connection, span)),
         nodes=tuple(node_energy(connection, span, ("node",), zone)),
         rested=_sum_rests(connection, span),
-        told=_read_replay_inputs(connection, span, zone, prices),
+        replay_inputs=_read_replay_inputs(connection, span, zone, prices),
         assumed_price_share=assumed_share(connection, span),
     )
 

@@ -1,4 +1,4 @@
-"""An admin's order to sleep while no agent runs: the node is closed to jobs first, by the same step as in the agent."""
+"""Closes a node to jobs before an admin's order to sleep while no agent runs, by the same step as the agent."""
 
 import asyncio
 import time
@@ -25,18 +25,18 @@ from services.agent.node_memory import read_last_sleep_orders
 from services.agent.site_context import open_scheduler_door, parse_modes
 
 STATE_FOLLOWS_S = 5.0
-"""A scheduler may take so long to show that a node is closed, or that its last job has left it."""
+"""The longest time until a scheduler shows that a node is closed, or that its last job has ended."""
 POLL_S = 1.0
 FOLLOWS = "it may still follow an order to sleep"
 
 
 class JobThere(OffpeakError):
-    """The node is closed to jobs now, and one runs there still."""
+    """The node is closed to jobs, and a job still runs there."""
 
 
 @dataclass(frozen=True)
 class NodeCloser:
-    """What closes nodes and opens them: the scheduler, by a door with the rules of an agent."""
+    """Closes nodes and opens them in the scheduler, through a door with the rules of the agent."""
 
     inventory: Inventory
     settings: AgentSettings
@@ -45,41 +45,41 @@ class NodeCloser:
     scheduler: Scheduler
 
     async def close_first(
-        self, machine: InventoryNode, wish: DesiredState, send: Callable[[], Awaitable[NodeRecord]]
+        self, machine: InventoryNode, desired: DesiredState, send: Callable[[], Awaitable[NodeRecord]]
     ) -> tuple[NodeRecord, str]:
-        """Return what came of `send`, which orders the node to sleep, and what was changed in the scheduler, in words.
+        """Close the node, call `send`, which orders it to sleep, and return its result and a note about the scheduler.
 
-        NotLetThrough where a rule refuses that the node is closed. JobThere, the node stays closed, while a job runs
-        there. If no order was sent, the node is opened again.
+        OrderRefused if a rule refuses to close the node. JobThere while a job runs there; the node stays closed. If no
+        order was sent, the node is opened again.
         """
         name = machine.node
         if not await self._is_open(name):
-            # Closed and free already, or the door says what is wrong.
+            # The node is closed and free already, or the door reports the problem.
             return await send(), ""
-        (seen,) = (await poll_once((machine,), {name: NodeRecord(name)}, self.wire)).values()
+        (polled,) = (await poll_once((machine,), {name: NodeRecord(name)}, self.wire)).values()
         node = await self._node(name)
-        if node is None or choose_change_for_admin(node, replace(seen, desired=wish)) is not NodeChange.CLOSE:
+        if node is None or choose_change_for_admin(node, replace(polled, desired=desired)) is not NodeChange.CLOSE:
             return await send(), ""
         orders, before = self._orders(node), self._sleep_order(name)
-        why = f"{OURS}: {wish.by} has ordered {wish.order}"
-        _check(await orders.change_node(name, NodeChange.CLOSE, why=why, by=wish.by))
+        why = f"{OURS}: {desired.by} has ordered {desired.order}"
+        _check(await orders.change_node(name, NodeChange.CLOSE, why=why, by=desired.by))
         try:
             await self._wait_until_free(name)
-            life = await send()
+            record = await send()
         except JobThere:
             raise
         except BaseException as problem:
-            if left := await self._open_again(orders, name, wish, before):
+            if left := await self._open_again(orders, name, desired, before):
                 raise OffpeakError(f"{name}: {str(problem) or 'interrupted'}; {left}") from problem
             raise
-        if not is_goal(wish.order, life.observed.state):
-            return life, await self._open_again(orders, name, wish, before)
-        return life, f"closed to jobs; `offpeak node {name} wake` opens it again, and so does an agent"
+        if not is_goal(desired.order, record.observed.state):
+            return record, await self._open_again(orders, name, desired, before)
+        return record, f"closed to jobs; `offpeak node {name} wake` opens it again, and so does an agent"
 
     async def open_if_ours(self, name: str, by: str, *, was_up: bool) -> str:
-        """Open a node that is up and that we have closed; return what came of it, "" where it was not closed by us.
+        """Open a node that is up and that offpeak has closed; return a note about it, "" if offpeak had not closed it.
 
-        One that `was_up` all the time may still follow an order to sleep, and stays closed.
+        A node that `was_up` all the time may still follow an order to sleep, and stays closed.
         """
         try:
             node = await self._node(name)
@@ -94,7 +94,7 @@ class NodeCloser:
         return "open to jobs again"
 
     async def _is_open(self, name: str) -> bool:
-        """Whether the scheduler may give it a job, or has one there."""
+        """Return whether the scheduler may give the node a job, or runs one there."""
         try:
             return bool(await asyncio.to_thread(self.scheduler.in_use, name))
         except SchedulerError:
@@ -102,7 +102,7 @@ class NodeCloser:
 
     async def _node(self, name: str) -> Node | None:
         view = await asyncio.to_thread(self.scheduler.view)
-        return next((each for each in view.nodes if each.name == name), None)
+        return next((node for node in view.nodes if node.name == name), None)
 
     async def _wait_until_free(self, name: str) -> None:
         last_s = time.monotonic() + STATE_FOLLOWS_S
@@ -116,14 +116,16 @@ class NodeCloser:
         """Return the last order to sleep that the node may still follow."""
         return read_last_sleep_orders(self.ledger, self.wire.clock()).get(name)
 
-    async def _open_again(self, orders: SchedulerOrders, name: str, wish: DesiredState, before: Intent | None) -> str:
-        """Open it, and return "", or why it stays closed: a node that may follow an order sent since gets no job."""
+    async def _open_again(
+        self, orders: SchedulerOrders, name: str, desired: DesiredState, before: Intent | None
+    ) -> str:
+        """Open the node, and return "", or why it stays closed: a node that may follow a newer order gets no job."""
         undo = f"`offpeak node {name} wake` opens it"
         try:
             if self._sleep_order(name) not in (None, before):
                 return f"{FOLLOWS}, and stays closed to jobs: {undo} when it is up ten minutes later"
-            why = f"{OURS}: {wish.order} was not sent"
-            answer = await orders.change_node(name, NodeChange.OPEN, why=why, by=wish.by)
+            why = f"{OURS}: {desired.order} was not sent"
+            answer = await orders.change_node(name, NodeChange.OPEN, why=why, by=desired.by)
         except OffpeakError as problem:
             return f"it stays closed to jobs ({problem}): {undo}"
         return "" if answer.done else f"it stays closed to jobs ({answer.answer.message}): {undo}"

@@ -1,6 +1,6 @@
-"""The records of nodes over a restart of the agent: saved when they change, loaded with what the ledger knows.
+"""The records of nodes over a restart of the agent: saved when they change, loaded with the intents of the ledger.
 
-A run that was killed may have given orders without saving them in the node records; the ledger has every intent.
+An agent that was killed may have given orders without saving them in the node records; the ledger has every intent.
 """
 
 import json
@@ -22,9 +22,9 @@ from power.live.node_steps import MAY_STILL_FOLLOW_S
 
 
 def read_last_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
-    """Return the last order to each node's hardware that may still have its effect; CannotWrite or BadLedger."""
-    actions = sorted(ledger.recent(unix_s - RetryPolicy.late_s), key=lambda each: each.intent.number)
-    return {each.intent.effect.subject: each.intent for each in actions if _may_have_effect(each)}
+    """Return the last order to each node's hardware that may still have its effect. CannotWrite or BadLedger."""
+    actions = sorted(ledger.recent(unix_s - RetryPolicy.late_s), key=lambda action: action.intent.number)
+    return {action.intent.effect.subject: action.intent for action in actions if _may_have_effect(action)}
 
 
 def _may_have_effect(done: IntentResult) -> bool:
@@ -34,74 +34,74 @@ def _may_have_effect(done: IntentResult) -> bool:
 def read_last_sleep_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
     """Return the last order to sleep that each node may still follow, whatever was ordered after it; errors as above.
 
-    What is written may have been sent, also by a program that was killed.
+    A recorded order may have been sent, also by a program that was killed.
     """
-    actions = sorted(ledger.recent(unix_s - MAY_STILL_FOLLOW_S), key=lambda each: each.intent.number)
-    taken = (each.intent for each in actions if _may_have_effect(each))
-    return {each.effect.subject: each for each in taken if each.effect.takes_power_away}
+    actions = sorted(ledger.recent(unix_s - MAY_STILL_FOLLOW_S), key=lambda action: action.intent.number)
+    intents = (action.intent for action in actions if _may_have_effect(action))
+    return {intent.effect.subject: intent for intent in intents if intent.effect.takes_power_away}
 
 
-def add_last_order(life: NodeRecord, intent: Intent | None, now: Instant) -> NodeRecord:
-    """Return the life with an order that is later than what was kept of it: what comes of that is nobody else's."""
-    if intent is None or intent.at_unix_s <= life.observed.at_unix_s:
-        return life
-    effect, before = intent.effect, life.sent
+def add_last_order(record: NodeRecord, intent: Intent | None, now: Instant) -> NodeRecord:
+    """Return the record with the intent if that is later than the record: its effect is that of our order."""
+    if intent is None or intent.at_unix_s <= record.observed.at_unix_s:
+        return record
+    effect, before = intent.effect, record.sent
     if not isinstance(effect.order, NodeOrder):
-        return life
+        return record
     if before is not None and (before.order, before.by) == (effect.order, effect.by):
-        return life
+        return record
     at_s = now.monotonic_s - max(0.0, now.unix_s - intent.at_unix_s)
-    return replace(life, sent=SentOrder(effect.order, effect.by, at_s, life.observed.state, clear=False))
+    return replace(record, sent=SentOrder(effect.order, effect.by, at_s, record.observed.state, clear=False))
 
 
 RECORD_KEY, TIMES_KEY = "life of ", "times of nodes"
 
 
 def load_node_records(ledger: Ledger, nodes: Iterable[str], *, unix_s: float, monotonic_s: float) -> NodeRecords:
-    """Return the lives as they were left, else what is recorded of a node; CannotWrite, BadLedger."""
-    recorded, holds, orders = ledger.latest(), ledger.holds(unix_s), read_last_orders(ledger, unix_s)
-    kept, lives, now = ledger.all_remembered(RECORD_KEY), {}, Instant(monotonic_s, unix_s)
+    """Return the saved records, or records of the last states of nodes without one. CannotWrite, BadLedger."""
+    states, holds, orders = ledger.latest(), ledger.holds(unix_s), read_last_orders(ledger, unix_s)
+    saved, records, now = ledger.all_remembered(RECORD_KEY), {}, Instant(monotonic_s, unix_s)
     for node in nodes:
-        life = _load_node_record(node, kept.get(RECORD_KEY + node), recorded.get(node), holds.get(node), monotonic_s)
-        lives[node] = add_last_order(life, orders.get(node), now)
-    return NodeRecords(lives, _parse_times(ledger.remembered(TIMES_KEY)))
+        record = _load_node_record(node, saved.get(RECORD_KEY + node), states.get(node), holds.get(node), monotonic_s)
+        records[node] = add_last_order(record, orders.get(node), now)
+    return NodeRecords(records, _parse_times(ledger.remembered(TIMES_KEY)))
 
 
 def save_node_records(ledger: Ledger, before: NodeRecords, after: NodeRecords, *, monotonic_s: float) -> None:
-    """Keep the lives that are worth it: those in which more has changed than when the node was last seen."""
-    for node, life in after.nodes.items():
+    """Save the records that have changed by more than the time of the last poll."""
+    for node, record in after.nodes.items():
         old = before.nodes.get(node)
-        if old is not life and (old is None or _saved_fields(old) != _saved_fields(life)):
-            ledger.remember(RECORD_KEY + node, record_to_json(life, monotonic_s=monotonic_s))
+        if old is not record and (old is None or _saved_fields(old) != _saved_fields(record)):
+            ledger.remember(RECORD_KEY + node, record_to_json(record, monotonic_s=monotonic_s))
     if after.times != before.times:
         ledger.remember(TIMES_KEY, json.dumps({name: times.to_json() for name, times in after.times.items()}))
 
 
-def _saved_fields(life: NodeRecord) -> tuple[object, ...]:
+def _saved_fields(record: NodeRecord) -> tuple[object, ...]:
     return (
-        *ledger_fields(life),
-        life.attempts.pending,
-        life.attempts.tries,
-        life.attempts.step,
-        life.sent,
-        life.surprises,
+        *ledger_fields(record),
+        record.attempts.pending,
+        record.attempts.tries,
+        record.attempts.step,
+        record.sent,
+        record.surprises,
     )
 
 
 def _load_node_record(
-    node: str, kept: str | None, recorded: NodeStateRecord | None, hold: Hold | None, monotonic_s: float
+    node: str, saved: str | None, last_state: NodeStateRecord | None, hold: Hold | None, monotonic_s: float
 ) -> NodeRecord:
-    if kept is not None:
+    if saved is not None:
         try:
-            return record_from_json(kept, monotonic_s=monotonic_s)
+            return record_from_json(saved, monotonic_s=monotonic_s)
         except ValidationError:
-            # Of another version of the program: the record is enough to begin with.
+            # Another version of the program has saved the record: the last state is enough to begin with.
             pass
-    return restore_record(node, recorded, hold)
+    return restore_record(node, last_state, hold)
 
 
-def _parse_times(kept: str | None) -> dict[str, MeasuredDurations]:
+def _parse_times(saved: str | None) -> dict[str, MeasuredDurations]:
     try:
-        return {name: durations_from_json(times) for name, times in json.loads(kept or "{}").items()}
+        return {name: durations_from_json(times) for name, times in json.loads(saved or "{}").items()}
     except (ValueError, AttributeError, TypeError):
         return {}

@@ -1,6 +1,6 @@
 """Reads the report for brokers from the agent's socket.
 
-It loads little: brokers run it over ssh every few seconds.
+It imports little, because brokers run it over ssh every few seconds.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from offpeak.errors import NoAnswer
 from services.agent.requests import FOR_BROKERS
 
 MOST_BYTES = 256 * 1024
-"""No site says more."""
+"""The largest report of a site."""
 
 
 async def read_agent_snapshot(path: Path) -> bytes:
-    """Return what the agent at that socket tells brokers, as JSON; NoAnswer with what it says otherwise."""
+    """Return the report of the agent at that socket as JSON. NoAnswer with the error of the agent."""
     reader, writer = await asyncio.open_unix_connection(path, limit=MOST_BYTES)
     try:
         writer.write(json.dumps(FOR_BROKERS).encode() + b"\n")

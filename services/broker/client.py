@@ -1,6 +1,6 @@
-"""The client of the broker on this machine: where would a job go?
+"""The client of the broker on this machine, which asks where a job would go.
 
-It loads little, without even asyncio: `offpeak choose` is to answer at once.
+It imports little, not even asyncio, so that `offpeak choose` answers at once.
 """
 
 import json
@@ -13,26 +13,26 @@ from typing import Any
 from offpeak.errors import BadInput
 
 SOCKET_NAME = "broker.sock"
-"""The broker's socket in its state folder, beside what it keeps of sites: who may look there may ask."""
+"""The broker's socket in its state folder, beside the reports of the sites: a user who may read these may ask."""
 MOST_CHOICE_BYTES = 2 * 1024 * 1024
 PATIENCE_S = 5.0
 
 
-def fetch_choice(state_folder: Path, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the choice as `choice_json` has it; None where no broker has an answer, BadInput for what is wrong in it.
+def fetch_choice(state_folder: Path, request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the choice as JSON of `choice_json`, None if no broker has one. BadInput for an error in the request.
 
-    `asked` has the keys of `ChoiceRequest`.
+    `request` has the keys of `ChoiceRequest`.
     """
-    line = json.dumps(asked).encode() + b"\n"
+    line = json.dumps(request).encode() + b"\n"
     if len(line) > MOST_CHOICE_BYTES:
         return None
     try:
-        said = json.loads(_exchange(state_folder / SOCKET_NAME, line))
+        reply = json.loads(_exchange(state_folder / SOCKET_NAME, line))
     except (OSError, ValueError):
         return None
-    if "error" in said:
-        raise BadInput(said["error"], hint=said["hint"])
-    choice: dict[str, Any] | None = said.get("choice")
+    if "error" in reply:
+        raise BadInput(reply["error"], hint=reply["hint"])
+    choice: dict[str, Any] | None = reply.get("choice")
     return choice
 
 

@@ -32,75 +32,75 @@ SNAPSHOTS_FILE = "federation.json"
 
 @dataclass(frozen=True)
 class FederationSnapshot:
-    """What was `heard` of sites, and the jobs that they were `sent`."""
+    """The last `replies` of sites, and the jobs that they were `sent`."""
 
-    heard: Mapping[str, SiteReply]
+    replies: Mapping[str, SiteReply]
     sent: tuple[SentJob, ...] = ()
 
 
 def write_snapshots(folder: Path, kept: FederationSnapshot, *, at_unix_s: float) -> None:
-    """Replace the file in the state folder; CannotWrite where that fails."""
-    sites = {name: {"said": _report_json(each), "trouble": each.trouble} for name, each in kept.heard.items()}
+    """Replace the file in the state folder. CannotWrite if that fails."""
+    sites = {name: {"said": _report_json(reply), "trouble": reply.trouble} for name, reply in kept.replies.items()}
     sent = [vars(job) for job in kept.sent]
     with replacing(folder / SNAPSHOTS_FILE) as file:
         file.write(json.dumps({"at_unix_s": at_unix_s, "sites": sites, "sent": sent}).encode())
 
 
 def read_snapshots(folder: Path, *, not_before_unix_s: float) -> FederationSnapshot | None:
-    """Return what the file says, None if there is none, if it is older than that, or makes no sense."""
+    """Return the content of the file, None if there is no file, if it is too old, or if it cannot be parsed."""
     try:
-        said = json.loads((folder / SNAPSHOTS_FILE).read_bytes())
-        if said["at_unix_s"] < not_before_unix_s:
+        content = json.loads((folder / SNAPSHOTS_FILE).read_bytes())
+        if content["at_unix_s"] < not_before_unix_s:
             return None
-        heard = {name: _parse_report(each["said"], str(each["trouble"])) for name, each in said["sites"].items()}
-        return FederationSnapshot(heard, tuple(SentJob(**job) for job in said["sent"]))
+        replies = {name: _parse_report(site["said"], str(site["trouble"])) for name, site in content["sites"].items()}
+        return FederationSnapshot(replies, tuple(SentJob(**job) for job in content["sent"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _report_json(heard: SiteReply) -> object:
-    return None if heard.said is None else report_json(heard.said)
+def _report_json(reply: SiteReply) -> object:
+    return None if reply.said is None else report_json(reply.said)
 
 
-def _parse_report(said: object, trouble: str) -> SiteReply:
-    return SiteReply(None if said is None else parse_report(said), trouble)
+def _parse_report(content: object, problem: str) -> SiteReply:
+    return SiteReply(None if content is None else parse_report(content), problem)
 
 
 @dataclass(frozen=True)
 class Federation:
-    """The sites of `grid`, what was `heard` of them, and the jobs that they were `sent`, None where nobody looked."""
+    """The sites of `grid`, their last `replies`, and the jobs that they were `sent`, None if these were not read."""
 
     grid: Grid
-    heard: Mapping[str, SiteReply]
+    replies: Mapping[str, SiteReply]
     stale_s: float
     sent: tuple[SentJob, ...] | None = None
     clock: Callable[[], float] = field(default=time.time, repr=False)
 
     def choose(self, request: PlacementRequest, *, without: Mapping[str, str]) -> SiteChoice:
-        """Return where the job goes; `without` are sites that cannot have it, and why."""
-        heard = {**self.heard, **{site: SiteReply(trouble=why) for site, why in without.items()}}
+        """Return the site for a job; `without` are sites that cannot run it, with the reasons."""
+        replies = {**self.replies, **{site: SiteReply(trouble=why) for site, why in without.items()}}
         now_s = int(self.clock())
-        return choose(request, self.grid, heard, now_s=now_s, stale_s=self.stale_s, sent=self.sent or ())
+        return choose(request, self.grid, replies, now_s=now_s, stale_s=self.stale_s, sent=self.sent or ())
 
     @property
     def currency(self) -> str:
-        """What the sites are paid in that count."""
-        return currency_of(self.grid, self.heard, now_s=int(self.clock()))
+        """The currency of the sites that can be chosen."""
+        return currency_of(self.grid, self.replies, now_s=int(self.clock()))
 
 
 def federation_without_reports(settings: BrokerSettings) -> Federation:
-    """Return the federation without anything heard of it, for who only follows jobs."""
+    """Return the federation without replies of its sites, for commands that only follow jobs."""
     return Federation(read_sites(settings.sites), {}, settings.stale_s)
 
 
 ReadSubmissions = Callable[[Sequence[str], float, Mapping[str, float]], "SiteSubmissions"]
-"""Looks into a ledger: `given` of a Ledger is one."""
+"""Reads the submissions of a ledger, as `Ledger.given` does."""
 COUNTED_STATES = (TRIED, TAKEN, CANCELLED)
-"""A site may have had these jobs."""
+"""States of jobs that a site may have run."""
 
 
 def add_sent_jobs(federation: Federation, given: ReadSubmissions) -> Federation:
-    """Return the federation with the jobs that its sites were given, older ones as one for each site and project."""
+    """Return the federation with the jobs of its sites; older ones are summed up for each site and project."""
     recent_s = federation.clock() - federation.stale_s - ON_THE_WAY_S
     periods_s = _periods_s(federation.grid)
     found = given(COUNTED_STATES, recent_s, periods_s)
@@ -112,7 +112,7 @@ def add_sent_jobs(federation: Federation, given: ReadSubmissions) -> Federation:
 
 
 def sent_job_of(row: SubmissionRecord) -> SentJob:
-    """Return what a row says; one that is older than these figures holds nothing."""
+    """Return the job of a row; a row of an older version has no figures."""
     expected = row.answer.get("expected") or {}
     return SentJob(
         row.site,
@@ -125,11 +125,11 @@ def sent_job_of(row: SubmissionRecord) -> SentJob:
 
 
 def _periods_s(grid: Grid) -> dict[str, float]:
-    """Return when the allocations of sites began; those without a beginning have always been."""
+    """Return the begin of the allocations of sites, 0 if they have none."""
     return {site.name: float(site.allocations_since_s or 0) for site in grid.sites if site.allocations is not None}
 
 
-def make_choice(federation: Federation, parcel: BrokerJob) -> dict[str, Any]:
-    """Return the choice as `choice_json` has it; BadInput for a feature or an application that no site has."""
-    choice = federation.choose(parcel.request, without=parcel.not_at(federation.grid))
+def make_choice(federation: Federation, job: BrokerJob) -> dict[str, Any]:
+    """Return the choice as JSON of `choice_json`. BadInput for a feature or an application that no site has."""
+    choice = federation.choose(job.request, without=job.not_at(federation.grid))
     return choice_json(choice, now_s=int(time.time()), currency=federation.currency)

@@ -29,7 +29,7 @@ Short = Annotated[str, Field(max_length=200)]
 
 @checked(frozen=True, config={"extra": "forbid"})
 class PortalRequest:
-    """The body of a question about a job."""
+    """The body of a request about a job."""
 
     script: Annotated[str, Field(max_length=MOST_BYTES)]
     name: Short = "portal.sh"
@@ -45,7 +45,7 @@ class PortalRequest:
 
 @dataclass(frozen=True)
 class BrokerPortal:
-    """The answers; OffpeakError where there is none."""
+    """The replies to portals. OffpeakError if there is none."""
 
     poller: Poller
     settings: BrokerSettings
@@ -53,24 +53,24 @@ class BrokerPortal:
     socket: Path
 
     def choose(self, body: object) -> dict[str, Any]:
-        """Say where a job would go."""
-        asked = parse_portal_request(body)
-        return make_choice(self.federation(), self._parcel(asked))
+        """Return the site for a job."""
+        request = parse_portal_request(body)
+        return make_choice(self.federation(), self._make_job(request))
 
     def federation(self) -> Federation:
-        """Return the federation as the poller saw it last, with the jobs that its sites were given until now."""
+        """Return the federation as the poller knows it, with all jobs that its sites have got."""
         return add_sent_jobs(self.poller.federation, self.ledger.given)
 
     def submit(self, body: object) -> dict[str, Any]:
-        """Submit a job, once for each key; a portal names its key, so that it may ask again."""
-        asked = parse_portal_request(body)
-        if asked.key is None:
+        """Submit a job, once for each key; a portal names the key, so that it may repeat the request."""
+        request = parse_portal_request(body)
+        if request.key is None:
             raise BadInput("key: is missing", hint="one key for each job: who asks again with it submits nothing twice")
-        key, parcel = check_key(asked.key), self._parcel(asked)
-        return submission_json(asyncio.run(self._broker(f"portal {asked.user}").submit(parcel, key)))
+        key, job = check_key(request.key), self._make_job(request)
+        return submission_json(asyncio.run(self._broker(f"portal {request.user}").submit(job, key)))
 
-    def standing(self, key: str) -> dict[str, Any]:
-        """Say how a job stands."""
+    def job_state(self, key: str) -> dict[str, Any]:
+        """Return the state of a job."""
         return asyncio.run(read_job_state(self._broker("portal"), check_key(key)))
 
     def cancel(self, key: str) -> dict[str, Any]:
@@ -78,13 +78,14 @@ class BrokerPortal:
         return submission_json(asyncio.run(cancel(self._broker("portal"), check_key(key))))
 
     def sites(self) -> dict[str, Any]:
-        """Say when each site answered last, and what is wrong."""
-        heard = self.poller.federation.heard
-        return {name: _site_state(heard, name) for name in self.poller.federation.grid.names}
+        """Return the time of the last reply of each site, and its problem."""
+        replies = self.poller.federation.replies
+        return {name: _site_state(replies, name) for name in self.poller.federation.grid.names}
 
     def snapshot(self, site: str) -> bytes:
-        """Return what this site's agent tells brokers; BadInput where `site` is none of this machine."""
-        own = [each.name for each in self.poller.federation.grid.sites if each.reach and each.reach.way == LOCAL]
+        """Return the report of this site's agent. BadInput if `site` is not on this machine."""
+        sites = self.poller.federation.grid.sites
+        own = [known.name for known in sites if known.reach and known.reach.way == LOCAL]
         if site not in own:
             hint = (
                 f"a site has the same name in both files of sites; here: {', '.join(own) or 'no site with reach local'}"
@@ -92,19 +93,19 @@ class BrokerPortal:
             raise BadInput(f"{site}: is not a site of this broker", hint=hint)
         return asyncio.run(read_agent_snapshot(self.socket))
 
-    def _parcel(self, asked: PortalRequest) -> BrokerJob:
-        latest_s = None if asked.latest_finish is None else int(parse_instant(asked.latest_finish))
-        limit_s = None if asked.time is None else parse_duration_s(asked.time)
-        wishes = JobPreferences(parse_goal(asked.goal), latest_s, asked.cores, limit_s, asked.application)
+    def _make_job(self, request: PortalRequest) -> BrokerJob:
+        latest_s = None if request.latest_finish is None else int(parse_instant(request.latest_finish))
+        limit_s = None if request.time is None else parse_duration_s(request.time)
+        preferences = JobPreferences(parse_goal(request.goal), latest_s, request.cores, limit_s, request.application)
         grid = self.poller.federation.grid
-        return make_broker_job(asked.script, asked.name, asked.arguments, wishes=wishes, grid=grid)
+        return make_broker_job(request.script, request.name, request.arguments, preferences=preferences, grid=grid)
 
     def _broker(self, by: str) -> Broker:
         return make_broker(self.settings, self.poller.federation, self.ledger, by=by, agent_socket=self.socket)
 
 
 def parse_portal_request(body: object) -> PortalRequest:
-    """Return the body of a question; BadInput for what is wrong in it."""
+    """Return the request of a body. BadInput for an error in it."""
     try:
         return TypeAdapter(PortalRequest).validate_python(body)
     except ValidationError as problem:
@@ -113,15 +114,15 @@ def parse_portal_request(body: object) -> PortalRequest:
         raise BadInput(f"{place}: {first['msg'].lower()}", hint="docs/reference/broker.md shows every key") from None
 
 
-def _site_state(heard: Mapping[str, Any], name: str) -> dict[str, Any]:
-    each = heard.get(name)
-    if each is None or each.said is None:
-        return {"answered": None, "trouble": each.trouble if each else "was not asked yet"}
-    said = each.said
+def _site_state(replies: Mapping[str, Any], name: str) -> dict[str, Any]:
+    reply = replies.get(name)
+    if reply is None or reply.said is None:
+        return {"answered": None, "trouble": reply.trouble if reply else "was not asked yet"}
+    report = reply.said
     return {
-        "answered": time_text(said.at_unix_s),
-        "trouble": each.trouble,
-        "idle_cores": said.idle_cores,
-        "queued": said.queued,
-        "running": said.running,
+        "answered": time_text(report.at_unix_s),
+        "trouble": reply.trouble,
+        "idle_cores": report.idle_cores,
+        "queued": report.queued,
+        "running": report.running,
     }

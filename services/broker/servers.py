@@ -1,8 +1,8 @@
 """The servers of the broker: a Unix socket for `offpeak choose`, and HTTP for portals.
 
-Both answer each client in a thread of its own, with a bound on the number of threads. A request has to arrive within
-some seconds as a whole, however its bytes come. Where all places are taken, the client that has been sending its
-request for longest makes room, of the address with most of them.
+Both answer each client in a thread of its own, with a bound on the number of threads. A request has to arrive as a
+whole within some seconds. If all threads are taken, the server disconnects the oldest client that is still sending its
+request, of the address with most clients.
 
 The socket takes one line of JSON and submits nothing. HTTP takes a token and JSON, bounded in size, time and number;
 it has no TLS, so it is for loopback.
@@ -44,7 +44,7 @@ MAKE_ROOM_S = 1.0
 
 
 class BoundedThreads(ThreadingMixIn):
-    """Hangs up on clients that are too many. Mixed into a server of socketserver."""
+    """Bounds the number of clients. Mixed into a server of socketserver."""
 
     daemon_threads = True
 
@@ -55,7 +55,7 @@ class BoundedThreads(ThreadingMixIn):
         super().__init__(*arguments, **options)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or hang up where all clients are being answered."""
+        """Answer in a thread of its own, or disconnect if all clients are being answered."""
         if not self._places.acquire(blocking=False):
             self._hang_up_on_one()
             if not self._places.acquire(timeout=MAKE_ROOM_S):
@@ -66,7 +66,7 @@ class BoundedThreads(ThreadingMixIn):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and give the place to the next."""
+        """Answer, and free the place for the next client."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -74,17 +74,17 @@ class BoundedThreads(ThreadingMixIn):
             self._places.release()
 
     def has_arrived(self, request: socket.socket) -> None:
-        """Take note that a client has sent its whole request: it is answered, and makes room for no other."""
+        """Record that a client has sent its whole request: it keeps its place until it is answered."""
         with self._lock:
             self._sending.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that hang up."""
+        """Log nothing about clients that disconnect."""
 
     def _hang_up_on_one(self) -> None:
         with self._lock:
             most = Counter(self._sending.values()).most_common(1)
-            oldest = next((each for each, address in self._sending.items() if most and address == most[0][0]), None)
+            oldest = next((client for client, address in self._sending.items() if most and address == most[0][0]), None)
             if oldest is not None:
                 del self._sending[oldest]
                 with suppress(OSError):
@@ -92,17 +92,17 @@ class BoundedThreads(ThreadingMixIn):
 
 
 class PatientHandler(StreamRequestHandler):
-    """Reads a request that arrives within `timeout` seconds as a whole; TimeoutError otherwise. A handler sets it."""
+    """Reads a request that arrives as a whole within `timeout` seconds, which a subclass sets; else TimeoutError."""
 
     def setup(self) -> None:
-        """Begin to count."""
+        """Start the timeout."""
         super().setup()
         assert self.timeout is not None
         self.rfile.close()
         self.rfile = io.BufferedReader(_UntilDeadline(self.connection, time.monotonic() + self.timeout))
 
     def request_has_arrived(self) -> None:
-        """Keep the place until the request is answered; each part of the answer has `timeout` seconds again."""
+        """Keep the place until the request is answered; each part of the answer has `timeout` seconds."""
         self.connection.settimeout(self.timeout)
         self.server.has_arrived(self.request)  # type: ignore[attr-defined]
 
@@ -127,7 +127,7 @@ CHOICE_PATIENCE_S = 10.0
 
 @checked(frozen=True, config={"extra": "forbid"})
 class ChoiceRequest:
-    """What is asked for a job. The broker answers for its own file of `sites` and age of answers only."""
+    """A request for the site of a job. The broker answers only for its own file of `sites` and age of reports."""
 
     sites: str
     stale_s: int
@@ -141,7 +141,7 @@ class ChoiceRequest:
 
 
 class ChoiceServer(BoundedThreads, UnixStreamServer):
-    """Listens in the state folder until it is closed; errors as `bound_socket`. `federation` gives the latest."""
+    """Listens in the state folder until it is closed; errors as `bound_socket`. `federation` gives the present one."""
 
     def __init__(self, folder: Path, settings: BrokerSettings, federation: Callable[[], Federation]) -> None:
         self.settings, self.federation, self._path = settings, federation, folder / SOCKET_NAME
@@ -152,13 +152,13 @@ class ChoiceServer(BoundedThreads, UnixStreamServer):
         self._number = self._path.stat().st_ino
 
     def server_close(self) -> None:
-        """Take the socket away."""
+        """Remove the socket."""
         super().server_close()
         remove_socket(self._path, self._number)
 
 
 class _ChoiceHandler(PatientHandler):
-    """One question. The answer is empty where who asks had better look at the sites itself."""
+    """One request. The reply is empty if the command has to poll the sites itself."""
 
     server: ChoiceServer
     timeout = CHOICE_PATIENCE_S
@@ -167,24 +167,24 @@ class _ChoiceHandler(PatientHandler):
         line = self.rfile.readline(MOST_CHOICE_BYTES + 1)
         self.request_has_arrived()
         try:
-            said = self._said(TypeAdapter(ChoiceRequest).validate_json(line))
+            reply = self._reply(TypeAdapter(ChoiceRequest).validate_json(line))
         except BadInput as problem:
-            said = {"error": str(problem), "hint": problem.hint}
+            reply = {"error": str(problem), "hint": problem.hint}
         except (OffpeakError, ValidationError):
-            said = {}
-        self.wfile.write(json.dumps(said).encode() + b"\n")
+            reply = {}
+        self.wfile.write(json.dumps(reply).encode() + b"\n")
 
-    def _said(self, wanted: ChoiceRequest) -> dict[str, Any]:
+    def _reply(self, request: ChoiceRequest) -> dict[str, Any]:
         settings = self.server.settings
-        if (wanted.sites, wanted.stale_s) != (str(settings.sites.resolve()), settings.stale_s):
+        if (request.sites, request.stale_s) != (str(settings.sites.resolve()), settings.stale_s):
             return {}
         federation = self.server.federation()
-        if not set(federation.grid.names) <= set(federation.heard):
+        if not set(federation.grid.names) <= set(federation.replies):
             return {}
-        goal = parse_goal(wanted.goal)
-        wishes = JobPreferences(goal, wanted.latest_end_s, wanted.cores, wanted.limit_s, wanted.application)
-        parcel = make_broker_job(wanted.script, "", wanted.arguments, wishes=wishes, grid=federation.grid)
-        return {"choice": make_choice(federation, parcel)}
+        goal = parse_goal(request.goal)
+        preferences = JobPreferences(goal, request.latest_end_s, request.cores, request.limit_s, request.application)
+        job = make_broker_job(request.script, "", request.arguments, preferences=preferences, grid=federation.grid)
+        return {"choice": make_choice(federation, job)}
 
 
 MOST_BODY_BYTES = 2 * 1024 * 1024
@@ -199,7 +199,7 @@ STATUS = (
 
 
 class WebServer(BoundedThreads, HTTPServer):
-    """Answers `questions` to who shows the token, and signed snapshots to who has the secret, if there is one."""
+    """Answers portals with the token, and gives signed snapshots to brokers with the secret, if there is one."""
 
     def __init__(self, place: tuple[str, int], questions: BrokerPortal, token: Secret, secret: Secret | None) -> None:
         self.questions, self.token, self.secret = questions, token, secret
@@ -208,7 +208,7 @@ class WebServer(BoundedThreads, HTTPServer):
 
 
 class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
-    """One question."""
+    """One request."""
 
     server: WebServer
     timeout = WEB_PATIENCE_S
@@ -222,7 +222,7 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
         elif self.path == "/v1/sites":
             self._answer(self.server.questions.sites)
         else:
-            self._of_job(self.server.questions.standing)
+            self._of_job(self.server.questions.job_state)
 
     def do_DELETE(self) -> None:
         """Cancel /v1/jobs/KEY."""
@@ -231,14 +231,14 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer /v1/choose and /v1/submit."""
-        asked = {"/v1/choose": self.server.questions.choose, "/v1/submit": self.server.questions.submit}.get(self.path)
-        if asked is None:
+        answer = {"/v1/choose": self.server.questions.choose, "/v1/submit": self.server.questions.submit}.get(self.path)
+        if answer is None:
             self._say(HTTPStatus.NOT_FOUND, {"error": f"{self.path}: no such page", "hint": ""})
         else:
-            self._answer(lambda: asked(self._body()))
+            self._answer(lambda: answer(self._body()))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: what is done stands in the ledger."""
+        """Log nothing: the ledger has what was done."""
 
     def _of_job(self, answer: Callable[[str], dict[str, Any]]) -> None:
         folder, _, key = self.path.rpartition("/")
@@ -254,7 +254,7 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
         try:
             self._say(HTTPStatus.OK, answer())
         except OffpeakError as problem:
-            status = next((each for kind, each in STATUS if isinstance(problem, kind)), HTTPStatus.BAD_GATEWAY)
+            status = next((code for kind, code in STATUS if isinstance(problem, kind)), HTTPStatus.BAD_GATEWAY)
             self._say(status, {"error": str(problem), "hint": problem.hint})
 
     def _may_ask(self) -> bool:
@@ -286,8 +286,8 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
             return
         self._send(HTTPStatus.OK, body, stamp.headers(secret, ANSWER, body))
 
-    def _say(self, status: HTTPStatus, said: dict[str, Any]) -> None:
-        self._send(status, json.dumps(said).encode() + b"\n", {})
+    def _say(self, status: HTTPStatus, reply: dict[str, Any]) -> None:
+        self._send(status, json.dumps(reply).encode() + b"\n", {})
 
     def _send(self, status: HTTPStatus, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)

@@ -1,8 +1,8 @@
 """Signatures of snapshots that travel over HTTP: request and reply are signed with a key that both sides have.
 
-The signature (HMAC-SHA256) covers the direction, the site that is asked, the time and a nonce of the request. A reply
-counts for one request and one site: an old one, one of another site with the same key, or a request sent back is
-refused.
+The signature (HMAC-SHA256) covers the direction, the requested site, the time and a nonce of the request. A reply
+counts for one request and one site: an old reply, a reply of another site with the same key, and a request that is sent
+back are refused.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ _TIME = re.compile(r"[0-9]{1,12}", re.ASCII)
 
 @dataclass(frozen=True)
 class Stamp:
-    """The site that is asked, when that was signed, and the nonce of the request, which its answer repeats."""
+    """The requested site, the time of the signature, and the nonce of the request, which the answer repeats."""
 
     site: str
     at_unix_s: int
@@ -50,7 +50,7 @@ def sign(secret: Secret, kind: str, stamp: Stamp, body: bytes) -> str:
 
 
 def check_stamp(secret: Secret, kind: str, headers: Mapping[str, str], body: bytes) -> Stamp:
-    """Return the stamp of a request or an answer; BadInput unless it is signed with the key."""
+    """Return the stamp of a request or an answer. BadInput unless it is signed with the key."""
     given = {name.lower(): value for name, value in headers.items()}
     at, site, nonce, signature = (given.get(name.lower(), "") for name in (TIME, SITE, NONCE, SIGNATURE))
     stamp = Stamp(site, int(at), nonce) if _TIME.fullmatch(at) else None
@@ -66,7 +66,7 @@ def _same(signature: str, shown: str) -> bool:
 
 
 def check_answer(answer: Stamp, request: Stamp) -> None:
-    """Raise BadInput where an answer is to another request; its time does not matter, as the nonce is new."""
+    """Raise BadInput if the answer is to another request; its time does not matter, because the nonce is new."""
     if answer.nonce != request.nonce:
         raise BadInput("answers another request", hint="an old answer was sent again, or a proxy keeps answers")
     if answer.site != request.site:
@@ -75,14 +75,14 @@ def check_answer(answer: Stamp, request: Stamp) -> None:
 
 
 class ReplayGuard:
-    """The signed requests of the last minutes: each is answered once."""
+    """Remembers the signed requests of the last minutes, so that each is answered once."""
 
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def check(self, stamp: Stamp, now_unix_s: float) -> None:
-        """Raise BadInput for a request that is older than a minute, from a clock that is ahead as much, or known."""
+        """Raise BadInput for a request whose time is more than a minute off, and for a repeated one."""
         apart_s = abs(now_unix_s - stamp.at_unix_s)
         if apart_s > GOOD_FOR_S:
             hint = "set both clocks by NTP; or an old request was sent again"

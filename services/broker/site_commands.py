@@ -1,8 +1,8 @@
 """The commands of a site's scheduler: submit, find by key, follow, cancel. Every order goes through the door.
 
 Commands run on this machine, for another cluster, or on another machine by ssh. No job is submitted by an account
-with admin rights, because the job's script has the rights of the account that submits it. The errors say what became
-of a job that was to be given to a site; the ledger keeps their class names.
+with admin rights, because the job's script has the rights of the account that submits it. The errors name the outcome
+of a submission; the ledger keeps their class names.
 """
 
 import asyncio
@@ -23,43 +23,43 @@ from plugin.slurm.commands import plain_environment
 
 
 class NoSite(OffpeakError):
-    """No site can have the job now."""
+    """No site can run the job now."""
 
 
 class SiteRefused(SchedulerError):
-    """The site said no: it certainly does not have the job."""
+    """The site refused the job: it certainly does not have it."""
 
 
 class NotKnown(SchedulerError):
-    """Whether the site has the job nobody knows yet: it is given to no other."""
+    """It is not known whether the site has the job: no other site gets it."""
 
 
 class UnknownKey(OffpeakError):
-    """No job was handed over by that key."""
+    """There is no job of that key."""
 
 
 class SiteRoute(Protocol):
-    """Runs commands where a site's scheduler is."""
+    """Runs commands on the machine of a site's scheduler."""
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
-        """Return what the command answers; the code None where nobody knows, also after `timeout_s`. Never raises."""
+    async def run(self, command: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
+        """Return the result of the command; its code is None if it is not known, or after `timeout_s`. Never raises."""
 
 
 class LocalRoute:
-    """Runs commands on this machine. What submits gets our own environment, as if its owner had typed it."""
+    """Runs commands on this machine. A submission gets our own environment, as if its owner had typed it."""
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
-        """Return what the command answers."""
+    async def run(self, command: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
+        """Return the result of the command."""
         environment = plain_environment() if stdin is None else dict(os.environ)
         try:
-            child = await _start(words, environment)
+            child = await _start(command, environment)
         except OSError as problem:
-            return BatchResult(127, "", f"{words[0]}: cannot be run: {problem.strerror}")
+            return BatchResult(127, "", f"{command[0]}: cannot be run: {problem.strerror}")
         try:
             async with asyncio.timeout(timeout_s):
                 output, complaint = await child.communicate((stdin or "").encode())
         except TimeoutError:
-            return BatchResult(None, "", f"{words[0]}: no answer within {timeout_s:g} s")
+            return BatchResult(None, "", f"{command[0]}: no answer within {timeout_s:g} s")
         finally:
             if child.returncode is None:
                 child.kill()
@@ -67,23 +67,23 @@ class LocalRoute:
         return BatchResult(child.returncode, output.decode(errors="replace"), complaint.decode(errors="replace"))
 
 
-async def _start(words: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+async def _start(command: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+    return await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
 
 
 def reach_of(site: Site) -> Reach:
-    """Return how the site is reached; one that its file does not tell of was left out before."""
+    """Return how the site is reached; the caller has left out sites without it."""
     assert site.reach is not None
     return site.reach
 
 
 def route_of(site: Site) -> SiteRoute:
-    """Return the way to the site's scheduler."""
+    """Return the route to the site's scheduler."""
     reach = reach_of(site)
     if reach.way in (LOCAL, SLURM):
         return LocalRoute()
-    # Who asks only sites of this machine does without asyncssh.
+    # A broker of sites on this machine does without asyncssh.
     from services.broker.ssh_route import SshRoute
 
     return SshRoute(site.name, reach)
@@ -96,10 +96,10 @@ def batch_of(site: Site) -> BatchCommands:
 
 
 ANSWER_S = 30.0
-"""How long a list of jobs or a cancellation may take."""
+"""The time limit of a list of jobs and of a cancellation."""
 ON_THE_WAY_S = 10.0
 RIGHTS_S = 5.0
-"""How long the scheduler may take to show which rights the submitting account has."""
+"""The time limit of the commands that show the rights of the submitting account."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ def this_account(agent_socket: Path) -> Submitter:
 
 @dataclass(frozen=True)
 class SiteCommands:
-    """The commands of one site and the way to where they are run.
+    """The commands of one site and the route to the machine that runs them.
 
-    `submitter` is the account that they are run as, None where another machine is logged in to: offpeak-site checks the
-    account there.
+    `submitter` is the account that runs them, None for a site that is reached by ssh: offpeak-site checks the account
+    there.
     """
 
     name: str
@@ -133,18 +133,18 @@ class SiteCommands:
     route: SiteRoute
     submitter: Submitter | None
 
-    async def submit(self, errand: JobSubmission) -> str:
-        """Return the job that the site has taken; SiteRefused if it certainly has not, NotKnown otherwise."""
+    async def submit(self, submission: JobSubmission) -> str:
+        """Return the job that the site has taken. SiteRefused if it certainly has not, NotKnown if it may have."""
         if self.submitter is not None and (right := await self._admin_right(self.submitter)):
             hint = "submit as an account without admin rights, such as offpeak-broker"
             raise SiteRefused(f"{self.name}: jobs are not submitted as {self.submitter.user}, which is {right}: {hint}")
-        words = self.batch.submit_command(errand)
-        ran = await self.route.run(words, stdin=errand.script, timeout_s=SUBMIT_S + ON_THE_WAY_S)
-        if job := self.batch.submitted_job(ran):
+        command = self.batch.submit_command(submission)
+        result = await self.route.run(command, stdin=submission.script, timeout_s=SUBMIT_S + ON_THE_WAY_S)
+        if job := self.batch.submitted_job(result):
             return job
-        if refused := self.batch.refusal(ran):
+        if refused := self.batch.refusal(result):
             raise SiteRefused(f"{self.name}: {refused}")
-        raise NotKnown(f"{self.name}: {_complaint(ran)}")
+        raise NotKnown(f"{self.name}: {_complaint(result)}")
 
     async def _admin_right(self, submitter: Submitter) -> str:
         """Return the right by which the account administers machine, agent or scheduler, "" for none."""
@@ -152,46 +152,48 @@ class SiteCommands:
             return submitter.right
         answers = []
         commands = self.batch.rights_commands(submitter.user)
-        for words in commands:
-            ran = await self.route.run(words, timeout_s=RIGHTS_S / len(commands))
-            if ran.code != 0:
-                return f"unknown to us ({_complaint(ran)})"
-            answers.append(ran.output)
+        for command in commands:
+            result = await self.route.run(command, timeout_s=RIGHTS_S / len(commands))
+            if result.code != 0:
+                return f"unknown to us ({_complaint(result)})"
+            answers.append(result.output)
         return self.batch.admin_right(submitter.user, answers)
 
     async def find(self, key: str) -> BatchJob | None:
-        """Return the job of that key, None if the site says that it has none; NotKnown if it does not say."""
+        """Return the job of that key, None if the site has none. NotKnown if the site does not answer."""
         return self.batch.find_by_key(await self._listed(), key=key)
 
-    async def standing(self, job: str) -> BatchJob | None:
-        """Return a job, None if the site does not know it any more; NotKnown if it does not say."""
+    async def find_by_id(self, job: str) -> BatchJob | None:
+        """Return a job, None if the site no longer knows it. NotKnown if the site does not answer."""
         return self.batch.find_by_id(await self._listed(), job=job)
 
     async def cancel(self, job: str) -> str:
-        """Cancel a job; SiteRefused with what the site says against it."""
-        ran = await self.route.run(self.batch.cancel_command(job), timeout_s=ANSWER_S)
-        if ran.code != 0:
-            raise SiteRefused(f"{self.name}: job {job}: {_complaint(ran)}")
+        """Cancel a job. SiteRefused with the error of the site."""
+        result = await self.route.run(self.batch.cancel_command(job), timeout_s=ANSWER_S)
+        if result.code != 0:
+            raise SiteRefused(f"{self.name}: job {job}: {_complaint(result)}")
         return "cancelled"
 
     async def _listed(self) -> str:
-        words = self.batch.list_command()
-        ran = await self.route.run(words, timeout_s=ANSWER_S)
-        if fallback := self.batch.fallback_command(ran):
-            ran = await self.route.run(fallback, timeout_s=ANSWER_S)
-        # An empty list is none where the command complains, whatever its code. A banner of ssh is no complaint.
-        complains = any(line.startswith(f"{words[0]}: ") for line in ran.complaint.splitlines())
-        if ran.code != 0 or (complains and not ran.output.strip()):
-            raise NotKnown(f"{self.name}: {_complaint(ran)}", hint="ask again when it answers: the same key finds out")
-        return ran.output
+        command = self.batch.list_command()
+        result = await self.route.run(command, timeout_s=ANSWER_S)
+        if fallback := self.batch.fallback_command(result):
+            result = await self.route.run(fallback, timeout_s=ANSWER_S)
+        # An empty list does not count if the command complains, whatever its code. A banner of ssh is no complaint.
+        complains = any(line.startswith(f"{command[0]}: ") for line in result.complaint.splitlines())
+        if result.code != 0 or (complains and not result.output.strip()):
+            raise NotKnown(
+                f"{self.name}: {_complaint(result)}", hint="ask again when it answers: the same key finds out"
+            )
+        return result.output
 
 
 def commands_of_site(site: Site, *, agent_socket: Path) -> SiteCommands:
-    """Return how that site is told and asked; `agent_socket` is that of this machine's agent."""
+    """Return the commands of that site; `agent_socket` is that of this machine's agent."""
     own_account = reach_of(site).way in (LOCAL, SLURM)
     return SiteCommands(site.name, batch_of(site), route_of(site), this_account(agent_socket) if own_account else None)
 
 
-def _complaint(ran: BatchResult) -> str:
-    lines = (ran.complaint.strip() or ran.output.strip()).splitlines()
-    return lines[-1] if lines else f"ended with {ran.code} and did not say why"
+def _complaint(result: BatchResult) -> str:
+    lines = (result.complaint.strip() or result.output.strip()).splitlines()
+    return lines[-1] if lines else f"ended with {result.code} and did not say why"

@@ -1,6 +1,6 @@
 """Polls all sites at the same time, every few seconds: a site that is slow or broken delays no other.
 
-The poller reads the file of sites again when it changes, and keeps what sites reported.
+The poller reads the file of sites again when it changes, and keeps the reports of the sites.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ PAGE = "/v1/snapshot"
 
 
 async def poll_sites(sites: Iterable[Site], *, socket: Path, timeout_s: float) -> dict[str, SiteReply]:
-    """Return what each site said, or why it said nothing; `socket` is that of this machine's agent."""
-    asked = list(sites)
-    answers = await asyncio.gather(*(_poll_site(site, socket, timeout_s) for site in asked))
-    return {site.name: answer for site, answer in zip(asked, answers, strict=True)}
+    """Return the report of each site, or the reason why there is none; `socket` is that of this machine's agent."""
+    polled = list(sites)
+    answers = await asyncio.gather(*(_poll_site(site, socket, timeout_s) for site in polled))
+    return {site.name: answer for site, answer in zip(polled, answers, strict=True)}
 
 
 async def _poll_site(site: Site, socket: Path, timeout_s: float) -> SiteReply:
@@ -46,8 +46,8 @@ async def _poll_site(site: Site, socket: Path, timeout_s: float) -> SiteReply:
     except TimeoutError:
         return SiteReply(trouble=f"its agent did not answer within {timeout_s:g} s")
     except ValueError as problem:
-        said = str(problem).splitlines()[0]
-        return SiteReply(trouble=f"its agent's answer makes no sense: is it of another version? {said}")
+        error = str(problem).splitlines()[0]
+        return SiteReply(trouble=f"its agent's answer makes no sense: is it of another version? {error}")
     except OffpeakError as problem:
         return SiteReply(trouble=f"its agent does not answer: {problem}")
     except OSError as problem:
@@ -55,7 +55,7 @@ async def _poll_site(site: Site, socket: Path, timeout_s: float) -> SiteReply:
 
 
 def _cause(problem: BaseException) -> str:
-    """Return what the system said, which requests wraps in words of its own."""
+    """Return the error of the system, which requests wraps in a text of its own."""
     cause: BaseException | None = problem
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:
@@ -69,10 +69,11 @@ async def _read_report(site: Site, socket: Path, timeout_s: float) -> bytes:
     if reach.by_http:
         return await asyncio.to_thread(_read_over_http, site.name, reach, timeout_s)
     if reach.way == SSH:
-        ran = await route_of(site).run(SNAPSHOT, timeout_s=timeout_s)
-        if ran.code != 0:
-            raise NoAnswer((ran.complaint.strip().splitlines() or [f"{' '.join(SNAPSHOT)} ended with {ran.code}"])[0])
-        return ran.output.encode()
+        result = await route_of(site).run(SNAPSHOT, timeout_s=timeout_s)
+        if result.code != 0:
+            lines = result.complaint.strip().splitlines()
+            raise NoAnswer(lines[0] if lines else f"{' '.join(SNAPSHOT)} ended with {result.code}")
+        return result.output.encode()
     return await read_agent_snapshot(Path(reach.agent) if reach.agent else socket)
 
 
@@ -97,8 +98,8 @@ def _read_over_http(site: str, reach: Reach, timeout_s: float) -> bytes:
 
 def _why(body: bytes) -> str:
     try:
-        said = json.loads(body)
-        return " ".join(f"{said['error']} ({said['hint']})"[:300].split())
+        error = json.loads(body)
+        return " ".join(f"{error['error']} ({error['hint']})"[:300].split())
     except (ValueError, KeyError, TypeError):
         return "it did not say why"
 
@@ -109,62 +110,62 @@ LOG = logging.getLogger("offpeak.broker")
 
 
 class Poller:
-    """`federation` is always there, with nothing heard before the first round. BadSites for a wrong file of sites."""
+    """Keeps the `federation`, which has no replies before the first round. BadSites for a wrong file of sites."""
 
     def __init__(self, settings: BrokerSettings, ledger: Ledger, *, socket: Path, state_folder: Path) -> None:
         self._settings, self._ledger, self._socket, self._folder = settings, ledger, socket, state_folder
         self._sites = WatchedSites(settings.sites)
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self.federation = Federation(self._sites.grid(), {}, settings.stale_s)
 
     async def run(self) -> None:
-        """Ask in rounds, for ever."""
+        """Poll in rounds until cancelled."""
         while True:
             began_s = time.monotonic()
             await self.round()
             await asyncio.sleep(max(0.0, self._settings.poll_s - (time.monotonic() - began_s)))
 
     async def prune(self) -> None:
-        """Delete what is older than the ledger keeps, for ever; the first time at once."""
+        """Prune the ledger at once, and then once in a period, until cancelled."""
         while True:
             try:
                 await asyncio.to_thread(self._ledger.prune, time.time())
-                self._say("the ledger's age", "")
+                self._report("the ledger's age", "")
             except OffpeakError as problem:
-                self._say("the ledger's age", str(problem))
+                self._report("the ledger's age", str(problem))
             await asyncio.sleep(PRUNE_EVERY_S)
 
     async def round(self) -> None:
-        """Ask all sites once."""
+        """Poll all sites once."""
         grid = self._sites.grid()
-        self._say("file of sites", str(self._sites.problem or ""))
-        heard = await poll_sites(grid.sites, socket=self._socket, timeout_s=self._settings.timeout_s)
-        now = {name: self._or_before(name, each) for name, each in heard.items()}
+        self._report("file of sites", str(self._sites.problem or ""))
+        replies = await poll_sites(grid.sites, socket=self._socket, timeout_s=self._settings.timeout_s)
+        now = {name: self._or_before(name, reply) for name, reply in replies.items()}
         self.federation = self._with_sent(Federation(grid, now, self._settings.stale_s, self.federation.sent))
         try:
             write_snapshots(self._folder, FederationSnapshot(now, self.federation.sent or ()), at_unix_s=time.time())
-            self._say("state folder", "")
+            self._report("state folder", "")
         except OffpeakError as problem:
-            self._say("state folder", str(problem))
+            self._report("state folder", str(problem))
 
     def _with_sent(self, federation: Federation) -> Federation:
-        """Return it with the jobs that sites were given; where the ledger does not tell, with those of before."""
+        """Return the federation with the jobs of its sites, or with those of before if the ledger does not answer."""
         try:
             counted = add_sent_jobs(federation, self._ledger.given)
         except OffpeakError as problem:
-            self._say("ledger", str(problem))
+            self._report("ledger", str(problem))
             return federation
-        self._say("ledger", "")
+        self._report("ledger", "")
         return counted
 
-    def _or_before(self, name: str, heard: SiteReply) -> SiteReply:
-        """Return what a site says; where it is silent, what it said before, which ages until it counts no more."""
-        self._say(name, heard.trouble)
-        before = self.federation.heard.get(name)
-        return before if heard.said is None and before is not None and before.said is not None else heard
+    def _or_before(self, name: str, reply: SiteReply) -> SiteReply:
+        """Return the reply of a site, or the one before if the site is silent, until that is too old."""
+        self._report(name, reply.trouble)
+        before = self.federation.replies.get(name)
+        return before if reply.said is None and before is not None and before.said is not None else reply
 
-    def _say(self, about: str, trouble: str) -> None:
-        """Log a trouble when it begins, and its end."""
-        if trouble != self._said.get(about, ""):
-            LOG.warning("%s: %s", about, trouble or "is well again")
-            self._said[about] = trouble
+    def _report(self, about: str, problem: str) -> None:
+        """Log the begin and the end of a problem."""
+        if problem != self._reported.get(about, ""):
+            LOG.warning("%s: %s", about, problem or "is well again")
+            self._reported[about] = problem

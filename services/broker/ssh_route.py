@@ -16,7 +16,7 @@ from power.drivers.ssh import connect_by_key, read_private_key
 
 MAX_OUTPUT_CHARACTERS = 16 * 1024 * 1024
 NOT_STARTED = 255
-"""The code of a command to which no way led: it was certainly not run."""
+"""The code of a command that was certainly not run."""
 
 
 class SshRoute:
@@ -25,17 +25,17 @@ class SshRoute:
     def __init__(self, site: str, reach: Reach) -> None:
         self._site, self._reach = site, reach
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
-        """Return what the command answers; the code None where it was begun and its end is not known."""
+    async def run(self, command: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
+        """Return the result of the command; its code is None if it was begun and its end is not known."""
         connection: asyncssh.SSHClientConnection | None = None
         try:
             async with asyncio.timeout(timeout_s):
                 connection = await self._connected()
-                return await _run_command(connection, shlex.join(words), stdin)
+                return await _run_command(connection, shlex.join(command), stdin)
         except OffpeakError as problem:
             return BatchResult(NOT_STARTED, "", str(problem))
         except (TimeoutError, OSError, asyncssh.Error) as problem:
-            return BatchResult(NOT_STARTED if connection is None else None, "", self._trouble(problem))
+            return BatchResult(NOT_STARTED if connection is None else None, "", self._describe_problem(problem))
         finally:
             if connection is not None:
                 connection.abort()
@@ -47,7 +47,7 @@ class SshRoute:
         key = read_private_key(reach.key_file)
         return await connect_by_key(reach.host, reach.port, reach.user, key=key, known_hosts=reach.known_hosts)
 
-    def _trouble(self, problem: Exception) -> str:
+    def _describe_problem(self, problem: Exception) -> str:
         at = f"ssh {self._reach.user}@{self._reach.host}:{self._reach.port}"
         if isinstance(problem, asyncssh.PermissionDenied):
             return f"{at}: refuses the key {self._reach.key_file}"

@@ -1,6 +1,7 @@
-"""Gives jobs to sites, each exactly once; follows them, and cancels them.
+"""Submits jobs to sites, each exactly once; follows them, and cancels them.
 
-The ledger has the intent before the site gets the job. After a crash the site is asked for the job by its key.
+The ledger records the intent before the site gets the job. After a crash the broker looks for the job at the site by
+its key.
 """
 
 import asyncio
@@ -33,17 +34,17 @@ from services.broker.site_commands import (
 
 AT_ONCE_S = 5.0
 SETTLED_S = AT_ONCE_S + RIGHTS_S + SUBMIT_S
-"""So long after an attempt began its command has ended, whoever has died: only then a job that is not there was not
-taken."""
+"""After this time the command of an attempt has ended, even after a crash: a job that is not at the site by then was
+not taken."""
 REMEMBERED_S = 240.0
-"""So long a job that has ended is known to its scheduler at least; MinJobAge of Slurm is 300 s."""
+"""The least time for which a scheduler shows a job that has ended; MinJobAge of Slurm is 300 s."""
 LOOK_EVERY_S = 1.0
 MODE_HINT = 'set mode = "active" below [broker] once its records have convinced you'
 
 
 @dataclass(frozen=True)
 class Broker:
-    """What jobs are given by: the sites by name, and the door and the ledger that all goes through."""
+    """Submits jobs: the commands of the sites by name, the door for all orders, and the ledger of all attempts."""
 
     federation: Federation
     sites: Mapping[str, SiteCommands]
@@ -53,26 +54,26 @@ class Broker:
     clock: Callable[[], float] = time.time
     settled_s: float = SETTLED_S
 
-    async def submit(self, parcel: BrokerJob, key: str) -> SubmissionRecord:
-        """Return what became of the job of that key: taken now or before, or cancelled meanwhile.
+    async def submit(self, job: BrokerJob, key: str) -> SubmissionRecord:
+        """Submit the job of that key unless a site has it, and return its record: taken, or cancelled meanwhile.
 
-        NoSite where none can have it, NotKnown where a site may have it, BadInput for the key of another job.
+        NoSite if no site can run it, NotKnown if a site may have it, BadInput for the key of another job.
         """
         row = self.ledger.submission(key)
-        if row is not None and row.digest != parcel.digest:
+        if row is not None and row.digest != job.digest:
             raise BadInput(f"key {key}: another job has it", hint="give this one a key of its own")
         if row is not None and row.state == TRIED:
-            row = await self.found_out(row)
+            row = await self.settle_attempt(row)
         if row is not None and row.state in (TAKEN, CANCELLED):
             return row
-        return await self._give(parcel, key, row)
+        return await self._give(job, key, row)
 
-    async def found_out(self, row: SubmissionRecord) -> SubmissionRecord:
-        """Return the row of an attempt that nobody saw the end of, with what became of it: taken, or failed."""
+    async def settle_attempt(self, row: SubmissionRecord) -> SubmissionRecord:
+        """Return the record of an attempt without a known end, after the site shows its end: taken, or failed."""
         while True:
-            standing = await self.at(row.site).find(row.key)
-            if standing is not None:
-                return self.changed(row, replace(row, state=TAKEN, job=standing.job, message="found there by its key"))
+            found = await self.at(row.site).find(row.key)
+            if found is not None:
+                return self.changed(row, replace(row, state=TAKEN, job=found.job, message="found there by its key"))
             age_s = self.clock() - row.tried_unix_s
             if age_s > REMEMBERED_S:
                 hint = f"look at {row.site}'s accounts for its key, then submit it by another one if it is not there"
@@ -84,14 +85,14 @@ class Broker:
             if row.state != TRIED:
                 return row
 
-    async def _give(self, parcel: BrokerJob, key: str, row: SubmissionRecord | None) -> SubmissionRecord:
-        without = parcel.not_at(self.federation.grid)
+    async def _give(self, job: BrokerJob, key: str, row: SubmissionRecord | None) -> SubmissionRecord:
+        without = job.not_at(self.federation.grid)
         while True:
-            choice = add_sent_jobs(self.federation, self.ledger.given).choose(parcel.request, without=without)
+            choice = add_sent_jobs(self.federation, self.ledger.given).choose(job.request, without=without)
             if choice.site is None:
                 raise NoSite(choice.reason, hint="`offpeak choose` shows what is missing at each site")
-            row = self._tried(parcel, key, row, choice)
-            outcome = await self._through_the_door(parcel, row, choice)
+            row = self._tried(job, key, row, choice)
+            outcome = await self._through_the_door(job, row, choice)
             if isinstance(outcome, Refusal):
                 self.changed(row, replace(row, state=FAILED, message=outcome.message))
                 raise OffpeakError(outcome.message, hint=MODE_HINT if outcome.rule == "mode" else outcome.hint)
@@ -102,15 +103,15 @@ class Broker:
             row = self.changed(row, replace(row, state=FAILED, message=outcome.message))
             without = {**without, choice.site: f"refused it: {outcome.message.partition(': ')[2]}"}
 
-    def _tried(self, parcel: BrokerJob, key: str, was: SubmissionRecord | None, choice: SiteChoice) -> SubmissionRecord:
+    def _tried(self, job: BrokerJob, key: str, was: SubmissionRecord | None, choice: SiteChoice) -> SubmissionRecord:
         now_s = self.clock()
         answer = choice_json(choice, now_s=int(now_s), currency=self.federation.currency)
-        answer |= {"project": parcel.request.project}
+        answer |= {"project": job.request.project}
         row = SubmissionRecord(
             key=key,
             at_unix_s=now_s,
             by=self.by,
-            digest=parcel.digest,
+            digest=job.digest,
             site=choice.site or "",
             state=TRIED,
             tried_unix_s=now_s,
@@ -118,41 +119,39 @@ class Broker:
         )
         return self.changed(was, row if was is None else replace(row, at_unix_s=was.at_unix_s))
 
-    async def _through_the_door(
-        self, parcel: BrokerJob, row: SubmissionRecord, choice: SiteChoice
-    ) -> Outcome | Refusal:
+    async def _through_the_door(self, job: BrokerJob, row: SubmissionRecord, choice: SiteChoice) -> Outcome | Refusal:
         site = self.federation.grid.sites[self.federation.grid.index(row.site)]
-        errand, request = parcel.errand(row.key, site, choice), parcel.request
+        submission, request = job.make_submission(row.key, site, choice), job.request
         inputs = (("key", row.key), ("cores", request.cores), ("limit_s", request.limit_s))
 
         async def act() -> str:
             if self.clock() - row.tried_unix_s > AT_ONCE_S:
                 raise SiteRefused(f"{row.site}: this machine was too slow to ask it")
-            return await self.at(row.site).submit(errand)
+            return await self.at(row.site).submit(submission)
 
         return await self.door.let_through(
             Effect(f"site {row.site}", JobOrder.SUBMIT, self.by, choice.reason, inputs), act
         )
 
     async def _doubtful(self, row: SubmissionRecord, outcome: Outcome) -> SubmissionRecord:
-        """Return the row if the site has the job after all; NotKnown if that cannot be told yet."""
+        """Return the record if the site has the job after all. NotKnown if that cannot be decided yet."""
         try:
-            standing = await self.at(row.site).find(row.key)
+            found = await self.at(row.site).find(row.key)
         except NotKnown:
-            standing = None
-        if standing is None:
+            found = None
+        if found is None:
             hint = f"offpeak submit --status {row.key} finds out; no other site gets it until then"
             raise NotKnown(f"whether it was taken is not known yet: {outcome.message}", hint=hint)
-        return self.changed(row, replace(row, state=TAKEN, job=standing.job, message="found there by its key"))
+        return self.changed(row, replace(row, state=TAKEN, job=found.job, message="found there by its key"))
 
     def at(self, site: str) -> SiteCommands:
-        """Return how a site is told and asked; NotKnown for one that is in the file no more."""
+        """Return the commands of a site. NotKnown for a site that is no longer in the file of sites."""
         if site not in self.sites:
             raise NotKnown(f"{site}: is no more in the file of sites", hint="add it again to find out, or to cancel")
         return self.sites[site]
 
     def changed(self, was: SubmissionRecord | None, now: SubmissionRecord) -> SubmissionRecord:
-        """Write what became of a job and return it; NotKnown if somebody else has done so."""
+        """Write the new record of a job and return it. NotKnown if another process has changed the record."""
         if not self.ledger.change_submission(was, now):
             hint = f"ask what became of it: offpeak submit --status {now.key}"
             raise NotKnown(f"key {now.key}: somebody else submits it at this moment", hint=hint)
@@ -163,22 +162,22 @@ FORGOTTEN = "took it and knows it no more: it has ended some time ago, or was lo
 
 
 async def read_job_state(broker: Broker, key: str) -> dict[str, Any]:
-    """Return how the job stands, as JSON's objects; UnknownKey if there is none, NotKnown if its site does not say.
+    """Return the state of the job as JSON. UnknownKey if there is no job, NotKnown if its site does not answer.
 
-    A job that its site has forgotten is said to be so, and is never submitted again by this key.
+    A job that its site has forgotten is reported as forgotten, and is never submitted again by this key.
     """
     row = await _settle(broker, key)
-    said = submission_json(row)
+    state = submission_json(row)
     if row.state != TAKEN:
-        return said
-    standing = await broker.at(row.site).standing(row.job)
-    if standing is None:
-        return said | {"said": f"{row.site} {FORGOTTEN}"}
-    return said | {"at_site": standing.state}
+        return state
+    found = await broker.at(row.site).find_by_id(row.job)
+    if found is None:
+        return state | {"said": f"{row.site} {FORGOTTEN}"}
+    return state | {"at_site": found.state}
 
 
 async def cancel(broker: Broker, key: str) -> SubmissionRecord:
-    """Cancel the job at its site, through the door; SiteRefused with what the site says against it."""
+    """Cancel the job at its site, through the door. SiteRefused with the error of the site."""
     row = await _settle(broker, key)
     if row.state != TAKEN:
         return row
@@ -195,7 +194,7 @@ async def cancel(broker: Broker, key: str) -> SubmissionRecord:
 
 
 def submission_json(row: SubmissionRecord) -> dict[str, Any]:
-    """Return a row as JSON's objects."""
+    """Return a record as JSON."""
     return {
         "key": row.key,
         "state": row.state,
@@ -210,7 +209,7 @@ def submission_json(row: SubmissionRecord) -> dict[str, Any]:
 
 
 def _longest_run_s(row: SubmissionRecord, now_s: float) -> float:
-    """Return how long a job that is cancelled now may have run at most."""
+    """Return the longest time that a job may have run if it is cancelled now."""
     run_s = (row.answer.get("expected") or {}).get("run_s", 0)
     return float(min(run_s, max(now_s - row.tried_unix_s, 0.0)))
 
@@ -219,13 +218,13 @@ async def _settle(broker: Broker, key: str) -> SubmissionRecord:
     row = broker.ledger.submission(key)
     if row is None:
         raise UnknownKey(f"key {key}: no job was handed over by it", hint="`offpeak history` shows what was submitted")
-    return await broker.found_out(row) if row.state == TRIED else row
+    return await broker.settle_attempt(row) if row.state == TRIED else row
 
 
 def make_broker(
     settings: BrokerSettings, federation: Federation, ledger: Ledger, *, by: str, agent_socket: Path
 ) -> Broker:
-    """Return a broker that acts for `by`, as far as the mode lets it; the socket is that of this machine's agent."""
+    """Return a broker that acts for `by`, as far as its mode allows; the socket is that of this machine's agent."""
     sites = {
         site.name: commands_of_site(site, agent_socket=agent_socket)
         for site in federation.grid.sites

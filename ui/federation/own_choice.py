@@ -29,8 +29,8 @@ def federation_of(settings: Settings) -> Federation:
     # Two polls ago: a poll under way must not make every command poll for itself.
     oldest_unix_s = time.time() - 2 * broker.poll_s - broker.timeout_s
     kept = read_snapshots(agent.state_folder, not_before_unix_s=oldest_unix_s)
-    if kept is not None and set(grid.names) <= set(kept.heard):
-        return Federation(grid, kept.heard, broker.stale_s, kept.sent)
+    if kept is not None and set(grid.names) <= set(kept.replies):
+        return Federation(grid, kept.replies, broker.stale_s, kept.sent)
     # Slow to import, and rarely needed: asyncio and the web.
     import asyncio
 
@@ -43,7 +43,7 @@ def federation_of(settings: Settings) -> Federation:
 def job_request_in(job: JobFile, federation: Federation) -> BrokerJob:
     """Return the job as it is handed over; BadInput for what makes no sense."""
     preferences = JobPreferences(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
-    return make_broker_job(job.script, job.name, job.arguments, wishes=preferences, grid=federation.grid)
+    return make_broker_job(job.script, job.name, job.arguments, preferences=preferences, grid=federation.grid)
 
 
 def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Federation:

@@ -55,17 +55,17 @@ def month_subject(settings: Settings, wanted: MonthRequest) -> MonthSubject:
 
 def _replayed(settings: Settings, wanted: MonthRequest, month: Month, account: MonthAccount) -> Replayed:
     """Return what the site's own order would have cost, or why that is not known."""
-    if account.told is None:
+    if account.replay_inputs is None:
         return None, "not known, the ledger has no prices of that time"
-    if settings.agent.queue == "plan" and account.told.ordered.any():
+    if settings.agent.queue == "plan" and account.replay_inputs.ordered.any():
         return None, "not known, no replay can follow a plan that was made anew each cycle"
-    if settings.agent.queue == "off" and account.told.ordered.any():
+    if settings.agent.queue == "off" and account.replay_inputs.ordered.any():
         return None, "not known, jobs were moved and the settings no longer say by which policy; --queue names it"
     days = math.ceil((time.time() - month.span.from_unix_s) / DAY_S) + 1
     try:
         accounting = accounting_of(wanted.log, days, settings, lenient=wanted.lenient)
         of_site = with_nodes(settings, accounting)
-        return replay_site_order(accounting.trace, account.told, of_site, *_policies(settings)), ""
+        return replay_site_order(accounting.trace, account.replay_inputs, of_site, *_policies(settings)), ""
     except (BadTrace, SchedulerError) as problem:
         if wanted.log is not None:
             raise

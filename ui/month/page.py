@@ -93,8 +93,8 @@ SAVINGS = ("saved by", "energy [kWh]", "money", "CO2 [kg]", "basis")
 def month_page(subject: MonthSubject) -> str:
     """Return the page."""
     sections = [_used(subject), _saved(subject)]
-    if subject.without is not None and subject.account.told is not None:
-        sections.append(days_section(subject.without, subject.account.told))
+    if subject.without is not None and subject.account.replay_inputs is not None:
+        sections.append(days_section(subject.without, subject.account.replay_inputs))
     notes = "".join(f"<li>{escape(line)}</li>" for line in method(subject))
     sections.append(section("How these figures came about", f"<ol>{notes}</ol>"))
     return still_page(f"{subject.month.name}: energy and cost", _head(subject), sections)

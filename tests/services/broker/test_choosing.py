@@ -18,7 +18,7 @@ from services.broker.federation import Federation
 from services.broker.servers import ChoiceServer
 
 sys.path.append(str(Path(__file__).parent))
-from three_sites import GRID, SCRIPT, heard
+from three_sites import GRID, SCRIPT, site_replies
 
 
 class Asked:
@@ -26,7 +26,7 @@ class Asked:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.federation = Federation(GRID, heard(), 120.0)
+        self.federation = Federation(GRID, site_replies(), 120.0)
         settings = BrokerSettings(sites=folder / "sites.toml")
         self.server = ChoiceServer(folder, settings, lambda: self.federation)
         self.question: dict[str, Any] = {
@@ -62,7 +62,7 @@ def test_it_chooses_by_what_the_poller_heard_last(asked: Asked) -> None:
     choice = asked.choice()
     assert choice is not None
     assert (choice["site"], choice["second"]["site"]) == ("north", "east")
-    asked.federation = replace(asked.federation, heard=heard(north="it is mute"))
+    asked.federation = replace(asked.federation, replies=site_replies(north="it is mute"))
     choice = asked.choice()
     assert choice is not None
     assert (choice["site"], choice["misses"]) == ("east", {"north": "it is mute"})
@@ -76,7 +76,7 @@ def test_for_other_sites_and_settings_it_has_no_answer(asked: Asked, other: dict
 
 
 def test_before_the_sites_have_answered_it_has_none(asked: Asked) -> None:
-    asked.federation = replace(asked.federation, heard={})
+    asked.federation = replace(asked.federation, replies={})
     assert asked.choice() is None
 
 

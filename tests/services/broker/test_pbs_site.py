@@ -43,10 +43,10 @@ def errand(key: str, *, seconds: float = 60.0) -> JobSubmission:
 
 def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: SiteCommands) -> None:
     job = asyncio.run(site.submit(errand("night-17")))
-    assert asyncio.run(site.find("night-17")) == BatchJob(job, "R") == asyncio.run(site.standing(job))
+    assert asyncio.run(site.find("night-17")) == BatchJob(job, "R") == asyncio.run(site.find_by_id(job))
     assert asyncio.run(site.find("night-1")) is None
     waits = asyncio.run(site.submit(errand("night-18")))
-    assert asyncio.run(site.standing(waits)) == BatchJob(waits, "Q")
+    assert asyncio.run(site.find_by_id(waits)) == BatchJob(waits, "Q")
     assert asyncio.run(site.cancel(job)) == "cancelled"
     wait_until(lambda: _state(site, waits) == "R", what="the next job to start", seconds=10)
     assert _state(site, job) not in ("R", "Q")
@@ -95,5 +95,5 @@ def test_a_forged_record_makes_no_other_job_ours() -> None:
 
 
 def _state(site: SiteCommands, job: str) -> str | None:
-    standing = asyncio.run(site.standing(job))
+    standing = asyncio.run(site.find_by_id(job))
     return None if standing is None else standing.state

@@ -71,7 +71,7 @@ def test_a_job_runs_at_the_other_cluster_and_is_found_followed_and_cancelled(
 
 
 def _ended(route: SiteCommands, job: str) -> bool:
-    standing = asyncio.run(route.standing(job))
+    standing = asyncio.run(route.find_by_id(job))
     return standing is not None and standing.state == "CANCELLED"
 
 
@@ -132,10 +132,10 @@ def test_a_line_break_in_a_comment_forges_no_job(other: SlurmCluster, route: Sit
         for key, job in (("victim-1", victim), ("forger-1", forger), ("other-1", None), ("victim-2", None)):
             standing = asyncio.run(route.find(key))
             assert (standing and standing.job) == job
-        standing = asyncio.run(route.standing(victim))
+        standing = asyncio.run(route.find_by_id(victim))
         assert standing is not None
         assert standing.state in ("PENDING", "RUNNING")
-        assert asyncio.run(route.standing("4711")) is None
+        assert asyncio.run(route.find_by_id("4711")) is None
     finally:
         other.run("scancel", "--user", ME)
 
@@ -153,7 +153,7 @@ def test_jobs_of_other_accounts_are_neither_found_nor_cancelled(other: SlurmClus
     theirs = other.run("setpriv", "--reuid=games", "--regid=60", "--clear-groups", *submits).strip()
     try:
         assert asyncio.run(route.find("theirs-1")) is None
-        assert asyncio.run(route.standing(theirs)) is None
+        assert asyncio.run(route.find_by_id(theirs)) is None
         with suppress(SiteRefused):
             asyncio.run(route.cancel(theirs))
         assert other.run("squeue", "--noheader", f"--jobs={theirs}", "--format=%T").strip() == "PENDING"

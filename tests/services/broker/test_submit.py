@@ -20,7 +20,7 @@ from services.broker.submission import cancel, read_job_state
 
 sys.path.append(str(Path(__file__).parent))
 from pbs_stand_in import PbsStandIn, pbs_stand_in
-from three_sites import GRID, SCRIPT, broker, heard, ledger_in, parcel
+from three_sites import GRID, SCRIPT, broker, broker_job, ledger_in, site_replies
 
 WHOLE = "#!/bin/sh\n#PBS -l nodes=8:ppn=4 -l walltime=01:00:00\n"
 LONG = "#!/bin/sh\n#PBS -l nodes=9:ppn=4 -l walltime=01:00:00\n"
@@ -43,7 +43,7 @@ def jobs(sites: dict[str, PbsStandIn]) -> dict[str, int]:
 
 
 def submitted(folder: Path, ledger: Ledger, key: str = "k", **words: object) -> SubmissionRecord:
-    return asyncio.run(broker(folder, ledger, **words).submit(parcel(), key))  # type: ignore[arg-type]
+    return asyncio.run(broker(folder, ledger, **words).submit(broker_job(), key))  # type: ignore[arg-type]
 
 
 def test_the_greenest_gets_it_with_its_key_and_once(
@@ -116,7 +116,7 @@ def test_what_a_site_may_have_forgotten_is_not_submitted_again(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]
 ) -> None:
     old = time.time() - 3600
-    row = SubmissionRecord("k", old, "ann", parcel().digest, "north", "tried", old)
+    row = SubmissionRecord("k", old, "ann", broker_job().digest, "north", "tried", old)
     assert ledger.change_submission(None, row)
     with pytest.raises(NotKnown, match="would have forgotten it"):
         submitted(tmp_path, ledger)
@@ -126,7 +126,7 @@ def test_what_a_site_may_have_forgotten_is_not_submitted_again(
 def test_two_at_once_submit_one_job(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
     async def both() -> list[SubmissionRecord | BaseException]:
         made = broker(tmp_path, ledger, settled_s=20.0)
-        return await asyncio.gather(*(made.submit(parcel(), "k") for _ in range(2)), return_exceptions=True)
+        return await asyncio.gather(*(made.submit(broker_job(), "k") for _ in range(2)), return_exceptions=True)
 
     answers = asyncio.run(both())
     assert jobs(sites) == {"north": 1}
@@ -136,20 +136,20 @@ def test_two_at_once_submit_one_job(tmp_path: Path, ledger: Ledger, sites: dict[
 def test_all_sites_stale_is_said_at_once(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
     old = dict.fromkeys(GRID.names, "its agent does not answer: refused")
     with pytest.raises(NoSite, match="north: its agent does not answer: refused; east: "):
-        submitted(tmp_path, ledger, heard=heard(**old))
+        submitted(tmp_path, ledger, replies=site_replies(**old))
     assert ledger.submission("k") is None
     assert jobs(sites) == {}
 
 
 def test_a_job_that_nobody_can_run_hears_what_is_missing_where(tmp_path: Path, ledger: Ledger) -> None:
     with pytest.raises(NoSite, match="north: 36 cores asked, 32 are the most") as problem:
-        asyncio.run(broker(tmp_path, ledger).submit(parcel(LONG), "k"))
+        asyncio.run(broker(tmp_path, ledger).submit(broker_job(LONG), "k"))
     assert "south: 36 cores asked" in str(problem.value)
 
 
 def test_a_latest_finish_that_has_passed(tmp_path: Path, ledger: Ledger) -> None:
     with pytest.raises(BadInput, match="latest-finish has passed"):
-        asyncio.run(broker(tmp_path, ledger).submit(parcel(latest_end_s=int(time.time()) - 1), "k"))
+        asyncio.run(broker(tmp_path, ledger).submit(broker_job(latest_end_s=int(time.time()) - 1), "k"))
 
 
 def test_in_shadow_it_is_only_recorded(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
@@ -163,7 +163,7 @@ def test_in_shadow_it_is_only_recorded(tmp_path: Path, ledger: Ledger, sites: di
 def test_a_key_is_of_one_job(tmp_path: Path, ledger: Ledger) -> None:
     submitted(tmp_path, ledger)
     with pytest.raises(BadInput, match="another job has it"):
-        asyncio.run(broker(tmp_path, ledger).submit(parcel(goal="cost"), "k"))
+        asyncio.run(broker(tmp_path, ledger).submit(broker_job(goal="cost"), "k"))
 
 
 def test_cancelled_once_and_for_all(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
@@ -178,9 +178,9 @@ def test_cancelled_once_and_for_all(tmp_path: Path, ledger: Ledger, sites: dict[
 def test_between_two_polls_what_is_idle_is_given_away_once(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]
 ) -> None:
-    same = heard()
+    same = site_replies()
     rows = [
-        asyncio.run(broker(tmp_path, ledger, heard=same).submit(parcel(WHOLE, goal="time"), key))
+        asyncio.run(broker(tmp_path, ledger, replies=same).submit(broker_job(WHOLE, goal="time"), key))
         for key in ("k1", "k2", "k3", "k4")
     ]
     assert [row.site for row in rows] == ["north", "east", "south", "north"]
@@ -193,7 +193,7 @@ def test_an_allocation_is_spent_by_what_was_sent_and_given_back_by_a_job_cancell
     grid = Grid((replace(GRID.sites[0], allocations={"climate": 6.0}), *GRID.sites[1:]))
     made = broker(tmp_path, ledger)
     made = replace(made, federation=replace(made.federation, grid=grid))
-    project = parcel(SCRIPT.replace("#PBS", "#PBS -A climate", 1))
+    project = broker_job(SCRIPT.replace("#PBS", "#PBS -A climate", 1))
     assert [asyncio.run(made.submit(project, key)).site for key in ("k1", "k2")] == ["north", "east"]
     misses = ledger.submission("k2")
     assert misses is not None
@@ -213,5 +213,5 @@ def test_a_site_that_leaves_after_the_choice_is_passed_over_and_its_jobs_are_not
     gone = replace(made, sites={name: each for name, each in made.sites.items() if name != "north"})
     with pytest.raises(NotKnown, match="north: is no more in the file of sites"):
         asyncio.run(read_job_state(gone, "k1"))
-    assert asyncio.run(gone.submit(parcel(), "k1")).site == "north"
+    assert asyncio.run(gone.submit(broker_job(), "k1")).site == "north"
     assert jobs(sites) == {"north": 1, "east": 1}

@@ -102,7 +102,7 @@ def test_who_shows_the_token_is_answered(portal: Portal) -> None:
     assert (status, said["north"]["idle_cores"], said["north"]["trouble"]) == (200, 32, "")
     assert portal.ask("GET", "/v1/jobs/none")[0] == 404
     kept = read_snapshots(portal.folder, not_before_unix_s=time.time() - 60)
-    assert kept == FederationSnapshot(portal.poller.federation.heard)
+    assert kept == FederationSnapshot(portal.poller.federation.replies)
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "open sesam"])
@@ -153,14 +153,14 @@ def test_snapshots_are_signed_both_ways(portal: Portal, tmp_path: Path) -> None:
     file.write_bytes(SECRET.value)
     reach = Reach("local", agent=f"http://127.0.0.1:{portal.port}", secret_file=file)
     there = replace(GRID.sites[0], name="north", reach=reach)
-    heard = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
-    assert heard.said == portal.poller.federation.heard["north"].said
+    reply = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
+    assert reply.said == portal.poller.federation.replies["north"].said
     other = replace(there, name="east")
-    heard = asyncio.run(poll_sites([other], socket=tmp_path / "nobody", timeout_s=5.0))["east"]
-    assert "east: is not a site of this broker (a site has the same name in both" in heard.trouble
+    reply = asyncio.run(poll_sites([other], socket=tmp_path / "nobody", timeout_s=5.0))["east"]
+    assert "east: is not a site of this broker (a site has the same name in both" in reply.trouble
     file.write_bytes(b"another")
-    heard = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
-    assert (heard.said, "agent does not answer" in heard.trouble) == (None, True)
+    reply = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
+    assert (reply.said, "agent does not answer" in reply.trouble) == (None, True)
 
 
 def test_an_agent_whose_answer_drips_is_not_waited_for(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_an_agent_whose_answer_drips_is_not_waited_for(tmp_path: Path) -> None:
     file.write_bytes(SECRET.value)
     with dripping_server() as server:
         there = replace(GRID.sites[0], name="there", reach=Reach("local", agent=server.url, secret_file=file))
-        heard = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=0.5))["there"]
-        assert (heard.said, "does not answer" in heard.trouble or "did not answer" in heard.trouble) == (None, True)
+        reply = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=0.5))["there"]
+        assert (reply.said, "does not answer" in reply.trouble or "did not answer" in reply.trouble) == (None, True)
         server.wait_until_left()
 
 
@@ -224,7 +224,7 @@ def test_a_site_that_falls_silent_ages_and_a_wrong_file_changes_nothing(portal: 
     (portal.folder / "sites.toml").write_text("[sites")
     asyncio.run(portal.poller.round())
     assert portal.poller.federation.grid.names == before.grid.names
-    assert portal.poller.federation.heard == before.heard
+    assert portal.poller.federation.replies == before.replies
     (portal.folder / "sites.toml").write_text(SITES + SITES.replace("sites.north", "sites.south"))
     asyncio.run(portal.poller.round())
     assert portal.poller.federation.grid.names == ("north", "south")

@@ -50,15 +50,15 @@ IDLE = SiteReport(
 )
 
 
-def heard(**troubles: str) -> dict[str, SiteReply]:
+def site_replies(**troubles: str) -> dict[str, SiteReply]:
     """Return what all sites said just now, but for those in trouble."""
     said = replace(IDLE, at_unix_s=time.time())
     return {name: SiteReply(trouble=troubles[name]) if name in troubles else SiteReply(said) for name in GRID.names}
 
 
-def parcel(script: str = SCRIPT, **wishes: object) -> BrokerJob:
+def broker_job(script: str = SCRIPT, **preferences: object) -> BrokerJob:
     """Return a job."""
-    return make_broker_job(script, "job.sh", (), wishes=JobPreferences(**wishes), grid=GRID)  # type: ignore[arg-type]
+    return make_broker_job(script, "job.sh", (), preferences=JobPreferences(**preferences), grid=GRID)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -68,25 +68,25 @@ class Dying:
     site: PbsStandIn
     moment: str
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
+    async def run(self, command: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Die before or after a job is submitted."""
-        if "qsub" not in words:
-            return await self.site.run(words, stdin=stdin, timeout_s=timeout_s)
+        if "qsub" not in command:
+            return await self.site.run(command, stdin=stdin, timeout_s=timeout_s)
         if self.moment == "after":
-            await self.site.run(words, stdin=stdin, timeout_s=timeout_s)
+            await self.site.run(command, stdin=stdin, timeout_s=timeout_s)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
 
-def broker(folder: Path, ledger: Ledger, *, mode: str = "active", moment: str = "", **words: object) -> Broker:
+def broker(folder: Path, ledger: Ledger, *, mode: str = "active", moment: str = "", **options: object) -> Broker:
     """Return a broker whose sites are below `folder`."""
-    federation = Federation(GRID, words.pop("heard", None) or heard(), 60.0)  # type: ignore[arg-type]
+    federation = Federation(GRID, options.pop("replies", None) or site_replies(), 60.0)  # type: ignore[arg-type]
     made = make_broker(BrokerSettings(mode=mode), federation, ledger, by="ann", agent_socket=folder / "agent.sock")
     ways = {name: pbs_stand_in(folder / name) for name in GRID.names}
     sites: Mapping[str, SiteCommands] = {
         name: SiteCommands(name, PbsBatch(), Dying(way, moment) if moment else way, ANN) for name, way in ways.items()
     }
-    return replace(made, sites=sites, **{"settled_s": 0.3, **words})  # type: ignore[arg-type]
+    return replace(made, sites=sites, **{"settled_s": 0.3, **options})  # type: ignore[arg-type]
 
 
 def ledger_in(folder: Path) -> Ledger:
@@ -98,4 +98,4 @@ def ledger_in(folder: Path) -> Ledger:
 
 if __name__ == "__main__":
     made = broker(Path(sys.argv[1]), ledger_in(Path(sys.argv[1])), moment=sys.argv[3])
-    asyncio.run(made.submit(parcel(), sys.argv[2]))
+    asyncio.run(made.submit(broker_job(), sys.argv[2]))
