@@ -1,4 +1,4 @@
-"""The words of sbatch and qsub, and what is made of their answers: recorded ones for PBS."""
+"""The arguments of sbatch and qsub, and the parsing of their answers: recorded answers for PBS."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,21 +9,21 @@ from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
 from plugin.slurm.batch import SlurmBatch
 
-ERRAND = JobSubmission("k-1", "#!/bin/sh\n", "job.sh", ("a b",), 5430, 6, 4, "mine", "A=1", "2026-11-22T08:00:00Z")
+SUBMISSION = JobSubmission("k-1", "#!/bin/sh\n", "job.sh", ("a b",), 5430, 6, 4, "mine", "A=1", "2026-11-22T08:00:00Z")
 
 
 def test_sbatch() -> None:
     comment = "--comment=mine offpeak:key=k-1,deadline=2026-11-22T08:00:00Z"
-    words = ("--parsable", "--time=91", "--ntasks=6", "--job-name=job.sh", comment, "/dev/stdin", "a b")
-    assert SlurmBatch("far").submit_command(ERRAND) == ("timeout", "20", "sbatch", "-M", "far", *words)
-    plain = replace(ERRAND, cores=None, arguments=(), name="", comment="", latest_finish="")
+    arguments = ("--parsable", "--time=91", "--ntasks=6", "--job-name=job.sh", comment, "/dev/stdin", "a b")
+    assert SlurmBatch("far").submit_command(SUBMISSION) == ("timeout", "20", "sbatch", "-M", "far", *arguments)
+    plain = replace(SUBMISSION, cores=None, arguments=(), name="", comment="", latest_finish="")
     assert SlurmBatch().submit_command(plain)[3:] == ("--parsable", "--time=91", "--comment=offpeak:key=k-1")
 
 
 def test_qsub() -> None:
-    words = ("-l", "walltime=01:30:30", "-l", "nodes=2:ppn=4", "-N", "job.sh")
+    arguments = ("-l", "walltime=01:30:30", "-l", "nodes=2:ppn=4", "-N", "job.sh")
     variables = "A=1,OFFPEAK_KEY=k-1,OFFPEAK_DEADLINE=2026-11-22T08:00:00Z"
-    assert PbsBatch().submit_command(ERRAND) == ("timeout", "20", "qsub", *words, "-v", variables)
+    assert PbsBatch().submit_command(SUBMISSION) == ("timeout", "20", "qsub", *arguments, "-v", variables)
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,10 @@ def nodes(text: bytes, now_s: int = 1_795_214_200) -> dict[str, Node]:
 @pytest.mark.parametrize("name", files_with("Jobs"))
 def test_no_job_and_no_field_is_lost(name: str, answers: Path) -> None:
     text = (answers / name).read_bytes()
-    told = json.loads(text.decode(errors="replace"))["Jobs"]
+    answer = json.loads(text.decode(errors="replace"))["Jobs"]
     found = jobs(text)
-    whole = {"3[].head"} if "3[1].head" in told and "3[].head" in told else set()
-    assert set(found) == told.keys() - whole
+    whole = {"3[].head"} if "3[1].head" in answer and "3[].head" in answer else set()
+    assert set(found) == answer.keys() - whole
     for job in found.values():
         assert job.user in {"alice", "bob", "carol"}
         assert job.name
@@ -45,19 +45,19 @@ def test_no_job_and_no_field_is_lost(name: str, answers: Path) -> None:
         assert job.state is not JobState.OTHER
         assert job.nodes >= 1
         assert job.cpus >= 1
-        assert bool(job.hosts) == ("exec_vnode" in told[job.job_id] or "estimated" in told[job.job_id])
-        assert bool(job.start_s) == ("stime" in told[job.job_id] or "estimated" in told[job.job_id])
-        assert bool(job.account) == ("Account_Name" in told[job.job_id])
-        assert bool(job.begin_s) == ("Execution_Time" in told[job.job_id])
+        assert bool(job.hosts) == ("exec_vnode" in answer[job.job_id] or "estimated" in answer[job.job_id])
+        assert bool(job.start_s) == ("stime" in answer[job.job_id] or "estimated" in answer[job.job_id])
+        assert bool(job.account) == ("Account_Name" in answer[job.job_id])
+        assert bool(job.begin_s) == ("Execution_Time" in answer[job.job_id])
         assert (job.state is JobState.ENDED) <= (job.end_s is not None)
 
 
 @pytest.mark.parametrize("name", [name for name in files_with("nodes") if "aSj" not in name])
 def test_no_node_and_no_state_is_lost(name: str, answers: Path) -> None:
     text = (answers / name).read_bytes()
-    told = json.loads(text)["nodes"]
+    answer = json.loads(text)["nodes"]
     found = nodes(text)
-    assert found.keys() == told.keys()
+    assert found.keys() == answer.keys()
     for node in found.values():
         assert node.use is not NodeUse.UNKNOWN
         assert (node.cpus, node.memory_mib, node.partitions) == (8, 32_768, ("workq",))
@@ -115,8 +115,8 @@ def test_queues_and_server(answers: Path) -> None:
 
 def node(state: str, mark: str, comment: str = "") -> Node:
     has = {"ncpus": 8, "offpeak_node": mark, "bigmem": "True", "kind": "fast,rack1"}
-    told = {"nodes": {"n1": {"state": state, "comment": comment, "resources_available": has}}}
-    return nodes(json.dumps(told).encode(), now_s=1000)["n1"]
+    answer = {"nodes": {"n1": {"state": state, "comment": comment, "resources_available": has}}}
+    return nodes(json.dumps(answer).encode(), now_s=1000)["n1"]
 
 
 def test_our_marks() -> None:
@@ -142,12 +142,12 @@ def test_our_marks() -> None:
     assert node("free,new-word", "").use is NodeUse.UNKNOWN
 
 
-def test_owners_words() -> None:
-    told = {"Jobs": {"1.h": {"Variable_List": {"OFFPEAK": "delay=12h;deadline=2026-11-22T08:00"}}}}
-    assert jobs(json.dumps(told).encode())["1.h"].comment == "offpeak:delay=12h offpeak:deadline=2026-11-22T08:00"
+def test_hints_of_owners() -> None:
+    answer = {"Jobs": {"1.h": {"Variable_List": {"OFFPEAK": "delay=12h;deadline=2026-11-22T08:00"}}}}
+    assert jobs(json.dumps(answer).encode())["1.h"].comment == "offpeak:delay=12h offpeak:deadline=2026-11-22T08:00"
 
 
 def test_a_queue_with_nodes_of_its_own_has_no_others() -> None:
-    told = {"nodes": {"n1": {"state": "free"}, "n2": {"state": "free", "queue": "debug"}}}
-    found = nodes_of_json(json.dumps(told).encode(), queues=("workq", "debug", "long"), now_s=1000, boot_s=900)
+    answer = {"nodes": {"n1": {"state": "free"}, "n2": {"state": "free", "queue": "debug"}}}
+    found = nodes_of_json(json.dumps(answer).encode(), queues=("workq", "debug", "long"), now_s=1000, boot_s=900)
     assert [node.partitions for node in found] == [("workq", "long"), ("debug",)]

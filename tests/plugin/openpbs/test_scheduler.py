@@ -116,9 +116,9 @@ def test_an_empty_queue_where_the_server_counts_jobs_is_an_error(
 def test_hooks_are_shown_to_root_only(openpbs: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     openpbs.run("qmgr", "-c", "set server managers += offpeak@head")
     monkeypatch.setenv(USER_VARIABLE, "offpeak")
-    asked = subprocess.run(("qmgr", "-c", "list hook"), capture_output=True, text=True, check=True)
-    assert asked.stdout == ""
-    assert asked.stderr == "offpeak@head is unauthorized to access hooks data from server head\n"
+    result = subprocess.run(("qmgr", "-c", "list hook"), capture_output=True, text=True, check=True)
+    assert result.stdout == ""
+    assert result.stderr == "offpeak@head is unauthorized to access hooks data from server head\n"
     # The resource that the hook uses is evidence enough; a root of another host learns no more.
     for user in ("offpeak", "root"):
         assert OpenPbsScheduler(SETTINGS, user=PbsUser(user, "head")).traits().problems == ()
@@ -129,8 +129,8 @@ def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkey
     monkeypatch.setenv(HOOK_FAILURES, str(tmp_path))
     failure = tmp_path / "offpeak_modifyjob"
     failure.write_text("2026-11-22T08:00:00 TypeError: no priority\n")
-    said = [what for what, _ in OpenPbsScheduler(SETTINGS).traits().problems]
-    assert said == ["the hook offpeak_modifyjob failed: 2026-11-22T08:00:00 TypeError: no priority"]
+    problems = [what for what, _ in OpenPbsScheduler(SETTINGS).traits().problems]
+    assert problems == ["the hook offpeak_modifyjob failed: 2026-11-22T08:00:00 TypeError: no priority"]
     os.utime(failure, (1, 1))
     assert OpenPbsScheduler(SETTINGS).traits().problems == ()
 
@@ -227,7 +227,7 @@ def test_what_the_server_has_noticed_of_a_node_is_not_written_over(openpbs: Stan
     # A node that is off and opened stays down: the scheduler gives it no job.
     openpbs.run("qmgr", "-c", "set node node1 resources_available.offpeak_node = closed.5")
     assert change(NodeChange.OPEN) == "down"
-    # What a real server makes of the words that are not used any more.
+    # The response of a real server to directives that are no longer used.
     openpbs.run("qmgr", "-c", "set node node1 state = sleep")
     assert node(scheduler).native_state == "sleep"
 

@@ -13,16 +13,18 @@ from plugin.scheduler.node import Node, NodePower, NodeUse
 NOW_S = 1_795_300_000
 
 
-def told(number: int, request: str, *, apart: bool = True, **words: Any) -> PbsJob:
-    return PbsJob(a_job(number, **{"priority": 0, "reason": "", "whole_nodes": False, **words}), request, apart, number)
+def pbs_job(number: int, request: str, *, apart: bool = True, **fields: Any) -> PbsJob:
+    return PbsJob(
+        a_job(number, **{"priority": 0, "reason": "", "whole_nodes": False, **fields}), request, apart, number
+    )
 
 
-def a_node(name: str, power: NodePower = NodePower.UP, *, used: int = 0, **words: Any) -> Node:
+def a_node(name: str, power: NodePower = NodePower.UP, *, used: int = 0, **fields: Any) -> Node:
     use = NodeUse.USED if used else NodeUse.FREE
     node = Node(
         name, "", use, power, False, False, True, False, False, "", "", None, ("batch",), (), 8, used, 1, None, None
     )
-    return node._replace(**words)
+    return node._replace(**fields)
 
 
 DOWN = NodePower.DOWN
@@ -34,43 +36,43 @@ def planned(jobs: list[PbsJob], nodes: list[Node]) -> dict[str, str]:
 
 def test_nothing_is_woken_where_what_is_up_is_enough() -> None:
     nodes = [a_node("n1", used=4), a_node("n2", DOWN)]
-    assert planned([told(1, "1:ppn=4")], nodes) == {}
-    assert planned([told(1, "1:ppn=4"), told(2, "1:ppn=4")], nodes) == {"2": "n2"}
+    assert planned([pbs_job(1, "1:ppn=4")], nodes) == {}
+    assert planned([pbs_job(1, "1:ppn=4"), pbs_job(2, "1:ppn=4")], nodes) == {"2": "n2"}
 
 
 def test_two_of_one_node_or_of_two() -> None:
     nodes = [a_node("n1", DOWN), a_node("n2", DOWN)]
-    assert planned([told(1, "2:ppn=4")], nodes) == {"1": "n1,n2"}
-    assert planned([told(1, "2:ncpus=4", apart=False)], nodes) == {"1": "n1"}
-    assert planned([told(1, "2:ncpus=1", apart=False, whole_nodes=True)], nodes) == {"1": "n1,n2"}
+    assert planned([pbs_job(1, "2:ppn=4")], nodes) == {"1": "n1,n2"}
+    assert planned([pbs_job(1, "2:ncpus=4", apart=False)], nodes) == {"1": "n1"}
+    assert planned([pbs_job(1, "2:ncpus=1", apart=False, whole_nodes=True)], nodes) == {"1": "n1,n2"}
 
 
 def test_what_comes_up_is_reckoned_with() -> None:
     opens = a_node("n1", closed=True, planned=True, reason="offpeak: wakes since 5")
     for first in (a_node("n1", NodePower.COMING_UP), opens):
-        assert planned([told(1, "1:ppn=8")], [first, a_node("n2", DOWN)]) == {}
+        assert planned([pbs_job(1, "1:ppn=8")], [first, a_node("n2", DOWN)]) == {}
 
 
 def test_first_things_first() -> None:
     nodes = [a_node("n1", DOWN), a_node("n2", DOWN, features=("fast",))]
-    jobs = [told(1, "1:ppn=8:fast"), told(2, "2:ppn=8", priority=5)]
+    jobs = [pbs_job(1, "1:ppn=8:fast"), pbs_job(2, "2:ppn=8", priority=5)]
     assert planned(jobs, nodes) == {"2": "n1,n2"}
-    assert planned([told(1, "1:ppn=8:fast"), told(2, "n1:ppn=8")], nodes) == {"1": "n2", "2": "n1"}
-    assert planned([told(1, "1:ppn=8:slow"), told(2, "3:ppn=8")], nodes) == {}
+    assert planned([pbs_job(1, "1:ppn=8:fast"), pbs_job(2, "n1:ppn=8")], nodes) == {"1": "n2", "2": "n1"}
+    assert planned([pbs_job(1, "1:ppn=8:slow"), pbs_job(2, "3:ppn=8")], nodes) == {}
 
 
 def test_for_whom_no_node_helps() -> None:
     nodes = [a_node("n1", DOWN)]
-    for words in (
+    for fields in (
         {"state": JobState.HELD},
         {"begin_s": NOW_S + 1},
         {"partitions": ("other",)},
         {"reservation": "R1"},
         {"reason": "Not Running: User has reached server running job limit."},
     ):
-        assert planned([told(1, "1:ppn=8", **words)], nodes) == {}
+        assert planned([pbs_job(1, "1:ppn=8", **fields)], nodes) == {}
     for node in (a_node("n1", DOWN, closed=True), a_node("n1", DOWN, failed=True), a_node("n1", DOWN, reserved=True)):
-        assert planned([told(1, "1:ppn=8")], [node]) == {}
+        assert planned([pbs_job(1, "1:ppn=8")], [node]) == {}
 
 
 ESTIMATED_S = NOW_S + 600
@@ -83,7 +85,7 @@ def estimate_of(*jobs: PbsJob, nodes: list[Node]) -> tuple[int | None, str]:
 
 
 def test_an_estimate_stays_where_waking_would_not_help() -> None:
-    job = told(1, "1:ppn=8", start_s=ESTIMATED_S, hosts="n2")
+    job = pbs_job(1, "1:ppn=8", start_s=ESTIMATED_S, hosts="n2")
     assert estimate_of(job, nodes=[a_node("n1", DOWN)]) == (ESTIMATED_S, "n2")
     for other in (DOWN, NodePower.UP):
         assert estimate_of(job, nodes=[a_node("n1", other), a_node("n2", used=8)]) == (ESTIMATED_S, "n2")
@@ -91,23 +93,23 @@ def test_an_estimate_stays_where_waking_would_not_help() -> None:
 
 def test_an_estimate_of_more_than_ten_minutes_has_another_reason() -> None:
     nodes = [a_node("n2"), a_node("n3", DOWN)]
-    job = told(1, "2:ncpus=8", start_s=NOW_S + 3600, hosts="n2,n3")
+    job = pbs_job(1, "2:ncpus=8", start_s=NOW_S + 3600, hosts="n2,n3")
     assert estimate_of(job, nodes=nodes) == (NOW_S + 3600, "n2,n3")
 
 
 def test_nothing_is_woken_for_an_estimate_with_a_node_that_nobody_gets() -> None:
-    job = told(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
+    job = pbs_job(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
     asleep = a_node("n3", DOWN)
     for kept in (a_node("n2", DOWN, closed=True), a_node("n2", failed=True), a_node("n4")):
         assert estimate_of(job, nodes=[kept, asleep]) == (ESTIMATED_S, "n2,n3")
 
 
 def test_the_nodes_of_an_estimate_are_woken_when_they_are_what_the_job_waits_for() -> None:
-    job = told(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
+    job = pbs_job(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
     nodes = [a_node("n1"), a_node("n2"), a_node("n3", DOWN)]
     assert estimate_of(job, nodes=nodes) == (NOW_S, "n2,n3")
     # Nobody else has them meanwhile.
-    assert planned([job, told(2, "1:ncpus=8")], [a_node("n1", used=8), *nodes[1:]]) == {"1": "n2,n3"}
+    assert planned([job, pbs_job(2, "1:ncpus=8")], [a_node("n1", used=8), *nodes[1:]]) == {"1": "n2,n3"}
     # Nor are they sent to sleep again before the server has looked.
     for power in (NodePower.COMING_UP, NodePower.UP):
         assert estimate_of(job, nodes=[*nodes[:2], a_node("n3", power)]) == (NOW_S, "n2,n3")
@@ -118,9 +120,9 @@ def test_the_nodes_of_an_estimate_are_woken_when_they_are_what_the_job_waits_for
     [(NOW_S + 90, NOW_S + 90), (NOW_S - 5, NOW_S), (ESTIMATED_S + 9, ESTIMATED_S), (None, ESTIMATED_S)],
 )
 def test_or_when_the_limits_of_the_jobs_there_are_reached(end_s: int | None, start_s: int) -> None:
-    runs = told(2, "1:ncpus=8", state=JobState.RUNNING, start_s=NOW_S - 60, end_s=end_s, hosts="n2")
-    shorter = told(3, "1:ncpus=8", state=JobState.RUNNING, start_s=NOW_S - 60, end_s=NOW_S - 9, hosts="n2")
-    job = told(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
+    runs = pbs_job(2, "1:ncpus=8", state=JobState.RUNNING, start_s=NOW_S - 60, end_s=end_s, hosts="n2")
+    shorter = pbs_job(3, "1:ncpus=8", state=JobState.RUNNING, start_s=NOW_S - 60, end_s=NOW_S - 9, hosts="n2")
+    job = pbs_job(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
     assert estimate_of(runs, shorter, job, nodes=[a_node("n2", used=8), a_node("n3", DOWN)]) == (start_s, "n2,n3")
 
 

@@ -1,4 +1,4 @@
-"""Daily accounting files: which are read, in which order, and what is said when there are none."""
+"""Daily accounting files: which are read, in which order, and the message when there are none."""
 
 import gzip
 import os

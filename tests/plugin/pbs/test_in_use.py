@@ -22,7 +22,7 @@ PROGRAMS = ("qstat", "qselect", "pbsnodes")
 
 
 class Site:
-    """A server, whoever asks it, and what was asked."""
+    """A server, its user, and the commands that were run."""
 
     def __init__(self, kind: str, running: StandIn, folder: Path) -> None:
         self.kind, self.running, self.folder, self.log = kind, running, folder / "first", folder / "log"

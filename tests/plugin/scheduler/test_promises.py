@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 from memory_journal import MemoryJournal
 from reading_promises import keeps_its_promises
+from recorded_pbs import recordings
 from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, Wanted
 
 from offpeak.door.door import Door
@@ -20,6 +22,7 @@ from services.agent.restore import clear_comments
 from sim_backend.local_slurm.processes import wait_until
 
 LONG = 420
+RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "captures"))
 WHY = "offpeak: sleeps, as nobody needs it"
 
 
@@ -116,23 +119,23 @@ def test_jobs_share_a_node_or_have_it_whole(stage: Stage) -> None:
     assert sorted(each.cpus - each.cpus_used for each in stage.scheduler.view().nodes)[:2] == [0, 0]
 
 
-def test_who_may_not_is_told_why_and_nothing_changes(stage: Stage) -> None:
+def test_a_user_without_rights_gets_the_reason_and_nothing_changes(stage: Stage) -> None:
     other = stage.of_nobody()
     if other is None:
         pytest.skip("the scheduler in memory lets everybody change everything")
     full(stage)
     job = stage.submit(Wanted())
     before = jobs(stage)[job]
-    for said in (other.rank({job: before.priority + 5}), other.defer({job: int(time.time()) + 600})):
-        assert list(said) == [job]
-        assert said[job]
+    for refusals in (other.rank({job: before.priority + 5}), other.defer({job: int(time.time()) + 600})):
+        assert list(refusals) == [job]
+        assert refusals[job]
     assert other.change_nodes(["node2"], NodeChange.CLOSE, reason=WHY)["node2"]
     after = jobs(stage)[job]
     assert (after.priority, after.offset, after.begin_s) == (before.priority, before.offset, before.begin_s)
     assert not node(stage, "node2").closed
 
 
-def test_without_its_server_nobody_is_told_anything(stage: Stage) -> None:
+def test_without_its_server_nothing_is_changed(stage: Stage) -> None:
     with stage.unreachable() as scheduler:
         if scheduler is None:
             pytest.skip("the scheduler in memory has no server")
@@ -210,7 +213,7 @@ def test_a_begin_time_holds_and_is_taken_away(stage: Stage) -> None:
     wait_until(lambda: jobs(stage)[later].state is JobState.RUNNING, what="the job to start")
 
 
-def test_owners_are_told(stage: Stage) -> None:
+def test_owners_are_notified(stage: Stage) -> None:
     full(stage)
     job = stage.submit(Wanted())
     assert stage.scheduler.notify({job: 'waits, until 06:00 "cheap"', "99999999": "nobody"}) == {}
@@ -256,8 +259,8 @@ def test_what_is_no_job(stage: Stage) -> None:
 
 def test_a_node_is_closed_and_opened(stage: Stage) -> None:
     assert stage.scheduler.in_use("node2") != ""
-    said = stage.scheduler.change_nodes(["node2", "no-such"], NodeChange.CLOSE, reason=WHY)
-    assert list(said) == ["no-such"]
+    refusals = stage.scheduler.change_nodes(["node2", "no-such"], NodeChange.CLOSE, reason=WHY)
+    assert list(refusals) == ["no-such"]
     closed = node(stage, "node2")
     assert (closed.closed, closed.closed_by_us, closed.failed, closed.use) == (True, True, False, NodeUse.FREE)
     assert closed.reason.startswith("offpeak")
@@ -283,8 +286,8 @@ def test_what_an_admin_closed_stays(stage: Stage) -> None:
         found = node(stage, "node3")
         assert (found.closed, found.closed_by_us, found.reason) == (True, False, "broken fan")
         for change in (NodeChange.CLOSE, NodeChange.OPEN):
-            said = stage.scheduler.change_nodes(["node3"], change, reason=WHY)
-            assert said["node3"].endswith("broken fan")
+            refusals = stage.scheduler.change_nodes(["node3"], change, reason=WHY)
+            assert refusals["node3"].endswith("broken fan")
         assert node(stage, "node3").reason == "broken fan"
     finally:
         stage.open_by_hand("node3")
@@ -304,3 +307,9 @@ def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None
     # One that was never really off may have registered meanwhile.
     assert node(sleepy, "node1").power in (NodePower.UP_REQUESTED, NodePower.COMING_UP, NodePower.UP)
     assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: once more") == {}
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_recorded_pbs_server(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    keeps_its_promises(RECORDINGS[name].scheduler(tmp_path))

@@ -21,7 +21,7 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class History:
-    """What sacct said after jobs of every kind, and the Unix times between which they were."""
+    """The output of sacct after jobs of every kind, and the Unix times between which they were."""
 
     rows: list[Row]
     began_s: float
@@ -56,7 +56,7 @@ def submit_every_kind(cluster: SlurmCluster) -> None:
     cluster.run("scancel", pending)
 
 
-def is_told(rows: list[Row]) -> bool:
+def is_listed(rows: list[Row]) -> bool:
     states = [row["State"].partition(" ")[0] for row in rows if row["JobName"] in NAMES]
     ended = states.count("COMPLETED"), states.count("FAILED"), states.count("CANCELLED"), states.count("REQUEUED")
     return ended == (6, 1, 1, 1) and "RUNNING" in states
@@ -72,7 +72,7 @@ def history(slurm_accounting: SlurmAccounting) -> Iterator[History]:
         environment.setenv("SLURM_TIME_FORMAT", "relative")
         began_s = time.time()
         submit_every_kind(cluster)
-        wait_until(lambda: is_told(rows_of(sacct_text(1))), what="the jobs in the accounting")
+        wait_until(lambda: is_listed(rows_of(sacct_text(1))), what="the jobs in the accounting")
         yield History(rows_of(sacct_text(1)), began_s, time.time())
     cluster.run("scancel", f"--user={ME}")
 
@@ -114,12 +114,12 @@ def test_a_running_job_has_no_end(history: History) -> None:
 def test_a_job_cancelled_in_the_queue_had_no_node(history: History) -> None:
     (cancelled,) = history.named("cancelled")
     assert cancelled["State"].startswith("CANCELLED by ")
-    # Slurm may let it start when it ends, and shows the processors that it asked for as if it had got them.
+    # Slurm may let it start when it ends, and shows the requested processors as if they were allocated.
     assert cancelled["Start"] in ("None", cancelled["End"])
     assert (cancelled["ElapsedRaw"], cancelled["AllocNodes"], cancelled["AllocCPUS"]) == ("0", "0", "4")
 
 
-def test_each_run_of_a_requeued_job_is_told(history: History) -> None:
+def test_each_run_of_a_requeued_job_is_listed(history: History) -> None:
     requeued = [row for row in history.named("requeued") if row["State"] == "REQUEUED"]
     assert len(requeued) == 1
     assert int(requeued[0]["End"]) >= int(requeued[0]["Start"])

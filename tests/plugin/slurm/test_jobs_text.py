@@ -28,8 +28,8 @@ USUAL = {
 
 
 def row(**others: str) -> bytes:
-    told = USUAL | others
-    return (separator(END).join(told.get(column, "") for column in SQUEUE_COLUMNS) + f"{END}\n").encode(
+    parsed = USUAL | others
+    return (separator(END).join(parsed.get(column, "") for column in SQUEUE_COLUMNS) + f"{END}\n").encode(
         "utf-8", "surrogateescape"
     )
 
@@ -40,9 +40,9 @@ def job(**others: str) -> Job:
 
 
 def test_a_record() -> None:
-    told = job()
-    assert (told.priority, told.offset, told.nodes, told.partitions) == (4_294_901_758, 50, 2, ("b", "a"))
-    assert (told.limit_s, told.begin_s, told.submit_s, told.plain) == (None, None, 1_795_285_863, True)
+    parsed = job()
+    assert (parsed.priority, parsed.offset, parsed.nodes, parsed.partitions) == (4_294_901_758, 50, 2, ("b", "a"))
+    assert (parsed.limit_s, parsed.begin_s, parsed.submit_s, parsed.plain) == (None, None, 1_795_285_863, True)
     assert not job(JobArrayID="7_[1-9%2]").plain
     assert not job(HetJobID="7", JobArrayID="7+0").plain
     assert not job(Dependency="afterok:5(unfulfilled)").plain
@@ -55,7 +55,7 @@ def test_no_name_and_no_comment_makes_another_job(name: str, comment: str, rubbi
     if END in "".join(names.values()):
         return
     jobs = jobs_of_text(row(**names) + row(JobID="8", JobArrayID="8"), END)
-    assert [told.job_id for told in jobs] == ["7", "8"]
+    assert [parsed.job_id for parsed in jobs] == ["7", "8"]
     assert jobs[0]._replace(name="", comment="") == job()
     assert jobs[1]._replace(job_id="7") == job()
 
@@ -68,7 +68,7 @@ def test_a_forged_record_stays_a_name() -> None:
 def test_the_tasks_of_an_array_are_one_job() -> None:
     tasks = b"".join(row(JobArrayID=f"7_{task}") for task in range(3))
     own = row(JobID="9", JobArrayID="7_5", PriorityLong="5")
-    assert [(told.job_id, told.plain) for told in jobs_of_text(tasks + own + tasks, END)] == [
+    assert [(parsed.job_id, parsed.plain) for parsed in jobs_of_text(tasks + own + tasks, END)] == [
         ("7", False),
         ("9", False),
     ]
@@ -104,7 +104,7 @@ def test_what_is_not_known_may_have_nodes() -> None:
 
 
 @given(st.sampled_from(sorted(BASE_STATES)), st.sets(st.sampled_from(sorted(STATE_FLAGS)), max_size=3))
-def test_one_of_several_words_is_shown(base: str, flags: set[str]) -> None:
+def test_one_of_several_states_is_shown(base: str, flags: set[str]) -> None:
     shown = select_state([base, *flags])
     assert shown in {base, *flags, "CONFIGURING"}
     assert select_state([*flags, base, "UPDATE_DB"]) == shown

@@ -90,7 +90,7 @@ def test_an_allocated_node_without_a_visible_job_is_not_free(shows: Callable[[st
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "said"),
+    ("was", "now", "message"),
     [
         ("CPUAlloc=0 CPUEfctv", "CPUEfctv", "shows n1 without CPUAlloc"),
         ("AllocTRES= ", "", "shows n1 without AllocTRES"),
@@ -100,19 +100,19 @@ def test_an_allocated_node_without_a_visible_job_is_not_free(shows: Callable[[st
     ],
 )
 def test_a_record_that_does_not_tell_is_no_free_node(
-    shows: Callable[[str], None], was: str, now: str, said: str
+    shows: Callable[[str], None], was: str, now: str, message: str
 ) -> None:
     shows(RECORD.replace(was, now))
-    with pytest.raises(CannotAskSlurm, match=said):
+    with pytest.raises(CannotAskSlurm, match=message):
         node_in_use("n1", ALL)
 
 
-def test_a_user_from_whom_jobs_are_hidden_is_told_nothing(shows: Callable[[str], None]) -> None:
+def test_a_user_from_whom_jobs_are_hidden_gets_an_error(shows: Callable[[str], None]) -> None:
     shows(RECORD)
     hidden = SlurmRights("offpeak", AdminLevel.NONE, ("cloud", "jobs"))
     with pytest.raises(CannotAskSlurm, match="hides the jobs of others from offpeak") as refused:
         node_in_use("n1", hidden)
     assert refused.value.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
-    ((told, _),) = hidden.problems
-    assert told == "PrivateData=jobs in slurm.conf hides what belongs to others from offpeak"
+    ((problem, _),) = hidden.problems
+    assert problem == "PrivateData=jobs in slurm.conf hides what belongs to others from offpeak"
     assert ALL.problems == ()

@@ -52,7 +52,7 @@ def test_lines_that_go_on_and_fields_that_are_missing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "use", "power"),
+    ("native_state", "use", "power"),
     [
         ("IDLE", NodeUse.FREE, NodePower.UP),
         ("MIXED+PLANNED", NodeUse.USED, NodePower.UP),
@@ -67,22 +67,22 @@ def test_lines_that_go_on_and_fields_that_are_missing() -> None:
         ("", NodeUse.UNKNOWN, NodePower.UP),
     ],
 )
-def test_states(word: str, use: NodeUse, power: NodePower) -> None:
-    said = parse_node_state(word, False)
-    assert (said.use, said.power) == (use, power)
+def test_states(native_state: str, use: NodeUse, power: NodePower) -> None:
+    parsed = parse_node_state(native_state, False)
+    assert (parsed.use, parsed.power) == (use, power)
 
 
 @given(st.sampled_from(["IDLE", "DOWN", "ALLOCATED", "MIXED"]), st.permutations(FLAGS), st.integers(0, len(FLAGS)))
 def test_flags_combine_in_any_order(base: str, flags: list[str], number: int) -> None:
-    words = [base, *flags[:number]]
-    said = parse_node_state("+".join(words), False)
-    assert said == parse_node_state("+".join(reversed(words)), False)
-    assert said.closed is ("DRAIN" in words)
-    assert said.failed is (base == "DOWN")
-    assert said.responds is ("NOT_RESPONDING" not in words)
-    assert said.reserved is bool({"MAINT", "RESERVED"} & set(words))
-    assert (said.use is NodeUse.USED) is (base in ("ALLOCATED", "MIXED") or "COMPLETING" in words)
-    assert parse_node_state("+".join(words), True).use is NodeUse.USED
+    states = [base, *flags[:number]]
+    parsed = parse_node_state("+".join(states), False)
+    assert parsed == parse_node_state("+".join(reversed(states)), False)
+    assert parsed.closed is ("DRAIN" in states)
+    assert parsed.failed is (base == "DOWN")
+    assert parsed.responds is ("NOT_RESPONDING" not in states)
+    assert parsed.reserved is bool({"MAINT", "RESERVED"} & set(states))
+    assert (parsed.use is NodeUse.USED) is (base in ("ALLOCATED", "MIXED") or "COMPLETING" in states)
+    assert parse_node_state("+".join(states), True).use is NodeUse.USED
 
 
 def test_reservations() -> None:

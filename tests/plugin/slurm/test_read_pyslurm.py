@@ -21,7 +21,7 @@ from sim_backend.local_slurm.servers import SlurmCluster
 STAND_IN = """\
 class TrackableResources: pass
 class Told:
-    def __init__(self, **told): vars(self).update(told)
+    def __init__(self, **fields): vars(self).update(fields)
     def to_dict(self): raise TypeError("unsupported operand type(s) for *: 'int' and 'NoneType'")
 ABSENT = dict.fromkeys((
     "array_id", "heterogeneous_id", "account", "comment", "reservation", "qos", "required_nodes", "excluded_nodes",
@@ -90,7 +90,7 @@ def installed(basic: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("installed")
-def test_jobs_and_nodes_are_told() -> None:
+def test_jobs_and_nodes_are_read() -> None:
     view = SlurmScheduler(SlurmSettings(read="pyslurm")).view()
     jobs = {job.job_id: job for job in view.jobs}
     job, held = jobs["12"], jobs["8"]
@@ -131,9 +131,11 @@ def test_a_controller_that_refuses_is_not_one_that_is_silent(installed: Path) ->
         read_pyslurm(20)
 
 
-def test_a_configuration_that_is_read_again_and_again_is_said(installed: Path) -> None:
-    said = "error: s_p_parse_file: cannot stat file /none.conf: No such file or directory, retrying in 1sec up to 60sec"
-    installed.write_text(f"import sys, time\nprint({said!r}, file=sys.stderr, flush=True)\ntime.sleep(60)\n")
+def test_a_configuration_that_is_read_again_and_again_is_reported(installed: Path) -> None:
+    message = (
+        "error: s_p_parse_file: cannot stat file /none.conf: No such file or directory, retrying in 1sec up to 60sec"
+    )
+    installed.write_text(f"import sys, time\nprint({message!r}, file=sys.stderr, flush=True)\ntime.sleep(60)\n")
     with pytest.raises(CannotAskSlurm, match=r"^pyslurm: .*cannot stat file /none.conf: No such file") as caught:
         read_pyslurm(2)
     assert not isinstance(caught.value, SlurmIsSilent)
@@ -189,6 +191,6 @@ def test_the_hint_installs_the_version_of_slurm(mocker: MockerFixture) -> None:
 def test_the_names_are_those_that_pyslurm_has(shared: Path) -> None:
     recorded = (shared / "data" / "captures" / "slurm" / "25.11" / "pyslurm_demo.out").read_text()
     for line, names in (("to_dict keys", JOB), ("node keys", NODE)):
-        told = re.search(rf"^{line}: \[(.*)\] \[", recorded, re.MULTILINE)
-        assert told
-        assert set(names.values()) <= set(re.findall(r"'(\w+)'", told[1]))
+        listed = re.search(rf"^{line}: \[(.*)\] \[", recorded, re.MULTILINE)
+        assert listed
+        assert set(names.values()) <= set(re.findall(r"'(\w+)'", listed[1]))

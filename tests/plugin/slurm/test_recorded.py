@@ -42,37 +42,37 @@ def answer(answers: Path, name: str) -> bytes:
 def as_we_ask(row: str) -> str:
     """Return a recorded row as squeue prints it for our columns; what was not recorded is empty."""
     first, rest = row.split("|", 20)[:20], row.split("|", 20)[20]
-    told = dict(zip(RECORDED, [*first, *rest.rsplit("|", 2)], strict=True))
-    told["State"] = COMPACT[told["State"]]
-    return separator("END").join(told.get(column, "") for column in SQUEUE_COLUMNS)
+    columns = dict(zip(RECORDED, [*first, *rest.rsplit("|", 2)], strict=True))
+    columns["State"] = COMPACT[columns["State"]]
+    return separator("END").join(columns.get(column, "") for column in SQUEUE_COLUMNS)
 
 
 def some(job: Job) -> dict[str, object]:
     return {name: getattr(job, name) for name in ALIKE.split()}
 
 
-def words(node: Node) -> set[str]:
+def states(node: Node) -> set[str]:
     return set(node.native_state.split("+"))
 
 
 def test_text_and_json_tell_the_same_of_jobs(answers: Path) -> None:
     rows = answer(answers, "squeue_O_pipe.txt").decode().splitlines()
     text = jobs_of_text("".join(f"{as_we_ask(row)}END\n" for row in rows).encode(), "END")
-    told = {job.job_id: job for job in jobs_of_json(answer(answers, "squeue.json"), source="squeue")}
+    from_json = {job.job_id: job for job in jobs_of_json(answer(answers, "squeue.json"), source="squeue")}
     assert len(text) > 10
     for job in text:
-        assert some(job) == some(told[job.job_id])
+        assert some(job) == some(from_json[job.job_id])
         if job.state is JobState.RUNNING:
-            assert (job.start_s, job.end_s, job.hosts) == told[job.job_id][20:23]
+            assert (job.start_s, job.end_s, job.hosts) == from_json[job.job_id][20:23]
 
 
 def test_text_and_json_tell_the_same_of_nodes(answers: Path) -> None:
-    told = nodes_of_json(answer(answers, "scontrol_show_nodes.json"), source="scontrol")
-    by_name = {node.name: node for node in told}
+    from_json = nodes_of_json(answer(answers, "scontrol_show_nodes.json"), source="scontrol")
+    by_name = {node.name: node for node in from_json}
     text = nodes_of_text(answer(answers, "scontrol_show_node_o.txt"))
-    assert len(text) == len(told) == 16
+    assert len(text) == len(from_json) == 16
     # A job may have ended between the two.
-    same = [node for node in text if words(node) == words(by_name[node.name])]
+    same = [node for node in text if states(node) == states(by_name[node.name])]
     assert len(same) > 12
     for node in same:
         assert node._replace(native_state="") == by_name[node.name]._replace(native_state="")
@@ -124,11 +124,11 @@ def test_text_and_json_tell_the_same_of_reservations(answers: Path) -> None:
 def test_each_data_parser_is_understood(answers: Path) -> None:
     plain = jobs_of_json(answer(answers, "squeue.json"), source="squeue")
     for file in answers.glob("squeue_v0.0.*.json"):
-        told = {job.job_id: job for job in jobs_of_json(file.read_bytes(), source="squeue")}
-        both = [job for job in plain if job.job_id in told and job.state is told[job.job_id].state]
+        from_json = {job.job_id: job for job in jobs_of_json(file.read_bytes(), source="squeue")}
+        both = [job for job in plain if job.job_id in from_json and job.state is from_json[job.job_id].state]
         assert len(both) > 5
         for job in both:
-            assert some(told[job.job_id]) | {"priority": 0} == some(job) | {"priority": 0}
+            assert some(from_json[job.job_id]) | {"priority": 0} == some(job) | {"priority": 0}
     nodes = {node.name for node in nodes_of_json(answer(answers, "scontrol_show_nodes.json"), source="scontrol")}
     for file in answers.glob("scontrol_show_nodes_v0.0.*.json"):
         assert {node.name for node in nodes_of_json(file.read_bytes(), source="scontrol")} == nodes
@@ -164,10 +164,10 @@ def test_the_configuration(answers: Path) -> None:
 
 def test_jobs_of_22_05(shared: Path) -> None:
     recorded = shared / "data" / "captures" / "slurm" / "22.05"
-    told = json.loads((recorded / "squeue_json_3jobs.json").read_text())["jobs"]
+    from_json = json.loads((recorded / "squeue_json_3jobs.json").read_text())["jobs"]
     jobs = jobs_of_json((recorded / "squeue_json_3jobs.json").read_bytes(), source="squeue")
     assert (jobs[0].job_id, jobs[0].state) == ("22", JobState.RUNNING)
-    assert [job.submit_s for job in jobs] == [job["submit_time"] for job in told]
+    assert [job.submit_s for job in jobs] == [job["submit_time"] for job in from_json]
     assert jobs[0].whole_nodes
     nodes = nodes_of_json((recorded / "sinfo_mixed_power.json").read_bytes(), source="sinfo")
     shown = nodes_of_text((recorded / "scontrol_show_nodes_mixed_power.txt").read_bytes())

@@ -31,7 +31,7 @@ def cluster_with_rest() -> Iterator[tuple[SlurmCluster, str]]:
 
 
 def comparable(job: Job) -> Job:
-    # slurmrestd of 22.05 does not tell planned nodes, and may be asked before the backfill has planned.
+    # slurmrestd of 22.05 shows no planned nodes, and may be read before the backfill has planned.
     return job._replace(hosts="", start_s=None, end_s=None, reason="")
 
 
@@ -49,12 +49,12 @@ def test_it_tells_the_same_as_squeue_and_scontrol(
         submit(cluster, "--hold", "--comment=a|b", "--exclusive", "--partition=batch,again")
         submit(cluster, "--begin=now+3600", "--mem=500", "--nodelist=node1", "--nice=5")
         cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=offpeak: sleeps")
-        told = rest.view()
+        by_rest = rest.view()
         for read in ("text", "json"):
             other = SlurmScheduler(SlurmSettings(read=read)).view()
-            assert set(map(comparable, told.jobs)) == set(map(comparable, other.jobs))
-            assert set(told.nodes) == set(other.nodes)
-            assert told.reservations == other.reservations
+            assert set(map(comparable, by_rest.jobs)) == set(map(comparable, other.jobs))
+            assert set(by_rest.nodes) == set(other.nodes)
+            assert by_rest.reservations == other.reservations
 
 
 def test_a_token_that_is_refused(cluster_with_rest: tuple[SlurmCluster, str], tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_server_that_is_gone_or_not_named(tmp_path: Path) -> None:
         SlurmScheduler(SlurmSettings(read="rest"))
 
 
-def test_the_newest_version_is_asked(shared: Path) -> None:
+def test_the_newest_version_is_used(shared: Path) -> None:
     recorded = shared / "data" / "captures" / "slurm" / "22.05" / "openapi_v0.0.38.json"
     assert newest_rest_version(recorded.read_bytes()) == "v0.0.38"
     assert (

@@ -36,7 +36,7 @@ def test_priorities_bind_the_order(basic: SlurmCluster, slurm: SlurmScheduler, t
         assert order.read_text().split() == wanted
 
 
-def test_what_is_told_of_each_job(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
+def test_the_fields_of_each_job(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     now_s = int(time.time())
     with full(basic) as filler:
         wide = submit(
@@ -82,7 +82,7 @@ def test_an_array_is_one_job_but_for_tasks_of_their_own(basic: SlurmCluster, slu
         split = next(job for job in jobs if job.priority == 77)
         assert {job.job_id for job in jobs} == {array, split.job_id, het, str(int(het) + 1)}
         assert not any(job.plain for job in jobs)
-        # The array's number stands for all tasks: the task's own is told after it.
+        # The array's number changes all tasks: the change of a single task comes after it.
         assert slurm.rank({split.job_id: 500, array: 400}) == {}
         ranked = jobs_of(slurm)
         assert (ranked[array].priority, ranked[split.job_id].priority) == (400, 500)
@@ -153,7 +153,7 @@ def test_offsets_are_added_and_taken_away(multifactor: SlurmCluster, slurm: Slur
         assert jobs_of(slurm)[jobs[0]].priority == before[jobs[0]].priority
 
 
-def test_jobs_are_ranked_as_the_traits_told_last_though_slurm_has_changed_meanwhile(
+def test_jobs_are_ranked_by_the_last_known_traits_though_slurm_has_changed_meanwhile(
     basic: SlurmCluster, multifactor: SlurmCluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", str(basic.conf))

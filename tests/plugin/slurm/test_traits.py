@@ -44,7 +44,7 @@ def test_nodes_that_are_not_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told", "line", "saves"),
+    ("name", "value", "expected", "line", "saves"),
     [
         ("SuspendTime", "INFINITE", "Slurm lets no node be powered down", "SuspendTime=31536000", False),
         ("SuspendTime", "NONE", "Slurm lets no node be powered down", "SuspendTime=31536000", False),
@@ -55,11 +55,11 @@ def test_nodes_that_are_not_shared() -> None:
         ("SlurmdTimeout", "60 sec", "SlurmdTimeout=60: Slurm takes a node for dead", "SlurmdTimeout=300", True),
     ],
 )
-def test_troubles(name: str, value: str, told: str, line: str, saves: bool) -> None:
+def test_problems(name: str, value: str, expected: str, line: str, saves: bool) -> None:
     traits = traits_of_text(config(**{name: value}), PARTITIONS)
     assert traits.power_saving is saves
     ((message, hint),) = traits.problems
-    assert told in message
+    assert expected in message
     assert line in hint
 
 
@@ -95,11 +95,11 @@ def test_the_limit_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_orders_get_the_time_that_the_limit_makes_them_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = config(SlurmUser="slurm(64030)", SlurmctldParameters="rl_enable")
     monkeypatch.setattr(os, "geteuid", lambda: 990)
-    monkeypatch.setattr(scheduler, "ask", lambda *words, **_: limited if "config" in words else PARTITIONS)
+    monkeypatch.setattr(scheduler, "ask", lambda *arguments, **_: limited if "config" in arguments else PARTITIONS)
     monkeypatch.setattr(scheduler, "cached_rights", lambda _: lambda: SlurmRights("offpeak", AdminLevel.ADMINISTRATOR))
     given: list[ScontrolOptions] = []
-    monkeypatch.setattr(scheduler, "defer_jobs", lambda _, telling: given.append(telling) or {})
+    monkeypatch.setattr(scheduler, "defer_jobs", lambda _, scontrol: given.append(scontrol) or {})
     slurm = scheduler.SlurmScheduler(SlurmSettings())
     slurm.traits()
     slurm.defer({"1": 0})
-    assert [telling.order_s for telling in given] == [0.5]
+    assert [scontrol.order_s for scontrol in given] == [0.5]

@@ -36,8 +36,8 @@ def nodes(file: Path) -> dict[str, Node]:
 def test_no_job_and_no_field_is_lost(name: Path, answers: Path) -> None:
     text = (answers / name).read_bytes()
     found = jobs(answers / name)
-    told = re.findall(rb"<Job_Id>([^<]*)<", text)
-    assert [job.encode() for job in found] == told
+    job_ids = re.findall(rb"<Job_Id>([^<]*)<", text)
+    assert [job.encode() for job in found] == job_ids
     for each in found.values():
         job = each.job
         assert job.user in {"alice", "bob", "carol"}
@@ -50,7 +50,7 @@ def test_no_job_and_no_field_is_lost(name: Path, answers: Path) -> None:
         assert job.limit_s is not None
         assert bool(job.start_s) == (job.state in {JobState.RUNNING, JobState.ENDED} and "[]" not in job.job_id)
         assert bool(job.hosts) == bool(job.start_s)
-        # Who is no manager is told less, and of his own jobs only.
+        # A user who is no manager sees fewer fields, and only own jobs.
         assert each.rank > 0 or "alice" in name.name
     assert text.count(b"<Account_Name>") == sum(bool(each.job.account) for each in found.values())
     assert text.count(b"<Execution_Time>") == sum(each.job.begin_s is not None for each in found.values())
@@ -102,7 +102,7 @@ def test_what_a_mixed_queue_says(file: str, first: int, answers: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in JOBS if name.name in ("A_qstat_xt.xml", "qstat_xt.xml")], ids=str)
 def test_the_stock_scheduler_does_not_look_at_a_job_that_waits_for_its_time(name: Path, answers: Path) -> None:
     found = [each.job for each in jobs(answers / name).values()]
-    # At every job that it has looked at it leaves a word.
+    # The scheduler leaves a comment at each job that it has considered.
     assert all(job.reason for job in found if job.native_state == "Q")
     assert [job.reason for job in found if job.native_state == "W"] == [""]
 
@@ -114,7 +114,7 @@ def test_a_control_character_of_one_user_does_not_hide_the_others(answers: Path)
     assert [each.job.name for each in jobs_of_xml(text)] == ["w_env", "123", "1e5", 'a"b', "x<y&z"]
 
 
-def test_what_is_ours_is_told_from_what_is_not(answers: Path) -> None:
+def test_our_notes_are_distinguished_from_others(answers: Path) -> None:
     offline = nodes(answers / "B_offline_pbsnodes_x.xml")
     assert (offline["n003"].closed_by_us, offline["n001"].closed_by_us) == (True, False)
     assert offline["n003"].reason == "offpeak: drained for power-off 22:00"
@@ -135,8 +135,8 @@ def test_slots_of_both_notations() -> None:
 
 
 def test_a_status_has_commas_and_spaces_inside() -> None:
-    told = "opsys=linux,uname=Linux n1 #1 SMP, PREEMPT,sessions=1 2 3,gres=,physmem=24684092kb,varattr= ,rectime=17"
-    status = status_of(told)
+    field = "opsys=linux,uname=Linux n1 #1 SMP, PREEMPT,sessions=1 2 3,gres=,physmem=24684092kb,varattr= ,rectime=17"
+    status = status_of(field)
     assert (status["uname"], status["gres"], status["varattr"]) == ("Linux n1 #1 SMP, PREEMPT", "", " ")
     assert (status["physmem"], status["rectime"]) == ("24684092kb", "17")
 
@@ -184,7 +184,7 @@ def test_what_is_no_xml() -> None:
         jobs_of_xml(b"<Data><Job>")
 
 
-def test_owners_words_are_found_in_the_environment_and_only_there() -> None:
+def test_hints_of_owners_are_found_in_the_environment_and_only_there() -> None:
     def comment(variables: str) -> str:
         text = f"<Data><Job><Job_Id>1.h</Job_Id><Variable_List>{variables}</Variable_List></Job></Data>"
         return jobs_of_xml(text.encode())[0].job.comment

@@ -113,13 +113,13 @@ def test_who_starts_jobs_is_looked_for_before_what_only_pbs_sched_reads(tmp_path
     )
 
 
-def test_where_nothing_moves_jobs_it_is_said_and_nothing_is_sent(torque: StandIn) -> None:
+def test_where_no_method_moves_jobs_the_reason_is_given_and_nothing_is_sent(torque: StandIn) -> None:
     scheduler = TorqueScheduler(PbsSettings(timeout_s=20, home=torque.programs))
     submit(torque)
     job = submit(torque)
     assert scheduler.rank({job: 5}) == {job: NO_METHOD}
-    ((said, hint),) = scheduler.traits().problems
-    assert "the sort key of jobs is unknown" in said
+    ((message, hint),) = scheduler.traits().problems
+    assert "the sort key of jobs is unknown" in message
     assert "torque_order" in hint
 
 
@@ -144,7 +144,7 @@ def test_who_is_no_manager(torque: StandIn, tmp_path: Path) -> None:
 
 
 def test_a_node_that_sleeps_and_wakes(torque: StandIn) -> None:
-    # The server's own clock, by which it says when it last heard of a node, is ahead of all that is told here.
+    # The server's own clock, which dates a node's last report, is ahead of the clock of this test.
     now_s = [int(time.time()) - 1000]
     scheduler = TorqueScheduler(PbsSettings(timeout_s=20, boot_s=300), clock=lambda: now_s[0])
 
@@ -219,7 +219,7 @@ def test_an_unknown_node(torque: StandIn) -> None:
         TorqueScheduler(BY_PRIORITY).in_use("n9")
 
 
-def test_a_server_that_starts_nothing_is_told_of(torque: StandIn) -> None:
+def test_a_server_that_starts_nothing_is_a_problem(torque: StandIn) -> None:
     torque.run("qmgr", "-c", "set server scheduling = false")
-    said = dict(TorqueScheduler(BY_PRIORITY).traits().problems)
-    assert said == {"scheduling = False: nothing is started": "qmgr -c 'set server scheduling = true'"}
+    problems = dict(TorqueScheduler(BY_PRIORITY).traits().problems)
+    assert problems == {"scheduling = False: nothing is started": "qmgr -c 'set server scheduling = true'"}

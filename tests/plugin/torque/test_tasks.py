@@ -34,22 +34,22 @@ PLACED = {
     ],
 )
 def test_one_request(option: str, expected: TaskRequest) -> None:
-    told = req_information([option])
-    assert parse_tasks(told) == expected
-    assert parse_tasks({**told, **PLACED}) == expected
+    information = req_information([option])
+    assert parse_tasks(information) == expected
+    assert parse_tasks({**information, **PLACED}) == expected
 
 
 def test_several_requests_are_one_job() -> None:
-    told = req_information(["tasks=1:lprocs=8", *["tasks=2:lprocs=1"] * 10])
-    asked = parse_tasks(dict(reversed(told.items())))
-    assert asked is not None
+    information = req_information(["tasks=1:lprocs=8", *["tasks=2:lprocs=1"] * 10])
+    request = parse_tasks(dict(reversed(information.items())))
+    assert request is not None
     # By their numbers: the eleventh is not the third.
-    assert [chunk.cpus for chunk in chunks_of(asked.request)] == [8, *[1] * 10]
+    assert [chunk.cpus for chunk in chunks_of(request.request)] == [8, *[1] * 10]
     assert parse_tasks({}) is None
     assert parse_tasks(PLACED) is None
 
 
-def test_what_was_asked_by_nodes_goes_before_what_the_server_made_of_it() -> None:
+def test_a_request_by_nodes_precedes_the_one_that_the_server_derived() -> None:
     made = "<req_information><task_count.0>2</task_count.0><lprocs.0>4</lprocs.0></req_information>"
     xml = "<Data><Job><Job_Id>1.h</Job_Id><Resource_List><nodes>2:ppn=4:fast</nodes></Resource_List>{}</Job></Data>"
     with_made, without = (jobs_of_xml(xml.format(text).encode())[0] for text in (made, ""))

@@ -1,4 +1,4 @@
-"""Who is not shown everybody's jobs is told so, and decides nothing on what he sees."""
+"""A user who does not see the jobs of others gets an error, and the agent decides nothing."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "ca
 
 
 @pytest.mark.parametrize(
-    ("told", "sees"),
+    ("attributes", "sees"),
     [
         ({}, False),
         ({"query_other_jobs": "False"}, False),
@@ -39,8 +39,8 @@ RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "ca
         ({"managers": "anna@head", "operators": ""}, False),
     ],
 )
-def test_who_sees_all(told: dict[str, str], *, sees: bool) -> None:
-    assert (find_hidden_jobs("head", told, ANN) is None) is sees
+def test_who_sees_all(attributes: dict[str, str], *, sees: bool) -> None:
+    assert (find_hidden_jobs("head", attributes, ANN) is None) is sees
 
 
 def test_root_is_a_manager_at_the_servers_own_host_only() -> None:
@@ -50,7 +50,7 @@ def test_root_is_a_manager_at_the_servers_own_host_only() -> None:
 
 
 @pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
-def test_hands_off_where_only_own_jobs_are_shown(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_if_only_own_jobs_are_shown(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with standin(kind, tmp_path) as running:
         monkeypatch.setenv("PATH", running.path)
         if kind == OPENPBS:
@@ -132,12 +132,12 @@ FREE = {"state": "sleep", "resources_assigned": {"ncpus": 0, "mem": "0kb"}}
         (FREE | {"jobs": ["7.head"]}, ["jobs ['7.head']"]),
     ],
 )
-def test_what_an_openpbs_node_says_of_itself(record: dict[str, object], given: list[str]) -> None:
+def test_what_an_openpbs_record_shows_as_assigned(record: dict[str, object], given: list[str]) -> None:
     assert assigned_of_json(json.dumps({"nodes": {"n1": record}}).encode(), "n1") == given
 
 
 @pytest.mark.parametrize("record", [{"state": "sleep"}, {"state": "odd", "resources_assigned": {}}, {}])
-def test_an_openpbs_record_that_does_not_tell_is_no_free_node(record: dict[str, object]) -> None:
+def test_an_openpbs_record_that_is_not_clear_is_no_free_node(record: dict[str, object]) -> None:
     with pytest.raises(CannotAskPbs, match="pbsnodes: shows n1"):
         assigned_of_json(json.dumps({"nodes": {"n1": record}}).encode(), "n1")
 
@@ -153,11 +153,11 @@ def test_an_openpbs_record_that_does_not_tell_is_no_free_node(record: dict[str, 
         ("<state>offline,reserve</state>", ["state reserve"]),
     ],
 )
-def test_what_a_torque_node_says_of_itself(fields: str, given: list[str]) -> None:
+def test_what_a_torque_record_shows_as_assigned(fields: str, given: list[str]) -> None:
     assert assigned_of_xml(f"<Data><Node><name>n1</name>{fields}</Node></Data>".encode(), "n1") == given
 
 
 @pytest.mark.parametrize("fields", ["", "<state></state>", "<state>offline,odd</state>"])
-def test_a_torque_record_that_does_not_tell_is_no_free_node(fields: str) -> None:
+def test_a_torque_record_that_is_not_clear_is_no_free_node(fields: str) -> None:
     with pytest.raises(CannotAskPbs, match="pbsnodes: shows n1 in the state"):
         assigned_of_xml(f"<Data><Node><name>n1</name>{fields}</Node></Data>".encode(), "n1")

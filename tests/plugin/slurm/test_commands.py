@@ -1,4 +1,4 @@
-"""What an operator reads when Slurm does not tell: each failure is a real one."""
+"""The message for an operator when a command of Slurm fails: each failure is a real one."""
 
 import os
 import socket

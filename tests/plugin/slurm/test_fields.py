@@ -1,4 +1,4 @@
-"""Words that Slurm's answers have in common."""
+"""Values that Slurm's answers have in common."""
 
 import pytest
 from hypothesis import given
@@ -8,19 +8,19 @@ from plugin.slurm.fields import count, limit_s, memory_mib, parts, unix_s
 
 
 @pytest.mark.parametrize(
-    ("word", "at_s"),
+    ("text", "at_s"),
     [
         ("1795215172", 1_795_215_172),
         ("2026-11-20T22:52:52", 1_795_215_172),
-        *[(word, None) for word in ("0", "N/A", "Unknown", "None", "", "(null)", "-5", "²")],
+        *[(text, None) for text in ("0", "N/A", "Unknown", "None", "", "(null)", "-5", "²")],
     ],
 )
-def test_times(word: str, at_s: int | None) -> None:
-    assert unix_s(word) == at_s
+def test_times(text: str, at_s: int | None) -> None:
+    assert unix_s(text) == at_s
 
 
 @pytest.mark.parametrize(
-    ("word", "seconds"),
+    ("text", "seconds"),
     [
         ("30:00", 1800),
         ("2:00:00", 7200),
@@ -30,8 +30,8 @@ def test_times(word: str, at_s: int | None) -> None:
         ("Partition_Limit", None),
     ],
 )
-def test_limits(word: str, seconds: int | None) -> None:
-    assert limit_s(word) == seconds
+def test_limits(text: str, seconds: int | None) -> None:
+    assert limit_s(text) == seconds
 
 
 @given(st.integers(0, 10**7))
@@ -43,17 +43,17 @@ def test_any_limit_is_read_back(seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "number"), [("12", 12), ("2-4", 2), ("2K", 2048), ("", 0), ("N/A", 0), ("20 sec", 20)]
+    ("text", "number"), [("12", 12), ("2-4", 2), ("2K", 2048), ("", 0), ("N/A", 0), ("20 sec", 20)]
 )
-def test_counts(word: str, number: int) -> None:
-    assert count(word) == number
+def test_counts(text: str, number: int) -> None:
+    assert count(text) == number
 
 
 @pytest.mark.parametrize(
-    ("word", "mib"), [("1500M", 1500), ("4G", 4096), ("2T", 2**21), ("2048K", 2), ("0", 0), ("7", 7)]
+    ("text", "mib"), [("1500M", 1500), ("4G", 4096), ("2T", 2**21), ("2048K", 2), ("0", 0), ("7", 7)]
 )
-def test_memories(word: str, mib: int) -> None:
-    assert memory_mib(word) == mib
+def test_memories(text: str, mib: int) -> None:
+    assert memory_mib(text) == mib
 
 
 def test_lists() -> None:
