@@ -9,7 +9,7 @@ from functools import partial
 
 from offpeak.door.effect import DONE, REFUSED, Effect, ModeOf, Outcome, Refusal, refused_by_mode
 from offpeak.door.journal import EffectHistory, Journal
-from offpeak.errors import OffpeakError, OrderTooLate
+from offpeak.errors import OffpeakError, OrderTooLate, error_kind
 from offpeak.text import printable
 
 Rule = Callable[[Effect], Awaitable[Refusal | None]]
@@ -134,7 +134,7 @@ class Door:
         except _EffectRefused as refused:
             return self._refuse(effect, refused.refusal, passage)
         except Exception as problem:
-            return self._failed(effect, passage, Outcome("failed", _error_text(problem), type(problem).__name__))
+            return self._failed(effect, passage, Outcome("failed", _error_text(problem), error_kind(problem)))
         except BaseException:
             if passage.written:
                 result = REFUSED if passage.entry is None else "interrupted"
@@ -271,7 +271,7 @@ def _too_late(effect: Effect) -> Refusal:
 def _rule_failed(rule: str, effect: Effect, problem: Exception) -> Refusal:
     message = f"{effect.subject}: cannot tell: {_error_text(problem)}"
     hint = problem.hint if isinstance(problem, OffpeakError) else "it is asked again later"
-    return Refusal(rule, message, hint, type(problem).__name__)
+    return Refusal(rule, message, hint, error_kind(problem))
 
 
 def _error_text(problem: Exception) -> str:

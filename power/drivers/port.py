@@ -9,6 +9,17 @@ from offpeak.errors import DeviceError, WrongDevice
 from offpeak.machines.inventory import Enrolment
 from offpeak.model.orders import NodeOrder
 
+BY_PACKET = "wol"
+"""The kind of a driver that wakes by a network packet and needs no login."""
+
+
+@dataclass(frozen=True)
+class NeededLogins:
+    """The names of the logins that an order needs: to send it, and to identify the BMC. None if it needs none."""
+
+    to_act: str | None = None
+    to_identify: str | None = None
+
 
 class PowerState(StrEnum):
     """Whether a node has power. UNKNOWN means hands off: it is neither of the others."""

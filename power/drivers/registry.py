@@ -12,10 +12,8 @@ from offpeak.model.orders import NodeOrder
 from offpeak.text import did_you_mean
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.ipmi.programs import ipmipower_driver, ipmitool_driver
-from power.drivers.port import PowerDriver
+from power.drivers.port import BY_PACKET, NeededLogins, PowerDriver
 from power.drivers.transport import Transport
-from power.interlocks.breaker import NeededLogins
-from power.interlocks.preconditions import BY_PACKET
 
 
 def _redfish(machine: InventoryNode, wire: Transport) -> PowerDriver:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import EffectHistory, HistoryEntry
-from offpeak.errors import AccessRefused, BadAnswer, BadSetting, NoAnswer, WrongDevice
+from offpeak.errors import BadSetting, ErrorKind
+from power.drivers.port import NeededLogins
 
-LOGIN_REFUSED = AccessRefused.__name__
-DEVICE_ERRORS = {trouble.__name__ for trouble in (NoAnswer, BadAnswer, AccessRefused, WrongDevice)}
+DEVICE_ERRORS = {ErrorKind.NO_ANSWER, ErrorKind.BAD_ANSWER, ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE}
 RESET_HINT = "if an order by hand is done, it closes: offpeak node NAME wake"
 
 
@@ -63,14 +63,6 @@ def _has_failed(entry: HistoryEntry) -> bool | None:
     return True if entry.answer is not None and entry.answer.trouble in DEVICE_ERRORS else None
 
 
-@dataclass(frozen=True)
-class NeededLogins:
-    """The logins that an order needs, by their names: to give it, and to ask the BMC who it is. None where none is."""
-
-    to_act: str | None = None
-    to_identify: str | None = None
-
-
 class Breaker:
     """The breaker of a site."""
 
@@ -78,7 +70,7 @@ class Breaker:
         self,
         history: EffectHistory,
         terms: BreakerTerms,
-        needed: Callable[[Effect], NeededLogins] = lambda _: NeededLogins(),
+        needed: Callable[[Effect], NeededLogins],
     ) -> None:
         self._history, self._terms, self._needed = history, terms, needed
         self._state, self._refused, self._seen = BreakerState(), dict[str, HistoryEntry](), 0
@@ -122,7 +114,7 @@ class Breaker:
         name = needed.to_act if isinstance(answer, Outcome) else needed.to_identify
         if name is None or answer is None:
             return
-        if answer.trouble == LOGIN_REFUSED:
+        if answer.trouble == ErrorKind.ACCESS_REFUSED:
             self._refused[name] = entry
         elif isinstance(answer, Outcome) and answer.result == "done" and self._came_after(entry, name):
             del self._refused[name]

@@ -7,7 +7,6 @@ state of too many is unknown; wakes are never refused for that.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from offpeak.door.journal import EffectHistory
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, Order
-from power.drivers.port import PowerDriver, check_identity
+from power.drivers.port import BY_PACKET, PowerDriver, check_identity
 
 ON, BOOTING, GOING_DOWN, STANDBY, OFF, UNKNOWN = "on", "booting", "going down", "standby", "off", "unknown"
 
@@ -98,9 +97,6 @@ def check_state(effect: Effect, sighting: StateReading | None, now_unix_s: float
     return None
 
 
-BY_PACKET = "wol"
-
-
 def require_identity(machine_of: Callable[[str], InventoryNode], bmc_of: Callable[[str], PowerDriver]) -> Rule:
     """Refuse where the BMC is another or does not say; it is asked now. Before standby too: it has to wake the node.
 
@@ -123,7 +119,7 @@ InUse = Callable[[str], str]
 """Why a node is not free, "" if it is; raises where nobody can tell. It blocks while the scheduler thinks."""
 
 
-def require_no_job(in_use: InUse, steady: Callable[[], float] = time.monotonic) -> LastRule:
+def require_no_job(in_use: InUse, steady: Callable[[], float]) -> LastRule:
     """Refuse what takes power away unless the node is free; what `in_use` raises is the door's refusal."""
 
     async def refuse(effect: Effect) -> Refusal | float:

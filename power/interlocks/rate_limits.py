@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from offpeak.door.door import Limit
 from offpeak.door.effect import Effect, Refusal
 from offpeak.door.journal import EffectHistory, HistoryEntry
-from offpeak.errors import BadSetting
+from offpeak.errors import ErrorKind
 from offpeak.machines.inventory import Inventory
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
@@ -149,7 +149,7 @@ def limit_ramps(
 ) -> Limit:
     """Refuse an order with which the draw would fall, or rise, by more [W] within a minute; None is no bound.
 
-    An order that never passes is a trouble of the settings.
+    An order that can never pass is an error of the settings.
     """
 
     def refuse(effect: Effect) -> Refusal | None:
@@ -159,16 +159,16 @@ def limit_ramps(
         swing = swing_of(effect.subject)
         if swing is None:
             said = f"{effect.subject}: nobody has said what it draws, and {key} bounds that"
-            return Refusal(key, said, "add node_class to its [hardware]", BadSetting.__name__)
+            return Refusal(key, said, "add node_class to its [hardware]", ErrorKind.BAD_SETTING)
         before_w = _last_minute_w(history, swing_of, effect)
         if before_w + swing.of(effect) <= bound_w:
             return None
-        word = "fall" if effect.takes_power_away else "rise"
-        said = f"{effect.subject}: the draw would {word} by more than {bound_w:,.0f} W within a minute"
+        direction = "fall" if effect.takes_power_away else "rise"
+        text = f"{effect.subject}: the draw would {direction} by more than {bound_w:,.0f} W within a minute"
         passes_later = swing.of(effect) <= bound_w
         hint = "it is asked again later" if passes_later else f"one such node alone: raise {key}"
-        trouble = "" if passes_later else BadSetting.__name__
-        return Refusal(key, said, f"{hint}; {key} below [agent] is the bound", trouble)
+        kind = "" if passes_later else ErrorKind.BAD_SETTING
+        return Refusal(key, text, f"{hint}; {key} below [agent] is the bound", kind)
 
     return refuse
 

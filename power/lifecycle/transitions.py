@@ -8,7 +8,7 @@ later); an observation (a change that nobody ordered keeps the agent away for a 
 from dataclasses import dataclass, replace
 
 from offpeak.door.effect import SCHEDULER, US, Refusal
-from offpeak.errors import AccessRefused, WrongDevice
+from offpeak.errors import AccessRefused, ErrorKind, WrongDevice
 from offpeak.machines.inventory import SleepMethod
 from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
@@ -155,8 +155,8 @@ def _make_fault(record: NodeRecord, reason: str, now: Instant, ours: bool) -> Fa
 
 
 DONE = "done"
-FINAL_ERRORS = (AccessRefused.__name__, WrongDevice.__name__)
-"""Troubles that trying again cannot mend, and may make worse."""
+FINAL_ERRORS = (ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE)
+"""Errors that another attempt cannot resolve, and may make worse."""
 
 
 def record_sending(record: NodeRecord, order: NodeOrder, by: str, now: Instant) -> NodeRecord:

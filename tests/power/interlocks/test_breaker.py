@@ -11,7 +11,8 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.errors import BadSetting
 from offpeak.model.orders import NodeOrder
-from power.interlocks.breaker import Breaker, BreakerTerms, NeededLogins
+from power.drivers.port import NeededLogins
+from power.interlocks.breaker import Breaker, BreakerTerms
 
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 BY_HAND = replace(OFF, by="admin ada")
@@ -33,7 +34,7 @@ class Bench:
     def __init__(self) -> None:
         self.time, self.journal = Time(), MemoryJournal()
         self.history = EffectHistory(self.time)
-        self.breaker = Breaker(self.history, TERMS)
+        self.breaker = Breaker(self.history, TERMS, lambda _: NeededLogins())
 
     def ends(self, *outcomes: Outcome, effect: Effect = OFF) -> None:
         """Let effects begin and end a second later each."""
@@ -51,7 +52,7 @@ class Bench:
 
     def restart(self) -> None:
         self.history = EffectHistory.of(self.journal, self.time.now_s, self.time)
-        self.breaker = Breaker(self.history, TERMS)
+        self.breaker = Breaker(self.history, TERMS, lambda _: NeededLogins())
 
     @property
     def is_open(self) -> bool:

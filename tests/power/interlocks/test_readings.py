@@ -1,6 +1,7 @@
 """Rules that read something now: the scheduler's word, and who answers at the BMC's address."""
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -29,11 +30,13 @@ async def _asked(rule: Rule | LastRule, effect: Effect) -> Refusal | float | Non
 
 @pytest.mark.parametrize("order", DOWN)
 def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
-    refusal = asked(require_no_job(lambda node: f"runs 7 on {node}"), replace(OFF, order=NodeOrder(order)))
+    refusal = asked(
+        require_no_job(lambda node: f"runs 7 on {node}", time.monotonic), replace(OFF, order=NodeOrder(order))
+    )
     assert refusal is not None
     assert (refusal.rule, refusal.message) == ("no_job_now", "n1: runs 7 on n1")
     assert "scontrol update nodename=n1 state=drain" in refusal.hint
-    assert asked(require_no_job(lambda _: ""), replace(OFF, order=NodeOrder(order))) is None
+    assert asked(require_no_job(lambda _: "", time.monotonic), replace(OFF, order=NodeOrder(order))) is None
 
 
 def test_the_age_of_an_answer_counts_from_when_its_question_was_begun() -> None:
@@ -50,9 +53,9 @@ def test_a_wake_needs_no_word_of_the_scheduler() -> None:
     def silent(_node: str) -> str:
         raise SlurmIsSilent("squeue: no answer")
 
-    assert asked(require_no_job(silent), ON) is None
+    assert asked(require_no_job(silent, time.monotonic), ON) is None
     with pytest.raises(SlurmIsSilent):
-        asked(require_no_job(silent), OFF)
+        asked(require_no_job(silent, time.monotonic), OFF)
 
 
 class Bmc:
