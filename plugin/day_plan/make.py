@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -58,19 +59,21 @@ def _plan_pool(
     at_once = {
         job: replace(hold, begin_s=0, for_price=False) if hold.for_price else hold for job, hold in holds.items()
     }
-    free = _plan_with_holds(sight, pool, at_once, rates, standing, windows, budget)
+    plan_under = partial(_plan_with_holds, sight, pool, rates=rates, standing=standing, windows=windows, budget=budget)
+    free = plan_under(at_once)
     wished = frozenset(job for job, hold in holds.items() if hold.for_price)
     if not wished:
         return free
-    held = _plan_with_holds(sight, pool, holds, rates, standing, windows, budget)
+    held = plan_under(holds)
     kept = {job: holds[job] for job in _jobs_worth_waiting(sight, pool, free.plan, held.plan)}
-    return replace(_plan_with_holds(sight, pool, at_once | kept, rates, standing, windows, budget), wished=wished)
+    return replace(plan_under(at_once | kept), wished=wished)
 
 
 def _plan_with_holds(
     sight: PlanInputs,
     pool: PlanPool,
     holds: Mapping[str, StartHold],
+    *,
     rates: Rates,
     standing: DayPlan | None,
     windows: Sequence[Int64],

@@ -3,6 +3,7 @@
 import re
 import shlex
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -59,7 +60,7 @@ class _Options(ArgumentParser):
         raise BadInput(message)
 
 
-def _options(*flags: tuple[str, ...]) -> _Options:
+def _options(flags: Iterable[tuple[str, ...]]) -> _Options:
     options = _Options(add_help=False, allow_abbrev=False)
     for flag in flags:
         options.add_argument(*flag)
@@ -67,18 +68,20 @@ def _options(*flags: tuple[str, ...]) -> _Options:
 
 
 _SLURM = _options(
-    ("-N", "--nodes"),
-    ("-n", "--ntasks"),
-    ("-c", "--cpus-per-task"),
-    ("--ntasks-per-node",),
-    ("-t", "--time"),
-    ("-A", "--account"),
-    ("-C", "--constraint"),
-    ("-a", "--array"),
-    ("-J", "--job-name"),
-    ("--comment",),
+    (
+        ("-N", "--nodes"),
+        ("-n", "--ntasks"),
+        ("-c", "--cpus-per-task"),
+        ("--ntasks-per-node",),
+        ("-t", "--time"),
+        ("-A", "--account"),
+        ("-C", "--constraint"),
+        ("-a", "--array"),
+        ("-J", "--job-name"),
+        ("--comment",),
+    )
 )
-_PBS = _options(("-A",), ("-J",), ("-t",), ("-v",), ("-N",))
+_PBS = _options((("-A",), ("-J",), ("-t",), ("-v",), ("-N",)))
 _PBS.add_argument("-l", action="append", default=[])
 
 

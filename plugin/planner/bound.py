@@ -7,6 +7,7 @@ the most favourable PUE that the table has at the step's temperature.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,10 @@ def upper_bound(problem: Problem) -> float:
     question = replace(problem, rates=rates)
     per_s = net_per_s(question, least_pue(question))
     starts_s = _candidates(question)
-    asked = np.stack([problem.work.units * problem.work.cores, problem.work.units * problem.work.memory_mb], axis=1)
+    needed = np.stack([problem.work.units * problem.work.cores, problem.work.units * problem.work.memory_mb], axis=1)
     has = _capacity(question)
     scale = has.max(axis=1, keepdims=True).clip(1)
-    return ran + _least(rates, per_s, starts_s, problem.work.duration_s, asked / scale.T, has / scale)
+    return ran + _least(rates, per_s, starts_s, problem.work.duration_s, needed / scale.T, has / scale)
 
 
 def _bound_of_running(problem: Problem) -> float:
@@ -83,20 +84,20 @@ def _capacity(problem: Problem) -> Float64:
     )
 
 
-def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, asked: Float64, has: Float64) -> float:
+def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, needed: Float64, has: Float64) -> float:
     """Return the least bound that the subgradient steps come by; each of them is one."""
     length_s = np.diff(rates.edge_s)
     ends_s = np.minimum(starts_s + duration_s[:, None], rates.horizon_s)
-    begin, end = _step_at(rates, starts_s), _step_at(rates, ends_s)
+    candidates = CandidateStarts(starts_s, ends_s, _step_at(rates, starts_s), _step_at(rates, ends_s))
     price = np.zeros_like(has)
     # Where the machine is full its cores are worth what the median job earns with one.
     with np.errstate(divide="ignore", invalid="ignore"):
-        worth = np.nan_to_num(np.median(per_s / asked[:, :1], axis=0))
-    price[0] = np.maximum(worth, 0) if _is_full(asked, duration_s, has) else 0
+        worth = np.nan_to_num(np.median(per_s / needed[:, :1], axis=0))
+    price[0] = np.maximum(worth, 0) if _is_full(needed, duration_s, has) else 0
     best, step_size = np.inf, 0.1 * float(np.abs(worth).max())
     for number in range(ROUNDS):
         used = np.zeros_like(has)
-        earned = _best_starts(per_s, asked, price, rates.edge_s, starts_s, ends_s, begin, end, used)
+        earned = _best_starts(per_s, needed, price, rates.edge_s, candidates, used)
         best = min(best, earned + float((price * has).sum()))
         slack = (has - used) / length_s
         norm = float(np.abs(slack).max())
@@ -110,27 +111,26 @@ def _step_at(rates: Rates, at_s: Int64) -> Int64:
     return np.clip(np.searchsorted(rates.edge_s, at_s, side="right") - 1, 0, len(rates.edge_s) - 2)
 
 
+class CandidateStarts(NamedTuple):
+    """By job and candidate: start and end, and the steps of the prices in which they lie."""
+
+    starts_s: Int64
+    ends_s: Int64
+    begin: Int64
+    end: Int64
+
+
 @kernel
 def _best_starts(
-    per_s: Float64,
-    asked: Float64,
-    price: Float64,
-    edge_s: Int64,
-    starts_s: Int64,
-    ends_s: Int64,
-    begin: Int64,
-    end: Int64,
-    used: Float64,
+    per_s: Float64, needed: Float64, price: Float64, edge_s: Int64, candidates: CandidateStarts, used: Float64
 ) -> float:
-    """Return what all jobs earn at these prices, each from its best start on; add what they take then to `used`.
-
-    `begin` and `end` are the steps in which the starts and ends lie.
-    """
+    """Return what all jobs earn at these prices, each from its best start on; add what they take then to `used`."""
+    starts_s, ends_s, begin, end = candidates
     steps = len(edge_s) - 1
     total, net, whole = 0.0, np.empty(steps), np.zeros(steps + 1)
     for job in range(len(per_s)):
         for step in range(steps):
-            net[step] = per_s[job, step] - asked[job, 0] * price[0, step] - asked[job, 1] * price[1, step]
+            net[step] = per_s[job, step] - needed[job, 0] * price[0, step] - needed[job, 1] * price[1, step]
             whole[step + 1] = whole[step] + net[step] * (edge_s[step + 1] - edge_s[step])
         most, best = 0.0, -1
         for each in range(starts_s.shape[1]):
@@ -144,13 +144,13 @@ def _best_starts(
         total += most
         for step in range(begin[job, best], end[job, best] + 1):
             inside_s = min(ends_s[job, best], edge_s[step + 1]) - max(starts_s[job, best], edge_s[step])
-            used[0, step] += asked[job, 0] * inside_s
-            used[1, step] += asked[job, 1] * inside_s
+            used[0, step] += needed[job, 0] * inside_s
+            used[1, step] += needed[job, 1] * inside_s
     return total
 
 
-def _is_full(asked: Float64, duration_s: Int64, has: Float64) -> bool:
-    return bool((asked[:, 0] * duration_s).sum() > has[0].sum())
+def _is_full(needed: Float64, duration_s: Int64, has: Float64) -> bool:
+    return bool((needed[:, 0] * duration_s).sum() > has[0].sum())
 
 
 def compute_gap(problem: Problem, profit: float, bound: float) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from offpeak.compiled import in_place, kernel
 from offpeak.model.arrays import Float64, Int64
-from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, empty_plan, first_unit
+from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
 
 ROOM = 64
 
@@ -30,6 +30,46 @@ class FreeCapacity(NamedTuple):
     cores: Int64
     memory_mb: Int64
     gpus: Int64
+
+
+class Resources(NamedTuple):
+    """What a job needs of a row: of a node cores, memory and GPUs, of the power budget watts in place of cores."""
+
+    cores: int
+    memory_mb: int
+    gpus: int
+
+
+class JobColumns(NamedTuple):
+    """The jobs as the kernels take them: a start within [from_s, latest_s]; `first[job]` is the job's first unit."""
+
+    from_s: Int64
+    latest_s: Int64
+    duration_s: Int64
+    units: Int64
+    cores: Int64
+    memory_mb: Int64
+    gpus: Int64
+    power_w: Int64
+    first: Int64
+
+
+class JobDemand(NamedTuple):
+    """What the search for a start must know of one job; `power_w` is 0 where no budget holds."""
+
+    from_s: int
+    latest_s: int
+    duration_s: int
+    units: int
+    resources: Resources
+    power_w: int
+
+
+class Places(NamedTuple):
+    """The start of each job, and the node of each unit."""
+
+    start_s: Int64
+    node: Int64
 
 
 def initial_free_capacity(problem: Problem, room: int) -> FreeCapacity | None:
@@ -55,13 +95,18 @@ def watts(power_w: Float64) -> Int64:
 
 
 @in_place
-def next_fit(
-    free: FreeCapacity, row: int, from_s: int, latest_s: int, duration_s: int, cores: int, memory_mb: int, gpus: int
-) -> int:
-    """Return the first second from which on so much is free on the row for so long.
+def watts_alone(power_w: int) -> Resources:
+    """Return what is taken from the row of the power budget."""
+    return Resources(power_w, int(np.int64(0)), int(np.int64(0)))
 
-    It is `from_s` at the earliest, NO_LIMIT if it is later than `latest_s`.
+
+@in_place
+def next_fit(free: FreeCapacity, row: int, from_s: int, latest_s: int, duration_s: int, needed: Resources) -> int:
+    """Return the first second, not before `from_s`, from which the resources are free on the row for `duration_s`.
+
+    NO_LIMIT if that is later than `latest_s`.
     """
+    cores, memory_mb, gpus = needed
     at_s, last = free.at_s, free.length[row] - 1
     low, high = 0, last
     while low < high:
@@ -83,8 +128,9 @@ def next_fit(
 
 
 @in_place
-def occupy(free: FreeCapacity, row: int, start_s: int, end_s: int, cores: int, memory_mb: int, gpus: int) -> bool:
-    """Take so much from the row between these seconds; False, with nothing taken, if the row has no room for steps."""
+def occupy(free: FreeCapacity, row: int, start_s: int, end_s: int, needed: Resources) -> bool:
+    """Take the resources from the row between these seconds; False, with nothing taken, if the row has no room."""
+    cores, memory_mb, gpus = needed
     if free.length[row] + 2 > free.at_s.shape[1]:
         return False
     first = _cut(free, row, start_s)
@@ -149,9 +195,9 @@ def occupy_all(
     """Take what runs from the beginning on, unit by unit; False if a row has no room for steps."""
     budget = len(free.length) - 1
     for unit in range(len(node)):
-        if not occupy(free, node[unit], 0, until_s[unit], cores[unit], memory_mb[unit], gpus[unit]):
+        if not occupy(free, node[unit], 0, until_s[unit], Resources(cores[unit], memory_mb[unit], gpus[unit])):
             return False
-        if power_w[unit] > 0 and not occupy(free, budget, 0, until_s[unit], power_w[unit], 0, 0):
+        if power_w[unit] > 0 and not occupy(free, budget, 0, until_s[unit], watts_alone(power_w[unit])):
             return False
     return True
 
@@ -171,38 +217,38 @@ def place_one_by_one(
     work = problem.work
     from_s = work.release_s if not_before_s is None else np.maximum(work.release_s, not_before_s)
     latest_s = np.minimum(work.latest_end_s - work.duration_s, problem.rates.horizon_s - 1)
-    asked = (from_s, latest_s, work.duration_s, work.units, work.cores, work.memory_mb, work.gpus, watts(work.power_w))
+    jobs = job_columns(work, from_s, latest_s)
     capped = bool(np.any(problem.rates.cap_w < NO_LIMIT))
     last_s, room = problem.rates.horizon_s - 1, ROOM
     while True:
         plan = empty_plan(work, solver) if kept is None else Plan(kept.start_s.copy(), kept.node.copy(), solver)
         free = initial_free_capacity(problem, room)
-        if free is not None and _place_all(
-            free, order, *asked, capped, last_s, first_unit(work), plan.start_s, plan.node
-        ):
+        if free is not None and _place_all(free, order, jobs, Places(plan.start_s, plan.node), capped, last_s):
             return plan
         room *= 2
 
 
+def job_columns(work: Work, from_s: Int64, latest_s: Int64) -> JobColumns:
+    """Return the jobs as the kernels take them, to start within [from_s, latest_s]."""
+    return JobColumns(
+        from_s=from_s,
+        latest_s=latest_s,
+        duration_s=work.duration_s,
+        units=work.units,
+        cores=work.cores,
+        memory_mb=work.memory_mb,
+        gpus=work.gpus,
+        power_w=watts(work.power_w),
+        first=first_unit(work),
+    )
+
+
 @kernel
-def _place_all(
-    free: FreeCapacity,
-    order: Int64,
-    from_s: Int64,
-    latest_s: Int64,
-    duration_s: Int64,
-    units: Int64,
-    cores: Int64,
-    memory_mb: Int64,
-    gpus: Int64,
-    power_w: Int64,
-    capped: bool,
-    last_s: int,
-    first: Int64,
-    start_s: Int64,
-    node: Int64,
-) -> bool:
+def _place_all(free: FreeCapacity, order: Int64, jobs: JobColumns, places: Places, capped: bool, last_s: int) -> bool:
     """Write starts and nodes; False if a row of `free` has no room for steps."""
+    # Unpacked once: numba counts the references of an array at each access to it in a tuple.
+    from_s, latest_s, duration_s, units, cores, memory_mb, gpus, power_w, first = jobs
+    start_s, node = places
     nodes = len(free.length) - 1
     when_s = np.empty(nodes, np.int64)
     failed = np.empty((REMEMBERED, 6), np.int64)
@@ -210,46 +256,47 @@ def _place_all(
     for job in np.flatnonzero(start_s != TOMORROW):
         end = start_s[job] + duration_s[job]
         for row in node[first[job] : first[job + 1]]:
-            if not occupy(free, row, start_s[job], end, cores[job], memory_mb[job], gpus[job]):
+            if not occupy(free, row, start_s[job], end, Resources(cores[job], memory_mb[job], gpus[job])):
                 return False
-        if capped and not occupy(free, nodes, start_s[job], end, power_w[job], 0, 0):
+        if capped and not occupy(free, nodes, start_s[job], end, watts_alone(power_w[job])):
             return False
-    wish = np.empty(6, np.int64)
+    demand = np.empty(6, np.int64)
     for job in order:
-        wish[0], wish[1], wish[2] = cores[job], memory_mb[job], gpus[job]
-        wish[3], wish[4], wish[5] = units[job], duration_s[job], from_s[job]
-        if not capped and _hopeless(failed, min(failures, REMEMBERED), wish):
+        needed = Resources(cores[job], memory_mb[job], gpus[job])
+        demand[0], demand[1], demand[2] = needed
+        demand[3], demand[4], demand[5] = units[job], duration_s[job], from_s[job]
+        if not capped and _hopeless(failed, min(failures, REMEMBERED), demand):
             continue
-        asked = (duration_s[job], cores[job], memory_mb[job], gpus[job])
-        power = power_w[job] if capped else 0
-        at_s = _earliest(free, when_s, from_s[job], latest_s[job], units[job], asked, power)
+        capped_w = power_w[job] if capped else 0
+        wanted = JobDemand(from_s[job], latest_s[job], duration_s[job], units[job], needed, capped_w)
+        at_s = _earliest(free, when_s, wanted)
         if at_s == TOMORROW:
             if latest_s[job] >= last_s:
-                failed[failures % REMEMBERED] = wish
+                failed[failures % REMEMBERED] = demand
                 failures += 1
             continue
         start_s[job] = at_s
         unit, end = first[job], at_s + duration_s[job]
         for row in range(nodes):
             if when_s[row] == at_s:
-                if not occupy(free, row, at_s, end, cores[job], memory_mb[job], gpus[job]):
+                if not occupy(free, row, at_s, end, needed):
                     return False
                 node[unit] = row
                 unit += 1
                 if unit == first[job + 1]:
                     break
-        if capped and not occupy(free, nodes, at_s, end, power, 0, 0):
+        if capped and not occupy(free, nodes, at_s, end, watts_alone(capped_w)):
             return False
     return True
 
 
 @in_place
-def _hopeless(failed: Int64, remembered: int, wish: Int64) -> bool:
-    """Return whether a job that asked for no more, no longer and no later has found no place: space only shrinks."""
+def _hopeless(failed: Int64, remembered: int, demand: Int64) -> bool:
+    """Return whether a job that needs no more, no longer and no later has found no place: space only shrinks."""
     for each in range(remembered):
         harder = True
-        for column in range(len(wish)):
-            if wish[column] < failed[each, column]:
+        for column in range(len(demand)):
+            if demand[column] < failed[each, column]:
                 harder = False
                 break
         if harder:
@@ -258,41 +305,33 @@ def _hopeless(failed: Int64, remembered: int, wish: Int64) -> bool:
 
 
 @kernel
-def _earliest(
-    free: FreeCapacity,
-    when_s: Int64,
-    from_s: int,
-    latest_s: int,
-    units: int,
-    asked: tuple[int, int, int, int],
-    power_w: int,
-) -> int:
-    """Return the earliest common start on so many nodes, TOMORROW if there is none by `latest_s`.
+def _earliest(free: FreeCapacity, when_s: Int64, job: JobDemand) -> int:
+    """Return the earliest common start on as many nodes as the job has units, TOMORROW if there is none in time.
 
     The nodes that can start then have it in `when_s`.
     """
-    duration_s, cores, memory_mb, gpus = asked
+    latest_s, units, duration_s = job.latest_s, job.units, job.duration_s
     nodes = len(when_s)
     if units > nodes:
         return TOMORROW
     when_s[:] = -1
-    if units == 1 and power_w == 0:
-        return _earliest_of_one(free, when_s, from_s, latest_s, asked)
-    # Where no core is free nobody has to look: such a node is asked only when its first one is.
-    asked_for = np.zeros(nodes, np.bool_)
+    if units == 1 and job.power_w == 0:
+        return _earliest_of_one(free, when_s, job)
+    # A node without a free core is searched only from the second on at which its first core is free.
+    searched = np.zeros(nodes, np.bool_)
     for row in range(nodes):
         when_s[row] = free.open_s[row]
-    at_s = max(from_s, int(np.partition(when_s, units - 1)[units - 1]))
+    at_s = max(job.from_s, int(np.partition(when_s, units - 1)[units - 1]))
     while True:
-        if power_w > 0:
-            at_s = next_fit(free, nodes, at_s, latest_s, duration_s, power_w, 0, 0)
+        if job.power_w > 0:
+            at_s = next_fit(free, nodes, at_s, latest_s, duration_s, watts_alone(job.power_w))
         if at_s > latest_s:
             return TOMORROW
         ready = 0
         for row in range(nodes):
-            if when_s[row] < at_s or (when_s[row] == at_s and not asked_for[row]):
-                asked_for[row] = True
-                when_s[row] = next_fit(free, row, at_s, latest_s, duration_s, cores, memory_mb, gpus)
+            if when_s[row] < at_s or (when_s[row] == at_s and not searched[row]):
+                searched[row] = True
+                when_s[row] = next_fit(free, row, at_s, latest_s, duration_s, job.resources)
             if when_s[row] == at_s:
                 ready += 1
                 if ready == units:
@@ -302,16 +341,14 @@ def _earliest(
 
 
 @kernel
-def _earliest_of_one(
-    free: FreeCapacity, when_s: Int64, from_s: int, latest_s: int, asked: tuple[int, int, int, int]
-) -> int:
+def _earliest_of_one(free: FreeCapacity, when_s: Int64, job: JobDemand) -> int:
     """Return the earliest start on any node: no node is searched beyond the best one found before."""
-    duration_s, cores, memory_mb, gpus = asked
+    from_s, latest_s = job.from_s, job.latest_s
     best_s = latest_s + 1
     for row in range(len(when_s)):
         if free.open_s[row] >= best_s:
             continue
-        at_s = next_fit(free, row, from_s, best_s - 1, duration_s, cores, memory_mb, gpus)
+        at_s = next_fit(free, row, from_s, best_s - 1, job.duration_s, job.resources)
         if at_s < best_s:
             when_s[row] = best_s = at_s
             if at_s == from_s:
@@ -329,53 +366,42 @@ def keep_what_fits(problem: Problem, standing: Plan) -> Plan:
     """
     work, rates = problem.work, problem.rates
     latest_s = np.minimum(work.latest_end_s - work.duration_s, rates.horizon_s - 1)
-    first = first_unit(work)
+    columns = job_columns(work, work.release_s, latest_s)
     timely = standing.placed & (standing.start_s >= work.release_s) & (standing.start_s <= latest_s)
     jobs = np.flatnonzero(timely)
     jobs = jobs[np.argsort(standing.start_s[jobs], kind="stable")]
     room = ROOM
     while True:
         plan, free = empty_plan(work, KEPT), initial_free_capacity(problem, room)
-        columns = (work.duration_s, work.cores, work.memory_mb, work.gpus, watts(work.power_w), first)
-        if free is not None and _keep_placed(
-            free, jobs, *columns, standing.start_s, standing.node, plan.start_s, plan.node
-        ):
+        earlier, places = Places(standing.start_s, standing.node), Places(plan.start_s, plan.node)
+        if free is not None and _keep_placed(free, jobs, columns, earlier, places):
             return plan
         room *= 2
 
 
 @kernel
-def _keep_placed(
-    free: FreeCapacity,
-    jobs: Int64,
-    duration_s: Int64,
-    cores: Int64,
-    memory_mb: Int64,
-    gpus: Int64,
-    power_w: Int64,
-    first: Int64,
-    wanted_s: Int64,
-    wanted_node: Int64,
-    start_s: Int64,
-    node: Int64,
-) -> bool:
-    """Write starts and nodes; False if a row of `free` has no room for steps."""
+def _keep_placed(free: FreeCapacity, kept: Int64, jobs: JobColumns, earlier: Places, places: Places) -> bool:
+    """Write the starts and nodes of those jobs of `kept` that fit at their earlier places; False without room."""
+    _, _, duration_s, _, cores, memory_mb, gpus, power_w, first = jobs
+    earlier_s, earlier_node = earlier
+    start_s, node = places
     budget = len(free.length) - 1
-    for job in jobs:
-        at_s, run_s = wanted_s[job], duration_s[job]
-        fits = next_fit(free, budget, at_s, at_s, run_s, power_w[job], 0, 0) == at_s
+    for job in kept:
+        at_s, run_s = earlier_s[job], duration_s[job]
+        needed, power = Resources(cores[job], memory_mb[job], gpus[job]), watts_alone(power_w[job])
+        fits = next_fit(free, budget, at_s, at_s, run_s, power) == at_s
         for unit in range(first[job], first[job + 1]):
-            row = wanted_node[unit]
-            if row < 0 or next_fit(free, row, at_s, at_s, run_s, cores[job], memory_mb[job], gpus[job]) != at_s:
+            row = earlier_node[unit]
+            if row < 0 or next_fit(free, row, at_s, at_s, run_s, needed) != at_s:
                 fits = False
                 break
         if not fits:
             continue
         start_s[job] = at_s
         for unit in range(first[job], first[job + 1]):
-            node[unit] = wanted_node[unit]
-            if not occupy(free, wanted_node[unit], at_s, at_s + run_s, cores[job], memory_mb[job], gpus[job]):
+            node[unit] = earlier_node[unit]
+            if not occupy(free, earlier_node[unit], at_s, at_s + run_s, needed):
                 return False
-        if not occupy(free, budget, at_s, at_s + run_s, power_w[job], 0, 0):
+        if not occupy(free, budget, at_s, at_s + run_s, power):
             return False
     return True

@@ -4,28 +4,69 @@ Source: "Optimizing profit and cooling costs in HPC cluster scheduling", section
 fit holds up all behind it. Non-strict: it is skipped. No reservations in either.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Int64
-from plugin.planner.placement import watts
+from plugin.planner.placement import Places, watts
 from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
 
 
+class QueuedWork(NamedTuple):
+    """The jobs as the kernels take them: `needed[job]` is cores, memory and GPUs of a unit, `kind` the same for jobs
+    that need the same, `first[job]` the job's first unit."""
+
+    release_s: Int64
+    latest_end_s: Int64
+    duration_s: Int64
+    units: Int64
+    needed: Int64
+    kind: Int64
+    power_w: Int64
+    first: Int64
+
+
+class RunningUnits(NamedTuple):
+    """What is free on each node, `free[node]`, and the units that run from the beginning on."""
+
+    free: Int64
+    node: Int64
+    until_s: Int64
+    needed: Int64
+    power_w: Int64
+
+
+class PowerCaps(NamedTuple):
+    """`cap_w[i]` holds from `edge_s[i]` on."""
+
+    edge_s: Int64
+    cap_w: Int64
+    horizon_s: int
+
+
 def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> Plan:
-    """Return the plan that such a scheduler comes to; nodes in lexicographic order."""
+    """Return the plan of such a scheduler; it takes nodes in lexicographic order."""
     work, machine, rates, running = problem.work, problem.machine, problem.rates, problem.running
     plan = empty_plan(work, solver)
     free = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1).astype(np.int64)
     taken = np.stack([running.cores, running.memory_mb, running.gpus], axis=1).astype(np.int64)
     np.subtract.at(free, running.node, taken)
     edges = np.append(rates.edge_s[:-1], rates.horizon_s)
-    caps = np.append(rates.cap_w, NO_LIMIT)
-    _play(
-        order, strict, rates.horizon_s, work.release_s, work.latest_end_s, work.duration_s, work.units,
-        _requested_resources(work), _kinds(work), watts(work.power_w), first_unit(work),
-        running.node, running.until_s, taken, watts(running.power_w), edges, caps, free, plan.start_s, plan.node,
-    )  # fmt: skip
+    jobs = QueuedWork(
+        release_s=work.release_s,
+        latest_end_s=work.latest_end_s,
+        duration_s=work.duration_s,
+        units=work.units,
+        needed=_requested_resources(work),
+        kind=_kinds(work),
+        power_w=watts(work.power_w),
+        first=first_unit(work),
+    )
+    on_nodes = RunningUnits(free, running.node, running.until_s, taken, watts(running.power_w))
+    caps = PowerCaps(edges, np.append(rates.cap_w, NO_LIMIT), rates.horizon_s)
+    _play(order, strict, jobs, on_nodes, caps, Places(plan.start_s, plan.node))
     return plan
 
 
@@ -35,44 +76,26 @@ def _requested_resources(work: Work) -> Int64:
 
 def _kinds(work: Work) -> Int64:
     """Return a number for each job, the same for jobs that ask for the same: where one does not fit none does."""
-    asked = np.column_stack([_requested_resources(work), work.units])
-    return np.unique(asked, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    needed = np.column_stack([_requested_resources(work), work.units])
+    return np.unique(needed, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 @kernel
-def _play(
-    order: Int64,
-    strict: bool,
-    horizon_s: int,
-    release_s: Int64,
-    latest_end_s: Int64,
-    duration_s: Int64,
-    units: Int64,
-    asked: Int64,
-    kind: Int64,
-    power_w: Int64,
-    first: Int64,
-    ran_node: Int64,
-    ran_until_s: Int64,
-    ran_asked: Int64,
-    ran_power_w: Int64,
-    edge_s: Int64,
-    cap_w: Int64,
-    free: Int64,
-    start_s: Int64,
-    node: Int64,
-) -> None:
+def _play(order: Int64, strict: bool, jobs: QueuedWork, running: RunningUnits, caps: PowerCaps, places: Places) -> None:
     """Move from event to event until the horizon and write starts and nodes."""
-    jobs = len(order)
-    end_s, ran_end_s = np.full(jobs, NO_LIMIT), ran_until_s.copy()
-    waiting, count = order.copy(), jobs
-    active, active_count = np.empty(jobs, np.int64), 0
-    drawn_w = ran_power_w.sum()
-    full = np.zeros(kind.max() + 1 if jobs else 1, np.bool_)
+    start_s, node = places
+    # Unpacked once: numba counts the references of an array at each access to it in a tuple.
+    release_s, latest_end_s, duration_s, units, needed, kind, power_w, first = jobs
+    edge_s, cap_w, horizon_s = caps
+    free, count = running.free, len(order)
+    end_s, running_end_s = np.full(count, NO_LIMIT), running.until_s.copy()
+    waiting, active, active_count = order.copy(), np.empty(count, np.int64), 0
+    drawn_w = running.power_w.sum()
+    full = np.zeros(kind.max() + 1 if count else 1, np.bool_)
     now_s = 0
     while now_s < horizon_s:
-        ended, ended_w = _end_units(now_s, ran_end_s, ran_node, ran_asked, ran_power_w, free)
-        still_active, left_w = _end_jobs(now_s, end_s, active, active_count, first, node, asked, power_w, free)
+        ended, ended_w = _end_units(now_s, running_end_s, running)
+        still_active, left_w = _end_jobs(now_s, end_s, active[:active_count], jobs, node, free)
         drawn_w -= ended_w + left_w
         if ended > 0 or still_active < active_count:
             full[:] = False
@@ -85,7 +108,7 @@ def _play(
                 fits = not full[kind[job]]
                 if fits and drawn_w + power_w[job] > _least_cap(edge_s, cap_w, now_s, now_s + duration_s[job]):
                     stopped = strict
-                elif fits and _take(free, asked[job], units[job], node, first[job]):
+                elif fits and _take(free, needed[job], units[job], node, first[job]):
                     start_s[job] = now_s
                     end_s[job] = now_s + duration_s[job]
                     active[active_count] = job
@@ -99,7 +122,7 @@ def _play(
                 waiting[kept] = job
                 kept += 1
         count = kept
-        soon_s = min(_soonest_s(now_s, horizon_s, edge_s), _soonest_s(now_s, horizon_s, ran_end_s))
+        soon_s = min(_soonest_s(now_s, horizon_s, edge_s), _soonest_s(now_s, horizon_s, running_end_s))
         for place in range(count):
             if release_s[waiting[place]] > now_s:
                 soon_s = min(soon_s, release_s[waiting[place]])
@@ -109,38 +132,28 @@ def _play(
 
 
 @kernel
-def _end_units(now_s: int, end_s: Int64, on_node: Int64, asked: Int64, power_w: Int64, free: Int64) -> tuple[int, int]:
-    """Free what units that ran before have ended by now; return how many, and what they drew."""
+def _end_units(now_s: int, end_s: Int64, running: RunningUnits) -> tuple[int, int]:
+    """Free the nodes of the running units that have ended by now; return how many, and their power [W]."""
     ended, ended_w = 0, 0
     for unit in range(len(end_s)):
         if end_s[unit] <= now_s:
-            free[on_node[unit]] += asked[unit]
-            ended_w += power_w[unit]
+            running.free[running.node[unit]] += running.needed[unit]
+            ended_w += running.power_w[unit]
             end_s[unit] = NO_LIMIT
             ended += 1
     return ended, ended_w
 
 
 @kernel
-def _end_jobs(
-    now_s: int,
-    end_s: Int64,
-    active: Int64,
-    count: int,
-    first: Int64,
-    node: Int64,
-    asked: Int64,
-    power_w: Int64,
-    free: Int64,
-) -> tuple[int, int]:
-    """Free the nodes of jobs that have ended by now; return how many of `active` go on, and what the others drew."""
+def _end_jobs(now_s: int, end_s: Int64, active: Int64, jobs: QueuedWork, node: Int64, free: Int64) -> tuple[int, int]:
+    """Free the nodes of jobs that have ended by now; return how many of `active` go on, and the watts of the others."""
     kept, ended_w = 0, 0
-    for place in range(count):
+    for place in range(len(active)):
         job = active[place]
         if end_s[job] <= now_s:
-            for unit in range(first[job], first[job + 1]):
-                free[node[unit]] += asked[job]
-            ended_w += power_w[job]
+            for unit in range(jobs.first[job], jobs.first[job + 1]):
+                free[node[unit]] += jobs.needed[job]
+            ended_w += jobs.power_w[job]
         else:
             active[kept] = job
             kept += 1
@@ -168,11 +181,11 @@ def _least_cap(edge_s: Int64, cap_w: Int64, from_s: int, until_s: int) -> int:
 
 
 @kernel
-def _take(free: Int64, asked: Int64, units: int, node: Int64, first: int) -> bool:
-    """Take what the units ask from the first nodes that have it, a node each; False, nothing taken, if too few have."""
+def _take(free: Int64, needed: Int64, units: int, node: Int64, first: int) -> bool:
+    """Take the resources from the first nodes that have them, a node each; False, nothing taken, if too few have."""
     found = 0
     for row in range(len(free)):
-        if free[row, 0] >= asked[0] and free[row, 1] >= asked[1] and free[row, 2] >= asked[2]:
+        if free[row, 0] >= needed[0] and free[row, 1] >= needed[1] and free[row, 2] >= needed[2]:
             node[first + found] = row
             found += 1
             if found == units:
@@ -181,5 +194,5 @@ def _take(free: Int64, asked: Int64, units: int, node: Int64, first: int) -> boo
         node[first : first + units] = TOMORROW
         return False
     for unit in range(units):
-        free[node[first + unit]] -= asked
+        free[node[first + unit]] -= needed
     return True

@@ -174,13 +174,13 @@ def _read_snapshot(top: SnapshotRow) -> Snapshot:
         raise top.wrong("nodes", "is empty", hint='add {"state": "active", "count": 100}')
     most = len(state) * units_per_node
     return Snapshot(
-        now_s,
-        units_per_node,
-        state.astype(np.int8),
-        ready_s,
-        tuple(wake.number(depth, least=0) for depth in DEPTHS),
-        RunningJobs(*_to_columns([_read_running(row, most) for row in top.rows("running")], RUNNING_KEYS)),
-        QueuedJobs(*_to_columns([_read_queued(row, most, now_s) for row in top.rows("queued")], QUEUED_KEYS)),
+        now_s=now_s,
+        units_per_node=units_per_node,
+        node_state=state.astype(np.int8),
+        ready_s=ready_s,
+        wake_s=tuple(wake.number(depth, least=0) for depth in DEPTHS),
+        running=RunningJobs(*_to_columns([_read_running(row, most) for row in top.rows("running")], RUNNING_KEYS)),
+        queued=QueuedJobs(*_to_columns([_read_queued(row, most, now_s) for row in top.rows("queued")], QUEUED_KEYS)),
     )
 
 

@@ -4,7 +4,7 @@ A prediction needs nothing of the library that trained the forest.
 """
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,25 +16,28 @@ from predictors.port import State
 Int32 = NDArray[np.int32]
 
 
+class TreeColumns(NamedTuple):
+    """The nodes of all trees and the root of each, as the kernel takes them: see `Forest`."""
+
+    feature: Int32
+    threshold: Float64
+    left: Int32
+    right: Int32
+    missing_left: NDArray[np.bool_]
+    value: Float64
+    roots: Int32
+
+
 @in_place
-def add_tree_answers(
-    feature: Int32,
-    threshold: Float64,
-    left: Int32,
-    right: Int32,
-    missing_left: NDArray[np.bool_],
-    value: Float64,
-    roots: Int32,
-    questions: Float64,
-    answer: Float64,
-) -> None:
-    """Add to `answer` float64[n] what each tree says to the `questions` float64[n, columns], tree by tree."""
-    for row in range(len(questions)):
+def add_tree_answers(trees: TreeColumns, features: Float64, answer: Float64) -> None:
+    """Add to `answer` float64[n] the value of each tree at the `features` float64[n, columns], tree by tree."""
+    feature, threshold, left, right, missing_left, value, roots = trees
+    for row in range(len(features)):
         for root in roots:
             node = index(root)
             while feature[node] >= 0:
-                answer = questions[row, index(feature[node])]
-                goes_left = missing_left[node] if np.isnan(answer) else answer <= threshold[node]
+                at_node = features[row, index(feature[node])]
+                goes_left = missing_left[node] if np.isnan(at_node) else at_node <= threshold[node]
                 node = index(left[node] if goes_left else right[node])
             answer[row] += value[node]
 
@@ -65,8 +68,16 @@ class Forest:
     def answer(self, features: Float64) -> Float64:
         """Return float64[n] for questions float64[n, columns]."""
         found = np.full(len(features), self.baseline)
-        add_tree_answers(self.feature, self.threshold, self.left, self.right, self.missing_left, self.value, self.roots,
-               features, found)  # fmt: skip
+        trees = TreeColumns(
+            feature=self.feature,
+            threshold=self.threshold,
+            left=self.left,
+            right=self.right,
+            missing_left=self.missing_left,
+            value=self.value,
+            roots=self.roots,
+        )
+        add_tree_answers(trees, features, found)
         return found
 
 

@@ -33,13 +33,14 @@ def snapshot_features(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Flo
     )
     by_end = np.argsort(running.expected_end_s, kind="stable")
     waiting = np.arange(len(by_end), len(jobs.size))
-    return _snapshot_rows(snapshot.now_s, max(snapshot.usable_units, 1), size, estimate_s, jobs, by_end, waiting)
+    return _snapshot_rows((jobs, by_end, waiting), snapshot.now_s, max(snapshot.usable_units, 1), size, estimate_s)
 
 
 @kernel
 def _snapshot_rows(
-    now_s: int, units: int, size: Int64, estimate_s: Int64, jobs: JobColumns, running: Int64, queued: Int64
+    known: tuple[JobColumns, Int64, Int64], now_s: int, units: int, size: Int64, estimate_s: Int64
 ) -> Float64:
+    jobs, running, queued = known
     rows = np.zeros((len(size), len(FEATURES)))
     for number in range(len(size)):
         submitted = SubmittedJob(now_s, units, size[number], estimate_s[number])

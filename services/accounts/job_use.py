@@ -122,5 +122,17 @@ def _node_s(job: Job) -> int:
 def _row(job: Job, energy_j: float, cost: float | None, currency: str, carbon_g: float | None, basis: str) -> JobUse:
     started, ended = float(job.start_s or 0), float(job.end_s or 0)
     partition = job.partitions[0] if job.partitions else ""
-    of = (job.user, job.account, partition, job.hosts)
-    return JobUse(job.job_id, started, ended, *of, energy_j, cost, currency, carbon_g, basis)
+    return JobUse(
+        job=job.job_id,
+        started_unix_s=started,
+        ended_unix_s=ended,
+        user=job.user,
+        account=job.account,
+        partition=partition,
+        nodes=job.hosts,
+        energy_j=energy_j,
+        cost=cost,
+        currency=currency,
+        carbon_g=carbon_g,
+        basis=basis,
+    )

@@ -110,11 +110,17 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
     idle_j, energy_j = sum(use.idle_j for use in each), sum(use.energy_j for use in each)
     idle_cost, cost = _cost(each, [use.idle_j for use in each]), _cost(each, [use.energy_j for use in each])
     currency = each[0].price.currency if cost is not None else ""
-    return SavingRecord(*_edges(span), BASELINE, idle_j, idle_cost, energy_j, cost, currency, _basis(each))
-
-
-def _edges(span: TimeRange) -> tuple[float, float]:
-    return span.from_unix_s, span.until_unix_s
+    return SavingRecord(
+        from_unix_s=span.from_unix_s,
+        until_unix_s=span.until_unix_s,
+        baseline=BASELINE,
+        baseline_energy_j=idle_j,
+        baseline_cost=idle_cost,
+        energy_j=energy_j,
+        cost=cost,
+        currency=currency,
+        basis=_basis(each),
+    )
 
 
 def _deepest(rest: NodeRest, node_class: NodeClass) -> SleepDepth | None:
