@@ -1,4 +1,4 @@
-"""Writes what a shell and `man` read, from the commands themselves: `python -m ui.manual FOLDER`.
+"""Generate man pages and shell completion from the commands: `python -m ui.manual FOLDER`.
 
 Below that folder come `man1/offpeak-simulate.1`, a page for each command, and `completions/bash`, `zsh` and `fish`.
 """
@@ -19,41 +19,41 @@ STATUS = (("0", "done"), ("1", "failed"), ("2", "bad input"), ("130", "interrupt
 FILES = (
     ("/etc/offpeak/offpeak.toml", "settings of the site; --config or $OFFPEAK_CONFIG names another file"),
     ("/etc/offpeak/inventory.toml", "nodes, BMCs, PDUs and logins"),
-    ("/var/lib/offpeak", "the ledger, and what the agent has learned"),
-    ("/run/offpeak/agent.sock", "where the agent answers"),
+    ("/var/lib/offpeak", "the ledger, and learned data of the agent"),
+    ("/run/offpeak/agent.sock", "the socket of the agent"),
 )
 
 Command = Any
-"""A command of typer, whose own classes are not for others to name."""
+"""A command of typer, whose classes are private."""
 
 
 def manual_pages() -> dict[str, str]:
-    """Return each command's page by its file name, such as "offpeak-ledger-energy.1"."""
+    """Return the page of each command by file name, such as "offpeak-ledger-energy.1"."""
     commands = command_tree()
     names = [_name(path) for path in commands]
     return {f"{_name(path)}.1": _page(command, path, names) for path, command in commands.items()}
 
 
 def completions() -> dict[str, str]:
-    """Return the script of each shell."""
+    """Return the completion script of each shell."""
     return {
         shell: get_completion_script(prog_name="offpeak", complete_var=COMPLETE, shell=shell) + "\n" for shell in SHELLS
     }
 
 
 def command_tree() -> dict[tuple[str, ...], Command]:
-    """Return every command by its words, ("offpeak",) first."""
+    """Return each command by its path, ("offpeak",) first."""
     return dict(_commands(typer.main.get_command(app), ("offpeak",)))
 
 
 def option_records(command: Command, context: Any) -> list[tuple[str, str]]:
-    """Return what a command takes, each with what it is for."""
+    """Return the options and arguments of a command with their meanings."""
     records = [each.get_help_record(context) for each in command.get_params(context)]
     return [(term, " ".join(meaning.split())) for term, meaning in filter(None, records)]
 
 
 def write_manual(folder: Path) -> None:
-    """Write all of it."""
+    """Write all pages and scripts."""
     for name, files in (("man1", manual_pages()), ("completions", completions())):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
@@ -61,7 +61,7 @@ def write_manual(folder: Path) -> None:
 
 
 def roff(text: str) -> str:
-    """Return text that no character of is a request or an escape of roff's."""
+    """Return text in which no character is a request or an escape of roff."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     return "\n".join(f"\\&{line}" if line.startswith(".") else line for line in escaped.splitlines())
 
@@ -98,7 +98,7 @@ def _listed(heading: str, terms: Any) -> str:
 
 
 def _related(title: str, names: list[str]) -> list[str]:
-    """Return the pages above, below and beside it; of the first one all that stand below it directly."""
+    """Return the related pages: parent, children and siblings."""
     parent = title.rpartition("-")[0]
     beside = [
         name for name in names if name.startswith(f"{title}-") or (parent != "offpeak" and name.startswith(parent))

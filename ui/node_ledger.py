@@ -16,7 +16,7 @@ from offpeak.settings.ledger import LedgerSettings
 
 @contextmanager
 def open_ledger_to_write(settings: LedgerSettings) -> Iterator[Ledger]:
-    """Give the ledger, begun if there is none; CannotWrite or BadLedger where that cannot be, or rows were lost."""
+    """Open the ledger, and create it if there is none; raise CannotWrite or BadLedger on failure or lost rows."""
     ledger = Ledger(settings)
     try:
         ledger.ready()
@@ -25,12 +25,13 @@ def open_ledger_to_write(settings: LedgerSettings) -> Iterator[Ledger]:
         lost = ledger.close()
     if lost:
         raise CannotWrite(
-            f"{lost} rows did not reach the ledger", hint="`offpeak ledger actions` shows what it has; df -h"
+            f"{lost} rows did not reach the ledger",
+            hint="`offpeak ledger actions` shows the recorded ones; check the disk: df -h",
         )
 
 
 def read_latest_states(settings: LedgerSettings) -> tuple[Mapping[str, NodeStateRecord], Mapping[str, Hold]]:
-    """Return what was written last of every node, and the holds, by node; nothing where no ledger was begun yet."""
+    """Return the last recorded state of each node, and the holds, by node; nothing if there is no ledger yet."""
     file = sqlite_file(settings.url)
     if file and not file.exists():
         return {}, {}

@@ -1,4 +1,4 @@
-"""`offpeak page`: the status page and the metrics, as a service of its own."""
+"""`offpeak page`: the service of the status page and the metrics."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,7 @@ def page(
     url: LEDGER = None,
     config: CONFIG = None,
 ) -> None:
-    """Show what the agent does in a browser, and its metrics to Prometheus at /metrics; it only reads."""
+    """Serve the status page for browsers, and metrics for Prometheus at /metrics. Read-only."""
     check_needs()
     options = {"page.listen": listen, "page.token_file": token_file, "agent.socket": socket, "ledger.url": url}
     settings = settings_of(config, options)
@@ -32,6 +32,6 @@ def page(
 
 
 def check_needs() -> None:
-    """Raise BadInput where a package that the page needs is not installed."""
+    """Raise BadInput if a package that the page needs is not installed."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise missing_extra("the page", "page", *missing)

@@ -1,4 +1,4 @@
-"""What a command says beside its answer: a progress bar for a person who is watching, and which files it wrote."""
+"""Progress bars on a terminal, and the line that names written files."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from rich.progress import Progress
 
 
 def say_written(*paths: Path, as_json: bool = False) -> None:
-    """Say in a line which files were written, on standard error where standard output is for a program."""
+    """Print which files were written, on standard error if standard output is for a program."""
     of_disk = [path for path in paths if path.is_file()]
     if of_disk:
         typer.echo(f"written: {', '.join(map(str, of_disk))}", err=as_json or len(of_disk) < len(paths))
@@ -19,21 +19,21 @@ def say_written(*paths: Path, as_json: bool = False) -> None:
 
 @contextmanager
 def replay_progress(jobs: int) -> Iterator[Callable[[str, int], None]]:
-    """Yield what a comparison tells: policy and jobs submitted so far."""
+    """Yield the callback of a comparison: policy and number of submitted jobs."""
     with _bar(jobs) as update:
         yield lambda policy, submitted: update(description=policy, completed=submitted)
 
 
 @contextmanager
 def repeat_progress(replays: int) -> Iterator[Callable[[int], None]]:
-    """Yield what many replays of a case tell: how many are done."""
+    """Yield the callback of repeated replays: number of completed replays."""
     with _bar(replays) as update:
         yield lambda done: update(description=f"replay {done} of {replays}", completed=done)
 
 
 @contextmanager
 def task_progress(description: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield what many tasks tell: how many are done, and of how many."""
+    """Yield the callback of a set of tasks: number of completed tasks, and total."""
     with _bar(None, description) as update:
         yield lambda done, total: update(completed=done, total=total)
 

@@ -1,6 +1,6 @@
-"""Writes the reference pages that come from tables: commands, settings, and families of PDUs: `make reference`.
+"""Generate the reference pages of commands, settings and families of PDUs: `make reference`.
 
-The page of the commands is made from the commands themselves.
+The page of the commands comes from the commands themselves.
 """
 
 from pathlib import Path
@@ -14,8 +14,8 @@ from ui.manual import Command, command_tree, option_records
 _COMMANDS_HEAD = """\
 # Commands
 
-Every command with what it takes, as `--help` and [its man page](../how-to/shell.md) say it. What a command
-prints, and what that means, is on its own page.
+All commands with their options, as in `--help` and [the man pages](../how-to/shell.md). The output of each command is
+described on its own page.
 """
 
 
@@ -41,11 +41,11 @@ def _cell(text: str) -> str:
 _HEAD = """\
 # Settings
 
-Every setting stands in the settings file ([offpeak.toml](offpeak.toml) is a commented example) below its section, and
-has an option on the command line. The command line wins over the file, the file over the default;
-`offpeak show-config` shows each value and where it came from.
+Each setting belongs to a section of the settings file ([offpeak.toml](offpeak.toml) is a commented example), and has a
+command line option. The command line takes precedence over the file, and the file over the default; `offpeak
+show-config` shows each value and its origin.
 
-The file is the one named by `--config`, else by `$OFFPEAK_CONFIG`, else `/etc/offpeak/offpeak.toml`.
+The settings file is that of `--config`, else of `$OFFPEAK_CONFIG`, else `/etc/offpeak/offpeak.toml`.
 """
 
 

@@ -1,4 +1,4 @@
-"""`offpeak show-config`: every setting with its value, its unit and where the value came from."""
+"""`offpeak show-config`: each setting with its value, unit and origin."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def show_config(
     example: Annotated[bool, typer.Option("--example", help="Print a commented settings file instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: an object by setting name.")] = False,
 ) -> None:
-    """Show every setting, its value and where the value came from."""
+    """Show each setting with its value and origin."""
     if example:
         typer.echo(example_toml(), nl=False)
         return

@@ -1,4 +1,4 @@
-"""`offpeak demo`: the whole of it in a minute, on this machine, with nothing but Python."""
+"""`offpeak demo`: a simulated day of a cluster in one minute, with nothing but Python."""
 
 import os
 import sys
@@ -11,16 +11,18 @@ FOLDER = Path("demo")
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=5, help="How long it lasts.")] = 60.0,
-    nodes: Annotated[int, typer.Option(min=4, max=200, help="How many virtual nodes there are.")] = 16,
-    clock_factor: Annotated[float, typer.Option(min=60, help="How many times as fast as real time it runs.")] = 600.0,
+    seconds: Annotated[float, typer.Option(min=5, help="Length of the demo.")] = 60.0,
+    nodes: Annotated[int, typer.Option(min=4, max=200, help="Number of virtual nodes.")] = 16,
+    clock_factor: Annotated[
+        float, typer.Option(min=60, help="Speed of the clock, as a multiple of real time.")
+    ] = 600.0,
     listen: Annotated[str, typer.Option(help="Address and port of the page, on loopback.")] = "127.0.0.1:8017",
     hardware_port: Annotated[int, typer.Option(min=1024, max=65535, help="Port of its BMCs and PDUs.")] = 6230,
-    folder: Annotated[Path, typer.Option(help="Where all that it writes goes; emptied first.")] = FOLDER,
+    folder: Annotated[Path, typer.Option(help="Folder of all its files; emptied first.")] = FOLDER,
 ) -> None:
-    """Run virtual nodes and a simulated scheduler, let the agent save power and money there, and show its page.
+    """Run the agent on virtual nodes and a simulated scheduler, and show the status page.
 
-    In a terminal the page stays, with the day's data, until Ctrl-C.
+    In a terminal the page stays available, with the day's data, until Ctrl-C.
     """
     # What it runs loads numpy, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.demo.run import run_demo
@@ -34,5 +36,5 @@ def demo(
 
 
 def _in_terminal() -> bool:
-    """Return whether somebody can look at the page and press Ctrl-C."""
+    """Return whether a user can open the page and press Ctrl-C."""
     return sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")

@@ -1,4 +1,4 @@
-"""`offpeak estimate`: what this cluster used lately, what it paid, and what reordering its queue would have saved."""
+"""`offpeak estimate`: recent energy use and cost of the cluster, and the savings of reordering its queue."""
 
 import os
 from typing import Annotated
@@ -48,18 +48,18 @@ def estimate(
         int | None,
         typer.Option(
             min=FEWEST_REPLAYS,
-            help="Replays with shifted submit times that tell savings from chance."
+            help="Replays with shifted submit times, for ranges of savings."
             " [default: 20, or the first 4 if their savings hardly differ]",
         ),
     ] = None,
     levers: Annotated[
-        bool, typer.Option("--levers", help="Measure sleeping nodes and dear hours as well: takes a minute or more.")
+        bool, typer.Option("--levers", help="Also measure sleeping nodes and expensive hours; takes a minute or more.")
     ] = False,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Say what the cluster used and paid lately, and what reordering its queue would have saved."""
+    """Estimate what the cluster used and paid recently, and what reordering its queue would have saved."""
     settings = chosen_settings(settings_path(config, os.environ), options=options)
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.estimate.answer import answer

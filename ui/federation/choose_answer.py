@@ -1,4 +1,4 @@
-"""What `offpeak choose` answers: the running broker's choice, else one of its own."""
+"""Print `offpeak choose`: the choice of the running broker, else a choice of its own."""
 
 import json
 from typing import Any
@@ -12,10 +12,10 @@ from ui.federation.job import JobFile
 
 
 def print_choice(settings: Settings, job: JobFile, *, as_json: bool) -> None:
-    """Print where the job would go; exit 1 where no site can have it."""
+    """Print the best site for the job; exit 1 if no site can run it."""
     choice = fetch_choice(settings.agent.state_folder, _broker_query(settings.broker, job))
     if choice is None:
-        # Slow to import: numpy and what chooses.
+        # Slow to import: numpy and the site selection.
         from ui.federation.own_choice import choose_without_broker
 
         choice = choose_without_broker(settings, job)
@@ -25,7 +25,7 @@ def print_choice(settings: Settings, job: JobFile, *, as_json: bool) -> None:
 
 
 def choice_text(choice: dict[str, Any]) -> str:
-    """Return a choice for a terminal: where and why, the second best, and what is missing elsewhere."""
+    """Return a choice as text: the site and the reason, the second best, and what other sites lack."""
     lines = [
         f"{choice['site']}: {choice['reason']}" if choice["site"] or not choice["misses"] else "no site can run it"
     ]
@@ -44,6 +44,6 @@ def figures_text(expected: dict[str, Any]) -> str:
 
 
 def _broker_query(settings: BrokerSettings, job: JobFile) -> dict[str, Any]:
-    """Return the question to a broker, which has to have the same file of sites."""
+    """Return the request to a broker, which must use the same file of sites."""
     wanted = {key: value for key, value in vars(job).items() if key != "name"}
     return {"sites": str(settings.sites.resolve()), "stale_s": settings.stale_s, **wanted}

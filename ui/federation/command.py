@@ -13,16 +13,16 @@ from offpeak.errors import BadInput
 from ui.agent.command import JSON, LEDGER, SOCKET, settings_of
 from ui.options import CONFIG, option
 
-SCRIPT = Annotated[Path | None, typer.Argument(metavar="JOB.sh", help="The job's script, as sbatch or qsub takes it.")]
-ARGUMENTS = Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="Handed to the script.")]
-GOAL = Annotated[str, typer.Option(help="What to have least of: co2, cost, energy or time.")]
+SCRIPT = Annotated[Path | None, typer.Argument(metavar="JOB.sh", help="The job's script, as for sbatch or qsub.")]
+ARGUMENTS = Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="Arguments of the script.")]
+GOAL = Annotated[str, typer.Option(help="What to minimise: co2, cost, energy or time.")]
 LATEST = Annotated[
     str | None,
-    typer.Option("--latest-finish", help="It may wait if it ends by then: 2026-11-22T08:00."),
+    typer.Option("--latest-finish", help="Latest end; the job may be delayed up to it: 2026-11-22T08:00."),
 ]
-CORES = Annotated[int | None, typer.Option(min=1, help="Cores, where the script does not say.")]
-TIME = Annotated[str | None, typer.Option("--time", help="How long it may run, such as 2h.")]
-APPLICATION = Annotated[str | None, typer.Option(help="What it runs, where sites have ranks for it.")]
+CORES = Annotated[int | None, typer.Option(min=1, help="Cores, if the script does not request any.")]
+TIME = Annotated[str | None, typer.Option("--time", help="Time limit, such as 2h.")]
+APPLICATION = Annotated[str | None, typer.Option(help="Name of the application, if sites rank it.")]
 SITES = Annotated[str | None, option("broker.sites")]
 
 
@@ -39,7 +39,7 @@ def choose(
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Say at which site a job would run best, why, and what the second best would cost. Nothing is submitted."""
+    """Show the best site for a job, the reason, and the second best. Nothing is submitted."""
     if script is None:
         raise BadInput("no job is named", hint="offpeak choose job.sh")
     settings = settings_of(config, {"broker.sites": sites, "agent.socket": socket})
@@ -59,10 +59,10 @@ def submit(
     time: TIME = None,
     application: APPLICATION = None,
     key: Annotated[
-        str | None, typer.Option(help="The job's name for us: one key, one job, however often it is said.")
+        str | None, typer.Option(help="Key of the job: repeated submissions with one key make one job.")
     ] = None,
-    status: Annotated[str | None, typer.Option(metavar="KEY", help="Say what became of the job of that key.")] = None,
-    cancel: Annotated[str | None, typer.Option(metavar="KEY", help="Cancel the job of that key.")] = None,
+    status: Annotated[str | None, typer.Option(metavar="KEY", help="Show the state of the job with this key.")] = None,
+    cancel: Annotated[str | None, typer.Option(metavar="KEY", help="Cancel the job with this key.")] = None,
     mode: Annotated[str | None, option("broker.mode")] = None,
     sites: SITES = None,
     socket: SOCKET = None,
@@ -70,7 +70,7 @@ def submit(
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Choose a site for a job and submit it there, once; or follow or cancel one that was submitted so."""
+    """Choose a site for a job and submit it there, once; or show or cancel a submitted job."""
     if sum(each is not None for each in (script, status, cancel)) != 1:
         raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
     settings = settings_of(
@@ -90,7 +90,7 @@ def submit(
 
 
 def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
-    """Print what this site's agent tells brokers, as JSON: what is free, expected waits, prices and CO2."""
+    """Print the report of this site's agent to brokers as JSON: free resources, expected waits, prices and CO2."""
     settings = settings_of(config, {"agent.socket": socket})
     from ui.federation.snapshot_answer import print_snapshot
 
@@ -99,7 +99,7 @@ def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
 
 def broker(
     context: typer.Context,
-    listen: Annotated[str, typer.Option(help="Address and port; there is no TLS.")] = "127.0.0.1:8450",
+    listen: Annotated[str, typer.Option(help="Address and port, without TLS.")] = "127.0.0.1:8450",
     mode: Annotated[str | None, option("broker.mode")] = None,
     sites: SITES = None,
     poll: Annotated[str | None, option("broker.poll")] = None,
@@ -110,7 +110,7 @@ def broker(
     url: LEDGER = None,
     config: CONFIG = None,
 ) -> None:
-    """Keep what the sites say at hand, and choose and submit for portals that show the token."""
+    """Poll the sites, and choose and submit for portals that present the token."""
     options = {
         "broker.mode": mode,
         "broker.sites": sites,

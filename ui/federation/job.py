@@ -1,4 +1,4 @@
-"""The job that `offpeak choose` and `submit` are given: its script, and what its owner says beside it."""
+"""The job of `offpeak choose` and `submit`: its script, and the options of its owner."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from plugin.federation.job_script import MOST_BYTES
 
 @dataclass(frozen=True)
 class JobOptions:
-    """What the owner says, as it was typed; None leaves it to the script."""
+    """The options of the command line, as typed; None leaves the value to the script."""
 
     goal: str
     latest_finish: str | None
@@ -22,7 +22,7 @@ class JobOptions:
 
 @dataclass(frozen=True)
 class JobFile:
-    """A script with its `name` and arguments, and what the owner says, times in numbers."""
+    """A script with its `name` and arguments, and the options with parsed times."""
 
     script: str
     name: str
@@ -35,7 +35,7 @@ class JobFile:
 
 
 def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -> JobFile:
-    """Return the job of a file; BadInput if it cannot be read or is too long, or for times that are none."""
+    """Return the job of a file; raise BadInput if the file cannot be read or is too long, or a time is invalid."""
     latest_end_s = None if options.latest_finish is None else int(parse_instant(options.latest_finish))
     limit_s = None if options.limit is None else parse_limit_s(options.limit)
     text = read_bytes(path, BadInput)

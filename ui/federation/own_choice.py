@@ -1,4 +1,4 @@
-"""The choice that `offpeak choose` makes itself where no broker runs, by what is kept of the sites or what they say."""
+"""The choice of `offpeak choose` if no broker runs, from stored or freshly polled snapshots of the sites."""
 
 import time
 from functools import partial
@@ -17,16 +17,16 @@ from ui.federation.job import JobFile
 
 
 def choose_without_broker(settings: Settings, job: JobFile) -> dict[str, Any]:
-    """Return where the job would go, as `choice_json` has it."""
+    """Return the choice for the job, in the format of `choice_json`."""
     federation = _add_submitted_jobs(federation_of(settings), settings.ledger)
     return make_choice(federation, job_request_in(job, federation))
 
 
 def federation_of(settings: Settings) -> Federation:
-    """Return the federation by what its poller keeps, else poll all sites; BadSites for a wrong file of sites."""
+    """Return the federation from stored snapshots, else poll all sites; raise BadSites for an invalid file of sites."""
     broker, agent = settings.broker, settings.agent
     grid = read_sites(broker.sites)
-    # Two polls ago: a poll under way must not make every command poll for itself.
+    # Snapshots of two polls ago still count, so that commands do not poll while a poll is running.
     oldest_unix_s = time.time() - 2 * broker.poll_s - broker.timeout_s
     kept = read_snapshots(agent.state_folder, not_before_unix_s=oldest_unix_s)
     if kept is not None and set(grid.names) <= set(kept.replies):
@@ -41,16 +41,16 @@ def federation_of(settings: Settings) -> Federation:
 
 
 def job_request_in(job: JobFile, federation: Federation) -> BrokerJob:
-    """Return the job as it is handed over; BadInput for what makes no sense."""
+    """Return the job as the broker takes it; raise BadInput for an invalid one."""
     preferences = JobPreferences(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
     return make_broker_job(job.script, job.name, job.arguments, preferences=preferences, grid=federation.grid)
 
 
 def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Federation:
-    """Return the federation with the jobs that its sites were given, as far as who asks may read the ledger."""
+    """Return the federation with the jobs submitted to its sites, if the user may read the ledger."""
     if federation.sent is not None:
         return federation
-    # Slow to import: who chooses by what a poller has kept does without.
+    # Slow to import, and not needed with stored snapshots.
     from offpeak.ledger.database import open_ledger, sqlite_file
     from offpeak.ledger.submissions import list_submissions
 

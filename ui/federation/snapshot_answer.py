@@ -1,4 +1,4 @@
-"""What `offpeak snapshot` prints. Loads little: brokers have it run over ssh every few seconds."""
+"""Print `offpeak snapshot`. Imports little, because brokers run it over ssh every few seconds."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from services.broker.agent_snapshot import read_agent_snapshot
 
 
 def print_snapshot(socket: Path) -> None:
-    """Print what the agent tells brokers; AgentSilent if none answers."""
+    """Print the agent's report to brokers; raise AgentSilent if no agent answers."""
     try:
         typer.echo(asyncio.run(read_agent_snapshot(socket)).decode())
     except OSError as problem:

@@ -1,4 +1,4 @@
-"""What `offpeak submit` does and says."""
+"""Run `offpeak submit`: submit a job, show its state, or cancel it."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from ui.node_ledger import open_ledger_to_write
 
 
 def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_json: bool) -> None:
-    """Choose, submit and print as what; exit 1 if the job was cancelled meanwhile."""
+    """Choose a site, submit the job and print its id; exit 1 if the job was cancelled meanwhile."""
     federation = federation_of(settings)
     request = job_request_in(job, federation)
     keys = request.keys(login_name(), time.time())
@@ -36,21 +36,21 @@ def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_jso
 
 
 def print_job_state(settings: Settings, key: str, *, as_json: bool) -> None:
-    """Print how the job of that key stands."""
+    """Print the state of the job with this key."""
     with _broker(settings, federation_without_reports(settings.broker)) as broker:
         state = asyncio.run(read_job_state(broker, check_key(key)))
     _print_result(state, job_state_text(state), as_json=as_json)
 
 
 def print_cancelled(settings: Settings, key: str, *, as_json: bool) -> None:
-    """Cancel the job of that key."""
+    """Cancel the job with this key."""
     with _broker(settings, federation_without_reports(settings.broker)) as broker:
         state = submission_json(asyncio.run(cancel(broker, check_key(key))))
     _print_result(state, job_state_text(state), as_json=as_json)
 
 
 def submission_text(row: SubmissionRecord, *, again: bool) -> str:
-    """Return as what a job was submitted, and how it is followed."""
+    """Return the id of the submitted job, and the command that shows its state."""
     lines = [f"{'already submitted' if again else 'submitted'}: job {row.job} at {row.site}, key {row.key}"]
     if row.state != TAKEN:
         return f"key {row.key}: {row.state}: {row.message}"
@@ -61,7 +61,7 @@ def submission_text(row: SubmissionRecord, *, again: bool) -> str:
 
 
 def job_state_text(state: dict[str, Any]) -> str:
-    """Return how a job stands in one line."""
+    """Return the state of a job in one line."""
     place = f"job {state['job']} at {state['site']}" if state["job"] else f"key {state['key']}"
     return f"{place}: {state['at_site'] or state['state'] + ': ' + state['said']}"
 
@@ -73,7 +73,7 @@ def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
 
 
 def _unfinished_key(ledger: Ledger, keys: tuple[str, str]) -> str:
-    """Return the key of this slot of time, or the one before if its attempt was not seen to its end."""
+    """Return the key of this time slot, or the one before if its attempt did not complete."""
     now, before = keys
     row = ledger.submission(before)
     return before if row is not None and row.state == TRIED else now

@@ -18,7 +18,7 @@ forecast = typer.Typer(
     cls=PlainGroup,
     add_completion=False,
     rich_markup_mode=None,
-    help="Say what will be, how sure that is, and what it rests on.",
+    help="Forecast prices, or the wait, run time or power of a job, with range and basis.",
 )
 
 LOG = Annotated[
@@ -30,10 +30,12 @@ LOG = Annotated[
     ),
 ]
 SIZE = Annotated[
-    int, typer.Option("--size", min=1, help="Nodes that the job asks for, or processors if the log counts these.")
+    int, typer.Option("--size", min=1, help="Nodes that the job requests, or processors if the log counts these.")
 ]
-ESTIMATE = Annotated[str, typer.Option("--estimate", help="Its wall-time limit, such as 2h.", show_default=False)]
-USER = Annotated[str | None, typer.Option("--user", help="Whose job it is.", show_default=False)]
+ESTIMATE = Annotated[
+    str, typer.Option("--estimate", help="Wall-time limit of the job, such as 2h.", show_default=False)
+]
+USER = Annotated[str | None, typer.Option("--user", help="Owner of the job.", show_default=False)]
 GROUP = Annotated[str | None, typer.Option("--group", help="Group or account of the job.", show_default=False)]
 QUEUE = Annotated[str | None, typer.Option("--queue", help="Queue or partition of the job.", show_default=False)]
 NAME = Annotated[str | None, typer.Option("--name", help="Name of the job or of its program.", show_default=False)]
@@ -43,13 +45,11 @@ DAYS = Annotated[
 ]
 MODELS = Annotated[
     Path | None,
-    typer.Option(
-        "--models", help="Folder that keeps what was learned: next time only what is new is.", show_default=False
-    ),
+    typer.Option("--models", help="Folder of learned models: the next run learns only new jobs.", show_default=False),
 ]
 STATE = Annotated[
     Path | None,
-    typer.Option("--state", help="State file of the queue now [default: the log's end].", show_default=False),
+    typer.Option("--state", help="State file of the current queue [default: the log's end].", show_default=False),
 ]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
 LENIENT = Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")]
@@ -62,7 +62,7 @@ TIME_ZONE = Annotated[str | None, option("log.time_zone")]
 def price(
     *,
     options: dict[str, object],
-    hours: Annotated[int, typer.Option(min=1, max=168, help="How many hours are asked for.")] = 36,
+    hours: Annotated[int, typer.Option(min=1, max=168, help="Number of hours to forecast.")] = 36,
     from_: Annotated[
         str | None,
         typer.Option("--from", help="First date, or date and time. [default: this hour]", show_default=False),
@@ -70,7 +70,7 @@ def price(
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Say what electricity will cost: as published where it is, else as forecast with a range, else by the tariff."""
+    """Show future electricity prices: published, else forecast with a range, else from the tariff."""
     settings = chosen_settings(settings_path(config, os.environ), options=options)
     # What answers loads requests and numba, which `offpeak --version` must not wait for.
     from ui.forecast.price_answer import answer
@@ -79,7 +79,7 @@ def price(
 
 
 def _about_a_job(quantity: str, meaning: str) -> None:
-    """Add the command that asks for that quantity of a job from its request alone."""
+    """Add the command that forecasts this quantity of a job from its request alone."""
 
     @forecast.command(quantity, help=meaning, cls=PlainCommand)
     def ask(
@@ -105,8 +105,8 @@ def _about_a_job(quantity: str, meaning: str) -> None:
         BY_COMMAND[quantity](settings, JobForecastRequest(job, log, days, models, lenient, as_json))
 
 
-_about_a_job("runtime", "Say how long a job will run, from how long jobs like it ran.")
-_about_a_job("power", "Say what a job will draw, from what jobs like it drew.")
+_about_a_job("runtime", "Forecast the run time of a job from similar jobs.")
+_about_a_job("power", "Forecast the power of a job from similar jobs.")
 
 
 @forecast.command("wait", cls=PlainCommand)
@@ -127,7 +127,7 @@ def wait(
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Say how long a job would wait if it were submitted now."""
+    """Forecast how long a job would wait if it were submitted now."""
     job = ForecastJob(size, estimate, user, group, queue, name)
     settings = _settings(nodes, time_zone, config)
     from ui.forecast.job_answer import answer_wait
@@ -161,7 +161,7 @@ def score(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Say how wrong each predictor would have been, replayed in time order so that none can look ahead."""
+    """Measure the error of each predictor on past data, replayed in time order so that none can look ahead."""
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.forecast.score_answer import answer
 

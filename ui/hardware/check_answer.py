@@ -1,4 +1,4 @@
-"""What `offpeak check` answers: a line for all that is alike, what failed with what to do."""
+"""Run `offpeak check`: query all devices and services, and print equal findings as one row with a hint."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ PART_ORDER = ("scheduler", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
 
 def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
-    """Print what was found; exit 1 if anything failed. BadInventory if there is nothing to check."""
+    """Print the findings; exit 1 if any failed. Raise BadInventory if there is nothing to check."""
     found = _check_all(settings, nodes)
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], indent=2))
@@ -67,7 +67,7 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
 
 
 def check_site_scheduler(settings: Settings) -> Finding:
-    """Return what is to be said of the site's scheduler, as set or found; without one of Slurm, which is missing."""
+    """Return the finding about the scheduler, as set or detected; about Slurm, which is missing, if there is none."""
     name = scheduler_name(settings) or SLURM
     if name == SIMULATED:
         return Finding("scheduler", name, CheckVerdict.GOOD, "inside `offpeak demo`: no other program can ask it")
@@ -75,7 +75,7 @@ def check_site_scheduler(settings: Settings) -> Finding:
 
 
 def print_check(found: Sequence[Finding]) -> None:
-    """Print a row for all that is alike, its hint below it, and how much is how."""
+    """Print one row for equal findings, with the hint below it, and the counts of verdicts."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
@@ -92,12 +92,12 @@ def print_check(found: Sequence[Finding]) -> None:
 
 
 def subjects_text(each: FindingGroup) -> str:
-    """Return the subjects of findings that are alike, folded where they are nodes or PDUs."""
+    """Return the subjects of a group of findings, folded if they are nodes or PDUs."""
     return fold(each.subjects) if each.part in ("bmc", "ssh", "pdu", "wake") else ", ".join(each.subjects)
 
 
 def check_summary(found: Sequence[Finding]) -> str:
-    """Return how many things work, are to be looked at, failed."""
+    """Return how many subjects work, need attention, and failed."""
     by_verdict = {
         verdict: len({(each.part, each.subject) for each in found if each.verdict is verdict})
         for verdict in CheckVerdict

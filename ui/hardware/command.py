@@ -22,7 +22,7 @@ power = typer.Typer(
     cls=PlainGroup,
     no_args_is_help=False,
     rich_markup_mode=None,
-    help="Read the power meters of nodes and PDUs; nothing is changed.",
+    help="Read the power meters of nodes and PDUs. Read-only.",
 )
 
 NODES = Annotated[
@@ -41,7 +41,7 @@ def now(
     as_json: Annotated[bool, typer.Option("--json", help="Print every reading as JSON.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Say what nodes and PDUs draw now, who measured it, and how old each figure is."""
+    """Show the current power of nodes and PDUs, the meter, and the age of each figure."""
     settings = hardware_settings(config, inventory, timeout)
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.power_answer import print_now
@@ -53,12 +53,14 @@ def now(
 def watch(
     nodes: NODES = None,
     every: Annotated[str, typer.Option(help="Time between two readings.")] = "10s",
-    times: Annotated[int | None, typer.Option(min=1, help="Stop after so many. [default: on Ctrl-C]")] = None,
+    times: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this many readings. [default: on Ctrl-C]")
+    ] = None,
     inventory: INVENTORY = None,
     timeout: TIMEOUT = None,
     config: CONFIG = None,
 ) -> None:
-    """Print a line a reading: what all nodes draw, the energy since the start, and gaps in it."""
+    """Print one line per reading: the power of all nodes, the energy since the start, and gaps."""
     settings = hardware_settings(config, inventory, timeout)
     from ui.hardware.power_answer import print_watch
 
@@ -66,23 +68,23 @@ def watch(
 
 
 def hardware_settings(config: Path | None, inventory: str | None, timeout: str | None) -> Settings:
-    """Return the settings, with these two options of the command line."""
+    """Return the settings, with these two command line options."""
     options = {"hardware.inventory": inventory, "hardware.timeout": timeout}
     return Settings.of(read_values(settings_path(config, os.environ), options=options))
 
 
 def enroll(
     nodes: NODES = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Believe a BMC whose identity has changed.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Accept a BMC whose identity has changed.")] = False,
     standby_test: Annotated[
         bool,
         typer.Option(
             "--standby-test",
-            help="Suspend the named nodes one after the other, wake them, and write whether they came back.",
+            help="Suspend and wake the named nodes one after the other, and record whether they came back.",
         ),
     ] = False,
     from_racksdb: Annotated[
-        Path | None, typer.Option(help="First add nodes from RacksDB, as it prints them.", show_default=False)
+        Path | None, typer.Option(help="First add nodes from the output of RacksDB.", show_default=False)
     ] = None,
     from_netbox: Annotated[
         Path | None, typer.Option(help="First add nodes from NetBox: its devices as CSV or JSON.", show_default=False)
@@ -91,7 +93,7 @@ def enroll(
     timeout: TIMEOUT = None,
     config: CONFIG = None,
 ) -> None:
-    """Ask every BMC who it is and what it can do, and write that into the inventory; nothing is switched off."""
+    """Record the identity and capabilities of each BMC in the inventory. No node is switched off."""
     settings = hardware_settings(config, inventory, timeout)
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
@@ -106,9 +108,9 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Ask every BMC, PDU, node, feed and the scheduler once; say what is wrong, and what to do. Exits 1 if so.
+    """Query each BMC, PDU, node, feed and the scheduler once, and print problems with hints. Exit 1 if any failed.
 
-    Root asks as the agent does: as its user, in the sandbox of its unit.
+    If root runs it, the command runs as the agent does: as the agent's user, in the sandbox of its unit.
     """
     if inventory is None and config is None:
         options = [*([nodes] if nodes else []), *(["--device-timeout", timeout] if timeout else [])]
@@ -127,7 +129,7 @@ def _remark(text: str) -> None:
 
 
 class PbsKind(StrEnum):
-    """Which server is put on."""
+    """The kind of stand-in server."""
 
     TORQUE = "torque"
     OPENPBS = "openpbs"
@@ -135,15 +137,17 @@ class PbsKind(StrEnum):
 
 def virtual(
     nodes: Annotated[str, typer.Option(help="Node set, such as n[01-16].")],
-    folder: Annotated[Path, typer.Option(help="Where the inventory and the passwords are written.")] = Path("virtual"),
-    node_class: Annotated[str, typer.Option(help="Class of the nodes: a bundled one, or a TOML file.")] = "server",
-    clock_factor: Annotated[float, typer.Option(min=0.001, help="How many times as fast as real time it runs.")] = 1.0,
+    folder: Annotated[Path, typer.Option(help="Folder for the inventory and the passwords.")] = Path("virtual"),
+    node_class: Annotated[str, typer.Option(help="Node class: a bundled one, or a TOML file.")] = "server",
+    clock_factor: Annotated[
+        float, typer.Option(min=0.001, help="Speed of the clock, as a multiple of real time.")
+    ] = 1.0,
     bmc_address: Annotated[str, typer.Option(help="Address of the first BMC; the others follow it.")] = "127.0.40.1",
     bmc_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of all BMCs.")] = 623,
     pdu_address: Annotated[str, typer.Option(help="Address of the first PDU; the others follow it.")] = "127.0.41.1",
     pdu_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of all PDUs.")] = 1161,
     scheduler: Annotated[
-        PbsKind | None, typer.Option(help="A PBS server that is not there either: its commands are in FOLDER/bin.")
+        PbsKind | None, typer.Option(help="Also run a stand-in PBS server; its commands are in FOLDER/bin.")
     ] = None,
 ) -> None:
     """Run virtual nodes with BMCs that speak IPMI and PDUs that speak SNMP, on loopback, until Ctrl-C."""

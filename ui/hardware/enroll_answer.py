@@ -1,4 +1,4 @@
-"""What `offpeak enroll` does: imports nodes, queries their BMCs, tests their standby, and writes the inventory.
+"""Run `offpeak enroll`: import nodes, query their BMCs, test their standby, and write the inventory.
 
 Standby tests run one after the other and stop at the first node that does not come back.
 """
@@ -33,9 +33,9 @@ from ui.node_ledger import open_ledger_to_write
 
 
 def prove_all_standby(settings: Settings, nodes: str) -> bool:
-    """Test the nodes one after the other, and stop at the first that does not come back; tells whether all passed.
+    """Test the nodes one after the other, and stop at the first that does not come back; return whether all passed.
 
-    AlreadyRunning beside an agent: it would take the node's silence for a fault.
+    Raise AlreadyRunning if an agent runs, because it would treat the silence of the node as a fault.
     """
     inventory = read_inventory(settings.hardware.inventory)
     machines = inventory.chosen(expand(nodes))
@@ -84,7 +84,7 @@ def _write_proof(path: Path, machine: InventoryNode, *, offered: bool) -> None:
 
 
 def proof_lines(proof: StandbyProof) -> list[str]:
-    """Return what a test has shown, the trouble first."""
+    """Return the result of a test as lines, the problem first."""
     lines = []
     if proof.trouble is not None:
         lines += [f"{proof.trouble}", f"  hint: {proof.trouble.hint}"]
@@ -98,7 +98,7 @@ def proof_lines(proof: StandbyProof) -> list[str]:
 
 @dataclass(frozen=True)
 class EnrollRequest:
-    """What is asked for besides the settings."""
+    """The options of `offpeak enroll`."""
 
     nodes: str | None
     replace: bool
@@ -108,7 +108,7 @@ class EnrollRequest:
 
 
 def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
-    """Enrol the nodes and say what came of it; exit 1 if a node could not be enrolled."""
+    """Enrol the nodes and print the results; exit 1 if a node could not be enrolled."""
     path, timeout_s = settings.hardware.inventory, settings.hardware.timeout_s
     check_writable(path, example="inventory.toml")
     if request.standby_test and not request.nodes:
@@ -137,7 +137,9 @@ def _import_nodes(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tu
     typer.echo(f"{export}: {counted(len(found), 'node')}, {len(new)} of them new in {path}")
     without = [each.node for each in new if each.bmc is None]
     if without:
-        typer.echo(f"  hint: nobody said where the BMCs of {fold(without)} are: add bmc = to their [[machines]]")
+        typer.echo(
+            f"  hint: the addresses of the BMCs of {fold(without)} are not known: add bmc = to their [[machines]]"
+        )
 
 
 def _machines_with_bmc(inventory: Inventory, nodes: str | None) -> tuple[InventoryNode, ...]:
@@ -146,12 +148,12 @@ def _machines_with_bmc(inventory: Inventory, nodes: str | None) -> tuple[Invento
     machines = tuple(each for each in inventory.machines if each.bmc and each.hardware.driver)
     if not machines:
         hint = 'give their [hardware] a driver and a credential, and their [[machines]] bmc = "10.1.0.[1-64]"'
-        raise BadInventory(f"{inventory.path}: no node has a BMC that could be asked", hint=hint)
+        raise BadInventory(f"{inventory.path}: no node has a BMC that can be queried", hint=hint)
     return machines
 
 
 def print_enrolled(probed: Sequence[EnrolmentResult]) -> None:
-    """Print who was enrolled, who was already, and who was not and why."""
+    """Print the nodes that were enrolled, were known, and could not be enrolled, with the reason."""
     for same, label in ((False, "enrolled"), (True, "known already")):
         by_capabilities: dict[tuple[str, ...], list[str]] = {}
         for each in probed:

@@ -8,14 +8,14 @@ from power.meters.snmp.family_file import BUNDLED, bundled_family, bundled_names
 _HEAD = """\
 # Families of PDUs
 
-What `family` in the inventory may be, and where each family's numbers stand. `auto` finds the family by the PDU's
-sysObjectID, else by trying which one answers. Each family is a file of
-[power/meters/snmp/families](../../power/meters/snmp/families). How to read PDUs, and how to write a family of your own:
-[PDUs](../how-to/pdus.md).
+The values of `family` in the inventory, and the OIDs of each family. `auto` detects the family by the PDU's
+sysObjectID, else by trying each one. Each family is a file in
+[power/meters/snmp/families](../../power/meters/snmp/families). [Read your PDUs](../how-to/pdus.md) describes how to
+define a family.
 
-Of several places for the total the first that has a value is read, and all its rows that count add up. Without any of
-them the phases add up if each has a value, else the outlets if each has one. A number below
-zero, "no such OID" and text that is no number mean that there is no value.
+If a family lists several sources of the total, the first with a value counts; its selected rows add up. Without a
+total, the phases add up if each has a value, else the outlets if each has one. A negative number, "no such OID" and a
+text that is not a number are missing values.
 
 | family | models | MIB | phases | outlets | counter |
 |---|---|---|---|---|---|"""

@@ -43,7 +43,7 @@ from ui.figures_text import NOT_WRAPPED, power_text
 
 
 def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:
-    """Return all readings, and the troubles of the meters that gave none, and the load of this machine."""
+    """Return all readings, the problems of meters without a reading, and the load of this machine."""
     readings = [asdict(reading) for each in taken for reading in each.readings]
     troubles = [
         {"meter": each.meter, "way": each.way, "said": str(each.trouble), "hint": each.trouble.hint}
@@ -56,13 +56,13 @@ def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> st
 
 OUTLETS, BY_BMC = "at its outlets", "by its BMC"
 COLUMN_OF_WAY = {"snmp": OUTLETS, "dcmi": BY_BMC, "redfish": BY_BMC, "rapl": "its processors", "slurm": "by Slurm"}
-"""The columns of the nodes, by the ways of reading that are in them. Single sensors of a node do not add up."""
+"""The column of each way of reading nodes. Single sensors of a node are left out, because they do not add up."""
 
 RIGHT_ALIGNED = ("draws", "counter", "age", "between", "share", *COLUMN_OF_WAY.values())
 
 
 def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_unix_s: float) -> None:
-    """Print what every PDU and node draws, with its age, and the troubles with like ones in one line."""
+    """Print the power of each PDU and node with its age, and the problems, equal ones in one line."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
@@ -76,7 +76,7 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
 
 
 def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
-    """Return a row for each part of a PDU that is no node's outlet."""
+    """Return a table of the parts of PDUs that are not the outlet of a node."""
     table = _table("PDU", "part", "draws", "counter", "age", "")
     for each in readings:
         if each.way == "snmp" and each.node is None and not each.part.startswith("outlet"):
@@ -86,7 +86,7 @@ def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
 
 
 def node_table(readings: Sequence[Reading], now_unix_s: float) -> Table:
-    """Return a row for each node, a column for each way in which nodes were measured."""
+    """Return a table with a row for each node and a column for each kind of meter."""
     by_node = node_readings(readings)
     columns = list(dict.fromkeys(COLUMN_OF_WAY[way] for ways in by_node.values() for way in ways))
     table = _table("node", *columns, "age", "")
@@ -110,13 +110,13 @@ def node_readings(readings: Iterable[Reading]) -> Mapping[str, Mapping[str, Sequ
 
 
 def total_w(parts: Iterable[Reading]) -> float | None:
-    """Return the sum over a node's parts, None where any of them has no value."""
+    """Return the sum over the parts of a node, None if any of them has no value."""
     power_w = [each.power_w for each in parts]
     return None if None in power_w else sum(each for each in power_w if each is not None)
 
 
 def power_summary(taken: Sequence[MeterResult]) -> list[str]:
-    """Return a line a place: how much all nodes draw there, and of how many of them that is known."""
+    """Return one line per measuring point: the power of all nodes, and how many of them have a reading."""
     lines = []
     for place in dict.fromkeys(COLUMN_OF_WAY.values()):
         ways = [way for way in COLUMN_OF_WAY if COLUMN_OF_WAY[way] == place]
@@ -131,13 +131,13 @@ def power_summary(taken: Sequence[MeterResult]) -> list[str]:
 
 
 def load_line(here: HeadNodeLoad) -> str:
-    """Return how busy this machine itself is."""
+    """Return the load of this machine as a line."""
     warmth = "" if here.temperature_c is None else f", {here.temperature_c:.0f} degrees C"
     return f"this machine: processors {here.cpu_percent:.0f} %, memory {here.memory_percent:.0f} % in use{warmth}"
 
 
 def trouble_lines(taken: Iterable[MeterResult]) -> list[str]:
-    """Return a line for each kind of trouble, with all that have it."""
+    """Return a line for each kind of problem, with the meters that have it."""
     found = [failed_finding(each.way, each.meter, each.trouble) for each in taken if each.trouble]
     return [
         f"- {fold(each.subjects)} ({each.part}): {each.said}\n  hint: {each.hint}" for each in group_findings(found)
@@ -145,7 +145,7 @@ def trouble_lines(taken: Iterable[MeterResult]) -> list[str]:
 
 
 def print_differences(between: Mapping[str, Sequence[PowerDifference]]) -> None:
-    """Print what every node uses between the places where it is measured, and where that cannot be right."""
+    """Print the power of each node between its measuring points, and implausible differences."""
     if not between:
         return
     console = Console(highlight=False, markup=False, emoji=False)
@@ -171,14 +171,14 @@ def _table(*headers: str) -> Table:
 
 
 COUNTER_WAYS = ("rapl", "ssh")
-"""Meters that count energy: two readings make a power."""
+"""Meters that count energy: power needs two readings."""
 
 COUNTER_PAUSE_S = 1.0
 MAX_ROUND_S = 60.0
 
 
 def print_now(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
-    """Print what is drawn now; BadInput for nodes that the inventory does not have."""
+    """Print the current power; raise BadInput for nodes that are not in the inventory."""
     taken = asyncio.run(_read_all(settings, nodes))
     here = None if nodes else asyncio.run(read_head_node_load())
     if as_json:
@@ -190,7 +190,7 @@ def print_now(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
 
 
 def selected_meters(settings: Settings, nodes: str | None, wire: Transport) -> tuple[Meter, ...]:
-    """Return the meters of these nodes, of all machines without any; BadInventory if there is none."""
+    """Return the meters of these nodes, or of all machines; raise BadInventory if there is none."""
     inventory = read_inventory(settings.hardware.inventory)
     meters = site_meters(settings, inventory, nodes, wire)
     if not meters:
@@ -200,7 +200,7 @@ def selected_meters(settings: Settings, nodes: str | None, wire: Transport) -> t
 
 
 def select_nodes(taken: Sequence[MeterResult], nodes: str | None) -> tuple[MeterResult, ...]:
-    """Return what was taken without the readings of nodes that were not asked for."""
+    """Return the results without the readings of other nodes."""
     if nodes is None:
         return tuple(taken)
     wanted = set(expand(nodes))
@@ -227,14 +227,14 @@ async def _read_all(settings: Settings, nodes: str | None) -> tuple[MeterResult,
 
 
 HOLD_ROUNDS = 3
-"""A reading counts until the next one, for so many rounds at most: after that there is a gap."""
+"""A reading counts until the next one, for at most this many rounds; after that there is a gap."""
 
 
 def print_watch(settings: Settings, nodes: str | None, *, every: str, times: int | None) -> None:
-    """Print a line every so often, until Ctrl-C or so many times; then the comparison of the meters."""
+    """Print a line per interval, until Ctrl-C or the given number of times; then the comparison of the meters."""
     every_s = parse_duration_s(every)
     if every_s < 1:
-        raise BadInput(f"--every {every}: is less than a second", hint="BMCs need some time of their own: --every 10s")
+        raise BadInput(f"--every {every}: is less than a second", hint="BMCs need time to measure: --every 10s")
     watch = _Watch(settings, nodes, every_s)
     try:
         asyncio.run(watch.run(times))
@@ -246,7 +246,7 @@ def print_watch(settings: Settings, nodes: str | None, *, every: str, times: int
 
 
 class _Watch:
-    """The rounds so far: the energy of every part, and which troubles were said."""
+    """The rounds so far: the energy of each part, and the reported problems."""
 
     def __init__(self, settings: Settings, nodes: str | None, every_s: int) -> None:
         self._wire = Transport(timeout_s=settings.hardware.timeout_s)
@@ -290,7 +290,7 @@ class _Watch:
 
 
 def round_line(taken: Sequence[MeterResult], sums: Mapping[Part, Energy], at: datetime) -> str:
-    """Return the round in a line: for each place where nodes are measured how many answer, power, energy and gaps."""
+    """Return a round as a line: for each measuring point the number of nodes, power, energy and gaps."""
     columns = [f"{at:%H:%M:%S}"]
     readings = [reading for each in taken for reading in each.readings if reading.node is not None]
     for place, ways in POINTS_OUTSIDE_IN:

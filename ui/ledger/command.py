@@ -1,4 +1,4 @@
-"""`offpeak ledger`: what was decided and done, what nodes were and used, and what that cost."""
+"""`offpeak ledger`: decisions, actions, node states, energy, cost and savings."""
 
 import os
 from pathlib import Path
@@ -26,12 +26,12 @@ URL = Annotated[str | None, option("ledger.url")]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
 CSV = Annotated[bool, typer.Option("--csv", help="Print CSV instead of the table.")]
 BY = Annotated[
-    str, typer.Option("--by", help="Groups: day and node as meters say, or day, user, account, partition of jobs.")
+    str, typer.Option("--by", help="Groups: day and node by meters, or day, user, account and partition by jobs.")
 ]
 
 
 def _of_nodes(records: str, about: str) -> None:
-    """Add the command that says what the ledger has of such records of nodes."""
+    """Add the command that prints these records of nodes."""
 
     @ledger.command(records, help=about, cls=PlainCommand)
     def ask(
@@ -47,7 +47,7 @@ def _of_nodes(records: str, about: str) -> None:
 
 
 def _of_use(quantity: str, about: str) -> None:
-    """Add the command that sums that quantity up by groups."""
+    """Add the command that sums this quantity by groups."""
 
     @ledger.command(quantity, help=about, cls=PlainCommand)
     def ask(
@@ -62,9 +62,9 @@ def _of_use(quantity: str, about: str) -> None:
         _print_used(quantity, by, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
 
 
-_of_nodes("decisions", "Say what was decided of which node, why, and on which numbers that rests.")
-_of_nodes("actions", "Say what was sent to which node and what became of it, and what was refused, by which rule.")
-_of_nodes("states", "Say what nodes were seen to be and wanted to be, since when, by whom and why.")
+_of_nodes("decisions", "Show decisions about nodes, with reasons and the numbers behind them.")
+_of_nodes("actions", "Show orders to nodes with their results, and refused orders with the rule.")
+_of_nodes("states", "Show observed and desired states of nodes, with time, author and reason.")
 
 
 @ledger.command("savings", cls=PlainCommand)
@@ -76,12 +76,12 @@ def savings(
     url: URL = None,
     config: CONFIG = None,
 ) -> None:
-    """Say what was saved, against what it would have been."""
+    """Show the savings, compared with a baseline."""
     _print_records("savings", None, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
 
 
-_of_use("energy", "Say how much energy was used, and how much of the time it is known for.")
-_of_use("cost", "Say what energy cost at the prices that applied, and how much CO2 it stood for.")
+_of_use("energy", "Show the energy used, and the share of time with readings.")
+_of_use("cost", "Show the cost of energy at the prices of the time, and its CO2.")
 
 
 @ledger.command("prune", cls=PlainCommand)
@@ -100,11 +100,11 @@ def prune(
 
 @ledger.command("backup", cls=PlainCommand)
 def backup(
-    file: Annotated[Path, typer.Argument(help="New file for a copy of a SQLite ledger.")],
+    file: Annotated[Path, typer.Argument(help="New file for the copy of a SQLite ledger.")],
     url: URL = None,
     config: CONFIG = None,
 ) -> None:
-    """Write a whole copy while the agent goes on."""
+    """Write a complete copy while the agent runs."""
     settings = _settings(config, url)
     from ui.ledger.answer import back_up
 

@@ -1,4 +1,4 @@
-"""`offpeak report`: what a month used, cost and saved, by account, for those who pay it and those who audit it."""
+"""`offpeak report`: energy use, cost and savings of a month by account."""
 
 import os
 from pathlib import Path
@@ -15,16 +15,16 @@ from ui.requests import MonthRequest
 def report(
     month: Annotated[
         str | None,
-        typer.Option("--month", help="Such as 2026-11. [default: the last one that is over]", show_default=False),
+        typer.Option("--month", help="Month, such as 2026-11. [default: the last complete one]", show_default=False),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page to look at, print and pass on.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the report as a web page.")] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the figures for a spreadsheet.")] = None,
     log: Annotated[
         str | None,
         typer.Option(
             "--log",
-            help="Accounting of the month, as `offpeak estimate` takes it, for what the site's own order would have"
-            " cost. [default: Slurm's or PBS's own]",
+            help="Accounting of the month, as `offpeak estimate` takes it, for the replay of the site's own order."
+            " [default: Slurm's or PBS's own]",
             show_default=False,
         ),
     ] = None,
@@ -35,7 +35,7 @@ def report(
     url: Annotated[str | None, option("ledger.url")] = None,
     config: CONFIG = None,
 ) -> None:
-    """Say what a month used, cost and saved, by account: which figures are measured, which modelled, and how."""
+    """Report energy use, cost and savings of a month by account, with the basis of each figure."""
     options = {"machine.nodes": nodes, "power.idle": idle_power, "agent.queue": queue, "ledger.url": url}
     settings = Settings.of(read_values(settings_path(config, os.environ), options=options))
     # What answers loads numba and SQLAlchemy, which `offpeak --version` must not wait for.

@@ -13,13 +13,13 @@ from ui.options import CONFIG
 
 def nodes(
     nodes: NODES = None,
-    each: Annotated[bool, typer.Option("--each", help="Print a line a node, also for nodes that are alike.")] = False,
+    each: Annotated[bool, typer.Option("--each", help="Print one line per node, also for equal nodes.")] = False,
     inventory: INVENTORY = None,
     timeout: TIMEOUT = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every node as JSON.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Ask every node's BMC what it is and draws, and say beside it what it is wanted to be, and why."""
+    """Show the state and power of each node as its BMC reports them, its desired state, and the reason."""
     settings = hardware_settings(config, inventory, timeout)
     # What answers loads pyghmi, which `offpeak --version` must not wait for.
     from ui.nodes.nodes_answer import print_nodes
@@ -28,7 +28,7 @@ def nodes(
 
 
 class NodeAction(StrEnum):
-    """What can be done with a node."""
+    """The actions of `offpeak node`."""
 
     SHOW = "show"
     WAKE = "wake"
@@ -38,7 +38,7 @@ class NodeAction(StrEnum):
 
 
 class DepthChoice(StrEnum):
-    """How a node can sleep, as the inventory names its rungs."""
+    """The sleep depths, as the inventory names them."""
 
     STANDBY = "standby"
     SOFT_OFF = "soft_off"
@@ -55,9 +55,9 @@ ACTIONS_OF_OPTION = {
 
 def node(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A node of the inventory.")],
-    action: Annotated[NodeAction, typer.Argument(help="What to do with it.", show_default=False)] = NodeAction.SHOW,
-    depth: Annotated[DepthChoice | None, typer.Option(help="How deep it is to sleep. [default: soft_off]")] = None,
-    reason: Annotated[str | None, typer.Option(help="Why, in words, for whoever asks later.")] = None,
+    action: Annotated[NodeAction, typer.Argument(help="The action.", show_default=False)] = NodeAction.SHOW,
+    depth: Annotated[DepthChoice | None, typer.Option(help="Sleep depth. [default: soft_off]")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, recorded in the ledger.")] = None,
     until: Annotated[str | None, typer.Option(help="End of a hold: 8h, 2d, 18:00 or 2026-12-01T08:00.")] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="Release a node that another admin holds.")] = False,
     inventory: INVENTORY = None,
@@ -65,7 +65,7 @@ def node(
     as_json: Annotated[bool, typer.Option("--json", help="Print the node as JSON.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Show a node; wake it or send it to sleep, through all the safety rules; hold it, or give it back."""
+    """Show a node; wake it or send it to sleep, subject to all safety rules; hold it or release it."""
     _refuse_unused_options(
         action, {"--depth": depth, "--until": until, "--reason": reason, "--take-over": take_over or None}
     )
@@ -90,5 +90,5 @@ def _refuse_unused_options(action: NodeAction, options: dict[str, object]) -> No
     for flag, value in options.items():
         if value is not None and action not in ACTIONS_OF_OPTION[flag]:
             raise BadInput(
-                f"{flag} means nothing to {action}", hint=f"it goes with {', '.join(ACTIONS_OF_OPTION[flag])}"
+                f"{flag} does not apply to {action}", hint=f"use it with {', '.join(ACTIONS_OF_OPTION[flag])}"
             )

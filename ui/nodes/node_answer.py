@@ -1,4 +1,4 @@
-"""What `offpeak node` does without an order: shows a node, holds it, and releases it."""
+"""Run `offpeak node NAME` with `show`, `hold` or `release`."""
 
 import json
 import re
@@ -28,7 +28,7 @@ from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
 
 
 def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> list[str]:
-    """Return a line for each thing that is known."""
+    """Return a line for each known attribute."""
     since = since_text([row], now_unix_s)
     enrolled = machine.enrolled
     known = {
@@ -52,7 +52,7 @@ CONFIRM_S = 40.0
 
 
 def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
-    """Print all that is known of the node."""
+    """Print the known attributes of the node."""
     machine = _machine_named(settings, name)
     (row,) = node_rows(settings, (machine,))
     if as_json:
@@ -63,12 +63,12 @@ def print_node(settings: Settings, name: str, *, as_json: bool) -> None:
 
 
 def hold(settings: Settings, name: str, reason: str | None, until: str | None) -> None:
-    """Let nobody else switch the node, from now on; BadInput without a reason, and where somebody else holds it.
+    """Hold the node, so that no other user switches it; raise BadInput without a reason or if another user holds it.
 
-    OffpeakError where the hold is written and a program that switches nodes does not confirm it.
+    Raise OffpeakError if the hold is written, but a running program that switches nodes does not confirm it.
     """
     if not reason:
-        raise BadInput("a hold needs a reason", hint='such as --reason "new DIMM", for whoever finds it')
+        raise BadInput("a hold needs a reason", hint='such as --reason "new DIMM"; other admins see it')
     now = datetime.now(machine_zone())
     end = None if until is None else parse_hold_end(until, now)
     reply = _confirm_with_agent(settings, HOLD, name, format_hold(reason, end, take_over=False))
@@ -87,7 +87,7 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
 
 
 def release(settings: Settings, name: str, *, take_over: bool) -> None:
-    """Give the node back; BadInput where another admin holds it, unless the hold is taken over."""
+    """Release the node; raise BadInput if another admin holds it, unless the hold is taken over."""
     reply = _confirm_with_agent(settings, END_HOLD, name, format_hold("", None, take_over=take_over))
     if reply is None:
         _machine_named(settings, name)
@@ -107,7 +107,7 @@ def release(settings: Settings, name: str, *, take_over: bool) -> None:
 
 
 def _confirm_with_agent(settings: Settings, what: str, name: str, text: str) -> dict[str, Any] | None:
-    """Return what the agent answers once it is in force there, None if no agent listens; BadInput if it refuses."""
+    """Return the agent's reply once the change is in force, None if no agent listens; raise BadInput if it refuses."""
     socket = settings.agent.socket
     try:
         return exchange(socket, {"tell": what, "nodes": name, "text": text}, patience_s=CONFIRM_S)
@@ -116,7 +116,7 @@ def _confirm_with_agent(settings: Settings, what: str, name: str, text: str) -> 
 
 
 def _write_without_agent(settings: Settings, name: str, what: str, write: Callable[[], None]) -> None:
-    """Write a hold or its end where no agent answers; OffpeakError if a program runs that may not know of it yet."""
+    """Write a hold or its end without an agent; raise OffpeakError if a running program may not know of it yet."""
     problem: AlreadyRunning | None = None
     with ExitStack() as alone:
         try:
@@ -124,7 +124,7 @@ def _write_without_agent(settings: Settings, name: str, what: str, write: Callab
         except AlreadyRunning as other:
             problem = other
         except BadInput:
-            # Without its folder no agent can run.
+            # Without its state folder no agent can run.
             pass
         write()
     if problem is not None:
@@ -134,7 +134,7 @@ def _write_without_agent(settings: Settings, name: str, what: str, write: Callab
 
 
 def parse_hold_end(text: str, now: datetime) -> float:
-    """Return the end; a time without a date is the next such time. BadInput for what is none, or lies in the past.
+    """Return the end of a hold [Unix s]; a time of day is the next such time. Raise BadInput if invalid or past.
 
     `now` is aware; a time without an offset is one of its zone.
     """
@@ -154,7 +154,7 @@ def _parse_end(text: str, now: datetime) -> float:
             return (end if end.tzinfo else end.replace(tzinfo=now.tzinfo)).timestamp()
     except ValueError:
         raise BadInput(f"--until {text!r} is no time", hint=HOLD_END_HINT) from None
-    # Not added to the time of the clock: that may be put forward or back until then.
+    # A duration is not added to local time, because the clock may change until then.
     return now.timestamp() + parse_duration_s(text)
 
 

@@ -1,4 +1,4 @@
-"""`offpeak node NAME wake` and `sleep`: through the door, and back when the node is seen there, or given up."""
+"""Run `offpeak node NAME wake` and `sleep` through the door, until the node has reached the state or is given up."""
 
 import asyncio
 import time
@@ -27,10 +27,10 @@ from ui.node_ledger import open_ledger_to_write
 
 
 def order(settings: Settings, name: str, wanted: NodeOrder, reason: str | None) -> None:
-    """Bring the node there and say how long that took; where an agent runs, have that bring it there.
+    """Drive the node to the wanted state and print how long that took; if an agent runs, pass the order to it.
 
-    BadInventory if its hardware has no such rung; NotLetThrough, and nothing is sent, where a rule refuses; BadAnswer
-    if it does not get there.
+    Raise BadInventory if its hardware has no such sleep depth, NotLetThrough if a rule refuses, BadAnswer if the node
+    does not reach the state.
     """
     inventory, to = read_inventory(settings.hardware.inventory), wanted
     (machine,) = inventory.chosen((name,))
@@ -46,7 +46,7 @@ def _send_to_agent(settings: Settings, name: str, to: NodeOrder, reason: str, ot
     try:
         send_node_request(settings.agent.socket, "order", name, format_order(to, by=_admin(), reason=reason))
     except AgentSilent:
-        # It is not an agent, but a command like this one.
+        # The other program is not an agent, but a command like this one.
         raise other from None
     how = "" if to is NodeOrder.ON else ", closes it to jobs in the scheduler, and orders it when it has none"
     typer.echo(
@@ -74,7 +74,7 @@ def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode
 
 
 def error_of_order(record: NodeRecord, to: NodeOrder, wire: Transport) -> OrderRefused | BadAnswer | None:
-    """Return why the node is not there, None if it is."""
+    """Return why the node has not reached the state, None if it has."""
     refusal, fault = record.attempts.refusal, record.fault
     if is_goal(to, record.observed.state):
         return None
@@ -101,7 +101,7 @@ def _admin() -> str:
 async def _run_order(
     admin_order: AdminOrder, closer: NodeCloser, machine: InventoryNode, to: NodeOrder, reason: str
 ) -> tuple[NodeRecord, str]:
-    """Return the node's life, and what the scheduler was told besides, in words."""
+    """Return the record of the node, and a note on changes in the scheduler."""
     by = _admin()
     send = partial(execute_order, admin_order, machine, to, by=by, reason=reason)
     try:

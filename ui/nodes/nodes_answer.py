@@ -1,4 +1,4 @@
-"""What `offpeak nodes` prints: the state of every BMC beside the record in the ledger, with equal nodes in one line."""
+"""Print `offpeak nodes`: the state that each BMC reports, with its record in the ledger; equal nodes share a line."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ COLUMNS = ("nodes", "state", "wanted", "draws", "since", "by", "why")
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node as it is shown: what it is now, and what the book says of that; None is what nobody knows."""
+    """A row of the table: the observed state of a node, and its record in the ledger; None is unknown."""
 
     node: str
     state: str
@@ -45,20 +45,20 @@ class NodeRow:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes that are the same in everything but their draw and since when."""
+    """Nodes that are equal in all but their power and time."""
 
     nodes: tuple[str, ...]
     rows: tuple[NodeRow, ...]
 
     @property
     def watts(self) -> float | None:
-        """Return what all of them draw, None where any of them is not known."""
+        """Return the power of all nodes, None if that of any is unknown."""
         known = [row.watts for row in self.rows]
         return None if None in known else sum(each for each in known if each is not None)
 
 
 def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> None:
-    """Print the nodes, and how many are in which state."""
+    """Print the table of nodes, and the number of nodes by state."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
@@ -76,24 +76,24 @@ def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) 
 
 
 def group_nodes(rows: Iterable[NodeRow]) -> tuple[NodeGroup, ...]:
-    """Return the nodes with like ones put together, each where its first one stood."""
+    """Group equal nodes, in the order of the first node of each group."""
     groups: dict[tuple[str, ...], list[NodeRow]] = {}
     for row in rows:
-        # What is wrong names the node itself.
+        # The text of a problem contains the name of the node.
         why = row.why.replace(row.node, "")
         groups.setdefault((row.state, row.desired, row.by, why), []).append(row)
     return tuple(NodeGroup(tuple(row.node for row in group), tuple(group)) for group in groups.values())
 
 
 def since_text(rows: Iterable[NodeRow], now_unix_s: float) -> str:
-    """Return for how long, from the shortest to the longest; "" where nobody knows."""
+    """Return the shortest and the longest time in the state; "" if unknown."""
     ages = sorted(max(0.0, now_unix_s - row.since_unix_s) for row in rows if row.since_unix_s is not None)
     texts = [clock_text(age_s) for age_s in ages]
     return " to ".join(dict.fromkeys((texts[0], texts[-1]))) if texts else ""
 
 
 def nodes_summary(rows: Sequence[NodeRow]) -> str:
-    """Return how many nodes are in which state, and what those that are known draw."""
+    """Return the number of nodes by state, and the known power."""
     states = sorted(row.state for row in rows)
     counts = ", ".join(f"{len(list(group))} {state}" for state, group in groupby(states))
     known = [row.watts for row in rows if row.watts is not None]
@@ -105,7 +105,7 @@ MAX_ROUND_S = 60.0
 
 
 def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: bool) -> None:
-    """Print a line a node, or one for all that are alike; BadInput for nodes that the inventory does not have."""
+    """Print one line per node or per group of equal nodes; raise BadInput for nodes that are not in the inventory."""
     inventory = read_inventory(settings.hardware.inventory)
     machines = inventory.chosen(expand(nodes)) if nodes else inventory.machines
     if not machines:
@@ -118,7 +118,7 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
 
 
 def node_rows(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
-    """Return what the nodes are now, beside what the book says."""
+    """Return the observed state of each node with its record in the ledger."""
     recorded, holds = read_latest_states(settings.ledger)
     records = {each.node: restore_record(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
     seen, watts = asyncio.run(_poll_nodes(settings, machines, records))
@@ -133,7 +133,7 @@ def _node_row(
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
     whys = [
         record.observed.problem if state is NodeState.UNKNOWN else "",
-        # The agent writes the hold down as a reason, a cycle after it began.
+        # The agent records the hold as a reason one cycle after it began.
         held if held not in why else "",
         why,
     ]
@@ -168,5 +168,5 @@ def _meter_of(machine: InventoryNode, wire: Transport) -> Meter | None:
     try:
         return bmc_meter(machine, wire)
     except OffpeakError:
-        # What is wrong with its BMC is said beside its state.
+        # The row of the node already shows the problem of its BMC.
         return None

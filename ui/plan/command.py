@@ -38,7 +38,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Say when each waiting job is to start, by price, cooling and caps on power; with --apply see to it."""
+    """Plan the start of each pending job by price, cooling and power caps; --apply carries the plan out."""
     if day is not None and day not in DAYS:
         raise BadInput(f"--day {day}: is neither today nor tomorrow", hint=did_you_mean(day, DAYS))
     options = {

@@ -29,7 +29,7 @@ WIDTH_IN, HEIGHT_IN, DPI = 9.0, 3.5, 120
 
 
 def check_plot(path: Path) -> None:
-    """Raise BadInput unless the file's ending says how to draw, and what draws it is installed."""
+    """Raise BadInput if the suffix is not supported, or its library is not installed."""
     if path.suffix.lower() not in PLOT_KINDS:
         raise BadInput(
             f"--plot {path}: {path.suffix or 'no ending'} is no kind of picture", hint="end in .html or .png"
@@ -39,7 +39,7 @@ def check_plot(path: Path) -> None:
 
 
 def write_plot(prices: KnownPrices, path: Path) -> None:
-    """Draw the prices as steps; CannotWrite where the file cannot be."""
+    """Draw the prices as steps; raise CannotWrite if the file cannot be written."""
     draw = _html if path.suffix.lower() == ".html" else _png
     try:
         draw(prices, path)
@@ -85,7 +85,7 @@ SHOWN_DAYS = 2
 
 
 def answer(settings: Settings, request: PricesRequest) -> None:
-    """Print the known prices; BadPrices if there is none in that time."""
+    """Print the known prices; raise BadPrices if there is none in that time."""
     if request.plot:
         check_plot(request.plot)
     check_libraries(settings.feeds)
@@ -112,7 +112,7 @@ def answer(settings: Settings, request: PricesRequest) -> None:
 
 
 def window_of(request: PricesRequest, now_s: int, zone: tzinfo) -> Window:
-    """Return the time that is asked for; BadInput unless it is one."""
+    """Return the requested time window; raise BadInput if it is invalid."""
     from_s = instant_of(request.from_text, zone) if request.from_text else _midnight_s(now_s, zone)
     until_s = instant_of(request.to_text, zone) if request.to_text else _midnight_s(from_s, zone, SHOWN_DAYS)
     if until_s <= from_s:

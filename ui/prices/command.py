@@ -1,4 +1,4 @@
-"""`offpeak prices`: which prices are known, who says so, and what was wrong with those who were asked."""
+"""`offpeak prices`: the known prices, their source, and the errors of sources."""
 
 import os
 from pathlib import Path
@@ -20,13 +20,15 @@ def prices(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option(help="Date, or date and time, up to which. [default: two days on]", show_default=False),
+        typer.Option(help="End: date, or date and time. [default: two days later]", show_default=False),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw them into a file: .html or .png.", show_default=False)] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the prices into a file: .html or .png.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Say which prices are known, from whom, and what was wrong with the sources that were asked."""
+    """Show the known prices, their source, and the errors of the queried sources."""
     settings = chosen_settings(settings_path(config, os.environ), options=options)
     # What answers loads requests and pyarrow, which `offpeak --version` must not wait for.
     from ui.prices.answer import answer

@@ -1,5 +1,6 @@
-"""`offpeak simulate`, `whatif`, `study` and `generate`: replays of a log, of a state, of published experiments;
-drawn logs.
+"""`offpeak simulate`, `whatif`, `study` and `generate`.
+
+They replay a log, a state or a published experiment, and generate synthetic logs.
 """
 
 import os
@@ -77,19 +78,23 @@ def simulate(
     options: dict[str, object],
     replays: Annotated[
         int | None,
-        typer.Option(min=FEWEST_REPLAYS, help="Replay each policy so often with shifted submit times: is it chance?"),
+        typer.Option(
+            min=FEWEST_REPLAYS, help="Replay each policy this often with shifted submit times, to give ranges."
+        ),
     ] = None,
-    start: Annotated[str | None, typer.Option(help="Date of the prices on which the log is laid: 2023-01-09.")] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Date of the prices to which the log's start is mapped: 2023-01-09.")
+    ] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
     by: Annotated[str | None, typer.Option(help="Break each policy's cost down: class, user, day, or several.")] = None,
     schedule: Annotated[
-        Path | None, typer.Option(help="Write job_id,start_s,end_s in trace seconds, one file a policy.")
+        Path | None, typer.Option(help="Write job_id,start_s,end_s in trace seconds, one file per policy.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report with figures: one HTML file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Replay a job log under several policies and say what each would have cost."""
+    """Replay a job log under several policies and compare their costs."""
     settings_file = settings_path(config, os.environ)
     settings = chosen_settings(settings_file, options=options)
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
@@ -119,12 +124,12 @@ def _kinds(by: str | None) -> tuple[str, ...]:
 def whatif(
     state: Annotated[Path, typer.Argument(metavar="STATE.json", help="State file: jobs and nodes at one instant.")],
     sla: Annotated[
-        float, typer.Option(help="Mean slowdown, 1 + wait / max(10 s, run), that has to be kept.")
+        float, typer.Option(help="Upper limit of the mean slowdown, 1 + wait / max(10 s, run).")
     ] = DEFAULT_SLA,
     policy: Annotated[str, typer.Option(help="Discipline: easy, fcfs, first-fit or best-fit.")] = "easy",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:
-    """Say how many nodes could sleep now, and what that would do to the jobs that are known."""
+    """Compute how many nodes could sleep now, and the effect on the known jobs."""
     # What is imported here loads numba, which `offpeak --version` must not wait for.
     from power.capacity.online_simulation import check_sla, chosen, simulate_all_offers
     from power.whatif.simulation import find_rules
@@ -165,17 +170,17 @@ def study(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for tables, figures and what is finished [default: the study's name].")
+        Path | None, typer.Option(help="Folder for tables, figures and finished tasks [default: the study's name].")
     ] = None,
-    replays: Annotated[int, typer.Option(min=1, help="Replays of each case, each with its own chances.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all chances: the same seed gives the same tables.")] = 1,
+    replays: Annotated[int, typer.Option(min=1, help="Replays of each case, each with its own random numbers.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed: the same seed gives the same tables.")] = 1,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes to run in [default: one a processor].")
     ] = None,
 ) -> None:
-    """Re-run a published experiment beside its own figures; price-capacity asks whether fewer nodes in dear hours pay.
+    """Re-run a published experiment and compare the figures; price-capacity is about fewer nodes in expensive hours.
 
-    What is interrupted goes on where it stopped.
+    An interrupted study continues where it stopped.
     """
     # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
     from studies.harness import StudyOrder
@@ -198,12 +203,12 @@ def study(
 def generate(
     out: Annotated[str, typer.Argument(help="Log to write, gzipped if it ends in .gz; - is standard output.")],
     jobs: Annotated[int, typer.Option(help="Number of jobs.")],
-    nodes: Annotated[int, typer.Option(help="Nodes of the machine that they are for.")],
-    load: Annotated[float, typer.Option(help="Share of the machine that they ask for.")] = 0.7,
+    nodes: Annotated[int, typer.Option(help="Nodes of the machine.")],
+    load: Annotated[float, typer.Option(help="Share of the machine that the jobs request.")] = 0.7,
     model: Annotated[str, typer.Option(help="Kind of jobs: batch, interactive, typeless or mixed.")] = "batch",
     seed: Annotated[int, typer.Option(min=0, help="The same seed makes the same log.")] = 1,
-    start: Annotated[str, typer.Option(help="Date on which the log begins, at midnight.")] = "2024-01-01",
-    time_zone: Annotated[str, typer.Option(help="Whose midnight.")] = "Europe/Berlin",
+    start: Annotated[str, typer.Option(help="First date of the log, from midnight.")] = "2024-01-01",
+    time_zone: Annotated[str, typer.Option(help="Time zone of the date.")] = "Europe/Berlin",
 ) -> None:
     """Write a job log drawn from a workload model, in the Standard Workload Format."""
     # What is imported here loads numpy and pyarrow, which `offpeak --version` must not wait for.

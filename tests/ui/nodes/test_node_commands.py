@@ -221,8 +221,8 @@ def test_without_a_scheduler_that_says_so_nothing_goes_down(
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("wake", "--depth", "standby"), "--depth means nothing to wake"),
-        (("show", "--reason", "x"), "--reason means nothing to show"),
+        (("wake", "--depth", "standby"), "--depth does not apply to wake"),
+        (("show", "--reason", "x"), "--reason does not apply to show"),
         (("hold",), "a hold needs a reason"),
         (("hold", "--reason", "x", "--until", "1999-01-01T00:00"), "lies in the past"),
         (("sleep", "--depth", "standby"), "n1: its hardware has no standby"),
