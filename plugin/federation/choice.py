@@ -4,9 +4,9 @@ As JSON, for programs and portals, times have their zone and every figure has it
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from offpeak.display import utc_text
 from offpeak.model.constants import J_PER_KWH
 
 
@@ -68,8 +68,8 @@ def _estimate_json(estimate: SiteEstimate | None, now_s: int, currency: str) -> 
         return None
     starts_s = now_s + estimate.delay_s
     return {
-        "starts": time_text(starts_s),
-        "ends": time_text(starts_s + estimate.runtime_s),
+        "starts": utc_text(starts_s),
+        "ends": utc_text(starts_s + estimate.runtime_s),
         "wait_s": round(estimate.delay_s),
         "run_s": round(estimate.runtime_s),
         "cores": estimate.cores,
@@ -78,8 +78,3 @@ def _estimate_json(estimate: SiteEstimate | None, now_s: int, currency: str) -> 
         "currency": currency,
         "co2_kg": round(estimate.co2_g / 1000, 3),
     }
-
-
-def time_text(unix_s: float) -> str:
-    """Return an instant such as 2026-11-22T08:00:00Z."""
-    return datetime.fromtimestamp(round(unix_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from offpeak.display import duration_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64
-from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
+from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.step_series import Series
 from plugin.federation.choice import SiteChoice, SiteEstimate, SiteMismatch
 from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, SiteStates
@@ -58,7 +59,7 @@ def _explain_choice(cycle: GridCycle, decision: GridDecision, fit: SiteFit, job:
         "missing": "; ".join(f"{miss.site}: {miss.text}" for miss in missing),
         "second": second.site if second else "another site",
         "site": chosen.site if chosen else "",
-        "delay": _time_text(chosen.delay_s) if chosen else "",
+        "delay": duration_text(chosen.delay_s) if chosen else "",
         "figures": _figures_text(chosen, cycle.states.price[0].currency) if chosen else "",
     }
     reason = REASONS[DecisionReason(int(decision.why[job]))].format(**words)
@@ -93,13 +94,8 @@ def _second_best(cycle: GridCycle, decision: GridDecision, job: int) -> SiteEsti
 def _figures_text(estimate: SiteEstimate, currency: str) -> str:
     end_s = estimate.delay_s + estimate.runtime_s
     energy = f"{estimate.energy_j / J_PER_KWH:,.1f} kWh"
-    return (
-        f"ends in {_time_text(end_s)}, {estimate.cost:,.2f} {currency}, {estimate.co2_g / 1000:,.2f} kg CO2, {energy}"
-    )
-
-
-def _time_text(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds < HOUR_S else f"{seconds / HOUR_S:.1f} h"
+    co2 = f"{estimate.co2_g / 1000:,.2f} kg CO2"
+    return f"ends in {duration_text(end_s)}, {estimate.cost:,.2f} {currency}, {co2}, {energy}"
 
 
 ON_THE_WAY_S = 5.0

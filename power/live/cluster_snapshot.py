@@ -14,7 +14,7 @@ from offpeak.errors import BadInput
 from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, POWERSAVE, STANDBY
 from offpeak.model.orders import NodeOrder
@@ -205,15 +205,6 @@ class ClusterSnapshot:
             return record
         since_unix_s = self.now.unix_s - (self.now.monotonic_s - pending.sent_s)
         return replace(record, observed=replace(record.observed, state=NodeState.BOOTING, since_unix_s=since_unix_s))
-
-
-def format_duration(seconds: float) -> str:
-    """Return a duration for people: "40 s", "14 min", "3.5 h", "2 days"."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * HOUR_S:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / HOUR_S:.1f} h" if seconds < 48 * HOUR_S else f"{seconds / DAY_S:.0f} days"
 
 
 LONGEST_LEAVE_S = 1800

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.display import duration_text
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
@@ -23,7 +24,7 @@ from plugin.capacity.rules import NEVER, NodeTable
 from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, pick_sleepers
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
-from power.live.cluster_snapshot import ORDER_OF, ClusterSnapshot, PoolMemory, PowerMemory, PowerSite, format_duration
+from power.live.cluster_snapshot import ORDER_OF, ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
 from power.live.node_steps import ObservedNode
 from power.live.pool_state import PoolState
 
@@ -130,7 +131,7 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
         nodes=soonest,
         idle_now=sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - lead_s <= now_s),
         idle_kept=sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - now_s <= kept_s) + new,
-        why=f"job {first.job_id} may start in {format_duration(first_s - now_s)}" if first else "",
+        why=f"job {first.job_id} may start in {duration_text(first_s - now_s)}" if first else "",
         reserved=frozenset(name for name, needed in soonest.items() if needed.at_s - now_s <= kept_s),
     )
 
@@ -150,7 +151,7 @@ def _list_needs_of_planned_starts(pool: PoolState, now_s: int) -> Iterable[tuple
             names = job.host_names
         except BadInput:
             continue
-        needed = NodeNeed(job.start_s, f"job {job.job_id}, planned in {format_duration(max(job.start_s - now_s, 0))}")
+        needed = NodeNeed(job.start_s, f"job {job.job_id}, planned in {duration_text(max(job.start_s - now_s, 0))}")
         yield from ((name, needed) for name in names)
 
 
@@ -318,8 +319,8 @@ def _choose_sleepers(
     return {
         node.name: (
             ORDER_OF[each],
-            f"{targets.why}; idle {format_duration(now_s - memory.nodes[node.name].idle_since_s)}; "
-            f"break-even {format_duration(pool.sleep.pays_s)}",
+            f"{targets.why}; idle {duration_text(now_s - memory.nodes[node.name].idle_since_s)}; "
+            f"break-even {duration_text(pool.sleep.pays_s)}",
         )
         for node, each in zip(pool.pool.nodes, depth.tolist(), strict=True)
         if each in ORDER_OF

@@ -5,8 +5,9 @@ import json
 import re
 from dataclasses import dataclass
 
+from offpeak.display import utc_text
 from offpeak.errors import BadInput
-from plugin.federation.choice import SiteChoice, time_text
+from plugin.federation.choice import SiteChoice
 from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
 from plugin.federation.jobs import PlacementRequest, find_home
 from plugin.federation.sites import Grid, Site
@@ -75,7 +76,7 @@ class BrokerJob:
             cores_per_node=site.cores_per_unit if site.cores_per_unit > 1 else self.request.cores,
             comment=self.script_request.comment,
             variables=self.script_request.variables,
-            latest_finish="" if latest_end_s is None else time_text(latest_end_s),
+            latest_finish="" if latest_end_s is None else utc_text(latest_end_s),
         )
 
 

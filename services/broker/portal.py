@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
+from offpeak.display import utc_text
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.time_range import parse_instant
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.choice import time_text
 from plugin.federation.job_script import MOST_BYTES
 from plugin.federation.jobs import parse_goal
 from plugin.federation.reach import LOCAL
@@ -120,7 +120,7 @@ def _site_state(replies: Mapping[str, Any], name: str) -> dict[str, Any]:
         return {"answered": None, "trouble": reply.trouble if reply else "was not asked yet"}
     report = reply.said
     return {
-        "answered": time_text(report.at_unix_s),
+        "answered": utc_text(report.at_unix_s),
         "trouble": reply.trouble,
         "idle_cores": report.idle_cores,
         "queued": report.queued,

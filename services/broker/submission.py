@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from offpeak.display import utc_text
 from offpeak.door.door import Door
 from offpeak.door.effect import Effect, Mode, Outcome, Refusal
 from offpeak.errors import BadInput, OffpeakError
@@ -18,7 +19,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.model.orders import JobOrder
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.choice import SiteChoice, choice_json, time_text
+from plugin.federation.choice import SiteChoice, choice_json
 from plugin.scheduler.batch import SUBMIT_S
 from services.broker.broker_job import BrokerJob
 from services.broker.federation import CANCELLED, FAILED, TAKEN, TRIED, Federation, add_sent_jobs
@@ -201,7 +202,7 @@ def submission_json(row: SubmissionRecord) -> dict[str, Any]:
         "site": None if row.state == FAILED else row.site,
         "job": row.job or None,
         "at_site": None,
-        "submitted": time_text(row.tried_unix_s),
+        "submitted": utc_text(row.tried_unix_s),
         "by": row.by,
         "said": row.message,
         "choice": row.answer,

@@ -6,13 +6,14 @@ from typing import Any
 
 import typer
 
+from offpeak.display import iso_text
 from offpeak.errors import OffpeakError
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
 from services.agent.client import AgentSilent, fetch_status
 from services.agent.status_snapshot import StatusReply, status_json
 from ui.agent.text import LocalClock, counts_text, queue_table, status_lines, why_lines
-from ui.ledger.text import iso, print_table, rows_json, with_times
+from ui.ledger.text import print_table, rows_json, with_times
 
 STATUS_KEYS = ("price", "mode", "cluster", "scheduler", "at_unix_s")
 
@@ -83,7 +84,7 @@ def _print_last_decision(settings: Settings, job_id: str, silent: AgentSilent, *
         return
     for each in found[:1]:
         typer.echo(
-            f"job {job_id}, as last recorded {iso(each['at_unix_s'], zone)}: {each['decided']}: {each['reason']}"
+            f"job {job_id}, as last recorded {iso_text(each['at_unix_s'], zone)}: {each['decided']}: {each['reason']}"
         )
 
 
@@ -92,7 +93,7 @@ def _with_last_record(settings: Settings, silent: AgentSilent) -> AgentSilent:
     from ui.agent.ledger_answer import read_last_record_unix_s
 
     since = _read_ledger(lambda: read_last_record_unix_s(settings.ledger), silent)
-    text = f"; its last record is of {iso(since, machine_zone())}" if since else ""
+    text = f"; its last record is of {iso_text(since, machine_zone())}" if since else ""
     return AgentSilent(f"{silent}{text}", hint=silent.hint)
 
 

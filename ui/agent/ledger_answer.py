@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from offpeak.display import second_text
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, last_written_unix_s, latest_states
 from offpeak.machines.node_sets import expand
@@ -19,7 +20,7 @@ from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_range
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import printable
-from ui.ledger.text import clock, print_nothing, print_table, rows_json, with_times
+from ui.ledger.text import print_nothing, print_table, rows_json, with_times
 
 MAX_DECISIONS = 20
 
@@ -66,7 +67,7 @@ def print_history(
         table = Table(*HISTORY_COLUMNS, box=None, pad_edge=False, header_style="bold")
         for each in events:
             cells = (each[key] for key in ("subject", "what", "by", "result", "why"))
-            table.add_row(clock(each["at_unix_s"], zone), *map(printable, cells))
+            table.add_row(second_text(each["at_unix_s"], zone), *map(printable, cells))
         print_table(table)
     else:
         print_nothing(span, zone, latest_unix_s)

@@ -6,10 +6,10 @@ from datetime import datetime, tzinfo
 
 from rich.table import Table
 
+from offpeak.display import clock_text, minute_text, power_text
 from offpeak.model.constants import J_PER_KWH
 from offpeak.text import counted, printable
 from services.agent.status_snapshot import JobStatus, PriceStatus, StatusReply
-from ui.figures_text import clock_text, power_text
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 """An agent hangs if its last cycle is older than this many cycles and this many real seconds."""
@@ -33,7 +33,7 @@ class LocalClock:
         if unix_s is None:
             return NOT_KNOWN
         then, now = (datetime.fromtimestamp(each, self.zone) for each in (unix_s, self.now_unix_s))
-        return f"{then:%H:%M}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M}"
+        return f"{then:%H:%M}" if then.date() == now.date() else minute_text(unix_s, self.zone)
 
 
 def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.display import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, clock_text, figure, length_text, unit_of
 from offpeak.errors import BadInput
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.settings.table import Settings
@@ -30,7 +31,6 @@ from sim_backend.estimate import (
 )
 from sim_backend.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
-from ui.figures_text import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, clock_text, figure, length_text, unit_of
 from ui.progress import repeat_progress
 from ui.replay.comparison import basis_json, basis_lines, remarks, unlike_remark
 from ui.replay.policy_tables import NOISE

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.display import NOT_WRAPPED, clock_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
@@ -47,7 +48,6 @@ from studies.scores.log_scores import (
     without_trees,
 )
 from ui.estimate.accounting_source import accounting_of
-from ui.figures_text import NOT_WRAPPED, clock_text
 from ui.progress import say_written, task_progress
 from ui.requests import ForecastJob, JobForecastRequest
 

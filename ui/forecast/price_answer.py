@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.display import NOT_WRAPPED, figure
 from offpeak.errors import BadPrices
 from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import date_text, zone_text
@@ -18,7 +19,6 @@ from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
-from ui.figures_text import NOT_WRAPPED, figure
 from ui.prices.answer import instant_of
 from ui.prices.text import course
 from ui.requests import PriceForecastRequest

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.display import NOT_WRAPPED
 from offpeak.errors import BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
@@ -23,7 +24,6 @@ from power.check.findings import CheckVerdict, Finding, FindingGroup, group_find
 from power.drivers.transport import Transport
 from power.meters.registry import pdus_feeding
 from predictors.feeds.registry import carbon_feed, price_feed, temperature_feed
-from ui.figures_text import NOT_WRAPPED
 
 PART_ORDER = ("scheduler", "login", "feed", "wake", "bmc", "ssh", "pdu")
 

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.display import NOT_WRAPPED, power_text
 from offpeak.errors import BadInput, BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
@@ -39,7 +40,6 @@ from power.meters.energy import (
 from power.meters.kernel import HeadNodeLoad, read_head_node_load
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 from power.meters.registry import site_meters
-from ui.figures_text import NOT_WRAPPED, power_text
 
 
 def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:

@@ -9,7 +9,7 @@ import io
 import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import Any
 
 import typer
@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from offpeak.display import iso_text, second_text
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange
@@ -36,7 +37,7 @@ def with_times(record: Mapping[str, Any], zone: tzinfo) -> LedgerRow:
     for key, value in record.items():
         row[key] = value
         if key.endswith("_unix_s"):
-            row[key.removesuffix("_unix_s")] = None if value is None else iso(value, zone)
+            row[key.removesuffix("_unix_s")] = None if value is None else iso_text(value, zone)
     return row
 
 
@@ -59,11 +60,6 @@ def rows_csv(rows: Sequence[LedgerRow]) -> str:
         writer.writeheader()
         writer.writerows({key: _csv_cell(value) for key, value in row.items()} for row in rows)
     return text.getvalue()
-
-
-def iso(unix_s: float, zone: tzinfo) -> str:
-    """Return a time with the zone's offset, to the second."""
-    return datetime.fromtimestamp(unix_s, zone).isoformat(timespec="seconds")
 
 
 def _object_json(row: LedgerRow) -> str:
@@ -110,9 +106,9 @@ def table_lines(table: Table) -> list[str]:
 
 def print_nothing(span: TimeRange, zone: tzinfo, latest_unix_s: float | None = None) -> None:
     """Print that nothing is known of that time, and when the ledger's latest entry is of another time."""
-    text = f"nothing from {clock(span.from_unix_s, zone)} to {clock(span.until_unix_s, zone)}"
+    text = f"nothing from {second_text(span.from_unix_s, zone)} to {second_text(span.until_unix_s, zone)}"
     if latest_unix_s is not None and not span.from_unix_s <= latest_unix_s < span.until_unix_s:
-        latest = clock(latest_unix_s, zone)
+        latest = second_text(latest_unix_s, zone)
         text = f"{text}; the ledger's latest entry is of {latest}: --since {latest.partition(' ')[0]}"
     typer.echo(text)
 
@@ -133,11 +129,6 @@ def _share_text(share: float) -> str:
     if share < 0.01:
         return "less than 1%"
     return "more than 99%" if 0.99 < share < 1 else f"{share:.0%}"
-
-
-def clock(unix_s: float, zone: tzinfo) -> str:
-    """Return a time on the zone's clock."""
-    return datetime.fromtimestamp(unix_s, zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def records_table(kind: str, records: Sequence[Record], zone: tzinfo) -> Table:
@@ -191,24 +182,24 @@ def _total(found: Sequence[EnergyUse]) -> EnergyUse:
 
 def _decision(record: Record, zone: tzinfo) -> tuple[str, ...]:
     numbers = ", ".join(f"{name} {_number(value)}" for name, value in record["inputs"])
-    return clock(record["at_unix_s"], zone), record["subject"], record["decided"], record["reason"], numbers
+    return second_text(record["at_unix_s"], zone), record["subject"], record["decided"], record["reason"], numbers
 
 
 def _action(record: Record, zone: tzinfo) -> tuple[str, ...]:
     cells = tuple(record[name] for name in ("subject", "order", "by", "result", "rule", "said", "reason"))
-    return clock(record["at_unix_s"], zone), *cells
+    return second_text(record["at_unix_s"], zone), *cells
 
 
 def _state(record: Record, zone: tzinfo) -> tuple[str, ...]:
     cells = tuple(record[name] for name in ("node", "observed", "desired", "by", "why"))
-    return clock(record["at_unix_s"], zone), *cells
+    return second_text(record["at_unix_s"], zone), *cells
 
 
 def _saving(record: Record, zone: tzinfo) -> tuple[str, ...]:
     saved_j = record["baseline_energy_j"] - record["energy_j"]
     costs = (record["baseline_cost"], record["cost"])
     saved = None if None in costs else costs[0] - costs[1]
-    span = (clock(record["from_unix_s"], zone), clock(record["until_unix_s"], zone))
+    span = (second_text(record["from_unix_s"], zone), second_text(record["until_unix_s"], zone))
     figures = (_kwh(record["energy_j"]), _kwh(saved_j), _money(saved, record["currency"]))
     return *span, record["baseline"], *figures, record["basis"]
 

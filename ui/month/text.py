@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
+from offpeak.display import clock_text
 from offpeak.ledger.job_costs import AccountUse
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.text import counted, printable
 from services.accounts.counterfactual import REPLAYS, Counterfactual
 from services.accounts.job_use import ALL
-from ui.figures_text import clock_text
 from ui.ledger.text import assumed_prices
 from ui.month.subject import ACCOUNT, SAVED, TOTAL, MonthLine, MonthSubject
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from offpeak.display import power_text
 from offpeak.door.effect import ADMIN, Hold
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.machines.inventory import InventoryNode
@@ -22,7 +23,6 @@ from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from services.agent.client import AgentSilent, exchange, fetch_clock
 from services.agent.requests import END_HOLD, HOLD, format_hold
-from ui.figures_text import power_text
 from ui.node_ledger import open_ledger_to_write
 from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
 

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.display import NOT_WRAPPED, clock_text, power_text
 from offpeak.door.effect import Hold
 from offpeak.errors import BadInventory, OffpeakError
 from offpeak.ledger.rows import NodeStateRecord
@@ -24,7 +25,6 @@ from power.lifecycle.sweep import poll_once
 from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter
 from services.agent.client import fetch_clock
-from ui.figures_text import NOT_WRAPPED, clock_text, power_text
 from ui.node_ledger import read_latest_states
 
 COLUMNS = ("nodes", "state", "wanted", "draws", "since", "by", "why")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from offpeak.display import power_text
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
 from ui.agent.text import LocalClock
-from ui.figures_text import power_text
 from ui.plan.text import HEADERS, jobs_of, sums
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
 from ui.report.html_text import HtmlCell, bullets, definitions, section, table

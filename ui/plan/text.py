@@ -10,12 +10,12 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from offpeak.display import power_text
 from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.text import counted, printable
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
 from ui.agent.text import LocalClock
-from ui.figures_text import power_text
 from ui.ledger.text import print_table
 
 HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "latest", "why not before")

@@ -11,13 +11,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.display import NOT_WRAPPED, figure
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import date_text, to_local_s, zone_text
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.tariff import Tariff
 from predictors.feeds.port import KnownSeries, Window
-from ui.figures_text import NOT_WRAPPED, figure
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"

@@ -251,9 +251,9 @@ def _midnight_s(start: str, time_zone: str) -> int:
 
 
 def _summary(out: str, request: "LogRequest", made: "Jobs") -> str:
+    from offpeak.display import clock_text
     from offpeak.model.constants import DAY_S
     from offpeak.text import counted
-    from ui.figures_text import clock_text
 
     span_s = max(int(made.submit_s[-1] - made.submit_s[0]), 1)
     load = float((made.size * made.runtime_s.astype(float)).sum()) / (request.nodes * span_s)

@@ -11,14 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.model.jobs import RejectedJobs, Trace
-from offpeak.text import counted
-from sim_backend.breakdown import BreakdownRow
-from sim_backend.case import Basis, PreparedCase
-from sim_backend.compare import Comparison
-from sim_backend.outcome import PolicyOutcome
-from sim_backend.replications import ReplicationSpread
-from ui.figures_text import (
+from offpeak.display import (
     CO2_UNITS,
     ENERGY_UNITS,
     NOT_WRAPPED,
@@ -29,6 +22,13 @@ from ui.figures_text import (
     power_text,
     unit_of,
 )
+from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.text import counted
+from sim_backend.breakdown import BreakdownRow
+from sim_backend.case import Basis, PreparedCase
+from sim_backend.compare import Comparison
+from sim_backend.outcome import PolicyOutcome
+from sim_backend.replications import ReplicationSpread
 from ui.replay.policy_tables import REMARK, cooling_table, sleep_remark, sleep_table, spread_remark, spread_table
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from offpeak.display import ENERGY_UNITS, Unit, clock_text, figure, unit_of
 from sim_backend.outcome import PolicyOutcome
 from sim_backend.replications import ReplicationInterval, ReplicationSpread
-from ui.figures_text import ENERGY_UNITS, Unit, clock_text, figure, unit_of
 
 COOLING_HEADERS = (
     "policy",

@@ -7,12 +7,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from offpeak.display import NOT_WRAPPED, clock_text
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, coming_up
 from offpeak.model.snapshot import Snapshot
 from offpeak.text import counted
 from power.capacity.online_simulation import OlsDecision
 from power.whatif.simulation import SleepTime, WhatIfPlan, find_sleep_times
-from ui.figures_text import NOT_WRAPPED, clock_text
 
 HEADERS = ("", "nodes on offer", "mean slowdown", "mean wait", "last job ends in")
 DECIDED = "->"

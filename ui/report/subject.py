@@ -4,10 +4,11 @@ axes.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
 import numpy as np
 
+from offpeak.display import minute_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.local_time import date_text, offset_at
@@ -44,7 +45,7 @@ class Calendar:
 
     def minute_text(self, trace_s: int) -> str:
         """Return the local date and time as 2020-09-21 14:05."""
-        return datetime.fromtimestamp(trace_s + self.offset_s, self.zone).strftime("%Y-%m-%d %H:%M")
+        return minute_text(trace_s + self.offset_s, self.zone)
 
     def day_text(self, trace_s: int) -> str:
         """Return the local date as 2020-09-21."""

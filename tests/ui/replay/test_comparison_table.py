@@ -2,8 +2,8 @@
 
 import pytest
 
+from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, unit_of
 from offpeak.model.jobs import RejectedJobs
-from ui.figures_text import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, unit_of
 from ui.replay.comparison import rejected_remark
 
 

@@ -1,8 +1,9 @@
-"""Figures, durations, power and their units as people read them."""
+"""Figures, durations, times, power and their units as people read them."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
 
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.text import counted
 
 
@@ -63,3 +64,32 @@ def length_text(length_s: int) -> str:
     if length_s < MINUTES_BELOW_S:
         return counted(round(length_s / 60), "minute")
     return counted(round(length_s / HOUR_S), "hour") if length_s < HOURS_BELOW_S else f"{length_s / DAY_S:,.0f} days"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in its own unit: "40 s", "14 min", "3.5 h", "2 days"."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * HOUR_S:
+        return f"{seconds / MINUTE_S:.0f} min"
+    return f"{seconds / HOUR_S:.1f} h" if seconds < HOURS_BELOW_S else f"{seconds / DAY_S:.0f} days"
+
+
+def minute_text(unix_s: float, zone: tzinfo) -> str:
+    """Return the local date and time to the minute: "2020-09-21 14:05"."""
+    return f"{datetime.fromtimestamp(unix_s, zone):%Y-%m-%d %H:%M}"
+
+
+def second_text(unix_s: float, zone: tzinfo) -> str:
+    """Return the local date and time to the second: "2020-09-21 14:05:09"."""
+    return f"{datetime.fromtimestamp(unix_s, zone):%Y-%m-%d %H:%M:%S}"
+
+
+def iso_text(unix_s: float, zone: tzinfo) -> str:
+    """Return the local date and time to the second with the offset of the zone: "2020-09-21T14:05:09+02:00"."""
+    return datetime.fromtimestamp(unix_s, zone).isoformat(timespec="seconds")
+
+
+def utc_text(unix_s: float) -> str:
+    """Return an instant in UTC: "2026-11-22T08:00:00Z"."""
+    return f"{datetime.fromtimestamp(round(unix_s), UTC):%Y-%m-%dT%H:%M:%SZ}"

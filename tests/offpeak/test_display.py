@@ -1,0 +1,24 @@
+"""Durations and times as people read them."""
+
+from datetime import UTC
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from offpeak.display import duration_text, iso_text, minute_text, second_text, utc_text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(40, "40 s"), (119, "119 s"), (120, "2 min"), (5400, "90 min"), (7200, "2.0 h"), (172_800, "2 days")],
+)
+def test_a_duration_has_the_unit_of_its_size(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+def test_times_are_local_or_utc() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    assert minute_text(1_600_000_000, UTC) == "2020-09-13 12:26"
+    assert second_text(1_600_000_000, berlin) == "2020-09-13 14:26:40"
+    assert iso_text(1_600_000_000.4, berlin) == "2020-09-13T14:26:40+02:00"
+    assert utc_text(1_600_000_000.4) == "2020-09-13T12:26:40Z"
