@@ -1,8 +1,8 @@
-"""OpenPBS's hook for the event modifyjob: users do not raise the priority of their own jobs past those of others.
+"""OpenPBS's hook for the event modifyjob: users cannot raise the priority of their own jobs.
 
-OpenPBS itself lets them, and where the site's formula has job_priority in it, or its sort key is that, they would jump
-the queue that offpeak keeps in order. Managers and operators may. A change without a priority is none of its business.
-This hook guards: where it fails, the change is refused, the server's log says why, and a file tells the agent.
+OpenPBS itself permits that, and where the site's formula or sort key contains job_priority, such jobs would jump the
+queue that offpeak keeps in order. Managers and operators may raise priorities. A change without a priority passes.
+If the hook fails, the change is refused, the server's log shows why, and a file reports the failure to the agent.
 """
 
 import fnmatch
@@ -18,14 +18,14 @@ ALWAYS = ("root", "PBS_Server", "Scheduler", "pbsadmin")
 
 
 def is_privileged(event):
-    """Whether it is an admin, or PBS itself, who changes the job."""
+    """Whether an admin, or PBS itself, changes the job."""
     user, host = str(event.requestor), str(event.requestor_host)
     if user in ALWAYS:
         return True
     server = pbs.server()
-    # The server hands lists of its own type, and None for an empty one.
-    listed = [str(each) for each in (server.managers, server.operators) if each is not None]
-    return any(matches(user, host, each.strip()) for each in ",".join(listed).split(","))
+    # The server passes lists of its own type, and None for an empty list.
+    listed = [str(names) for names in (server.managers, server.operators) if names is not None]
+    return any(matches(user, host, entry.strip()) for entry in ",".join(listed).split(","))
 
 
 def matches(user, host, entry):
@@ -41,19 +41,19 @@ def raises(new, old):
 
 
 def number(value):
-    """Return a priority as a number: the server hands an object of its own that is one only as text."""
+    """Return a priority as a number: the server passes an object of its own type, whose text is the number."""
     return int(str(value))
 
 
 def failed(problem):
-    """Say what went wrong: in the server's log, and in a file where only root writes, for the agent."""
-    said = f"{type(problem).__name__}: {problem}"
-    pbs.logmsg(pbs.LOG_ERROR, f"{NAME}: refused, as it failed: {said}")
+    """Report the failure in the server's log, and to the agent in a file that only root can write."""
+    message = f"{type(problem).__name__}: {problem}"
+    pbs.logmsg(pbs.LOG_ERROR, f"{NAME}: refused, as it failed: {message}")
     try:
         FAILURES.mkdir(mode=0o755, parents=True, exist_ok=True)
-        (FAILURES / NAME).write_text("{} {}\n".format(time.strftime("%Y-%m-%dT%H:%M:%S"), said))
-    except OSError as trouble:
-        pbs.logmsg(pbs.LOG_ERROR, f"{NAME}: cannot tell the agent: {trouble}")
+        (FAILURES / NAME).write_text("{} {}\n".format(time.strftime("%Y-%m-%dT%H:%M:%S"), message))
+    except OSError as error:
+        pbs.logmsg(pbs.LOG_ERROR, f"{NAME}: cannot report to the agent: {error}")
 
 
 event = pbs.event()

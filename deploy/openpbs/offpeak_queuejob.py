@@ -1,11 +1,11 @@
-"""OpenPBS's hook for the event queuejob: tells users at submission when their words for offpeak make no sense.
+"""OpenPBS's hook for the event queuejob: refuses a submission with hints for offpeak that are not valid.
 
     qsub -v OFFPEAK=delay=12h                    the job may start up to 12 hours later than it could (s, min, h, d)
     qsub -v OFFPEAK=deadline=2026-11-22T08:00    it may wait as long as it has ended by then, at its walltime
     qsub -v OFFPEAK=now                          leave it alone
 
-Several words are separated by semicolons. A new job begins without an offset in the order. Whatever goes wrong in here
-lets the job pass, and is told to the agent.
+Several hints are separated by semicolons. A new job begins without an offset in the order. If the hook fails, the job
+passes and the failure is reported to the agent.
 """
 
 import datetime
@@ -21,25 +21,25 @@ FAILURES = Path(os.environ.get("OFFPEAK_HOOK_FAILURES", "/run/offpeak-hooks"))
 UNIT_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
-def trouble_of(value):
-    """Return what is wrong with the words, "" if nothing is."""
-    for word in re.split(r"[,;\s]+", value.strip()):
-        name, _, rest = word.replace("offpeak:", "", 1).partition("=")
+def find_problem(value):
+    """Return the first problem of the hints, "" for none."""
+    for hint in re.split(r"[,;\s]+", value.strip()):
+        name, _, rest = hint.replace("offpeak:", "", 1).partition("=")
         if name == "delay":
-            said = delay_trouble(rest)
+            problem = delay_problem(rest)
         elif name == "deadline":
-            said = deadline_trouble(rest)
-        elif word in ("", "now", "offpeak:now"):
-            said = ""
+            problem = deadline_problem(rest)
+        elif hint in ("", "now", "offpeak:now"):
+            problem = ""
         else:
-            said = "not a word of offpeak: delay=12h, deadline=2026-11-22T08:00 or now"
-        if said:
-            return f"{VARIABLE}={word}: {said}"
+            problem = "unknown hint: delay=12h, deadline=2026-11-22T08:00 or now"
+        if problem:
+            return f"{VARIABLE}={hint}: {problem}"
     return ""
 
 
-def delay_trouble(text):
-    """Return what is wrong with a delay, "" if nothing is."""
+def delay_problem(text):
+    """Return the problem of a delay, "" for none."""
     match = re.match(r"([0-9.]+)([a-z]+)$", text)
     if not match or match.group(2) not in UNIT_S:
         return "write it like delay=12h, with s, min, h or d"
@@ -50,8 +50,8 @@ def delay_trouble(text):
     return "" if seconds == int(seconds) else "a delay is in whole seconds"
 
 
-def deadline_trouble(text):
-    """Return what is wrong with a deadline, "" if nothing is."""
+def deadline_problem(text):
+    """Return the problem of a deadline, "" for none."""
     if not re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)?$", text):
         return "write it like deadline=2026-11-22T08:00 or 2026-11-22T08:00+01:00"
     try:
@@ -62,25 +62,25 @@ def deadline_trouble(text):
 
 
 def failed(problem):
-    """Say what went wrong: in the server's log, and in a file where only root writes, for the agent."""
-    said = f"{type(problem).__name__}: {problem}"
-    pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: let the job pass, as it failed: {said}")
+    """Report the failure in the server's log, and to the agent in a file that only root can write."""
+    message = f"{type(problem).__name__}: {problem}"
+    pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: let the job pass, as it failed: {message}")
     try:
         FAILURES.mkdir(mode=0o755, parents=True, exist_ok=True)
-        (FAILURES / NAME).write_text("{} {}\n".format(time.strftime("%Y-%m-%dT%H:%M:%S"), said))
-    except OSError as trouble:
-        pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: cannot tell the agent: {trouble}")
+        (FAILURES / NAME).write_text("{} {}\n".format(time.strftime("%Y-%m-%dT%H:%M:%S"), message))
+    except OSError as error:
+        pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: cannot report to the agent: {error}")
 
 
 event = pbs.event()
 try:
     job = event.job
     variables = job.Variable_List or {}
-    said = trouble_of(str(variables[VARIABLE])) if VARIABLE in variables else ""
+    problem = find_problem(str(variables[VARIABLE])) if VARIABLE in variables else ""
     job.Resource_List[PRIO] = 0.0
-except Exception as problem:
-    failed(problem)
-    said = ""
-if said:
-    event.reject(said)
+except Exception as error:
+    failed(error)
+    problem = ""
+if problem:
+    event.reject(problem)
 event.accept()

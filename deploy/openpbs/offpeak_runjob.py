@@ -1,9 +1,9 @@
-"""OpenPBS's hook for the event runjob: does not let a job start that offpeak keeps back for a cheaper hour.
+"""OpenPBS's hook for the event runjob: prevents the start of a job that offpeak defers to a cheaper hour.
 
-What counts is the job's own resource offpeak_begin, a Unix second, which the agent has set and nobody else may. So a
-job is let go by the clock, whether the agent runs or not. Its owner sees why in the job's comment. Whatever goes wrong
-in here lets the job start, and is reported to the agent. It is called for each candidate in each cycle of the
-scheduler, and asks nobody.
+The hook reads the job's resource offpeak_begin, a Unix second that only the agent may set. Therefore the clock releases
+a job, whether the agent runs or not. The job's comment shows the reason to its owner. If the hook fails, the job starts
+and the failure is reported to the agent. The scheduler calls the hook for each candidate in each cycle; the hook
+contacts no other program.
 """
 
 import os
@@ -28,22 +28,22 @@ def refusal(job, now_s):
 
 
 def failed(problem):
-    """Say what went wrong: in the server's log, and in a file where only root writes, for the agent."""
-    said = f"{type(problem).__name__}: {problem}"
-    pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: let the job go, as it failed: {said}")
+    """Report the failure in the server's log, and to the agent in a file that only root can write."""
+    message = f"{type(problem).__name__}: {problem}"
+    pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: let the job go, as it failed: {message}")
     try:
         FAILURES.mkdir(mode=0o755, parents=True, exist_ok=True)
-        (FAILURES / NAME).write_text("{} {}\n".format(time.strftime("%Y-%m-%dT%H:%M:%S"), said))
-    except OSError as trouble:
-        pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: cannot tell the agent: {trouble}")
+        (FAILURES / NAME).write_text("{} {}\n".format(time.strftime("%Y-%m-%dT%H:%M:%S"), message))
+    except OSError as error:
+        pbs.logmsg(pbs.LOG_WARNING, f"{NAME}: cannot report to the agent: {error}")
 
 
 event = pbs.event()
 try:
-    said = refusal(event.job, time.time())
+    reason = refusal(event.job, time.time())
 except Exception as problem:
     failed(problem)
-    said = ""
-if said:
-    event.reject(said)
+    reason = ""
+if reason:
+    event.reject(reason)
 event.accept()

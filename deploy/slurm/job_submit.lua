@@ -1,4 +1,4 @@
--- Tells users at submission when the words for offpeak in their comment make no sense. Everything else passes untouched.
+-- Refuses a submission whose comment has hints for offpeak that are not valid. All other submissions pass unchanged.
 --
 --   offpeak:delay=12h                      the job may start up to 12 hours later than it could (s, min, h, d)
 --   offpeak:deadline=2026-11-22T08:00      it may wait as long as it has ended by then, at its time limit
@@ -72,31 +72,31 @@ local function deadline_trouble(text, earliest_s, limit_s)
   end
 end
 
-local function word_trouble(word, earliest_s, limit_s)
-  local name, value = string.match(word, "^(%a+)=(.*)$")
+local function hint_problem(hint, earliest_s, limit_s)
+  local name, value = string.match(hint, "^(%a+)=(.*)$")
   if name == "delay" then
     return delay_trouble(value)
   elseif name == "deadline" then
     return deadline_trouble(value, earliest_s, limit_s)
-  elseif word ~= "now" and name ~= "key" then
+  elseif hint ~= "now" and name ~= "key" then
     return "known are delay=12h, deadline=2026-11-22T08:00 and now"
   end
 end
 
 -- Returns what is wrong with the comment, nil if nothing is. `earliest_s` is when the job may start [Unix s], `limit_s`
--- its time limit, 0 if it has none. Behind offpeak: and a comma the words may go on without it.
+-- its time limit, 0 if it has none. Behind offpeak: and a comma the next hints may omit it.
 function offpeak_trouble(comment, earliest_s, limit_s)
   for chunk in string.gmatch(comment, "%S+") do
     local begun = false
     for piece in string.gmatch(chunk, "[^,;]+") do
-      local word = string.match(piece, "^offpeak:(.*)$")
-      begun = begun or word ~= nil
-      if not word and begun and (piece == "now" or string.find(piece, "^delay=") or string.find(piece, "^deadline=")) then
-        word = piece
+      local hint = string.match(piece, "^offpeak:(.*)$")
+      begun = begun or hint ~= nil
+      if not hint and begun and (piece == "now" or string.find(piece, "^delay=") or string.find(piece, "^deadline=")) then
+        hint = piece
       end
-      local trouble = word and word ~= "" and word_trouble(word, earliest_s, limit_s)
+      local trouble = hint and hint ~= "" and hint_problem(hint, earliest_s, limit_s)
       if trouble then
-        return string.format("offpeak:%s in the comment: %s", word, trouble)
+        return string.format("offpeak:%s in the comment: %s", hint, trouble)
       end
     end
   end

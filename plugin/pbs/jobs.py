@@ -14,7 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import NamedTuple
 
-from plugin.pbs.commands import CannotAskPbs, PbsCommands, PbsIsSilent, change_by_value, invalid_job_numbers, one_line
+from plugin.pbs.commands import (
+    CannotAskPbs,
+    PbsCommands,
+    PbsIsSilent,
+    change_by_value,
+    has_dependency,
+    invalid_job_numbers,
+    one_line,
+)
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 
@@ -29,6 +37,13 @@ class PbsJob(NamedTuple):
     request: str
     apart: bool
     rank: int
+
+
+def job_reason(state: JobState, depend: str, hold_types: str, comment: str) -> str:
+    """Return why a job waits: its dependency or its holds, else the scheduler's comment."""
+    if state is not JobState.HELD:
+        return comment
+    return f"Dependency: {depend}" if has_dependency(depend) else f"JobHeld: {hold_types or '?'}"
 
 
 ALWAYS_MANAGER = "root"

@@ -37,7 +37,7 @@ from plugin.pbs.commands import (
     parse_json,
 )
 from plugin.pbs.demand import chunks_of, cpu_count
-from plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob
+from plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, job_reason
 from plugin.pbs.openpbs_server import (
     BEGIN_RESOURCE,
     FORMULA_SCALE,
@@ -79,11 +79,6 @@ STATES = {
     "W": JobState.PENDING,
     "X": JobState.ENDED,
 }
-
-
-def job_state(letter: str) -> JobState:
-    """Return the state that OpenPBS's letter derived for; OTHER if it is not known."""
-    return STATES.get(letter, JobState.OTHER)
 
 
 _JOB_ID = re.compile(r"^Job Id: (.+)$", re.MULTILINE)
@@ -152,7 +147,7 @@ def request_of(record: Record) -> str:
 
 def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
     resources, estimated = json_part(record, "Resource_List"), json_part(record, "estimated")
-    state = job_state(as_text(record.get("job_state")))
+    state = STATES.get(as_text(record.get("job_state")), JobState.OTHER)
     request, place = request_of(record), as_text(resources.get("place"))
     hosts = hosts_of(as_text(record.get("exec_vnode") or record.get("exec_host")))
     limit = limit_s(resources.get("walltime", resources.get("max_walltime")))
@@ -166,7 +161,7 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         job_id=name,
         state=state,
         native_state=as_text(record.get("job_state")),
-        reason=_reason(record, state, depend),
+        reason=job_reason(state, depend, as_text(record.get("Hold_Types")), as_text(record.get("comment"))),
         user=as_text(record.get("euser")) or as_text(record.get("Job_Owner")).partition("@")[0],
         account=as_text(record.get("Account_Name")),
         name=as_text(record.get("Job_Name")),
@@ -194,16 +189,6 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
 def _offset(resources: Record) -> int:
     value = resources.get(PRIORITY_RESOURCE)
     return round(value * FORMULA_SCALE) if isinstance(value, int | float) else 0
-
-
-def _reason(record: Record, state: JobState, depend: str) -> str:
-    if state is JobState.HELD:
-        return (
-            f"Dependency: {depend}"
-            if has_dependency(depend)
-            else f"JobHeld: {as_text(record.get('Hold_Types')) or '?'}"
-        )
-    return as_text(record.get("comment"))
 
 
 def _comment(variables: Record) -> str:

@@ -36,7 +36,7 @@ from plugin.pbs.commands import (
     xml_records,
 )
 from plugin.pbs.demand import TaskRequest, chunks_of, cpu_count, fewest_nodes, parse_tasks
-from plugin.pbs.jobs import PbsJob
+from plugin.pbs.jobs import PbsJob, job_reason
 from plugin.pbs.scheduler import (
     Command,
     Dialect,
@@ -60,11 +60,6 @@ STATES = {
     # It waits for its time; then the server itself releases it.
     "W": JobState.PENDING,
 }
-
-
-def job_state(letter: str) -> JobState:
-    """Return the state that Torque's letter derived for; OTHER if it is not known."""
-    return STATES.get(letter, JobState.OTHER)
 
 
 _NO_NEEDS = frozenset({"walltime", "cput", "neednodes", "nodect", "hostlist", "task_usage"})
@@ -93,7 +88,7 @@ def request_of(resources: dict[str, str], tasks: dict[str, str]) -> TaskRequest:
 def _job(element: ElementTree.Element) -> PbsJob:
     record = xml_fields(element)
     resources, tasks = _below(element, "Resource_List"), _below(element, "req_information")
-    state = job_state(record.get("job_state", ""))
+    state = STATES.get(record.get("job_state", ""), JobState.OTHER)
     request = request_of(resources, tasks)
     hosts = hosts_of(record.get("exec_host", ""))
     limit = limit_s(resources.get("walltime"))
@@ -104,7 +99,7 @@ def _job(element: ElementTree.Element) -> PbsJob:
         job_id=record.get("Job_Id", ""),
         state=state,
         native_state=record.get("job_state", ""),
-        reason=_reason(record, state, depend),
+        reason=job_reason(state, depend, record.get("Hold_Types", ""), record.get("comment", "")),
         user=record.get("euser") or record.get("Job_Owner", "").partition("@")[0],
         account=record.get("Account_Name", ""),
         name=record.get("Job_Name", ""),
@@ -137,12 +132,6 @@ def _below(element: ElementTree.Element, name: str) -> dict[str, str]:
 def _needs(resources: dict[str, str]) -> list[str]:
     """Return what decides on which nodes the job can run: neither its duration nor its present nodes."""
     return [f"{name}={value}" for name, value in sorted(resources.items()) if name.partition(".")[0] not in _NO_NEEDS]
-
-
-def _reason(record: dict[str, str], state: JobState, depend: str) -> str:
-    if state is JobState.HELD:
-        return f"Dependency: {depend}" if has_dependency(depend) else f"JobHeld: {record.get('Hold_Types') or '?'}"
-    return record.get("comment", "")
 
 
 def _comment(variables: str) -> str:

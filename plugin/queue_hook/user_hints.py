@@ -57,7 +57,7 @@ def _parse_comment(comment: str, zone: tzinfo) -> UserHints:
             elif name == "deadline":
                 deadlines_s.append(_deadline_s(value, zone))
             else:
-                raise BadInput("not a word of offpeak", hint=EXAMPLES)
+                raise BadInput("unknown hint", hint=EXAMPLES)
         except BadInput as problem:
             troubles.append(f"offpeak:{word}: {problem}; {problem.hint}")
     return UserHints(min(delays_s, default=None), min(deadlines_s, default=None), now, tuple(troubles))

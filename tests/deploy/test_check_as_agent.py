@@ -54,7 +54,7 @@ def with_unit(installed: BootedHead, repository: Path) -> Iterator[BootedHead]:
 
 
 def checked(head: BootedHead, before: str = "") -> tuple[dict[str, str], str]:
-    """Return what is said of each login, and the remark on who asked."""
+    """Return the finding for each login, and the remark on the user of the check."""
     done = head.run(f"{before} offpeak check --json --device-timeout 1s", check=False)
     assert done.returncode == 1, done.stderr
     findings: list[dict[str, Any]] = json.loads(done.stdout)
@@ -91,7 +91,7 @@ def test_the_unit_shows_why_nothing_is_read_and_never_that_all_is_well(with_unit
     assert {each for each in shown[:-1] if each} <= {"starting: nothing read yet"}
 
 
-def test_another_user_is_told_who_can_ask_so(with_unit: BootedHead) -> None:
+def test_another_user_gets_the_users_who_can_check(with_unit: BootedHead) -> None:
     _, remark = checked(with_unit, "setpriv --reuid=daemon --clear-groups")
     assert "asked as daemon, outside the agent's unit" in remark
     assert "sudo offpeak check" in remark
@@ -105,7 +105,7 @@ def test_files_of_ones_own_are_read_by_oneself(with_unit: BootedHead) -> None:
     assert (logins["root"], done.stderr) == ("ok", "")
 
 
-def test_a_unit_that_cannot_start_its_program_is_said(with_unit: BootedHead) -> None:
+def test_a_unit_that_cannot_start_its_program_is_reported(with_unit: BootedHead) -> None:
     with_unit.write("/home/somebody/bin/offpeak", "#!/bin/sh\n", mode=0o755)
     with_unit.write(f"{UNIT}.d/home.conf", "[Service]\nExecStart=\nExecStart=/home/somebody/bin/offpeak agent\n")
     with_unit.run("systemctl daemon-reload")

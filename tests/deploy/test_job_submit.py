@@ -1,4 +1,4 @@
-"""deploy/slurm/job_submit.lua in a real slurmctld: what it refuses, in which words, and that it lets the rest pass."""
+"""deploy/slurm/job_submit.lua in a real slurmctld: what it refuses, with which message, and what it accepts."""
 
 import os
 import shutil
@@ -77,7 +77,7 @@ def test_what_passes(cluster: SlurmCluster, comment: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("hint", "problem"),
     [
         ("delay=12parsecs", DELAY),
         ("delay=12", DELAY),
@@ -94,9 +94,9 @@ def test_what_passes(cluster: SlurmCluster, comment: str) -> None:
         ("later", "known are delay=12h, deadline=2026-11-22T08:00 and now"),
     ],
 )
-def test_what_is_refused_here_the_agent_cannot_read_either(cluster: SlurmCluster, word: str, said: str) -> None:
-    assert submit(cluster, f"for ann, offpeak:now,offpeak:{word}") == f"offpeak:{word} in the comment: {said}"
-    assert len(parse_user_hints(f"offpeak:{word}", UTC).troubles) == 1
+def test_what_is_refused_here_the_agent_cannot_read_either(cluster: SlurmCluster, hint: str, problem: str) -> None:
+    assert submit(cluster, f"for ann, offpeak:now,offpeak:{hint}") == f"offpeak:{hint} in the comment: {problem}"
+    assert len(parse_user_hints(f"offpeak:{hint}", UTC).troubles) == 1
 
 
 def test_a_deadline_has_to_leave_room_for_the_limit(cluster: SlurmCluster) -> None:

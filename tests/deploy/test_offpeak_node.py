@@ -87,7 +87,7 @@ def shell(request: pytest.FixtureRequest) -> list[str]:
     return list(request.param)
 
 
-def test_whatever_else_is_asked_is_refused_in_one_line_and_leaves_no_trace(
+def test_any_other_request_is_refused_in_one_line_and_leaves_no_trace(
     shell: list[str], root: Path, tmp_path: Path
 ) -> None:
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
@@ -118,7 +118,7 @@ def test_a_governor_is_set_and_one_that_is_not_offered_is_not(shell: list[str], 
     )
 
 
-def test_counters_and_sensors_are_told(shell: list[str], root: Path) -> None:
+def test_counters_and_sensors_are_reported(shell: list[str], root: Path) -> None:
     assert ask(shell, root, "meters").stdout.splitlines()[1:] == [
         "rapl\tintel-rapl:0\tpackage-0\t262143328000\t262143328850",
         "hwmon\thwmon1\tpower1_average\tpower_meter\t\t212000000",

@@ -23,7 +23,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def asked(repository: Path, folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+def run_site(repository: Path, folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     for name in ("sbatch", "timeout", "squeue", "sh"):
         (folder / name).write_text('#!/bin/sh\nprintf "[%s]" "$0" "$@"\n')
         (folder / name).chmod(0o755)
@@ -33,29 +33,29 @@ def asked(repository: Path, folder: Path, command: str) -> subprocess.CompletedP
 def ran(repository: Path, environment: dict[str, str], command: str) -> subprocess.CompletedProcess[str]:
     """Run the program as nobody where this process may, as sshd runs it."""
     program = repository / "deploy" / "federation" / "offpeak-site"
-    words = ["setpriv", "--reuid=nobody", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    arguments = ["setpriv", "--reuid=nobody", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     environment = {**environment, "SSH_ORIGINAL_COMMAND": command}
-    return subprocess.run([*words, program], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run([*arguments, program], env=environment, capture_output=True, text=True, check=False)
 
 
 def answers(folder: Path, name: str, *texts: str) -> None:
-    """Let a command print these texts, whatever it is asked."""
+    """Let a command print these texts, whatever its arguments are."""
     lines = "".join(f"cat <<'E'\n{text}E\n" for text in texts)
     (folder / name).write_text(f"#!/bin/sh\n{lines}")
     (folder / name).chmod(0o755)
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "arguments"),
     [
         ("squeue --all '--format=%A|%T|%k'", ["squeue", "--all", "--format=%A|%T|%k"]),
         ("timeout 20 sbatch '--comment=a; id $(id)'", ["timeout", "20", "sbatch", "--comment=a; id $(id)"]),
     ],
 )
-def test_what_a_broker_needs(repository: Path, folder: Path, command: str, words: list[str]) -> None:
+def test_what_a_broker_needs(repository: Path, folder: Path, command: str, arguments: list[str]) -> None:
     answers(folder, "scontrol", CONFIG, LEVEL.format(user="nobody", level="None"))
-    done = asked(repository, folder, command)
-    assert done.stdout == "".join(f"[{term}]" for term in [str(folder / words[0]), *words[1:]])
+    done = run_site(repository, folder, command)
+    assert done.stdout == "".join(f"[{term}]" for term in [str(folder / arguments[0]), *arguments[1:]])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_a_broker_needs(repository: Path, folder: Path, command: str, words
     ],
 )
 def test_nothing_else(repository: Path, folder: Path, command: str) -> None:
-    done = asked(repository, folder, command)
+    done = run_site(repository, folder, command)
     assert (done.returncode, done.stdout) == (1, "")
     assert "not allowed" in done.stderr
 
@@ -94,7 +94,7 @@ def test_an_account_with_admin_rights_submits_nothing(
     repository: Path, folder: Path, command: str, program: str, texts: list[str], right: str
 ) -> None:
     answers(folder, program, *texts)
-    done = asked(repository, folder, f"timeout 20 {command}")
+    done = run_site(repository, folder, f"timeout 20 {command}")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"jobs are not submitted as nobody, which is {right}" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -102,7 +102,7 @@ def test_an_account_with_admin_rights_submits_nothing(
 
 def test_an_account_of_pbs_without_rights_submits(repository: Path, folder: Path) -> None:
     answers(folder, "qstat", SERVER.format(user="offpeak"))
-    assert "timeout][20][qsub]" in asked(repository, folder, "timeout 20 qsub").stdout
+    assert "timeout][20][qsub]" in run_site(repository, folder, "timeout 20 qsub").stdout
 
 
 @needs_root

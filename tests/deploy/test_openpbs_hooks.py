@@ -17,7 +17,7 @@ BROKEN = object()
 
 @pytest.fixture(autouse=True)
 def failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return where hooks leave word of their failures."""
+    """Return the folder in which hooks report their failures."""
     monkeypatch.setenv(HOOK_FAILURES, str(tmp_path / "failures"))
     return tmp_path / "failures"
 
@@ -29,16 +29,16 @@ def run(hook: str, repository: Path, *, managers: str = "ops@head", **event: Any
 
 
 def test_a_job_waits_for_its_time(repository: Path, failures: Path) -> None:
-    def said(value: object) -> str:
+    def refusal(value: object) -> str:
         job = SimpleNamespace(Resource_List=Resources(offpeak_begin=value))
         return run("offpeak_runjob", repository, job=job)
 
-    assert said(int(time.time()) + 3600).startswith("offpeak: deferred until ")
-    assert said(int(time.time()) - 1) == ""
-    assert said(None) == said(0) == ""
+    assert refusal(int(time.time()) + 3600).startswith("offpeak: deferred until ")
+    assert refusal(int(time.time()) - 1) == ""
+    assert refusal(None) == refusal(0) == ""
     assert not failures.exists()
     # Whatever goes wrong lets the job start, and says so.
-    assert said("no number") == run("offpeak_runjob", repository, job=BROKEN) == ""
+    assert refusal("no number") == run("offpeak_runjob", repository, job=BROKEN) == ""
     assert "AttributeError" in (failures / "offpeak_runjob").read_text()
 
 
@@ -55,14 +55,14 @@ def test_a_job_waits_for_its_time(repository: Path, failures: Path) -> None:
         ("delay=0.0001s", "OFFPEAK=delay=0.0001s: a delay is in whole seconds"),
         ("deadline=tomorrow", "OFFPEAK=deadline=tomorrow: write it like deadline="),
         ("deadline=2026-02-30T08:00", "OFFPEAK=deadline=2026-02-30T08:00: there is no such time"),
-        ("dealy=12h", "OFFPEAK=dealy=12h: not a word of offpeak"),
+        ("dealy=12h", "OFFPEAK=dealy=12h: unknown hint"),
     ],
 )
-def test_words_are_judged_at_submission(value: str, trouble: str, repository: Path) -> None:
+def test_hints_are_checked_at_submission(value: str, trouble: str, repository: Path) -> None:
     job = SimpleNamespace(Variable_List={"OFFPEAK": value}, Resource_List=Resources())
-    said = run("offpeak_queuejob", repository, job=job)
-    assert said.startswith(trouble)
-    assert bool(said) == bool(trouble)
+    refusal = run("offpeak_queuejob", repository, job=job)
+    assert refusal.startswith(trouble)
+    assert bool(refusal) == bool(trouble)
     assert job.Resource_List["offpeak_prio"] == 0.0
 
 
@@ -72,8 +72,8 @@ def test_a_submission_that_cannot_be_judged_passes(repository: Path, failures: P
 
 
 def test_a_change_that_cannot_be_judged_is_refused(repository: Path, failures: Path) -> None:
-    said = run("offpeak_modifyjob", repository, job=BROKEN, job_o=BROKEN)
-    assert said == "offpeak: whether this raises the job's priority is not known, as a hook failed: ask an admin"
+    refusal = run("offpeak_modifyjob", repository, job=BROKEN, job_o=BROKEN)
+    assert refusal == "offpeak: whether this raises the job's priority is not known, as a hook failed: ask an admin"
     assert "AttributeError" in (failures / "offpeak_modifyjob").read_text()
     # Of no concern to it: what sets no priority, and what the server itself changes.
     assert run("offpeak_modifyjob", repository, job=SimpleNamespace(Priority=None), job_o=BROKEN) == ""
@@ -94,13 +94,13 @@ def test_a_change_that_cannot_be_judged_is_refused(repository: Path, failures: P
     ],
 )
 def test_only_managers_raise_priorities(who: str, managers: str, refused: bool, repository: Path) -> None:
-    def said(new: int | None, old: int | None = None) -> str:
+    def refusal(new: int | None, old: int | None = None) -> str:
         job = SimpleNamespace(Priority=None if new is None else priority(new))
         job_o = SimpleNamespace(Priority=None if old is None else priority(old))
         return run("offpeak_modifyjob", repository, requestor=who, managers=managers, job=job, job_o=job_o)
 
-    assert bool(said(5)) == bool(said(5, 4)) == refused
-    assert said(-5) == said(None) == said(5, 5) == said(3, 5) == ""
+    assert bool(refusal(5)) == bool(refusal(5, 4)) == refused
+    assert refusal(-5) == refusal(None) == refusal(5, 5) == refusal(3, 5) == ""
 
 
 def test_a_user_raises_no_priority_at_the_server(tmp_path: Path, failures: Path) -> None:
@@ -121,4 +121,4 @@ def test_a_user_raises_no_priority_at_the_server(tmp_path: Path, failures: Path)
         assert not failures.exists()
         with pytest.raises(subprocess.CalledProcessError) as caught:
             running.run("qsub", "-v", "OFFPEAK=dealy=3", user="alice", stdin="sleep 1\n")
-        assert caught.value.stderr.startswith("qsub: OFFPEAK=dealy=3: not a word of offpeak")
+        assert caught.value.stderr.startswith("qsub: OFFPEAK=dealy=3: unknown hint")

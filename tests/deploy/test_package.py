@@ -18,9 +18,9 @@ def entries(repository: Path) -> list[dict[str, object]]:
     return list(described["contents"])
 
 
-def ran(script: Path, *words: str, path: str = SEARCH_PATH) -> subprocess.CompletedProcess[str]:
+def ran(script: Path, *arguments: str, path: str = SEARCH_PATH) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": path, "LC_ALL": "C.UTF-8"}
-    return subprocess.run(["sh", script, *words], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(["sh", script, *arguments], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_everything_that_is_named_is_there(repository: Path) -> None:

@@ -45,7 +45,7 @@ def know(programs: SlurmPrograms, *machines: InventoryNode) -> None:
     write_wake_list(programs.state, make_wake_list(Inventory(programs.state / "inventory.toml", machines)))
 
 
-def said(programs: SlurmPrograms, *, lines: int) -> list[str]:
+def log_lines(programs: SlurmPrograms, *, lines: int) -> list[str]:
     wait_until(lambda: len(programs.lines()) >= lines, what="the log", log=programs.log)
     return programs.lines()
 
@@ -56,13 +56,13 @@ def test_runs_on_the_oldest_python_of_head_nodes() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_agent_is_told(programs: SlurmPrograms, name: str) -> None:
+def test_the_agent_gets_the_request(programs: SlurmPrograms, name: str) -> None:
     with agent_socket(programs.socket) as agent:
         done = programs.run(name, "node[1-3,07]")
     what = name.removeprefix("offpeak-").replace("-", "_")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert agent.requests == [NodeRequest(what, ("node1", "node2", "node3", "node07"), "")]
-    assert programs.lines() == [f"node[1-3,07]: told the agent: {what}"]
+    assert programs.lines() == [f"node[1-3,07]: reported to the agent: {what}"]
 
 
 def test_the_agent_gets_slurms_file_of_jobs(programs: SlurmPrograms) -> None:
@@ -81,10 +81,10 @@ def test_without_an_agent_a_node_that_is_off_is_woken_and_one_that_is_on_left_al
     off.write("power", "off")
     know(programs, machine_of(off, node="n1"), machine_of(on, node="n2"))
     assert programs.run("offpeak-resume", "n[1-3]").returncode == 0
-    first, *others = said(programs, lines=4)
-    assert first.startswith("n[1-3]: not told to the agent, waking without it: ")
+    first, *others = log_lines(programs, lines=4)
+    assert first.startswith("n[1-3]: the agent was not reached, waking without it: ")
     assert sorted(others) == [
-        f"n1: was off: its BMC {off.host} was told to switch it on",
+        f"n1: was off: its BMC {off.host} was ordered to switch it on",
         "n2: is on, left alone",
         f"n3: cannot be woken: {programs.state}/wake.json has no way to it",
     ]
@@ -97,7 +97,7 @@ def test_suspend_without_an_agent_does_nothing(
     know(programs, machine_of(few_bmcs[0]))
     for name in ("offpeak-suspend", "offpeak-resume-fail"):
         assert programs.run(name, "n1").returncode == 0
-    assert all("nothing is done" in line for line in said(programs, lines=2))
+    assert all("nothing is done" in line for line in log_lines(programs, lines=2))
     assert few_bmcs[0].lines("orders") == []
 
 
@@ -115,7 +115,7 @@ def test_an_agent_that_hangs_or_refuses_counts_as_none(programs: SlurmPrograms) 
             agent.refuse = OffpeakError("n1 is not in the inventory")
             programs.run("offpeak-resume", "n1")
         assert card.packet() == PACKET
-    assert any("n1 is not in the inventory" in line for line in said(programs, lines=4))
+    assert any("n1 is not in the inventory" in line for line in log_lines(programs, lines=4))
 
 
 FAST = {"OFFPEAK_TIME_SCALE": "0.005"}
@@ -138,8 +138,8 @@ def test_what_the_agent_does_not_promise_is_woken_at_once_and_the_rest_if_it_sta
         assert ("n1", "n3") in [request.nodes for request in agent.requests[1:]]
         assert agent.requests[1].requested_unix_s == pytest.approx(time.time(), abs=60)
     first, *lines = programs.lines()
-    assert first == "n[1-3]: told the agent, waking those that it does not: n2: its state is not known"
-    assert f"n2: was off: its BMC {few_bmcs[1].host} was told to switch it on" in lines
+    assert first == "n[1-3]: reported to the agent, waking those that it does not: n2: its state is not known"
+    assert f"n2: was off: its BMC {few_bmcs[1].host} was ordered to switch it on" in lines
     assert "n1,n3: looking again whether they are on" in lines
     assert [bmc.lines("orders") for bmc in few_bmcs] == [["on"], ["on"], []]
 
@@ -176,7 +176,7 @@ def test_nodes_that_the_agent_holds_back_are_left_off_or_waited_for(programs: Sl
         held.socket.setblocking(False)
         with pytest.raises(BlockingIOError):
             held.packet()
-    assert programs.lines()[0] == "n[1-2]: told the agent: resume"
+    assert programs.lines()[0] == "n[1-2]: reported to the agent: resume"
 
 
 def test_an_agent_that_dies_after_its_promise_is_not_waited_for(programs: SlurmPrograms) -> None:
@@ -195,7 +195,7 @@ def test_a_board_that_says_on_in_standby_gets_its_packets(
     with wake_listener() as card:
         know(programs, InventoryNode("n1", hardware, bmc=plain.bmc, mac=MAC, wol_via=card.via))
         programs.run("offpeak-resume", "n1")
-        assert said(programs, lines=2)[1] == "n1: is on, left alone, but for 3 packets"
+        assert log_lines(programs, lines=2)[1] == "n1: is on, left alone, but for 3 packets"
         assert card.packet() == PACKET
 
 
@@ -214,9 +214,9 @@ def test_by_redfish(programs: SlurmPrograms, tmp_path: Path, secure: bool) -> No
         bmc.resources[SYSTEM]["PowerState"] = "Off"
         know(programs, InventoryNode("n1", hardware, bmc=bmc.url, enrolled=Enrolment(UUID, (), "2026-11-01")))
         programs.run("offpeak-resume", "n1")
-        assert said(programs, lines=2)[1] == f"n1: was off: its BMC {bmc.url} was told to switch it on"
+        assert log_lines(programs, lines=2)[1] == f"n1: was off: its BMC {bmc.url} was ordered to switch it on"
         programs.run("offpeak-resume", "n1")
-        assert said(programs, lines=4)[3] == "n1: is on, left alone"
+        assert log_lines(programs, lines=4)[3] == "n1: is on, left alone"
         assert bmc.resets == ["On"]
 
 
@@ -228,7 +228,7 @@ def test_a_password_does_not_go_where_a_bmc_leads(programs: SlurmPrograms, tmp_p
         bmc.resources["/redfish/v1/"] = {"Systems": {"@odata.id": "//elsewhere/redfish/v1/Systems"}}
         know(programs, InventoryNode("n1", hardware, bmc=bmc.url))
         programs.run("offpeak-resume", "n1")
-        assert "leads elsewhere" in said(programs, lines=2)[1]
+        assert "leads elsewhere" in log_lines(programs, lines=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_list_that_is_not_there_or_damaged(programs: SlurmPrograms, text: str 
     if text is not None:
         (programs.state / "wake.json").write_text(text)
     assert programs.run("offpeak-resume", "n1").returncode == 0
-    assert "n1: cannot be woken" in said(programs, lines=2)[1]
+    assert "n1: cannot be woken" in log_lines(programs, lines=2)[1]
 
 
 def test_the_background_hears_signals_that_slurmctld_blocks(
@@ -288,7 +288,7 @@ def test_without_standard_input_and_output_the_log_is_whole(programs: SlurmProgr
         know(programs, InventoryNode("n1", Hardware("old"), mac=MAC, wol_via=card.via))
         closed = f"exec {DEPLOYED}/offpeak-resume n1 <&- >&- 2>&-"
         subprocess.run(["sh", "-c", closed], env=programs.environment, check=True)
-        assert said(programs, lines=2)[1] == f"n1: 3 packets sent to {card.via}"
+        assert log_lines(programs, lines=2)[1] == f"n1: 3 packets sent to {card.via}"
 
 
 @AS_ROOT
@@ -299,7 +299,7 @@ def test_root_acts_as_the_lists_owner(
     know(programs, machine_of(few_bmcs[0]))
     os.chown(programs.state / "wake.json", 65534, 65534)
     programs.run("offpeak-resume", "n1")
-    assert any("not woken, attempt 1 of 3: ipmitool" in line for line in said(programs, lines=3))
+    assert any("not woken, attempt 1 of 3: ipmitool" in line for line in log_lines(programs, lines=3))
     assert few_bmcs[0].lines("orders") == []
 
 
@@ -329,9 +329,9 @@ def test_who_may_not_read_the_list_asks_its_owner() -> None:
 def test_a_hostlist_of_too_many_nodes_costs_no_memory(programs: SlurmPrograms, hostlist: str) -> None:
     know(programs)
     # With 512 MiB of address space, and without Slurm's own command.
-    words = ["prlimit", "--as=536870912", DEPLOYED / "offpeak-resume", "--wake", hostlist]
+    arguments = ["prlimit", "--as=536870912", DEPLOYED / "offpeak-resume", "--wake", hostlist]
     environment = programs.environment | {"PATH": "/usr/bin:/bin", "SLURM_CONF": "/nonexistent"}
-    done = subprocess.run(words, env=environment, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(arguments, env=environment, capture_output=True, timeout=60, check=False)
     assert done.returncode == 1
-    (line,) = said(programs, lines=1)
+    (line,) = log_lines(programs, lines=1)
     assert line == f"{hostlist:.80}: cannot be woken: names more than 100000 nodes"

@@ -38,12 +38,12 @@ class Sleepers:
         settings = PbsSettings(timeout_s=20)
         torque = running.pbs.kind == TORQUE
         self.scheduler: Scheduler = TorqueScheduler(settings) if torque else OpenPbsScheduler(settings)
-        self.complaints, self.resume = "", '#!/bin/sh\necho "$@" >> {said}\n'
+        self.complaints, self.resume = "", '#!/bin/sh\necho "$@" >> {woken}\n'
 
     def run(self) -> tuple[int, list[str]]:
-        """Run the program; return its exit code and which nodes offpeak-resume was told to wake."""
-        resume, output = self._folder / "resume", self._folder / "said"
-        resume.write_text(self.resume.format(said=output))
+        """Run the program; return its exit code and which nodes offpeak-resume was called to wake."""
+        resume, output = self._folder / "resume", self._folder / "woken"
+        resume.write_text(self.resume.format(woken=output))
         resume.chmod(0o755)
         output.unlink(missing_ok=True)
         environment = {

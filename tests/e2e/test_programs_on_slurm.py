@@ -95,6 +95,6 @@ def test_what_slurm_asks_reaches_the_agent_else_the_bmc(
     bmc.write("power", "off")
     site.told("node1", "power_up")
     wait_until(lambda: bmc.lines("orders") == ["on"], what="the BMC's order", log=programs.log)
-    wait_until(lambda: "was told to switch it on" in programs.lines()[-1], what="the log", log=programs.log)
+    wait_until(lambda: "was ordered to switch it on" in programs.lines()[-1], what="the log", log=programs.log)
     assert other.lines("orders") == []
     site.cluster.run("scancel", job)

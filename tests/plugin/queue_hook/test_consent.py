@@ -41,7 +41,7 @@ def test_what_is_read(comment, allowed):
         ("offpeak:delay=12parsecs", "offpeak:delay=12parsecs: unknown unit 'parsecs'; known: d, h, min, s"),
         ("offpeak:delay=12", "offpeak:delay=12: '12' has no unit; write it like 30min or 2h"),
         ("offpeak:delay=-1h", "offpeak:delay=-1h: '-1h' is negative; give zero or more"),
-        ("offpeak:later", "offpeak:later: not a word of offpeak; delay=12h, deadline=2026-11-22T08:00 or now"),
+        ("offpeak:later", "offpeak:later: unknown hint; delay=12h, deadline=2026-11-22T08:00 or now"),
         (
             "offpeak:deadline=tomorrow",
             "offpeak:deadline=tomorrow: 'tomorrow' is no time;"

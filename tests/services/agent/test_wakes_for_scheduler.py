@@ -224,7 +224,7 @@ def test_without_a_ledger_slurms_program_wakes(site: SleepingSite, reloads: bool
                 other.execute("ROLLBACK")
 
     asyncio.run(scene())
-    assert site.programs.lines()[0].startswith("n1: not told to the agent, waking without it") or (
+    assert site.programs.lines()[0].startswith("n1: the agent was not reached, waking without it") or (
         "waking those that it does not" in site.programs.lines()[0]
     )
     assert site.orders("n1") == [("soft_off", US)]
@@ -271,7 +271,7 @@ def test_what_broke_since_the_last_round_is_found_when_the_program_looks_again(s
     site.change(cycle_s=3600)
     asyncio.run(scene())
     lines = site.programs.lines()
-    assert lines[0] == "n1: told the agent: resume"
+    assert lines[0] == "n1: reported to the agent: resume"
     assert "n1: looking again whether they are on" in lines
 
 
