@@ -1,9 +1,9 @@
 """The cost of the site's own order of the queue: the same jobs replayed, corrected by each day's own error.
 
-The engine replays the jobs twice: under the site's own scheduling, and with the queue put in order on those days on
-which it was. The second replay is of what happened, so it says how far the engine is off. That error is taken off the
-first one, day by day. All are charged alike: the same draws, the same prices, every node on. What sleeping nodes
-saved is another account.
+The engine replays the jobs twice: under the site's own scheduling, and with the queue put in order on the days on which
+it was. The second replay is of what happened, so its error is that of the engine. It is subtracted from the first one,
+day by day. All are charged alike: the same power, the same prices, every node on. The savings of sleeping nodes are
+another account.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Bills:
 class BilledDays:
     """The bills of the log, and those of the policies in each replay.
 
-    Behind the last day stands one more period: what a policy moves out of the time is paid there, by all alike.
+    One more period follows the last day: it has the cost of jobs that a policy moves out of the time.
     """
 
     logged: Bills
@@ -88,14 +88,14 @@ def _bills(case: ReplayCase, schedule: Schedule, edges_s: Int64, meters: Meters)
 
 
 def _within(schedule: Schedule, begin_s: int, until_s: int) -> Schedule:
-    """Return what lies in that period; a job that does not takes no time."""
+    """Return the part of the schedule in that period; a job outside it takes no time."""
     edges = (begin_s, until_s)
     return Schedule(np.clip(schedule.start_s, *edges), np.clip(schedule.end_s, *edges), 0.0)
 
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """Bills by when jobs ran, float64[periods], every node on; the last period is what lies behind the time.
+    """Bills by the times of jobs, float64[periods], with every node on; the last period follows the time.
 
     `logged` is by the real starts; `own` the replay of them, `without` what the site's own order would have cost, set
     right by own's error, both means. `saved` and `saved_kg` hold 19 of 20 replays. `error_share` is how far own's days
@@ -120,7 +120,7 @@ class Counterfactual:
 
     @property
     def is_noise(self) -> bool:
-        """Whether chance alone could have saved that."""
+        """Whether the saving may be by chance."""
         return self.saved.low <= 0 <= self.saved.high
 
 
@@ -153,7 +153,7 @@ def _started(trace: Trace) -> Trace:
 
 
 def _prepare_case(cut: Trace, whole: Trace, settings: Settings, inputs: ReplayInputs) -> PreparedCase:
-    """Return the case of the log; what it is paid by are the prices of the ledger, not those of the settings."""
+    """Return the case of the log with the prices of the ledger instead of those of the settings."""
     prepared = prepare(cut, replace(settings, prices=PriceSettings(), carbon=CarbonSettings()), start=None, whole=whole)
     price, carbon = inputs.prices.price, inputs.prices.carbon
     laid = _fill_gaps(price, cut, inputs)
@@ -167,7 +167,7 @@ def _prepare_case(cut: Trace, whole: Trace, settings: Settings, inputs: ReplayIn
 
 
 def _fill_gaps(series: Series, trace: Trace, inputs: ReplayInputs) -> LaidSeries:
-    """Return the series on the log's clock without gaps: an hour that cost nothing would draw all savings to it."""
+    """Return the series on the log's clock without gaps, because an hour without a price would cost nothing."""
     filled = fill_gaps(series)
     mean = float(np.average(series.value[series.known], weights=series.length_s[series.known]))
     whole = replace(filled, value=np.where(filled.known, filled.value, mean))

@@ -26,16 +26,16 @@ from power.capacity.price_profile import JOB_UTILISATION
 
 
 class JobDraw(NamedTuple):
-    """What it draws per node [W], of a shared node its own share, and in words what that rests on."""
+    """The power per node [W], of a shared node the share of the job, and the basis as a text."""
 
     node_w: float
     basis: str
 
 
 def share_of(job: Job, cpus: int | None) -> float:
-    """Return the job's share of one of its nodes, which has so many processors; None: not known, then it has all.
+    """Return the job's share of a node with so many processors; None if that is not known: then it has the whole node.
 
-    Schedulers say how many processors a job has in all: they are taken to be spread evenly.
+    Schedulers give the number of all processors of a job; they count as spread evenly.
     """
     if job.whole_nodes or not cpus:
         return 1.0
@@ -60,7 +60,7 @@ DECLARED_HINT = (
 
 @dataclass(frozen=True)
 class DeclaredDraw:
-    """Jobs of which that column fits the pattern draw `node_w` [W per node]; `text` is how it was declared."""
+    """Jobs whose column fits the pattern have the power `node_w` [W per node]; `text` is the declaration."""
 
     column: str
     pattern: str
@@ -68,12 +68,12 @@ class DeclaredDraw:
     text: str
 
     def fits(self, job: Job) -> bool:
-        """Whether it speaks of this job."""
+        """Return whether the declaration applies to the job."""
         return any(map(self._fits, JOB_FIELDS[self.column](job)))
 
     @cached_property
     def draw(self) -> JobDraw:
-        """What those jobs draw."""
+        """The power of those jobs."""
         return JobDraw(self.node_w, f"declared: {self.text}")
 
     @cached_property
@@ -82,9 +82,9 @@ class DeclaredDraw:
 
 
 def read_declared_draws(power: PowerSettings) -> tuple[DeclaredDraw, ...]:
-    """Return what a site's settings say of its jobs: their classes, and one draw for all others if `job` is constant.
+    """Return the declarations of the settings: the classes of jobs, and one power for all others if `job` is constant.
 
-    BadSetting or BadInput for what cannot be read. The other models of `job` are for logs: they say nothing here.
+    BadSetting or BadInput for what cannot be read. The other models of `job` are for logs only.
     """
     model = parse_power_model(power.job) if power.job else None
     rest = (DeclaredDraw("name", "*", model.power_w, power.job or ""),) if isinstance(model, ConstantPower) else ()
@@ -92,7 +92,7 @@ def read_declared_draws(power: PowerSettings) -> tuple[DeclaredDraw, ...]:
 
 
 def parse_declared_draws(texts: Sequence[str]) -> tuple[DeclaredDraw, ...]:
-    """Return what is declared, in the order in which it counts; BadSetting for what cannot be read."""
+    """Return the declarations in the order of their precedence. BadSetting for one that cannot be read."""
     return tuple(_parse_declared_draw(text) for text in texts)
 
 
@@ -111,11 +111,8 @@ def _parse_declared_draw(text: str) -> DeclaredDraw:
 
 
 def find_declared_draw(job: Job, declared: Sequence[DeclaredDraw]) -> JobDraw | None:
-    """Return what the first says that speaks of the job, None if none does."""
-    for each in declared:
-        if each.fits(job):
-            return each.draw
-    return None
+    """Return the power of the first declaration that applies to the job, None without one."""
+    return next((each.draw for each in declared if each.fits(job)), None)
 
 
 ASSUMED = JobDraw((ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2, "assumed: no node class is set")
@@ -130,7 +127,7 @@ class NodeKind:
 
 
 def find_node_kinds(nodes: Iterable[Node], class_of: Callable[[str], NodeClass | None]) -> dict[str, NodeKind]:
-    """Return the kind of each partition; `class_of` gives the node class by the node's name, None where none is set."""
+    """Return the kind of each partition; `class_of` gives the class of a node by its name, None if none is set."""
     of = defaultdict[str, list[Node]](list)
     for node in nodes:
         for partition in node.partitions:
@@ -139,7 +136,7 @@ def find_node_kinds(nodes: Iterable[Node], class_of: Callable[[str], NodeClass |
 
 
 def draw_by_class(job: Job, kinds: Mapping[str, NodeKind]) -> JobDraw:
-    """Return what nothing but the kind of its nodes says of a job: of a shared node its share by processors."""
+    """Return the power of a job by the kind of its nodes only; of a shared node its share by processors."""
     kind = next((kinds[each] for each in job.partitions if each in kinds), None)
     if kind is None:
         return ASSUMED

@@ -46,7 +46,7 @@ class ReplayInputs:
 
 
 def add_draws(trace: Trace, energies_j: Mapping[tuple[str, int], float]) -> tuple[Trace, Int64]:
-    """Return the log with the draws of the ledger where it knows them, and the ids of those jobs."""
+    """Return the log with the powers that the ledger has, and the ids of their jobs."""
     jobs, offset_s = trace.jobs, trace.unix_start_s or 0
     starts = zip(jobs.job_id.tolist(), (jobs.logged_start_s + offset_s).tolist(), strict=True)
     energy_j = np.array([_energy_j(trace, job, start_s, energies_j) for job, start_s in starts])
@@ -57,7 +57,7 @@ def add_draws(trace: Trace, energies_j: Mapping[tuple[str, int], float]) -> tupl
 
 
 def find_ordered_peaks(inputs: ReplayInputs, laid: LaidSeries) -> PeakTimes:
-    """Return when prices are dear, unknown on days on which nobody ordered the queue: then it is left as it is."""
+    """Return the on-peak times; they are unknown on days without an ordered queue, on which it stays as it is."""
     series, peak = classify(split(laid.series, inputs.edges_unix_s), inputs.peak_rule)
     day = np.searchsorted(inputs.edges_unix_s, series.start_s, side="right") - 1
     is_ordered = inputs.ordered[np.clip(day, 0, len(inputs.ordered) - 1)]
@@ -66,14 +66,14 @@ def find_ordered_peaks(inputs: ReplayInputs, laid: LaidSeries) -> PeakTimes:
 
 
 def _energy_j(trace: Trace, job: int, start_s: int, energies_j: Mapping[tuple[str, int], float]) -> float:
-    # Accounts name a job of an array as its users do, some logs by its number.
+    # Accounts name a job of an array as users do, some logs by its number.
     by_name = energies_j.get((trace.names.job_text(job), start_s))
     return by_name if by_name is not None else energies_j.get((str(job), start_s), np.nan)
 
 
 @dataclass(frozen=True)
 class RestSavings:
-    """What resting nodes saved in some days of a time, against all nodes on; no value is None, what nobody knows."""
+    """The savings of resting nodes in some days of a time, against all nodes on; None means not known."""
 
     days: int
     saved_j: float
@@ -84,7 +84,7 @@ class RestSavings:
 
 @dataclass(frozen=True)
 class MonthAccount:
-    """Jobs by account, nodes by node as their meters say, what rests saved, and what a replay of the time needs.
+    """Jobs by account, measured energy by node, savings of rests, and the inputs of a replay of the time.
 
     `rested` is None if nothing was booked, `replay_inputs` if no price is known. `assumed_price_share` is the part of
     the priced time whose price is that of an assumed tariff.
@@ -98,7 +98,7 @@ class MonthAccount:
 
 
 def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo, prices: PriceSettings) -> MonthAccount:
-    """Return the account of a time; BadInput where it was paid in two currencies."""
+    """Return the account of a time. BadInput if it has prices in two currencies."""
     return MonthAccount(
         accounts=tuple(account_uses(connection, span)),
         nodes=tuple(node_energy(connection, span, ("node",), zone)),
@@ -147,7 +147,7 @@ def _read_replay_inputs(
 
 
 def _peak_rule(prices: LedgerPrices, settings: PriceSettings, zone: tzinfo) -> PeakRule:
-    """Return the rule by which the agent tells dear hours: a tariff's own hours, else that of the settings."""
+    """Return the on-peak rule of the agent: the hours of a tariff, else the rule of the settings."""
     return (
         site_tariff(settings.tariff, zone).hours if prices.by_tariff else parse_peak_rule(settings.peak_rule, zone=zone)
     )

@@ -27,7 +27,7 @@ from power.lifecycle.node_record import ASLEEP, NodeState
 
 RESTING_STATES = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
 OUR_ACTORS = frozenset({"offpeak", SCHEDULER})
-"""Who lets nodes rest: offpeak, which the scheduler then has woken for a job."""
+"""The actors whose rests count: offpeak, and the scheduler, which has nodes woken for a job."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class NodeRest:
 
     @property
     def length_s(self) -> float:
-        """All of it."""
+        """The length of the rest."""
         return self.until_unix_s - self.from_unix_s
 
 
 def find_rests(states: Iterable[NodeStateRecord], span: TimeRange) -> tuple[NodeRest, ...]:
     """Return the rests within a time, by node; `states` are in order of time, with what each was at the start.
 
-    What somebody else has switched off and on is no rest. Where the state is not known it ends: nothing is claimed.
+    A time for which another actor switched the node off is no rest. A rest ends where the state is not known.
     """
     by_node: dict[str, list[NodeStateRecord]] = {}
     for each in states:
@@ -67,7 +67,7 @@ def _find_rests_of_node(node: str, states: Sequence[NodeStateRecord], span: Time
 
 
 def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[tuple[NodeState, bool, float, float]]:
-    """Yield each state, whether it is our doing, and from when until when it held within the time."""
+    """Yield each state, whether it was ours, and its start and end within the time."""
     ends = [*(each.at_unix_s for each in states[1:]), span.until_unix_s]
     for each, end_s in zip(states, ends, strict=True):
         from_s, until_s = max(each.at_unix_s, span.from_unix_s), min(end_s, span.until_unix_s)
@@ -81,7 +81,7 @@ DEPTH_OF = {NodeState.STANDBY: STANDBY, NodeState.OFF: OFF}
 
 @dataclass(frozen=True)
 class RestUse:
-    """A rest, what the node drew in it and would have drawn idle [J], and the mean price of that time."""
+    """A rest, the energy of the node in it and that of an idle node [J], and the mean price of that time."""
 
     rest: NodeRest
     energy_j: float
@@ -91,7 +91,7 @@ class RestUse:
 
 
 def rest_energy_j(rest: NodeRest, node_class: NodeClass) -> float | None:
-    """Return what such a node draws over a rest; None if the class does not know the depth in which it slept."""
+    """Return the energy of such a node over a rest; None if the class does not have the depth of its sleep."""
     depth = _deepest(rest, node_class)
     if depth is None:
         return None
@@ -103,7 +103,7 @@ def rest_energy_j(rest: NodeRest, node_class: NodeClass) -> float | None:
 
 
 def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None:
-    """Return what the rests of a time came to, without money where one has no price; None for no rest at all."""
+    """Return the sum of the rests of a time, without cost if one has no price; None without a rest."""
     each = tuple(uses)
     if not each:
         return None
@@ -144,13 +144,13 @@ def _basis(uses: tuple[RestUse, ...]) -> str:
 
 
 ENOUGH_MEASURED = 0.9
-"""A rest of which less was measured is taken to have drawn what its class does."""
+"""A rest with a smaller measured share counts with the energy of its class."""
 
 ClassOf = Callable[[str], NodeClass | None]
 
 
 def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: ClassOf) -> SavingRecord | None:
-    """Return what these nodes saved in a time that is over; None for nothing, as of nodes without a class.
+    """Return the savings of these nodes in a time that is over; None without rests, and for nodes without a class.
 
     It reads the ledger, all rests at once: an event loop calls it in a thread. BadLedger if that cannot be read,
     BadInput if the prices of that time are in two currencies.
@@ -174,7 +174,7 @@ def _rest_uses(connection: Connection, found: Iterable[NodeRest], class_of: Clas
 
 
 def _modelled(rest: NodeRest, node_class: NodeClass | None) -> tuple[NodeRest, float, float] | None:
-    """Return the rest with what its class draws in it and idle [J]; None where that is not known."""
+    """Return the rest with the energies of its class in it and idle [J]; None if they are not known."""
     energy_j = rest_energy_j(rest, node_class) if node_class else None
     return (rest, energy_j, node_class.idle_w * rest.length_s) if node_class and energy_j is not None else None
 

@@ -23,7 +23,7 @@ HEADERS = (
 
 
 def parse_page_listen(listen: str) -> tuple[str, int]:
-    """Return host and port of `page.listen`; BadSetting if that is none."""
+    """Return host and port of `page.listen`. BadSetting if it is no address with a port."""
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65_535:
@@ -32,14 +32,14 @@ def parse_page_listen(listen: str) -> tuple[str, int]:
 
 
 def check_page_listen(host: str, token: Secret | None) -> None:
-    """Raise BadInput where others than this machine could see the page without showing a token."""
+    """Raise BadInput if other machines could see the page without a token."""
     if token is None and not is_loopback(host):
         hint = "(umask 077; openssl rand -hex 32 >FILE), and name it: token_file below [page]"
         raise BadInput(f"page.listen: {host} can be reached from other machines: that needs a token", hint=hint)
 
 
 def may_see(headers: Mapping[str, str], token: Secret | None) -> bool:
-    """Tell whether a request is let in.
+    """Return whether a request is allowed.
 
     Without a token its host has to be this machine: a page elsewhere whose name leads here is none of ours.
     """
@@ -50,12 +50,12 @@ def may_see(headers: Mapping[str, str], token: Secret | None) -> bool:
 
 
 def is_token(shown: str, token: Secret) -> bool:
-    """Tell whether that is the token."""
+    """Return whether that is the token."""
     return hmac.compare_digest(shown.encode(errors="replace"), token.value)
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether that name or address is this machine, whoever says it."""
+    """Return whether that name or address is this machine."""
     if host == "localhost":
         return True
     try:

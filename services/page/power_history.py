@@ -1,4 +1,4 @@
-"""The power of nodes in the last day by their state, and their power had all stayed on.
+"""The power of nodes in the last day by state, and the power if all nodes had stayed on.
 
 A node is busy when a job ran on it: by the jobs in the ledger, and by those that it remembers as running or not
 booked yet.
@@ -25,7 +25,7 @@ from offpeak.model.time_range import TimeRange
 from services.accounts.ended_jobs import MEMORY_NAME, parse_job_watch
 
 JobSpan = tuple[float, float]
-"""From and until [Unix s]; who runs still has no end, which is infinity."""
+"""Start and end [Unix s]; the end of a running job is infinity."""
 
 
 def find_node_runs(connection: Connection, span: TimeRange) -> Mapping[str, Sequence[JobSpan]]:
@@ -66,12 +66,12 @@ STILL_CHANGES_S = 2 * QUARTER_S
 """Readings of a quarter-hour reach the ledger until some time after its end."""
 ON, BUSY = "on", "busy"
 AWAKE = (BUSY, ON, "unknown")
-"""States in which a node draws what it would without us; BUSY is on, with a job."""
+"""States in which a node draws the same power as without offpeak; BUSY is on, with a job."""
 
 
 @dataclass(frozen=True)
 class PowerSlot:
-    """A quarter-hour: draw by state [W], and without offpeak, of so many measured nodes."""
+    """A quarter-hour: power by state [W], power without offpeak, and the number of measured nodes."""
 
     by_state: Mapping[str, float]
     without_w: float
@@ -80,13 +80,13 @@ class PowerSlot:
 
 @dataclass
 class NodePowerHistory:
-    """The quarter-hours of the last day by their first second; what cannot change any more is not read again."""
+    """The quarter-hours of the last day by their first second; settled ones are not read again."""
 
     slots: dict[int, PowerSlot] = field(default_factory=dict)
     _settled_unix_s: float = 0.0
 
     def read(self, connection: Connection, now_unix_s: float, idle_w: Mapping[str, float]) -> None:
-        """Take in what the ledger says by now; `idle_w` is what each node draws when it is on and idle."""
+        """Read the ledger; `idle_w` is the power of each node when it is on and idle."""
         first = (now_unix_s - SHOWN_S) // QUARTER_S * QUARTER_S
         span = TimeRange(max(first, self._settled_unix_s), now_unix_s)
         means, states, runs = (
@@ -105,7 +105,7 @@ def make_power_slots(
     runs: Mapping[str, Sequence[JobSpan]],
     idle_w: Mapping[str, float],
 ) -> dict[int, PowerSlot]:
-    """Return the quarter-hours; a node is taken to be in each what it was in its middle."""
+    """Return the quarter-hours; a node counts with its state in the middle of each."""
     changes: dict[str, tuple[list[float], list[str]]] = defaultdict(lambda: ([], []))
     for record in states:
         at_s, observed = changes[record["node"]]

@@ -31,15 +31,15 @@ from services.page.metrics import Metrics
 
 MOST_CONNECTIONS = 256
 SHARE_OF_FILES = 4
-"""At most every fourth open file is a connection: those that wait to be accepted or to be closed are files too."""
+"""At most every fourth open file is a connection: connections that wait to be accepted or closed are files too."""
 REQUEST_S = 10.0
-"""So long a request may take to arrive, and the first one to begin."""
+"""The longest time for a request to arrive, and for the first one to begin."""
 
 
 class BoundedProtocol(H11Protocol):
-    """Hangs up on requests that do not arrive in time.
+    """Disconnects clients whose requests do not arrive in time.
 
-    A connection too many takes the place of the oldest one without a request, else it is hung up on. The process never
+    A connection too many takes the place of the oldest one without a request, else it is closed. The process never
     runs out of files: asyncio would then log a line for each place in the backlog, in each second.
     """
 
@@ -56,7 +56,7 @@ class BoundedProtocol(H11Protocol):
         self._await_request()
 
     def data_received(self, data: bytes) -> None:
-        """Take in a part of a request."""
+        """Receive a part of a request."""
         if not self._refused:
             super().data_received(data)
             self._await_request()
@@ -79,17 +79,17 @@ class BoundedProtocol(H11Protocol):
             self._overdue = None
 
     def _make_room(self) -> bool:
-        waiting: list[Any] = [each for each in self.connections if getattr(each, "_overdue", None) is not None]
+        waiting: list[Any] = [other for other in self.connections if getattr(other, "_overdue", None) is not None]
         if not waiting:
             return False
-        oldest = min(waiting, key=lambda each: each._overdue.when())
+        oldest = min(waiting, key=lambda other: other._overdue.when())
         self.connections.discard(oldest)
         oldest.transport.abort()
         return True
 
 
 def limit_connections() -> int:
-    """Return how many connections there may be with the process's present limit of open files."""
+    """Return the most connections, by the present limit of open files of the process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // SHARE_OF_FILES)
 
@@ -104,7 +104,7 @@ MakeMetrics = Callable[[], tuple[bytes, str]]
 
 
 class Guarded:
-    """Lets in who may see the page, and tells browsers what it may do."""
+    """Lets in users who may see the page, and restricts what browsers may do with it."""
 
     def __init__(self, app: ASGIApp, token: Secret | None) -> None:
         self._app, self._token = app, token
@@ -160,7 +160,7 @@ def _file(name: str) -> Response:
     path = plotly_script() if name == PLOTLY else _own_file(name)
     if path is None:
         return PlainTextResponse("no such page\n", status_code=404)
-    # What is asked for again is compared by its tag: after an update nobody sees the old page.
+    # Browsers compare a cached file by its tag, so that no one sees the old page after an update.
     return FileResponse(path, media_type=KINDS[path.suffix], headers={"Cache-Control": "no-cache"})
 
 
@@ -188,11 +188,11 @@ def _with_cookie(request: Request, token: Secret) -> Response:
 BACKLOG = 64
 KEEP_ALIVE_S = 5
 PATIENCE_S = 2
-"""Who follows is hung up on when the page ends."""
+"""The time for which the server waits for followers when it ends."""
 
 
 def run_page(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit code. BadInput for what cannot be used."""
+    """Run until SIGTERM or SIGINT; return the exit code. BadInput for settings that cannot be used."""
     token = read_secret(settings.page.token_file) if settings.page.token_file else None
     host, port = parse_page_listen(settings.page.listen)
     check_page_listen(host, token)
@@ -201,7 +201,7 @@ def run_page(settings: Settings) -> int:
         page_app(followers, metrics.text, token),
         host=host,
         port=port,
-        # An access log would hold the token of who opens the page for the first time.
+        # An access log would hold the token of a user who opens the page for the first time.
         access_log=False,
         log_level="warning",
         lifespan="off",

@@ -106,7 +106,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_counts_nothing_twice(ledger: Led
     assert (count, energy_j) == (JOBS, pytest.approx(300.0 * JOBS * LENGTH_S))
 
 
-def test_after_a_long_absence_what_cannot_be_known_is_said(ledger: Ledger) -> None:
+def test_after_a_long_absence_what_cannot_be_known_is_logged(ledger: Ledger) -> None:
     rounds(ledger, queue, range(0, 300, STEP_S), settled=True)
     (line,) = rounds(ledger, queue, range(1500, 1800, STEP_S))
     assert line.startswith("nobody looked for 2")
@@ -124,9 +124,9 @@ def test_what_ended_is_learned_from(ledger: Ledger) -> None:
             done = await account_round(accounts, done, view(at_s, queue(at_s)), {})
 
     asyncio.run(run())
-    asked = [job("99", JobState.PENDING, start_s=None, hosts="")]
-    assert accounts.powers.of(asked, {}, at_s=600)["99"].node_w == pytest.approx(300)
-    assert accounts.times.of(asked, at_s=600) == {"99": LENGTH_S}
+    waiting_jobs = [job("99", JobState.PENDING, start_s=None, hosts="")]
+    assert accounts.powers.of(waiting_jobs, {}, at_s=600)["99"].node_w == pytest.approx(300)
+    assert accounts.times.of(waiting_jobs, at_s=600) == {"99": LENGTH_S}
 
 
 def test_while_the_ledger_cannot_be_read_jobs_wait(tmp_path: Path) -> None:

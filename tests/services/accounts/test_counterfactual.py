@@ -31,10 +31,10 @@ def account_of(site: MonthSite, folder: Path, *, ordered_days: int) -> MonthAcco
 
 
 def replayed(site: MonthSite, account: MonthAccount) -> Counterfactual:
-    assert account.told is not None
+    assert account.replay_inputs is not None
     easy, greedy = (parse_policy(name, site.settings.scheduling) for name in ("easy", "greedy"))
     blank = replace(site.trace, jobs=replace(site.trace.jobs, node_power_w=np.full(len(site.trace.jobs), np.nan)))
-    return replay_site_order(blank, account.told, site.settings, easy, greedy)
+    return replay_site_order(blank, account.replay_inputs, site.settings, easy, greedy)
 
 
 def test_a_known_saving_lies_in_the_range(site: MonthSite, tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_accounts_add_up_by_what_is_known(site: MonthSite, tmp_path: Path) -> No
     assert [each.account for each in account.accounts] == ["project0", "project1", "project2"]
     assert sum(each.jobs for each in account.accounts) == len(jobs)
     for at, name in enumerate(("measured_j", "partly_j", "modelled_j")):
-        said = sum(getattr(each, name) for each in account.accounts)
-        assert said == pytest.approx(energies_j[np.arange(len(jobs)) % 3 == at].sum())
+        total_j = sum(getattr(each, name) for each in account.accounts)
+        assert total_j == pytest.approx(energies_j[np.arange(len(jobs)) % 3 == at].sum())
     assert account.rested is not None
     assert (account.rested.days, account.rested.saved_j) == (2, pytest.approx(14 * 3.6e6))
     assert account.rested.cost == pytest.approx(1.4)

@@ -75,12 +75,12 @@ def test_without_history_the_kind_of_nodes_decides() -> None:
 def test_jobs_of_the_same_user_and_name_tell() -> None:
     powers = JobPowers()
     powers.learn([ran("1", 400.0, name="hot_1"), ran("2", 100.0, name="cold"), ran("3", 9e9, measured=0.2)], at_s=3600)
-    said = powers.of(
+    draws = powers.of(
         [pending("4", name="hot_27"), pending("5", name="cold"), pending("6", user="bob")], KINDS, at_s=4000
     )
-    assert said["4"] == (pytest.approx(400), "jobs of the same user, name and size")
-    assert said["5"].node_w == pytest.approx(100)
-    assert said["6"].basis == "all jobs"
+    assert draws["4"] == (pytest.approx(400), "jobs of the same user, name and size")
+    assert draws["5"].node_w == pytest.approx(100)
+    assert draws["6"].basis == "all jobs"
 
 
 def test_what_a_site_declares_goes_before_what_was_learned() -> None:
@@ -104,8 +104,8 @@ def test_what_a_site_declares_goes_before_what_was_learned() -> None:
 
 def test_a_constant_draw_is_that_of_all_jobs_that_no_class_names() -> None:
     declared = read_declared_draws(PowerSettings(job="constant:250W", classes=("hot*=400W",)))
-    said = JobPowers(declared).of([pending("1"), pending("2", name="hot")], KINDS, at_s=0)
-    assert said == {"1": JobDraw(250.0, "declared: constant:250W"), "2": JobDraw(400.0, "declared: hot*=400W")}
+    draws = JobPowers(declared).of([pending("1"), pending("2", name="hot")], KINDS, at_s=0)
+    assert draws == {"1": JobDraw(250.0, "declared: constant:250W"), "2": JobDraw(400.0, "declared: hot*=400W")}
     assert read_declared_draws(PowerSettings(job="uniform:100W-300W")) == ()
     assert read_declared_draws(PowerSettings()) == ()
 
@@ -129,7 +129,7 @@ def test_what_was_learned_outlives_a_restart(tmp_path: Path) -> None:
     assert times_again.of([pending("2")], at_s=10) == {"2": 3600}
 
 
-def test_a_damaged_file_is_said_and_the_predictor_begins_anew(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_and_the_predictor_begins_anew(tmp_path: Path) -> None:
     file = tmp_path / "powers.npz"
     file.write_text("not a model")
     powers = JobPowers(path=file)
@@ -183,7 +183,7 @@ def test_run_times_are_those_of_the_users_last_two_jobs() -> None:
     assert times.of([], at_s=0) == {}
 
 
-def test_columns_are_the_same_for_the_same_words_and_tell_no_end_of_what_has_not_ended() -> None:
+def test_columns_are_the_same_for_the_same_texts_and_have_no_end_of_running_jobs() -> None:
     jobs = job_columns(
         [pending("12_4", name="sim_001"), pending("13", name="sim_2"), pending("14", user="bob", nodes=0)]
     )
@@ -200,7 +200,7 @@ def test_shared_nodes_are_the_jobs_by_processors() -> None:
     )
 
 
-def test_ten_thousand_jobs_are_asked_about_in_a_moment() -> None:
+def test_ten_thousand_jobs_are_forecast_in_a_moment() -> None:
     powers = JobPowers(parse_declared_draws(["hot*=400W"]))
     powers.learn([ran(str(number), 200.0, user=f"u{number % 300}") for number in range(2000)], at_s=3600)
     jobs = [pending(str(number), user=f"u{number % 400}", name=f"job{number % 50}") for number in range(10_000)]

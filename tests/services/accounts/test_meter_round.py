@@ -25,8 +25,8 @@ PACE = Pace(period_s=10, timeout_s=5)
 SENSOR = {"class/hwmon/hwmon1/name": "power_meter\n", "class/hwmon/hwmon1/power1_average": "212000000\n"}
 
 
-def silent(said: str) -> MeterResult:
-    return MeterResult("bmc1", "dcmi", trouble=NoAnswer(said))
+def silent(problem: str) -> MeterResult:
+    return MeterResult("bmc1", "dcmi", trouble=NoAnswer(problem))
 
 
 def drawing(at_s: float, power_w: float, way: str = "dcmi") -> MeterResult:
@@ -62,16 +62,16 @@ def test_without_meters_a_round_is_nothing() -> None:
     assert (nothing.rows, nothing.lines) == ((), ())
 
 
-def test_a_silent_meter_is_asked_ever_less_often(tmp_path: Path) -> None:
+def test_a_silent_meter_is_read_ever_less_often(tmp_path: Path) -> None:
     meter = HwmonMeter("n1", sysfs=tmp_path)
     after = Metering()
-    asked = []
+    read_at_s = []
     for second in range(0, 3000, 10):
         now = at(second)
         before = after.silent.get(("n1", "hwmon"))
         after = asyncio.run(read_all_meters((meter,), after, pace=PACE, clock=lambda now=now: now)).after  # type: ignore[misc]
-        asked += [second] if after.silent[("n1", "hwmon")] != before else []
-    assert asked == [0, 20, 60, 140, 300, 620, 1220, 1820, 2420]
+        read_at_s += [second] if after.silent[("n1", "hwmon")] != before else []
+    assert read_at_s == [0, 20, 60, 140, 300, 620, 1220, 1820, 2420]
 
 
 def test_the_pause_has_a_bound_however_long_it_lasts() -> None:
@@ -80,7 +80,7 @@ def test_the_pause_has_a_bound_however_long_it_lasts() -> None:
     assert next_silence(None, now_s=5.0, period_s=900.0).again_s == 5.0 + 900.0
 
 
-def test_a_trouble_is_said_when_it_comes_changes_and_goes() -> None:
+def test_a_problem_is_logged_when_it_begins_changes_and_ends() -> None:
     lines: list[str] = []
     after = Metering()
     refused = MeterResult("bmc1", "dcmi", trouble=AccessRefused("bmc1: refused the password"))

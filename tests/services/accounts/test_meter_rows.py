@@ -20,8 +20,8 @@ def watts(at_s: float, power_w: float | None, way: str = "snmp") -> MeterResult:
     return MeterResult("pdu1", way, (Reading("pdu1", way, "outlet 1", power_w, at_s, node="n1", why=why),))
 
 
-def silent(said: str = "pdu1: silent for 5 s") -> MeterResult:
-    return MeterResult("pdu1", "snmp", trouble=NoAnswer(said))
+def silent(problem: str = "pdu1: silent for 5 s") -> MeterResult:
+    return MeterResult("pdu1", "snmp", trouble=NoAnswer(problem))
 
 
 def after(*rounds: tuple[float, MeterResult]) -> list[MeterReading]:
@@ -33,7 +33,7 @@ def after(*rounds: tuple[float, MeterResult]) -> list[MeterReading]:
     return rows
 
 
-def told(rows: list[MeterReading]) -> list[tuple[float, float, float | None, str]]:
+def row_values(rows: list[MeterReading]) -> list[tuple[float, float, float | None, str]]:
     return [(row.from_unix_s, row.until_unix_s, row.power_w, row.why) for row in rows]
 
 
@@ -45,14 +45,14 @@ def test_a_value_holds_until_the_next_one() -> None:
     ]
 
 
-def test_a_gap_is_said_and_never_filled() -> None:
+def test_a_gap_is_recorded_and_never_filled() -> None:
     rows = after((0, watts(0, 200)), (100, watts(100, 300)))
-    assert told(rows) == [(0, 30, 200, ""), (30, 100, None, "not read for 100 s")]
+    assert row_values(rows) == [(0, 30, 200, ""), (30, 100, None, "not read for 100 s")]
 
 
 def test_a_silent_meter_says_why_nothing_is_known() -> None:
     rows = after((0, watts(0, 200)), (10, silent()), (30, silent()), (70, watts(70, 100)), (80, watts(80, 100)))
-    assert told(rows) == [
+    assert row_values(rows) == [
         (0, 10, 200, ""),
         (10, 30, None, "pdu1: silent for 5 s"),
         (30, 70, None, "pdu1: silent for 5 s"),
@@ -63,17 +63,17 @@ def test_a_silent_meter_says_why_nothing_is_known() -> None:
 
 def test_no_value_is_a_gap_with_the_meters_own_reason() -> None:
     rows = after((0, watts(0, None)), (10, watts(10, 50)))
-    assert told(rows) == [(0, 10, None, "noSuchInstance")]
+    assert row_values(rows) == [(0, 10, None, "noSuchInstance")]
 
 
 def test_watts_of_a_counter_are_of_the_time_before() -> None:
     rows = after((0, watts(0, None, "rapl")), (100, watts(100, 80, "rapl")), (110, watts(110, None, "rapl")))
-    assert told(rows) == [(0, 100, 80, ""), (100, 110, None, "noSuchInstance")]
+    assert row_values(rows) == [(0, 100, 80, ""), (100, 110, None, "noSuchInstance")]
 
 
 def test_a_clock_that_goes_back_begins_anew_and_the_same_reading_is_nothing_new() -> None:
     rows = after((1000, watts(1000, 200)), (1000, watts(1000, 200)), (400, watts(400, 300)), (410, watts(410, 300)))
-    assert told(rows) == [(400, 410, 300, "")]
+    assert row_values(rows) == [(400, 410, 300, "")]
 
 
 @given(st.lists(st.tuples(st.floats(0.5, 100), st.one_of(st.none(), st.floats(0, 1e4))), min_size=2, max_size=30))

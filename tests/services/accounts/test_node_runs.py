@@ -17,7 +17,7 @@ def booked(number: str, from_s: float, until_s: float, nodes: str) -> JobUse:
     return JobUse(number, from_s, until_s, "ann", "physics", "batch", nodes, None, None, "")
 
 
-def test_booked_running_and_unbooked_jobs_that_touch_the_time_are_told_by_node(ledger: Ledger) -> None:
+def test_booked_running_and_unbooked_jobs_that_touch_the_time_are_found_by_node(ledger: Ledger) -> None:
     ledger.write_jobs([booked("1", 0, 100, "n1"), booked("2", 50, 300, "n[1-2]"), booked("3", 900, 950, "n3")])
     runs = job("4", start_s=250, hosts="n[2,4]")
     ended = job("5", JobState.ENDED, start_s=150, end_s=240, hosts="n5")

@@ -55,7 +55,7 @@ def test_a_job_that_vanished_ended_between_two_looks_and_not_after_its_limit() -
     assert [(each.job.end_s, each.unseen) for each in booked] == [(110, "ended unseen within 20 s")]
 
 
-def test_a_job_that_comes_to_sight_again_was_not_at_its_end() -> None:
+def test_a_job_that_is_shown_again_had_not_ended() -> None:
     running = job("1", start_s=50)
     ran, booked = looks((100, [running]), (130, []), (160, [running]))
     assert (booked, ran.waiting, list(ran.running)) == ([], {}, ["1"])

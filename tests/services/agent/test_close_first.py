@@ -98,7 +98,7 @@ def test_nothing_was_sent_so_it_is_opened_again(made: Callable[[AgentSettings], 
     assert (closed, site.node.shut) == ([True], set())
 
 
-def test_cut_off_after_the_order_it_stays_closed_and_that_is_said(made: Callable[[AgentSettings], Site]) -> None:
+def test_cut_off_after_the_order_it_stays_closed_and_that_is_reported(made: Callable[[AgentSettings], Site]) -> None:
     site = made(replace(ALL_OPEN, nodes="n1"))
 
     async def send() -> NodeRecord:
@@ -109,8 +109,8 @@ def test_cut_off_after_the_order_it_stays_closed_and_that_is_said(made: Callable
         site.order(send)
     assert site.node.shut
     # Nor does a wake of a node that is up all the time open it.
-    said = site.room.run(site.closer.open_if_ours("n1", BY, was_up=True))
-    assert "may still follow an order to sleep" in said
+    note = site.room.run(site.closer.open_if_ours("n1", BY, was_up=True))
+    assert "may still follow an order to sleep" in note
     assert site.node.shut
     assert site.room.run(site.closer.open_if_ours("n1", BY, was_up=False)) == "open to jobs again"
     assert site.node.shut == set()

@@ -49,9 +49,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user:
 
 
 def ask_as(path: Path, what: str, *rights: str) -> subprocess.CompletedProcess[str]:
-    words = ["setpriv", *rights, sys.executable, "-c", ASK, what, str(path)]
+    arguments = ["setpriv", *rights, sys.executable, "-c", ASK, what, str(path)]
     names = {"LOGNAME": "mallory", "USER": "mallory", "SUDO_UID": "1", "PATH": "/usr/bin:/bin"}
-    return subprocess.run(words, env=names, capture_output=True, text=True, check=False)
+    return subprocess.run(arguments, env=names, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -167,9 +167,9 @@ def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows
         await order
         return await confirmation, bool(done), await agent.door.let_through(OFF, act)
 
-    said, early, later = asyncio.run(scene())
+    reply, early, later = asyncio.run(scene())
     assert not early
-    assert said == {"by": "ada", "note": "soft_off by offpeak was under way before: accepted"}
+    assert reply == {"by": "ada", "note": "soft_off by offpeak was under way before: accepted"}
     assert isinstance(later, Refusal)
     assert later.rule == "held"
     assert asyncio.run(agent.change_hold(request)) == {"by": "ada", "note": ""}
@@ -177,8 +177,8 @@ def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows
 
 def test_what_is_no_hold_is_refused() -> None:
     text = format_hold("fan", 12.0, take_over=True)
-    said = parse_hold_request({"tell": HOLD, "nodes": "n1", "text": text}, "ada")
-    assert said == HoldRequest(HOLD, "n1", "ada", "fan", 12.0, take_over=True)
+    reply = parse_hold_request({"tell": HOLD, "nodes": "n1", "text": text}, "ada")
+    assert reply == HoldRequest(HOLD, "n1", "ada", "fan", 12.0, take_over=True)
     for bad in ("{}", '{"reason": 1, "until_unix_s": null, "take_over": false}'):
         with pytest.raises(BadInput, match="that is no hold"):
             parse_hold_request({"tell": HOLD, "nodes": "n1", "text": bad}, "ada")

@@ -26,14 +26,14 @@ NOW = Instant(500.0, 1_793_520_000.0)
 OFF = SERVER.depths[-1]
 
 
-def life(state: NodeState, word: SchedulerState | None = None) -> NodeRecord:
+def record(state: NodeState, scheduler_state: SchedulerState | None = None) -> NodeRecord:
     return NodeRecord(
-        "n1", observed=ObservedState(state, since_unix_s=NOW.unix_s - 60, by="offpeak"), scheduler_state=word
+        "n1", observed=ObservedState(state, since_unix_s=NOW.unix_s - 60, by="offpeak"), scheduler_state=scheduler_state
     )
 
 
 @pytest.mark.parametrize(
-    ("state", "word", "watts"),
+    ("state", "scheduler_state", "watts"),
     [
         (NodeState.ON, SchedulerState.UP, SERVER.idle_w),
         (NodeState.ON, SchedulerState.BUSY, None),
@@ -44,12 +44,14 @@ def life(state: NodeState, word: SchedulerState | None = None) -> NodeRecord:
         (NodeState.UNKNOWN, None, None),
     ],
 )
-def test_what_a_node_is_taken_to_draw(state: NodeState, word: SchedulerState | None, watts: float | None) -> None:
-    assert modelled_w(life(state, word), SERVER) == watts
+def test_what_a_node_is_taken_to_draw(
+    state: NodeState, scheduler_state: SchedulerState | None, watts: float | None
+) -> None:
+    assert modelled_w(record(state, scheduler_state), SERVER) == watts
 
 
 def test_what_was_measured_counts_before_the_model() -> None:
-    off = life(NodeState.OFF)
+    off = record(NodeState.OFF)
     measured = node_status(off, NOW, {"n1": 7.5}, SERVER)
     assert (measured.watts, measured.measured, measured.idle_watts) == (7.5, True, SERVER.idle_w)
     assert node_status(off, NOW, {}, SERVER)[4:6] == (OFF.power_w, False)
@@ -57,13 +59,17 @@ def test_what_was_measured_counts_before_the_model() -> None:
 
 
 def test_why_a_node_is_what_it_is() -> None:
-    wished = replace(
-        life(NodeState.ON), desired=DesiredState(NodeOrder.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it")
+    with_desired = replace(
+        record(NodeState.ON), desired=DesiredState(NodeOrder.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it")
     )
-    held = replace(wished, hold=Hold("ann", "new fan"))
-    said = node_status(held, NOW, {}, SERVER)
-    assert (said.desired, said.held, said.why) == ("soft_off", True, "held by ann: new fan; offpeak: nobody needs it")
-    silent = replace(life(NodeState.UNKNOWN), observed=ObservedState(problem="no answer in 5 s"))
+    held = replace(with_desired, hold=Hold("ann", "new fan"))
+    output = node_status(held, NOW, {}, SERVER)
+    assert (output.desired, output.held, output.why) == (
+        "soft_off",
+        True,
+        "held by ann: new fan; offpeak: nobody needs it",
+    )
+    silent = replace(record(NodeState.UNKNOWN), observed=ObservedState(problem="no answer in 5 s"))
     assert node_status(silent, NOW, {}, SERVER).why == "no answer in 5 s"
 
 
@@ -89,10 +95,10 @@ def test_when_the_day_and_the_month_began() -> None:
 
 
 def test_it_is_json_with_its_fields(drawn: StatusSnapshot) -> None:
-    said = json.loads(json.dumps(snapshot_json(drawn)))
-    assert said["node_fields"] == list(NodeStatus._fields)
-    assert [NodeStatus(*row) for row in said["nodes"]] == list(drawn.nodes)
-    assert said["published"]["mode"] == drawn.published.mode
+    output = json.loads(json.dumps(snapshot_json(drawn)))
+    assert output["node_fields"] == list(NodeStatus._fields)
+    assert [NodeStatus(*row) for row in output["nodes"]] == list(drawn.nodes)
+    assert output["published"]["mode"] == drawn.published.mode
 
 
 def test_the_page_reads_the_same_snapshot(drawn: StatusSnapshot) -> None:
@@ -113,5 +119,5 @@ def test_something_else_is_no_snapshot(reply: object) -> None:
 def drawn() -> StatusSnapshot:
     from agent_socket import PUBLISHED
 
-    node = node_status(life(NodeState.OFF), NOW, {}, SERVER)
+    node = node_status(record(NodeState.OFF), NOW, {}, SERVER)
     return StatusSnapshot(PUBLISHED, "Europe/Berlin", NOW.unix_s, NOW.unix_s, nodes=(node,))

@@ -30,6 +30,6 @@ def test_a_shadow_is_recorded_now_and_then() -> None:
     assert times_sent(Mode.SHADOW, SHADOW_PAUSE_S) == 2
 
 
-def test_what_the_scheduler_did_not_do_is_told_again_soon() -> None:
+def test_a_change_that_the_scheduler_did_not_make_is_sent_again_soon() -> None:
     assert times_sent(Mode.ACTIVE, FAILURE_PAUSE_S - 1, n1="slurmctld is away") == 1
     assert times_sent(Mode.ACTIVE, FAILURE_PAUSE_S, n1="slurmctld is away") == 2

@@ -51,7 +51,7 @@ def test_a_systemd_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     assert not sent[-1]
 
 
-def test_how_often_it_must_be_told() -> None:
+def test_how_often_systemd_must_be_notified() -> None:
     assert read_watchdog_s({"WATCHDOG_USEC": "30000000"}) == 30
     assert read_watchdog_s({"WATCHDOG_USEC": "0"}) is None
     assert read_watchdog_s({"WATCHDOG_USEC": "soon"}) is None

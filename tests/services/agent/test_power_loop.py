@@ -28,7 +28,7 @@ from services.agent.power_loop import PowerController
 from sim_backend.local_slurm.processes import wait_until
 
 
-def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp_path: Path) -> None:
+def test_a_desired_state_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp_path: Path) -> None:
     lookout = model_lookout({"n1": ModelNode("n1")})
     section = SimpleNamespace(machines=lookout.machines, poller=lookout, timeout_s=1.0, agent=AgentSettings())
     refused = Refusal("no_job_now", "n1: is not drained: a job may start there", "close it")
@@ -42,12 +42,12 @@ def test_a_wish_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp
     controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
     controller.load()
     asyncio.run(controller.poll_first({}))
-    for wish, desired in ((DesiredState(NodeOrder.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
-        plan = PowerPlan({"n1": wish}, {}, (), (), PowerMemory())
+    for desired_state, desired in ((DesiredState(NodeOrder.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
+        plan = PowerPlan({"n1": desired_state}, {}, (), (), PowerMemory())
         asyncio.run(controller.carry_out(plan, orders))
-        said = ledger.latest()["n1"]
-        assert (said.observed, said.desired) == ("on", desired)
-        assert ("refused (no_job_now): n1: is not drained" in said.why) is (wish is not None)
+        state_row = ledger.latest()["n1"]
+        assert (state_row.observed, state_row.desired) == ("on", desired)
+        assert ("refused (no_job_now): n1: is not drained" in state_row.why) is (desired_state is not None)
     ledger.close()
 
 

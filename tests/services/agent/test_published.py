@@ -26,10 +26,10 @@ def test_a_newer_agent_may_say_more() -> None:
     assert parse_status(status_json(PUBLISHED) | {"moon": "full"}) == PUBLISHED
 
 
-@pytest.mark.parametrize("said", [None, [], "x", {}, status_json(PUBLISHED) | {"jobs": [{"job_id": 1}]}])
-def test_something_else(said: object) -> None:
+@pytest.mark.parametrize("reply", [None, [], "x", {}, status_json(PUBLISHED) | {"jobs": [{"job_id": 1}]}])
+def test_something_else(reply: object) -> None:
     with pytest.raises(ValueError, match="validation error"):
-        parse_status(said)
+        parse_status(reply)
 
 
 def test_who_sees_what() -> None:

@@ -51,7 +51,7 @@ class Room:
         asyncio.run(once())
 
     @property
-    def told(self) -> list[str]:
+    def sent(self) -> list[str]:
         return [what for what, _ in self.scheduler.told]
 
 
@@ -63,7 +63,7 @@ def test_in_active_mode_marks_are_on_the_disk_before_the_order_is_written(tmp_pa
     assert (marks["1"].was, marks["1"].to) == (JOBS[0].priority, JOBS[1].priority)
     swapped = (JOBS[0]._replace(priority=JOBS[1].priority), JOBS[1]._replace(priority=JOBS[0].priority))
     room.round(swapped)
-    assert len(room.told) == 1
+    assert len(room.sent) == 1
     room.ledger.close()
 
 
@@ -71,7 +71,7 @@ def test_in_shadow_mode_what_would_be_done_is_recorded_once_and_nothing_is_marke
     room = Room(tmp_path, Mode.SHADOW)
     room.round()
     room.round()
-    assert room.told == []
+    assert room.sent == []
     assert room.ledger.marks() == ()
     room.ledger.settle()
     assert set(room.controller.changed.latest) == {"job 1", "job 2"}
@@ -79,11 +79,11 @@ def test_in_shadow_mode_what_would_be_done_is_recorded_once_and_nothing_is_marke
     room.ledger.close()
 
 
-def test_in_advise_mode_owners_are_told_once_and_nothing_else_is_done(tmp_path: Path) -> None:
+def test_in_advise_mode_owners_get_one_comment_and_nothing_else_is_done(tmp_path: Path) -> None:
     room = Room(tmp_path, Mode.ADVISE)
     room.round()
     room.round()
-    assert room.told == ["notify"]
+    assert room.sent == ["notify"]
     ((_, texts),) = room.scheduler.told
     assert "would be moved back: behind 2" in str(texts["1"])
     assert room.ledger.marks() == ()
@@ -99,7 +99,7 @@ def test_without_a_ledger_no_job_is_changed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(room.ledger, "remember_marks", away)
     with pytest.raises(CannotWrite):
         room.round()
-    assert room.told == []
+    assert room.sent == []
     room.ledger.close()
 
 
@@ -111,11 +111,11 @@ def test_each_group_has_what_is_planned_for_its_partitions() -> None:
     assert (groups["b"].begin_s, groups["b"].tell) == ({"1": 9}, {"1": "waits"})
 
 
-def test_owners_are_told_of_jobs_that_are_passed_and_of_which_nothing_is_written() -> None:
+def test_owners_of_passed_jobs_get_a_comment_though_nothing_is_written() -> None:
     """Of two equal priorities one is raised, and both jobs change places."""
     jobs = {str(at): a_job(at) for at in range(3)}
-    said = ("moved back", "moved forward", "keeps its place")
-    decisions = [DecisionRecord(0.0, f"job {at}", what, "why") for at, what in enumerate(said)]
+    kinds = ("moved back", "moved forward", "keeps its place")
+    decisions = [DecisionRecord(0.0, f"job {at}", what, "why") for at, what in enumerate(kinds)]
     (group,) = group_plan(QueuePlan({"1": 1}, decisions=tuple(decisions)), jobs)
     texts = make_advice(group, {each.subject: each for each in decisions}, {})
     assert texts == {"0": "would be moved back: why", "1": "would be moved forward: why"}

@@ -26,7 +26,7 @@ TOLD = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, cle
 
 
 @pytest.mark.parametrize(
-    ("given", "life", "opened"),
+    ("given", "record", "opened"),
     [
         ({}, record_of(), True),
         ({}, record_of(sent=TOLD), False),
@@ -39,15 +39,15 @@ TOLD = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, cle
         ({"responds": False}, record_of(), False),
     ],
 )
-def test_only_nodes_that_jobs_can_use_are_opened(given, life, opened) -> None:
+def test_only_nodes_that_jobs_can_use_are_opened(given, record, opened) -> None:
     scheduler, nodes = Heard(), [node_of(**CLOSED, **given)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
-    but = on_their_way(nodes, NodeRecords({"n1": life}), {}, NOW)
+    but = on_their_way(nodes, NodeRecords({"n1": record}), {}, NOW)
     left = asyncio.run(open_nodes(nodes, orders, by=US, but=but))
     assert (len(scheduler.told), left) == ((1, {}) if opened else (0, {"n1": "it is on its way down or up"}))
 
 
-def test_why_the_scheduler_does_not_open_a_node_is_told() -> None:
+def test_why_the_scheduler_does_not_open_a_node_is_reported() -> None:
     scheduler, nodes = Heard(refuses={"n1": "Invalid user id"}), [node_of(**CLOSED)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
     assert asyncio.run(open_nodes(nodes, orders, by=US)) == {"n1": "Invalid user id"}
@@ -68,19 +68,19 @@ def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s
     intent = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, US, "it goes to sleep"), order_s)
     ledger.write_outcome(intent, Outcome("interrupted", "found on after a restart"), order_s)
     later = Instant(100.0, NOW_S + 5.0)
-    life = load_node_records(ledger, ["n1"], unix_s=later.unix_s, monotonic_s=later.monotonic_s).nodes["n1"]
+    record = load_node_records(ledger, ["n1"], unix_s=later.unix_s, monotonic_s=later.monotonic_s).nodes["n1"]
     ledger.close()
-    assert (life.sent.order if life.sent else None) == sent
+    assert (record.sent.order if record.sent else None) == sent
     if sent is not None:
-        assert (life.sent.by, life.sent.at_s) == (US, 96.0)
-        assert on_their_way([node_of(**CLOSED)], NodeRecords({"n1": life}), {}, later) == {"n1"}
+        assert (record.sent.by, record.sent.at_s) == (US, 96.0)
+        assert on_their_way([node_of(**CLOSED)], NodeRecords({"n1": record}), {}, later) == {"n1"}
 
 
 SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
 
 
 @pytest.mark.parametrize(
-    ("given", "life", "orders", "stays"),
+    ("given", "record", "orders", "stays"),
     [
         # The life knows of no order: it was sent by a program that was killed, or is just being sent.
         ({}, record_of(), [("soft_off", 20.0)], True),
@@ -97,12 +97,12 @@ SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
     ],
 )
 def test_what_the_ledger_says_was_ordered_lately_keeps_a_node_closed(
-    tmp_path: Path, given, life, orders, stays
+    tmp_path: Path, given, record, orders, stays
 ) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     for order, ago_s in orders:
         ledger.write_intent(Effect("n1", order, US, "idle"), NOW_S - ago_s)
     sleep_orders = read_last_sleep_orders(ledger, float(NOW_S))
     ledger.close()
-    lives = NodeRecords({} if life is None else {"n1": life})
-    assert bool(on_their_way([node_of(**CLOSED, **given)], lives, sleep_orders, NOW)) is stays
+    records = NodeRecords({} if record is None else {"n1": record})
+    assert bool(on_their_way([node_of(**CLOSED, **given)], records, sleep_orders, NOW)) is stays

@@ -30,7 +30,7 @@ class Rounds(Loop):
         await self._round()
 
 
-def test_a_round_that_fails_is_said_and_the_next_is_made(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_round_that_fails_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
     made = []
 
     async def round_() -> None:
@@ -49,11 +49,11 @@ def test_a_round_that_fails_is_said_and_the_next_is_made(caplog: pytest.LogCaptu
 
     with caplog.at_level(logging.INFO, "offpeak"):
         asyncio.run(some())
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0] == "ledger: disk full; df -h"
-    assert said[1] == "ledger: a fault in the program: ZeroDivisionError: of ours"
-    assert "well again" in said[2]
-    assert len(said) == 3
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[0] == "ledger: disk full; df -h"
+    assert messages[1] == "ledger: a fault in the program: ZeroDivisionError: of ours"
+    assert "well again" in messages[2]
+    assert len(messages) == 3
     fault = caplog.records[1]
     assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR", "INFO"]
     assert fault.exc_info is not None
@@ -126,11 +126,11 @@ def test_an_answer_that_was_on_its_way_when_something_was_changed_is_too_old() -
     observer = Observer(scheduler, ProblemLog())
 
     async def ask() -> None:
-        asked = asyncio.create_task(observer.view(at_most_s=5.0))
+        request = asyncio.create_task(observer.view(at_most_s=5.0))
         await asyncio.to_thread(begun.wait, 60)
         observer.forget()
         may_end.set()
-        await asked
+        await request
         await observer.view(at_most_s=5.0)
 
     asyncio.run(ask())

@@ -165,10 +165,10 @@ def test_an_agent_whose_first_round_failed_has_not_looked(
         async with asyncio.timeout(60):
             while agent.first_round_until_unix_s is not None or not agent.problem_log.problems:
                 await asyncio.sleep(0.05)
-        said = await asyncio.to_thread(lambda: fetch_status(settings.agent.socket, ask="status"))
-        first = status_lines(said, LocalClock(said.now_unix_s or 0.0, UTC))[0]
+        reply = await asyncio.to_thread(lambda: fetch_status(settings.agent.socket, ask="status"))
+        first = status_lines(reply, LocalClock(reply.now_unix_s or 0.0, UTC))[0]
         assert "NO DATA YET: no cycle has succeeded, it tries every 0:00:30" in first
-        assert any("the ledger is locked" in each for each in said.troubles)
+        assert any("the ledger is locked" in each for each in reply.troubles)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         assert await agent.close() == 0
@@ -207,7 +207,7 @@ def test_a_node_that_is_just_being_closed_is_given_back_too(
     asyncio.run(serve())
 
 
-def test_a_round_that_does_not_end_is_cut_off_and_said(
+def test_a_round_that_does_not_end_is_cut_off_and_logged(
     settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun, cut_off = threading.Event(), threading.Event()
@@ -275,7 +275,7 @@ def test_a_feed_that_drips_delays_neither_a_mode_nor_the_end(
 def test_an_order_that_was_decided_in_another_mode_is_refused(
     settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told, may_end = threading.Event(), threading.Event()
+    begun, may_end = threading.Event(), threading.Event()
     answers: list[SchedulerOrderResult] = []
 
     async def round_(agent: SiteAgent) -> None:
@@ -285,7 +285,7 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
         change_nodes = scheduler.change_nodes
 
         def slowly(nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
-            told.set()
+            begun.set()
             assert may_end.wait(60)
             return change_nodes(nodes, change, reason=reason)
 
@@ -297,7 +297,7 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
         agent = SiteAgent(site_context.make_site_context(active), ledger, ProblemLog())
         monkeypatch.setattr(agent.power_loop, "round", partial(round_, agent))
         running = asyncio.create_task(Service(agent, lambda: shadow).run())
-        assert await asyncio.to_thread(told.wait, 60)
+        assert await asyncio.to_thread(begun.wait, 60)
         os.kill(os.getpid(), signal.SIGHUP)
         async with asyncio.timeout(AT_ONCE_S):
             while agent.modes.usual is not Mode.SHADOW:
@@ -474,17 +474,17 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
     async def rounds(agent: SiteAgent) -> None:
         with pytest.raises(BadInput, match="n2: is not ours to touch"):
             agent.receive(order("n2"))
-        with pytest.raises(OffpeakError, match="n1: the agent has not looked at it yet") as told:
+        with pytest.raises(OffpeakError, match="n1: the agent has not looked at it yet") as refused:
             agent.receive(order("n1"))
-        assert "try again" in told.value.hint
+        assert "try again" in refused.value.hint
         await agent.power_loop.round()
         with pytest.raises(BadInput, match="n2: is not ours to touch"):
             agent.receive(order("n1", "n2"))
         assert agent.power.records.nodes["n1"].desired is None
         agent.receive(order("n1"))
-        wish = agent.power.records.nodes["n1"].desired
-        assert wish is not None
-        assert (wish.order, wish.by) == (NodeOrder.SOFT_OFF, "admin jo")
+        desired = agent.power.records.nodes["n1"].desired
+        assert desired is not None
+        assert (desired.order, desired.by) == (NodeOrder.SOFT_OFF, "admin jo")
         await agent.close()
 
     with reserved_ports(1) as (port,):
@@ -510,9 +510,9 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
                 agent.receive(order("soft_off"))
             assert agent.power.records.nodes["n1"].desired is None
             agent.receive(order("on"))
-            wish = agent.power.records.nodes["n1"].desired
-            assert wish is not None
-            assert wish.order == NodeOrder.ON
+            desired = agent.power.records.nodes["n1"].desired
+            assert desired is not None
+            assert desired.order == NodeOrder.ON
         await agent.close()
 
     with reserved_ports(1) as (port,):
@@ -530,9 +530,9 @@ def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorde
             ledger.hold("n1", Hold("ann", "new DIMM"), time.time())
         await agent.power_loop.round()
         reason = {"mode": "soft_off is only recorded in mode shadow", "held": "ann holds it: new DIMM"}[refused_by]
-        with pytest.raises(OffpeakError, match=re.escape(f"n1: {reason} (rule {refused_by})")) as told:
+        with pytest.raises(OffpeakError, match=re.escape(f"n1: {reason} (rule {refused_by})")) as refused:
             agent.receive(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat")))
-        assert told.value.hint
+        assert refused.value.hint
         assert agent.power.records.nodes["n1"].desired is None
         await agent.close()
 
@@ -567,7 +567,7 @@ def test_an_order_is_not_refused_by_the_usual_mode_before_the_partitions_are_kno
         asyncio.run(rounds(SiteAgent(site_context.make_site_context(site), ledger, ProblemLog())))
 
 
-def test_an_order_has_the_scheduler_asked_anew(settings: Settings, ledger: Ledger, tmp_path: Path) -> None:
+def test_an_order_has_the_scheduler_read_anew(settings: Settings, ledger: Ledger, tmp_path: Path) -> None:
     async def rounds(agent: SiteAgent) -> None:
         await agent.power_loop.round()
         before = await agent.observer.view(at_most_s=3600)
@@ -593,9 +593,9 @@ def test_holds_are_read_before_the_first_plan(
         agent = SiteAgent(site_context.make_site_context(with_node(settings, tmp_path, port)), ledger, ProblemLog())
         planned_by, held = agent.power.plan, []
 
-        async def plan(sight: ClusterSnapshot, site: PowerSite) -> PowerPlan:
-            held.append(sight.records.nodes["n1"].hold)
-            return await planned_by(sight, site)
+        async def plan(snapshot: ClusterSnapshot, site: PowerSite) -> PowerPlan:
+            held.append(snapshot.records.nodes["n1"].hold)
+            return await planned_by(snapshot, site)
 
         monkeypatch.setattr(agent.power, "plan", plan)
 
@@ -607,7 +607,7 @@ def test_holds_are_read_before_the_first_plan(
     assert held == [hold]
 
 
-def test_bmcs_that_are_asked_by_http_are_logged_at_the_start(
+def test_bmcs_that_are_reached_by_http_are_logged_at_the_start(
     settings: Settings, ledger: Ledger, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     inventory = tmp_path / "inventory.toml"

@@ -56,16 +56,16 @@ def say_as(uid: int, agent: AgentSocket, request: dict[str, str], *, groups: str
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-def jobs_of(said: object) -> list[str]:
-    assert isinstance(said, dict)
-    return [job.job_id for job in parse_status(said["published"]).jobs]
+def jobs_of(reply: object) -> list[str]:
+    assert isinstance(reply, dict)
+    return [job.job_id for job in parse_status(reply["published"]).jobs]
 
 
 def test_root_hears_everything(agent: AgentSocket) -> None:
     assert parse_status(agent.say({"ask": "queue"})["published"]) == PUBLISHED
     assert jobs_of(agent.say({"ask": "why", "job": "1841"})) == ["1841"]
-    said = parse_status(agent.say({"ask": "status"})["published"])
-    assert (said.jobs, said.troubles) == ((), PUBLISHED.troubles)
+    reply = parse_status(agent.say({"ask": "status"})["published"])
+    assert (reply.jobs, reply.troubles) == ((), PUBLISHED.troubles)
 
 
 def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> None:
@@ -85,9 +85,9 @@ def test_others_are_not_shown_the_picture(agent: AgentSocket) -> None:
 
 @AS_ROOT
 def test_others_hear_of_their_own_jobs_and_totals(agent: AgentSocket) -> None:
-    said = say_as(NOBODY, agent, {"ask": "queue"})
-    assert jobs_of(said) == ["1850"]
-    seen = parse_status(said["published"])
+    reply = say_as(NOBODY, agent, {"ask": "queue"})
+    assert jobs_of(reply) == ["1850"]
+    seen = parse_status(reply["published"])
     assert (seen.troubles, seen.nodes, seen.saved_today) == ((), PUBLISHED.nodes, PUBLISHED.saved_today)
     assert jobs_of(say_as(NOBODY, agent, {"ask": "why", "job": "1850"})) == ["1850"]
     assert say_as(NOBODY, agent, {"ask": "why", "job": "1841"})["error"] == "job 1841 is another user's"
@@ -112,10 +112,10 @@ def test_only_the_scheduler_may_tell(path: Path) -> None:
         assert agent.requests == [NodeRequest("resume", ("node1", "node2"), "{}")]
 
 
-def test_what_cannot_be_done_of_what_was_told_is_said(agent: AgentSocket) -> None:
+def test_a_request_that_cannot_be_done_is_refused(agent: AgentSocket) -> None:
     agent.refuse = OffpeakError("not opted in", hint="nodes below [agent]")
-    said = agent.say({"tell": "resume", "nodes": "n1"})
-    assert said == {"error": "not opted in", "hint": "nodes below [agent]"}
+    reply = agent.say({"tell": "resume", "nodes": "n1"})
+    assert reply == {"error": "not opted in", "hint": "nodes below [agent]"}
 
 
 @pytest.mark.parametrize(
@@ -194,16 +194,16 @@ time.sleep(60)
         try:
             assert rude.stdout is not None
             assert rude.stdout.readline() == b"held\n"
-            said = say_as(NOBODY, agent, {"ask": "status"}, groups="70100")
-            assert "published" in said
+            reply = say_as(NOBODY, agent, {"ask": "status"}, groups="70100")
+            assert "published" in reply
         finally:
             rude.kill()
 
 
 @AS_ROOT
 def test_others_have_short_lines(agent: AgentSocket) -> None:
-    said = say_as(NOBODY, agent, {"ask": "status", "more": "x" * MOST_BYTES_OF_OTHERS})
-    assert "not so long" in str(said["error"])
+    reply = say_as(NOBODY, agent, {"ask": "status", "more": "x" * MOST_BYTES_OF_OTHERS})
+    assert "not so long" in str(reply["error"])
 
 
 def test_everybody_may_connect_and_the_file_goes_with_the_agent(path: Path) -> None:

@@ -30,7 +30,7 @@ def ways(*machines: InventoryNode, credentials: Path | None = None) -> dict[str,
 
 
 def test_the_way_to_each_node() -> None:
-    told = ways(
+    wake_list = ways(
         InventoryNode("n1", IPMI, bmc="10.1.0.1", mac=MAC),
         InventoryNode("n2", REDFISH, bmc="10.1.0.2", enrolled=Enrolment("ABC", (), "2026-11-01")),
         InventoryNode("n3", Hardware("old"), mac=MAC, wol_via="10.1.255.255:4009"),
@@ -39,7 +39,7 @@ def test_the_way_to_each_node() -> None:
     )
     login = {"user": "admin", "password_file": "/etc/offpeak/bmc.password"}
     ipmi = {"way": "ipmi", "port": 623, "privilege": "operator", **login}
-    assert told == {
+    assert wake_list == {
         "n1": {**ipmi, "host": "10.1.0.1", "cipher_suite": 3},
         "n2": {
             "way": "redfish",
@@ -53,11 +53,11 @@ def test_the_way_to_each_node() -> None:
     }
 
 
-def test_what_systemd_hands_over_goes_with_the_agent_so_the_file_beside_the_inventory_is_named() -> None:
+def test_credentials_of_systemd_end_with_the_agent_so_the_file_beside_the_inventory_is_named() -> None:
     handed = Path("/run/credentials/offpeak-agent.service")
     hardware = Hardware("compute", driver="ipmi", credential=Credential("bmc", "admin", handed / "bmc.password"))
-    told = ways(InventoryNode("n1", hardware, bmc="10.1.0.1"), credentials=handed)
-    way = told["n1"]
+    wake_list = ways(InventoryNode("n1", hardware, bmc="10.1.0.1"), credentials=handed)
+    way = wake_list["n1"]
     assert isinstance(way, dict)
     assert way["password_file"] == "/etc/offpeak/bmc.password"
 
@@ -89,12 +89,12 @@ def test_written_for_its_owner_only_and_without_a_password(tmp_path: Path) -> No
     secret = tmp_path / "bmc.password"
     secret.write_text("very secret\n")
     hardware = Hardware("compute", driver="ipmi", credential=Credential("bmc", "admin", secret))
-    told = make_wake_list(Inventory(tmp_path / "inventory.toml", (InventoryNode("n1", hardware, bmc="10.1.0.1"),)))
+    wake_list = make_wake_list(Inventory(tmp_path / "inventory.toml", (InventoryNode("n1", hardware, bmc="10.1.0.1"),)))
     for _ in range(2):
-        write_wake_list(tmp_path, told)
+        write_wake_list(tmp_path, wake_list)
     file = tmp_path / "wake.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert json.loads(file.read_text()) == told
+    assert json.loads(file.read_text()) == wake_list
     assert "very secret" not in file.read_text()
 
 

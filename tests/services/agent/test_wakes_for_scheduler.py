@@ -186,8 +186,8 @@ def test_a_mode_that_closes_leaves_no_node_asleep_that_a_job_waits_for(
     asyncio.run(scene())
     assert site.orders("n1") == [("soft_off", US), ("on", SCHEDULER)]
     assert site.orders("n2") == []
-    told = next(line for line in site.programs.lines() if "waking those that it does not" in line)
-    assert "n2: on is only recorded in mode" in told
+    line = next(line for line in site.programs.lines() if "waking those that it does not" in line)
+    assert "n2: on is only recorded in mode" in line
 
 
 def test_a_node_that_is_named_no_more_is_woken_by_slurms_program(site: SleepingSite) -> None:
@@ -337,9 +337,9 @@ def test_what_the_door_would_refuse_is_not_promised(
     assert (reply.accepted, reply.left, list(reply.refused)) == ((), {}, ["n1", "n3"])
     assert why in reply.refused["n1"]
     assert "is not ours to touch" in reply.refused["n3"]
-    said = reply.to_json()
-    assert said["error"].endswith("(and 1 more)")
-    assert "nodes" not in said
+    output = reply.to_json()
+    assert output["error"].endswith("(and 1 more)")
+    assert "nodes" not in output
 
 
 def test_nodes_that_wait_for_the_pace_are_promised(site: SleepingSite) -> None:
@@ -393,10 +393,10 @@ def test_what_the_scheduler_waits_for_no_more_is_not_woken_later(site: SleepingS
     assert wanted == WakeReply(("n1",))
 
 
-def test_a_watchdog_is_told_which_nodes_the_agent_wakes(site: SleepingSite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watchdog_learns_which_nodes_the_agent_wakes(site: SleepingSite, monkeypatch: pytest.MonkeyPatch) -> None:
     """PBS asks for no node: what wakes sleepers without an agent has to know which of them this one wakes."""
 
-    def asked() -> Any:
+    def read_status() -> Any:
         return json.loads(ask(site.programs.socket, {"ask": "status"}))
 
     async def scene() -> None:
@@ -404,18 +404,18 @@ def test_a_watchdog_is_told_which_nodes_the_agent_wakes(site: SleepingSite, monk
             await until(
                 lambda: agent.queue_loop.facts is not None and agent.power_loop.wake_problem == "", site.programs
             )
-            assert (await asyncio.to_thread(asked))["wakes"] == ["n1", "n2"]
+            assert (await asyncio.to_thread(read_status))["wakes"] == ["n1", "n2"]
             site.change(nodes="n2")
             await has_read(agent, site)
-            assert (await asyncio.to_thread(asked))["wakes"] == ["n2"]
+            assert (await asyncio.to_thread(read_status))["wakes"] == ["n2"]
             site.change(mode="shadow")
             await has_read(agent, site)
-            assert (await asyncio.to_thread(asked))["wakes"] == []
+            assert (await asyncio.to_thread(read_status))["wakes"] == []
             site.change(mode="active")
             await has_read(agent, site)
             await can_wake(agent, site)
             monkeypatch.setattr("services.agent.power_loop.NO_WAKES_S", -1.0)
-            assert (await asyncio.to_thread(asked))["wakes"] == []
+            assert (await asyncio.to_thread(read_status))["wakes"] == []
 
     asyncio.run(scene())
 

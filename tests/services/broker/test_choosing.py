@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, SCRIPT, site_replies
 
 
-class Asked:
+class ChoosingBroker:
     """A server that runs here, and a question that it has an answer to."""
 
     def __init__(self, folder: Path) -> None:
@@ -46,24 +46,24 @@ class Asked:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Asked]:
-    asked = Asked(tmp_path)
-    thread = threading.Thread(target=asked.server.serve_forever, kwargs={"poll_interval": 0.05})
+def choosing(tmp_path: Path) -> Iterator[ChoosingBroker]:
+    choosing = ChoosingBroker(tmp_path)
+    thread = threading.Thread(target=choosing.server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield asked
+        yield choosing
     finally:
-        asked.server.shutdown()
+        choosing.server.shutdown()
         thread.join()
-        asked.server.server_close()
+        choosing.server.server_close()
 
 
-def test_it_chooses_by_what_the_poller_heard_last(asked: Asked) -> None:
-    choice = asked.choice()
+def test_it_chooses_by_the_last_replies_of_the_poller(choosing: ChoosingBroker) -> None:
+    choice = choosing.choice()
     assert choice is not None
     assert (choice["site"], choice["second"]["site"]) == ("north", "east")
-    asked.federation = replace(asked.federation, replies=site_replies(north="it is mute"))
-    choice = asked.choice()
+    choosing.federation = replace(choosing.federation, replies=site_replies(north="it is mute"))
+    choice = choosing.choice()
     assert choice is not None
     assert (choice["site"], choice["misses"]) == ("east", {"north": "it is mute"})
 
@@ -71,44 +71,46 @@ def test_it_chooses_by_what_the_poller_heard_last(asked: Asked) -> None:
 @pytest.mark.parametrize(
     "other", [{"sites": "/etc/elsewhere.toml"}, {"stale_s": 1}, {"cores": 0}, {"limit_s": 0}, {"more": 1}]
 )
-def test_for_other_sites_and_settings_it_has_no_answer(asked: Asked, other: dict[str, object]) -> None:
-    assert asked.choice(**other) is None
+def test_for_other_sites_and_settings_it_has_no_answer(choosing: ChoosingBroker, other: dict[str, object]) -> None:
+    assert choosing.choice(**other) is None
 
 
-def test_before_the_sites_have_answered_it_has_none(asked: Asked) -> None:
-    asked.federation = replace(asked.federation, replies={})
-    assert asked.choice() is None
+def test_before_the_sites_have_answered_it_has_none(choosing: ChoosingBroker) -> None:
+    choosing.federation = replace(choosing.federation, replies={})
+    assert choosing.choice() is None
 
 
 @pytest.mark.parametrize(
-    ("other", "said"), [({"goal": "fame"}, "is no goal"), ({"script": "x"}, "does not begin with #!")]
+    ("other", "reply"), [({"goal": "fame"}, "is no goal"), ({"script": "x"}, "does not begin with #!")]
 )
-def test_what_is_wrong_in_the_question_is_said(asked: Asked, other: dict[str, object], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
-        asked.choice(**other)
+def test_an_error_in_the_request_is_reported(choosing: ChoosingBroker, other: dict[str, object], reply: str) -> None:
+    with pytest.raises(BadInput, match=reply):
+        choosing.choice(**other)
 
 
 @pytest.mark.parametrize("line", [b"\n", b"{\n", b"[]\n", b"\xff\n", b"x" * (MOST_CHOICE_BYTES + 2)])
-def test_nonsense_is_answered_with_nothing(asked: Asked, line: bytes) -> None:
+def test_nonsense_is_answered_with_nothing(choosing: ChoosingBroker, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
-        connection.connect(str(asked.folder / SOCKET_NAME))
+        connection.connect(str(choosing.folder / SOCKET_NAME))
         connection.sendall(line)
         assert json.loads(connection.makefile().readline()) == {}
-    assert asked.choice() is not None
+    assert choosing.choice() is not None
 
 
-def test_a_script_that_is_too_long_is_not_sent(asked: Asked) -> None:
-    assert asked.choice(script=SCRIPT + "#" * MOST_CHOICE_BYTES) is None
+def test_a_script_that_is_too_long_is_not_sent(choosing: ChoosingBroker) -> None:
+    assert choosing.choice(script=SCRIPT + "#" * MOST_CHOICE_BYTES) is None
 
 
-def test_one_broker_a_folder_and_none_is_no_answer(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_one_broker_a_folder_and_none_is_no_answer(
+    choosing: ChoosingBroker, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     with pytest.raises(OffpeakError, match="answers there"):
-        Asked(asked.folder)
-    assert fetch_choice(tmp_path_factory.mktemp("alone"), asked.question) is None
+        ChoosingBroker(choosing.folder)
+    assert fetch_choice(tmp_path_factory.mktemp("alone"), choosing.question) is None
 
 
 def test_the_socket_goes_with_the_broker(tmp_path: Path) -> None:
-    with Asked(tmp_path).server:
+    with ChoosingBroker(tmp_path).server:
         assert (tmp_path / SOCKET_NAME).is_socket()
     assert not (tmp_path / SOCKET_NAME).exists()

@@ -24,9 +24,9 @@ class ToStandIn:
 
     site: StandIn
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
+    async def run(self, arguments: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Run a command with that folder first."""
-        return await LocalRoute().run(("env", f"PATH={self.site.path}", *words), stdin=stdin, timeout_s=timeout_s)
+        return await LocalRoute().run(("env", f"PATH={self.site.path}", *arguments), stdin=stdin, timeout_s=timeout_s)
 
 
 @pytest.fixture(params=[TORQUE, OPENPBS])
@@ -35,17 +35,17 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SiteCommand
         yield SiteCommands("barn", PbsBatch(), ToStandIn(running), Submitter("ann", right=""))
 
 
-def errand(key: str, *, seconds: float = 60.0) -> JobSubmission:
+def submission(key: str, *, seconds: float = 60.0) -> JobSubmission:
     return JobSubmission(
         key, SCRIPT.format(seconds=seconds), "night.sh", (), 3600, 16, 8, latest_finish="2026-11-23T08:00Z"
     )
 
 
 def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: SiteCommands) -> None:
-    job = asyncio.run(site.submit(errand("night-17")))
+    job = asyncio.run(site.submit(submission("night-17")))
     assert asyncio.run(site.find("night-17")) == BatchJob(job, "R") == asyncio.run(site.find_by_id(job))
     assert asyncio.run(site.find("night-1")) is None
-    waits = asyncio.run(site.submit(errand("night-18")))
+    waits = asyncio.run(site.submit(submission("night-18")))
     assert asyncio.run(site.find_by_id(waits)) == BatchJob(waits, "Q")
     assert asyncio.run(site.cancel(job)) == "cancelled"
     wait_until(lambda: _state(site, waits) == "R", what="the next job to start", seconds=10)
@@ -56,7 +56,7 @@ def test_a_manager_of_the_server_submits_nothing(site: SiteCommands) -> None:
     # The stand-in's managers are root and the user that runs it.
     as_root = replace(site, submitter=Submitter("root", right=""))
     with pytest.raises(SiteRefused, match="barn: jobs are not submitted as root, which is PBS manager: submit as"):
-        asyncio.run(as_root.submit(errand("night-19")))
+        asyncio.run(as_root.submit(submission("night-19")))
     assert asyncio.run(site.find("night-19")) is None
 
 
@@ -68,9 +68,9 @@ def test_a_list_that_only_complains_is_no_empty_list(site: SiteCommands, tmp_pat
 
     @dataclass(frozen=True)
     class Complaining:
-        async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
+        async def run(self, arguments: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
             return await LocalRoute().run(
-                ("env", f"PATH={qstat.parent}:/usr/bin", *words), stdin=stdin, timeout_s=timeout_s
+                ("env", f"PATH={qstat.parent}:/usr/bin", *arguments), stdin=stdin, timeout_s=timeout_s
             )
 
     with pytest.raises(NotKnown, match="qstat: End of File"):
@@ -79,7 +79,7 @@ def test_a_list_that_only_complains_is_no_empty_list(site: SiteCommands, tmp_pat
     assert asyncio.run(replace(site, route=Complaining()).find("night-17")) is None
 
 
-def test_what_the_site_refuses_is_said(site: SiteCommands) -> None:
+def test_a_refusal_of_the_site_is_reported(site: SiteCommands) -> None:
     with pytest.raises(SiteRefused, match="Unknown Job"):
         asyncio.run(site.cancel("4711.head"))
 

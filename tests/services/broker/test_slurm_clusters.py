@@ -36,8 +36,8 @@ def other(slurm_accounting: SlurmAccounting) -> Iterator[SlurmCluster]:
 
 
 def _is_known(here: SlurmCluster, other: SlurmCluster) -> bool:
-    words = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", other.name, "format=controlport")
-    return here.run(*words).strip() == str(other.port)
+    arguments = ("sacctmgr", "--noheader", "--parsable2", "show", "cluster", other.name, "format=controlport")
+    return here.run(*arguments).strip() == str(other.port)
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def test_a_job_runs_at_the_other_cluster_and_is_found_followed_and_cancelled(
     slurm_accounting: SlurmAccounting, other: SlurmCluster, route: SiteCommands
 ) -> None:
     ran = other.folder / "ran"
-    errand = JobSubmission("m-1", SCRIPT.format(ran=ran), "job.sh", ("word",), 600, None, 4)
-    job = asyncio.run(route.submit(errand))
+    submission = JobSubmission("m-1", SCRIPT.format(ran=ran), "job.sh", ("word",), 600, None, 4)
+    job = asyncio.run(route.submit(submission))
     wait_until(lambda: ran.exists() and "word" in ran.read_text(), what="the job to run there")
     standing = asyncio.run(route.find("m-1"))
     assert standing is not None
@@ -108,8 +108,10 @@ def test_an_account_with_an_admin_level_submits_nothing(
 
 def _as_games(cluster: SlurmCluster) -> str:
     """Return what slurmctld shows of that user to the user itself, where this process may act as another user."""
-    words = ("scontrol", "show", "assoc_mgr", "users=games", "flags=users")
-    return cluster.run(*(("setpriv", "--reuid=games", "--regid=60", "--clear-groups") if ME == "root" else ()), *words)
+    arguments = ("scontrol", "show", "assoc_mgr", "users=games", "flags=users")
+    return cluster.run(
+        *(("setpriv", "--reuid=games", "--regid=60", "--clear-groups") if ME == "root" else ()), *arguments
+    )
 
 
 @pytest.mark.usefixtures("other", "route")
@@ -125,10 +127,10 @@ def test_a_line_break_in_a_comment_forges_no_job(other: SlurmCluster, route: Sit
     victim = asyncio.run(route.submit(JobSubmission("victim-1", SCRIPT, "job.sh", (), 600, None, 4)))
     forged = f"x\n{victim}|COMPLETED|offpeak:key=other-1\n4711|RUNNING|offpeak:key=victim-2\n"
     try:
-        errand = JobSubmission(
+        submission = JobSubmission(
             "forger-1", SCRIPT, f"a\n{victim}|b", (), 600, None, 4, comment=f"{forged} offpeak:key=victim-1"
         )
-        forger = asyncio.run(route.submit(errand))
+        forger = asyncio.run(route.submit(submission))
         for key, job in (("victim-1", victim), ("forger-1", forger), ("other-1", None), ("victim-2", None)):
             standing = asyncio.run(route.find(key))
             assert (standing and standing.job) == job

@@ -42,8 +42,8 @@ def jobs(sites: dict[str, PbsStandIn]) -> dict[str, int]:
     return {name: len(site.jobs) for name, site in sites.items() if site.jobs}
 
 
-def submitted(folder: Path, ledger: Ledger, key: str = "k", **words: object) -> SubmissionRecord:
-    return asyncio.run(broker(folder, ledger, **words).submit(broker_job(), key))  # type: ignore[arg-type]
+def submitted(folder: Path, ledger: Ledger, key: str = "k", **arguments: object) -> SubmissionRecord:
+    return asyncio.run(broker(folder, ledger, **arguments).submit(broker_job(), key))  # type: ignore[arg-type]
 
 
 def test_the_greenest_gets_it_with_its_key_and_once(
@@ -51,9 +51,9 @@ def test_the_greenest_gets_it_with_its_key_and_once(
 ) -> None:
     row = submitted(tmp_path, ledger)
     assert (row.site, row.state, row.job) == ("north", "taken", "1.head")
-    variables, words, *script = sites["north"].jobs[0].splitlines()
+    variables, arguments, *script = sites["north"].jobs[0].splitlines()
     assert (variables, script) == ("OFFPEAK_KEY=k", SCRIPT.splitlines())
-    assert words == "-l walltime=01:00:00 -N job.sh -v OFFPEAK_KEY=k"
+    assert arguments == "-l walltime=01:00:00 -N job.sh -v OFFPEAK_KEY=k"
     assert submitted(tmp_path, ledger) == row
     assert jobs(sites) == {"north": 1}
     (done,) = ledger.recent(0.0)
@@ -77,9 +77,9 @@ def test_a_site_that_forgets_is_not_given_the_job_again(
 ) -> None:
     submitted(tmp_path, ledger)
     sites["north"].set("forgets")
-    said = asyncio.run(read_job_state(broker(tmp_path, ledger), "k"))
-    assert (said["state"], said["at_site"]) == ("taken", None)
-    assert said["said"].startswith("north took it and knows it no more")
+    reply = asyncio.run(read_job_state(broker(tmp_path, ledger), "k"))
+    assert (reply["state"], reply["at_site"]) == ("taken", None)
+    assert reply["said"].startswith("north took it and knows it no more")
     assert submitted(tmp_path, ledger).job == "1.head"
     assert jobs(sites) == {"north": 1}
 
@@ -98,7 +98,7 @@ def test_a_silent_site_keeps_the_job_from_all_others_until_it_is_known(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_who_is_killed_is_asked_for_and_nothing_is_submitted_twice(
+def test_after_a_kill_the_job_is_looked_for_and_nothing_is_submitted_twice(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn], moment: str
 ) -> None:
     program = Path(__file__).with_name("three_sites.py")
@@ -133,7 +133,7 @@ def test_two_at_once_submit_one_job(tmp_path: Path, ledger: Ledger, sites: dict[
     assert {each.job for each in answers if isinstance(each, SubmissionRecord)} == {"1.head"}
 
 
-def test_all_sites_stale_is_said_at_once(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
+def test_all_sites_stale_is_reported_at_once(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
     old = dict.fromkeys(GRID.names, "its agent does not answer: refused")
     with pytest.raises(NoSite, match="north: its agent does not answer: refused; east: "):
         submitted(tmp_path, ledger, replies=site_replies(**old))

@@ -34,13 +34,13 @@ def script(sites: TwoSites) -> Path:
     return path
 
 
-def offpeak(sites: TwoSites, *words: str) -> subprocess.CompletedProcess[str]:
+def offpeak(sites: TwoSites, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        (sites.offpeak, *words), env=sites.environment, capture_output=True, text=True, check=False, timeout=60
+        (sites.offpeak, *arguments), env=sites.environment, capture_output=True, text=True, check=False, timeout=60
     )
 
 
-def said(done: subprocess.CompletedProcess[str]) -> Any:
+def reply(done: subprocess.CompletedProcess[str]) -> Any:
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -53,7 +53,7 @@ def jobs_of(cluster: SlurmCluster) -> list[list[str]]:
 @pytest.mark.parametrize(("goal", "site"), [("co2", "there"), ("cost", "here")])
 def test_choose_answers_and_submits_nothing(sites: TwoSites, script: Path, goal: str, site: str) -> None:
     before = jobs_of(sites.here), jobs_of(sites.there)
-    answer = said(offpeak(sites, "choose", "--goal", goal, "--json", str(script)))
+    answer = reply(offpeak(sites, "choose", "--goal", goal, "--json", str(script)))
     assert (answer["site"], answer["misses"]) == (site, {})
     assert answer["second"]["site"] != site
     assert answer["expected"]["wait_s"] == 0
@@ -62,7 +62,7 @@ def test_choose_answers_and_submits_nothing(sites: TwoSites, script: Path, goal:
 
 
 def test_a_job_runs_at_the_greener_site_over_ssh_and_is_followed(sites: TwoSites, script: Path) -> None:
-    row = said(offpeak(sites, "submit", "--key", "green-1", "--json", str(script), "--", "green", "words"))
+    row = reply(offpeak(sites, "submit", "--key", "green-1", "--json", str(script), "--", "green", "words"))
     assert (row["site"], row["state"]) == ("there", "taken")
     ran = sites.there.folder / "ran"
     wait_until(lambda: ran.exists() and "green words" in ran.read_text(), what="the job to run there")
@@ -76,13 +76,13 @@ def test_a_job_runs_at_the_greener_site_over_ssh_and_is_followed(sites: TwoSites
 
 
 def _at_site(sites: TwoSites, key: str) -> str:
-    return str(said(offpeak(sites, "submit", "--status", key, "--json"))["at_site"])
+    return str(reply(offpeak(sites, "submit", "--status", key, "--json"))["at_site"])
 
 
 def test_a_connection_that_breaks_after_the_site_has_taken_the_job(sites: TwoSites, script: Path) -> None:
     sites.head.hangs_up = ("sbatch",)
     try:
-        row = said(offpeak(sites, "submit", "--key", "broken-1", "--json", str(script)))
+        row = reply(offpeak(sites, "submit", "--key", "broken-1", "--json", str(script)))
     finally:
         sites.head.hangs_up = ()
     assert (row["site"], row["state"], row["said"]) == ("there", "taken", "found there by its key")
@@ -91,13 +91,13 @@ def test_a_connection_that_breaks_after_the_site_has_taken_the_job(sites: TwoSit
 
 def test_a_site_of_torque_takes_a_job_that_only_it_can_run(sites: TwoSites, script: Path) -> None:
     script.write_text("#!/bin/bash\n#SBATCH --ntasks=12 --time=10 --constraint=barn\nsleep 60\n")
-    row = said(offpeak(sites, "submit", "--key", "barn-1", "--json", str(script)))
+    row = reply(offpeak(sites, "submit", "--key", "barn-1", "--json", str(script)))
     assert (row["site"], row["job"], row["choice"]["expected"]["cores"]) == ("barn", "1.head", 16)
     assert row["choice"]["misses"]["there"] == "12 cores asked, 8 are the most, has no barn"
     assert _at_site(sites, "barn-1") == "R"
-    told = sites.barn.run("qstat", "-fx")
-    assert "OFFPEAK_KEY=barn-1" in told
-    assert "<nodes>2:ppn=8</nodes>" in told
+    listing = sites.barn.run("qstat", "-fx")
+    assert "OFFPEAK_KEY=barn-1" in listing
+    assert "<nodes>2:ppn=8</nodes>" in listing
     assert "at barn: cancelled: cancelled by " in offpeak(sites, "submit", "--cancel", "barn-1").stdout
     assert "job_state>R" not in sites.barn.run("qstat", "-fx")
 
@@ -107,12 +107,12 @@ def test_a_latest_finish_is_passed_on_and_a_job_can_be_cancelled(sites: TwoSites
         pytest.skip("submits here as an account without rights: needs root")
     script.write_text("#!/bin/bash\n#SBATCH --time=5 --begin=now+1hour\nsleep 60\n")
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 7200))
-    words = ("--goal", "cost", "--latest-finish", ends, "--key", "sla-1")
-    assert said(as_nobody(sites, *words, "--json", str(script)))["site"] == "here"
+    arguments = ("--goal", "cost", "--latest-finish", ends, "--key", "sla-1")
+    assert reply(as_nobody(sites, *arguments, "--json", str(script)))["site"] == "here"
     assert jobs_of(sites.here)[-1][3] == f"offpeak:key=sla-1,deadline={ends}"
     # Whom the kernel names, not whom the environment names.
     assert "at here: cancelled: cancelled by nobody\n" in as_nobody(sites, "--cancel", "sla-1").stdout
-    assert said(as_nobody(sites, "--status", "sla-1", "--json"))["at_site"] is None
+    assert reply(as_nobody(sites, "--status", "sla-1", "--json"))["at_site"] is None
     wait_until(lambda: not sites.here.run("squeue", "--noheader").strip(), what="the job to be gone")
 
 
@@ -120,8 +120,8 @@ def test_root_submits_nothing_at_its_own_site(sites: TwoSites, script: Path) -> 
     if os.geteuid() != 0:
         pytest.skip("needs root")
     script.write_text("#!/bin/bash\n#SBATCH --time=5\n")
-    words = ("--goal", "cost", "--sites", str(_only_here(sites)), "--key", "root-1")
-    done = offpeak(sites, "submit", *words, str(script))
+    arguments = ("--goal", "cost", "--sites", str(_only_here(sites)), "--key", "root-1")
+    done = offpeak(sites, "submit", *arguments, str(script))
     assert done.returncode == 1
     assert "refused it: jobs are not submitted as root, which is root: submit as an account" in done.stderr
     assert not [job for job in jobs_of(sites.here) if "root-1" in job[3]]
@@ -133,13 +133,13 @@ def _only_here(sites: TwoSites) -> Path:
     return file
 
 
-def as_nobody(sites: TwoSites, *words: str) -> subprocess.CompletedProcess[str]:
+def as_nobody(sites: TwoSites, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `offpeak submit` as an account without rights, with a ledger of its own."""
     folder = sites.here.folder / "nobody"
     folder.mkdir(exist_ok=True)
     shutil.chown(folder, "nobody")
     return subprocess.run(
-        (sites.offpeak, "submit", "--ledger", f"sqlite:///{folder}/ledger.sqlite", *words),
+        (sites.offpeak, "submit", "--ledger", f"sqlite:///{folder}/ledger.sqlite", *arguments),
         env={**sites.environment, "ZYGOTE_USER": "nobody", "LOGNAME": "mallory"},
         cwd="/",
         capture_output=True,

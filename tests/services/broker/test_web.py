@@ -96,10 +96,10 @@ def portal(tmp_path: Path) -> Iterator[Portal]:
 
 
 def test_who_shows_the_token_is_answered(portal: Portal) -> None:
-    status, said = portal.ask("POST", "/v1/choose", {"script": SCRIPT})
-    assert (status, said["site"], said["expected"]["currency"]) == (200, "north", "EUR")
-    status, said = portal.ask("GET", "/v1/sites")
-    assert (status, said["north"]["idle_cores"], said["north"]["trouble"]) == (200, 32, "")
+    status, output = portal.ask("POST", "/v1/choose", {"script": SCRIPT})
+    assert (status, output["site"], output["expected"]["currency"]) == (200, "north", "EUR")
+    status, output = portal.ask("GET", "/v1/sites")
+    assert (status, output["north"]["idle_cores"], output["north"]["trouble"]) == (200, 32, "")
     assert portal.ask("GET", "/v1/jobs/none")[0] == 404
     kept = read_snapshots(portal.folder, not_before_unix_s=time.time() - 60)
     assert kept == FederationSnapshot(portal.poller.federation.replies)
@@ -117,7 +117,7 @@ def test_others_are_not(portal: Portal, token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "output"),
     [
         (b"{", "no JSON"),
         ([], "the body"),
@@ -129,9 +129,9 @@ def test_others_are_not(portal: Portal, token: str) -> None:
         ({"script": SCRIPT, "user": "ann\n"}, "user"),
     ],
 )
-def test_what_is_wrong_is_said(portal: Portal, body: object, said: str) -> None:
+def test_errors_are_reported(portal: Portal, body: object, output: str) -> None:
     status, answer = portal.ask("POST", "/v1/choose", body)
-    assert (status, said in answer["error"]) == (400, True), answer
+    assert (status, output in answer["error"]) == (400, True), answer
 
 
 def test_bounds_and_the_mode(portal: Portal) -> None:

@@ -23,10 +23,10 @@ def answer(site: PageSite, path: str = "/", **headers: str) -> tuple[int, dict[s
     """Return status, headers and body of one request."""
     connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=30)
     connection.request("GET", path, headers=headers)
-    said = connection.getresponse()
-    body = said.read().decode()
+    reply = connection.getresponse()
+    body = reply.read().decode()
     connection.close()
-    return said.status, {name.lower(): value for name, value in said.getheaders()}, body
+    return reply.status, {name.lower(): value for name, value in reply.getheaders()}, body
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def guarded(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/static/page.css", "/static/nothing.js", "/static/app.py"])
-def test_browsers_are_told_to_run_nothing_else(site: PageSite, path: str) -> None:
+def test_browsers_must_run_nothing_else(site: PageSite, path: str) -> None:
     status, headers, _ = answer(site, path)
     assert status == (404 if path.endswith(("nothing.js", "app.py")) else 200)
     policy = headers["content-security-policy"]
@@ -61,9 +61,9 @@ def test_it_only_reads(site: PageSite) -> None:
     connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=30)
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         connection.request(method, "/")
-        said = connection.getresponse()
-        said.read()
-        assert said.status == 405
+        reply = connection.getresponse()
+        reply.read()
+        assert reply.status == 405
     connection.close()
 
 

@@ -93,9 +93,9 @@ def test_it_fits_and_is_legible(
 
 
 @pytest.mark.thorough
-def test_the_longest_words_fit_a_phone(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
+def test_the_longest_texts_fit_a_phone(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-    with page_site(zygote, tmp_path, long_words(), hours=1) as site:
+    with page_site(zygote, tmp_path, long_texts(), hours=1) as site:
         for scheme in schemes:
             page = chromium.new_page(viewport={"width": 360, "height": 844}, color_scheme=scheme)
             page.goto(site.url)
@@ -108,7 +108,7 @@ def test_the_longest_words_fit_a_phone(zygote: Zygote, chromium: Browser, tmp_pa
             page.close()
 
 
-def long_words() -> StatusSnapshot:
+def long_texts() -> StatusSnapshot:
     """Return a large PBS site with long names, states and figures."""
     shown = picture(16, 12)
     states = ("RUNNING", "CONFIGURING", "SUSPENDED", "COMPLETING", "held by its user", "running")
@@ -167,17 +167,17 @@ def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
     page = opened.page
     expect(page.locator("#grid .node")).to_have_count(64)
     page.locator('#grid .node[data-kind="off"]').first.hover()
-    told = page.locator("#node")
-    expect(told).to_contain_text("off for")
-    expect(told).to_contain_text("wanted: soft off")
-    expect(told).to_contain_text("idle for 22 min, and no job of the next 6 h needs it")
+    panel = page.locator("#node")
+    expect(panel).to_contain_text("off for")
+    expect(panel).to_contain_text("wanted: soft off")
+    expect(panel).to_contain_text("idle for 22 min, and no job of the next 6 h needs it")
     page.locator("#grid").focus()
     page.keyboard.press("Home")
-    expect(told.locator("b")).to_have_text("n001")
+    expect(panel.locator("b")).to_have_text("n001")
     page.keyboard.press("ArrowRight")
-    expect(told.locator("b")).to_have_text("n002")
+    expect(panel.locator("b")).to_have_text("n002")
     page.keyboard.press("End")
-    expect(told.locator("b")).to_have_text("n064")
+    expect(panel.locator("b")).to_have_text("n064")
     assert page.locator("#grid").get_attribute("aria-activedescendant") == "node-63"
 
 
@@ -238,7 +238,7 @@ def test_no_name_becomes_markup(zygote: Zygote, chromium: Browser, tmp_path: Pat
 
 
 @pytest.mark.thorough
-def test_an_agent_that_is_silent_is_said_to_be(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
+def test_a_silent_agent_is_shown_as_silent(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
     with page_site(zygote, tmp_path, picture(4, 3), hours=1) as site:
         site.agent.picture = None
         page = chromium.new_page()

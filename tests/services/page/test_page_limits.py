@@ -32,10 +32,10 @@ def place(site: PageSite) -> tuple[str, int]:
 def status(site: PageSite) -> int:
     connection = http.client.HTTPConnection(*place(site), timeout=60)
     connection.request("GET", "/")
-    said = connection.getresponse()
-    said.read()
+    reply = connection.getresponse()
+    reply.read()
     connection.close()
-    return said.status
+    return reply.status
 
 
 @contextmanager

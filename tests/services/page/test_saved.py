@@ -40,7 +40,7 @@ def test_a_month_is_its_days_and_today() -> None:
     assert (month["currency"], month["known"]) == ("EUR", "measured")
 
 
-def test_money_is_not_said_where_a_day_has_none_or_another_currency() -> None:
+def test_no_cost_is_given_if_a_day_has_none_or_another_currency() -> None:
     assert month_savings([DAY | {"cost": None}], TODAY)["cost"] is None
     assert month_savings([DAY | {"currency": "USD"}], TODAY)["cost"] is None
     assert month_savings([DAY | {"basis": "0% measured"}], TODAY)["known"] == "partly measured"

@@ -35,8 +35,8 @@ def plan() -> DayPlan:
 
 def same(one: DayPlan, other: DayPlan) -> bool:
     courses = zip(vars(one.course).values(), vars(other.course).values(), strict=True)
-    told = [{**asdict(plan), "course": None} for plan in (one, other)]
-    return told[0] == told[1] and all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in courses)
+    received = [{**asdict(plan), "course": None} for plan in (one, other)]
+    return received[0] == received[1] and all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in courses)
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def test_a_plan_survives_json(plan: DayPlan) -> None:
     assert same(plan_from_json(json.loads(json.dumps(plan_to_json(plan)))), plan)
 
 
-@pytest.mark.parametrize("told", [None, [], "plan", {}, {"course": {}}, {"course": {"edge_s": []}, "jobs": [1]}])
-def test_what_is_no_plan_is_refused(told: object) -> None:
+@pytest.mark.parametrize("received", [None, [], "plan", {}, {"course": {}}, {"course": {"edge_s": []}, "jobs": [1]}])
+def test_what_is_no_plan_is_refused(received: object) -> None:
     with pytest.raises(ValueError, match="no plan"):
-        plan_from_json(told)
+        plan_from_json(received)
 
 
 def test_who_asks_gets_the_plan_that_stands(agent: AgentSocket, plan: DayPlan) -> None:
@@ -66,7 +66,7 @@ def test_who_asks_gets_the_plan_that_stands(agent: AgentSocket, plan: DayPlan) -
     assert fetch_plan(agent.path).jobs == ()
 
 
-def test_who_may_not_see_all_jobs_is_not_told(plan: DayPlan) -> None:
+def test_a_user_who_may_not_see_all_jobs_gets_no_plan(plan: DayPlan) -> None:
     with pytest.raises(BadInput, match="other users' jobs"):
         make_plan_reply(plan, Rights(sees_all=False, may_hold=False, may_tell=False))
 
