@@ -43,8 +43,8 @@ def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCas
     nodes = PoweredMachine(
         case.machine.size, units_per_node, scale_node_class(bundled_node_class(ASSUMED_CLASS), idle_w)
     )
-    said = f"nodes are assumed to sleep like the class {ASSUMED_CLASS}, scaled to {idle_w:g} W idle"
-    return replace(case, nodes=nodes), f"{said}; --node-class names another"
+    message = f"nodes are assumed to sleep like the class {ASSUMED_CLASS}, scaled to {idle_w:g} W idle"
+    return replace(case, nodes=nodes), f"{message}; --node-class names another"
 
 
 def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:

@@ -56,8 +56,8 @@ def check_scheduler() -> Finding:
         return _no_slurm_finding(problem)
     found = check_rights(rights)
     if found.verdict is CheckVerdict.GOOD and (limits := find_rate_problems(config)):
-        ((said, hint),) = limits
-        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.DOUBTFUL, f"{found.said}; {said}", hint)
+        ((message, hint),) = limits
+        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.DOUBTFUL, f"{found.message}; {message}", hint)
     return found
 
 
@@ -65,8 +65,8 @@ def check_rights(rights: SlurmRights) -> Finding:
     """Return what a user's rights in Slurm allow: to see what others have, to change jobs, to change nodes."""
     level = f"{rights.user}'s AdminLevel is {rights.level}"
     if rights.problems:
-        ((said, hint),) = rights.problems
-        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.BAD, f"{said}: nothing is switched off; {level}", hint)
+        ((message, hint),) = rights.problems
+        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.BAD, f"{message}: nothing is switched off; {level}", hint)
     if rights.level is AdminLevel.ADMINISTRATOR:
         return Finding(SCHEDULER_PART, SLURM, CheckVerdict.GOOD, f"answers; {rights.user} may order nodes and jobs")
     may = "it may order jobs, not nodes" if rights.level is AdminLevel.OPERATOR else "it may order neither"
@@ -88,12 +88,12 @@ def check_pbs(scheduler: Scheduler) -> Finding:
         return failed_finding(SCHEDULER_PART, "PBS", problem)
     name = f"{traits.name} {traits.version}"
     if traits.problems:
-        said = "; ".join(what for what, _ in traits.problems)
+        message = "; ".join(what for what, _ in traits.problems)
         return Finding(
             SCHEDULER_PART,
             name,
             CheckVerdict.DOUBTFUL,
-            said,
+            message,
             "; ".join(dict.fromkeys(hint for _, hint in traits.problems)),
         )
     me = pwd.getpwuid(os.geteuid()).pw_name
@@ -114,7 +114,7 @@ def _feed_finding(name: str, known: KnownSeries) -> Finding:
     hint = known.troubles[0].hint if known.troubles else ""
     if known.series is None:
         return Finding("feed", name, CheckVerdict.BAD, troubles or "knows nothing of this hour", hint)
-    said = f"{known.source}: {known.basis}"
+    message = f"{known.source}: {known.basis}"
     if troubles:
-        return Finding("feed", name, CheckVerdict.DOUBTFUL, f"{said}; {troubles}", hint)
-    return Finding("feed", name, CheckVerdict.GOOD, said)
+        return Finding("feed", name, CheckVerdict.DOUBTFUL, f"{message}; {troubles}", hint)
+    return Finding("feed", name, CheckVerdict.GOOD, message)

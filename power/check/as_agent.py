@@ -45,16 +45,16 @@ class UnitSettings:
     @property
     def program(self) -> tuple[str, ...]:
         """The words before the subcommand."""
-        words = self.command
-        return words[: words.index("agent")] if "agent" in words else words[:1]
+        arguments = self.command
+        return arguments[: arguments.index("agent")] if "agent" in arguments else arguments[:1]
 
     @property
     def config(self) -> tuple[str, ...]:
         """The option that names another file of settings, where the unit has one."""
-        for at, word in enumerate(self.command):
-            if word.startswith("--config="):
-                return (word,)
-            if word == "--config":
+        for at, argument in enumerate(self.command):
+            if argument.startswith("--config="):
+                return (argument,)
+            if argument == "--config":
                 return self.command[at : at + 2]
         return ()
 
@@ -120,12 +120,12 @@ def sandbox_command(unit: UnitSettings, command: Sequence[str], environment: Map
 def _run_in_unit(unit: UnitSettings, arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
     trial = _run_captured(*sandbox_command(unit, [*unit.program, "--version"], {}))
     if trial.returncode in EXEC_FAILED:
-        said = f"{UNIT} cannot start {unit.program[0]}: systemd's exit code {trial.returncode}"
+        message = f"{UNIT} cannot start {unit.program[0]}: systemd's exit code {trial.returncode}"
         hint = (
             f"systemctl status {UNIT}; 203: the program, or its Python (head -1 {unit.program[0]}), is in a folder "
             "that the unit cannot enter, such as a home: PYTHON=/usr/bin/python3.11 deploy/install"
         )
-        raise UnitCannotRun(said, hint=hint)
+        raise UnitCannotRun(message, hint=hint)
     if trial.returncode:
         why = " ".join(trial.stderr.split()) or f"exit code {trial.returncode}"
         remark(f"asked as root, outside the sandbox of {UNIT}, which may forbid the agent more: {why}")
@@ -164,8 +164,8 @@ def _has_user(name: str) -> bool:
     return any(each.pw_name == name for each in pwd.getpwall())
 
 
-def _run_captured(*words: str) -> "subprocess.CompletedProcess[str]":
+def _run_captured(*arguments: str) -> "subprocess.CompletedProcess[str]":
     try:
-        return subprocess.run(words, capture_output=True, text=True, timeout=TRIAL_S, check=False)
+        return subprocess.run(arguments, capture_output=True, text=True, timeout=TRIAL_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as problem:
-        return subprocess.CompletedProcess(words, 1, "", f"{words[0]}: {problem}")
+        return subprocess.CompletedProcess(arguments, 1, "", f"{arguments[0]}: {problem}")

@@ -48,8 +48,8 @@ async def check_bmc(machine: InventoryNode, wire: Transport) -> list[Finding]:
         found += check_transport(machine) + _check_cipher_suite(machine, wire)
     except OffpeakError as problem:
         return [failed_finding("bmc", machine.node, problem)]
-    said = [each for each in found if each.verdict is not CheckVerdict.GOOD]
-    return said or [Finding("bmc", machine.node, CheckVerdict.GOOD, f"{seen.state}, as enrolled, measures power")]
+    message = [each for each in found if each.verdict is not CheckVerdict.GOOD]
+    return message or [Finding("bmc", machine.node, CheckVerdict.GOOD, f"{seen.state}, as enrolled, measures power")]
 
 
 async def _check_enrolled_identity(machine: InventoryNode, driver: PowerDriver) -> Finding:
@@ -61,9 +61,9 @@ async def _check_enrolled_identity(machine: InventoryNode, driver: PowerDriver) 
         hint = "what is not enrolled is never switched off: offpeak enroll"
         return Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, "answers, but is not enrolled", hint)
     if identity != machine.enrolled.identity:
-        said = f"is {identity}, but {machine.enrolled.identity} was enrolled on {machine.enrolled.date}"
+        message = f"is {identity}, but {machine.enrolled.identity} was enrolled on {machine.enrolled.date}"
         hint = f"look where its address leads; if its board was replaced: offpeak enroll --replace {machine.node}"
-        return Finding("bmc", machine.node, CheckVerdict.BAD, said, hint)
+        return Finding("bmc", machine.node, CheckVerdict.BAD, message, hint)
     return Finding("bmc", machine.node, CheckVerdict.GOOD, "as enrolled")
 
 
@@ -98,13 +98,13 @@ async def _check_restore_policy(machine: InventoryNode, wire: Transport) -> list
 
 def check_transport(machine: InventoryNode) -> list[Finding]:
     """Return what the inventory says against the way to the BMC: a password that anybody on the network can read."""
-    said = hint = ""
+    message = hint = ""
     if (machine.bmc or "").startswith("http://"):
-        said, hint = "is asked by http: its password travels unencrypted", "give its address as https://"
+        message, hint = "is asked by http: its password travels unencrypted", "give its address as https://"
     elif machine.hardware.driver in IPMI_DRIVERS and (suite := machine.hardware.cipher_suite) != SAFE_SUITE:
-        said = f"cipher_suite = {suite}, {WEAK_SUITES.get(suite, 'weaker than SHA-256')}"
+        message = f"cipher_suite = {suite}, {WEAK_SUITES.get(suite, 'weaker than SHA-256')}"
         hint = f"set cipher_suite = {SAFE_SUITE} (SHA-256, AES) if the BMC takes it"
-    return [Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, said, hint)] if said else []
+    return [Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, message, hint)] if message else []
 
 
 def _check_cipher_suite(machine: InventoryNode, wire: Transport) -> list[Finding]:
@@ -115,9 +115,9 @@ def _check_cipher_suite(machine: InventoryNode, wire: Transport) -> list[Finding
     suite = wire.sessions.cipher_suite(bmc)
     if suite is None or suite >= bmc.cipher_suite:
         return []
-    said = f"refused cipher suite {bmc.cipher_suite}; its sessions use {suite}, {WEAK_SUITES[suite]}"
+    message = f"refused cipher suite {bmc.cipher_suite}; its sessions use {suite}, {WEAK_SUITES[suite]}"
     hint = f"update its firmware, or accept that with cipher_suite = {suite}"
-    return [Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, said, hint)]
+    return [Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, message, hint)]
 
 
 async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
@@ -238,8 +238,8 @@ def _query_by_ipmitool(node: str, way: Mapping[str, Any]) -> Finding:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=IPMITOOL_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        said = f"its BMC gives ipmitool no answer within {IPMITOOL_TIMEOUT_S:g} s"
-        return Finding(WAKE_PART, node, CheckVerdict.BAD, said, hint)
+        message = f"its BMC gives ipmitool no answer within {IPMITOOL_TIMEOUT_S:g} s"
+        return Finding(WAKE_PART, node, CheckVerdict.BAD, message, hint)
     state = done.stdout.strip()
     if done.returncode or not state.endswith((" is on", " is off")):
         lines = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
@@ -263,14 +263,14 @@ async def check_site(
     `scheduler` asks it, and takes its time. In `state_folder` the agent keeps what wakes nodes without it.
     """
     machines = tuple(machines)
-    asked: list[Coroutine[Any, Any, list[Finding]]] = [
+    checks: list[Coroutine[Any, Any, list[Finding]]] = [
         *(check_bmc(each, wire) for each in machines if each.bmc),
         *(check_node(each, wire) for each in machines if each.ssh),
         *(check_pdu(each, wire) for each in pdus),
     ]
     answer = asyncio.to_thread(scheduler)
     try:
-        found = await asyncio.gather(*asked)
+        found = await asyncio.gather(*checks)
         of_devices = [one for each in found for one in each]
         bad = {each.subject for each in of_devices if each.part == "bmc" and each.verdict is CheckVerdict.BAD}
         answering = [each.node for each in machines if each.bmc and each.node not in bad]

@@ -61,9 +61,9 @@ async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace
 
 
 def _identity_error(machine: InventoryNode, known: Enrolment, identity: str) -> WrongDevice:
-    said = f"{machine.node}: its BMC is {identity}, but {known.identity} was enrolled on {known.date}"
+    message = f"{machine.node}: its BMC is {identity}, but {known.identity} was enrolled on {known.date}"
     hint = f"does its address lead to it? if its board was replaced: offpeak enroll --replace {machine.node}"
-    return WrongDevice(said, hint=hint)
+    return WrongDevice(message, hint=hint)
 
 
 async def _has_power_meter(machine: InventoryNode, wire: Transport) -> bool:

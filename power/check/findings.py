@@ -19,23 +19,33 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found of one thing: `part` is what kind of thing it is ("bmc", "pdu"), `subject` its name."""
+    """The result of one check: `part` is the kind of the thing ("bmc", "pdu"), `subject` its name."""
 
     part: str
     subject: str
     verdict: CheckVerdict
-    said: str
+    message: str
     hint: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """Return the finding as `offpeak check --json` prints it."""
+        return {
+            "part": self.part,
+            "subject": self.subject,
+            "verdict": str(self.verdict),
+            "said": self.message,
+            "hint": self.hint,
+        }
 
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """Findings that say the same of several subjects; `hint` is the first one's, which may name its address."""
+    """Findings with the same message on several subjects; `hint` is that of the first and may name its address."""
 
     part: str
     subjects: tuple[str, ...]
     verdict: CheckVerdict
-    said: str
+    message: str
     hint: str
 
 
@@ -43,10 +53,10 @@ def group_findings(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
     """Return the findings with like ones put together, each where its first one stood."""
     groups = defaultdict[tuple[str, CheckVerdict, str], list[Finding]](list)
     for each in findings:
-        groups[each.part, each.verdict, each.said].append(each)
+        groups[each.part, each.verdict, each.message].append(each)
     return tuple(
-        FindingGroup(part, tuple(each.subject for each in group), verdict, said, group[0].hint)
-        for (part, verdict, said), group in groups.items()
+        FindingGroup(part, tuple(each.subject for each in group), verdict, message, group[0].hint)
+        for (part, verdict, message), group in groups.items()
     )
 
 

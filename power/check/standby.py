@@ -106,7 +106,7 @@ class _StandbyTest:
             await self._parts.order(NodeOrder.STANDBY, "")
         except DeviceError as trouble:
             return replace(self._proof, trouble=trouble)
-        asked_at = self._clock()
+        queried_s = self._clock()
         if not before.wake_clock:
             self._note("it has no alarm clock: would nothing else wake it, it would sleep on")
         await self._watch_it_go()
@@ -114,7 +114,7 @@ class _StandbyTest:
             return self._proof
         after = await self._wake_up()
         if after is None and before.wake_clock:
-            after = await self._alarm_rings(asked_at)
+            after = await self._alarm_rings(queried_s)
         self._judge(before, after)
         return self._proof
 
@@ -163,9 +163,9 @@ class _StandbyTest:
             self._note(f"{way}: did not wake it within {patience_s} s")
         return None
 
-    async def _alarm_rings(self, asked_at: float) -> NodeProbe | None:
+    async def _alarm_rings(self, queried_s: float) -> NodeProbe | None:
         rung = self._parts.rung
-        after = await self._answer_until(asked_at + alarm_after_s(rung) + rung.wake_patience_s)
+        after = await self._answer_until(queried_s + alarm_after_s(rung) + rung.wake_patience_s)
         if after:
             self._proof = replace(self._proof, woken_by=OWN_CLOCK)
         return after

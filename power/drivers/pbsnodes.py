@@ -46,12 +46,12 @@ class PbsnodesDriver:
             raise BadInventory(f"{machine.node}: has no name in Torque", hint="write it as bmc of its [[machines]]")
         self._node, self._now = machine.bmc, now
         self._commands = PbsCommands(timeout_s=timeout_s)
-        self._told_off = False
+        self._sent_off = False
 
     async def query(self) -> PowerObservation:
         """Return on or off. A daemon that is silent is off only if it was told so by us, here or by the node's note."""
         try:
-            return self._observed(await self._told())
+            return self._observed(await self._attributes())
         except DeviceError as trouble:
             return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
 
@@ -63,7 +63,7 @@ class PbsnodesDriver:
         """
         if order not in POWER_ARGUMENTS:
             raise NotSupported(f"{self._node}: pbsnodes cannot be told {order}", hint=OTHER_DRIVER_HINT)
-        seen = self._observed(await self._told())
+        seen = self._observed(await self._attributes())
         if seen.trouble is not None:
             raise seen.trouble
         if (seen.state is PowerState.ON) is (order is NodeOrder.ON):
@@ -74,26 +74,26 @@ class PbsnodesDriver:
             guard()
             return self._commands.change("pbsnodes", "-m", POWER_ARGUMENTS[order], self._node)
 
-        said = await self._asked(tell)
-        refused = " ".join(line for line in said.complaints if HARMLESS_ERROR not in line)
+        reply = await self._run(tell)
+        refused = " ".join(line for line in reply.complaints if HARMLESS_ERROR not in line)
         if refused:
             raise error_of_complaint(self._node, POWER_ARGUMENTS[order], refused)
-        self._told_off = order is NodeOrder.SOFT_OFF
+        self._sent_off = order is NodeOrder.SOFT_OFF
 
     async def identity(self) -> str | None:
         """Return what the node's daemon calls its host, None where it has never reported."""
-        words = status_of((await self._told()).get("status", "")).get("uname", "").split()
-        return words[1] if len(words) > 1 else None
+        fields = status_of((await self._attributes()).get("status", "")).get("uname", "").split()
+        return fields[1] if len(fields) > 1 else None
 
     async def close(self) -> None:
         """Do nothing: there is no login."""
 
-    async def _told(self) -> dict[str, str]:
-        answer = await self._asked(lambda: self._commands.query("pbsnodes", "-x", self._node))
-        found = xml_records(answer, "Node", source="pbsnodes -x")
+    async def _attributes(self) -> dict[str, str]:
+        reply = await self._run(lambda: self._commands.query("pbsnodes", "-x", self._node))
+        found = xml_records(reply, "Node", source="pbsnodes -x")
         return xml_fields(found[0]) if found else {}
 
-    async def _asked(self, work: Callable[[], Answer]) -> Answer:
+    async def _run(self, work: Callable[[], Answer]) -> Answer:
         try:
             return await asyncio.to_thread(work)
         except PbsIsSilent as problem:
@@ -101,31 +101,31 @@ class PbsnodesDriver:
         except CannotAskPbs as problem:
             raise BadAnswer(f"{self._node}: {problem}", hint=problem.hint) from None
 
-    def _observed(self, told: dict[str, str]) -> PowerObservation:
+    def _observed(self, attributes: dict[str, str]) -> PowerObservation:
         power, down, mark = (
-            told.get("power_state"),
-            DOWN in told.get("state", ""),
-            parse_torque_note(told.get("note", "")),
+            attributes.get("power_state"),
+            DOWN in attributes.get("state", ""),
+            parse_torque_note(attributes.get("note", "")),
         )
         if power is None:
             trouble = NotSupported(
                 f"{self._node}: this Torque tells no power_state and has no -m", hint=OTHER_DRIVER_HINT
             )
             return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
-        if power in OFF or (down and (self._told_off or (mark is not None and mark.kind in SLEEP_MARKS))):
+        if power in OFF or (down and (self._sent_off or (mark is not None and mark.kind in SLEEP_MARKS))):
             return PowerObservation(PowerState.OFF, self._now())
         if power == RUNNING and not down:
             return PowerObservation(PowerState.ON, self._now())
-        said = "its daemon does not answer, and nobody here told it to go" if down else f"is in {power}"
+        state = "its daemon does not answer, and nobody here told it to go" if down else f"is in {power}"
         hint = f"look at the node; `pbsnodes -m running {self._node}` wakes it"
-        return PowerObservation(PowerState.UNKNOWN, self._now(), BadAnswer(f"{self._node}: {said}", hint=hint))
+        return PowerObservation(PowerState.UNKNOWN, self._now(), BadAnswer(f"{self._node}: {state}", hint=hint))
 
 
-def error_of_complaint(node: str, word: str, said: str) -> DeviceError:
+def error_of_complaint(node: str, option: str, reply: str) -> DeviceError:
     """Return what pbsnodes' complaint means."""
-    told = f"{node}: pbsnodes -m {word}: {said.rpartition(' - ')[2]}"
-    if "invalid option" in said:
+    message = f"{node}: pbsnodes -m {option}: {reply.rpartition(' - ')[2]}"
+    if "invalid option" in reply:
         return NotSupported(f"{node}: this Torque's pbsnodes has no -m", hint=OTHER_DRIVER_HINT)
-    if "Unauthorized" in said:
-        return AccessRefused(told, hint=RIGHTS_HINT)
-    return BadAnswer(told, hint=f"`pbsnodes -x {node}` shows what Torque knows of it")
+    if "Unauthorized" in reply:
+        return AccessRefused(message, hint=RIGHTS_HINT)
+    return BadAnswer(message, hint=f"`pbsnodes -x {node}` shows what Torque knows of it")

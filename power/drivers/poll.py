@@ -66,8 +66,8 @@ async def _next_completed(
 def _result_of(task: "asyncio.Future[Result]") -> Result | DeviceError:
     try:
         return task.result()
-    except DeviceError as trouble:
-        return trouble
+    except DeviceError as problem:
+        return problem
 
 
 FIRST_PAUSE_S = 60.0
@@ -78,7 +78,7 @@ LONGEST_PAUSE_S = DAY_S
 class ReportedProblem:
     """What was said last of a device: its trouble, since when, how often it was met, and when it is said again."""
 
-    trouble: str
+    problem: str
     since_unix_s: float
     times: int
     again_unix_s: float
@@ -86,24 +86,27 @@ class ReportedProblem:
 
 
 def limit_repeats(
-    said: ReportedProblem | None, trouble: str | None, *, at_unix_s: float
+    reported: ReportedProblem | None, problem: str | None, *, at_unix_s: float
 ) -> tuple[ReportedProblem | None, str | None]:
     """Return what to remember and the line to write, None for none. `said` is what was returned the last time.
 
     A new trouble is a line; the same one is a line after a minute, then after twice as long each time, to a day; its
     end is a line too.
     """
-    if trouble is None:
-        return None, None if said is None else f"well again after {_repeat_text(said, at_unix_s)}: {said.trouble}"
-    if said is None or said.trouble != trouble:
-        return ReportedProblem(trouble, at_unix_s, 1, at_unix_s + FIRST_PAUSE_S, FIRST_PAUSE_S), trouble
-    times = said.times + 1
-    if at_unix_s < said.again_unix_s:
-        return ReportedProblem(trouble, said.since_unix_s, times, said.again_unix_s, said.pause_s), None
-    pause_s = min(2 * said.pause_s, LONGEST_PAUSE_S)
-    now = ReportedProblem(trouble, said.since_unix_s, times, at_unix_s + pause_s, pause_s)
-    return now, f"{trouble} ({_repeat_text(now, at_unix_s)})"
+    if problem is None:
+        return (
+            None,
+            None if reported is None else f"well again after {_repeat_text(reported, at_unix_s)}: {reported.problem}",
+        )
+    if reported is None or reported.problem != problem:
+        return ReportedProblem(problem, at_unix_s, 1, at_unix_s + FIRST_PAUSE_S, FIRST_PAUSE_S), problem
+    times = reported.times + 1
+    if at_unix_s < reported.again_unix_s:
+        return ReportedProblem(problem, reported.since_unix_s, times, reported.again_unix_s, reported.pause_s), None
+    pause_s = min(2 * reported.pause_s, LONGEST_PAUSE_S)
+    now = ReportedProblem(problem, reported.since_unix_s, times, at_unix_s + pause_s, pause_s)
+    return now, f"{problem} ({_repeat_text(now, at_unix_s)})"
 
 
-def _repeat_text(said: ReportedProblem, at_unix_s: float) -> str:
-    return f"{said.times} times in {at_unix_s - said.since_unix_s:,.0f} s"
+def _repeat_text(reported: ReportedProblem, at_unix_s: float) -> str:
+    return f"{reported.times} times in {at_unix_s - reported.since_unix_s:,.0f} s"

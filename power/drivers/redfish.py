@@ -50,12 +50,12 @@ def parse_links(value: Any) -> tuple[str, ...]:
 def parse_error_message(body: bytes) -> str:
     """Return what an error's body says for people, "" if it says nothing."""
     try:
-        told = get_nested(json.loads(body), "error")
+        reply = get_nested(json.loads(body), "error")
     except (ValueError, RecursionError):
         return ""
-    details = get_nested(told, "@Message.ExtendedInfo")
+    details = get_nested(reply, "@Message.ExtendedInfo")
     message = get_nested(details[0], "Message") if isinstance(details, list) and details else None
-    return printable(str(message or get_nested(told, "message") or ""))
+    return printable(str(message or get_nested(reply, "message") or ""))
 
 
 ROOT = "/redfish/v1/"
@@ -198,9 +198,9 @@ class RedfishService:
         return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=f"try: curl -k {self._url}{ROOT}")
 
     def _refusal(self, method: str, path: str, answer: _Response) -> DeviceError:
-        said = parse_error_message(answer.body)
+        reason = parse_error_message(answer.body)
         kind = NotSupported if answer.status in ABSENT_STATUSES else BadAnswer
-        message = f"{self.who}: HTTP {answer.status} to {method} {path}" + (f": {said}" if said else "")
+        message = f"{self.who}: HTTP {answer.status} to {method} {path}" + (f": {reason}" if reason else "")
         return kind(message, hint=f"its own log may say more; try: curl -k {self._url}{ROOT}")
 
 
@@ -348,10 +348,10 @@ class RedfishDriver:
         return system
 
     def _observed(self, system: Resource) -> PowerObservation:
-        told = system.get("PowerState")
-        state = STATES.get(told, PowerState.UNKNOWN) if isinstance(told, str) else PowerState.UNKNOWN
+        reply = system.get("PowerState")
+        state = STATES.get(reply, PowerState.UNKNOWN) if isinstance(reply, str) else PowerState.UNKNOWN
         trouble = None
         if state is PowerState.UNKNOWN:
-            message = f"{self._service.who}: its power state is {told or 'not told'}"
+            message = f"{self._service.who}: its power state is {reply or 'not told'}"
             trouble = BadAnswer(message, hint="ask again in a minute; if it stays so, look at the BMC's web page")
         return PowerObservation(state, self._now(), trouble)

@@ -94,18 +94,18 @@ class GovernorChange:
 
 def parse_probe(text: str, who: str) -> NodeProbe:
     """Return what the answer to `probe` says; BadAnswer if it is none."""
-    told = parse_pairs(text)
+    reply = parse_pairs(text)
     try:
         return NodeProbe(
-            version=told["version"],
-            boot_id=_require_text(told["boot_id"]),
-            uptime_s=float(told["uptime_s"]),
-            power_states=tuple(told["power_states"].split()),
-            mem_sleep=tuple(word.strip("[]") for word in told["mem_sleep"].split()),
-            wake_clock=told["wake_clock"] == "yes",
-            wake_on_lan=tuple(_parse_card(word) for word in told["wake_on_lan"].split()),
-            governors=tuple(told["governors"].split()),
-            governor=told["governor"],
+            version=reply["version"],
+            boot_id=_require_text(reply["boot_id"]),
+            uptime_s=float(reply["uptime_s"]),
+            power_states=tuple(reply["power_states"].split()),
+            mem_sleep=tuple(term.strip("[]") for term in reply["mem_sleep"].split()),
+            wake_clock=reply["wake_clock"] == "yes",
+            wake_on_lan=tuple(_parse_card(term) for term in reply["wake_on_lan"].split()),
+            governors=tuple(reply["governors"].split()),
+            governor=reply["governor"],
         )
     except (KeyError, ValueError):
         raise unexpected_answer(who, text) from None
@@ -113,9 +113,9 @@ def parse_probe(text: str, who: str) -> NodeProbe:
 
 def parse_governors(text: str, who: str) -> GovernorChange:
     """Return what the answer to `governor` says; BadAnswer if it is none."""
-    told = parse_pairs(text)
+    reply = parse_pairs(text)
     try:
-        return GovernorChange(told["before"], told["after"])
+        return GovernorChange(reply["before"], reply["after"])
     except KeyError:
         raise unexpected_answer(who, text) from None
 
@@ -138,8 +138,8 @@ def _require_text(text: str) -> str:
     return text
 
 
-def _parse_card(word: str) -> tuple[str, str]:
-    name, _, flags = word.rpartition(":")
+def _parse_card(term: str) -> tuple[str, str]:
+    name, _, flags = term.rpartition(":")
     return name, flags
 
 
@@ -229,15 +229,15 @@ class NodeSsh:
 
     def _refusal(self, request: str, status: int, complaint: str) -> DeviceError:
         lines = complaint.splitlines() or [f"ended with {status}"]
-        said = printable(lines[0].removeprefix("offpeak-node: "))
+        message = printable(lines[0].removeprefix("offpeak-node: "))
         if status == EXIT_NOT_SUPPORTED:
-            return NotSupported(f"{self.node}: {said}", hint="docs/how-to/standby.md tells what a node needs")
+            return NotSupported(f"{self.node}: {message}", hint="docs/how-to/standby.md tells what a node needs")
         hint = (
             "it is asked again later"
             if status == EXIT_BUSY
             else "is /usr/local/sbin/offpeak-node there, as that key's command?"
         )
-        return BadAnswer(f"{self.node}: {request.split()[0]}: {said}", hint=hint)
+        return BadAnswer(f"{self.node}: {request.split()[0]}: {message}", hint=hint)
 
     def _trouble(self, problem: Exception) -> DeviceError:
         at = f"{self._credential.user}@{self._host}"
@@ -295,7 +295,7 @@ class SshDriver:
     ) -> None:
         self._node = NodeSsh(machine, logins=logins, timeout_s=timeout_s)
         self._dead_man_s, self._now = dead_man_s, now
-        self._asked = False
+        self._is_probed = False
         can = machine.enrolled is not None and NodeOrder.STANDBY in machine.enrolled.capabilities
         self.orders = _supported_orders(can)
 
@@ -309,7 +309,7 @@ class SshDriver:
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Suspend the node; NoAnswer where it does not answer, which it does not in standby either."""
-        if order is NodeOrder.STANDBY and not self._asked:
+        if order is NodeOrder.STANDBY and not self._is_probed:
             await self._probed()
         if order not in self.orders:
             hint = "what can it do? docs/how-to/standby.md tells what a node needs"
@@ -324,7 +324,7 @@ class SshDriver:
 
     async def _probed(self) -> NodeProbe:
         probe = await self._node.probe()
-        self.orders, self._asked = _supported_orders(probe.can_stand_by), True
+        self.orders, self._is_probed = _supported_orders(probe.can_stand_by), True
         return probe
 
 

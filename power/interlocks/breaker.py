@@ -29,8 +29,8 @@ class BreakerTerms:
 
     def __post_init__(self) -> None:
         if self.failures > self.orders:
-            said = f"agent.breaker_failures: {self.failures} among {self.orders} orders can never be"
-            raise BadSetting(said, hint="breaker_orders below [agent] has to be as large, or larger")
+            message = f"agent.breaker_failures: {self.failures} among {self.orders} orders can never be"
+            raise BadSetting(message, hint="breaker_orders below [agent] has to be as large, or larger")
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Breaker:
         if wait_s <= 0 and not self._on_trial(opened_s):
             return None
         when = f"one order is tried in {wait_s:,.0f} s" if wait_s > 0 else "one order is on trial"
-        said = f"{effect.subject}: too many orders failed, the last: {self._state.message}; {when}"
-        return Refusal("breaker", said, RESET_HINT)
+        message = f"{effect.subject}: too many orders failed, the last: {self._state.message}; {when}"
+        return Refusal("breaker", message, RESET_HINT)
 
     def for_login(self, effect: Effect) -> Refusal | None:
         """Refuse what needs a login that a device has refused, but for an admin's order."""
@@ -96,8 +96,8 @@ class Breaker:
         if name is None or effect.by_admin:
             return None
         answer = self._refused[name].answer
-        said = f"{effect.subject}: the login {name} was refused: {answer.message if answer else ''}"
-        return Refusal("refused_login", said, f"mend [credentials.{name}]; {RESET_HINT}")
+        message = f"{effect.subject}: the login {name} was refused: {answer.message if answer else ''}"
+        return Refusal("refused_login", message, f"mend [credentials.{name}]; {RESET_HINT}")
 
     def _on_trial(self, opened_s: float) -> bool:
         latest = self._history.within(self._terms.pause_s)

@@ -61,8 +61,8 @@ def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float
         hold = hold_of(effect.subject)
         if hold is None or not hold.lasts(clock()) or effect.by == f"{ADMIN}{hold.owner}":
             return None
-        said = f"{effect.subject}: {hold.owner} holds it: {hold.reason}"
-        return Refusal(HELD, said, f"ask {hold.owner}, then: offpeak node {effect.subject} release")
+        message = f"{effect.subject}: {hold.owner} holds it: {hold.reason}"
+        return Refusal(HELD, message, f"ask {hold.owner}, then: offpeak node {effect.subject} release")
 
     return refuse
 
@@ -167,8 +167,8 @@ class AvailabilityLimits:
             left = sum(self._is_on(node) for node in self._nodes if node != effect.subject and node not in going)
             if left >= least:
                 return None
-            said = f"{effect.subject}: {left} nodes would be left on, {least} have to be"
-            return Refusal("min_on", said, "min_on below [agent] is the bound")
+            message = f"{effect.subject}: {left} nodes would be left on, {least} have to be"
+            return Refusal("min_on", message, "min_on below [agent] is the bound")
 
         return refuse
 
@@ -181,8 +181,8 @@ class AvailabilityLimits:
             unknown = sum(not self._is_known(node) for node in self._nodes)
             if unknown * 100 <= percent * len(self._nodes):
                 return None
-            said = f"{effect.subject}: the state of {unknown} of {len(self._nodes)} nodes is not known"
-            return Refusal("unknown_nodes", said, "is the network down? offpeak check")
+            message = f"{effect.subject}: the state of {unknown} of {len(self._nodes)} nodes is not known"
+            return Refusal("unknown_nodes", message, "is the network down? offpeak check")
 
         return refuse
 

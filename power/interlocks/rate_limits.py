@@ -46,8 +46,8 @@ def limit_wakes(history: EffectHistory, per_minute: int) -> Limit:
             return None
         for window_s, most in ((BURST_S, count_burst(per_minute)), (MINUTE_S, per_minute)):
             if sum(not entry.effect.takes_power_away for entry in history.within(window_s)) >= most:
-                said = f"{effect.subject}: {most} nodes were told to wake within {window_s:.0f} s"
-                return Refusal("wakes", said, "it is asked again later; wakes_per_min below [agent] is the bound")
+                message = f"{effect.subject}: {most} nodes were told to wake within {window_s:.0f} s"
+                return Refusal("wakes", message, "it is asked again later; wakes_per_min below [agent] is the bound")
         return None
 
     return refuse
@@ -60,8 +60,8 @@ def limit_cycles_per_day(history: EffectHistory, most: int) -> Limit:
         today = [entry for entry in history.of_subject(effect.subject) if history.now_s - entry.begun_s < DAY_S]
         if not effect.takes_power_away or _count_power_cuts(today) < most:
             return None
-        said = f"{effect.subject}: was told {most} times within a day to go down"
-        return Refusal("cycles_per_day", said, "raise cycles_per_day below [agent], or wait")
+        message = f"{effect.subject}: was told {most} times within a day to go down"
+        return Refusal("cycles_per_day", message, "raise cycles_per_day below [agent], or wait")
 
     return refuse
 
@@ -73,8 +73,8 @@ def pause_after_order(history: EffectHistory) -> Limit:
         latest = history.of_subject(effect.subject)[-1:]
         if not effect.takes_power_away or not latest or history.now_s - latest[0].begun_s >= PAUSE_S:
             return None
-        said = f"{effect.subject}: was told {latest[0].effect.order} less than {PAUSE_S:.0f} s ago"
-        return Refusal("just_ordered", said, "what became of that is looked at first")
+        message = f"{effect.subject}: was told {latest[0].effect.order} less than {PAUSE_S:.0f} s ago"
+        return Refusal("just_ordered", message, "what became of that is looked at first")
 
     return refuse
 
@@ -90,8 +90,8 @@ def limit_per_rack(history: EffectHistory, groups: NodeGroups, most: int) -> Lim
         full = next((group for group, count in sorted(counts.items()) if count >= most), None)
         if full is None:
             return None
-        said = f"{effect.subject}: {most} nodes of {full} were told something within a minute"
-        return Refusal("per_rack", said, "it is asked again later; rack_nodes_per_min below [agent] is the bound")
+        message = f"{effect.subject}: {most} nodes of {full} were told something within a minute"
+        return Refusal("per_rack", message, "it is asked again later; rack_nodes_per_min below [agent] is the bound")
 
     return refuse
 
@@ -112,8 +112,8 @@ def _limit_count(rule: str, entries: Callable[[], Iterable[HistoryEntry]], most:
     def refuse(effect: Effect) -> Refusal | None:
         if not effect.takes_power_away or _count_power_cuts(entries()) < most:
             return None
-        said = f"{effect.subject}: {most} nodes were told to go down {when}"
-        return Refusal(rule, said, f"it is asked again later; {setting} below [agent] is the bound")
+        message = f"{effect.subject}: {most} nodes were told to go down {when}"
+        return Refusal(rule, message, f"it is asked again later; {setting} below [agent] is the bound")
 
     return refuse
 
@@ -158,8 +158,8 @@ def limit_ramps(
             return None
         swing = swing_of(effect.subject)
         if swing is None:
-            said = f"{effect.subject}: nobody has said what it draws, and {key} bounds that"
-            return Refusal(key, said, "add node_class to its [hardware]", ErrorKind.BAD_SETTING)
+            message = f"{effect.subject}: nobody has said what it draws, and {key} bounds that"
+            return Refusal(key, message, "add node_class to its [hardware]", ErrorKind.BAD_SETTING)
         before_w = _last_minute_w(history, swing_of, effect)
         if before_w + swing.of(effect) <= bound_w:
             return None

@@ -190,12 +190,12 @@ def _difference_problem(outer: MeasuringPoint, inner: MeasuringPoint) -> str:
     shorter_s, longer_s = sorted((outer.covered_s, inner.covered_s))
     if shorter_s < MIN_COMMON_COVERAGE * longer_s:
         return f"not of the same time: {outer.way} covers {outer.covered_s:.0f} s, {inner.way} {inner.covered_s:.0f} s"
-    said = f"{outer.way} says {outer.mean_w:.4g} W, {inner.way} {inner.mean_w:.4g} W"
+    message = f"{outer.way} says {outer.mean_w:.4g} W, {inner.way} {inner.mean_w:.4g} W"
     if _is_tenfold(inner.mean_w, outer.mean_w) or (inner.way != "rapl" and _is_tenfold(outer.mean_w, inner.mean_w)):
-        return f"{said}: a factor of ten is a wrong unit; check the PDU's family"
+        return f"{message}: a factor of ten is a wrong unit; check the PDU's family"
     margin_w = outer.resolution_w + inner.resolution_w + METER_ACCURACY * outer.mean_w
     if inner.mean_w > outer.mean_w + margin_w:
-        return f"{said}: less outside than inside; check which node hangs on which outlet"
+        return f"{message}: less outside than inside; check which node hangs on which outlet"
     return ""
 
 
@@ -241,7 +241,7 @@ def find_contradictions(sums: Mapping[Part, Energy], counts: Mapping[Part, Count
         for part, count in counts.items()
         if count.last_j is not None
     }
-    return {part: said for part, said in found.items() if said}
+    return {part: message for part, message in found.items() if message}
 
 
 def measured_nodes(sums: Mapping[Part, Energy]) -> tuple[str, ...]:

@@ -74,10 +74,10 @@ def _reading(node: str, fields: str, measures: bool, meter: str, at_unix_s: floa
 
 def _why_none(fields: str, watts: float | None, measures: bool) -> str:
     state = _STATE.search(fields)
-    words = re.split(r"[+*~#!%$@^-]", state[1]) if state else []
+    flags = re.split(r"[+*~#!%$@^-]", state[1]) if state else []
     if not measures:
         return "Slurm measures nothing: AcctGatherEnergyType is not set in slurm.conf"
-    if state is None or "*" in state[1] or set(words) & set(SILENT_STATES):
+    if state is None or "*" in state[1] or set(flags) & set(SILENT_STATES):
         return f"the node does not answer Slurm: {state[1] if state else 'no state'}"
     # Slurm writes 0 for what it has not measured; a node that answers draws more.
     return "Slurm has no figure" if not watts else ""

@@ -104,12 +104,12 @@ class SnapshotRow:
             raise self.wrong(key, f"{number:,} is too large", hint=f"it is at most {most:,}")
         return number
 
-    def word(self, key: str, known: tuple[str, ...]) -> str:
+    def choice(self, key: str, known: tuple[str, ...]) -> str:
         """Return the word at `key`; BadInput unless it is one of the known ones."""
-        word = self.value(key)
-        if word not in known:
-            raise self.wrong(key, f"{word!r} is unknown", hint=did_you_mean(str(word), known))
-        return str(word)
+        choice = self.value(key)
+        if choice not in known:
+            raise self.wrong(key, f"{choice!r} is unknown", hint=did_you_mean(str(choice), known))
+        return str(choice)
 
     def value(self, key: str) -> object:
         """Return what is written at `key`; BadInput if nothing is."""
@@ -198,12 +198,12 @@ def _parse_json(text: bytes, file: str) -> object:
 
 def _read_nodes(row: SnapshotRow, now_s: int) -> list[tuple[int, int]]:
     """Return state and `ready_s` of each node that the row stands for."""
-    name = row.word("state", (*WITHOUT_DEPTH, *WITH_DEPTH))
+    name = row.choice("state", (*WITHOUT_DEPTH, *WITH_DEPTH))
     keys = ["state", "count", *(["depth"] if name in WITH_DEPTH else []), *(["ready_s"] if name in MOVING else [])]
     row.only(*keys)
     state = WITHOUT_DEPTH.get(name, ACTIVE)
     if name in WITH_DEPTH:
-        state = WITH_DEPTH[name](DEPTHS.index(row.word("depth", DEPTHS)))
+        state = WITH_DEPTH[name](DEPTHS.index(row.choice("depth", DEPTHS)))
     return [(state, row.number("ready_s") if name in MOVING else now_s)] * row.number("count", least=1, most=MOST_NODES)
 
 

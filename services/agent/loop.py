@@ -43,7 +43,7 @@ class ProblemLog:
     @property
     def problems(self) -> tuple[str, ...]:
         """The present problems, each with its subject."""
-        return tuple(f"{about}: {reported.trouble}" for about, reported in self._reported.items() if reported)
+        return tuple(f"{about}: {reported.problem}" for about, reported in self._reported.items() if reported)
 
 
 LEAST_PAUSE_S = 0.05

@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 
 import typer
@@ -32,7 +31,7 @@ def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) ->
     """Print the findings; exit 1 if any failed. Raise BadInventory if there is nothing to check."""
     found = _check_all(settings, nodes)
     if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found], indent=2))
+        typer.echo(json.dumps([finding.as_json() for finding in found], indent=2))
     else:
         print_check(found)
     if any(each.verdict is CheckVerdict.BAD for each in found):
@@ -83,7 +82,7 @@ def print_check(found: Sequence[Finding]) -> None:
     for header in ("", "what", "which", "says"):
         table.add_column(header)
     for each in group_findings(found):
-        table.add_row(each.verdict, each.part, subjects_text(each), each.said)
+        table.add_row(each.verdict, each.part, subjects_text(each), each.message)
         if each.hint:
             table.add_row("", "", "", f"-> {each.hint}")
     console.print(table)

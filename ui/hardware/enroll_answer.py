@@ -163,6 +163,6 @@ def print_enrolled(probed: Sequence[EnrolmentResult]) -> None:
             typer.echo(f"{label}: {fold(nodes)} ({', '.join(capabilities)})")
     found = [failed_finding("bmc", each.node, each.trouble) for each in probed if each.trouble]
     for trouble in group_findings(found):
-        typer.echo(f"not enrolled: {fold(trouble.subjects)}: {trouble.said}")
+        typer.echo(f"not enrolled: {fold(trouble.subjects)}: {trouble.message}")
         if trouble.hint:
             typer.echo(f"  hint: {trouble.hint}")

@@ -140,7 +140,7 @@ def trouble_lines(taken: Iterable[MeterResult]) -> list[str]:
     """Return a line for each kind of problem, with the meters that have it."""
     found = [failed_finding(each.way, each.meter, each.trouble) for each in taken if each.trouble]
     return [
-        f"- {fold(each.subjects)} ({each.part}): {each.said}\n  hint: {each.hint}" for each in group_findings(found)
+        f"- {fold(each.subjects)} ({each.part}): {each.message}\n  hint: {each.hint}" for each in group_findings(found)
     ]
 
 

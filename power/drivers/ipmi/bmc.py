@@ -107,11 +107,11 @@ OTHER_CODES = {
 """Completion codes (IPMI v2.0, table 5-2)."""
 
 
-def error_of_text(bmc: BmcAddress, said: str) -> DeviceError:
+def error_of_text(bmc: BmcAddress, message: str) -> DeviceError:
     """Return the error behind what pyghmi, ipmitool or ipmipower said of a login or request; BadAnswer if unknown."""
-    folded, one_line = said.casefold(), " ".join(said.split()) or "no reason given"
-    for words, make in _MEANINGS:
-        if any(word in folded for word in words):
+    folded, one_line = message.casefold(), " ".join(message.split()) or "no reason given"
+    for terms, make in _MEANINGS:
+        if any(term in folded for term in terms):
             return make(bmc, one_line)
     return BadAnswer(f"{bmc}: {one_line}", hint=f"try: ipmitool -I lanplus -H {bmc.host} -v chassis status")
 
@@ -138,37 +138,37 @@ def login_timeout_error(bmc: BmcAddress, timeout_s: float) -> NoAnswer:
     return NoAnswer(f"{bmc}: is there, but finished no login within {timeout_s:g} s", hint=hint)
 
 
-def _login_refused_error(bmc: BmcAddress, said: str) -> DeviceError:
+def _login_refused_error(bmc: BmcAddress, message: str) -> DeviceError:
     login = bmc.credential
     hint = f"mend {login.password_file} or user below [credentials.{login.name}]; the BMC is not asked again with it"
-    return AccessRefused(f"{bmc}: login {login.name} refused: {said}", hint=hint)
+    return AccessRefused(f"{bmc}: login {login.name} refused: {message}", hint=hint)
 
 
-def _privilege_error(bmc: BmcAddress, said: str) -> DeviceError:
+def _privilege_error(bmc: BmcAddress, message: str) -> DeviceError:
     hint = f"allow {bmc.privilege} to user {bmc.credential.user} on the BMC's LAN channel, or set another privilege"
-    return AccessRefused(f"{bmc}: {said}", hint=hint)
+    return AccessRefused(f"{bmc}: {message}", hint=hint)
 
 
-def _cipher_error(bmc: BmcAddress, said: str) -> DeviceError:
+def _cipher_error(bmc: BmcAddress, message: str) -> DeviceError:
     hint = f"set cipher_suite: {bmc.cipher_suite} is not taken; try 17, then 3"
-    return NotSupported(f"{bmc}: {said}", hint=hint)
+    return NotSupported(f"{bmc}: {message}", hint=hint)
 
 
-def _session_error(bmc: BmcAddress, said: str) -> DeviceError:
-    return BadAnswer(f"{bmc}: {said}", hint="sessions were left open: they end within minutes, or restart the BMC")
+def _session_error(bmc: BmcAddress, message: str) -> DeviceError:
+    return BadAnswer(f"{bmc}: {message}", hint="sessions were left open: they end within minutes, or restart the BMC")
 
 
-def _silence_error(bmc: BmcAddress, said: str) -> DeviceError:
-    return NoAnswer(f"{bmc}: {said}", hint=f"is it up? try: ping {bmc.host}")
+def _silence_error(bmc: BmcAddress, message: str) -> DeviceError:
+    return NoAnswer(f"{bmc}: {message}", hint=f"is it up? try: ping {bmc.host}")
 
 
-def unknown_host_error(bmc: BmcAddress, said: str) -> NoAnswer:
+def unknown_host_error(bmc: BmcAddress, message: str) -> NoAnswer:
     """Return the error of a host name that nobody can look up."""
-    return NoAnswer(f"{bmc}: {said}", hint=f"try: getent hosts {bmc.host}; or write the BMC's address")
+    return NoAnswer(f"{bmc}: {message}", hint=f"try: getent hosts {bmc.host}; or write the BMC's address")
 
 
-def _unsupported_error(bmc: BmcAddress, said: str) -> DeviceError:
-    return NotSupported(f"{bmc}: {said}", hint="update the BMC's firmware")
+def _unsupported_error(bmc: BmcAddress, message: str) -> DeviceError:
+    return NotSupported(f"{bmc}: {message}", hint="update the BMC's firmware")
 
 
 # In this order: "password verification timeout" is a refusal, "privilege level cannot be obtained" is no password's.
@@ -221,20 +221,20 @@ async def _resolve_address(bmc: BmcAddress) -> str:
 
 async def _await_any_answer(bmc: BmcAddress, address: str) -> None:
     loop = asyncio.get_running_loop()
-    heard: asyncio.Future[None] = loop.create_future()
+    received: asyncio.Future[None] = loop.create_future()
     try:
         transport, _ = await loop.create_datagram_endpoint(
-            lambda: _AnswerListener(heard), remote_addr=(address, bmc.port)
+            lambda: _AnswerListener(received), remote_addr=(address, bmc.port)
         )
     except OSError as problem:
         raise NoAnswer(f"{bmc}: {problem.strerror}", hint=f"is there a route? try: ip route get {address}") from None
     try:
         for wait_s in PRESENCE_DELAYS_S:
-            await asyncio.wait({heard}, timeout=wait_s)
-            if heard.done():
+            await asyncio.wait({received}, timeout=wait_s)
+            if received.done():
                 break
             transport.sendto(PRESENCE_REQUEST)
-        await heard
+        await received
     finally:
         transport.close()
 
@@ -242,9 +242,9 @@ async def _await_any_answer(bmc: BmcAddress, address: str) -> None:
 class _AnswerListener(asyncio.DatagramProtocol):
     """Hears that something came. A port that is closed counts as silence: the BMC may be starting."""
 
-    def __init__(self, heard: asyncio.Future[None]) -> None:
-        self._heard = heard
+    def __init__(self, received: asyncio.Future[None]) -> None:
+        self._received = received
 
     def datagram_received(self, *_: object) -> None:
-        if not self._heard.done():
-            self._heard.set_result(None)
+        if not self._received.done():
+            self._received.set_result(None)

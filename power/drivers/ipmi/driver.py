@@ -97,5 +97,5 @@ def ipmi_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
         what = f"hardware.{machine.hardware.name}.cipher_suite: the driver ipmi speaks 3 and 17, not {bmc.cipher_suite}"
         raise BadInventory(what, hint='set driver = "ipmitool"')
     sessions = wire.sessions
-    asked = RawRequestBmc(partial(sessions.ask, bmc), partial(sessions.command, bmc), partial(sessions.close, bmc))
-    return BmcDriver(f"{bmc} by ipmi", asked, wire.clock)
+    requests = RawRequestBmc(partial(sessions.ask, bmc), partial(sessions.command, bmc), partial(sessions.close, bmc))
+    return BmcDriver(f"{bmc} by ipmi", requests, wire.clock)

@@ -179,8 +179,8 @@ class IpmitoolBmc:
             return 0, bytes.fromhex(printed.output)
         if code := COMPLETION_CODE.search(printed.errors):
             return int(code[1], 16), b""
-        said = (line for line in printed.errors.splitlines() if not line.startswith(IPMITOOL_NOISE))
-        raise error_of_text(self.bmc, "; ".join(said))
+        reply = (line for line in printed.errors.splitlines() if not line.startswith(IPMITOOL_NOISE))
+        raise error_of_text(self.bmc, "; ".join(reply))
 
 
 def ipmitool_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
@@ -208,10 +208,10 @@ class IpmipowerBmc:
 
     async def is_on(self) -> bool:
         """Return whether the chassis has power."""
-        said = await self._power("--stat")
-        if said not in IPMIPOWER_STATES:
-            raise BadAnswer(f"{self.bmc}: ipmipower says {said!r} instead of on or off")
-        return IPMIPOWER_STATES[said]
+        reply = await self._power("--stat")
+        if reply not in IPMIPOWER_STATES:
+            raise BadAnswer(f"{self.bmc}: ipmipower says {reply!r} instead of on or off")
+        return IPMIPOWER_STATES[reply]
 
     async def control(self, order: NodeOrder, guard: Guard) -> None:
         """Give the order."""
@@ -234,31 +234,31 @@ class IpmipowerBmc:
             raise error_of_code(self.bmc, request.name, received[1])
         return received[2:]
 
-    def _call(self, program: str, words: Sequence[str]) -> ProgramCall:
-        return ProgramCall(program, FREEIPMI_PACKAGE, partial(self._arguments, words), self._configuration)
+    def _call(self, program: str, options: Sequence[str]) -> ProgramCall:
+        return ProgramCall(program, FREEIPMI_PACKAGE, partial(self._arguments, options), self._configuration)
 
-    def _arguments(self, words: Sequence[str], address: str, configuration: str) -> tuple[str, ...]:
+    def _arguments(self, options: Sequence[str], address: str, configuration: str) -> tuple[str, ...]:
         bmc = self.bmc
         host = f"[{address}]:{bmc.port}" if ":" in address else f"{address}:{bmc.port}"
         workarounds = ("-W", ",".join(bmc.workarounds)) if bmc.workarounds else ()
         how = ("-D", "LAN_2_0", "-I", str(bmc.cipher_suite), "-l", bmc.privilege.upper(), *workarounds)
-        return (f"--config-file={configuration}", "-h", host, *how, *words)
+        return (f"--config-file={configuration}", "-h", host, *how, *options)
 
     def _configuration(self, secret: Secret) -> bytes:
         return b"username %s\npassword %s\n" % (_quote(self.bmc.credential.user.encode()), _quote(secret.value))
 
     def _power_meaning(self, printed: ProgramOutput) -> str:
         # Its exit code is no help: it is 0 for "BMC error".
-        said = printed.output.strip().rpartition(": ")[2]
-        if said in ("on", "off", "ok"):
-            return said
-        raise error_of_text(self.bmc, printed.errors or said)
+        reply = printed.output.strip().rpartition(": ")[2]
+        if reply in ("on", "off", "ok"):
+            return reply
+        raise error_of_text(self.bmc, printed.errors or reply)
 
     def _raw_meaning(self, printed: ProgramOutput) -> bytes:
-        said, _, received = printed.output.strip().partition("rcvd: ")
-        if received and not said:
+        reply, _, received = printed.output.strip().partition("rcvd: ")
+        if received and not reply:
             return bytes.fromhex(received)
-        raise error_of_text(self.bmc, printed.errors or said)
+        raise error_of_text(self.bmc, printed.errors or reply)
 
 
 def ipmipower_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
@@ -267,6 +267,6 @@ def ipmipower_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
     return BmcDriver(f"{bmc} by ipmipower", IpmipowerBmc(bmc, ProgramRunner(bmc, wire)), wire.clock)
 
 
-def _quote(word: bytes) -> bytes:
+def _quote(value: bytes) -> bytes:
     """Return a word as freeipmi.conf wants it: quoted, a backslash before what would end it or begin a comment."""
-    return b'"' + re.sub(rb'(["#\\])', rb"\\\1", word) + b'"'
+    return b'"' + re.sub(rb'(["#\\])', rb"\\\1", value) + b'"'

@@ -76,9 +76,9 @@ class IpmiSessions:
 
     async def _ask(self, bmc: BmcAddress, request: IpmiRequest, guard: Guard | None) -> bytes:
         held, clock = self._held[bmc], asyncio.get_running_loop().time
-        asked_s = clock()
+        queried_s = clock()
         async with held.turn:
-            if held.silent_s >= asked_s:
+            if held.silent_s >= queried_s:
                 # Whoever waited for the turn meanwhile need not find out again.
                 raise timeout_error(bmc, self._timeout_s)
             try:

@@ -163,8 +163,8 @@ class SnmpClient:
             return {}
         status, index, found = await self._ask(login, get_cmd, oids)
         if not status:
-            said = {str(name): decode_value(value) for name, value in found}
-            return {oid: said.get(oid, NO_SUCH_OID) for oid in oids}
+            reply = {str(name): decode_value(value) for name, value in found}
+            return {oid: reply.get(oid, NO_SUCH_OID) for oid in oids}
         if status == TOO_BIG and len(oids) > 1:
             half = len(oids) // 2
             return await self._get(login, oids[:half]) | await self._get(login, oids[half:])
@@ -178,11 +178,11 @@ class SnmpClient:
     async def _ask(self, login: SnmpLogin, command: Any, oids: tuple[str, ...], *numbers: int) -> tuple[int, int, Any]:
         """Return error status, its index and what was found; DeviceError for what is no answer."""
         wanted = [NumericOid(oid) for oid in oids]
-        to, said = await self._resolved(), auth_data_of(login)
+        to, auth = await self._resolved(), auth_data_of(login)
         try:
             async with self._engines.asking():
                 engine = self._engines.engine(login, self._user)
-                answer = await command(engine, said, to, ContextData(), *numbers, *wanted, lookupMib=False)
+                answer = await command(engine, auth, to, ContextData(), *numbers, *wanted, lookupMib=False)
         except PySnmpError as problem:
             raise BadAnswer(f"{self._device}: SNMP failed: {type(problem).__name__}", hint=_CHECK_V3_HINT) from None
         trouble, status, index, found = answer

@@ -90,10 +90,10 @@ def read_snmp_login(pdu: Pdu) -> SnmpLogin:
     )
 
 
-def _check_choice(credential: Credential, key: str, word: str, known: tuple[str, ...]) -> None:
-    if word not in known:
+def _check_choice(credential: Credential, key: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
         raise BadInventory(
-            f"credentials.{credential.name}.{key}: {word!r} is not known", hint=did_you_mean(word, known)
+            f"credentials.{credential.name}.{key}: {name!r} is not known", hint=did_you_mean(name, known)
         )
 
 

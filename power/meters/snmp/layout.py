@@ -79,8 +79,8 @@ def apparent_va(source: RowSource, walked: SnmpValues) -> float | None:
         return None
     amperes, volts = _find_cells(source.current, walked, "A"), _find_cells(source.voltage, walked, "V")
     rows = [index for index in amperes if _is_counted(source.only, index, walked)]
-    said = [(_cell_value(amperes[index], walked), _cell_value(volts.get(index), walked)) for index in rows]
-    known = [current_a * voltage_v for current_a, voltage_v in said if current_a is not None and voltage_v is not None]
+    cells = [(_cell_value(amperes[index], walked), _cell_value(volts.get(index), walked)) for index in rows]
+    known = [current_a * voltage_v for current_a, voltage_v in cells if current_a is not None and voltage_v is not None]
     return sum(known) if known and len(known) == len(rows) else None
 
 
@@ -130,8 +130,8 @@ def _make_cell(column: ColumnSpec, index: str, walked: SnmpValues, base: str) ->
 
 
 def _is_counted(only: RowCondition | None, index: str, walked: SnmpValues) -> bool:
-    said = walked.get(f"{only.oid}.{index}") if only else None
-    return only is None or said is None or only.allows(said)
+    value = walked.get(f"{only.oid}.{index}") if only else None
+    return only is None or value is None or only.allows(value)
 
 
 def _validity_of(source: RowSource, index: str, walked: SnmpValues) -> RowCondition | None:
@@ -278,8 +278,8 @@ def _choose_rows(family: PduFamily, kind: str, walked: SnmpValues) -> tuple[PduR
 
 def _find_contradictions(family: PduFamily, total: Sequence[PduRow], walked: SnmpValues) -> list[str]:
     """Return how amperes times volts contradict the total, if they do."""
-    said_w = [cell_value_of(family, row.power, walked) for row in total if row.power]
-    known_w = [power_w for power_w in said_w if power_w is not None]
+    rows_w = [cell_value_of(family, row.power, walked) for row in total if row.power]
+    known_w = [power_w for power_w in rows_w if power_w is not None]
     step_w = max((row.power.step for row in total if row.power), default=1.0)
     apparents = (apparent_va(source, walked) for source in family.sources.get("phase", ()))
     apparent = next((va for va in apparents if va is not None), None)

@@ -90,8 +90,8 @@ def _parts_instead_of_zero(total: Reading, phases: Sequence[Reading], outlets: S
         sum_w = sum_power(parts)
         step_w = max((each.resolution_w for each in (total, *parts)), default=1.0)
         if total.power_w == 0 and sum_w is not None and not parts_add_up(sum_w, 0.0, step_w):
-            said = f"doubtful: 0 W in all, but its {name} add up to {sum_w:g} W, which are taken instead"
-            return replace(total, power_w=sum_w, resolution_w=step_w, why="; ".join(filter(None, (total.why, said))))
+            message = f"doubtful: 0 W in all, but its {name} add up to {sum_w:g} W, which are taken instead"
+            return replace(total, power_w=sum_w, resolution_w=step_w, why="; ".join(filter(None, (total.why, message))))
     return total
 
 
@@ -308,8 +308,8 @@ class SnmpPdu:
             return await self._laid_out(login, self._detected)
         if self._named and not self._named.by_model():
             return await self._laid_out(login, self._named)
-        said = (await self._agent.get(login, (SYS_OBJECT_ID,)))[SYS_OBJECT_ID]
-        system = said if isinstance(said, str) else ""
+        value = (await self._agent.get(login, (SYS_OBJECT_ID,)))[SYS_OBJECT_ID]
+        system = value if isinstance(value, str) else ""
         if self._named:
             return await self._laid_out(login, self._named.for_system(system))
         likeliest, *others = candidate_families(system)

@@ -38,7 +38,7 @@ def test_a_fall_back_is_reported_once(
             for _ in range(2):
                 await driver.close()
                 assert (await driver.query()).trouble is None
-            return [each.said for each in found]
+            return [each.message for each in found]
         finally:
             await wire.close()
 

@@ -24,10 +24,10 @@ def test_what_is_known_stale_or_unknown(tmp_path: Path) -> None:
     file = price_feed(FeedSettings(prices=("file",), cache=tmp_path / "b"), known)
     found = check_feeds([("prices", tariff), ("file", file), ("carbon", None)], now_s=NOW_S)
     assert found[0].verdict is CheckVerdict.GOOD
-    assert found[0].said.endswith(": published")
+    assert found[0].message.endswith(": published")
     assert (found[1].subject, found[1].verdict) == ("file", CheckVerdict.GOOD)
     assert len(found) == 2
     (later,) = check_feeds([("file", file)], now_s=NOW_S + 40 * 86400)
     assert later.verdict is CheckVerdict.BAD
-    assert later.said
+    assert later.message
     assert later.hint

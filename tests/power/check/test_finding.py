@@ -33,7 +33,7 @@ def test_like_findings_are_put_together_in_order() -> None:
     ],
 )
 def test_only_the_name_of_the_device_is_left_out(message: str, said: str) -> None:
-    assert failed_finding("bmc", "n3", NoAnswer(message)).said == said
+    assert failed_finding("bmc", "n3", NoAnswer(message)).message == said
 
 
 def test_nothing_is_nothing() -> None:

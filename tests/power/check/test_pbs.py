@@ -25,14 +25,14 @@ def test_torque(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", running.path)
         found = check_pbs(TorqueScheduler(here))
         assert (found.subject, found.verdict) == ("torque 6.1.3", CheckVerdict.GOOD)
-        assert found.said.startswith("answers; orders by qalter -p, as pbs_sched sorts by high_priority_first; ")
+        assert found.message.startswith("answers; orders by qalter -p, as pbs_sched sorts by high_priority_first; ")
         config.write_text("sort_by: shortest_job_first ALL\n")
         found = check_pbs(TorqueScheduler(here))
         assert found.verdict is CheckVerdict.DOUBTFUL
-        assert found.said == "pbs_sched sorts jobs by shortest_job_first: their order is left as it is"
+        assert found.message == "pbs_sched sorts jobs by shortest_job_first: their order is left as it is"
         assert "restart pbs_sched" in found.hint
         own = check_pbs(TorqueScheduler(replace(here, torque_order="swap")))
-        assert own.said.startswith("answers; orders by qorder, as torque_order says; ")
+        assert own.message.startswith("answers; orders by qorder, as torque_order says; ")
     assert check_pbs(TorqueScheduler(here)).verdict is CheckVerdict.BAD
 
 
@@ -41,9 +41,9 @@ def test_openpbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", running.path)
         found = check_pbs(OpenPbsScheduler(SETTINGS))
         assert found.verdict is CheckVerdict.GOOD
-        assert found.said.startswith("answers; orders by qalter -l offpeak_prio, a term of job_sort_formula; ")
+        assert found.message.startswith("answers; orders by qalter -l offpeak_prio, a term of job_sort_formula; ")
         installed(running, tmp_path, "uninstall")
         found = check_pbs(OpenPbsScheduler(SETTINGS, user=PbsUser("root", "head")))
         assert found.verdict is CheckVerdict.DOUBTFUL
-        assert "the server has no enabled hook offpeak_runjob: no job is deferred" in found.said
+        assert "the server has no enabled hook offpeak_runjob: no job is deferred" in found.message
         assert found.hint == "run `deploy/openpbs/setup install` as root on the server's host"

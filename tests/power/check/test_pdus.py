@@ -43,5 +43,5 @@ def test_a_pdu_is_told_with_its_watts_or_what_it_lacks(
     (host, *_), port = recorded
     pdu = Pdu("rack1", host, "auto", login(tmp_path, recording), port)
     (finding,) = asyncio.run(check_pdu(pdu, Transport(timeout_s=20.0)))
-    assert (finding.verdict, finding.said) == (verdict, said)
+    assert (finding.verdict, finding.message) == (verdict, said)
     assert hint in finding.hint

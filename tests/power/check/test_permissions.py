@@ -30,8 +30,8 @@ def test_logins(tmp_path: Path) -> None:
         CheckVerdict.BAD,
         CheckVerdict.BAD,
     ]
-    assert found[0].said == "its file is readable by nobody else"
-    assert found[1].said == "its 2 files are readable by nobody else"
+    assert found[0].message == "its file is readable by nobody else"
+    assert found[1].message == "its 2 files are readable by nobody else"
     assert found[2].hint == f"chmod 600 {open_to_all}"
     assert "ssh-keyscan" in found[3].hint
     assert not any("hunter2" in f"{each}" for each in found)
@@ -40,12 +40,12 @@ def test_logins(tmp_path: Path) -> None:
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     found = check_scheduler()
-    assert (found.verdict, found.said) == (CheckVerdict.DOUBTFUL, "no scontrol on PATH")
+    assert (found.verdict, found.message) == (CheckVerdict.DOUBTFUL, "no scontrol on PATH")
     broken = tmp_path / "scontrol"
     broken.write_text("#!/bin/sh\necho 'slurm_load_ctl_conf error: Unable to contact slurm controller' >&2\nexit 1\n")
     broken.chmod(0o755)
     found = check_scheduler()
-    assert (found.verdict, found.said) == (
+    assert (found.verdict, found.message) == (
         CheckVerdict.BAD,
         "scontrol: slurm_load_ctl_conf error: Unable to contact slurm controller",
     )
@@ -53,16 +53,16 @@ def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_what_a_level_in_slurm_allows() -> None:
     good, operator, nobody = (check_rights(SlurmRights("offpeak", level)) for level in reversed(AdminLevel))
-    assert (good.verdict, good.said) == (CheckVerdict.GOOD, "answers; offpeak may order nodes and jobs")
+    assert (good.verdict, good.message) == (CheckVerdict.GOOD, "answers; offpeak may order nodes and jobs")
     assert operator.verdict is nobody.verdict is CheckVerdict.DOUBTFUL
-    assert operator.said == "answers; offpeak's AdminLevel is Operator: it may order jobs, not nodes"
-    assert nobody.said == "answers; offpeak's AdminLevel is None: it may order neither"
+    assert operator.message == "answers; offpeak's AdminLevel is Operator: it may order jobs, not nodes"
+    assert nobody.message == "answers; offpeak's AdminLevel is None: it may order neither"
     assert nobody.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
 
 
 def test_a_user_from_whom_slurm_hides_jobs() -> None:
     hidden = check_rights(SlurmRights("offpeak", AdminLevel.NONE, ("cloud", "jobs", "nodes")))
     assert hidden.verdict is CheckVerdict.BAD
-    assert hidden.said.startswith("PrivateData=jobs,nodes in slurm.conf hides what belongs to others from offpeak")
+    assert hidden.message.startswith("PrivateData=jobs,nodes in slurm.conf hides what belongs to others from offpeak")
     # What hides no jobs and no nodes is no trouble.
     assert check_rights(SlurmRights("offpeak", AdminLevel.NONE, ("usage",))).verdict is CheckVerdict.DOUBTFUL

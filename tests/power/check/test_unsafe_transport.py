@@ -18,7 +18,7 @@ from power.check.findings import CheckVerdict
 )
 def test_an_unsafe_way_is_reported(driver: str, bmc: str, suite: int, said: str) -> None:
     (found,) = check_transport(InventoryNode("n1", Hardware("h", driver=driver, cipher_suite=suite), bmc=bmc))
-    assert (found.subject, found.verdict, found.said) == ("n1", CheckVerdict.DOUBTFUL, said)
+    assert (found.subject, found.verdict, found.message) == ("n1", CheckVerdict.DOUBTFUL, said)
     assert found.hint
 
 
