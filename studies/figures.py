@@ -5,6 +5,7 @@ values give the same file. Each panel and each series has an id in the SVG: `pan
 """
 
 import io
+import re
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
@@ -87,7 +88,8 @@ def draw_figure(
 
 def series_id(axes: "Axes", name: str) -> str:
     """Return the id of a series in a panel."""
-    return f"{axes.get_gid()}-{name.replace(' ', '-')}"
+    plain = re.sub(r"[^\w-]+", "-", name).strip("-")
+    return f"{axes.get_gid()}-{plain}"
 
 
 def add_legend(figure: "Figure", axes: "Axes", columns: int, title: str | None = None) -> None:

@@ -34,7 +34,7 @@ class LogSource:
 
 @dataclass(frozen=True)
 class StudyLog:
-    """A log whose jobs all fit on its machine of `size` units. `digest` changes with anything that is replayed."""
+    """A log whose jobs all fit on its machine of `size` units. The digest covers everything that is replayed."""
 
     source: LogSource
     trace: Trace
@@ -49,9 +49,9 @@ class StudyLog:
 
 
 def find_logs(folder: Path | None) -> tuple[tuple[StudyLog, ...], tuple[str, ...]]:
-    """Return the logs of a folder in order of their names, and why others were left out; without one, the generated.
+    """Return the logs of a folder by name, and notes on those left out; without a folder, the generated log.
 
-    BadInput if the folder cannot be read or no log of it can be used.
+    BadInput if the folder cannot be read or none of its logs can be used.
     """
     if folder is None:
         return (read_log(LogSource(GENERATED, None)),), ()

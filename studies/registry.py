@@ -30,11 +30,11 @@ PARTS: Mapping[str, Mapping[str, Study]] = {
     "energy-carbon": {"single-site": single_site, "federation": federation},
     "day-ahead": {"xsede": day_ahead, "nordugrid": nordugrid},
 }
-"""Studies that are run a part at a time."""
+"""Studies whose parts are run one at a time."""
 
 
 def study_named(name: str, part: str | None = None) -> Study:
-    """Return the study of that name, or its part; BadInput if there is none, or a part is missing or too many."""
+    """Return the study of that name, or its part. BadInput if there is none, or if a part is missing or superfluous."""
     if name in PARTS:
         return _part_named(name, part)
     if name not in STUDIES:

@@ -27,12 +27,12 @@ class Range:
 
 
 TableCell = str | float | Range | None
-"""A cell of a table; None where there is nothing to say."""
+"""A cell of a table; None for an empty cell."""
 
 
 @dataclass(frozen=True)
 class StudyTable:
-    """Rows below headers. `name` is that of its file; `note` says in a sentence or two how to read it."""
+    """A table: rows below headers. `name` is the name of its file; `note` says in a sentence or two how to read it."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class StudyTable:
 
 @dataclass(frozen=True)
 class Report:
-    """A study's answer. `notes` say what it rests on; `figures` are SVG texts by file name."""
+    """The report of a study. `notes` have its assumptions; `figures` are SVG texts by file name."""
 
     title: str
     notes: tuple[str, ...]
@@ -52,16 +52,16 @@ class Report:
 
 
 def range_of(values: Sequence[float]) -> Range:
-    """Return mean, lowest and highest of one value a replay."""
+    """Return mean, lowest and highest of one value per replay."""
     return Range(sum(values) / len(values), min(values), max(values))
 
 
 STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-"""Two-sided 95 % quantiles of Student's t by degrees of freedom from 1 on; the last serves beyond."""
+"""Two-sided 95 % quantiles of Student's t by degrees of freedom from 1 on; the last is used beyond."""
 
 
 def confidence_of(values: Sequence[float]) -> Range:
-    """Return the mean of one value a replay with its 95 % confidence interval, by Student's t; of one, that alone."""
+    """Return the mean of one value per replay with its 95 % confidence interval, by Student's t; of one, itself."""
     mean, count = statistics.fmean(values), len(values)
     if count == 1:
         return Range(mean, mean, mean)
@@ -82,7 +82,7 @@ def column_means(columns: Iterable[Sequence[float | None]]) -> list[float | None
 
 
 def cell_text(cell: TableCell) -> str:
-    """Return a cell as people read it: "1.06 (0.98 to 1.13)"."""
+    """Return a cell for people: "1.06 (0.98 to 1.13)"."""
     if cell is None:
         return ""
     if isinstance(cell, Range):
@@ -96,7 +96,7 @@ PAGE = "study.md"
 
 
 def folder_for(out: Path) -> Path:
-    """Return the folder, made if there is none. CannotWrite if that fails."""
+    """Return the folder, which is made if it does not exist. CannotWrite if that fails."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -107,7 +107,7 @@ def folder_for(out: Path) -> Path:
 
 
 def write_report(report: Report, out: Path) -> None:
-    """Write the page, the tables and the figures; each file is there as a whole or not at all."""
+    """Write the page, the tables and the figures; each file is written as a whole or not at all."""
     texts = {PAGE: markdown(report)} | {f"{table.name}.csv": csv_text(table) for table in report.tables}
     for name, text in (texts | dict(report.figures)).items():
         with replacing(out / name) as file:

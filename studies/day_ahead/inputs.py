@@ -32,7 +32,9 @@ SITES = "xsede_sites.csv"
 
 @dataclass(frozen=True)
 class SiteRow:
-    """A row of the sites' table; `place` names the file of its prices, `lag_h` its clock behind the first site's."""
+    """A row of the table of sites. `place` names the file of its prices; `lag_h` is the lag of its clock behind the
+    first site.
+    """
 
     name: str
     place: str
@@ -71,8 +73,10 @@ def _site_row(row: list[str]) -> SiteRow:
 
 
 def daily_prices(file: Path) -> Float64:
-    """Return whole days of hourly prices, float64[days, 24]. BadInput if there is no such file, BadPrices if it has
-    anything but numbers below its heading."""
+    """Return whole days of hourly prices, float64[days, 24].
+
+    BadInput if the file does not exist, BadPrices if it has anything but numbers below its heading.
+    """
     if not file.is_file():
         raise BadInput(f"{file}: there are no prices of that place", hint="name the whole folder with --prices")
     lines = [line.strip() for line in file.read_text().splitlines() if line.strip()]
@@ -84,12 +88,12 @@ def daily_prices(file: Path) -> Float64:
 
 
 DAYS = range(5, 30)
-"""Local days of June, from 0, on which the broker works."""
+"""The local days of June, from 0, on which the broker works."""
 
 
 @dataclass(frozen=True)
 class PricePlace:
-    """A place's price file, and where its forecasts are kept."""
+    """A place: its price file, and the file of its forecasts."""
 
     prices: Path
     kept: Path
@@ -102,15 +106,15 @@ def places(folder: Path, out: Path) -> dict[str, PricePlace]:
 
 
 def place_of(prices: Path, out: Path) -> PricePlace:
-    """Return the place with that price file; forecasts are kept under the prices' digest."""
+    """Return the place with that price file; the digest of the prices names the file of its forecasts."""
     digest = hashlib.sha256(daily_prices(prices).tobytes()).hexdigest()[:16]
     return PricePlace(prices, out / f"forecasts-{digest}.npy")
 
 
 def make_forecasts(every: Mapping[str, PricePlace], days: range, processes: int) -> str:
-    """Make the forecasts of those days that are not there yet, and say in words what there is.
-
-    Places with the same prices share theirs."""
+    """Make the missing forecasts of those days, and return a note about them. Places with the same prices share
+    forecasts.
+    """
     missing = {place.kept: place for place in every.values() if not place.kept.exists()}
     run_all(partial(_make, days), list(missing.values()), processes, lambda _place, _done: None)
     return f"prices: forecast by SARIMA from three days, {counted(len(every), 'place')}"
@@ -135,9 +139,9 @@ STEPS = 60
 
 @dataclass(frozen=True)
 class SiteDemand:
-    """What a site's own users submit: so many jobs in a span of time that ask for `load` of its cores (1: all).
+    """What the users of a site submit: a number of jobs in a span of time that request `load` of its cores (1: all).
 
-    They ask for `mean_cores` on average and for at most `widest`, `longest_s` is the site's limit.
+    A job requests `mean_cores` on average and at most `widest`; `longest_s` is the site's limit.
     """
 
     jobs: int
@@ -179,12 +183,12 @@ def small_share(demand: SiteDemand) -> float:
 
 
 def _mean_between(low: float, high: float) -> float:
-    """Return the mean of 2 to the power of what is uniform in low..high."""
+    """Return the mean of 2 ** x, x uniform in low..high."""
     return float((2**high - 2**low) / ((high - low) * np.log(2)))
 
 
 def at_load(size: Int64, length_s: Float64, demand: SiteDemand, span_s: float) -> Int64:
-    """Return the run times scaled such that the jobs are the load, none beyond the longest; int64[n]."""
+    """Return the run times, scaled so that the jobs make the load and none is beyond the longest; int64[n]."""
     wanted = demand.load * demand.cores * span_s
     low, high = 0.0, 100.0
     for _ in range(STEPS):

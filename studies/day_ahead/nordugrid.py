@@ -62,7 +62,8 @@ ZONES = {
     **{"Norway1": 2, "Norway3": 1, "Troms": 1, "FI": 5, "DK1": 1, "DK2": 2, "LT": 2, "LV": 1, "Slovenia1": 3},
     **{"Swiss_Static": 8, "UK_Static": 6, "Ukraine_Static": 10},
 }
-"""Systems by zone: 26 with prices by the hour and 24 with fixed ones, as in section 4.4; how many stand where is ours.
+"""Systems by zone: 26 with hourly prices and 24 with fixed prices, as in section 4.4; their number in each zone is
+ours.
 """
 DAYS = range(2, 14)
 """Local days of January, from 0, on which the broker works."""
@@ -70,7 +71,7 @@ DAYS = range(2, 14)
 
 @dataclass(frozen=True, eq=False)
 class PriceZone:
-    """What a broker knows of a zone's prices, and what is really paid there."""
+    """The prices of a zone that a broker knows, and the meter of what is really paid there."""
 
     market: DayAhead
     meter: StepIntegral
@@ -102,7 +103,7 @@ JOBS_PER_H = 126_344 / (90 * 24)
 RUNTIME_H = 30.0
 """3.4 times XSEDE's 8.8 h: section 5.4."""
 MEAN_CORES, WIDEST = 5.0, 64
-"""Of a job: with them a job costs about the 0.13 EUR of Table 4."""
+"""Cores of a job: with these a job costs about the 0.13 EUR of Table 4."""
 LONGEST_S = 7 * 24 * HOUR_S
 STEEPNESS = 1.5
 """The n-th largest system has 1 / n to this power of the cores of the largest."""
@@ -130,7 +131,7 @@ PROCESSORS = (
 def grid_of(
     folder: Path, out: Path, rng: Generator, *, jobs: int, history: int
 ) -> tuple[SimulatedGrid, tuple[DayAhead, ...]]:
-    """Return a grid with its log, all jobs but the first `history` brokered, and the markets; EASY everywhere."""
+    """Return a grid with its log, all jobs but the first `history` brokered, and the markets; EASY on all systems."""
     zone = {name: zone_of(place) for name, place in places(folder, out).items()}
     stands_in = [name for name, count in ZONES.items() for _ in range(count)]
     policy, nothing = parse_policy("easy", SchedulingSettings()), integrate_constant(0.0)
@@ -157,7 +158,7 @@ def _site(name: str, cores: int, core: ProcessorCore) -> Site:
 
 
 def log_of(sites: tuple[Site, ...], rng: Generator, jobs: int, history: int) -> GridLog:
-    """Draw the jobs of all systems; a system's share of them goes by the root of its size."""
+    """Draw the jobs of all systems; the share of a system is proportional to the square root of its size."""
     count = jobs + history
     span_s = count / JOBS_PER_H * HOUR_S
     load = count * MEAN_CORES * RUNTIME_H * HOUR_S / (CORES * span_s)
@@ -174,7 +175,7 @@ PERIOD_S = 900
 
 @dataclass(frozen=True)
 class NordugridExperiment:
-    """A strategy at a weight of time w_t [%] with the chances of the seed (`seed`, `replay`), MaxQ any number."""
+    """A strategy at a weight of time w_t [%] with draws from the seed (`seed`, `replay`); MaxQ is any number."""
 
     strategy: str
     time_pct: float
@@ -195,7 +196,7 @@ class NordugridResult:
 
 
 def run(experiment: NordugridExperiment, folder: Path, out: Path) -> NordugridResult:
-    """Return what the strategy comes to; grid and jobs are the same for all strategies of a replay."""
+    """Return the result of the strategy; grid and jobs are the same for all strategies of a replay."""
     rng = np.random.default_rng([experiment.seed, experiment.replay])
     grid, markets = grid_of(folder, out, rng, jobs=experiment.jobs, history=experiment.history)
     return _result(grid, _schedule(grid, markets, experiment), experiment.history)

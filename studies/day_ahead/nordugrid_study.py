@@ -90,7 +90,9 @@ def planned(replays: Replays) -> tuple[NordugridExperiment, ...]:
 
 
 def table_of(by_strategy: dict[str, list[NordugridResult]]) -> StudyTable:
-    """Return Table 4's second half beside ours; costs are of 1,000 jobs, as the paper has twelve times as many."""
+    """Return the second half of Table 4 beside ours; costs are of 1,000 jobs, as the paper has twelve times as many
+    jobs.
+    """
     return StudyTable(
         "strategies",
         "Table 4: strategies on NorduGrid",

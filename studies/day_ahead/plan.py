@@ -30,13 +30,13 @@ WRONG_H = (0.0, 1.0, 3.0, 6.0, 12.0, 24.0)
 MOST = (1, 2, None)
 BROKERED_PCT = (25, 50, 100)
 INFORMED = StrategyCase("mcmf", most=None, passes=3)
-"""Ours: any number of jobs a cycle, which know of each other."""
+"""Ours: any number of jobs per cycle, and the broker considers the jobs of a cycle together."""
 CYCLES = {
     "INST, any number": StrategyCase("inst", most=None),
     "baseline, every minute": StrategyCase("baseline", period_s=MINUTE_S),
     "INST, every minute": StrategyCase("inst", period_s=MINUTE_S),
 }
-"""What holds INST back is MaxQ a cycle: the same with more jobs a cycle, or more cycles."""
+"""MaxQ per cycle limits INST: the same with more jobs per cycle, or with more cycles."""
 EACH_MINUTE = StrategyCase("mcmf", period_s=MINUTE_S)
 WITH_DATA = {
     "baseline": StrategyCase("baseline", data=True),
@@ -54,7 +54,7 @@ def by_weight() -> list[StrategyCase]:
 
 
 def by_error() -> list[StrategyCase]:
-    """Return MCMF by how wrong waits are."""
+    """Return MCMF by the error of predicted waits."""
     return [StrategyCase("mcmf", wrong_h=hours) for hours in WRONG_H]
 
 
@@ -69,13 +69,13 @@ def by_share() -> list[StrategyCase]:
 
 
 ALWAYS = (*STRATEGIES.values(), StrategyCase("mcmf", wrong_h=6.0), *CYCLES.values())
-"""What the claims rest on: replayed as often as is asked for."""
+"""The cases that the claims rest on: each is replayed as often as requested."""
 FEW = 3
-"""How often everything else is replayed at most."""
+"""The most replays of every other case."""
 
 
 def cases() -> list[StrategyCase]:
-    """Return all cases, each once, what matters most first."""
+    """Return all cases, each once, the most important first."""
     every = (
         *ALWAYS,
         *by_weight(),
@@ -95,7 +95,7 @@ def experiments(case: StrategyCase, replays: Replays) -> list[DayAheadExperiment
 
 
 def planned(replays: Replays) -> tuple[DayAheadExperiment, ...]:
-    """Return the experiments, replay by replay: first of what is replayed always, then of the rest."""
+    """Return the experiments, replay by replay: first those that are replayed always, then the rest."""
     always = [case for case in cases() if case in ALWAYS]
     others = [case for case in cases() if case not in ALWAYS]
     few = min(replays.count, FEW)

@@ -30,10 +30,10 @@ from studies.day_ahead.xsede import DATA_MB, grid_of, links_of
 class StrategyCase:
     """A strategy (a policy of plugin.federation) at a weight of time w_t [%].
 
-    `wrong_h`: up to so much is added to predicted waits. `most`: MaxQ, jobs a system takes in a cycle, None for any
-    number. `brokered_pct`: f_g, the share of jobs that go to the broker. `data`: jobs have data that has to move.
-    `passes`: more than one, and jobs of a cycle know of each other. `period_s`: from cycle to cycle; the paper has
-    "every few minutes" (section 5.9).
+    `wrong_h`: up to this is added to predicted waits. `most`: MaxQ, the jobs that a system takes in a cycle, None for
+    any number. `brokered_pct`: f_g, the share of jobs that go to the broker. `data`: jobs have data that must be moved.
+    `passes`: with more than one the broker considers the jobs of a cycle together. `period_s`: the time from cycle to
+    cycle; the paper has "every few minutes" (section 5.9).
     """
 
     strategy: str
@@ -48,7 +48,7 @@ class StrategyCase:
 
 @dataclass(frozen=True)
 class DayAheadExperiment:
-    """A case with the chances of the seed (`seed`, `replay`), over so many jobs behind so many of history."""
+    """A case with draws from the seed (`seed`, `replay`): the number of counted jobs, and of jobs before them."""
 
     case: StrategyCase
     seed: int
@@ -59,10 +59,10 @@ class DayAheadExperiment:
 
 @dataclass(frozen=True)
 class DayAheadResult:
-    """Over the jobs that count: means, sums of cost [USD], and by class their number, response [min] and cost.
+    """Over the counted jobs: means, sums of cost [USD], and by class their number, response [min] and cost.
 
-    `cost_by_power` has the cost if jobs drew 60 to 100, 60 to 140 and 100 to 140 % of what Linpack does. `fairness` is
-    by home, of brokered and of local jobs apart. `load_h` and `power_w` are by site and hour of the first hours.
+    `cost_by_power` is the cost if jobs drew 60 to 100, 60 to 140 and 100 to 140 % of Linpack's power. `fairness` is by
+    home, for brokered and for local jobs apart. `load_h` and `power_w` are by site and hour of the first hours.
     """
 
     response_min: float
@@ -143,9 +143,9 @@ def _sums(number: Int64, value: Float64, edges: int) -> tuple[float, ...]:
 
 
 def run(experiment: DayAheadExperiment, folder: Path, out: Path) -> DayAheadResult:
-    """Return what the case comes to in that replay; the jobs are the same for all cases of a replay.
+    """Return the result of the case in that replay; the jobs are the same for all cases of a replay.
 
-    `out` has the forecasts of the prices in `folder`.
+    `out` is the folder with the forecasts of the prices in `folder`.
     """
     case = experiment.case
     rng = np.random.default_rng([experiment.seed, experiment.replay])
@@ -162,7 +162,7 @@ def run(experiment: DayAheadExperiment, folder: Path, out: Path) -> DayAheadResu
 
 
 def _case_log(log: GridLog, case: StrategyCase, rng: Generator) -> GridLog:
-    """Return the log with the share of the jobs brokered that the case has, and with data where it has any."""
+    """Return the log with the brokered share of the case, and with data if the case has data."""
     data_mb = rng.choice(DATA_MB, len(log)) if case.data else np.zeros(len(log))
     brokered = log.brokered & (rng.random(len(log)) < case.brokered_pct / 100)
     return replace(log, brokered=brokered, data_mb=data_mb)
@@ -181,20 +181,22 @@ def _chosen(grid: SimulatedGrid, case: StrategyCase, waits: WaitEstimator, marke
 
 
 class RecordedWaits:
-    """Passes predictions on, and keeps what was said last of each job at each site."""
+    """Passes predictions on, and records the last one for each job at each site."""
 
     def __init__(self, waits: WaitEstimator) -> None:
         self._waits = waits
         self._predicted_s: dict[int, Float64] = {}
 
     def wait_s(self, moment: Moment) -> Float64:
-        """Return what is predicted."""
+        """Return the predictions."""
         predicted_s = self._waits.wait_s(moment)
         self._predicted_s.update(zip(moment.job.tolist(), predicted_s, strict=True))
         return predicted_s
 
     def error_min(self, schedule: GridSchedule) -> float:
-        """Return the mean absolute error of the predictions where the jobs went [min], 0 if nothing was asked."""
+        """Return the mean absolute error of the predictions for the sites where the jobs ran [min], 0 without
+        predictions.
+        """
         job: Int64 = np.array(list(self._predicted_s), np.int64)
         if not len(job):
             return 0.0

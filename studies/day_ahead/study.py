@@ -122,7 +122,7 @@ def _replays_note(replays: Replays, count: int) -> str:
 COLOURS = {"INST": ORANGE, "TWOPRICE": GREEN, "baseline": GREY}
 PANELS = (("load_h", "Mason"), ("load_h", "Gordon"), ("power_w", "Blacklight"), ("power_w", "Lonestar"))
 CROWDED_PCT = 10.0
-"""The weight whose label stands below its mark: other marks are beside it."""
+"""The weight whose label is below its mark, because other marks are beside it."""
 
 
 def trade_svg(results: DayAheadResults) -> str:

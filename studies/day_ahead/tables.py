@@ -42,13 +42,13 @@ class DayAheadResults:
     sites: tuple[str, ...]
 
     def each(self, case: StrategyCase) -> list[DayAheadResult]:
-        """Return the results of a case, one a replay; of most cases there are those of the first few replays alone."""
+        """Return the results of a case, one for each replay; most cases have only the first few replays."""
         return [
             self.results[experiment] for experiment in experiments(case, self.replays) if experiment in self.results
         ]
 
     def shared(self, cases: Iterable[StrategyCase]) -> "DayAheadResults":
-        """Return the results over the first replays, which all these cases have: only then do they compare."""
+        """Return the results of the replays that all these cases have, so that the cases can be compared."""
         count = min(len(self.each(case)) for case in cases)
         return replace(self, replays=Replays(count, self.replays.seed))
 
@@ -135,7 +135,7 @@ def weights_table(results: DayAheadResults) -> StudyTable:
 
 
 def most_table(results: DayAheadResults) -> StudyTable:
-    """Return response and slowdown by MaxQ, and with jobs that know of each other."""
+    """Return response and slowdown by MaxQ, and with the jobs of a cycle considered together."""
     labelled = {"any number" if most is None else str(most): StrategyCase("mcmf", most=most) for most in MOST}
     labelled["any number, jobs of a cycle know of each other"] = INFORMED
     labelled["2, a cycle each minute"] = EACH_MINUTE
@@ -143,7 +143,7 @@ def most_table(results: DayAheadResults) -> StudyTable:
 
 
 def cycles_table(results: DayAheadResults) -> StudyTable:
-    """Return response and cost where MaxQ and the cycle hold jobs back less."""
+    """Return response and cost with larger MaxQ and shorter cycles."""
     labelled = {"INST": STRATEGIES["INST"], **CYCLES}
     return _changed(results, labelled, "cycles", "Table 4 with more jobs a cycle, and more cycles", "strategy")
 
@@ -235,7 +235,7 @@ def _estimates_row(results: DayAheadResults, number: int, label: str) -> tuple[T
 
 
 def powers_table(results: DayAheadResults) -> StudyTable:
-    """Return Table 8 beside ours: nobody knows what a single job draws, so only the bill changes."""
+    """Return Table 8 beside ours: the power of a single job is unknown to the broker, so only the bill changes."""
     return StudyTable(
         "powers",
         "Table 8: what jobs draw",
@@ -254,7 +254,7 @@ def _power_row(results: DayAheadResults, number: int, label: str) -> tuple[Table
 
 
 def sizes_table(results: DayAheadResults) -> StudyTable:
-    """Return what Figure 5 draws."""
+    """Return the values of Figure 5."""
     return StudyTable(
         "sizes",
         "Figure 5: by the jobs' size",
@@ -273,7 +273,7 @@ def _size_row(results: DayAheadResults, number: int, label: str) -> tuple[TableC
 
 
 def sites_table(results: DayAheadResults) -> StudyTable:
-    """Return by system what Figure 8 draws, and where jobs ran."""
+    """Return the values of Figure 8 by system, and where jobs ran."""
     results = results.shared((START, HALF, BASELINE))
     columns = (
         results.mean_by(START, lambda result: result.fairness),

@@ -37,11 +37,11 @@ BANDWIDTH_MB_PER_S = 250.0
 LATENCY_S = 0.05
 GB, TB = 1e3, 1e6
 DATA_MB = (0.0, 1e-3, 1.0, 10.0, 100.0, 500.0, GB, 10 * GB, 100 * GB, 500 * GB, TB, 10 * TB)
-"""Section 5.8: each as likely."""
+"""Section 5.8: each is equally likely."""
 
 
 def links_of(folder: Path) -> tuple[Link, ...]:
-    """Return a link between any two systems, without delay where they stand in one place."""
+    """Return a link between any two systems that are in different places."""
     rows = site_rows(folder)
     return tuple(
         Link((one.name, other.name), LATENCY_S, BANDWIDTH_MB_PER_S)
@@ -55,10 +55,10 @@ JUNE = datetime(2014, 6, 1, tzinfo=timezone(timedelta(hours=EASTERN_H)))
 WEEK_DAYS = 7
 WEEKS_MORE = 4
 HISTORY = 4_000
-"""Jobs at home before those that count: the predictors learn from them, and the machines are not empty."""
+"""Jobs at home before the counted jobs: the predictors learn from them, and they fill the machines."""
 JOBS = 10_000
 ARRIVALS_PER_H = 3.22
-"""Of a system on average: section 4.3.1."""
+"""The mean of a system: section 4.3.1."""
 SHARES = {
     "Blacklight": (0.177, 91.4, 0.913),
     "Darter": (0.103, 246.6, 0.557),
@@ -78,14 +78,14 @@ def zone_of(row: SiteRow) -> timezone:
 
 
 def market_of(place: PricePlace, zone: timezone) -> DayAhead:
-    """Return the prices of a place on that clock, its last week repeated for jobs that run on in July."""
+    """Return the prices of a place on that clock; the last week is repeated for jobs that still run in July."""
     price, coming = daily_prices(place.prices), forecasts(place)
     price, coming = (np.concatenate([days, *[days[-WEEK_DAYS:]] * WEEKS_MORE]) for days in (price, coming))
     return DayAhead(price, coming, int(JUNE.replace(tzinfo=zone).timestamp()), "USD/MWh")
 
 
 def meter_of(market: DayAhead) -> StepIntegral:
-    """Return what is really paid."""
+    """Return the meter of what is really paid."""
     hour = market.price.ravel()
     start_s = market.start_s + HOUR_S * np.arange(len(hour))
     return integrate_series(Series(start_s, int(start_s[-1]) + HOUR_S, hour, market.unit, "June 2014"), 0)
@@ -101,9 +101,9 @@ def grid_of(
     links: tuple[Link, ...] = (),
     most: int | None,
 ) -> tuple[SimulatedGrid, tuple[DayAhead, ...]]:
-    """Return the grid with its log, all jobs but the first `history` brokered, and the markets; EASY everywhere.
+    """Return the grid with its log, all jobs but the first `history` brokered, and the markets; EASY on all systems.
 
-    `out` is the folder that holds the forecasts, `most` is how many jobs a system takes in a cycle.
+    `out` is the folder of the forecasts, `most` the number of jobs that a system takes in a cycle.
     """
     rows = site_rows(folder)
     place = places(folder, out)

@@ -44,7 +44,7 @@ class Frequency:
 
 @dataclass(frozen=True)
 class PricingPaperLog:
-    """What the slides have for a log: `savings[power ratio, policy]` by price ratio, `frequencies` by period [s]."""
+    """The slides on a log: `savings[power ratio, policy]` by price ratio, `frequencies` by period [s]."""
 
     name: str
     savings: Mapping[tuple[float, str], tuple[float, float, float]]
@@ -96,7 +96,7 @@ def implied_on_peak_share(price_ratio: float, times: float) -> float:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a figure is a mean of: replays of the whole log or, `months_apart`, of each of its months by itself."""
+    """The replays whose mean is a figure: of the whole log or, if `months_apart`, of each of its months by itself."""
 
     setup: PricingSetup = field(default_factory=PricingSetup)
     bill: PricingBill = field(default_factory=PricingBill)
@@ -105,7 +105,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class PricingChange:
-    """One assumption that is made otherwise: fields of the setup or the bill, or the months taken apart."""
+    """One changed assumption: fields of the setup or the bill, or the months taken apart."""
 
     what: str
     how: str
@@ -180,7 +180,7 @@ ALONE = (
     AT_START,
     PricingChange("billing", "only until the last submission", bill={"metered": "until_last_submission"}),
 )
-"""Each is made alone, everything else as in the starting point."""
+"""Changes that are made alone, from the starting point."""
 
 LADDER = (
     NO_IDLE_POWER,
@@ -192,7 +192,7 @@ LADDER = (
     AT_START,
     TEN_MINUTES,
 )
-"""Made one after the other, each on top of those before it: from what the slides suggest to what they contradict."""
+"""Changes that are made one after the other, from what the slides suggest to what they contradict."""
 
 PERIODS_S = (10, 20, 30, 600, 1200, 1800, 2400, 3600)
 """The frequencies of the slides, and the same in units of a minute and of two."""
@@ -201,7 +201,7 @@ BOUNDS = {"1 h": HOUR_S, "6 h": 6 * HOUR_S, "24 h": 24 * HOUR_S}
 
 
 def period_change(period_s: int) -> PricingChange:
-    """Return the change to passes that far apart."""
+    """Return the change to that period of passes."""
     return PricingChange("passes", period_text(period_s), setup={"period_s": period_s})
 
 
@@ -211,7 +211,7 @@ def period_text(period_s: int) -> str:
 
 
 def letter_change(bound_s: int) -> PricingChange:
-    """Return the change to the knapsack as the slide has it, held back on-peak for so long at the most."""
+    """Return the change to the knapsack as the slide has it, which holds jobs back on-peak up to that bound."""
     return PricingChange("policy", "to the letter", setup={"policies": TO_THE_LETTER, "max_postponement_s": bound_s})
 
 
@@ -225,7 +225,7 @@ FEWEST_MONTHS = 2
 
 @dataclass(frozen=True)
 class Counterpart:
-    """Which of our logs stands for one of the paper's: its name begins so; `load` and `changes` are for it alone."""
+    """Our counterpart of a log of the paper: the beginning of its name, and the load and the changes for it alone."""
 
     begins: str
     paper: PricingPaperLog
@@ -255,7 +255,7 @@ COUNTERPARTS = (
 
 @dataclass(frozen=True)
 class PricingSubject:
-    """A log, how it is named in tables, where its study starts from, and its whole months there."""
+    """A log, its name in tables, the starting point of its study, and the number of its whole months there."""
 
     name: str
     log: StudyLog
@@ -265,17 +265,17 @@ class PricingSubject:
     changes: tuple[PricingChange, ...] = ()
 
     def can(self, variant: Variant) -> bool:
-        """Say whether the log is long enough for the variant."""
+        """Return whether the log is long enough for the variant."""
         return not variant.months_apart or self.months >= FEWEST_MONTHS
 
 
 def subjects_of(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
-    """Return each log as it is, and those that stand for the paper's."""
+    """Return each log as it is."""
     return tuple(_subject(log, log.source.name, PricingSetup()) for log in logs)
 
 
 def paper_subjects(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
-    """Return the logs that stand for the paper's; the first log if there is none of them."""
+    """Return the counterparts of the paper's logs; the first log if there are none."""
     found = tuple(
         _counterpart(log, counterpart)
         for counterpart in COUNTERPARTS
@@ -320,7 +320,7 @@ def ratio_variants(subject: PricingSubject) -> Iterator[Variant]:
 
 
 def study_variants(subject: PricingSubject) -> Iterator[Variant]:
-    """Return the setups that are looked at closely."""
+    """Return the setups of the logs that are studied closely."""
     changes = [*changes_alone(subject), *map(period_change, PERIODS_S), *map(letter_change, BOUNDS.values())]
     yield from (change.of(subject.base) for change in changes)
     yield from (variant for _, variant in ladder_of(subject))
@@ -333,7 +333,7 @@ def changes_alone(subject: PricingSubject) -> tuple[PricingChange, ...]:
 
 
 def ladder_of(subject: PricingSubject) -> list[tuple[PricingChange, Variant]]:
-    """Return the rungs of the ladder and what each leads to, without those for which the log is too short."""
+    """Return the rungs of the ladder with the variant of each, without those for which the log is too short."""
     rungs = [change for change in LADDER if subject.can(change.of(subject.base))]
     reached = [
         reduce(lambda variant, change: change.of(variant), rungs[: count + 1], subject.base)

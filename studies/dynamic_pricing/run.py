@@ -38,13 +38,13 @@ NO_BOUND_S = 10**9
 
 @dataclass(frozen=True)
 class PricingSetup:
-    """How a log is replayed. The defaults are the study's starting point.
+    """How a log is replayed. The defaults are the starting point of the study.
 
-    `policies`: the first is the baseline. `power`: a distribution of `draw_power_w`, the hungriest job drawing
-    `power_ratio` times the most frugal one. `on_peak`: hours of the local clock. `machine_size`: in the log's unit,
-    wider jobs are left out; None is the log's own. `first_jobs`: only so many. `load`: gaps between submissions are
-    scaled to this offered load; None leaves them. `compressed`: all times of the log are divided by it. `month`: only
-    the jobs of that 30-day stretch, from 0, on an empty machine. `period_s` 0 is a pass at each event.
+    `policies`: the first is the baseline. `power`: a distribution of `draw_power_w`; the job of the highest power draws
+    `power_ratio` times that of the lowest. `on_peak`: hours of the local clock. `machine_size`: in the unit of the log,
+    wider jobs are left out; None is the log's own. `first_jobs`: replay only that many. `load`: gaps between
+    submissions are scaled to this offered load; None leaves them. `compressed`: all times of the log are divided by it.
+    `month`: only the jobs of that 30-day stretch, from 0, on an empty machine. `period_s`: 0 is a pass at each event.
     """
 
     policies: tuple[str, ...] = WITH_BACKFILLING
@@ -64,11 +64,11 @@ class PricingSetup:
 
 @dataclass(frozen=True)
 class PricingBill:
-    """What the schedules of a replay are charged.
+    """How the schedules of a replay are charged.
 
-    `price_ratio`: on-peak over off-peak. `idle_w`: of a unit that runs nothing; the most frugal job draws 100 W.
-    `metered` names the field of a PolicyResult: each second at its own price, whole jobs at the price of their start,
-    or only what is used until the last submission.
+    `price_ratio`: on-peak over off-peak. `idle_w`: of an idle unit; the job of the lowest power draws 100 W. `metered`
+    names a field of PricingPolicyResult: each second at its own price, whole jobs at the price of their start, or only
+    the use until the last submission.
     """
 
     price_ratio: float = 3.0
@@ -78,7 +78,7 @@ class PricingBill:
 
 @dataclass(frozen=True)
 class PricingExperiment:
-    """One replay: all policies of a setup on a log, with the chances of the seed (`seed`, `replay`)."""
+    """One replay: all policies of a setup on a log, with draws from the seed (`seed`, `replay`)."""
 
     log: str
     seed: int
@@ -98,7 +98,7 @@ class PricedUse:
 
 @dataclass(frozen=True)
 class PricingPolicyResult:
-    """One policy's replay. `as_run`, `at_start` and `until_last_submission` are what `Bill.metered` chooses from."""
+    """One policy. `PricingBill.metered` chooses one of `as_run`, `at_start` and `until_last_submission`."""
 
     policy: str
     mean_wait_s: float
@@ -112,8 +112,8 @@ class PricingPolicyResult:
 class PricingResult:
     """The replays of a setup's policies, the baseline first.
 
-    `perfect` is the baseline's use as it would be if its node-hours on-peak and off-peak stayed what they are, but the
-    most frugal watts of all jobs had run on-peak: no mere change of order saves more.
+    `perfect` is the baseline's use with the same node-hours on-peak and off-peak, but with the jobs of the lowest power
+    on-peak: no change of order alone saves more.
     """
 
     policies: tuple[PricingPolicyResult, ...]
@@ -133,7 +133,7 @@ def saved_pct(result: PricingResult, at: int, bill: PricingBill) -> float:
 
 
 def ceiling_pct(result: PricingResult, bill: PricingBill) -> float:
-    """Return what the perfect order would save."""
+    """Return the saving of the perfect order."""
     return saving_pct(cost(result.perfect, bill), cost(result.policies[0].as_run, bill))
 
 
@@ -155,7 +155,7 @@ def arranged(log: StudyLog, setup: PricingSetup) -> tuple[Jobs, int]:
 
 
 def faster(jobs: Jobs, times: int) -> Jobs:
-    """Return the jobs with gaps, run times and estimates divided; a run or an estimate keeps a second at least."""
+    """Return the jobs with gaps, run times and estimates divided; a run and an estimate keep at least a second."""
     first_s = jobs.submit_s[0]
     return replace(
         jobs,
@@ -211,7 +211,7 @@ def _heavy_hungry(jobs: Jobs, rng: Generator) -> Float64:
 
 
 def _place(value: NDArray[np.int64], rng: Generator) -> Float64:
-    """Return the place of each value among all, from 0 to 1; equal ones in an order of chance."""
+    """Return the rank of each value among all, from 0 to 1; equal values are in random order."""
     order = np.lexsort((rng.random(len(value)), value))
     place = np.empty(len(value))
     place[order] = np.arange(len(value)) / max(len(value) - 1, 1)
@@ -226,7 +226,7 @@ DISTRIBUTIONS: Mapping[str, Callable[[Jobs, Generator], Float64]] = {
     "wide jobs hungry": _wide_hungry,
     "heavy jobs hungry": _heavy_hungry,
 }
-"""Each job's place between the most frugal (0) and the hungriest (1), by name."""
+"""Each job's place between the lowest power (0) and the highest (1), by name."""
 
 # At this tariff the cost of an energy is its on-peak part, and idle units of 1 W cost their on-peak seconds.
 ONE_ON_PEAK = "on=1EUR/MWh,off=0EUR/MWh,hours={hours},zone={zone}"
@@ -234,7 +234,7 @@ IDLE_W = 1.0
 
 
 def run(experiment: PricingExperiment, log: StudyLog) -> PricingResult:
-    """Replay the setup's policies. Submissions come 0 to 60 s later than in the log, by chance, as powers do."""
+    """Replay the setup's policies. Submissions are shifted by 0 to 60 s and powers are drawn, both at random."""
     setup = experiment.setup
     rng = np.random.default_rng([experiment.seed, experiment.replay])
     comparison = compare(case_of(log, setup, rng), tuple(_policy(name, setup) for name in setup.policies))
@@ -295,7 +295,7 @@ def _until(usage: Usage, until_s: int) -> Usage:
 
 
 def _perfect(baseline: PricedUse, comparison: Comparison, meter: StepIntegral) -> PricedUse:
-    """Return the baseline's use if the most frugal watts had filled its busy unit-seconds on-peak."""
+    """Return the baseline's use if the jobs of the lowest power had filled its busy unit-seconds on-peak."""
     schedule = comparison.runs[0].schedule
     jobs = comparison.case.jobs
     on_peak_s = float(np.dot(jobs.size, integrals(meter, schedule.start_s, schedule.end_s)))

@@ -39,7 +39,7 @@ from studies.logs import offered_load
 from studies.report import Range, StudyTable, TableCell, range_of
 
 GREEDY, KNAPSACK = 1, 2
-"""Places of the policies in a setup, behind the baseline."""
+"""The positions of the policies in a setup, after the baseline."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ POLICIES = {"greedy": GREEDY, "knapsack": KNAPSACK}
 
 
 def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
-    """Return a row a log: what it is like, and what the policies save at the starting point."""
+    """Return a row for each log: its properties, and what the policies save at the starting point."""
     return StudyTable(
         "logs",
         "Every log as it is, at the starting point",
@@ -150,7 +150,7 @@ def _paper_row(
 
 
 def ratios_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
-    """Return the same for every log, means alone."""
+    """Return the savings at the paper's ratios for every log, means alone."""
     return StudyTable(
         "ratios",
         "The paper's ratios on every log as it is",
@@ -167,7 +167,7 @@ def _ratio_row(results: PricingResults, subject: PricingSubject, power_ratio: fl
 
 
 def implied_table() -> StudyTable:
-    """Return what the paper's savings say of its own on-peak share, by price ratios."""
+    """Return the on-peak share that the paper's savings imply, by price ratios."""
     rows: list[tuple[TableCell, ...]] = []
     for paper in (ANL_BGP, SDSC_BLUE):
         for (power_ratio, policy), (first, *others) in paper.savings.items():
@@ -189,7 +189,7 @@ START = ("starting point", "")
 
 
 def alone_table(results: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
-    """Return a row a change that is made alone on a log."""
+    """Return a row for each change that is made alone on a log."""
     base = subject.base
     rows = [(*START, *_saved(results, subject, base, base))]
     rows += [
@@ -206,7 +206,7 @@ def alone_table(results: PricingResults, subject: PricingSubject, number: int) -
 
 
 def ladder_table(results: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
-    """Return a row a rung: changes one after the other, each on top of those before."""
+    """Return a row for each rung: changes one after the other, each on top of those before."""
     before = subject.base
     rows = [(*START, *_saved(results, subject, before, before), results.ceiling(subject, before))]
     for change, variant in ladder_of(subject):
@@ -240,7 +240,7 @@ def _saved(results: PricingResults, subject: PricingSubject, variant: Variant, b
 
 
 def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
-    """Return a row a period: savings, utilizations and waits, the paper's beside them."""
+    """Return a row for each period: savings, utilizations and waits, the paper's beside them."""
     return StudyTable(
         "frequency",
         "Scheduling frequency",
@@ -286,7 +286,7 @@ def _listed(figures: Sequence[float]) -> str:
 
 
 def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
-    """Return what the knapsack to the letter saves, by the time for which it may hold jobs back."""
+    """Return the saving of the knapsack to the letter, by the time for which it may hold jobs back."""
     return StudyTable(
         "letter",
         "The knapsack to the letter, which holds all jobs back on-peak",

@@ -68,7 +68,7 @@ CO2_SAVED_PCT = (37, 45)
 
 @dataclass(frozen=True)
 class TablePart:
-    """What Table IX has of one cluster in one run."""
+    """The figures of Table IX for one cluster in one run."""
 
     energy_kj: float
     jobs: int
@@ -88,12 +88,12 @@ class TableColumn:
 
     @property
     def parts(self) -> tuple[TablePart, TablePart, TablePart]:
-        """All three."""
+        """The parts of all three clusters."""
         return self.juggle, self.jufit, self.dune
 
     @property
     def energy_kj(self) -> float:
-        """Of all three together."""
+        """The energy of all three clusters."""
         return float(sum(part.energy_kj for part in self.parts))
 
 
@@ -145,10 +145,10 @@ TESTBED_JOBS = 135
 
 @dataclass(frozen=True)
 class SelectionCase:
-    """A scheduler on all three clusters, idle nodes `asleep` or not, a selection, and what the jobs ask for.
+    """A scheduler on all three clusters, idle nodes `asleep` or not, a selection of clusters, and the load.
 
-    `load`: the share of all 120 nodes that jobs ask for until the last one is submitted. `queue_limit`: jobs in a queue
-    beyond which ECA passes a cluster over.
+    `load`: the share of all 120 nodes that jobs request until the last one is submitted. `queue_limit`: the jobs in a
+    queue beyond which ECA does not choose a cluster.
     """
 
     discipline: str
@@ -160,7 +160,7 @@ class SelectionCase:
 
 @dataclass(frozen=True)
 class MeasuredCase:
-    """A column of Table IX: its name."""
+    """A column of Table IX, by its name."""
 
     column: str
 
@@ -170,7 +170,7 @@ FederationCase = SelectionCase | MeasuredCase
 
 @dataclass(frozen=True)
 class FederationExperiment:
-    """A case with the chances of the seed (`seed`, `replay`)."""
+    """A case with draws from the seed (`seed`, `replay`)."""
 
     case: FederationCase
     seed: int
@@ -179,10 +179,10 @@ class FederationExperiment:
 
 @dataclass(frozen=True)
 class FederationResult:
-    """All clusters together, and the jobs and the energy of each; times are means over jobs but for `duration_h`.
+    """All clusters together, and the jobs and the energy of each; times but `duration_h` are means over jobs.
 
-    Energy is that of the computers, without cooling, until the last job has ended anywhere (of the testbed: until a
-    cluster's own last job has).
+    Energy is that of the computers, without cooling, until the last job of all clusters has ended (on the testbed:
+    until the last job of the cluster has ended).
     """
 
     energy_kwh: float
@@ -198,7 +198,7 @@ ALL_NODES = sum(cluster.nodes for cluster in CLUSTERS)
 
 
 def simulate(case: SelectionCase, rng: Generator) -> FederationResult:
-    """Return what the case comes to with jobs drawn by that chance."""
+    """Return the result of the case with jobs drawn from that generator."""
     node_class = bundled_node_class(NODES)
     grid = grid_of(case, node_class, rng)
     decider = Decider(
@@ -212,7 +212,7 @@ def simulate(case: SelectionCase, rng: Generator) -> FederationResult:
 
 
 def grid_of(case: SelectionCase, node_class: NodeClass, rng: Generator) -> SimulatedGrid:
-    """Return the clusters and the jobs, all submitted to the broker, with cluster 1 for a home."""
+    """Return the clusters and the jobs, all submitted to the broker; cluster 1 is the home of all."""
     jobs, power_w = draw_jobs(Simulation(ALL_NODES, case.discipline, case.load), node_class, rng)
     count = len(jobs)
     unit_w = float(power_w.mean())
@@ -240,7 +240,7 @@ def _site(cluster: PaperCluster, case: SelectionCase, node_class: NodeClass, uni
 
 
 def result_of(grid: SimulatedGrid, schedule: GridSchedule, node_class: NodeClass) -> FederationResult:
-    """Return the figures; every cluster is charged until the last job of all has ended."""
+    """Return the result; every cluster is charged until the last job of all clusters has ended."""
     submit_s = grid.log.jobs.submit_s
     until_s = int(schedule.end_s.max())
     energy_j = np.array([_energy_j(grid, schedule, site, node_class, until_s) for site in range(len(grid.sites))])
@@ -278,13 +278,13 @@ def _energy_j(grid: SimulatedGrid, schedule: GridSchedule, site: int, node_class
 
 NARROW_CORES, WIDE_CORES = 8, 32
 NARROW_S, WIDE_S = (648, 720), (150, 245)
-"""Run times on Juggle, drawn between the two."""
+"""Run times on Juggle are drawn between the two."""
 POLICIES = {"ECA, 3600 s": "eca-sla", "ECA, 10800 s": "eca-sla", "FP": "fastest", "RR": "round-robin"}
 G_PER_KG = 1000
 
 
 def measure(case: MeasuredCase, rng: Generator) -> FederationResult:
-    """Return what a column of Table IX comes to."""
+    """Return the result of a column of Table IX."""
     grid = SimulatedGrid(tuple(map(_testbed_site, TESTBEDS)), log_of(LATEST_S[case.column], rng))
     electricity = Steady((0.0,) * len(TESTBEDS), [G_PER_KG * testbed.cue / testbed.pue for testbed in TESTBEDS])
     decider = Decider(grid_policy(POLICIES[case.column]), GridRules(goal=Goal.CO2), LongestWaits(), electricity)
@@ -292,7 +292,7 @@ def measure(case: MeasuredCase, rng: Generator) -> FederationResult:
 
 
 def log_of(latest_s: int | None, rng: Generator) -> GridLog:
-    """Draw the workload; each job is to have ended `latest_s` after its submission."""
+    """Draw the workload; each job must end within `latest_s` after its submission."""
     submit_s = np.arange(TESTBED_JOBS)
     wide = rng.permutation(submit_s < WIDE_SHARE * TESTBED_JOBS)
     size = np.where(wide, WIDE_CORES, NARROW_CORES)
@@ -324,7 +324,7 @@ def _testbed_site(testbed: FederatedTestbed) -> SimulatedSite:
 
 
 def mean_power_w(number: int) -> float:
-    """Return the average of the powers that Table IX has of a cluster: it hardly depends on the utilization."""
+    """Return the mean of a cluster's powers in Table IX, which hardly depend on the utilization."""
     return float(np.mean([column.parts[number].power_w for column in TABLE_IX.values()]))
 
 
@@ -344,7 +344,7 @@ def _testbed_result(grid: SimulatedGrid, schedule: GridSchedule) -> FederationRe
 
 
 def _by_site(schedule: GridSchedule) -> tuple[list[int], list[int]]:
-    """Return of each cluster its jobs, and the time from its first submission to its last end [s]: eq. (9)."""
+    """Return for each cluster its jobs, and the time from its first submission to its last end [s]: eq. (9)."""
     jobs, elapsed_s = [], []
     for site in range(len(TESTBEDS)):
         here: Int64 = np.flatnonzero(schedule.site == site)
@@ -354,7 +354,7 @@ def _by_site(schedule: GridSchedule) -> tuple[list[int], list[int]]:
 
 
 def run(experiment: FederationExperiment) -> FederationResult:
-    """Return what the case comes to in that replay; all cases of a replay have the same jobs but for their arrivals."""
+    """Return the result of the case in that replay; the jobs of all cases of a replay differ only in their arrivals."""
     rng = np.random.default_rng([experiment.seed, experiment.replay])
     case = experiment.case
     return measure(case, rng) if isinstance(case, MeasuredCase) else simulate(case, rng)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SELECTIONS = {"RR": "round-robin", "FP": "fastest", "ECA": "eca-queue"}
 LOADS = (0.9, 1.2)
 LOAD, LIMIT = 0.9, 50
-"""Where ECA's jobs wait about as long as round-robin's with backfilling, as the paper has it (Figure 8)."""
+"""With these, jobs under ECA wait about as long as under round-robin with backfilling, as in the paper (Figure 8)."""
 LIMITS = (10, 50, 100, 200)
 
 
@@ -47,7 +47,7 @@ def choice(scheduler: str, selection: str, *, asleep: bool, load: float = LOAD) 
 
 
 def with_limit(scheduler: str, limit: int, load: float) -> SelectionCase:
-    """Return ECA on an energy-aware scheduler with that limit of queues."""
+    """Return ECA on an energy-aware scheduler with that limit of the queue."""
     return replace(choice(scheduler, "ECA", asleep=True, load=load), queue_limit=limit)
 
 
@@ -186,7 +186,7 @@ def _times(results: FederationResults, scheduler: str, load: float) -> tuple[Ran
 
 
 def limits_table(results: FederationResults) -> StudyTable:
-    """Return what ECA's limit of queues decides."""
+    """Return the effect of ECA's limit of the queue."""
     return StudyTable(
         "limits",
         "ECA by the queue beyond which a cluster is passed over",

@@ -44,7 +44,7 @@ class MeasuredPair:
 class MeasuredCluster:
     """A cluster as it was measured: `rows[way to sleep][utilization in per cent]`.
 
-    `default` is the discipline that stands for its default scheduler, `wide` the nodes that its wide jobs ask for.
+    `default` is the discipline of its default scheduler, `wide` the number of nodes that its wide jobs request.
     """
 
     name: str
@@ -123,6 +123,6 @@ RUNTIME_S = (600, 86_400)
 JOB_CORES = (1, 2, 4)
 SERVER_CORES = 4
 JOB_LOAD_PCT = (30, 99)
-"""Tables II and III: what jobs ask for is drawn uniformly between the two, ends included."""
+"""Tables II and III: the requests of jobs are drawn uniformly between the two, ends included."""
 FEDERATED_SAVED_PCT = (22, 35)
 """Energy-aware against normal schedulers with round-robin over three clusters, Figure 5: lowest and highest."""

@@ -52,11 +52,11 @@ PAPER_WIDTHS, ANY_WIDTH = "paper", "any"
 
 @dataclass(frozen=True)
 class Measurement:
-    """A workload on a testbed, asleep in one `way` ("both" is standby with the governor), at a utilization.
+    """A workload on a testbed whose nodes sleep in one `way` ("both" is standby with the governor), at a utilization.
 
-    `default`: the default scheduler's discipline. `keeps`: nodes that the first waiting job will soon need stay awake;
-    otherwise every idle node sleeps at once. `walltime_s`: what jobs ask for at least, 0 for exactly their run time.
-    `period_s`: between the default scheduler's passes, 0 for one at each event.
+    `default`: the discipline of the default scheduler. `keeps`: nodes that the first waiting job will soon need stay
+    awake; otherwise every idle node sleeps at once. `walltime_s`: the least time that jobs request, 0 for exactly their
+    run time. `period_s`: between the passes of the default scheduler, 0 for a pass at each event.
     """
 
     testbed: str
@@ -72,7 +72,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Simulation:
-    """One scheduler and its energy-aware counterpart on a cluster, where jobs ask for `load` of it (1: all)."""
+    """One scheduler and its energy-aware counterpart on a cluster; jobs request `load` of the cluster (1: all)."""
 
     servers: int
     discipline: str
@@ -81,7 +81,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class SingleSiteExperiment:
-    """A case with the chances of the seed (`seed`, `replay`)."""
+    """A case with draws from the seed (`seed`, `replay`)."""
 
     case: Measurement | Simulation
     seed: int
@@ -92,9 +92,10 @@ class SingleSiteExperiment:
 class MeasurementResult:
     """Means over the workloads of a replay; savings are against the default scheduler.
 
-    `elapsed_ratio`: the energy-aware run's elapsed time over the default's; `order_ratio` the same were no node to
-    sleep. `far_shorter`: the share of workloads whose order_ratio is at most 0.85. `busy_w`: the draw of a node with a
-    job. `default_share`: the share of node time in which the default run's nodes had jobs. `wakes`: of all nodes.
+    `elapsed_ratio`: the elapsed time of the energy-aware run over that of the default run; `order_ratio`: the same if
+    no node slept. `far_shorter`: the share of workloads whose order_ratio is at most 0.85. `busy_w`: the power of a
+    node with a job. `default_share`: the share of node time in which the nodes of the default run had jobs. `wakes`: of
+    all nodes.
     """
 
     saved_pct: float
@@ -139,11 +140,11 @@ class WorkloadMix:
 
     @property
     def fullest(self) -> float:
-        """The most nodes that the mix can keep busy on average, whatever the order."""
+        """The most nodes that the mix can keep busy on average, in any order."""
         return float(np.dot(self.size, self.length) / self.length.max())
 
     def jobs(self, longest_s: float, walltime_s: int) -> Jobs:
-        """Return the jobs, all submitted in second 0, the longest of them so long."""
+        """Return the jobs, all submitted in second 0; the longest runs for `longest_s`."""
         runtime_s = np.maximum(np.rint(self.length / self.length.max() * longest_s), 1).astype(np.int64)
         return make_jobs(np.zeros_like(runtime_s), self.size, runtime_s, np.maximum(runtime_s, walltime_s))
 
@@ -158,12 +159,12 @@ class BatchWorkload:
 
 
 def discipline(name: str, period_s: int = 0) -> Policy:
-    """Return the scheduling policy of that name, with a pass each period, at each event if that is 0."""
+    """Return the scheduling policy of that name, with a pass each period, or at each event if the period is 0."""
     return parse_policy(name, SchedulingSettings(period_s=period_s or None))
 
 
 def draw_mix(testbed: MeasuredCluster, widths: str, rng: Generator) -> WorkloadMix:
-    """Draw 2 to 30 jobs of run times that differ up to twentyfold, of any size or as in the paper's federated test."""
+    """Draw 2 to 30 jobs whose run times differ up to twentyfold, of any size or as in the paper's federated test."""
     count = int(rng.integers(FEWEST_JOBS, MOST_JOBS, endpoint=True))
     widest = testbed.nodes if widths == ANY_WIDTH else NARROW
     size = rng.integers(1, widest, count, endpoint=True)
@@ -182,7 +183,7 @@ def draw_workload(measurement: Measurement, rng: Generator) -> BatchWorkload:
 
 
 def fitted(mix: WorkloadMix, measurement: Measurement) -> BatchWorkload | None:
-    """Return the mix, stretched to the length of the measurement; None if its utilization is another."""
+    """Return the mix, stretched to the length of the measurement; None if its utilization differs."""
     testbed = TESTBEDS[measurement.testbed]
     row, nodes, share = testbed.rows[measurement.way][measurement.load_pct], testbed.nodes, measurement.load_pct / 100
     default, aware = discipline(measurement.default, measurement.period_s), discipline(AWARE)
@@ -216,7 +217,7 @@ BOTH = "both"
 
 
 def node_class_of(testbed: str, way: str) -> NodeClass:
-    """Return the testbed's nodes; "both" is standby at what an empty Juggle drew in it with the governor set, too."""
+    """Return the testbed's nodes; "both" has the power of an empty Juggle in standby with the governor set."""
     node_class = bundled_node_class(testbed)
     if way != BOTH:
         return node_class
@@ -234,7 +235,7 @@ def depth_of(node_class: NodeClass, way: str) -> SleepDepth:
 def energy_aware(nodes: int, node_class: NodeClass, way: str, *, keeps: bool) -> CapacityPolicy:
     """Return the policy in which idle nodes sleep at once.
 
-    `keeps`: but for those that the first waiting job is expected to need before it would have paid to sleep.
+    `keeps`: nodes that the first waiting job is expected to need before sleep would pay stay awake.
     """
     ahead_s = math.ceil(break_even_s(node_class, depth_of(node_class, way).depth)) if keeps else 0
     settings = CapacitySettings(depths=(_depth_name(way),), wake_ahead_s=ahead_s)
@@ -246,7 +247,8 @@ def _depth_name(way: str) -> str:
 
 
 WORKLOADS = 10
-"""Workloads of a replay: one alone says little, and the paper's figures are averages of "several iterations", too."""
+"""Workloads of a replay: one alone varies too much, and the paper's figures are averages of "several iterations", too.
+"""
 FAR_SHORTER = 0.85
 
 
@@ -257,10 +259,10 @@ def measure(case: Measurement, rng: Generator) -> MeasurementResult:
 
 
 def measured(case: Measurement, workload: BatchWorkload) -> MeasurementResult:
-    """Return what one workload comes to.
+    """Return the result of one workload.
 
-    The default scheduler draws the table's average power for as long as it takes; what this is above idle nodes is the
-    jobs', the same for each node-second of a job.
+    The default run draws the average power of the table for its elapsed time. The part above the power of idle nodes is
+    that of the jobs, the same for each node-second of a job.
     """
     testbed = TESTBEDS[case.testbed]
     row = testbed.rows[case.way][case.load_pct]
@@ -283,7 +285,9 @@ def measured(case: Measurement, workload: BatchWorkload) -> MeasurementResult:
 
 
 def busy_node_w(row: MeasuredPair, node_class: NodeClass, nodes: int, busy_nodes: float) -> float:
-    """Return the draw of a node with a job at which the default run, with so many of them, has the table's power."""
+    """Return the power of a node with a job at which the default run, with that many of them, has the power of the
+    table.
+    """
     return node_class.idle_w + (row.default.power_w - nodes * node_class.idle_w) / busy_nodes
 
 
@@ -298,7 +302,7 @@ def energy_aware_run(
 
 
 def energy_j(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, node_class: NodeClass) -> float:
-    """Return what the nodes used from the first submission to the last end."""
+    """Return the energy of the nodes from the first submission to the last end."""
     log = schedule.node_log
     usage = Usage(
         size=jobs.size,
@@ -314,7 +318,7 @@ def energy_j(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, node_class
 
 
 NODES = "dune"
-"""The paper's servers have no total draw; Dune's are those that it measured and switched off."""
+"""The paper does not have the total power of its servers; those of Dune it measured and switched off."""
 
 
 def simulate(case: Simulation, rng: Generator) -> SimulationResult:
@@ -340,9 +344,9 @@ def simulate(case: Simulation, rng: Generator) -> SimulationResult:
 
 
 def draw_jobs(case: Simulation, node_class: NodeClass, rng: Generator) -> tuple[Jobs, Float64]:
-    """Return the jobs and their draw per node [W]; gaps are exponential, scaled to the load, the first job comes at 0.
+    """Return the jobs and their power per node [W]; gaps are exponential, scaled to the load, from 0 on.
 
-    A job uses one, two or all four cores of each of its nodes, at a load of its own, and has its nodes for itself.
+    A job has its nodes for itself and uses one, two or all four cores of each, at a load of its own.
     """
     size = rng.integers(1, WIDEST, JOBS, endpoint=True)
     runtime_s = rng.integers(*RUNTIME_S, JOBS, endpoint=True)
@@ -359,7 +363,7 @@ def _mean_wait_s(jobs: Jobs, run: PoweredSchedule) -> float:
 
 
 def run(experiment: SingleSiteExperiment) -> SingleSiteResult:
-    """Return what the case comes to in that replay."""
+    """Return the result of the case in that replay."""
     rng = np.random.default_rng([experiment.seed, experiment.replay])
     case = experiment.case
     return measure(case, rng) if isinstance(case, Measurement) else simulate(case, rng)

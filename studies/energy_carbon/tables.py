@@ -33,7 +33,7 @@ MAUI_PERIOD_S = 60
 
 @dataclass(frozen=True)
 class MeasurementChange:
-    """One assumption that is made otherwise: fields of a Measurement."""
+    """One changed assumption: fields of a Measurement."""
 
     what: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -70,7 +70,7 @@ def cells(testbed: MeasuredCluster) -> list[Measurement]:
 
 
 def first_way(testbed: MeasuredCluster) -> list[Measurement]:
-    """Return the cells of its first way to sleep, on which assumptions are changed."""
+    """Return the cells of the first way to sleep, on which assumptions are changed."""
     way = next(iter(testbed.rows))
     return [case for case in cells(testbed) if case.way == way]
 
@@ -108,7 +108,7 @@ class SingleSiteResults:
     replays: Replays
 
     def of(self, case: Measurement | Simulation, figure: str) -> Range:
-        """Return the field of that name of the case's results, over the replays."""
+        """Return the range of a field of the case's results over the replays."""
         return range_of([getattr(self.results[experiment], figure) for experiment in experiments(case, self.replays)])
 
     def waited_longer_s(self, case: Simulation) -> Range:
@@ -123,7 +123,7 @@ KJ = 1000.0
 
 
 def empty_saved_pct(row: MeasuredPair, node_class: NodeClass, way: str, nodes: int) -> float:
-    """Return what a cluster without jobs saves of the row's default energy: every node sleeps from the first second."""
+    """Return what a cluster without jobs saves of the row's default energy: all nodes sleep from the first second."""
     depth = depth_of(node_class, way)
     asleep_s = row.aware.elapsed_s - depth.enter.duration_s
     return 100 * (1 - nodes * (depth.enter.energy_j + asleep_s * depth.power_w) / (row.default.energy_kj * KJ))
@@ -140,9 +140,9 @@ def ceiling_pct(row: MeasuredPair, node_class: NodeClass, way: str, nodes: int, 
 
 
 def busy_share(row: MeasuredPair, node_class: NodeClass, way: str, nodes: int) -> float:
-    """Return the share of the energy-aware run's node time in which nodes were not asleep, by its energy.
+    """Return the share of the energy-aware run's node time in which nodes were not asleep, derived from its energy.
 
-    What the default run used above idle nodes is taken to be the jobs' in both runs.
+    The energy of the default run above idle nodes is taken to be that of the jobs in both runs.
     """
     jobs_j = row.default.energy_kj * KJ - nodes * node_class.idle_w * row.default.elapsed_s
     asleep_w = depth_of(node_class, way).power_w
@@ -225,7 +225,7 @@ def _within(saved_pct: float, row: MeasuredPair) -> str:
 
 
 def implied_table(testbeds: tuple[MeasuredCluster, ...]) -> StudyTable:
-    """Return what the paper's totals say of themselves."""
+    """Return what the paper's totals imply."""
     return StudyTable(
         "implied",
         "What the paper's own totals imply",
@@ -285,7 +285,7 @@ RANGES = "In brackets the lowest and the highest of the replays."
 
 
 def clusters_table(results: SingleSiteResults) -> StudyTable:
-    """Return the savings, a row a cluster and load."""
+    """Return the savings, a row for each cluster and load."""
     return StudyTable(
         "clusters",
         "Six schedulers on one cluster",
@@ -309,7 +309,7 @@ def _cluster_saved_row(results: SingleSiteResults, servers: int, load: float) ->
 
 
 def waits_table(results: SingleSiteResults) -> StudyTable:
-    """Return the waits, a row a cluster and load."""
+    """Return the waits, a row for each cluster and load."""
     headers = [head for name in DISCIPLINES for head in (f"wait {name}", f"longer by {name}", f"delay {name}")]
     return StudyTable(
         "waits",

@@ -30,7 +30,7 @@ from studies.online_simulation.run import (
 
 @dataclass(frozen=True)
 class OnlineSubject:
-    """A log on `size` processors; `low` is the lower of two levels."""
+    """A log on `size` processors; `low` is the lower one of two levels."""
 
     log: StudyLog
     size: int
@@ -53,7 +53,7 @@ class OnlineSubject:
 
 
 def subjects_of(logs: Sequence[StudyLog]) -> tuple[OnlineSubject, ...]:
-    """Return the logs that stand for the paper's, of several the one with the most jobs; without any of them all logs.
+    """Return the counterparts of the paper's logs, of several the one with the most jobs; all logs if there are none.
 
     BadInput if a log is for a larger machine than the paper's.
     """
@@ -88,7 +88,7 @@ FIRST_DAYS = range(8, 14)
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the scheduler and OLS know of run times, and how that is called."""
+    """What the scheduler and OLS know of run times, and its name in tables."""
 
     name: str
     estimates: str
@@ -105,13 +105,13 @@ KNOWLEDGE = (
 
 
 def estimated(setup: OnlineSetup, known: Knowledge) -> OnlineSetup:
-    """Return the setup with other knowledge; OLS alone can have a knowledge of its own."""
+    """Return the setup with that knowledge; only OLS can know other run times than the scheduler."""
     what_if = known.what_if if setup.capacity.startswith("ols:") else AS_SCHEDULER
     return replace(setup, estimates=known.estimates, what_if=what_if)
 
 
 def readings_of(subject: OnlineSubject) -> Iterator[tuple[str, tuple[OnlineSetup, ...]]]:
-    """Return setups of weekly OLS that read the paper otherwise, and of two levels on the log's own machine."""
+    """Return setups of weekly OLS by other readings of the paper, and of two levels on the log's own machine."""
     ols = subject.setup(OLS)
     yield "OLS judges the queued jobs alone", (replace(ols, judged=QUEUED_JOBS),)
     if subject.log.span_s > FIRST_DAYS.stop * DAY_S:
@@ -172,6 +172,6 @@ def policies_of(subject: OnlineSubject) -> dict[str, OnlineSetup]:
 
 
 def on_servers(subject: OnlineSubject) -> tuple[OnlineSetup, ...]:
-    """Return the setups that are compared on nodes that take their time."""
+    """Return the setups that are compared on nodes whose transitions take time."""
     capacities = (subject.two_level, *(f"ols:{period}" for period in ON_SERVERS))
     return tuple(replace(subject.setup(capacity), nodes=SERVER) for capacity in capacities)

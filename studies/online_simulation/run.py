@@ -31,15 +31,15 @@ from sim_backend.powered_replay import PoweredMachine, replay_powered
 from studies.logs import StudyLog, shift_submissions, usage_of
 
 SLA = 200.0
-"""S, the mean slowdown that OLS keeps to."""
+"""S, the bound of the mean slowdown under OLS."""
 
 
 @dataclass(frozen=True)
 class OnlinePaperLog:
-    """A log of the paper (section 2 and table 1), and how the name of ours begins.
+    """A log of the paper (section 2 and table 1), and the beginning of the name of ours.
 
-    `size` is U and `low` is L, in processors. `underused`: machines of which the paper says that its comparisons of
-    slowdowns do not hold for them.
+    `size` is U and `low` is L, in processors. `underused`: the paper excludes the machine from its comparisons of
+    slowdowns.
     """
 
     name: str
@@ -69,9 +69,9 @@ class OnlineSetup:
     """How a log is replayed under EASY. The defaults are the paper's.
 
     `size`: processors, wider jobs are left out. `capacity`: a policy of power.capacity.registry. `estimates`: what the
-    scheduler knows of run times, exact, user or predicted. `what_if`: what OLS knows of them, exact or user, where that
-    is something else. `judged`: whose mean slowdown OLS keeps to. `nodes`: transitions that take no time, or those of
-    the bundled class `server`. `first_day`: the log's days before it are left out, and weeks are counted from then on.
+    scheduler knows of run times: exact, user or predicted. `what_if`: what OLS knows of them, exact or user, if it
+    differs. `judged`: the jobs whose mean slowdown OLS bounds. `nodes`: transitions that take no time, or those of the
+    bundled class `server`. `first_day`: the days of the log before it are left out, and weeks count from it on.
     """
 
     size: int
@@ -154,7 +154,7 @@ def week_edges_s(begin_s: int, until_s: int) -> Int64:
 
 
 def weekly_active(usage: Usage, log: NodeLog) -> tuple[Float64, Float64]:
-    """Return by week how many units were active on average, and which share of their time ran jobs."""
+    """Return by week the mean number of active units, and the share of their time in which they ran jobs."""
     edges_s = week_edges_s(usage.begin_s, usage.until_s)
     counts = log.counts(usage.begin_s)
     active_s = _integral(edges_s, counts.at_s, (counts.nodes[:, ACTIVE] * log.units_per_node).astype(np.float64))
@@ -164,7 +164,7 @@ def weekly_active(usage: Usage, log: NodeLog) -> tuple[Float64, Float64]:
 
 
 def _busy(usage: Usage) -> tuple[Int64, Float64]:
-    """Return from when on how many units ran jobs."""
+    """Return the instants of change, and the number of units that ran jobs from each on."""
     moments_s = np.concatenate([[usage.begin_s], usage.start_s, usage.end_s])
     change = np.concatenate([[0], usage.size, -usage.size])
     at_s, which = np.unique(moments_s, return_inverse=True)
@@ -182,16 +182,16 @@ JobTimes = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class KnowsOtherwise:
-    """Lets `decide` see other run times [s] than the scheduler goes by.
+    """Gives `decide` other run times [s] than the scheduler uses.
 
-    Jobs that were submitted in one second with one size and one estimate are taken for each other.
+    Jobs of the same submit time, size and estimate are not distinguished.
     """
 
     decide: TargetFunction
     runtime_s: Mapping[JobTimes, int]
 
     def __call__(self, snapshot: Snapshot) -> CapacityTargets:
-        """Return what `decide` makes of the snapshot with these run times."""
+        """Return the targets of `decide` for the snapshot with these run times."""
         running, queued = snapshot.running, snapshot.queued
         expected_s = self._runtime_s(running.submit_s, running.size, running.expected_end_s - running.start_s)
         known = replace(
@@ -208,7 +208,7 @@ class KnowsOtherwise:
 
 @dataclass(frozen=True)
 class JudgesQueued:
-    """OLS that keeps to the mean slowdown of the queued jobs; those that run, and waited little, do not count."""
+    """OLS that bounds the mean slowdown of the queued jobs alone: running jobs, which waited little, do not count."""
 
     sla: float
 
@@ -229,7 +229,7 @@ class JudgesQueued:
 
 
 def deciding(capacity: CapacityPolicy, setup: OnlineSetup, jobs: Jobs, sla: float) -> CapacityPolicy:
-    """Return the policy with what the setup changes of its decisions; one that decides nothing stays as it is."""
+    """Return the policy with the setup's changes of its decisions; a policy without decisions is unchanged."""
     decide = capacity.decide
     if decide is None:
         return capacity
@@ -252,7 +252,7 @@ DIGITS = 5
 
 
 def run(experiment: OnlineExperiment, log: StudyLog) -> OnlineResult:
-    """Replay the log's jobs, each submitted 0 to 60 s later than in the log by chance."""
+    """Replay the log's jobs, each submitted 0 to 60 s later than in the log, at random."""
     setup = experiment.setup
     jobs = shift_submissions(
         arranged(log.trace.jobs, setup), np.random.default_rng([experiment.seed, experiment.replay])

@@ -58,7 +58,7 @@ def inactive_pct(result: OnlineResult) -> float:
 
 
 def cycles(result: OnlineResult) -> float:
-    """Return the power cycles a node and year."""
+    """Return the power cycles per node and year."""
     return result.cycles
 
 
@@ -109,7 +109,7 @@ MEASURED = ("slowdown", "jobs above 200 [%]", "utilization [%]", "inactive [%]",
 
 
 def logs_table(subjects: Sequence[OnlineSubject]) -> StudyTable:
-    """Return a row a log: what it is like, and what the paper has."""
+    """Return a row for each log: its properties, and the paper's figures."""
     return StudyTable(
         "logs",
         "The logs",
@@ -163,7 +163,7 @@ def measured(results: OnlineResults, subject: OnlineSubject, setup: OnlineSetup)
 
 
 def servers_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
-    """Return what changes with transitions that take their time, and what sleep then saves."""
+    """Return the effect of transitions that take time, and what sleep then saves."""
     return StudyTable(
         "servers",
         "Transitions that take no time, and those of the bundled class `server`",
@@ -194,7 +194,7 @@ def _server_row(
 
 
 def knowledge_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
-    """Return what estimates do to the policies; the paper has exact ones and says that others change little."""
+    """Return the effect of estimates on the policies; the paper uses exact ones and says that others change little."""
     return StudyTable(
         "knowledge",
         "Who knows the run times",
@@ -232,7 +232,7 @@ def _knowledge_row(results: OnlineResults, subject: OnlineSubject, known: Knowle
 
 
 def readings_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
-    """Return weekly OLS with one thing read otherwise in each row."""
+    """Return weekly OLS with one other reading of the paper in each row."""
     return StudyTable(
         "readings",
         "Weekly OLS, one thing made otherwise",
@@ -259,28 +259,28 @@ WITH_TAILS = ("KTH-SP2", "SDSC-SP2")
 
 
 def is_any(_: OnlineSubject) -> bool:
-    """Of every log."""
+    """Return True: the sentence is about every log."""
     return True
 
 
 def is_underused(subject: OnlineSubject) -> bool:
-    """Of a machine that the paper sets aside, because its load is low."""
+    """Return whether the paper sets the machine aside because of its low load."""
     return subject.paper is not None and subject.paper.underused
 
 
 def is_busy(subject: OnlineSubject) -> bool:
-    """Of the other machines."""
+    """Return whether the paper does not set the machine aside."""
     return not is_underused(subject)
 
 
 def has_tail(subject: OnlineSubject) -> bool:
-    """Of logs whose slowdown rises towards the end."""
+    """Return whether the slowdown of the log rises towards the end."""
     return subject.name.startswith(WITH_TAILS)
 
 
 @dataclass(frozen=True)
 class PaperClaim:
-    """A sentence of the paper, the figure of ours beside it, the bounds that it sets, and of whom it is said."""
+    """A sentence of the paper, our figure beside it, the bounds that it sets, and the logs that it is about."""
 
     text: str
     measure: ClaimMeasure
@@ -289,7 +289,7 @@ class PaperClaim:
     about: Callable[[OnlineSubject], bool] = is_any
 
     def holds(self, mean: float) -> bool:
-        """Say whether a mean is within the bounds."""
+        """Return whether a mean is within the bounds."""
         return self.low <= mean <= self.high
 
 
@@ -334,7 +334,7 @@ CLAIMS = (
 
 
 def claims_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> StudyTable:
-    """Return a row a sentence: our figure on each log that it is about, and where it does not hold."""
+    """Return a row for each sentence: our figure on each log that it is about, and where it does not hold."""
     return StudyTable(
         "claims",
         "The paper's sentences beside our figures",

@@ -64,7 +64,7 @@ class CapacitySetup:
 
 @dataclass(frozen=True)
 class CapacityExperiment:
-    """One replay: all policies of a setup on a log, with the chances of the seed (`seed`, `replay`).
+    """One replay: all policies of a setup on a log, with draws from the seed (`seed`, `replay`).
 
     Replay number i is of the i-th stretch of the log that fills 30 days, from the first again behind the last, and of
     the prices of its i-th month.
@@ -78,7 +78,7 @@ class CapacityExperiment:
 
 @dataclass(frozen=True)
 class Factor:
-    """A setup by what is made otherwise in it."""
+    """A setup and the name and value of its change."""
 
     name: str
     value: str
@@ -122,19 +122,19 @@ class CapacityResult:
         return next(result for result in self.policies if result.policy == policy)
 
     def job_saved_pct(self, policy: str) -> float:
-        """Return what a policy saves of the cost of the jobs' energy, which moving them in time alone can do."""
+        """Return what a policy saves of the cost of the jobs' energy, by moving jobs in time alone."""
         return saving_pct(self.of(policy).job_cost, self.policies[0].job_cost)
 
     def saved_pct(self, policy: str) -> float:
-        """Return what it saves of the machine's cost, sleeping nodes included."""
+        """Return what a policy saves of the machine's cost, sleeping nodes included."""
         return saving_pct(self.of(policy).cost, self.policies[0].cost)
 
     def longer_h(self, policy: str) -> float:
-        """Return by how many hours it lengthens the mean wait."""
+        """Return by how many hours a policy lengthens the mean wait."""
         return (self.of(policy).mean_wait_s - self.policies[0].mean_wait_s) / HOUR_S
 
     def longer_pct(self, policy: str) -> float:
-        """Return by how many per cent it lengthens the mean wait."""
+        """Return by how many per cent a policy lengthens the mean wait."""
         return -saving_pct(self.of(policy).mean_wait_s, self.policies[0].mean_wait_s)
 
 
@@ -155,21 +155,21 @@ def arranged(log: StudyLog, setup: CapacitySetup, replay: int) -> Jobs:
 
 
 def stretch_of(log: StudyLog, stretch_s: int, replay: int) -> Jobs:
-    """Return the jobs of the stretch for a replay: from the first again behind the last."""
+    """Return the jobs of the stretch for a replay; after the last stretch comes the first again."""
     jobs, numbers = log.trace.jobs, stretches_of(log, stretch_s)
     after_s = jobs.submit_s - jobs.submit_s[0]
     return jobs.take(after_s // stretch_s == numbers[replay % len(numbers)])
 
 
 def stretches_of(log: StudyLog, stretch_s: int) -> Int64:
-    """Return the numbers of the log's whole stretches that have jobs, of the first where none is whole."""
+    """Return the numbers of the log's whole stretches that have jobs, or of the first if none is whole."""
     submit_s = log.trace.jobs.submit_s
     numbers: Int64 = np.unique((submit_s - submit_s[0]) // stretch_s)
     return numbers[numbers < max(log.span_s // stretch_s, 1)]
 
 
 def lengthened(jobs: Jobs, times: float) -> Jobs:
-    """Return the jobs with run times and estimates multiplied, a second of each at least."""
+    """Return the jobs with run times and estimates multiplied, each at least a second."""
     runtime_s, estimate_s = (
         np.maximum(np.rint(column * times), np.minimum(column, 1)).astype(np.int64)
         for column in (jobs.runtime_s, jobs.estimate_s)
@@ -178,7 +178,7 @@ def lengthened(jobs: Jobs, times: float) -> Jobs:
 
 
 def spread_out(series: Series, times: float) -> Series:
-    """Return the series with each value so many times as far from the mean by time."""
+    """Return the series with the distance of each value from the mean over time multiplied."""
     known = series.known
     mean = float(np.average(series.value[known], weights=series.length_s[known]))
     return replace(series, value=mean + times * (series.value - mean))
@@ -217,7 +217,7 @@ def laid_on(log: StudyLog, file: Path) -> ReplayPrices:
 
 
 def price_notes(log: StudyLog, file: Path) -> tuple[str, ...]:
-    """Return in sentences how far prices spread, how much had to be filled, and where the log was laid on them."""
+    """Return notes on the spread of prices, the filled gaps, and the position of the log on the prices."""
     laid = _as_read(log, file).laid
     last_s = log_span(log.trace, log.trace.jobs).last_s
     laid_note = f"{log.source.name}: {'; '.join(laid.notes_until(last_s))}"
@@ -246,7 +246,7 @@ NODES = bundled_node_class("server")
 
 
 def run(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices) -> CapacityResult:
-    """Replay under the setup's policies. Submissions come 0 to 60 s later than in the log, by chance, as draws do."""
+    """Replay under the setup's policies. Submissions are shifted by 0 to 60 s and powers are drawn, both at random."""
     case, policies = case_of(experiment, log, prices), experiment.setup.policies
     comparison = compare(case, tuple(policy_named(name, case) for name in policies))
     runs = zip(policies, comparison.runs, comparison.outcomes, strict=True)
@@ -259,7 +259,7 @@ def run_at_prices(experiment: CapacityExperiment, log: StudyLog, prices: Path) -
 
 
 def case_of(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices) -> ReplayCase:
-    """Return what is replayed: each unit of the log a node of the class `server`."""
+    """Return the case of the replay: each unit of the log is a node of the class `server`."""
     setup = experiment.setup
     jobs = arranged(log, setup, experiment.replay)
     laid = replace(prices.laid, series=spread_out(prices.laid.series, setup.spread))
@@ -270,7 +270,7 @@ def case_of(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices)
 
 
 def policy_named(name: str, case: ReplayCase) -> Policy:
-    """Return EASY on nodes that sleep as the capacity policy of that name says."""
+    """Return EASY on nodes that sleep by the capacity policy of that name."""
     fleet, settings = fleet_of(case), CapacitySettings()
     capacity = blind(fleet, settings) if name == BLIND else make_capacity_policy(name, fleet, settings)
     return parse_policy("easy", SchedulingSettings()).on(capacity)

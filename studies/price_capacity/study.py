@@ -83,7 +83,7 @@ IN_BRACKETS = "In brackets the lowest and the highest of the replays: where they
 
 
 def policies_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
-    """Return a row a log and policy at the starting point."""
+    """Return a row for each log and policy at the starting point."""
     return StudyTable(
         "policies",
         "What fewer nodes in expensive hours save, and what jobs wait for it",
@@ -108,7 +108,7 @@ def _policy_row(results: CapacityResults, log: str, policy: str) -> tuple[TableC
 
 
 def name_of(policy: str) -> str:
-    """Return the policy as the tables call it."""
+    """Return the name of the policy in tables."""
     return NAMES.get(policy, policy)
 
 
@@ -125,7 +125,7 @@ def saved(results: CapacityResults, log: str, setup: CapacitySetup, policy: str)
 
 
 def factors_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
-    """Return a row a log and factor, for two SLAs."""
+    """Return a row for each log and factor, for two SLAs."""
     headers = [header for sla in FEW_SLAS for header in _headers(sla)]
     rows = [(log, "starting point", "", START) for log in logs]
     rows += [(log, factor.name, factor.value, factor.setup) for log in logs for factor in FACTORS]

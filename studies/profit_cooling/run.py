@@ -47,14 +47,14 @@ from sim_backend.traces.swf.read import read_swf
 NODES, NODE_CORES, NODE_MEMORY_MB = 300, 32, 128 * 1024
 LEAST_W, MOST_W = 7.8, 11.11
 REVENUE_PER_CORE_H = 1.2
-"""EUR. The paper's table 2 over its table 1 is a daily profit of about 262,000 EUR, of 9,600 cores kept busy."""
+"""EUR. Table 2 of the paper over its table 1 is a daily profit of about 262,000 EUR for 9,600 busy cores."""
 PRICE_PER_KWH = 0.15
-"""EUR; the paper has a constant and does not print it."""
+"""EUR; the paper uses a constant and does not print it."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A cooling and a season: outside temperature is a day's sine around its mean."""
+    """A cooling system and a season: the outside temperature is a sine over the day around its mean."""
 
     facility: str
     mean_c: float
@@ -75,12 +75,12 @@ SCENARIOS: Mapping[str, Scenario] = {
 
 
 def machine(nodes: int) -> NodeCapacities:
-    """Return so many of the paper's nodes."""
+    """Return that many of the paper's nodes."""
     return NodeCapacities(np.full(nodes, NODE_CORES), np.full(nodes, NODE_MEMORY_MB), np.zeros(nodes, np.int64))
 
 
 def facility_of(scenario: Scenario, machine: NodeCapacities) -> Facility:
-    """Return the scenario's cooling of such a machine."""
+    """Return the scenario's cooling system for such a machine."""
     return facility_named(scenario.facility, full_power_w=float(machine.cores.sum()) * MOST_W)
 
 
@@ -103,7 +103,7 @@ FIRST_DAY, DAYS = 131, 23
 WIDEST = 2048
 """Cores; with wider jobs the work would last far longer than the paper's 54 days."""
 CORE_MEMORY_MB, MEMORY_SPREAD = 1024, 1.0
-"""Memory a core: lognormal around a gigabyte, as the log has none; a unit never has more than its node."""
+"""Memory per core: lognormal around a gigabyte, as the log has none; a unit never has more than its node."""
 
 
 def find_log(folder: Path | None) -> Path:
@@ -153,7 +153,7 @@ def work_of(jobs: Jobs, seed: int) -> Work:
 
 @dataclass(frozen=True)
 class CoolingExperiment:
-    """A solver, by name, in a scenario; a search has so many seconds a plan."""
+    """A solver, by name, in a scenario, and the seconds that a search has for a plan."""
 
     scenario: str
     solver: str
@@ -163,11 +163,11 @@ class CoolingExperiment:
 
 @dataclass(frozen=True)
 class CoolingResult:
-    """Profits of the days up to the last submission, and what the whole came to.
+    """Profits of the days up to the last submission, and the totals of all plans.
 
-    `gap` has a share for each of these days, empty for rule-based schedulers. `seconds` is what all plans took,
-    of which `search_s` after the plans that a search began with; `own` plans are others than those. `notes` say, for
-    each plan that a search has not made itself, why.
+    `gap` has a share for each of these days, and is empty for rule-based schedulers. `seconds` is the time of all
+    plans, `search_s` the part after the plans that a search began with; `own` counts the plans that differ from those.
+    `notes` have the reason for each plan that a search has not made itself.
     """
 
     profit: tuple[float, ...]
@@ -179,7 +179,7 @@ class CoolingResult:
     own: int
     plans: int
     violations: int
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
 
     @property
     def profit_then(self) -> float:
@@ -204,9 +204,9 @@ REMEMBERED = 64
 
 @dataclass(frozen=True)
 class SolvedDay:
-    """A plan, what it took [s], of which so much for a search, and whether that has found another than it began with.
+    """A plan, its computing time, the part of a search in it, and whether the search found another plan than its first.
 
-    What was found for another scenario before counts with what it took then.
+    A plan that was computed before, for another scenario, counts with its computing time then.
     """
 
     plan: Plan
@@ -216,7 +216,7 @@ class SolvedDay:
 
 
 def solve_day(problem: Problem, solver: str, search_s: float) -> SolvedDay:
-    """Return the solver's plan; a search may take so many seconds after the plan that it begins with."""
+    """Return the solver's plan; a search may take `search_s` seconds after the plan that it begins with."""
     search = SEARCHES.get(solver)
     begin = _start_plans(_DayProblem(_digest(problem), problem), search.begin if search else find_solver(solver))
     # What a rule starts it starts at any price.
@@ -232,7 +232,7 @@ def solve_day(problem: Problem, solver: str, search_s: float) -> SolvedDay:
 
 @dataclass(frozen=True)
 class _DayProblem:
-    """Jobs and machine of a problem, by what they are."""
+    """Jobs and machine of a problem, compared by their digest."""
 
     digest: str
     problem: Problem = field(compare=False)
@@ -240,7 +240,7 @@ class _DayProblem:
 
 @dataclass(frozen=True, eq=False)
 class _StartPlans:
-    """The plans of which one is best in each scenario, and what they took."""
+    """The plans of which one is best in each scenario, and their computing time."""
 
     plans: tuple[Plan, ...]
     seconds: float
@@ -271,12 +271,12 @@ def _digest(problem: Problem) -> str:
 
 
 SAME = 1e-6
-"""Two sums of a plan's profit agree if they differ by less, relatively."""
+"""Two sums of a plan's profit agree if their relative difference is smaller."""
 
 
 @dataclass(frozen=True)
 class PlannerSite:
-    """Where it runs."""
+    """A machine in a scenario."""
 
     machine: NodeCapacities
     scenario: Scenario
@@ -284,7 +284,7 @@ class PlannerSite:
 
 @dataclass(frozen=True)
 class DayResult:
-    """What a plan came to; `gap` is the share of the upper bound that it may have missed, None where none was asked."""
+    """The result of a plan; `gap` is the share of the upper bound that it may miss, None for rules."""
 
     from_s: int
     until_s: int
@@ -298,9 +298,9 @@ class DayResult:
 
 
 def rolled(work: Work, place: PlannerSite, solver: str, search_s: float, days: int) -> Iterator[DayResult]:
-    """Yield each day's plan, and behind the last submission plans of many days until nothing is left to run.
+    """Yield the plan of each day, and after the last submission plans of many days until no job is left.
 
-    A search may take `search_s` a plan beyond the one that it begins with.
+    A search may take `search_s` per plan beyond the one that it begins with.
     """
     facility = facility_of(place.scenario, place.machine)
     now_s, running, behind = 0, NOTHING_RUNS, work.take(np.zeros(len(work), np.bool_))
@@ -317,7 +317,7 @@ def rolled(work: Work, place: PlannerSite, solver: str, search_s: float, days: i
 
 
 def _time_for(behind: Work, machine: NodeCapacities) -> int:
-    """Return whole days in which the machine could do all that waits, had it no gaps."""
+    """Return the whole days in which the machine could run all waiting jobs without gaps."""
     core_s = float((behind.units * behind.cores * behind.duration_s).sum())
     return DAY_S * max(1, int(core_s / float(machine.cores.sum()) / DAY_S))
 
@@ -350,12 +350,12 @@ def _day_result(problem: Problem, answer: SolvedDay, now_s: int, *, bounded: boo
 
 
 def run_on_log(experiment: CoolingExperiment, log: Path) -> CoolingResult:
-    """Return what the experiment comes to on the paper's days and machine."""
+    """Return the result of the experiment on the paper's days and machine."""
     return run(experiment, curie_jobs(log), nodes=NODES, days=DAYS)
 
 
 def run(experiment: CoolingExperiment, jobs: Jobs, *, nodes: int, days: int) -> CoolingResult:
-    """Return what the experiment comes to with jobs that are submitted on so many days."""
+    """Return the result of the experiment with jobs that are submitted on that many days."""
     place = PlannerSite(machine(nodes), SCENARIOS[experiment.scenario])
     plans = list(rolled(work_of(jobs, experiment.seed), place, experiment.solver, experiment.search_s, days))
     it_j = sum(plan.it_j for plan in plans)

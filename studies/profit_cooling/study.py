@@ -129,17 +129,17 @@ def by_case(results: Mapping[CoolingExperiment, CoolingResult]) -> Results:
 
 
 def gain_pct(value: float, base: float) -> float:
-    """Return by how many per cent it is above the base."""
+    """Return by how many per cent a value is above the base."""
     return 100 * (value / base - 1)
 
 
 def best(results: Results, scenario: str, solvers: tuple[str, ...]) -> str:
-    """Return the solver of the largest profit at the last submission."""
+    """Return the solver with the largest profit at the last submission."""
     return max(solvers, key=lambda solver: results[scenario, solver].profit_then)
 
 
 def always_full(scenario: str) -> float:
-    """Return the profit of a machine that is full at all times of all days with the most frugal jobs."""
+    """Return the profit of a machine that is always full of the jobs of the lowest power."""
     per_core_h = REVENUE_PER_CORE_H - LEAST_W / 1000 * least_pue(SCENARIOS[scenario]) * PRICE_PER_KWH
     return NODES * NODE_CORES * 24 * DAYS * per_core_h
 
@@ -192,7 +192,7 @@ def _gains_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
 
 
 def solvers_table(results: Results) -> StudyTable:
-    """Return a row a solver and scenario."""
+    """Return a row for each solver and scenario."""
     return StudyTable(
         "solvers",
         "All solvers",
@@ -274,7 +274,7 @@ def _efficiency_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
 
 
 def gaps_table(results: Results) -> StudyTable:
-    """Return how much of its upper bound each day's plan of the best search may have missed."""
+    """Return the share of the upper bound that each day's plan of the best search may have missed."""
     names = {scenario: best(results, scenario, SEARCHES) for scenario in SCENARIOS}
     return StudyTable(
         "gaps",
@@ -350,7 +350,7 @@ RUN = "studies.profit_cooling.run"
 TITLE = "Profit and cooling, planned a day ahead: beside the paper's figures"
 SEARCH_S = 5.0
 SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("default", *SEARCHES[1:]), SEARCH_S)}
-"""Seconds a plan beyond the one that a search begins with."""
+"""Seconds per plan beyond the one that a search begins with."""
 
 
 def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
@@ -380,7 +380,7 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
 
 
 def study_notes(jobs: int, results: Mapping[tuple[str, str], CoolingResult]) -> tuple[str, ...]:
-    """Return what a reader has to know of the study, and how many plans are not their search's own, and why."""
+    """Return the assumptions of the study, and how many plans a search has not made itself, with the reasons."""
     plans, wrong = (
         sum(result.plans for result in results.values()),
         sum(result.violations for result in results.values()),

@@ -42,15 +42,13 @@ Notes = tuple[str, ...]
 
 LIMIT_PCT = 99
 LEAST_STARTED = 0.5
-"""A log of which a smaller share of the jobs has a start is taken to know no starts."""
+"""If a smaller share of the jobs has a start, the log is treated as one without starts."""
 
 
 @dataclass(frozen=True, eq=False)
 class LogFile:
-    """The jobs of a log on a machine of so many `units`, each with its start and its end [trace seconds].
-
-    `whole` bool[n] tells of which jobs the log knows all: what is there in its first second may have been submitted
-    earlier, what ends in its last second may still run. `notes` say what was assumed.
+    """The jobs of a log on a machine of `units`, each with its start and its end [trace seconds]. `notes` have
+    assumptions.
     """
 
     name: str
@@ -62,20 +60,23 @@ class LogFile:
 
     @property
     def whole(self) -> NDArray[np.bool_]:
-        """Which jobs are neither there in the first nor in the last second."""
+        """Which jobs the log has as a whole, bool[n].
+
+        A job in the first second may have been submitted earlier, and a job that ends in the last second may still run.
+        """
         return np.asarray((self.jobs.submit_s > self.jobs.submit_s.min()) & (self.end_s < self.end_s.max()))
 
 
 @lru_cache(maxsize=1)
 def read_log_file(path: Path) -> LogFile:
-    """Return the log; the last one that was read is kept. BadTrace if it cannot be read, or names no machine."""
+    """Return the log; the last one read is cached. BadTrace if it cannot be read, or does not describe its machine."""
     return log_file_of(read_log(str(path), lenient=True, zone=UTC), MachineSettings())
 
 
 def log_file_of(whole: Trace, machine: MachineSettings) -> LogFile:
-    """Return the jobs of a log as they ran; BadTrace if neither it nor `machine` says how large the machine is.
+    """Return the jobs of a log as they ran; without logged starts, as in a replay under EASY by users' estimates.
 
-    Where starts are not logged they are of a replay: EASY with the users' estimates.
+    BadTrace if neither the log nor `machine` has the size of the machine.
     """
     trace, limit_notes = _with_limits(whole)
     jobs, units, machine_notes = _on_machine(trace, machine)
@@ -87,10 +88,10 @@ def log_file_of(whole: Trace, machine: MachineSettings) -> LogFile:
 
 
 def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
-    """Give each job that asked for no time what 99 of 100 that did ask kept within; where none did, what 99 of 100 ran.
+    """Give jobs without an estimate the 99th percentile of the other estimates, or of the run times if all have none.
 
-    The site's limit is what a scheduler assumes (Murali and Vadhiyar, 2018, section 1), and a single job may ask for 23
-    years. A reader puts the run time there, from which a predictor would learn what nobody knows before the end.
+    A scheduler assumes the limit of the site (Murali and Vadhiyar, 2018, section 1), and a single job may request 23
+    years. The reader of the log uses the run time as estimate, which is unknown before the job ends.
     """
     if not len(trace.without_estimate):
         return trace, ()
@@ -103,7 +104,7 @@ def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
 
 
 def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Notes]:
-    """Return the jobs that fit the machine, and its units."""
+    """Return the jobs that fit the machine, its units, and notes."""
     if not (trace.units_per_node or trace.processors or trace.nodes or machine.nodes):
         message = f"{trace.name}: the log does not say how large the machine is"
         raise BadTrace(message, hint="a log of one machine is needed, with a line `; MaxProcs: N`")
@@ -116,7 +117,7 @@ def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Note
 
 
 def _started(jobs: Jobs, units: int) -> tuple[Jobs, Int64, Notes]:
-    """Return the jobs of which a start is known, and these."""
+    """Return the jobs with a known start, their starts, and notes."""
     known = (jobs.logged_start_s >= 0) & (jobs.logged_start_s >= jobs.submit_s)
     if known.mean() < LEAST_STARTED:
         easy = parse_policy("easy", SchedulingSettings())
@@ -132,7 +133,7 @@ DECLARED_W = (ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2
 """What a site without readings would declare [W per allocated unit]."""
 
 PLANNERS = ("what-if", "arbiter", ARBITER_WITHOUT_TREES)
-"""They look at the states of the machine, in which jobs run as long as was predicted."""
+"""Predictors that see the states of the machine, in which jobs run for their predicted run times."""
 
 Made = tuple[Predictor[Any, Any], ...]
 MAKERS: Mapping[str, Callable[[], Made]] = {
@@ -143,7 +144,7 @@ MAKERS: Mapping[str, Callable[[], Made]] = {
 
 
 def without_trees() -> tuple[str, ...]:
-    """Return what is left out because scikit-learn is not installed, in a note; no note where it is."""
+    """Return a note on what is left out if scikit-learn is not installed; no note otherwise."""
     if can_grow():
         return ()
     hint = install_hint("predictors")
@@ -151,7 +152,7 @@ def without_trees() -> tuple[str, ...]:
 
 
 def available_predictors(predictors: Made) -> Made:
-    """Return the predictors without the boosted trees where they cannot be grown."""
+    """Return the predictors, without boosted trees if scikit-learn is not installed."""
     return (
         predictors
         if can_grow()
@@ -160,7 +161,7 @@ def available_predictors(predictors: Made) -> Made:
 
 
 def fresh_predictors(quantity: str) -> Mapping[str, Predictor[Any, Any]]:
-    """Return by name the predictors of a quantity that can be asked, which have learned nothing."""
+    """Return the available predictors of a quantity by name; they have learned nothing yet."""
     return {predictor.name: predictor for predictor in available_predictors(MAKERS[quantity]())}
 
 
@@ -175,19 +176,22 @@ def log_exam(path: Path, quantity: str, predictor: str) -> Exam[Any, Any]:
 
 
 def run_times_of(log: LogFile) -> JobExam:
-    """Return the exam about the run times of a log's jobs, told only of those that the log knows whole."""
+    """Return the exam about the run times of the jobs that the log has as a whole."""
     exam = run_time_exam(log.jobs, log.start_s)
     return exam.without(~log.whole, ~log.whole[exam.outcomes.job_id])
 
 
 def powers_of(log: LogFile) -> JobExam:
-    """Return the same about their power."""
+    """Return the exam about the power of the jobs that the log has as a whole."""
     exam = power_exam(log.jobs, log.start_s)
     return exam.without(~log.whole, ~log.whole[exam.outcomes.job_id])
 
 
 def waits_of(log: LogFile, expected_s: Int64 | None) -> WaitExam:
-    """Return the same about their waits; in the states jobs run for `expected_s`, their estimates by default."""
+    """Return the exam about the waits of the jobs that the log has as a whole.
+
+    In the states of the machine jobs run for `expected_s`, by default their estimates.
+    """
     exam = wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
     return exam.without(~log.whole, ~log.whole[exam.outcomes.questions.job_id])
 
@@ -198,7 +202,7 @@ def _expected_run_s(path: Path) -> Int64:
 
 
 def expected_run_s(log: LogFile, schedule: GrowthSchedule = SCHEDULE) -> Int64:
-    """Return how long each job was expected to run, int64[n]: the boosted trees' median at its submission.
+    """Return the expected run time of each job, int64[n]: the boosted trees' median at its submission.
 
     Without scikit-learn it is the user's estimate.
     """
@@ -219,10 +223,10 @@ class LogTask:
 
 @dataclass(frozen=True)
 class LogResult:
-    """How good a predictor was on a log, which is called `log`; `notes` say what was assumed of the log.
+    """The score of a predictor on the log named `log`; `notes` have the assumptions about the log.
 
-    `cpu_s` is what it took to ask and teach it, without what the states of a what-if are made from: the run times that
-    the boosted trees predict, which are a task of their own.
+    `cpu_s` is the time of its predictions and its learning, without the run times predicted for the states of a
+    what-if, which are a task of their own.
     """
 
     task: LogTask
@@ -233,14 +237,14 @@ class LogResult:
 
 
 def log_tasks(path: Path) -> tuple[LogTask, ...]:
-    """Return what is to be scored on a log; power only where there are readings. BadTrace if it cannot be used."""
+    """Return the tasks of a log; power only if the log has readings. BadTrace if the log cannot be used."""
     has_readings = bool(np.isfinite(readings_w(read_log_file(path).jobs)).any())
     quantities = (RUN_TIME, POWER, WAIT) if has_readings else (RUN_TIME, WAIT)
     return tuple(LogTask(path, quantity, name) for quantity in quantities for name in fresh_predictors(quantity))
 
 
 def run_log_task(task: LogTask) -> LogResult:
-    """Return how good a predictor was; the same task gives the same score, in any process."""
+    """Return the score of a predictor; the same task gives the same score, in any process."""
     log = read_log_file(task.path)
     predictor = fresh_predictors(task.quantity)[task.predictor]
     exam = log_exam(task.path, task.quantity, task.predictor)
@@ -261,7 +265,7 @@ WITHIN_HOUR = "within 1 h [%]"
 
 @dataclass(frozen=True)
 class ScoreKind:
-    """How the results in a quantity are shown: beside `naive`, and with one measure more."""
+    """How the results of a quantity are shown: relative to the predictor `naive`, and with one more measure."""
 
     name: str
     title: str
@@ -285,7 +289,7 @@ MEASURES: dict[str, Callable[[LogResult], float]] = {
 
 
 def log_tables(results: Sequence[LogResult]) -> tuple[StudyTable, ...]:
-    """Return a table for each quantity of which there are results."""
+    """Return a table for each quantity that has results."""
     by_quantity = {quantity: [result for result in results if result.task.quantity == quantity] for quantity in KINDS}
     return tuple(_score_table(KINDS[quantity], found) for quantity, found in by_quantity.items() if found)
 
@@ -313,11 +317,11 @@ def _score_row(kind: ScoreKind, result: LogResult, naive_mae: float | None) -> t
 
 
 def _known(value: float | None) -> float | None:
-    """Return the value, None if it is NaN: nothing was measured."""
+    """Return the value, None if it is NaN."""
     return None if value is None or value != value else value
 
 
 def _log_notes(results: Sequence[LogResult]) -> list[str]:
-    """Return a sentence for each log of which something was assumed."""
+    """Return a sentence for each log with assumptions."""
     notes = {result.log: result.notes for result in results if result.notes}
     return [f"{log}: {'; '.join(noted)}." for log, noted in notes.items()]

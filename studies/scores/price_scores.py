@@ -38,10 +38,10 @@ BY_NAME = {name: market for market in (*MARKETS, SYSTEM_PRICE) for name in (mark
 
 @dataclass(frozen=True, eq=False)
 class PriceFile:
-    """What is forecast, and what forecasts need to know of it.
+    """The prices of a file, and what forecasts need besides.
 
-    `published` are forecasts of others by name, float64 of as many steps as `history`. `zone` and `holidays` are as
-    PricePredictor takes them; `clock` says in words where they are from. `unit` is "" where the file does not tell it.
+    `published` are forecasts of others by name, float64 of as many steps as `history`. `zone` and `holidays` are
+    arguments of PricePredictor; `clock` describes their origin. `unit` is "" if the file does not have it.
     """
 
     name: str
@@ -125,12 +125,12 @@ def _dated(path: Path) -> PriceFile:
 
 
 def market_in(file_name: str) -> Market | None:
-    """Return the market that a part of the name tells: "DE-LU" of "price_DE-LU_2024_eur_per_mwh.csv.gz"."""
+    """Return the market that a part of the name names: "DE-LU" of "price_DE-LU_2024_eur_per_mwh.csv.gz"."""
     return next((BY_NAME[part] for part in re.split(r"[_.]", file_name) if part in BY_NAME), None)
 
 
 def country_of(market: Market | None) -> str:
-    """Return the country whose public holidays hold in the market, "" of none."""
+    """Return the country whose public holidays the market has, "" without a market."""
     return market.maps.partition("-")[0] if market else ""
 
 
@@ -162,7 +162,7 @@ LONG_DAYS, LEARNED_OF_LONG, LEARNED_OF_SHORT = 728, 364, 7
 
 @dataclass(frozen=True, eq=False)
 class PriceTask:
-    """Score that predictor, of OURS or published in the file; nothing where `refused` says why."""
+    """The task to score a predictor, of OURS or published in the file; if `refused` has a reason there is no score."""
 
     file: PriceFile
     predictor: str
@@ -171,9 +171,9 @@ class PriceTask:
 
 @dataclass(frozen=True)
 class PriceResult:
-    """What came of a task; `score` is None where `refused` says why, `cpu_s` is None where nothing was computed.
+    """The result of a task; without a `score`, `refused` has the reason; `cpu_s` is None if nothing was computed.
 
-    `unit` and `clock` are the file's; of its first `learned_days` nothing is scored.
+    `unit` and `clock` are those of the file; its first `learned_days` are not scored.
     """
 
     file: str
@@ -188,7 +188,7 @@ class PriceResult:
 
 
 def price_tasks(path: Path, start: str | None = None) -> tuple[PriceTask, ...]:
-    """Return what there is to score on a price file; `start` as in `read_price_file`, which tells what is raised."""
+    """Return the tasks of a price file; `start` and errors are as in `read_price_file`."""
     file = read_price_file(path, start=start)
     refused = _refused(file)
     if refused:
@@ -206,7 +206,7 @@ def _refused(file: PriceFile) -> str:
 
 
 def run_price_task(task: PriceTask) -> PriceResult:
-    """Return the score of the task's predictor, or why it has none, such as that a package is missing."""
+    """Return the score of the task's predictor, or the reason why it has none, such as a missing package."""
     file = task.file
     result = PriceResult(file.name, file.unit, file.clock, learned_days(file), task.predictor, refused=task.refused)
     if task.refused:
@@ -270,7 +270,7 @@ HEADERS = (
 
 
 def price_tables(results: Sequence[PriceResult]) -> tuple[StudyTable, ...]:
-    """Return the scores, how each file was read, and what was left out, if anything, from results in any order."""
+    """Return the tables of scores, of how each file was read, and of what was left out, from results in any order."""
     ordered = sorted(_with_short_names(results), key=_place)
     scores = StudyTable(
         "price-scores", "Price forecasts", NOTE, HEADERS, tuple(_row(result) for result in ordered if result.score)
@@ -287,7 +287,7 @@ def price_tables(results: Sequence[PriceResult]) -> tuple[StudyTable, ...]:
 
 
 def _with_short_names(results: Sequence[PriceResult]) -> list[PriceResult]:
-    """Return the results with their files' names alone, unless two files of different folders have the same."""
+    """Return the results with file names without folders, unless two files have the same name."""
     short = {result.file: result.file.rpartition("/")[2] for result in results}
     unique = len(set(short.values())) == len(short)
     return [replace(result, file=short[result.file]) for result in results] if unique else list(results)

@@ -20,14 +20,14 @@ Result = PriceResult | LogResult
 
 @dataclass(frozen=True)
 class ScoredFiles:
-    """Which files are scored: those that are named, and those that lie in folders that are; `start` as for prices."""
+    """The files to score: named ones, and those in named folders; `start` is for price files without dates."""
 
     paths: tuple[Path, ...]
     start: str | None = None
 
 
 def scores(examined: ScoredFiles, processes: int, progress: Progress) -> Report:
-    """Return the tables of all files; BadInput if one that is named cannot be read, or a folder holds none that can."""
+    """Return the tables of all files. BadInput if a named file cannot be read, or a folder has no readable file."""
     tasks, left_out = _planned(examined)
     results: dict[int, Result] = {}
 
@@ -44,7 +44,7 @@ def scores(examined: ScoredFiles, processes: int, progress: Progress) -> Report:
 
 
 def _planned(examined: ScoredFiles) -> tuple[list[Task], tuple[str, ...]]:
-    """Return what there is to do, and why files that lie in folders were left out."""
+    """Return the tasks, and notes on files in folders that were left out."""
     tasks: list[Task] = []
     left_out: list[str] = []
     for path in examined.paths or (SAMPLE_PRICES, SAMPLE_SACCT):

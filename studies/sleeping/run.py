@@ -37,11 +37,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     LATE: tuple(f"forecast-late:{worth}" for worth in ("20min", "40min", "1h", "90min", "3h")),
     OLS: tuple(f"ols:1h:{sla}" for sla in (5, 20, 50, 200)),
 }
-"""Policies of one parameter, in its order."""
+"""Policies with one parameter, in the order of its values."""
 
 AT_ONCE, BREAK_EVEN, TWO_LEVEL = "energy-aware", "break-even", "two-level"
 SINGLE = (AT_ONCE, BREAK_EVEN, TWO_LEVEL)
-"""Policies without one: two-level finds its own level."""
+"""Policies without a parameter: two-level finds its own level."""
 
 EQUAL_ENERGY_PCT: Mapping[str, int] = {"KTH-SP2": 80, "CTC-SP2": 75, "SDSC-BLUE": 78}
 """The share of the idle energy at which families are compared, by how a log's name begins; fixed before any run."""
@@ -60,16 +60,16 @@ class SleepingExperiment:
 
 
 Bound = tuple[float | None, ...]
-"""The fewest cycles a node and day that save 0, 1, ... 99 % of the idle energy, None for more than can be saved."""
+"""The fewest cycles per node and day that save 0, 1, ... 99 % of the idle energy, None beyond what can be saved."""
 
 
 @dataclass(frozen=True)
 class SleepingResult:
-    """Figures of one replay; `slowdown` is the mean of 1 + wait / max(10 s, run).
+    """The result of one replay; `slowdown` is the mean of 1 + wait / max(10 s, run).
 
-    `saved_pct` is the share of the idle nodes' energy that sleep saved, `delay_s` the mean over all jobs of how long
-    nothing but sleeping nodes kept them from running, `cycles` a node's and day's. `bound` is for the schedule of nodes
-    that are always on, and empty under other policies.
+    `saved_pct` is the share of the idle nodes' energy that sleep saved, `delay_s` the mean over all jobs of the time
+    for which only sleeping nodes kept them from running, `cycles` per node and day. `bound` is for the schedule on
+    nodes that are always on, and empty under other policies.
     """
 
     saved_pct: float
@@ -78,16 +78,16 @@ class SleepingResult:
     cycles: float
     wait_s: float
     slowdown: float
-    bound: Bound = ()
+    bound: Bound
 
 
 SHARES_PCT = range(100)
 
 
 def least_cycles(usage: Usage, machine: PoweredMachine) -> tuple[float | None, ...]:
-    """Return the fewest cycles a node and day that save 0, 1, ... 99 % of the idle energy; None for more than can be.
+    """Return the fewest cycles per node and day that save 0, 1, ... 99 % of the idle energy; None beyond.
 
-    `usage` is a schedule on nodes that are always on, which keep its jobs where they are.
+    `usage` is a schedule on nodes that are always on; its jobs are not moved.
     """
     gaps = gaps_of(usage, machine.units_per_node)
     terms = sleep_terms(machine.node_class, machine.node_class.idle_w)
@@ -99,9 +99,9 @@ def least_cycles(usage: Usage, machine: PoweredMachine) -> tuple[float | None, .
 
 
 def fewest(saved_j: Float64, nodes: Int64, wanted_j: Float64) -> Float64:
-    """Return how many sleeps save at least each of the `wanted_j`: float64[k], NaN where all together do not.
+    """Return how many sleeps save at least each of the `wanted_j`: float64[k], NaN if all sleeps together save less.
 
-    `nodes[i]` can each save `saved_j[i]`, by one sleep.
+    Each of the `nodes[i]` saves `saved_j[i]` by one sleep.
     """
     order = np.argsort(-saved_j, kind="stable")[: np.count_nonzero(saved_j > 0)]
     each_j, nodes = np.append(saved_j[order], np.nan), nodes[order]
@@ -117,7 +117,7 @@ NODES = bundled_node_class("sketch")
 
 
 def run(experiment: SleepingExperiment, log: StudyLog) -> SleepingResult:
-    """Replay the log's jobs under EASY, each submitted 0 to 60 s later than in the log by chance."""
+    """Replay the log's jobs under EASY, each submitted 0 to 60 s later than in the log, at random."""
     jobs = shift_submissions(log.trace.jobs, np.random.default_rng([experiment.seed, experiment.replay]))
     machine = machine_of(log)
     fleet = Fleet(machine.nodes, machine.units_per_node, NODES, min(1.0, offered_load(jobs, machine.size)))
@@ -137,7 +137,7 @@ def machine_of(log: StudyLog) -> PoweredMachine:
 
 
 def units_per_node(log: StudyLog) -> int:
-    """Return how many units make a node: as the header says, else what the sizes of all jobs are multiples of."""
+    """Return the units of a node: those of the header, else the greatest common divisor of all sizes."""
     processors, nodes = log.trace.processors, log.trace.nodes
     if processors and nodes and processors > nodes and processors % nodes == 0:
         return processors // nodes

@@ -61,12 +61,12 @@ def saved_pct(result: SleepingResult) -> float:
 
 
 def delay_s(result: SleepingResult) -> float:
-    """Return the mean boot delay a job [s]."""
+    """Return the mean boot delay of a job [s]."""
     return result.delay_s
 
 
 def cycles(result: SleepingResult) -> float:
-    """Return the power cycles a node and day."""
+    """Return the power cycles per node and day."""
     return result.cycles
 
 
@@ -101,18 +101,20 @@ class SleepingResults:
         return range_of([here.wait_s - there.wait_s for here, there in pairs])
 
     def at_energy(self, log: str, family: str, pct: float, measure: Measure) -> list[float | None]:
-        """Return a figure of a family where it saves `pct` of the idle energy, by replay; None where it never does."""
+        """Return a figure of a family at a saving of `pct` of the idle energy, by replay; None if it never saves that
+        share.
+        """
         replays = zip(*(self.each(log, policy) for policy in FAMILIES[family]), strict=True)
         return [between([(saved_pct(result), measure(result)) for result in replay], pct) for replay in replays]
 
     def bound(self, log: str, pct: int) -> float | None:
-        """Return the fewest cycles that save so much, were the future known; None if a replay cannot."""
+        """Return the fewest cycles that save that share if the future is known; None if a replay cannot save it."""
         found = [result.bound[pct] for result in self.each(log, ALWAYS_ON)]
         known = [value for value in found if value is not None]
         return fmean(known) if len(known) == len(found) else None
 
     def equal_energy_pct(self, log: str) -> int:
-        """Return the share [%] at which families are compared; of other logs what a time-out of 20 minutes saves."""
+        """Return the share [%] at which families are compared; for other logs, what a time-out of 20 minutes saves."""
         for begins, pct in EQUAL_ENERGY_PCT.items():
             if log.startswith(begins):
                 return pct
@@ -120,7 +122,7 @@ class SleepingResults:
 
 
 def between(points: Sequence[tuple[float, float]], x: float) -> float | None:
-    """Return the height at `x` of the straight lines from point to point, in order of x; None outside of them."""
+    """Return the height at `x` of the straight lines between points in order of x; None outside of them."""
     at, height = zip(*sorted(points), strict=True)
     return float(np.interp(x, at, height)) if at[0] <= x <= at[-1] else None
 
@@ -128,11 +130,11 @@ def between(points: Sequence[tuple[float, float]], x: float) -> float | None:
 RANGES = "In brackets the lowest and the highest of the replays."
 BOUND = "future known, no job moved"
 FEWEST_REPLAYS = 6
-"""Of fewer all may have one sign by chance."""
+"""With fewer replays all may have the same sign by chance."""
 
 
 def policies_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
-    """Return a row a log and policy."""
+    """Return a row for each log and policy."""
     return StudyTable(
         "policies",
         "Every rule in three ways: energy, delay, cycles",
@@ -179,7 +181,7 @@ def _beyond_chance(longer: Range, replays: int) -> str | None:
 
 
 def equal_energy_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
-    """Return a row a log and family where it saves as much as a time-out."""
+    """Return a row for each log and family at the saving at which families are compared."""
     return StudyTable(
         "equal-energy",
         "At equal energy",

@@ -100,7 +100,7 @@ def test_the_papers_days_are_in_the_log(shared) -> None:
 
 
 def results():
-    each = CoolingResult((250_000.0,) * DAYS, (0.01,) * DAYS, 54 * 86400, 1.1, 100.0, 50.0, 13, 26, 0)
+    each = CoolingResult((250_000.0,) * DAYS, (0.01,) * DAYS, 54 * 86400, 1.1, 100.0, 50.0, 13, 26, 0, ())
     better = replace(each, profit=(255_000.0,) * DAYS, makespan_s=53 * 86400)
     return {
         (scenario, solver): each if solver in RULE_BASED else better for scenario in SCENARIOS for solver in SOLVERS

@@ -73,7 +73,7 @@ def test_a_damaged_result_is_an_error(finished: Finished, tmp_path: Path) -> Non
 
 def test_the_figure_has_a_line_a_family_and_the_bound(finished: Finished) -> None:
     figure = finished.report.figures["front.svg"]
-    assert len(drawn_lines(figure)) == 2 * len(STYLES) + 1
+    assert len(drawn_lines(figure)) == 2 * len(FAMILIES) + 1
     marks = drawn_marks(figure)
     assert len(marks) == 2 * len(STYLES)
     assert sum(marks.values()) == 2 * (len(POLICIES) - 1)
