@@ -142,9 +142,9 @@ def node_class_of(settings: Settings) -> tuple[NodeClass | None, tuple[str, ...]
         return None, ()
     node_class = node_class_named(named or ASSUMED_CLASS)
     depths = ", ".join(f"{DEPTHS[depth.depth]} {depth.power_w:g} W" for depth in node_class.depths)
-    said = "" if named else " (assumed; --node-class says otherwise)"
+    origin = "" if named else " (assumed; --node-class says otherwise)"
     return node_class, (
-        f"node class: {node_class.name}{said}, idle {node_class.idle_w:g} W, {depths or 'never sleeps'}",
+        f"node class: {node_class.name}{origin}, idle {node_class.idle_w:g} W, {depths or 'never sleeps'}",
     )
 
 

@@ -203,11 +203,11 @@ def _replays(
 def _replay(
     case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
 ) -> Schedule | PoweredReplay:
-    told = (lambda submitted: progress(policy.name, submitted)) if progress else None
+    report = (lambda submitted: progress(policy.name, submitted)) if progress else None
     if policy.capacity is not None:
         assert case.nodes is not None
         powered = PoweredReplay(case.jobs, case.node_power_w, case.nodes, policy, policy.capacity, peaks=peaks)
-        powered.run(told)
+        powered.run(report)
         return powered
     return replay(
         case.jobs,
@@ -215,7 +215,7 @@ def _replay(
         machine_size=case.machine.size,
         policy=policy,
         peaks=peaks,
-        progress=told,
+        progress=report,
     )
 
 

@@ -26,8 +26,8 @@ class CoolingConditions:
     def note(self) -> str:
         """What a reader must know of it."""
         beyond = self.facility.beyond_table(np.array([self.outside_c]))
-        said = f"; {beyond}" if beyond else ""
-        return f"cooling: {self.facility.name}, {self.outside_c:g} C outside at all times{said}"
+        exceeded = f"; {beyond}" if beyond else ""
+        return f"cooling: {self.facility.name}, {self.outside_c:g} C outside at all times{exceeded}"
 
 
 @dataclass(frozen=True)

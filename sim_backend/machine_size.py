@@ -60,16 +60,16 @@ def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log:
     Processors become whole nodes where the settings say how many a node has. Where only the header does, jobs keep
     their processors and share nodes.
     """
-    told = _declared_size(trace, machine)
-    size, notes, assumed = told, list[str](), list[str]()
-    if (machine.nodes is None or holds_log) and _is_overfull(seen, told):
+    declared = _declared_size(trace, machine)
+    size, notes, assumed = declared, list[str](), list[str]()
+    if (machine.nodes is None or holds_log) and _is_overfull(seen, declared):
         most = most_in_use(seen)
-        told_by = f"where {'its header' if machine.nodes is None else '--nodes'} says {told:,}"
+        contradiction = f"where {'its header' if machine.nodes is None else '--nodes'} says {declared:,}"
         if holds_log:
             size = most
-            assumed.append(f"nodes, as {most:,} processors were in use at once {told_by}")
-        held = "" if holds_log else f"; replays hold {told:,}, unless --nodes N says otherwise"
-        notes.append(f"size of the machine: {most:,} processors were in use at once {told_by}{held}")
+            assumed.append(f"nodes, as {most:,} processors were in use at once {contradiction}")
+        held = "" if holds_log else f"; replays hold {declared:,}, unless --nodes N says otherwise"
+        notes.append(f"size of the machine: {most:,} processors were in use at once {contradiction}{held}")
     if machine.processors_per_node is not None:
         per_node = machine.processors_per_node
         nodes = _whole(trace, size, per_node)
@@ -77,13 +77,13 @@ def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log:
     per_node = _header_ratio(trace)
     # A header's odd processors are part of a node more; what is set is not exceeded.
     nodes = _whole(trace, size, per_node) if size == machine.nodes else -(-size // per_node)
-    told_nodes = f"{counted(trace.nodes or 0, 'node')} with {trace.processors or 0:,} processors"
+    declared_nodes = f"{counted(trace.nodes or 0, 'node')} with {trace.processors or 0:,} processors"
     if trace.processors is None or trace.nodes is None:
         assumed.append(PROCESSORS_PER_NODE)
     elif trace.processors % trace.nodes:
-        assumed.append(f"equal nodes, as the header has {told_nodes} (--processors-per-node)")
+        assumed.append(f"equal nodes, as the header has {declared_nodes} (--processors-per-node)")
     if per_node > 1:
-        notes.append(f"counted in processors, {per_node} of them a node: the header has {told_nodes}")
+        notes.append(f"counted in processors, {per_node} of them a node: the header has {declared_nodes}")
     return AllocationUnits(trace.jobs, nodes * per_node, per_node, per_node, tuple(notes), tuple(assumed))
 
 
@@ -99,14 +99,14 @@ def _declared_size(trace: Trace, machine: MachineSettings) -> int:
 
     A header's processors come before its nodes: both count in the log's own unit.
     """
-    told = machine.nodes or trace.processors or trace.nodes
-    if told is None:
+    declared = machine.nodes or trace.processors or trace.nodes
+    if declared is None:
         widest = int(trace.jobs.size.max(initial=0))
         raise BadTrace(
             f"{trace.name}: the log does not say how large the machine is",
             hint=f"--nodes N, in the log's own unit; its widest job asks for {widest:,}",
         )
-    return told
+    return declared
 
 
 def _whole(trace: Trace, processors: int, per_node: int) -> int:

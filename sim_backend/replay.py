@@ -32,7 +32,7 @@ def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[t
     from the jobs that had ended before the first of them.
     """
     ended, predictor = replace(jobs, runtime_s=workload.runtime_s), boosted_run_time()
-    asked, awaited = jobs_at_submission(jobs), np.empty(0, dtype=np.int64)
+    submitted_jobs, awaited = jobs_at_submission(jobs), np.empty(0, dtype=np.int64)
     first = np.append(np.flatnonzero(np.diff(jobs.submit_s // HOUR_S, prepend=-HOUR_S)), len(jobs))
     for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
         now_s = int(jobs.submit_s[begin])
@@ -40,7 +40,7 @@ def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[t
         over, awaited = _over(awaited, state.start_s, workload.runtime_s, now_s)
         predictor.learn(ended.take(over), now_s)
         block = np.arange(begin, end)
-        median_s = predictor.predict(asked.take(block), now_s).point
+        median_s = predictor.predict(submitted_jobs.take(block), now_s).point
         workload.foreseen_s[block] = np.rint(median_s).astype(np.int64)
         awaited = np.append(awaited, block)
     yield NEVER - 1, len(jobs)

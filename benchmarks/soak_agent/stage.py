@@ -85,7 +85,7 @@ class Stage:
             ledger.close()
 
     def _offpeak(self, *words: str) -> RunningAgent:
-        return RunningAgent(self.cluster, (*self.agent.words, *words), self.agent.start_process)
+        return RunningAgent(self.cluster, (*self.agent.arguments, *words), self.agent.start_process)
 
 
 def lacking_programs() -> list[str]:

@@ -13,14 +13,14 @@ from offpeak.bits import lowest_bit, popcount
 from offpeak.compiled import index, kernel, part
 
 NO_PIECE = -1
-WORD_NODES = 64
+CHUNK_NODES = 64
 
 
 class Nodes(NamedTuple):
     """The machine's allocation state. `cursor` is [first word that may have a free node, head of the unused pieces]."""
 
     free: NDArray[np.uint64]
-    piece_word: NDArray[np.int32]
+    piece_chunk: NDArray[np.int32]
     piece_mask: NDArray[np.uint64]
     piece_next: NDArray[np.int32]
     cursor: NDArray[np.int64]
@@ -28,15 +28,15 @@ class Nodes(NamedTuple):
 
 def all_free(machine_size: int) -> Nodes:
     """Return a machine of `machine_size` nodes with nothing on it."""
-    words = -(-machine_size // WORD_NODES)
-    free = np.full(words, ~np.uint64(0), dtype=np.uint64)
-    surplus = words * WORD_NODES - machine_size
+    chunks = -(-machine_size // CHUNK_NODES)
+    free = np.full(chunks, ~np.uint64(0), dtype=np.uint64)
+    surplus = chunks * CHUNK_NODES - machine_size
     free[-1] >>= np.uint64(surplus)
     following = np.arange(1, machine_size + 1, dtype=np.int32)
     following[-1] = NO_PIECE
     return Nodes(
         free=free,
-        piece_word=np.zeros(machine_size, dtype=np.int32),
+        piece_chunk=np.zeros(machine_size, dtype=np.int32),
         piece_mask=np.zeros(machine_size, dtype=np.uint64),
         piece_next=following,
         cursor=np.zeros(2, dtype=np.int64),
@@ -44,38 +44,38 @@ def all_free(machine_size: int) -> Nodes:
 
 
 @part
-def lowest_bits(word: np.uint64, count: int) -> np.uint64:
+def lowest_bits(chunk: np.uint64, count: int) -> np.uint64:
     """Return the `count` lowest set bits of `word`, which has more than `count`."""
-    rest = word
+    rest = chunk
     for _ in range(count):
         rest &= rest - np.uint64(1)
-    return word ^ rest
+    return chunk ^ rest
 
 
 @part
 def take_nodes(nodes: Nodes, count: int) -> int:
     """Take the `count` lowest-numbered free nodes (there are as many) and return the head of their pieces."""
     head = NO_PIECE
-    word = nodes.cursor[0]
+    chunk = nodes.cursor[0]
     unused = int(nodes.cursor[1])
     left = count
     while True:
-        available = nodes.free[index(word)]
+        available = nodes.free[index(chunk)]
         if available != np.uint64(0):
             here: int = popcount(available)
             mask = available if here <= left else lowest_bits(available, left)
-            nodes.free[index(word)] = available ^ mask
+            nodes.free[index(chunk)] = available ^ mask
             piece = index(unused)
             unused = int(nodes.piece_next[piece])
-            nodes.piece_word[piece] = word
+            nodes.piece_chunk[piece] = chunk
             nodes.piece_mask[piece] = mask
             nodes.piece_next[piece] = head
             head = int(piece)
             left -= here
             if left <= 0:
                 break
-        word += 1
-    nodes.cursor[0] = word
+        chunk += 1
+    nodes.cursor[0] = chunk
     nodes.cursor[1] = unused
     return int(head)
 
@@ -89,7 +89,7 @@ def node_numbers(nodes: Nodes, head: int, size: int) -> NDArray[np.int64]:
     while piece != NO_PIECE:
         mask = nodes.piece_mask[piece]
         while mask != np.uint64(0):
-            numbers[found] = nodes.piece_word[piece] * WORD_NODES + lowest_bit(mask)
+            numbers[found] = nodes.piece_chunk[piece] * CHUNK_NODES + lowest_bit(mask)
             mask &= mask - np.uint64(1)
             found += 1
         piece = nodes.piece_next[piece]

@@ -11,7 +11,7 @@ from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.capacity.sleepers import SHALLOW_TO_DEEP
 from sim_backend.engine.backfill import duration_of
-from sim_backend.engine.nodes import NO_PIECE, WORD_NODES, Nodes, take_nodes
+from sim_backend.engine.nodes import CHUNK_NODES, NO_PIECE, Nodes, take_nodes
 from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
 from sim_backend.engine.power_capacity import first_due_s
 from sim_backend.engine.power_transitions import wake
@@ -44,7 +44,7 @@ def hold_active(state: State, power: Power, head: int) -> None:
         at = index(piece)
         mask = state.nodes.piece_mask[at]
         while mask != np.uint64(0):
-            unit = state.nodes.piece_word[at] * WORD_NODES + lowest_bit(mask)
+            unit = state.nodes.piece_chunk[at] * CHUNK_NODES + lowest_bit(mask)
             mask &= mask - np.uint64(1)
             node = index(unit // nodes.units_per_node)
             if power.table.busy[node] == 0:
@@ -59,13 +59,13 @@ def hold_active(state: State, power: Power, head: int) -> None:
 def add_unit(nodes: Nodes, head: int, unit: int) -> int:
     """Add a unit to a job's pieces, and return their new head."""
     bit = np.uint64(1) << np.uint64(unit & 63)
-    if head != NO_PIECE and nodes.piece_word[index(head)] == unit >> 6:
+    if head != NO_PIECE and nodes.piece_chunk[index(head)] == unit >> 6:
         nodes.piece_mask[index(head)] |= bit
         return head
     piece = int(nodes.cursor[1])
     at = index(piece)
     nodes.cursor[1] = nodes.piece_next[at]
-    nodes.piece_word[at] = unit >> 6
+    nodes.piece_chunk[at] = unit >> 6
     nodes.piece_mask[at] = bit
     nodes.piece_next[at] = head
     return piece
@@ -78,10 +78,10 @@ def take_spare(state: State, power: Power, node: int, most: int, head: int) -> i
     at = index(node)
     left = most
     for unit in range(node * nodes.units_per_node, (node + 1) * nodes.units_per_node):
-        word = index(unit >> 6)
+        chunk = index(unit >> 6)
         bit = np.uint64(1) << np.uint64(unit & 63)
-        if left > 0 and power.spare[word] & bit != np.uint64(0):
-            power.spare[word] ^= bit
+        if left > 0 and power.spare[chunk] & bit != np.uint64(0):
+            power.spare[chunk] ^= bit
             head = add_unit(state.nodes, head, unit)
             left -= 1
     if power.deeper[at] != STAYS:
@@ -190,7 +190,7 @@ def release_powered(state: State, power: Power, schedule: CapacitySchedule, slot
         at = index(piece)
         mask = state.nodes.piece_mask[at]
         while mask != np.uint64(0):
-            unit = state.nodes.piece_word[at] * WORD_NODES + lowest_bit(mask)
+            unit = state.nodes.piece_chunk[at] * CHUNK_NODES + lowest_bit(mask)
             mask &= mask - np.uint64(1)
             return_unit(state, power, schedule, unit)
         following = state.nodes.piece_next[at]
@@ -208,7 +208,7 @@ def return_unit(state: State, power: Power, schedule: CapacitySchedule, unit: in
     nodes = power.scalars[0]
     node = unit // nodes.units_per_node
     at = index(node)
-    word = index(unit >> 6)
+    chunk = index(unit >> 6)
     bit = np.uint64(1) << np.uint64(unit & 63)
     held = power.table.state[at]
     power.table.busy[at] -= 1
@@ -216,7 +216,7 @@ def return_unit(state: State, power: Power, schedule: CapacitySchedule, unit: in
     if is_idle:
         power.table.idle_since_s[at] = now.now_s
     if held == ACTIVE:
-        state.nodes.free[word] |= bit
+        state.nodes.free[chunk] |= bit
         state.nodes.cursor[0] = min(state.nodes.cursor[0], unit >> 6)
         nodes.idle_units += 1
         if is_idle:
@@ -224,7 +224,7 @@ def return_unit(state: State, power: Power, schedule: CapacitySchedule, unit: in
             set_bit(power.table.idle, node, True)
             nodes.due_s = min(nodes.due_s, first_due_s(schedule, nodes.row, now.now_s))
         return
-    power.spare[word] |= bit
+    power.spare[chunk] |= bit
     if held == FAILED:
         return
     nodes.spare_units += 1
@@ -321,7 +321,7 @@ def units_coming_up(state: State, power: Power, slot: int) -> int:
     while piece != NO_PIECE:
         mask = state.nodes.piece_mask[index(piece)]
         while mask != np.uint64(0):
-            unit = state.nodes.piece_word[index(piece)] * WORD_NODES + lowest_bit(mask)
+            unit = state.nodes.piece_chunk[index(piece)] * CHUNK_NODES + lowest_bit(mask)
             mask &= mask - np.uint64(1)
             if power.table.state[index(unit // power.scalars[0].units_per_node)] != ACTIVE:
                 units += 1

@@ -21,12 +21,12 @@ A_MINUTE_MS = 60_000
 @part
 def chance(seed: int, node: int, draw: int) -> float:
     """Return a number in [0, 1) that depends on nothing else (splitmix64: Steele, Lea and Flood, OOPSLA 2014)."""
-    word = np.uint64(seed) * FIRST_MIX + np.uint64(node) * SECOND_MIX + np.uint64(draw + 1) * GOLDEN
+    chunk = np.uint64(seed) * FIRST_MIX + np.uint64(node) * SECOND_MIX + np.uint64(draw + 1) * GOLDEN
     for _ in range(2):
-        word = (word ^ (word >> np.uint64(30))) * FIRST_MIX
-        word = (word ^ (word >> np.uint64(27))) * SECOND_MIX
-        word = (word ^ (word >> np.uint64(31))) + GOLDEN
-    return float(np.float64(word >> np.uint64(11)) * TO_UNIT)
+        chunk = (chunk ^ (chunk >> np.uint64(30))) * FIRST_MIX
+        chunk = (chunk ^ (chunk >> np.uint64(27))) * SECOND_MIX
+        chunk = (chunk ^ (chunk >> np.uint64(31))) + GOLDEN
+    return float(np.float64(chunk >> np.uint64(11)) * TO_UNIT)
 
 
 @part
@@ -44,11 +44,11 @@ def make_free(nodes: Nodes, power: Power, node: int) -> None:
     """Put the units of an active node that have no job among the free ones."""
     units = power.scalars[0].units_per_node
     for unit in range(node * units, (node + 1) * units):
-        word = index(unit >> 6)
+        chunk = index(unit >> 6)
         bit = np.uint64(1) << np.uint64(unit & 63)
-        if power.spare[word] & bit != np.uint64(0):
-            power.spare[word] ^= bit
-            nodes.free[word] |= bit
+        if power.spare[chunk] & bit != np.uint64(0):
+            power.spare[chunk] ^= bit
+            nodes.free[chunk] |= bit
     nodes.cursor[0] = min(nodes.cursor[0], (node * units) >> 6)
 
 
@@ -57,10 +57,10 @@ def make_spare(nodes: Nodes, power: Power, node: int) -> None:
     """Take the units of an idle node out of the free ones."""
     units = power.scalars[0].units_per_node
     for unit in range(node * units, (node + 1) * units):
-        word = index(unit >> 6)
+        chunk = index(unit >> 6)
         bit = np.uint64(1) << np.uint64(unit & 63)
-        nodes.free[word] ^= bit
-        power.spare[word] |= bit
+        nodes.free[chunk] ^= bit
+        power.spare[chunk] |= bit
 
 
 @part

@@ -110,7 +110,7 @@ class Decider:
         cycle = GridCycle(
             now_s=moment.now_s,
             grid=moment.grid.federation,
-            jobs=moment.grid.asked.take(moment.job),
+            jobs=moment.grid.as_requested.take(moment.job),
             states=self._states(moment),
             wait_s=self._waits.wait_s(moment),
             rules=self._rules,

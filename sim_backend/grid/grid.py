@@ -95,7 +95,7 @@ class SimulatedGrid:
         return Grid(tuple(each.site for each in self.sites), self.links)
 
     @cached_property
-    def asked(self) -> GridJobs:
+    def as_requested(self) -> GridJobs:
         """The jobs as policies see them: nothing of run times but estimates, nothing of what each will draw."""
         jobs = self.log.jobs
         return grid_jobs(

@@ -42,8 +42,8 @@ class NoisyWaits:
 
     def wait_s(self, moment: Moment) -> Float64:
         """Return the waits, each longer by its own chance."""
-        said_s = self._waits.wait_s(moment)
-        return np.asarray(said_s + self._rng.uniform(0.0, self._most_s, said_s.shape))
+        estimated_s = self._waits.wait_s(moment)
+        return np.asarray(estimated_s + self._rng.uniform(0.0, self._most_s, estimated_s.shape))
 
 
 NO_STATES: Sequence[Snapshot] = ()

@@ -136,16 +136,16 @@ Start = Callable[[Sequence[str], Path, Mapping[str, str]], Process]
 """Starts `offpeak` with these words, a log and an environment."""
 
 
-def start_offpeak(words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
+def start_offpeak(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
     """Start it as a shell does."""
-    return start_server((*OFFPEAK, *words), log, environment)
+    return start_server((*OFFPEAK, *arguments), log, environment)
 
 
-def run_offpeak(cluster: PoweredStage, *words: str) -> subprocess.CompletedProcess[str]:
+def run_offpeak(cluster: PoweredStage, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Return what `offpeak` says to these words, with the settings that `write_site` has written."""
     settings = cluster.folder / "offpeak.toml"
     environment = {**cluster.environment, "PYTHONPATH": str(REPOSITORY), "OFFPEAK_CONFIG": str(settings)}
-    return subprocess.run((*cluster.offpeak, *words), env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run((*cluster.offpeak, *arguments), env=environment, capture_output=True, text=True, check=False)
 
 
 @dataclass
@@ -153,7 +153,7 @@ class RunningAgent:
     """One agent, now running or not. `starts` counts how often it was started."""
 
     cluster: PoweredStage
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     start_process: Start = start_offpeak
     process: Process | None = None
     starts: int = 0
@@ -173,8 +173,8 @@ class RunningAgent:
         """Start it and return its process; RuntimeError if it runs."""
         if self.runs:
             raise RuntimeError("the agent runs")
-        words = {**self.cluster.environment, "PYTHONPATH": str(REPOSITORY), **self.environment}
-        self.process = self.start_process(self.words, self.log, words)
+        arguments = {**self.cluster.environment, "PYTHONPATH": str(REPOSITORY), **self.environment}
+        self.process = self.start_process(self.arguments, self.log, arguments)
         self.starts += 1
         return self.process
 
@@ -205,9 +205,9 @@ class RunningAgent:
 
 
 @contextmanager
-def agent(cluster: PoweredStage, settings: Path, *words: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
+def agent(cluster: PoweredStage, settings: Path, *arguments: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
     """Run `offpeak agent --config SETTINGS` and further words until the block ends."""
-    made = RunningAgent(cluster, ("agent", "--config", str(settings), *words), by)
+    made = RunningAgent(cluster, ("agent", "--config", str(settings), *arguments), by)
     made.start()
     try:
         yield made

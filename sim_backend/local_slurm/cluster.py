@@ -70,10 +70,10 @@ class SlurmJobs:
         """
         draws = "" if watts is None else f'echo {watts:g} >"{self.slurm.folder}/$SLURMD_NODENAME/watts"'
         script = SCRIPT.format(trace=self.trace_file, seconds=seconds, draws=draws)
-        said = {"nodelist": on, "job-name": name, "comment": f"offpeak:{consent}" if consent else ""}
-        words = [f"--{option}={value}" for option, value in said.items() if value]
+        shown_log = {"nodelist": on, "job-name": name, "comment": f"offpeak:{consent}" if consent else ""}
+        arguments = [f"--{option}={value}" for option, value in shown_log.items() if value]
         usual = (f"--nodes={nodes}", "--output=/dev/null", f"--time={limit_min}")
-        command = ("sbatch", "--parsable", *usual, *words, *options)
+        command = ("sbatch", "--parsable", *usual, *arguments, *options)
         return [self.slurm.run(*command, stdin=script).strip() for _ in range(count)]
 
     def states(self) -> dict[str, str]:
@@ -91,7 +91,7 @@ class SlurmJobs:
 
     def begin_s(self, job: str) -> float:
         """Return when the job may start at the earliest [Unix s], 0 for at once."""
-        (text,) = [word.partition("=")[2] for word in self._shown_of(job).split() if word.startswith("EligibleTime=")]
+        (text,) = [term.partition("=")[2] for term in self._shown_of(job).split() if term.startswith("EligibleTime=")]
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")) if text != "Unknown" else 0
 
     def note_to_owner(self, job: str) -> str:
@@ -100,8 +100,8 @@ class SlurmJobs:
 
     def shown(self) -> str:
         """Return all that is shown of jobs, but the reasons and planned starts, which Slurm itself changes."""
-        words = ("squeue", "--noheader", "--states=all", "--format=%i %Q %y %T %k %u %l", "--sort=i")
-        return self.slurm.run(*words)
+        arguments = ("squeue", "--noheader", "--states=all", "--format=%i %Q %y %T %k %u %l", "--sort=i")
+        return self.slurm.run(*arguments)
 
     def trace(self) -> tuple[JobTraceEntry, ...]:
         """Return what the jobs have written."""
@@ -165,8 +165,8 @@ class SlurmAdmin:
     def maintain(self, node: str) -> None:
         """Reserve a node for a maintenance that begins at once."""
         begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 1))
-        words = ("reservationname=repair", f"nodes={node}", f"starttime={begin}", "duration=60")
-        self.slurm.run("scontrol", "create", "reservation", *words, "users=root", "flags=maint,ignore_jobs")
+        arguments = ("reservationname=repair", f"nodes={node}", f"starttime={begin}", "duration=60")
+        self.slurm.run("scontrol", "create", "reservation", *arguments, "users=root", "flags=maint,ignore_jobs")
 
     @contextmanager
     def nothing_starts(self) -> Iterator[None]:
@@ -200,15 +200,15 @@ class SlurmAdmin:
     def shown(self) -> str:
         """Return all that scontrol shows of nodes, but what changes by itself."""
         shown = self.slurm.run("scontrol", "--oneliner", "show", "nodes")
-        return " ".join(word for word in shown.split() if not word.startswith(CHANGES_BY_ITSELF))
+        return " ".join(term for term in shown.split() if not term.startswith(CHANGES_BY_ITSELF))
 
     def state(self, node: str) -> str:
         """Return Slurm's word for a node, such as IDLE+POWERED_DOWN."""
         shown = self.slurm.run("scontrol", "--oneliner", "show", "node", node)
-        return next(word.removeprefix("State=") for word in shown.split() if word.startswith("State="))
+        return next(term.removeprefix("State=") for term in shown.split() if term.startswith("State="))
 
-    def _update(self, node: str, state: str, *words: str) -> None:
-        self.slurm.run("scontrol", "update", f"nodename={node}", f"state={state}", *words)
+    def _update(self, node: str, state: str, *arguments: str) -> None:
+        self.slurm.run("scontrol", "update", f"nodename={node}", f"state={state}", *arguments)
 
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc")
@@ -305,8 +305,8 @@ class PoweredCluster:
         nodes, jobs = self.run("sinfo", "-N", "-o", "%N %T %E"), self.run("squeue", "-o", "%i %T %r %S %N")
         changes = "\n".join(f"{each.at_s:.1f} {each.node} {each.what}" for each in self.log.events()[-20:])
         log = self.folder / "agent.log"
-        said = "\n".join(log.read_text().splitlines()[-40:]) if log.exists() else "no agent was started"
-        return f"{nodes}\n{jobs}\n{changes}\n{said}"
+        shown_log = "\n".join(log.read_text().splitlines()[-40:]) if log.exists() else "no agent was started"
+        return f"{nodes}\n{jobs}\n{changes}\n{shown_log}"
 
 
 @contextmanager

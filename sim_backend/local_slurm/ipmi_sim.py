@@ -132,8 +132,8 @@ def _started(
     (folder / "state").mkdir()
     known = UUID(f"4c4c4544-0042-4a10-8054-{number:012x}")
     sent = known.bytes_le.hex() if guid is None else guid
-    words = {"name": folder.name, "host": host, "port": PORT, "commands": commands, "folder": folder}
-    (folder / "lan.conf").write_text(CONF.format(**words, guid=f"guid {sent}" if sent else "", quoted=QUOTED))
+    values = {"name": folder.name, "host": host, "port": PORT, "commands": commands, "folder": folder}
+    (folder / "lan.conf").write_text(CONF.format(**values, guid=f"guid {sent}" if sent else "", quoted=QUOTED))
     (folder / "emulation").write_text(EMULATION)
     with _process(folder) as process:
         simulated = SimulatedBmc(host, PORT, str(known), folder, process)
@@ -147,8 +147,8 @@ def _started(
 def restarted(dead: SimulatedBmc, *, guid: UUID | None = None) -> Iterator[SimulatedBmc]:
     """Run a BMC again that was killed, with its files as they are; with another GUID it is another board there."""
     conf = dead.folder / "lan.conf"
-    told = re.sub("guid .*", f"guid {(guid or UUID(dead.guid)).bytes_le.hex()}", conf.read_text())
-    conf.write_text(told)
+    changed = re.sub("guid .*", f"guid {(guid or UUID(dead.guid)).bytes_le.hex()}", conf.read_text())
+    conf.write_text(changed)
     with _process(dead.folder) as process:
         simulated = replace(dead, process=process)
         simulated.settle()

@@ -292,8 +292,8 @@ class NodeProcesses:
         tasks = {f"SLURMD_NODENAME={self.name}".encode(), f"SLURM_CONF={self.conf}".encode()}
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
-            words = set(_read(int(folder.name), "environ").split(b"\0"))
-            if daemons in words or tasks <= words:
+            variables = set(_read(int(folder.name), "environ").split(b"\0"))
+            if daemons in variables or tasks <= variables:
                 found.append(int(folder.name))
         return found
 

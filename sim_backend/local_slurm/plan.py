@@ -87,8 +87,8 @@ class PoweredPlan:
         lines = [self.partitions or usual]
         if self.debug:
             lines.append(f"PartitionName=debug Nodes={self.debug} MaxTime=1-0 State=UP OverSubscribe={share}")
-        words = vars(self) | {"folder": folder, "year_s": YEAR_S, "partitions": "\n".join(lines)}
-        return CONF.format_map(words)
+        values = vars(self) | {"folder": folder, "year_s": YEAR_S, "partitions": "\n".join(lines)}
+        return CONF.format_map(values)
 
     def write_files(self, folder: Path) -> None:
         """Write what Slurm calls, and the plan's own files, into the folder."""

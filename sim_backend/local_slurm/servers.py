@@ -78,13 +78,13 @@ class SlurmCluster:
 
     def write_conf(self) -> None:
         """Write slurm.conf and what belongs to it."""
-        words = vars(self) | {"user": ME, "host": HOST}
+        values = vars(self) | {"user": ME, "host": HOST}
         nodes = [
             NODE.format(number=i, host=HOST, port=port, cpus=self.cpus_per_node)
             for i, port in enumerate(self.node_ports, 1)
         ]
         own = {line.partition("=")[0] for line in self.settings.splitlines()}
-        usual = [line for line in CONF.format_map(words).splitlines() if line.partition("=")[0] not in own]
+        usual = [line for line in CONF.format_map(values).splitlines() if line.partition("=")[0] not in own]
         self.conf.write_text("\n".join([*usual, self.settings, *nodes, ""]))
         self.conf.with_name("cgroup.conf").write_text(CGROUP_CONF)
 

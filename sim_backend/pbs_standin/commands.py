@@ -42,22 +42,22 @@ from sim_backend.scheduler.cluster import SimJob, SimNode
 RUNNING, SHUTDOWN = "running", "shutdown"
 
 
-def set_node_power(pbs: Pbs, nodes: Sequence[SimNode], word: str, *, manager: bool) -> PbsReply:
+def set_node_power(pbs: Pbs, nodes: Sequence[SimNode], order: str, *, manager: bool) -> PbsReply:
     """Tell the nodes and answer as a real 6.1 does: code 0 whatever failed, and an error when it has acted."""
     if pbs.kind == OPENPBS:
         return PbsReply(err="pbsnodes: invalid option -- 'm'\n", code=1)
-    said = {node.name: _set_power(node, word, manager) for node in nodes}
-    lines = (f"Error setting node power state for {name} - {why}\n" for name, why in said.items() if why)
+    errors = {node.name: _set_power(node, order, manager) for node in nodes}
+    lines = (f"Error setting node power state for {name} - {why}\n" for name, why in errors.items() if why)
     return PbsReply(err="".join(lines))
 
 
-def _set_power(node: SimNode, word: str, manager: bool) -> str:
+def _set_power(node: SimNode, order: str, manager: bool) -> str:
     if not manager:
         return "Unauthorized Request  MSG=error in permissions (PERM_OPorMGR)"
-    if node.used and word != RUNNING:
+    if node.used and order != RUNNING:
         return "Can't change power state on a node which has running jobs."
-    node.told = word
-    return "" if word == RUNNING else "Job not found"
+    node.power_order = order
+    return "" if order == RUNNING else "Job not found"
 
 
 READ_ONLY = frozenset({PRIORITY_RESOURCE, BEGIN_RESOURCE})
@@ -72,7 +72,7 @@ class PbsCall:
     """One call of a program by a user; `text` is its standard input."""
 
     program: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     user: str
     text: str
     now_s: float
@@ -88,41 +88,41 @@ def answer(pbs: Pbs, call: PbsCall) -> PbsReply:
 
 
 def _qstat(pbs: Pbs, call: PbsCall) -> PbsReply:
-    if "--version" in call.words:
+    if "--version" in call.arguments:
         return version_of(pbs.kind)
-    told = options_of(call.words, flags="xtfBQan1")
-    if "B" in told.values or "Q" in told.values:
-        return PbsReply((server_text if "B" in told.values else queues_text)(pbs, call.now_s))
-    jobs = _chosen(pbs, told.rest) if told.rest else list(pbs.cluster.jobs.values())
+    options = options_of(call.arguments, flags="xtfBQan1")
+    if "B" in options.values or "Q" in options.values:
+        return PbsReply((server_text if "B" in options.values else queues_text)(pbs, call.now_s))
+    jobs = _chosen(pbs, options.rest) if options.rest else list(pbs.cluster.jobs.values())
     jobs = [job for job in jobs if pbs.shows(job, call.user)]
     if pbs.kind == TORQUE:
-        return PbsReply(qstat_xml(pbs, jobs, call.now_s) if "x" in told.values else jobs_text(pbs, jobs, call.now_s))
+        return PbsReply(qstat_xml(pbs, jobs, call.now_s) if "x" in options.values else jobs_text(pbs, jobs, call.now_s))
     complaint = ""
-    if "x" not in told.values:
+    if "x" not in options.values:
         jobs = [job for job in jobs if job.state is not JobState.ENDED]
     elif pbs.attributes.get(HISTORY) != "True":
         # A server shows no job at all then, not even those that wait, and exits with 0.
         jobs, complaint = [], NO_HISTORY
-    if told.values.get("F") == "json":
+    if options.values.get("F") == "json":
         # Of several jobs that are named a real server's qstat prints the first only.
-        jobs = jobs if len(told.rest) < 2 else jobs[:1]
+        jobs = jobs if len(options.rest) < 2 else jobs[:1]
         return PbsReply(qstat_json(pbs, jobs, call.now_s), complaint)
     if complaint:
         return PbsReply(err=complaint)
-    return PbsReply((qstat_text if "f" in told.values else jobs_text)(pbs, jobs, call.now_s))
+    return PbsReply((qstat_text if "f" in options.values else jobs_text)(pbs, jobs, call.now_s))
 
 
 def _qselect(pbs: Pbs, call: PbsCall) -> PbsReply:
-    told = options_of(call.words, flags="TJxH")
-    wanted = told.values.get("s", "")
+    options = options_of(call.arguments, flags="TJxH")
+    wanted = options.values.get("s", "")
     without, letters = wanted.startswith(".ne."), wanted.removeprefix(".ne.").removeprefix(".eq.")
-    if not letters or set(letters) - SELECTED[pbs.kind] or ("T" in told.values and pbs.kind == TORQUE):
+    if not letters or set(letters) - SELECTED[pbs.kind] or ("T" in options.values and pbs.kind == TORQUE):
         return PbsReply(err="qselect: illegal -s value\nusage: qselect [-a [op]date_time] ...\n", code=2)
     jobs = [job for job in pbs.cluster.jobs.values() if pbs.shows(job, call.user)]
     if pbs.kind == OPENPBS:
         jobs = [job for job in jobs if job.state is not JobState.ENDED]
         # Without -T an array stands for its subjobs, and with it the server ignores the operator for them.
-        jobs = [job for job in jobs if job.index is None or "T" in told.values]
+        jobs = [job for job in jobs if job.index is None or "T" in options.values]
     found = [job for job in jobs if (letter_of(pbs, job, call.now_s) in letters) is not without]
     return PbsReply("".join(f"{pbs.job_id(job)}\n" for job in found).encode())
 
@@ -134,27 +134,27 @@ def _chosen(pbs: Pbs, names: Sequence[str]) -> list[SimJob]:
 def _named(pbs: Pbs, name: str) -> list[SimJob]:
     jobs = pbs.named(name)
     if not jobs:
-        word = "Unknown Job Id Error" if pbs.kind == TORQUE else "Unknown Job Id"
-        raise PbsError(UNKNOWN_JOB, f"{word} {name}")
+        message = "Unknown Job Id Error" if pbs.kind == TORQUE else "Unknown Job Id"
+        raise PbsError(UNKNOWN_JOB, f"{message} {name}")
     return jobs
 
 
 def _qsub(pbs: Pbs, call: PbsCall) -> PbsReply:
-    check_submission(pbs, options_of(call.words).variables, call.user)
-    jobs = submitted(pbs, call.words, call.text, call.user, call.now_s)
+    check_submission(pbs, options_of(call.arguments).variables, call.user)
+    jobs = submitted(pbs, call.arguments, call.text, call.user, call.now_s)
     pbs.step(call.now_s)
     number = f"{jobs[0].number}[].{pbs.host}" if jobs[0].index is not None else pbs.job_id(jobs[0])
     return PbsReply(f"{number}\n".encode())
 
 
-def _of_each(pbs: Pbs, call: PbsCall, told: Options, change: Callable[[SimJob, Options], None]) -> PbsReply:
+def _of_each(pbs: Pbs, call: PbsCall, options: Options, change: Callable[[SimJob, Options], None]) -> PbsReply:
     """Change each of the jobs that are named, one after the other; what fails of one does not keep the others."""
     refused = []
-    for name in told.rest:
+    for name in options.rest:
         try:
             for job in _named(pbs, name):
                 _check(pbs, job, call, name)
-                change(job, told)
+                change(job, options)
         except PbsError as problem:
             refused.append(problem)
     return all_of(call.program, refused)
@@ -172,21 +172,21 @@ def _check(pbs: Pbs, job: SimJob, call: PbsCall, name: str) -> None:
 
 
 def _qalter(pbs: Pbs, call: PbsCall) -> PbsReply:
-    told = options_of(call.words)
+    options = options_of(call.arguments)
 
-    def change(job: SimJob, told: Options) -> None:
+    def change(job: SimJob, options: Options) -> None:
         if job.state is not JobState.PENDING:
             raise PbsError(15015, f"Cannot modify attribute while job running {pbs.job_id(job)}")
-        for name in told.wants:
+        for name in options.wants:
             _check_resource(pbs, name, call.user)
-        check_change(pbs, job, call.user, told.values)
-        job.wants |= told.wants
-        job.priority = int(told.values.get("p", job.priority))
-        if "a" in told.values:
-            job.begin_s = date_time_s(told.values["a"])
-        job.comment = told.extra.get("comment", job.comment)
+        check_change(pbs, job, call.user, options.values)
+        job.wants |= options.wants
+        job.priority = int(options.values.get("p", job.priority))
+        if "a" in options.values:
+            job.begin_s = date_time_s(options.values["a"])
+        job.comment = options.extra.get("comment", job.comment)
 
-    return _of_each(pbs, call, told, change)
+    return _of_each(pbs, call, options, change)
 
 
 def _check_resource(pbs: Pbs, name: str, user: str) -> None:
@@ -198,55 +198,55 @@ def _check_resource(pbs: Pbs, name: str, user: str) -> None:
 
 def _hold(pbs: Pbs, call: PbsCall) -> PbsReply:
     # Here -h has a value.
-    told = options_of(call.words, flags="")
-    letters = set(told.values.get("h", "u"))
+    options = options_of(call.arguments, flags="")
+    letters = set(options.values.get("h", "u"))
 
-    def change(job: SimJob, _told: Options) -> None:
+    def change(job: SimJob, _options: Options) -> None:
         if call.user not in pbs.managers and letters != {"u"}:
             raise PbsError(REFUSED, f"Unauthorized Request  {pbs.job_id(job)}")
         job.holds = job.holds | letters if call.program == "qhold" else job.holds - letters
 
-    return _of_each(pbs, call, told, change)
+    return _of_each(pbs, call, options, change)
 
 
 def _qdel(pbs: Pbs, call: PbsCall) -> PbsReply:
-    return _of_each(pbs, call, options_of(call.words), lambda job, _: pbs.cluster.end(job, call.now_s))
+    return _of_each(pbs, call, options_of(call.arguments), lambda job, _: pbs.cluster.end(job, call.now_s))
 
 
 def _qorder(pbs: Pbs, call: PbsCall) -> PbsReply:
-    (one,), (other,) = (_named(pbs, name) for name in call.words)
+    (one,), (other,) = (_named(pbs, name) for name in call.arguments)
     if one is other:
         raise PbsError(BAD_STATE, "a server of Torque 4.2 would hang now, for ever")
     if call.user not in pbs.managers and {one.user, other.user} != {call.user}:
-        raise PbsError(REFUSED, f"Unauthorized Request  {call.words[0]}")
+        raise PbsError(REFUSED, f"Unauthorized Request  {call.arguments[0]}")
     one.rank, other.rank = other.rank, one.rank
     return PbsReply()
 
 
 def _pbsnodes(pbs: Pbs, call: PbsCall) -> PbsReply:
-    if "--version" in call.words:
+    if "--version" in call.arguments:
         return version_of(pbs.kind)
-    if pbs.kind == OPENPBS and "-x" in call.words:
+    if pbs.kind == OPENPBS and "-x" in call.arguments:
         return PbsReply(err="pbsnodes: invalid option -- 'x'\nusage:\tpbsnodes [-{o|r}][-C comment] ...\n", code=1)
-    if pbs.kind == TORQUE and "-F" in call.words:
+    if pbs.kind == TORQUE and "-F" in call.arguments:
         return PbsReply(err="pbsnodes: invalid option -- 'F'\n", code=1)
-    told = options_of(call.words, flags="axcorldv")
-    names = told.rest or list(pbs.cluster.nodes)
-    if pbs.kind == OPENPBS and told.values.get("F") == "json" and set(names) - pbs.cluster.nodes.keys():
+    options = options_of(call.arguments, flags="axcorldv")
+    names = options.rest or list(pbs.cluster.nodes)
+    if pbs.kind == OPENPBS and options.values.get("F") == "json" and set(names) - pbs.cluster.nodes.keys():
         # No error: a record that says so, and exit code 0.
         unknown_nodes = {name: {name: "Unknown node "} for name in names if name not in pbs.cluster.nodes}
         return PbsReply(answer_json(pbs, call.now_s, "nodes", unknown_nodes))
     if unknown := [name for name in names if name not in pbs.cluster.nodes]:
         raise PbsError(UNKNOWN_NODE, f"Unknown node  MSG=cannot locate specified node {unknown[0]}")
     nodes = [pbs.cluster.nodes[name] for name in names]
-    if "m" in told.values:
-        return set_node_power(pbs, nodes, told.values["m"], manager=call.user in pbs.managers)
-    if {"o", "c", "r", "N"} & told.values.keys():
+    if "m" in options.values:
+        return set_node_power(pbs, nodes, options.values["m"], manager=call.user in pbs.managers)
+    if {"o", "c", "r", "N"} & options.values.keys():
         if call.user not in pbs.managers:
             raise PbsError(REFUSED, f"Unauthorized Request  {names[0]}")
         for node in nodes:
-            node.shut = node.shut | {"offline"} if "o" in told.values else node.shut - {"offline"}
-            node.note = told.values.get("N", node.note)
+            node.shut = node.shut | {"offline"} if "o" in options.values else node.shut - {"offline"}
+            node.note = options.values.get("N", node.note)
         return PbsReply()
     if pbs.kind == OPENPBS:
         return PbsReply(pbsnodes_json(pbs, nodes, call.now_s))
@@ -254,7 +254,7 @@ def _pbsnodes(pbs: Pbs, call: PbsCall) -> PbsReply:
 
 
 def _qmgr(pbs: Pbs, call: PbsCall) -> PbsReply:
-    orders = [call.words[1]] if call.words[:1] == ("-c",) else call.text.splitlines()
+    orders = [call.arguments[1]] if call.arguments[:1] == ("-c",) else call.text.splitlines()
     answers = [qmgr(pbs, order, call.user) for order in orders if order.strip()]
     return PbsReply(b"".join(each.out for each in answers), "".join(each.err for each in answers), answers[-1].code)
 

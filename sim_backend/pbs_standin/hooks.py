@@ -103,11 +103,11 @@ def _check(pbs: Pbs, name: str, event: HookEvent, job: str) -> None:
         return
     whole = HookEvent(event.job, event.job_o, event.requestor, pbs.host, pbs.attributes.get("managers", ""))
     try:
-        said = run_hook(pbs.hooks[name], whole)
+        refusal = run_hook(pbs.hooks[name], whole)
     except Exception:
-        said = f"request rejected as filter hook '{name}' encountered an exception. Please inform Admin"
-    if said:
-        raise PbsError(HOOK_ERROR, f"{said} {job}".strip())
+        refusal = f"request rejected as filter hook '{name}' encountered an exception. Please inform Admin"
+    if refusal:
+        raise PbsError(HOOK_ERROR, f"{refusal} {job}".strip())
 
 
 def _listed(names: str) -> acl | None:

@@ -80,18 +80,18 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
     took_s = (job.end_s or now_s) - (job.start_s or now_s)
     listed = {name: _plain(name, value) for name, value in job.wants.items()}
     listed |= {"ncpus": job.cpus, "nodect": job.nodes, "place": job.wants.get("place", "free")}
-    listed |= {"select": job.told["request"]}
-    told: dict[str, Any] = {
+    listed |= {"select": job.attributes["request"]}
+    attributes: dict[str, Any] = {
         "Job_Name": job.name,
         "Job_Owner": f"{job.user}@{pbs.host}",
         "resources_used": {"ncpus": job.cpus, "walltime": clock(took_s)} if ran else None,
         "job_state": letter_of(pbs, job, now_s),
         "queue": job.queue,
         "server": pbs.host,
-        "Account_Name": job.told.get("account") or None,
+        "Account_Name": job.attributes.get("account") or None,
         "Checkpoint": "u",
         "ctime": ctime(job.submit_s),
-        "depend": job.told.get("depend") or None,
+        "depend": job.attributes.get("depend") or None,
         "exec_host": "+".join(f"{node}/0*{cpus}" for node, cpus in job.placed.items()) or None,
         "exec_vnode": vnodes or None,
         "Execution_Time": ctime(job.begin_s) if job.begin_s else None,
@@ -101,7 +101,7 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
         "qtime": ctime(job.submit_s),
         "Rerunable": "True",
         "Resource_List": dict(sorted(listed.items())),
-        "schedselect": job.told["request"],
+        "schedselect": job.attributes["request"],
         "stime": ctime(job.start_s) if job.start_s is not None else None,
         "obittime": ctime(job.end_s) if job.end_s is not None else None,
         "substate": 42 if job.state is JobState.RUNNING else 10,
@@ -121,7 +121,7 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
         "topjob": "True" if planned else None,
         "Submit_Host": pbs.host,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _vnodes(placed: Mapping[str, int]) -> str:
@@ -133,7 +133,7 @@ def _plain(name: str, value: str) -> Any:
 
 
 def _openpbs_variables(pbs: Pbs, job: SimJob) -> dict[str, str]:
-    own = dict(each.partition("=")[::2] for each in job.told["variables"].split("\x1f") if each)
+    own = dict(each.partition("=")[::2] for each in job.attributes["variables"].split("\x1f") if each)
     return {"PBS_O_LOGNAME": job.user, "PBS_O_QUEUE": job.queue, "PBS_O_HOST": pbs.host, **own}
 
 
@@ -147,17 +147,17 @@ def _comment(pbs: Pbs, job: SimJob, vnodes: str, now_s: float) -> str | None:
 
 
 def _openpbs_node(pbs: Pbs, node: SimNode) -> dict[str, Any]:
-    words = ([] if node.alive or node.shown_up else ["down"]) + sorted(node.shut)
-    if not words and node.cpus_used >= node.cpus:
-        words = ["job-busy"]
+    states = ([] if node.alive or node.shown_up else ["down"]) + sorted(node.shut)
+    if not states and node.cpus_used >= node.cpus:
+        states = ["job-busy"]
     has: dict[str, Any] = {"arch": "linux", "host": node.name, "mem": f"{node.memory_mib // 1024}gb"}
     has |= {"ncpus": node.cpus, "vnode": node.name} | dict.fromkeys(node.features, "True")
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "Mom": node.name,
         "Port": 15002,
         "pbs_version": VERSIONS[pbs.kind],
         "ntype": "PBS",
-        "state": ",".join(words) or "free",
+        "state": ",".join(states) or "free",
         "pcpus": node.cpus,
         "queue": node.queue or None,
         "jobs": [f"{job}.{pbs.host}" for job in node.used] or None,
@@ -170,7 +170,7 @@ def _openpbs_node(pbs: Pbs, node: SimNode) -> dict[str, Any]:
         "last_state_change_time": node.changed_s,
         "last_used_time": node.last_used_s,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 WIDTH = 79
@@ -199,10 +199,10 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
 def folded(line: str) -> str:
     """Return the line on several, each but the first behind a tab, none wider than a terminal unless one word is."""
     rows = [""]
-    for word in line.replace(",", ",\0").split("\0"):
-        if rows[-1] and len(rows[-1]) + len(word) > WIDTH:
+    for part in line.replace(",", ",\0").split("\0"):
+        if rows[-1] and len(rows[-1]) + len(part) > WIDTH:
             rows.append("\t")
-        rows[-1] += word
+        rows[-1] += part
     return "\n".join(rows)
 
 
@@ -247,10 +247,10 @@ def _torque_job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
         "job_state": letter_of(pbs, job, now_s),
         "queue": job.queue,
         "server": pbs.host,
-        "Account_Name": job.told.get("account") or None,
+        "Account_Name": job.attributes.get("account") or None,
         "Checkpoint": "u",
         "ctime": str(job.submit_s),
-        "depend": job.told.get("depend") or None,
+        "depend": job.attributes.get("depend") or None,
         "exec_host": "+".join(f"{node}/0-{cpus - 1}" for node, cpus in job.placed.items()) or None,
         "Execution_Time": str(job.begin_s) if job.begin_s else None,
         "Hold_Types": holds_of(pbs, job),
@@ -276,23 +276,23 @@ def _torque_job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
 
 
 def _torque_variables(job: SimJob) -> str:
-    own = [each.replace("\\", "\\\\").replace(",", "\\,") for each in job.told["variables"].split("\x1f") if each]
+    own = [each.replace("\\", "\\\\").replace(",", "\\,") for each in job.attributes["variables"].split("\x1f") if each]
     return ",".join([f"PBS_O_QUEUE={job.queue}", f"PBS_O_LOGNAME={job.user}", *own])
 
 
 def _torque_node(pbs: Pbs, node: SimNode, now_s: float) -> Fields:
-    words = [] if node.alive or node.shown_up else ["down"]
-    words += sorted(node.shut)
+    states = [] if node.alive or node.shown_up else ["down"]
+    states += sorted(node.shut)
     if node.cpus_used >= node.cpus:
-        words.append("job-exclusive")
+        states.append("job-exclusive")
     slots, first = [], 0
     for job, cpus in node.used.items():
         slots.append(f"{first}{f'-{first + cpus - 1}' if cpus > 1 else ''}/{job}.{pbs.host}")
         first += cpus
-    heard_s = int(now_s) if node.alive else node.changed_s
+    received_s = int(now_s) if node.alive else node.changed_s
     return {
         "name": node.name,
-        "state": ",".join(words) or "free",
+        "state": ",".join(states) or "free",
         "power_state": "Running",
         "np": str(node.cpus),
         "properties": ",".join(node.features) or None,
@@ -300,7 +300,7 @@ def _torque_node(pbs: Pbs, node: SimNode, now_s: float) -> Fields:
         "jobs": ",".join(slots) or None,
         "status": f"opsys=linux,uname=Linux {node.name} 6.1.0 #1 SMP x86_64,nsessions=0,idletime=60,"
         f"totmem={node.memory_mib * 1024}kb,physmem={node.memory_mib * 1024}kb,ncpus={node.cpus},loadave=0.00,gres=,"
-        f"netload=0,state=free,varattr= ,version=6.1.3,rectime={heard_s},jobs=",
+        f"netload=0,state=free,varattr= ,version=6.1.3,rectime={received_s},jobs=",
         "note": node.note or None,
         "mom_service_port": "15002",
         "mom_manager_port": "15003",
@@ -312,9 +312,9 @@ NAMES = {"Q": "Queued", "H": "Held", "W": "Waiting", "R": "Running", "E": "Exiti
 
 def server_text(pbs: Pbs, now_s: float) -> bytes:
     """Return what `qstat -B -f` prints."""
-    told = {"server_state": "Active", **pbs.attributes, **_counts(pbs, pbs.cluster.jobs.values(), now_s)}
-    told |= {"default_queue": pbs.queue, "pbs_version": VERSIONS[pbs.kind]}
-    return _section(f"Server: {pbs.host}", told)
+    attributes = {"server_state": "Active", **pbs.attributes, **_counts(pbs, pbs.cluster.jobs.values(), now_s)}
+    attributes |= {"default_queue": pbs.queue, "pbs_version": VERSIONS[pbs.kind]}
+    return _section(f"Server: {pbs.host}", attributes)
 
 
 def queues_text(pbs: Pbs, now_s: float) -> bytes:
@@ -335,8 +335,8 @@ def jobs_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
 
 def _queue(pbs: Pbs, name: str, now_s: float) -> bytes:
     jobs = [job for job in pbs.cluster.jobs.values() if job.queue == name]
-    told = {"queue_type": "Execution", **_counts(pbs, jobs, now_s), "enabled": "True", "started": "True"}
-    return _section(f"Queue: {name}", told)
+    attributes = {"queue_type": "Execution", **_counts(pbs, jobs, now_s), "enabled": "True", "started": "True"}
+    return _section(f"Queue: {name}", attributes)
 
 
 def _counts(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> dict[str, str]:
@@ -346,5 +346,5 @@ def _counts(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> dict[str, str]:
     return {"total_jobs": str(letters.total()), "state_count": f"Transit:0 {counts} "}
 
 
-def _section(head: str, told: Mapping[str, str]) -> bytes:
-    return "\n".join([head, *(f"    {name} = {value}" for name, value in told.items()), "", ""]).encode()
+def _section(head: str, attributes: Mapping[str, str]) -> bytes:
+    return "\n".join([head, *(f"    {name} = {value}" for name, value in attributes.items()), "", ""]).encode()

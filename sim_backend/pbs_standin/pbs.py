@@ -148,8 +148,8 @@ def version_of(kind: str) -> PbsReply:
 class PbsError(Exception):
     """One of PBS's errors; a command's exit code is its number modulo 256."""
 
-    def __init__(self, error: int, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, error: int, message: str) -> None:
+        super().__init__(message)
         self.code = error % 256
 
 

@@ -55,17 +55,17 @@ async def _serve_client(
     pbs: Pbs, clock: Callable[[], float], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     try:
-        said = answer(pbs, _call(await reader.read(), _peer(writer), clock()))
-        writer.write(ZERO.join((str(said.code).encode(), said.err.encode(errors="replace"), said.out)))
+        reply = answer(pbs, _call(await reader.read(), _peer(writer), clock()))
+        writer.write(ZERO.join((str(reply.code).encode(), reply.err.encode(errors="replace"), reply.out)))
         await writer.drain()
     finally:
         writer.close()
 
 
-def _call(told: bytes, user: str, now_s: float) -> PbsCall:
-    claims, program, text, *words = (part.decode(errors="replace") for part in told.split(ZERO))
+def _call(request: bytes, user: str, now_s: float) -> PbsCall:
+    claims, program, text, *arguments = (part.decode(errors="replace") for part in request.split(ZERO))
     named = program if program in PROGRAMS else "qstat"
-    return PbsCall(named, tuple(words), claims if user == "root" and claims else user, text, now_s)
+    return PbsCall(named, tuple(arguments), claims if user == "root" and claims else user, text, now_s)
 
 
 def _peer(writer: asyncio.StreamWriter) -> str:
@@ -87,14 +87,14 @@ SCRIPT = """\
 import _socket, sys
 from posix import environ
 
-name, words, text = sys.argv[0].rpartition("/")[2], sys.argv[1:], ""
+name, arguments, text = sys.argv[0].rpartition("/")[2], sys.argv[1:], ""
 try:
-    script = open(words[-1], errors="replace") if name == "qsub" and words else None
+    script = open(arguments[-1], errors="replace") if name == "qsub" and arguments else None
 except OSError:
     script = None
 if script:
-    words.pop()
-elif (name == "qsub" or (name == "qmgr" and "-c" not in words)) and not sys.stdin.isatty():
+    arguments.pop()
+elif (name == "qsub" or (name == "qmgr" and "-c" not in arguments)) and not sys.stdin.isatty():
     script = sys.stdin
 if script:
     text = script.read()
@@ -102,16 +102,16 @@ answer = b""
 try:
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     server.connect({socket!r})
-    told = "\\0".join((name, text, *words)).encode(errors="surrogateescape")
-    server.sendall(environ.get(b"{user}", b"") + b"\\0" + told)
+    request = "\\0".join((name, text, *arguments)).encode(errors="surrogateescape")
+    server.sendall(environ.get(b"{user}", b"") + b"\\0" + request)
     server.shutdown(_socket.SHUT_WR)
     while part := server.recv(65536):
         answer += part
 except OSError as problem:
     sys.stderr.write(f"{{name}}: cannot connect to server head (errno={{problem.errno}}) {{problem.strerror}}\\n")
     sys.exit(problem.errno)
-code, complaint, said = answer.split(b"\\0", 2)
-sys.stdout.buffer.write(said)
+code, complaint, output = answer.split(b"\\0", 2)
+sys.stdout.buffer.write(output)
 sys.stderr.buffer.write(complaint)
 sys.exit(int(code))
 """
@@ -163,8 +163,8 @@ async def _follow(room: MachineRoom, pbs: Pbs, clock: Callable[[], float]) -> No
 
 
 def _execute_order(node: LiveNode, known: SimNode) -> None:
-    word, known.told = known.told, ""
-    if word == RUNNING:
+    power_order, known.power_order = known.power_order, ""
+    if power_order == RUNNING:
         node.on()
-    elif word == SHUTDOWN:
+    elif power_order == SHUTDOWN:
         node.soft_off()

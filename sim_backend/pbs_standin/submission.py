@@ -25,8 +25,8 @@ def req_information(options: list[str]) -> dict[str, str]:
 
 def _fields(text: str) -> dict[str, str]:
     found = {"task_count": "1", "lprocs": "1"}
-    for word in text.split(":"):
-        name, sign, value = word.partition("=")
+    for argument in text.split(":"):
+        name, sign, value = argument.partition("=")
         if name == "place":
             place, _, count = value.partition("=")
             found[place] = count or "1"
@@ -54,16 +54,16 @@ class Options:
     rest: list[str] = field(default_factory=list)
 
 
-def options_of(words: Sequence[str], *, flags: str = FLAGS) -> Options:
+def options_of(arguments: Sequence[str], *, flags: str = FLAGS) -> Options:
     """Return the options of a command line."""
-    found, left = Options(), iter(words)
-    for word in left:
-        if not word.startswith("-") or word == "-":
-            found.rest = [word, *left]
-        elif word[1] in flags:
-            found.values.update(dict.fromkeys(word[1:], ""))
+    found, left = Options(), iter(arguments)
+    for argument in left:
+        if not argument.startswith("-") or argument == "-":
+            found.rest = [argument, *left]
+        elif argument[1] in flags:
+            found.values.update(dict.fromkeys(argument[1:], ""))
         else:
-            _take(found, word[1], word[2:] or next(left, ""))
+            _take(found, argument[1], argument[2:] or next(left, ""))
     return found
 
 
@@ -91,50 +91,50 @@ def date_time_s(text: str) -> int:
     return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp())
 
 
-def submitted(pbs: Pbs, words: Sequence[str], script: str, user: str, now_s: float) -> list[SimJob]:
+def submitted(pbs: Pbs, arguments: Sequence[str], script: str, user: str, now_s: float) -> list[SimJob]:
     """Take in what is submitted, an array as a job for each task."""
-    told = options_of(words)
-    array = _ARRAY.match(told.values.get("J" if pbs.kind == OPENPBS else "t", ""))
+    options = options_of(arguments)
+    array = _ARRAY.match(options.values.get("J" if pbs.kind == OPENPBS else "t", ""))
     indices: list[int | None] = list(range(int(array[1]), int(array[2]) + 1)) if array else [None]
-    first = pbs.cluster.submit(_job(pbs, told, script, user, now_s, indices[0]))
-    others = [_job(pbs, told, script, user, now_s, index) for index in indices[1:]]
+    first = pbs.cluster.submit(_job(pbs, options, script, user, now_s, indices[0]))
+    others = [_job(pbs, options, script, user, now_s, index) for index in indices[1:]]
     for other in others:
         other.number = first.number
         pbs.cluster.submit(other)
     return [first, *others]
 
 
-def _job(pbs: Pbs, told: Options, script: str, user: str, now_s: float, index: int | None) -> SimJob:
-    wants = told.wants
+def _job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, index: int | None) -> SimJob:
+    wants = options.wants
     limit = limit_s(wants.get("walltime"))
-    asked = parse_tasks(tasks) if (tasks := req_information(told.tasks)) else None
-    request = asked.request if asked else wants.get("select") or wants.get("nodes") or _plain_request(wants)
+    layout = parse_tasks(tasks) if (tasks := req_information(options.tasks)) else None
+    request = layout.request if layout else wants.get("select") or wants.get("nodes") or _plain_request(wants)
     naps = [float(each) for each in _SLEEP.findall(script)]
     place = wants.get("place", "free")
-    after = told.extra.get("depend", "")
+    after = options.extra.get("depend", "")
     return SimJob(
         number=0,
         index=index,
-        name=told.values.get("N", "STDIN"),
+        name=options.values.get("N", "STDIN"),
         user=user,
-        queue=told.values.get("q", pbs.queue),
+        queue=options.values.get("q", pbs.queue),
         chunks=chunks_of(request),
         run_s=sum(naps) if naps else float(limit or 60),
         submit_s=int(now_s),
         limit_s=limit,
-        apart=asked.apart if asked else "scatter" in place if pbs.kind == OPENPBS else "procs" not in wants,
-        whole_nodes=asked.whole if asked else "excl" in place,
-        priority=int(told.values.get("p", "0")),
-        begin_s=date_time_s(told.values["a"]) if "a" in told.values else 0,
-        holds={"u"} if "h" in told.values else set(),
+        apart=layout.apart if layout else "scatter" in place if pbs.kind == OPENPBS else "procs" not in wants,
+        whole_nodes=layout.whole if layout else "excl" in place,
+        priority=int(options.values.get("p", "0")),
+        begin_s=date_time_s(options.values["a"]) if "a" in options.values else 0,
+        holds={"u"} if "h" in options.values else set(),
         after=tuple(int(each) for each in re.findall(r":(\d+)", after)),
         wants=dict(wants),
         tasks=tasks,
-        told={
+        attributes={
             "request": request,
-            "account": told.values.get("A", ""),
+            "account": options.values.get("A", ""),
             "depend": after,
-            "variables": "\x1f".join(f"{name}={value}" for name, value in told.variables.items()),
+            "variables": "\x1f".join(f"{name}={value}" for name, value in options.variables.items()),
         },
     )
 

@@ -11,12 +11,12 @@ from plugin.scheduler.node import NodePower
 
 @dataclass
 class SimJob:
-    """Times are Unix seconds. `run_s` is how long it really runs; `apart`: each chunk gets a node of its own.
+    """A job of the simulated scheduler. Times are Unix seconds; `run_s` is how long the job really runs.
 
-    `holds` are letters of who holds it: u its owner, o an operator, s the system. `begin_s`: not before. `after` are
-    jobs that have to have ended. `placed` are its nodes, with the processors that it has there. `wants` are
-    resources by name as they were asked for, `tasks` the fields of Torque's requests of tasks, `told` is what was told
-    of the job besides.
+    `apart`: each chunk gets a node of its own. `holds` are the letters of those who hold the job: u its owner, o an
+    operator, s the system. The job starts at `begin_s` at the earliest, and when the jobs of `after` have ended.
+    `placed` are its nodes, with the processors that it has there. `wants` are the requested resources by name, `tasks`
+    the fields of Torque's task requests, `attributes` all other attributes of the submission.
     """
 
     number: int
@@ -44,7 +44,7 @@ class SimJob:
     comment: str = ""
     wants: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, str] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = field(default_factory=dict)
 
     @property
     def job_id(self) -> str:
@@ -69,12 +69,13 @@ class SimJob:
 
 @dataclass
 class SimNode:
-    """`alive`: its daemon answers, since or until `changed_s`. `shut` are words for why it gets no new job.
+    """A node of the simulated scheduler.
 
-    `shown_up`: its daemon does not answer, and the server shows it as up all the same.
-    `dead`: it has lost its power, and the server has not noticed: a job that starts there is lost.
-    `power` is what the scheduler thinks of it. `note` and `mark` are what was written at it. `told` is what its daemon
-    was told to do with its power, "" for nothing. A node with a `queue` runs the jobs of that one only.
+    `alive`: the daemon of the node answers, since or until `changed_s`. `shut` are the reasons why the node gets no new
+    job. `shown_up`: the daemon does not answer, but the server still shows the node as up. `dead`: the node has lost
+    its power and the server has not noticed; a job that starts there is lost. `power` is the power state in the eyes of
+    the scheduler. `note` and `mark` are texts of admins and of offpeak. `power_order` is the last power order to the
+    daemon, "" for none. A node with a `queue` runs only the jobs of that queue.
     """
 
     name: str
@@ -92,7 +93,7 @@ class SimNode:
     reason_s: int = 0
     note: str = ""
     mark: str = ""
-    told: str = ""
+    power_order: str = ""
     used: dict[str, int] = field(default_factory=dict)
     last_used_s: int = 0
 

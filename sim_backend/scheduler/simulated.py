@@ -63,11 +63,11 @@ class SimulatedScheduler:
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write what owners see, "" takes it away where there is any; return why not, by job."""
-        has = {job.job_id for job in self.cluster.jobs.values() if job.told.get("offpeak")}
+        has = {job.job_id for job in self.cluster.jobs.values() if job.attributes.get("offpeak")}
         comments = {job: text for job, text in comments.items() if text or job in has}
 
         def say(job: SimJob, text: str) -> None:
-            job.told["offpeak"] = text
+            job.attributes["offpeak"] = text
 
         return self._change(comments, say)
 
@@ -97,9 +97,9 @@ class SimulatedScheduler:
 
     def _change_node(self, name: str, change: NodeChange, reason: str, now_s: int) -> str:
         known = {each: self._node(node) for each, node in self.cluster.nodes.items()}
-        said = change_refusal(name, known, change)
-        if said or is_change_done(known[name], change):
-            return said
+        refusal = change_refusal(name, known, change)
+        if refusal or is_change_done(known[name], change):
+            return refusal
         node = self.cluster.nodes[name]
         match change:
             case NodeChange.CLOSE:
@@ -120,7 +120,7 @@ class SimulatedScheduler:
             native_state=str(job.state),
             reason=f"held by {','.join(sorted(job.holds))}" if held else "",
             user=job.user,
-            account=job.told.get("account", ""),
+            account=job.attributes.get("account", ""),
             name=job.name,
             comment=job.comment,
             partitions=(job.queue,),

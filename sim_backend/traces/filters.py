@@ -41,8 +41,8 @@ def reasons_text(rejected: tuple[RejectedJobs, ...]) -> str:
 
 def whole_nodes(jobs: Jobs, processors_per_node: int) -> Jobs:
     """Return the jobs with sizes in whole nodes instead of processors, rounded up."""
-    asked, used = (-(-size // processors_per_node) for size in (jobs.size, jobs.as_logged().size))
-    return replace(jobs.with_size(asked), logged_size=None if jobs.logged_size is None else used)
+    requested, used = (-(-size // processors_per_node) for size in (jobs.size, jobs.as_logged().size))
+    return replace(jobs.with_size(requested), logged_size=None if jobs.logged_size is None else used)
 
 
 FEW_JOBS = 100
@@ -163,11 +163,11 @@ def anonymised(trace: Trace) -> Trace:
     )
 
 
-def _numbered(word: str, code: Int64, names: tuple[str, ...]) -> tuple[str, ...]:
+def _numbered(prefix: str, code: Int64, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return a new name for each code; names without a job come last."""
     codes, first = np.unique(code[code >= 0], return_index=True)
     order = codes[np.argsort(first)].tolist()
     rank = {code: number for number, code in enumerate(order, 1)}
     for unused in range(len(names)):
         rank.setdefault(unused, len(rank) + 1)
-    return tuple(f"{word}{rank[number]}" for number in range(len(names)))
+    return tuple(f"{prefix}{rank[number]}" for number in range(len(names)))

@@ -85,16 +85,16 @@ class _Objects:
         self._rows = rows
         self._oids = sorted(rows)
 
-    def read_variables(self, *asked: Any, **context: Any) -> list[Any]:
-        _check(asked, context)
-        return [(name, self._value(tuple(name))) for name, _ in asked]
+    def read_variables(self, *requested: Any, **context: Any) -> list[Any]:
+        _check(requested, context)
+        return [(name, self._value(tuple(name))) for name, _ in requested]
 
-    def read_next_variables(self, *asked: Any, **context: Any) -> list[Any]:
-        _check(asked, context)
-        return [self._next(tuple(name)) for name, _ in asked]
+    def read_next_variables(self, *requested: Any, **context: Any) -> list[Any]:
+        _check(requested, context)
+        return [self._next(tuple(name)) for name, _ in requested]
 
-    def write_variables(self, *asked: Any, **_: Any) -> list[Any]:
-        raise NotWritableError(name=asked[0][0], idx=0)
+    def write_variables(self, *requested: Any, **_: Any) -> list[Any]:
+        raise NotWritableError(name=requested[0][0], idx=0)
 
     def _value(self, oid: Oid) -> Any:
         return _typed(oid, self._rows[oid]()) if oid in self._rows else noSuchInstance
@@ -107,9 +107,9 @@ class _Objects:
         return ObjectIdentifier(found), self._value(found)
 
 
-def _check(asked: Any, context: dict[str, Any]) -> None:
+def _check(requested: Any, context: dict[str, Any]) -> None:
     # The same for all objects: one question will do.
-    context["acFun"]("read", (asked[0][0], None), idx=0, **context)
+    context["acFun"]("read", (requested[0][0], None), idx=0, **context)
 
 
 def _typed(oid: Oid, value: Value) -> Any:

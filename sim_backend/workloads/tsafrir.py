@@ -151,15 +151,15 @@ def tsafrir_estimates_s(runtime_s: Int64, *, longest_s: int, rng: Generator) -> 
     return assigned_s(runtime_s, draw_estimate_counts(len(runtime_s), longest_s, rng), rng)
 
 
-def assigned_s(runtime_s: Int64, asked: EstimateCounts, rng: Generator) -> Int64:
+def assigned_s(runtime_s: Int64, requested: EstimateCounts, rng: Generator) -> Int64:
     """Return who gets which limit [s]: all assignments with no limit below its run time are equally likely.
 
     There are as many limits as jobs. Where more jobs run long than limits are long, long enough ones take the place
     of short ones.
     """
-    shortest = np.searchsorted(asked.value_s, runtime_s).astype(np.int16)
-    needed = np.bincount(shortest, minlength=len(asked.value_s))
-    enough = EstimateCounts(asked.value_s, sufficient(asked.jobs, needed))
+    shortest = np.searchsorted(requested.value_s, runtime_s).astype(np.int16)
+    needed = np.bincount(shortest, minlength=len(requested.value_s))
+    enough = EstimateCounts(requested.value_s, sufficient(requested.jobs, needed))
     longest_first = np.argsort(-shortest, kind="stable")
     estimate_s = np.empty(len(runtime_s), np.int64)
     begin = 0
@@ -169,20 +169,20 @@ def assigned_s(runtime_s: Int64, asked: EstimateCounts, rng: Generator) -> Int64
     return estimate_s
 
 
-def sufficient(asked: Int64, needed: Int64) -> Int64:
+def sufficient(requested: Int64, needed: Int64) -> Int64:
     """Return how many jobs ask for each value, changed as little as needed so that long limits suffice for long jobs.
 
     `needed` counts the jobs for which this value is the shortest that is long enough; both are int64[values].
     """
-    or_longer = np.maximum(np.cumsum(asked[::-1]), np.cumsum(needed[::-1]))
+    or_longer = np.maximum(np.cumsum(requested[::-1]), np.cumsum(needed[::-1]))
     return np.diff(or_longer, prepend=0)[::-1]
 
 
-def _given_s(asked: EstimateCounts, needed: Int64, rng: Generator) -> Iterator[Int64]:
+def _given_s(requested: EstimateCounts, needed: Int64, rng: Generator) -> Iterator[Int64]:
     """Yield the limits [s] of the jobs that need each value or a longer one, the longest value first."""
     left = np.zeros_like(needed)
     for value in range(len(needed))[::-1]:
-        left[value] = asked.jobs[value]
+        left[value] = requested.jobs[value]
         given = rng.multivariate_hypergeometric(left, needed[value], method="marginals")
         left -= given
-        yield rng.permutation(np.repeat(asked.value_s, given))
+        yield rng.permutation(np.repeat(requested.value_s, given))

@@ -78,7 +78,7 @@ class JobOwner(NamedTuple):
 class PbsRun(NamedTuple):
     """A run from start to end, in Unix seconds; `queued_s` is from when it could have started.
 
-    `runtime_s` is -1 where it is unknown, `asked_s` 0 without a limit, `energy_j` 0 where nothing was measured:
+    `runtime_s` is -1 where it is unknown, `requested_s` 0 without a limit, `energy_j` 0 where nothing was measured:
     Torque's energy_used, which only Crays fill, from their resource utilization reports, in joules over all nodes.
     """
 
@@ -86,7 +86,7 @@ class PbsRun(NamedTuple):
     queued_s: int
     start_s: int
     runtime_s: int
-    asked_s: int
+    requested_s: int
     energy_j: int
     places: JobPlacement
     who: JobOwner
@@ -106,14 +106,14 @@ def run_of(job: bytes, attributes: bytes) -> PbsRun | None:
     # A held job becomes eligible later than it is queued.
     queued_s = eligible_s or queued_s or created_s
     runtime_s = _runtime_s(start_s, end_s, tail)
-    asked_s = _seconds(_found(REQUESTED_TIME, tail))
+    requested_s = _seconds(_found(REQUESTED_TIME, tail))
     energy_j = int(_found(USED_ENERGY, tail))
     return PbsRun(
         job=job,
         queued_s=queued_s,
         start_s=start_s,
         runtime_s=runtime_s,
-        asked_s=asked_s,
+        requested_s=requested_s,
         energy_j=energy_j,
         places=_places(tail),
         who=_who(head),
@@ -242,7 +242,7 @@ ENDED = b"E"
 QUEUED, STARTED, RERUN, OVER = range(4)
 NEWS = {b"S": STARTED, b"R": RERUN}
 ARRAY = b"[]"  # 3[].head stands for all of 3[1].head, 3[2].head ... and runs nothing itself
-RUN_COLUMNS = ("number", "rest", "queued_s", "start_s", "runtime_s", "asked_s", "energy_j", "nodes", "processors")
+RUN_COLUMNS = ("number", "rest", "queued_s", "start_s", "runtime_s", "requested_s", "energy_j", "nodes", "processors")
 
 
 class PbsLog:
@@ -268,7 +268,7 @@ class PbsLog:
         self._news.append((number, rest, news))
         if run:
             names = [self.codes[name].of_name(text) for name, text in zip(JobOwner._fields, run.who, strict=True)]
-            times = (run.queued_s, run.start_s, run.runtime_s, run.asked_s)
+            times = (run.queued_s, run.start_s, run.runtime_s, run.requested_s)
             self._runs.append((number, rest, *times, run.energy_j, *run.places, *names))
         if len(self._news) == BLOCK_LINES:
             self.flush()

@@ -115,7 +115,7 @@ def records_of(log: PbsLog, runs: PbsRuns, numbers: Int64, names: Mapping[int, s
         queued_s=queued_s,
         start_s=start_s,
         runtime_s=column("runtime_s"),
-        estimate_s=column("asked_s"),
+        estimate_s=column("requested_s"),
         nodes=column("nodes"),
         processors=column("processors"),
         user=coded("user"),

@@ -213,9 +213,9 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
     columns["nodes"] = np.maximum(_read(fields, NODE_READERS, read), 0)
     processors = _read(fields, PROCESSOR_READERS, read)
     columns["processors"] = np.where(processors == UNKNOWN, columns["nodes"], processors)
-    told_j = energy_of(fields)
-    columns["energy_j"] = plausible(told_j, **room(columns))
-    columns["is_absurd"] = ~np.isnan(told_j) & np.isnan(columns["energy_j"])
+    logged_j = energy_of(fields)
+    columns["energy_j"] = plausible(logged_j, **room(columns))
+    columns["is_absurd"] = ~np.isnan(logged_j) & np.isnan(columns["energy_j"])
     return JobLines(pa.table(columns | {name: _names(fields, name) for name in NAMES}), read)
 
 

@@ -43,9 +43,9 @@ def state_names(states: tuple[bytes, ...]) -> tuple[str, ...]:
     return tuple(text.decode(errors="replace").partition(" ")[0] for text in states)
 
 
-def is_one_of(among: frozenset[str], code: Int64, words: tuple[str, ...]) -> NDArray[np.bool_]:
+def is_one_of(among: frozenset[str], code: Int64, names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Say for each job, whose state is the word of its code, whether it is one of these."""
-    return np.array([word in among for word in words], np.bool_)[code]
+    return np.array([name in among for name in names], np.bool_)[code]
 
 
 REASONS = (
@@ -73,9 +73,9 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
 
     Lines of one number and start are one run; the one that lasted longest counts.
     """
-    words = state_names(states)
-    is_running = is_one_of(RUNNING, jobs.get("State"), words) & (jobs.get("end_s") < 0)
-    reason = _reason(jobs, is_running, words)
+    names = state_names(states)
+    is_running = is_one_of(RUNNING, jobs.get("State"), names) & (jobs.get("end_s") < 0)
+    reason = _reason(jobs, is_running, names)
     once = _once(number, jobs)
     kept = once[reason[once] == RAN]
     left = once[reason[once] != RAN]
@@ -87,12 +87,12 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
         *_note(int(np.count_nonzero(is_running[kept])), "job", "still running: counted with the run time so far"),
         *_note(_repeated(number[kept]), "more run", "of requeued jobs: counted as jobs of their own"),
         *_note(repeated, "line", "of a job that is there already: left out"),
-        *_state_notes(jobs.get("State")[kept], words),
+        *_state_notes(jobs.get("State")[kept], names),
     )
     return SlurmRuns(kept, _rejected(reason[left], number[left]), notes)
 
 
-def _reason(jobs: ColumnStore, is_running: NDArray[np.bool_], words: tuple[str, ...]) -> NDArray[np.int8]:
+def _reason(jobs: ColumnStore, is_running: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray[np.int8]:
     """Return for each line the index of the reason why it is no job that ran, RAN if there is none."""
     reason = np.full(len(jobs), RAN, np.int8)
 
@@ -107,8 +107,8 @@ def _reason(jobs: ColumnStore, is_running: NDArray[np.bool_], words: tuple[str, 
     nodeless = jobs.get("nodes") <= 0
     nowhere = (jobs.get("processors") <= 0) | (nodeless & ~nodeless.all())
     state = jobs.get("State")
-    waited = is_one_of(NEVER_STARTED, state, words) & useless & (unstarted | nowhere)
-    mark(NEVER, is_one_of(WAITING, state, words) | waited)
+    waited = is_one_of(NEVER_STARTED, state, names) & useless & (unstarted | nowhere)
+    mark(NEVER, is_one_of(WAITING, state, names) | waited)
     for which, faulty in enumerate((unstarted, unended, nowhere, is_runaway), NEVER + 1):
         mark(which, faulty)
     return reason
@@ -139,8 +139,8 @@ def _note(count: int, noun: str, what: str) -> tuple[str, ...]:
     return (f"{counted(count, noun)} {what}",) if count else ()
 
 
-def _state_notes(state: Int64, words: tuple[str, ...]) -> tuple[str, ...]:
-    jobs = np.bincount(state, minlength=len(words)).tolist()
-    strange = {word: count for word, count in zip(words, jobs, strict=True) if count and word not in KNOWN}
+def _state_notes(state: Int64, names: tuple[str, ...]) -> tuple[str, ...]:
+    jobs = np.bincount(state, minlength=len(names)).tolist()
+    strange = {name: count for name, count in zip(names, jobs, strict=True) if count and name not in KNOWN}
     what = f"in an unknown state ({', '.join(sorted(strange))}): counted as having run"
     return _note(sum(strange.values()), "job", what)

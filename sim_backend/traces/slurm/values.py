@@ -104,7 +104,7 @@ def _joules(text: bytes) -> float:
 
 
 UNKNOWN_TEXTS = pa.array(["", "Unknown", "None", "N/A"])
-UNKNOWN_WIDTHS = tuple(len(word) for word in UNKNOWN_TEXTS.to_pylist())
+UNKNOWN_WIDTHS = tuple(len(text) for text in UNKNOWN_TEXTS.to_pylist())
 LOCAL_WIDTH = len("2026-11-20T22:01:28")
 UNIX_WIDTH = len("1795212088")
 OFFSET_WIDTHS = tuple(LOCAL_WIDTH + len(offset) for offset in ("Z", "+01", "+0100", "+01:00"))

@@ -74,9 +74,9 @@ def acpi_power_state(call: IpmiCall) -> bytes:
 def authentication_capabilities(call: IpmiCall) -> bytes:
     """Get Channel Authentication Capabilities, section 22.13: sessions of IPMI 2.0, by user name."""
     _check_channel(call)
-    asked_for_plus = call.byte(0) & 0x80
+    wants_rmcp_plus = call.byte(0) & 0x80
     call.byte(1)
-    return bytes([LAN_CHANNEL, asked_for_plus, 0x04, 0x02 if asked_for_plus else 0]) + bytes(4)
+    return bytes([LAN_CHANNEL, wants_rmcp_plus, 0x04, 0x02 if wants_rmcp_plus else 0]) + bytes(4)
 
 
 def cipher_suites(call: IpmiCall) -> bytes:

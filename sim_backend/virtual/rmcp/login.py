@@ -32,14 +32,14 @@ def open_session(desk: LoginDesk, request: bytes, now_s: float) -> bytes:
     """Return the response to an Open Session Request (tables 13-9 and 13-10)."""
     if len(request) < 32:
         raise Malformed("open session")
-    tag, asked, console_id = request[0], request[1] & 0x0F, request[4:8]
+    tag, requested, console_id = request[0], request[1] & 0x0F, request[4:8]
     suite = _suite_of(_requested_algorithms(request))
     if isinstance(suite, int):
         return bytes([tag, suite, 0, 0]) + console_id
     session = desk.sessions.open(int.from_bytes(console_id, "little"), suite, now_s)
     if session is None:
         return bytes([tag, NO_RESOURCES, 0, 0]) + console_id
-    granted = bytes([tag, 0, min(asked or ADMINISTRATOR, ADMINISTRATOR), 0])
+    granted = bytes([tag, 0, min(requested or ADMINISTRATOR, ADMINISTRATOR), 0])
     chosen = b"".join(ALGORITHM.pack(kind, 8, number) for kind, number in enumerate(suite.algorithms))
     return granted + console_id + session.managed_id.to_bytes(4, "little") + chosen
 
@@ -59,7 +59,7 @@ def rakp_1(desk: LoginDesk, request: bytes, now_s: float) -> bytes:
     if isinstance(user, int):
         desk.sessions.close(session.managed_id)
         return bytes([tag, user, 0, 0]) + _console_id(session)
-    session.user, session.asked = name, request[24:25]
+    session.user, session.requested_role = name, request[24:25]
     session.limit = min(request[24] & 0x0F, user.privilege)
     guid = guid_bytes(desk.bmc)
     proof = session.suite.code(user.password, _ids(session), _randoms(session), guid, _role_and_name(session))
@@ -72,7 +72,7 @@ def rakp_3(desk: LoginDesk, request: bytes, now_s: float) -> bytes | None:
         raise Malformed("RAKP 3")
     tag, status = request[0], request[1]
     session = _session(desk, request, now_s)
-    if session is None or not session.asked:
+    if session is None or not session.requested_role:
         return None if status else bytes([tag, INVALID_SESSION, 0, 0]) + bytes(4)
     password = desk.bmc.users[session.user].password
     expected = session.suite.code(password, session.managed_random, _console_id(session), _role_and_name(session))
@@ -82,7 +82,7 @@ def rakp_3(desk: LoginDesk, request: bytes, now_s: float) -> bytes | None:
             raise Malformed("RAKP 3 in a session")
         desk.sessions.close(session.managed_id)
         return None if status else bytes([tag, INVALID_CHECK, 0, 0]) + _console_id(session)
-    session.heard_s = now_s
+    session.received_s = now_s
     return bytes([tag, 0, 0, 0]) + _console_id(session) + _established(desk, session, password)
 
 
@@ -108,15 +108,15 @@ def _requested_algorithms(request: bytes) -> tuple[int, int, int]:
     return authentication, integrity, confidentiality
 
 
-def _suite_of(asked: tuple[int, int, int]) -> CipherSuite | int:
+def _suite_of(requested: tuple[int, int, int]) -> CipherSuite | int:
     """Return the suite of those algorithms, or the status code that says why there is none."""
     known = [set(numbers) for numbers in zip(*(suite.algorithms for suite in SUITES), strict=True)]
     for number, numbers, status in zip(
-        asked, known, (INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY), strict=True
+        requested, known, (INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY), strict=True
     ):
         if number not in numbers:
             return status
-    return next((suite for suite in SUITES if suite.algorithms == asked), NO_SUITE)
+    return next((suite for suite in SUITES if suite.algorithms == requested), NO_SUITE)
 
 
 def _allowed(bmc: VirtualBmc, name: bytes, role: int) -> BmcUser | int:
@@ -148,4 +148,4 @@ def _randoms(session: BmcSession) -> bytes:
 
 
 def _role_and_name(session: BmcSession) -> bytes:
-    return session.asked + bytes([len(session.user)]) + session.user
+    return session.requested_role + bytes([len(session.user)]) + session.user

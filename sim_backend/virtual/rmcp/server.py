@@ -96,7 +96,7 @@ def _in_session(desk: LoginDesk, datagram: bytes, packet: Packet, now_s: float) 
     if session is None or session.keys is None:
         raise Malformed("no such session")
     message = opened(session, session.keys, datagram, packet)
-    session.heard_s = now_s
+    session.received_s = now_s
     return sealed(session, session.keys, _answered(desk, session, message))
 
 

@@ -106,10 +106,10 @@ class BmcSession:
     managed_id: int
     console_id: int
     suite: CipherSuite
-    heard_s: float
+    received_s: float
     console_random: bytes = b""
     managed_random: bytes = b""
-    asked: bytes = b""
+    requested_role: bytes = b""
     user: bytes = b""
     limit: int = USER
     privilege: int = USER
@@ -169,7 +169,7 @@ class SessionTable:
     def find(self, managed_id: int, now_s: float) -> BmcSession | None:
         """Return the open session of that number; None if there is none."""
         session = self.by_id.get(managed_id)
-        if session is None or now_s - session.heard_s > SILENCE_S:
+        if session is None or now_s - session.received_s > SILENCE_S:
             self.by_id.pop(managed_id, None)
             return None
         return session
@@ -184,4 +184,4 @@ class SessionTable:
 
     def _give_way(self) -> bool:
         incomplete = [session for session in self.by_id.values() if session.keys is None]
-        return bool(incomplete) and self.close(min(incomplete, key=lambda session: session.heard_s).managed_id)
+        return bool(incomplete) and self.close(min(incomplete, key=lambda session: session.received_s).managed_id)

@@ -228,7 +228,9 @@ def shown_to_owner(stage: Stage, job: str) -> str:
     if isinstance(stage, PbsStage):
         return jobs(stage)[job].reason
     assert isinstance(stage, SimulatedStage)
-    return next(each.told.get("offpeak", "") for each in stage.scheduler.cluster.jobs.values() if each.job_id == job)
+    return next(
+        each.attributes.get("offpeak", "") for each in stage.scheduler.cluster.jobs.values() if each.job_id == job
+    )
 
 
 def test_a_restore_takes_our_comments_away_and_no_others(stage: Stage) -> None:

@@ -93,4 +93,4 @@ def test_wall_times(days: int, hours: int, minutes: int, seconds: int) -> None:
         f"{days * 24 + hours}:{minutes}:{seconds}",
         f"{total}",
     ):
-        assert read(TORQUE.replace(b"01:00:00", text.encode())).asked_s == total
+        assert read(TORQUE.replace(b"01:00:00", text.encode())).requested_s == total
