@@ -106,7 +106,7 @@ def test_a_series_cut_finer_charges_the_same(usage: Usage, laid: tuple[Series, i
 
 
 @given(usages(), series_over_the_period())
-def test_a_gap_costs_nothing_and_is_told_as_unknown_time(usage: Usage, laid: tuple[Series, int]) -> None:
+def test_a_gap_costs_nothing_and_is_reported_as_unknown_time(usage: Usage, laid: tuple[Series, int]) -> None:
     series, offset_s = laid
     known_j = charge(integrate_known_time(*laid), usage).total
     known = ~np.isnan(value_at(series, seconds(BEGIN_S, UNTIL_S) + offset_s))

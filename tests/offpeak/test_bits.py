@@ -11,7 +11,7 @@ WORDS = st.integers(0, 2**64 - 1)
 
 
 @kernel
-def of_word(word):
+def of_bits(word):
     return popcount(word), lowest_bit(word), highest_bit(word)
 
 
@@ -35,8 +35,8 @@ def write(bitmap, at, value):
 
 
 @given(WORDS.filter(bool))
-def test_of_a_word(word: int) -> None:
-    assert of_word(np.uint64(word)) == (word.bit_count(), (word & -word).bit_length() - 1, word.bit_length() - 1)
+def test_of_a_name(word: int) -> None:
+    assert of_bits(np.uint64(word)) == (word.bit_count(), (word & -word).bit_length() - 1, word.bit_length() - 1)
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4))

@@ -36,21 +36,21 @@ def test_two_processes_compile_once(repository: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join([str(repository), str(tmp_path)])
     environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, "-c", ASKED]
-    asked = [
+    requests = [
         subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    for each in asked:
+    for each in requests:
         assert each.stdout is not None
         assert each.stdout.readline() == "ready\n"
-    said = []
-    for each in asked:
+    message = []
+    for each in requests:
         assert each.stdin is not None
         each.stdin.write("go\n")
         each.stdin.flush()
-    for each in asked:
-        said.append(int(each.communicate(timeout=120)[0]))
-    assert sorted(said) == [0, 0, 1]
+    for each in requests:
+        message.append(int(each.communicate(timeout=120)[0]))
+    assert sorted(message) == [0, 0, 1]
 
 
 RATED = """\

@@ -40,9 +40,9 @@ def test_beyond_the_table_its_edge_stands() -> None:
     assert pue(room(), 5, -30) == 1.1
     assert pue(room(), 1e6, 50) == 1.4
     assert room().beyond_table(np.array([0.0, 20.0])) == ""
-    said = room().beyond_table(np.array([-3.0, 10.0, 22.0]))
-    assert "2 of 3 temperatures, -3 to 22 C" in said
-    assert "table of 0 to 20 C" in said
+    message = room().beyond_table(np.array([-3.0, 10.0, 22.0]))
+    assert "2 of 3 temperatures, -3 to 22 C" in message
+    assert "table of 0 to 20 C" in message
 
 
 def test_cooling_is_what_the_pue_is_above_one() -> None:
@@ -56,7 +56,7 @@ def test_the_range_of_a_temperature_spans_all_powers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "x: has no table"),
         ("watt,0C\n1W,1.1", "x:1: begins with 'watt'"),
@@ -72,10 +72,10 @@ def test_the_range_of_a_temperature_spans_all_powers() -> None:
         ("power,0C\n9W,nan", "x:2: 'nan' is no PUE"),
     ],
 )
-def test_what_cannot_be_read_is_named_by_line(text: str, said: str) -> None:
+def test_what_cannot_be_read_is_named_by_line(text: str, message: str) -> None:
     with pytest.raises(BadInput) as problem:
         parse_facility(text, "x", full_power_w=100)
-    assert str(problem.value).startswith(said)
+    assert str(problem.value).startswith(message)
     assert problem.value.hint
 
 

@@ -51,7 +51,7 @@ def test_what_is_no_text_is_refused_with_the_file_and_a_hint(log: Path, content:
     assert caught.value.hint
 
 
-def test_a_missing_file_and_a_folder_are_refused_by_the_error_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_refused_by_the_error_that_is_requested(tmp_path: Path) -> None:
     with pytest.raises(BadPrices, match=r"gone\.csv: no such file"):
         read_bytes(tmp_path / "gone.csv", BadPrices)
     with pytest.raises(BadPrices, match=r"is a directory"):

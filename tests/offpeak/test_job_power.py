@@ -46,7 +46,7 @@ def jobs_with(power_w: list[float], user: list[int] | None = None) -> Jobs:
         ("file:a:b.csv", TabulatedPower(Path("a:b.csv"))),
     ],
 )
-def test_words_become_rules(text: str, model: PowerModel) -> None:
+def test_texts_become_rules(text: str, model: PowerModel) -> None:
     assert parse_power_model(text) == model
 
 
@@ -66,7 +66,7 @@ def test_words_become_rules(text: str, model: PowerModel) -> None:
         ("file:", "`file:` names no file"),
     ],
 )
-def test_words_that_make_no_sense_are_refused_with_a_hint(text: str, message: str) -> None:
+def test_texts_that_make_no_sense_are_refused_with_a_hint(text: str, message: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse_power_model(text)
     assert str(caught.value) == message

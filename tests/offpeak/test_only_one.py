@@ -34,8 +34,8 @@ def holder(folder: Path, repository: Path) -> "subprocess.Popen[str]":
 def test_a_second_is_refused_until_the_first_is_gone_however_it_went(tmp_path: Path, repository: Path) -> None:
     with holder(tmp_path, repository) as first:
         try:
-            said = f"^another offpeak switches nodes: process {first.pid}$"
-            with pytest.raises(AlreadyRunning, match=said), exclusive_lock(tmp_path):
+            message = f"^another offpeak switches nodes: process {first.pid}$"
+            with pytest.raises(AlreadyRunning, match=message), exclusive_lock(tmp_path):
                 pass
         finally:
             first.send_signal(signal.SIGKILL)
@@ -61,7 +61,7 @@ def test_a_program_that_was_started_does_not_keep_it(tmp_path: Path) -> None:
         child.wait()
 
 
-def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with (
         pytest.raises(BadInput, match="lock: cannot be opened: No such file or directory"),
         exclusive_lock(tmp_path / "no"),
@@ -70,7 +70,7 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
-def test_a_user_who_may_not_switch_is_not_told_to_make_a_folder_that_is_there() -> None:
+def test_a_user_who_may_not_switch_is_not_reported_to_make_a_folder_that_is_there() -> None:
     with open_folder() as folder:
         program = "import os, sys\nfrom pathlib import Path\nfrom offpeak.errors import BadInput\n"
         program += "from offpeak.process import exclusive_lock\nos.setgid(65534)\nos.setuid(65534)\n"

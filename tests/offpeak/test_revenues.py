@@ -8,8 +8,8 @@ from offpeak.settings.plan import Revenue, read_revenues, revenue_per_core_h
 
 def test_the_more_exact_one_counts() -> None:
     revenues = read_revenues("physics=0.08, physics/urgent=0.2,/urgent=0.1")
-    asked = (("physics", "normal"), ("physics", "urgent"), ("chemistry", "urgent"), ("chemistry", "normal"), ("", ""))
-    found = [revenue_per_core_h(revenues, *who, usual=0.05) for who in asked]
+    groups = (("physics", "normal"), ("physics", "urgent"), ("chemistry", "urgent"), ("chemistry", "normal"), ("", ""))
+    found = [revenue_per_core_h(revenues, *who, usual=0.05) for who in groups]
     assert found == [0.08, 0.2, 0.1, 0.05, 0.05]
 
 
@@ -18,7 +18,7 @@ def test_a_list_says_the_same_and_nothing_is_a_revenue_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("physics", "names no account or QOS"),
         ("=0.1", "names no account or QOS"),
@@ -30,6 +30,6 @@ def test_a_list_says_the_same_and_nothing_is_a_revenue_too() -> None:
         (3, "not a list of names"),
     ],
 )
-def test_what_is_no_revenue_is_refused(written: object, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_what_is_no_revenue_is_refused(written: object, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         read_revenues(written)

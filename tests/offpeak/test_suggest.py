@@ -1,10 +1,10 @@
 from offpeak.text import did_you_mean
 
 
-def test_the_nearest_word_or_all():
+def test_the_nearest_name_or_all():
     assert did_you_mean("Zoen", ["hours", "zone"]) == "did you mean zone?"
     assert did_you_mean("xyz", ["hours", "zone"]) == "known: hours, zone"
 
 
-def test_many_words_are_not_all_listed():
+def test_many_texts_are_not_all_listed():
     assert did_you_mean("!", [f"word{i:02}" for i in range(40)]).endswith("word11, ... (40 in all)")

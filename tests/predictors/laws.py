@@ -68,7 +68,7 @@ def the_same_twice(subject: Subject, exam: Exam) -> None:
 def a_pickled_one_goes_on_as_before(subject: Subject, exam: Exam) -> None:
     predictor = subject.make()
     take_exam(predictor, exam)
-    assert_same(*asked_again([predictor, pickle.loads(pickle.dumps(predictor))], exam))
+    assert_same(*predict_again([predictor, pickle.loads(pickle.dumps(predictor))], exam))
 
 
 def one_that_was_kept_in_a_file_goes_on_as_before(subject: Subject, exam: Exam) -> None:
@@ -78,7 +78,7 @@ def one_that_was_kept_in_a_file_goes_on_as_before(subject: Subject, exam: Exam) 
         path = Path(folder) / "model.npz"
         save_model(path, predictor, ORIGIN)
         assert load_model(path, restored) == ORIGIN
-    assert_same(*asked_again([predictor, restored], exam))
+    assert_same(*predict_again([predictor, restored], exam))
     for each in (predictor, restored):
         each.learn(exam.outcomes, latest_s(exam))
     possible(restored.predict(exam.questions, latest_s(exam)), len(exam.questions), subject.lowest)
@@ -87,10 +87,10 @@ def one_that_was_kept_in_a_file_goes_on_as_before(subject: Subject, exam: Exam) 
 def asking_again_changes_nothing(subject: Subject, exam: Exam) -> None:
     predictor = subject.make()
     take_exam(predictor, exam)
-    assert_same(*asked_again([predictor, predictor], exam))
+    assert_same(*predict_again([predictor, predictor], exam))
 
 
-def asked_together_as_one_by_one(subject: Subject, exam: Exam) -> None:
+def predicted_together_as_one_by_one(subject: Subject, exam: Exam) -> None:
     predictor, at_s = subject.make(), latest_s(exam)
     predictor.learn(exam.outcomes, at_s)
     together = predictor.predict(exam.questions, at_s)
@@ -108,7 +108,7 @@ def learned_in_a_block_as_one_by_one(subject: Subject, exam: Exam) -> None:
     block.learn(exam.outcomes, at_s)
     for row in range(len(exam.outcomes)):
         single.learn(exam.outcomes.take(np.array([row])), at_s)
-    assert_same(*asked_again([block, single], exam))
+    assert_same(*predict_again([block, single], exam))
 
 
 LAWS = (
@@ -120,7 +120,7 @@ LAWS = (
     a_pickled_one_goes_on_as_before,
     one_that_was_kept_in_a_file_goes_on_as_before,
     asking_again_changes_nothing,
-    asked_together_as_one_by_one,
+    predicted_together_as_one_by_one,
     learned_in_a_block_as_one_by_one,
 )
 
@@ -139,7 +139,7 @@ def unlearned(subject: Subject, predictor: Any, exam: Exam) -> Prediction | None
     return None
 
 
-def asked_again(predictors: list, exam: Exam) -> list[Prediction]:
+def predict_again(predictors: list, exam: Exam) -> list[Prediction]:
     """Return what each says to all questions."""
     return [predictor.predict(exam.questions, latest_s(exam)) for predictor in predictors]
 

@@ -36,7 +36,7 @@ def test_each_damage_is_one_line_with_what_to_do(path):
         assert "remove the file" in caught.value.hint
 
 
-def test_a_missing_file_is_said(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(BadInput, match="no such file"):
         load_model(tmp_path / "model.npz", LastTwo())
 
@@ -65,7 +65,7 @@ def test_a_pickle_is_not_loaded(path):
         load_model(path, LastTwo())
 
 
-def test_what_cannot_be_written_is_said(tmp_path):
+def test_what_cannot_be_written_is_reported(tmp_path):
     with pytest.raises(CannotWrite, match=r"model\.npz"):
         save_model(tmp_path / "no" / "model.npz", DeclaredPower(200.0), ORIGIN)
 

@@ -50,7 +50,7 @@ def test_a_flat_day_is_nowhere_dear() -> None:
     assert curve.peak_until_s(sunday_s) == at("2026-11-23T06:30")
 
 
-def test_outside_of_the_curve_nothing_is_said() -> None:
+def test_outside_of_the_curve_nothing_is_reported() -> None:
     curve = curve_of(at("2026-11-23T12:00"), PriceSettings(tariff=TARIFF))
     assert curve.peak_at(curve.series.end_s) is Peak.UNKNOWN
     assert curve.peak_at(int(curve.series.start_s[0]) - 1) is Peak.UNKNOWN
@@ -115,7 +115,7 @@ def test_prices_that_end_within_a_step_hold_until_there(tmp_path: Path) -> None:
 
 
 @given(st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)), st.integers(0, 3 * DAY_S))
-def test_it_holds_whole_local_days_around_now_and_what_is_asked_for(now: datetime, ahead_s: int) -> None:
+def test_it_holds_whole_local_days_around_now_and_what_is_requested(now: datetime, ahead_s: int) -> None:
     now_s = int(now.replace(tzinfo=BERLIN).timestamp())
     curve = curve_of(now_s, PriceSettings(tariff=TARIFF), ahead_s=ahead_s)
     first, last = (datetime.fromtimestamp(each, BERLIN) for each in (int(curve.series.start_s[0]), curve.series.end_s))

@@ -108,8 +108,8 @@ def test_an_hour_of_prices_by_five_minutes_has_their_mean(tmp_path, days):
     market = Market(start_s + (days + 1) * DAY, step_s=300, own=True)
     window = Window(start_s + days * DAY, start_s + days * DAY + 6 * HOUR)
     forecast = forecast_prices(source_of(market, tmp_path), window, window.from_s)
-    said = market.fetch(window).value.reshape(forecast.steps.count, -1).mean(axis=1)
-    np.testing.assert_allclose(forecast.prediction.point, said)
+    message = market.fetch(window).value.reshape(forecast.steps.count, -1).mean(axis=1)
+    np.testing.assert_allclose(forecast.prediction.point, message)
     assert set(forecast.prediction.basis) == {"published"}
 
 
@@ -122,7 +122,7 @@ def test_prices_of_last_month_tell_nothing_of_this_one(tmp_path):
     ]
 
 
-def test_hours_that_are_known_already_are_asked_for_all_the_same(tmp_path):
+def test_hours_that_are_known_already_are_requested_all_the_same(tmp_path):
     source = source_of(Market(MIDNIGHT + DAY), tmp_path)
     forecast_prices(source, WINDOW, NOW)
     again = forecast_prices(source, Window(NOW, NOW + 6 * HOUR), NOW)
@@ -152,14 +152,14 @@ def test_a_damaged_model_is_made_again(tmp_path):
     assert not forecast_prices(source, WINDOW, NOW).troubles[1:]
 
 
-def test_a_model_that_cannot_be_kept_is_said(tmp_path):
+def test_a_model_that_cannot_be_kept_is_reported(tmp_path):
     (tmp_path / "cache").write_text("a file where a folder should be")
     forecast = forecast_prices(source_of(Market(MIDNIGHT + DAY), tmp_path), WINDOW, NOW)
     assert "cache cannot be written" in {str(each.condition) for each in forecast.troubles if each.source == "model"}
     assert "published" in forecast.prediction.basis
 
 
-def test_a_tariff_that_changes_within_an_hour_is_said_in_shorter_steps(tmp_path):
+def test_a_tariff_that_changes_within_an_hour_is_reported_in_shorter_steps(tmp_path):
     source = source_of(Broken(FeedCondition.NO_NETWORK), tmp_path)
     halves = parse_tariff("on=90EUR/MWh,off=30EUR/MWh,hours=06:30-22:00,zone=Europe/Brussels")
     whole = forecast_prices(source, WINDOW, NOW)

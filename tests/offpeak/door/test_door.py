@@ -235,7 +235,7 @@ def test_a_wake_goes_on_without_a_record_and_counts() -> None:
     assert [entry.effect for entry in history.within(60)] == [ON]
 
 
-def test_an_outcome_that_cannot_be_written_is_told_and_stays_unfinished() -> None:
+def test_an_outcome_that_cannot_be_written_is_reported_and_stays_unfinished() -> None:
     journal, device = FullLater(), Device()
     outcome = through(door(journal=journal), OFF, device.act)
     assert outcome == Outcome("done", "accepted; not in the ledger: ledger: the disk is full")

@@ -32,7 +32,7 @@ class World:
     trouble: Exception | None = None
     mode: Mode = Mode.ACTIVE
     now_s: float = 1000.0
-    asked: int = 0
+    requests: int = 0
     sent: list[bool] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -48,7 +48,7 @@ class World:
         )
 
     async def no_job(self, effect: Effect) -> Refusal | float:
-        begun_s, self.asked = self.now_s, self.asked + 1
+        begun_s, self.requests = self.now_s, self.requests + 1
         busy = self.job_at_s <= begun_s and effect.takes_power_away
         self.now_s += self.answer_s
         await asyncio.sleep(0)
@@ -84,28 +84,28 @@ def results(world: World) -> list[str]:
     return [done.outcome.result for done in world.journal.recent(0) if done.outcome]
 
 
-def test_the_scheduler_is_asked_once_when_nothing_is_slow() -> None:
+def test_the_scheduler_is_queried_once_when_nothing_is_slow() -> None:
     world = World(login_s=30.0)
     assert world.order() == Outcome("done", "accepted")
-    assert (world.asked, world.sent, results(world)) == (1, [True], ["done"])
+    assert (world.requests, world.sent, results(world)) == (1, [True], ["done"])
 
 
-def test_a_login_that_takes_long_is_over_before_the_scheduler_is_asked() -> None:
+def test_a_login_that_takes_long_is_over_before_the_scheduler_is_queried() -> None:
     world = World(login_s=30.0, job_at_s=1020.0)
     assert world.order() == BUSY
     assert (world.sent, world.journal.recent(0), world.journal.refusals) == ([], (), [(OFF, BUSY)])
 
 
-def test_a_ledger_that_is_slow_makes_the_scheduler_be_asked_again() -> None:
+def test_a_ledger_that_is_slow_makes_the_scheduler_be_queried_again() -> None:
     world = World(write_s=[8.0])
     assert world.order() == Outcome("done", "accepted")
-    assert (world.asked, world.sent, results(world)) == (2, [True], ["done"])
+    assert (world.requests, world.sent, results(world)) == (2, [True], ["done"])
 
 
 def test_a_job_that_starts_while_the_ledger_is_slow_keeps_its_node() -> None:
     world = World(write_s=[8.0], job_at_s=1004.0)
     assert world.order() == BUSY
-    assert (world.asked, world.sent, results(world)) == (2, [], ["refused"])
+    assert (world.requests, world.sent, results(world)) == (2, [], ["refused"])
     # An order that was never sent counts for no limit, and is not taken for one after a restart.
     assert list(world.history.within(60.0)) == []
     assert list(EffectHistory.of(world.journal, world.now_s).within(60.0)) == []
@@ -115,15 +115,15 @@ def test_a_scheduler_whose_answers_are_always_too_old_switches_nothing_off() -> 
     world = World(answer_s=5.0)
     refusal = world.order()
     assert isinstance(refusal, Refusal)
-    assert (refusal.rule, world.asked, world.sent) == ("too_late", ATTEMPTS, [])
+    assert (refusal.rule, world.requests, world.sent) == ("too_late", ATTEMPTS, [])
     assert f"no answer of the scheduler was younger than {FRESH_S:g} s" in refusal.message
     assert world.order(ON) == Outcome("done", "accepted")
 
 
-def test_an_order_that_waits_for_its_turn_at_the_device_is_asked_for_anew() -> None:
+def test_an_order_that_waits_for_its_turn_at_the_device_is_requested_anew() -> None:
     world = World(waits_s=[3.0])
     assert world.order() == Outcome("done", "accepted")
-    assert (world.asked, world.sent, results(world)) == (2, [True], ["done"])
+    assert (world.requests, world.sent, results(world)) == (2, [True], ["done"])
     world = World(waits_s=[3.0], job_at_s=1001.0)
     assert world.order() == BUSY
     assert (world.sent, results(world)) == ([], ["refused"])
@@ -137,7 +137,7 @@ def test_an_order_that_waits_for_its_turn_at_the_device_is_asked_for_anew() -> N
 def test_a_device_that_cannot_be_prepared_is_a_failed_order() -> None:
     world = World(trouble=NoAnswer("bmc: silent"))
     assert world.order() == Outcome("failed", "bmc: silent", "NoAnswer")
-    assert (world.asked, results(world), len(list(world.history.within(60.0)))) == (0, ["failed"], 1)
+    assert (world.requests, results(world), len(list(world.history.within(60.0)))) == (0, ["failed"], 1)
 
 
 @pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.ADVISE])
@@ -145,10 +145,10 @@ def test_nothing_is_prepared_where_the_mode_refuses(mode: Mode) -> None:
     world = World(mode=mode, trouble=NoAnswer("was asked"))
     refusal = world.order()
     assert isinstance(refusal, Refusal)
-    assert (refusal.rule, world.asked) == ("mode", 1)
+    assert (refusal.rule, world.requests) == ("mode", 1)
 
 
-def test_a_device_that_is_there_already_is_asked_about_all_the_same() -> None:
+def test_a_device_that_is_there_already_is_queried_all_the_same() -> None:
     world = World(job_at_s=0.0)
 
     async def nothing_to_send(_confirm: Confirm) -> str:
@@ -166,7 +166,7 @@ def test_cancelled_before_it_was_sent_it_was_not_sent() -> None:
         ask = world.no_job
 
         async def no_job(effect: Effect) -> Refusal | float:
-            if world.asked:
+            if world.requests:
                 await asyncio.sleep(3600)
             return await ask(effect)
 

@@ -92,7 +92,7 @@ def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
     assert ledger.release("n1", by="bob", at_unix_s=301.0) is None
 
 
-def test_rows_are_written_soon_without_being_asked_for(ledger: Ledger) -> None:
+def test_rows_are_written_soon_without_being_requested(ledger: Ledger) -> None:
     ledger.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
     wait_until(lambda: count(ledger.settings.url, decisions) == 1, what="a decision to be written", seconds=5)
 
@@ -104,7 +104,7 @@ def test_asking_takes_no_longer_than_the_disk(ledger: Ledger) -> None:
     assert time.perf_counter() - began < 2.0
 
 
-def test_what_was_done_lately_is_told_with_what_became_of_it(ledger: Ledger) -> None:
+def test_what_was_done_lately_is_reported_with_what_became_of_it(ledger: Ledger) -> None:
     effect = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle", (("idle_s", 900.0), ("way", "bmc")))
     early, late, ahead = (ledger.write_intent(effect, at) for at in (100.0, 200.0, 9_000.0))
     ledger.write_outcome(late, Outcome("failed", "refused", "AccessRefused"), 201.0)

@@ -123,7 +123,7 @@ CHANGES = st.tuples(st.floats(0.5, 70), st.floats(0, 9), st.one_of(st.none(), st
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, max_size=12), st.lists(st.tuples(st.floats(0, 400), st.floats(0.5, 300)), max_size=3))
 def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
-    priced: Ledger, held: list[Held], asked: list[tuple[float, float]]
+    priced: Ledger, held: list[Held], requests: list[tuple[float, float]]
 ) -> None:
     readings, at_s = list[MeterReading](), 600.0
     node = secrets.token_hex(8)
@@ -132,7 +132,7 @@ def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
         at_s += length_s + gap_s
     priced.write_readings(readings)
     assert priced.settle(60)
-    for from_s, length_s in asked:
+    for from_s, length_s in requests:
         span = TimeRange(600 + from_s, 600 + from_s + length_s)
         overlaps = [(overlap_s(each, span), each.power_w) for each in readings if each.power_w is not None]
         known_s, energy_j = sum(s for s, _ in overlaps), sum(s * power_w for s, power_w in overlaps)
@@ -220,9 +220,11 @@ def test_jobs_are_counted_where_they_ended(ledger: Ledger) -> None:
     ]
 
 
-@pytest.mark.parametrize(("by", "said"), [(["nod"], "--by nod: is no group"), (["node", "user"], "not known by user")])
-def test_groups_that_nobody_measures_are_refused(by: list[str], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+@pytest.mark.parametrize(
+    ("by", "message"), [(["nod"], "--by nod: is no group"), (["node", "user"], "not known by user")]
+)
+def test_groups_that_nobody_measures_are_refused(by: list[str], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         check_groups(by)
     check_groups(["day", "user", "account"])
 

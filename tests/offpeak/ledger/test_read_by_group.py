@@ -38,10 +38,10 @@ def file() -> Iterator[Path]:
 
 
 def read(file: Path, repository: Path, group: int) -> subprocess.CompletedProcess[str]:
-    words = ["setpriv", "--reuid=nobody", f"--regid={group}", "--clear-groups", sys.executable, "-c", READS]
+    texts = ["setpriv", "--reuid=nobody", f"--regid={group}", "--clear-groups", sys.executable, "-c", READS]
     environment = {"PATH": SEARCH_PATH, "PYTHONPATH": str(repository), "LC_ALL": "C.UTF-8"}
     return subprocess.run(
-        [*words, f"sqlite:///{file}"], env=environment, capture_output=True, text=True, check=False, cwd="/"
+        [*texts, f"sqlite:///{file}"], env=environment, capture_output=True, text=True, check=False, cwd="/"
     )
 
 

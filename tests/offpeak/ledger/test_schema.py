@@ -160,7 +160,7 @@ def test_a_copy_is_whole_and_ours_alone(ledger: Ledger, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("mysql://db/offpeak", "is no address of a SQLite file or a PostgreSQL database"),
         ("sqlite:///ledger.sqlite", "has no absolute path"),
@@ -168,8 +168,8 @@ def test_a_copy_is_whole_and_ours_alone(ledger: Ledger, tmp_path: Path) -> None:
         ("postgresql://offpeak@db1/offpeak?password=hush", "has a password in it"),
     ],
 )
-def test_a_url_that_cannot_be_used_is_refused_and_no_password_is_shown(url: str, said: str) -> None:
-    with pytest.raises(BadSetting, match=said) as refused:
+def test_a_url_that_cannot_be_used_is_refused_and_no_password_is_shown(url: str, message: str) -> None:
+    with pytest.raises(BadSetting, match=message) as refused:
         read_values(None, options={"ledger.url": url})
     assert "hush" not in f"{refused.value} {refused.value.hint}"
 
@@ -186,6 +186,6 @@ def test_a_driver_that_is_missing_is_named(opened: Open, monkeypatch: pytest.Mon
     assert (trouble.waiting, trouble.dropped_others) == (1, 0)
 
 
-def test_a_place_is_said_without_a_password() -> None:
+def test_a_place_is_reported_without_a_password() -> None:
     assert ledger_address("sqlite:////var/lib/offpeak/ledger.sqlite") == "/var/lib/offpeak/ledger.sqlite"
     assert ledger_address("postgresql://offpeak@db1/offpeak") == "postgresql://offpeak@db1/offpeak"

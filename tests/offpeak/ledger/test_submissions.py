@@ -16,17 +16,17 @@ def test_one_of_two_begins_and_the_other_hears_of_it(ledger: Ledger) -> None:
 
 
 def test_recent_jobs_are_found_and_older_ones_summed_by_site_and_project(ledger: Ledger) -> None:
-    asked = {"project": "climate", "expected": {"cores": 4, "run_s": 60}}
+    requests = {"project": "climate", "expected": {"cores": 4, "run_s": 60}}
     rows = {
         "b": replace(ROW, tried_unix_s=20.0),
         "a": replace(ROW, tried_unix_s=20.0, state="taken"),
         "failed": replace(ROW, tried_unix_s=20.0, state="failed"),
-        "old": replace(ROW, tried_unix_s=9.0, answer=asked),
-        "cancelled": replace(ROW, tried_unix_s=8.0, answer=asked | {"held_s": 2.5}),
-        "before": replace(ROW, tried_unix_s=3.0, answer=asked),
+        "old": replace(ROW, tried_unix_s=9.0, answer=requests),
+        "cancelled": replace(ROW, tried_unix_s=8.0, answer=requests | {"held_s": 2.5}),
+        "before": replace(ROW, tried_unix_s=3.0, answer=requests),
         "nobody's": replace(ROW, tried_unix_s=9.0),
-        "elsewhere": replace(ROW, tried_unix_s=9.0, answer=asked, site="east"),
-        "unbounded": replace(ROW, tried_unix_s=9.0, answer=asked, site="south"),
+        "elsewhere": replace(ROW, tried_unix_s=9.0, answer=requests, site="east"),
+        "unbounded": replace(ROW, tried_unix_s=9.0, answer=requests, site="south"),
     }
     for key, row in rows.items():
         assert ledger.change_submission(None, replace(row, key=key))

@@ -50,18 +50,18 @@ def decision(number: int) -> DecisionRecord:
     return DecisionRecord(float(number), "n1", "sleep", "idle")
 
 
-def said(ledger: Ledger) -> str:
+def problem_text(ledger: Ledger) -> str:
     return getattr(ledger.trouble(), "message", "")
 
 
 def has_trouble(ledger: Ledger, what: str) -> None:
-    wait_until(lambda: what in said(ledger), what=f"{what!r}, not {ledger.trouble()}")
+    wait_until(lambda: what in problem_text(ledger), what=f"{what!r}, not {ledger.trouble()}")
 
 
 def is_full(ledger: Ledger) -> bool:
     full = "database or disk is full"
-    wait_until(lambda: ledger.settle(0.1) or full in said(ledger), what="rows to be written, or no room")
-    return full in said(ledger)
+    wait_until(lambda: ledger.settle(0.1) or full in problem_text(ledger), what="rows to be written, or no room")
+    return full in problem_text(ledger)
 
 
 def answers(ledger: Ledger) -> bool:

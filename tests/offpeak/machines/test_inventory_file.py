@@ -90,7 +90,7 @@ def test_torques_own_way_needs_no_login(tmp_path: Path) -> None:
     assert (machine.bmc, machine.hardware.credential) == ("n1", None)
 
 
-def test_systemd_hands_over_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_passes_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/offpeak.service")
     credentials = {credential.name: credential for credential in _read(tmp_path, SITE).credentials}
     assert credentials["bmc"].password_file == Path("/run/credentials/offpeak.service/bmc.password")
@@ -104,7 +104,7 @@ def test_an_unknown_node_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "instead", "said", "hint"),
+    ("line", "instead", "message", "hint"),
     [
         ("[hardware.compute]", "[hardware.compute", r"Expected ']'", "TOML"),
         ('user = "admin"', 'usr = "admin"', r"credentials\.bmc\.usr: is no key", "did you mean user?"),
@@ -128,9 +128,11 @@ def test_an_unknown_node_is_named(tmp_path: Path) -> None:
         ('family = "own.toml"', "port = 70000", r"pdus\.left\.port: 70000", ""),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, line: str, instead: str, said: str, hint: str) -> None:
+def test_what_is_wrong_is_reported_in_one_line(
+    tmp_path: Path, line: str, instead: str, message: str, hint: str
+) -> None:
     assert SITE.count(line) == 1
-    with pytest.raises(BadInventory, match=said) as caught:
+    with pytest.raises(BadInventory, match=message) as caught:
         _read(tmp_path, SITE.replace(line, instead))
     assert str(caught.value).startswith(str(tmp_path / "inventory.toml"))
     assert "\n" not in str(caught.value)

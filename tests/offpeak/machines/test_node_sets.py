@@ -34,7 +34,7 @@ def test_what_has_no_order_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "n[1-", "n[b-a]", "n[3-1]", "n1,,"])
-def test_what_is_no_node_set_is_said(text: str) -> None:
+def test_what_is_no_node_set_is_reported(text: str) -> None:
     with pytest.raises(BadInput):
         expand(text)
 

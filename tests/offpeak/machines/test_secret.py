@@ -28,9 +28,7 @@ def test_a_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> No
     assert caught.value.hint == f"chmod 600 {tmp_path / 'password'}"
 
 
-def test_what_systemd_hands_over_has_the_mask_of_an_access_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_systemd_passes_has_the_mask_of_an_access_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = _file(tmp_path, b"hunter2", 0o440)
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "elsewhere"))
     with pytest.raises(BadInput, match="others than its owner"):

@@ -136,7 +136,7 @@ def test_local_days_of_23_and_25_hours(read, zone, day, hours):
     assert int(series.start_s[0]) == datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(zone)).timestamp()
 
 
-def test_doubled_quarters_are_told_apart_by_their_order(read):
+def test_doubled_quarters_are_distinguished_by_their_order(read):
     quarters = [f"2024-10-27 0{h}:{m:02}" for h in (1, 2, 2, 3) for m in (0, 15, 30, 45)]
     series = read("local,price\n" + "".join(f"{t},1\n" for t in quarters), "zone=Europe/Berlin")
     assert series.length_s.tolist() == [900] * 16
@@ -206,12 +206,12 @@ MAPS = (
 )
 
 
-def test_direct_and_life_cycle_intensities_are_asked_for(read):
+def test_direct_and_lifecycle_intensities_are_requested(read):
     with pytest.raises(
         BadPrices, match=r"maps\.csv:1: holds more than one carbon intensity: 'Carbon.*direct.*Life"
-    ) as asked:
+    ) as requests:
         read(MAPS, name="maps.csv")
-    assert "maps.csv,value=Carbon intensity gCO₂eq/kWh (direct)'" in asked.value.hint
+    assert "maps.csv,value=Carbon intensity gCO₂eq/kWh (direct)'" in requests.value.hint
     for value, first in (("direct", 180.5), ("life-cycle", 230.1), ("CFE", 61.2)):
         series = read(MAPS, f"value={value},unit=g/kWh", name="maps.csv")
         assert (series.value[0], series.start_s[0]) == (first, unix("2024-01-01T00:00Z"))

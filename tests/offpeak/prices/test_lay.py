@@ -122,7 +122,7 @@ def test_less_than_a_day_is_no_price_series():
 
 
 @pytest.mark.parametrize(
-    ("begin", "repeated_s", "said"),
+    ("begin", "repeated_s", "message"),
     [
         ("2020-12-01T00:00Z", 52 * WEEK_S, "last 52 weeks are"),
         ("2024-12-01T00:00Z", 4 * WEEK_S, "last 4 weeks are"),
@@ -130,13 +130,13 @@ def test_less_than_a_day_is_no_price_series():
         ("2024-12-28T05:00Z", 3 * DAY_S, "last 3 days are"),
     ],
 )
-def test_what_is_repeated(begin, repeated_s, said):
+def test_what_is_repeated(begin, repeated_s, message):
     series = prices(begin, "2025-01-01T00:00Z")
     longer = extend(series, series.end_s + 3 * repeated_s + 1800)
     at = np.arange(series.end_s, longer.end_s, 1800)
     assert np.array_equal(value_at(longer, at), value_at(longer, at - repeated_s))
     note = extension_note(series, longer.end_s, zone=UTC)
-    assert note == f"prices end 2025-01-01, from there the {said} repeated"
+    assert note == f"prices end 2025-01-01, from there the {message} repeated"
 
 
 def test_a_series_that_is_long_enough_is_left_alone():

@@ -107,7 +107,7 @@ def test_no_time_at_all():
 @given(
     st.integers(0, 2 * 10**9), st.integers(1, 60 * 86400), st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"])
 )
-def test_prices_alternate_and_cover_all_that_was_asked(from_s, length_s, zone):
+def test_prices_alternate_and_cover_all_that_was_queried(from_s, length_s, zone):
     series = tariff_series(parse_tariff(f"{PAPER},days=mon-fri,zone={zone}"), from_s, from_s + length_s)
     assert (int(series.start_s[0]), series.end_s) == (from_s, from_s + length_s)
     assert set(series.value.tolist()) <= {30.0, 90.0}

@@ -33,7 +33,7 @@ def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("cap_w = 40000", 'cap_w = "40kW"', "event 1: cap_w: '40kW' is no power"),
         ("cap_w = 40000", "cap_w = -1", "event 1: cap_w: -1 is no power"),
@@ -45,15 +45,15 @@ def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
         ("[[event]]", "[[event", "Expected"),
     ],
 )
-def test_what_is_refused(tmp_path, old, new, said):
+def test_what_is_refused(tmp_path, old, new, message):
     with pytest.raises(BadInput) as problem:
         read_events(written(tmp_path, EVENT.replace(old, new)), ZONE)
-    assert said in str(problem.value)
+    assert message in str(problem.value)
     assert "\n" not in str(problem.value)
     assert problem.value.hint
 
 
-def test_a_file_that_is_damaged_leaves_what_it_said_before(tmp_path):
+def test_a_file_that_is_damaged_leaves_what_it_reported_before(tmp_path):
     settings = PlanSettings(events=written(tmp_path, EVENT))
     known = read_caps(settings, ZONE, OrderedCaps())
     assert len(known.ahead(FIVE_PM)) == 1

@@ -33,7 +33,7 @@ class Player:
     url: str
     closing: threading.Event
     reply: Callable[[str, dict[str, str]], Reply] = lambda _path, _query: Reply(status=404)
-    asked: list[tuple[str, dict[str, str], dict[str, str]]] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, str], dict[str, str]]] = field(default_factory=list)
 
     def plays(self, reply: Reply) -> None:
         self.reply = lambda _path, _query: reply
@@ -48,7 +48,7 @@ def player() -> Iterator[Player]:
         def do_GET(self) -> None:
             split = urlsplit(self.path)
             query = dict(parse_qsl(split.query))
-            stage.asked.append((split.path, query, dict(self.headers)))
+            stage.requests.append((split.path, query, dict(self.headers)))
             reply = stage.reply(split.path, query)
             if reply.hangs:
                 stage.closing.wait(60)

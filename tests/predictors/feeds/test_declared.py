@@ -8,7 +8,7 @@ from predictors.feeds.port import FeedCondition, Window
 HOUR = 3600
 
 
-def test_the_part_of_a_file_that_was_asked_for(tmp_path):
+def test_the_part_of_a_file_that_was_requested(tmp_path):
     file = tmp_path / "prices_eur_per_mwh.csv"
     file.write_text("utc,price\n1970-01-01T00:00Z,10\n1970-01-01T01:00Z,20\n1970-01-01T02:00Z,30\n")
     source = FileSource(file, parse_layout(""))

@@ -41,7 +41,7 @@ def test_history_and_forecast(player, plays, source, answer):
     series = source.fetch(WINDOW)
     assert (int(series.start_s[0]), series.end_s, len(series), series.unit) == (*WINDOW, 48, "g/kWh")
     assert series.value[23] == answer("electricity_maps_history")["history"][23]["carbonIntensity"]
-    assert [headers["auth-token"] for *_, headers in player.asked] == ["the-secret-key"] * 2
+    assert [headers["auth-token"] for *_, headers in player.requests] == ["the-secret-key"] * 2
     assert "the-secret-key" not in repr(source)
 
 
@@ -65,4 +65,4 @@ def test_other_answers(plays, source, history, condition):
 
 def test_no_key(player):
     assert ElectricityMaps("DE", KeyLocation("NOT_SET"), player.url).fetch(WINDOW).condition is FeedCondition.NO_KEY
-    assert not player.asked
+    assert not player.requests

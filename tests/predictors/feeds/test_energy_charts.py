@@ -18,7 +18,7 @@ def test_a_good_answer(player, answer):
     assert (int(series.start_s[0]), series.end_s) == WINDOW
     assert (series.unit, series.source, len(series)) == ("EUR/MWh", "energy-charts", 48)
     assert series.value.tolist() == answer("energy_charts")["price"]
-    path, query, _ = player.asked[0]
+    path, query, _ = player.requests[0]
     assert (path, query["bzn"]) == ("/price", "DE-LU")
     assert (query["start"], query["end"]) == ("2024-11-03T23:00Z", "2024-11-05T23:00Z")
 

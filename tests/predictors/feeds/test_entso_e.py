@@ -42,7 +42,7 @@ def test_a_good_answer(player, plays, answer, source):
     series = source.fetch(WINDOW)
     assert (int(series.start_s[0]), series.end_s, series.unit) == (*WINDOW, "EUR/MWh")
     assert series.value.tolist() == answer("energy_charts")["price"]
-    assert player.asked[0][1]["securityToken"] == "the-secret-key"
+    assert player.requests[0][1]["securityToken"] == "the-secret-key"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_key_is_in_no_log(player, plays, source, caplog):
     plays(XML)
     with caplog.at_level(logging.DEBUG):
         source.fetch(WINDOW)
-    assert player.asked
+    assert player.requests
     assert "the-secret-key" not in caplog.text
     assert "the-secret-key" not in repr(source)
 

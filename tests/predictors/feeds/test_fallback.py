@@ -31,7 +31,7 @@ def test_each_step_says_what_it_rests_on():
     assert value_at(based.series, np.array([11 * HOUR])) == 30.0
 
 
-def test_words_for_fresh_and_young():
+def test_texts_for_fresh_and_young():
     assert KnownSeries(TARIFF, fresh=True).basis == "published"
     assert KnownSeries(TARIFF, age_s=720).basis == "cached 12 min"
 
@@ -61,8 +61,8 @@ def test_a_published_price_holds_before_the_tariff(published, published_h, has_k
     for second in range(*WINDOW, HOUR):
         at = np.array([second])
         layers = [known.series, TARIFF]
-        said = [float(value_at(layer, at)[0]) for layer in layers if layer is not None]
-        assert value_at(based.series, at)[0] == next(value for value in said if not np.isnan(value))
+        message = [float(value_at(layer, at)[0]) for layer in layers if layer is not None]
+        assert value_at(based.series, at)[0] == next(value for value in message if not np.isnan(value))
         step = int(np.searchsorted(based.series.start_s, second, side="right")) - 1
         if known.series is not None and not np.isnan(value_at(known.series, at)[0]):
             assert based.basis[step] == "published"

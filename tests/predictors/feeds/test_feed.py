@@ -61,11 +61,11 @@ def conditions(known: KnownSeries) -> list[FeedCondition]:
     return [trouble.condition for trouble in known.troubles]
 
 
-def test_the_first_good_source_is_taken_and_no_other_asked(tmp_path, player):
+def test_the_first_good_source_is_taken_and_no_other_queried(tmp_path, player):
     second = EnergyCharts("DE-LU", player.url)
     known = feed(tmp_path, Says(series()), second).known(WINDOW, NOW)
     assert (known.source, known.fresh, known.fetched_s, known.age_s, known.troubles) == ("says", True, NOW, 0, ())
-    assert not player.asked
+    assert not player.requests
 
 
 def test_a_second_source_when_the_first_fails(tmp_path, player, answer, closed_url):
@@ -160,7 +160,7 @@ def test_the_operator_may_correct_a_file_of_prices(tmp_path):
     assert (known.fresh, known.troubles) == (True, ())
 
 
-def test_what_a_file_said_does_not_judge_a_market(tmp_path):
+def test_what_a_file_reported_does_not_judge_a_market(tmp_path):
     feed(tmp_path, Says(series(source="my.csv", add=20), own=True)).known(WINDOW, NOW)
     known = feed(tmp_path, Says(series()), Says(series(source="my.csv"), "file", own=True)).known(WINDOW, NOW)
     assert (known.source, known.troubles) == ("says", ())

@@ -32,8 +32,8 @@ def test_two_delivery_days(player, reply, answer):
     series = source(player).fetch(WINDOW)
     assert (int(series.start_s[0]), series.end_s, len(series)) == (*WINDOW, 48)
     assert series.value.tolist() == answer("energy_charts")["price"]
-    assert [query["date"] for _, query, _ in player.asked] == ["2024-11-04", "2024-11-05"]
-    assert player.asked[0][1] | DAY == DAY | {"market": "DayAhead", "deliveryArea": "GER", "currency": "EUR"}
+    assert [query["date"] for _, query, _ in player.requests] == ["2024-11-04", "2024-11-05"]
+    assert player.requests[0][1] | DAY == DAY | {"market": "DayAhead", "deliveryArea": "GER", "currency": "EUR"}
 
 
 def test_tomorrow_is_not_yet_published(player, reply, answer):
@@ -88,9 +88,9 @@ def test_days_of_23_and_25_hours(player, answer, date, hours):
     window = Window(int(midnight.timestamp()), int(midnight.timestamp()) + hours * 3600)
     series = source(player).fetch(window)
     assert (int(series.start_s[0]), series.end_s, len(series)) == (*window, hours)
-    assert len(player.asked) == 1
+    assert len(player.requests) == 1
 
 
 def test_a_zone_that_it_does_not_publish(player):
     assert NordPool("", "EUR", player.url).fetch(WINDOW).condition is FeedCondition.WRONG_ZONE
-    assert not player.asked
+    assert not player.requests

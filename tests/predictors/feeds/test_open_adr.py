@@ -34,8 +34,8 @@ EVENT = {
 }
 
 
-def fetched(player, **words):
-    return OpenAdr(f"{player.url}/openadr3/3.0.1/", timeout_s=5, **words).fetch()
+def fetched(player, **texts):
+    return OpenAdr(f"{player.url}/openadr3/3.0.1/", timeout_s=5, **texts).fetch()
 
 
 def test_limits_are_caps_interval_by_interval(player, tmp_path):
@@ -49,7 +49,7 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
         (86_400, 88_200, 20_000),
     ]
     assert {(cap.reason, cap.source) for cap in caps} == {("evening peak", "openadr")}
-    path, _, headers = player.asked[0]
+    path, _, headers = player.requests[0]
     assert path == "/openadr3/3.0.1/events"
     assert headers["Authorization"] == "Bearer the-secret"
 
@@ -72,7 +72,7 @@ def test_what_makes_no_sense_is_garbage(player, change):
     assert "\n" not in str(trouble)
 
 
-def test_while_the_server_is_away_what_it_said_holds(player, reply):
+def test_while_the_server_is_away_what_it_reported_holds(player, reply):
     settings, zone = PlanSettings(openadr=player.url), ZoneInfo("UTC")
     player.plays_json([EVENT])
     known = read_caps(settings, zone, OrderedCaps(), timeout_s=5)
@@ -82,5 +82,5 @@ def test_while_the_server_is_away_what_it_said_holds(player, reply):
     assert "service unavailable" in away.troubles[0]
 
 
-def test_a_token_that_cannot_be_read_is_said(player, tmp_path):
+def test_a_token_that_cannot_be_read_is_reported(player, tmp_path):
     assert fetched(player, token=tmp_path / "none").condition is FeedCondition.NO_KEY

@@ -16,7 +16,7 @@ def test_a_good_answer(player, answer):
     player.plays_json(answer("open_meteo"))
     series = fetched(player)
     assert (int(series.start_s[0]), series.end_s, len(series), series.unit) == (*WINDOW, 48, "degC")
-    query = player.asked[0][1]
+    query = player.requests[0][1]
     assert (query["start_date"], query["end_date"]) == ("2024-11-04", "2024-11-05")
     assert (query["timeformat"], query["timezone"], query["hourly"]) == ("unixtime", "UTC", "temperature_2m")
 

@@ -73,7 +73,7 @@ def test_all_that_was_wanted_came_so_the_next_publication_is_waited_for():
     assert len(set(due_s)) > 30
 
 
-def test_failures_are_asked_ever_rarer():
+def test_failures_are_queried_ever_rarer():
     now_s = at("2024-11-04T13:00")
     waits = [next_poll_s(PollResult(now_s, False, n), AUCTION, seed=1) - now_s for n in range(1, 30)]
     assert FIRST_RETRY_S <= waits[0] < 1.25 * FIRST_RETRY_S

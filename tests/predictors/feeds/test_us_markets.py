@@ -38,7 +38,7 @@ def test_a_european_zone():
 
 
 @pytest.mark.parametrize("market", sorted(CLASSES))
-def test_the_library_takes_what_is_asked(market):
+def test_the_library_takes_what_is_queried(market):
     gridstatus = pytest.importorskip("gridstatus")
     kind = getattr(gridstatus, CLASSES[market])
     ask = kind.get_spp if market == "ERCOT" else kind.get_lmp

@@ -21,7 +21,7 @@ def ask(url: str) -> HttpRequest:
 def test_a_body(player, reply):
     player.plays(reply(b"all of it"))
     assert get(ask(f"{player.url}/price")) == b"all of it"
-    path, query, headers = player.asked[0]
+    path, query, headers = player.requests[0]
     assert (path, query, headers["auth-token"]) == ("/price", {"key": "the-secret-key"}, "the-secret-key")
 
 
@@ -57,7 +57,7 @@ def test_an_answer_that_breaks_off(player, reply):
 def test_a_redirection_would_take_the_key_along(player, reply):
     player.plays(reply(b"", 302, {"Location": f"{player.url}/elsewhere"}))
     assert get(ask(player.url)).condition is FeedCondition.GARBAGE
-    assert len(player.asked) == 1
+    assert len(player.requests) == 1
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def learned(*rows):
     return predictor
 
 
-def said(predictor, row):
+def message(predictor, row):
     given_ = predictor.predict(jobs_at_submission(jobs_of([row])), 10**6)
     return given_.mean[0], given_.basis[0]
 
@@ -48,15 +48,15 @@ def test_the_closest_jobs_decide():
     predictor = learned(
         job(power_w=100), job(size=8, power_w=300), job(application=2, size=2, power_w=350), job(user=OTHER, power_w=50)
     )
-    assert said(predictor, job()) == (100, "jobs of the same user, name and size")
-    assert said(predictor, job(size=16)) == (pytest.approx(160), "jobs of the same user and name")
-    assert said(predictor, job(application=9, size=8)) == (300, "jobs of the same user and size")
-    assert said(predictor, job(application=9, size=9))[1] == "jobs of the same user"
-    assert said(predictor, job(user=77))[1] == "all jobs"
+    assert message(predictor, job()) == (100, "jobs of the same user, name and size")
+    assert message(predictor, job(size=16)) == (pytest.approx(160), "jobs of the same user and name")
+    assert message(predictor, job(application=9, size=8)) == (300, "jobs of the same user and size")
+    assert message(predictor, job(application=9, size=9))[1] == "jobs of the same user"
+    assert message(predictor, job(user=77))[1] == "all jobs"
 
 
-def test_without_a_reading_there_is_what_was_said_at_first():
-    assert said(learned(job(), job(power_w=0.0)), job()) == (200, "no job yet")
+def test_without_a_reading_there_is_what_was_reported_at_first():
+    assert message(learned(job(), job(power_w=0.0)), job()) == (200, "no job yet")
 
 
 def test_what_no_job_can_draw_is_no_reading():
@@ -106,8 +106,8 @@ def test_draws_lie_in_their_spread_and_the_interval_holds_four_fifths(spread, se
     drawn_w = machine.draw_w(jobs, spread, np.random.default_rng(seed))
     assert (drawn_w >= machine.unit_w * (1 + spread.low) - 1e-9).all()
     assert (drawn_w <= machine.unit_w * (1 + spread.high) + 1e-9).all()
-    told = HplPower(machine, spread).predict(jobs, 0).quantiles
-    inside = (told[:, 0] - 1e-9 <= drawn_w) & (drawn_w <= told[:, -1] + 1e-9)
+    reported = HplPower(machine, spread).predict(jobs, 0).quantiles
+    inside = (reported[:, 0] - 1e-9 <= drawn_w) & (drawn_w <= reported[:, -1] + 1e-9)
     assert inside.mean() >= 0.7
     again_w = machine.draw_w(jobs, spread, np.random.default_rng(seed))
     assert drawn_w.tolist() == again_w.tolist()

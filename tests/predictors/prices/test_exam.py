@@ -32,7 +32,7 @@ def some_history(draw):
 
 
 @given(some_history(), st.sampled_from(ZONES), st.integers(0, 4))
-def test_a_day_is_asked_at_its_midnight_and_known_at_the_next(history, name, after_days):
+def test_a_day_is_queried_at_its_midnight_and_known_at_the_next(history, name, after_days):
     zone = parse_zone(name)
     exam = price_exam(history, zone, after_days=after_days)
     assert (np.diff(exam.question_s) >= 0).all()
@@ -67,9 +67,9 @@ def test_last_week_answers_with_last_week_and_gaps_are_not_scored(history):
     weeks = history(21)
     weeks.price[24 * 15 + 3] = NAN
     exam = price_exam(weeks, parse_zone("Europe/Brussels"), after_days=14)
-    told = take_exam(PricePredictor(parse_zone("Europe/Brussels"), members=(LAST_WEEK,)), exam)
-    np.testing.assert_array_equal(told.mean, weeks.price[24 * 7 : 24 * 14])
-    score = compute_score(exam.actual, told, naive=told)
+    reported = take_exam(PricePredictor(parse_zone("Europe/Brussels"), members=(LAST_WEEK,)), exam)
+    np.testing.assert_array_equal(reported.mean, weeks.price[24 * 7 : 24 * 14])
+    score = compute_score(exam.actual, reported, naive=reported)
     assert (score.count, score.relative_mae) == (24 * 7 - 1, 1.0)
 
 

@@ -50,9 +50,9 @@ def test_of_a_long_history_the_end_is_kept(history, quarters):
 
 
 def test_a_number_that_is_no_price_is_a_gap():
-    told = PriceHistory(0, 3600, np.array([1e300, -np.inf, NAN, 7.0])).quarters()
-    assert np.isnan(told[:12]).all()
-    assert told[12:].tolist() == [7.0] * 4
+    reported = PriceHistory(0, 3600, np.array([1e300, -np.inf, NAN, 7.0])).quarters()
+    assert np.isnan(reported[:12]).all()
+    assert reported[12:].tolist() == [7.0] * 4
 
 
 def test_a_series_by_quarter_hours():

@@ -32,6 +32,6 @@ def test_it_is_finite_from_the_first_day_on(past, days):
     assert f"{days} days" in outlook.basis
 
 
-def test_a_past_too_short_for_every_member_is_told(past):
+def test_a_past_too_short_for_every_member_is_reported(past):
     with pytest.raises(BadPrices, match="LEAR needs 42 whole days of prices, and 10 are known"):
         look_ahead(past(10), (LEAR,), {})

@@ -38,12 +38,12 @@ def finer(history: PriceHistory, step_s: int) -> PriceHistory:
 
 def test_what_is_published_is_returned_and_certain(history):
     week = history(7)
-    told = ask(taught(week, members=QUICK), week.steps.end_s - 6 * 3600, count=12)
-    np.testing.assert_allclose(told.mean[:6], week.price[-6:])
-    np.testing.assert_allclose(told.quantiles[:6], week.price[-6:, None].repeat(3, axis=1))
-    assert told.basis[:6] == (PUBLISHED,) * 6
-    assert all("days" in basis for basis in told.basis[6:])
-    assert (np.diff(told.quantiles[6:], axis=1) >= 0).all()
+    reported = ask(taught(week, members=QUICK), week.steps.end_s - 6 * 3600, count=12)
+    np.testing.assert_allclose(reported.mean[:6], week.price[-6:])
+    np.testing.assert_allclose(reported.quantiles[:6], week.price[-6:, None].repeat(3, axis=1))
+    assert reported.basis[:6] == (PUBLISHED,) * 6
+    assert all("days" in basis for basis in reported.basis[6:])
+    assert (np.diff(reported.quantiles[6:], axis=1) >= 0).all()
 
 
 @pytest.mark.parametrize("step_s", [900, 1800])
@@ -57,24 +57,25 @@ def test_finer_steps_of_hourly_prices_say_the_same(history, step_s):
 def test_the_course_within_hours_goes_on(history):
     weeks = finer(history(20), 900)
     ramp = PriceHistory(weeks.start_s, 900, weeks.price + np.tile([-6.0, -2.0, 2.0, 6.0], len(weeks.price) // 4))
-    told = ask(taught(ramp, members=QUICK), weeks.steps.end_s, 900, 96).mean.reshape(24, 4)
-    np.testing.assert_allclose(told - told.mean(axis=1, keepdims=True), np.tile([-6, -2, 2, 6], (24, 1)), atol=1e-9)
+    reported = ask(taught(ramp, members=QUICK), weeks.steps.end_s, 900, 96).mean.reshape(24, 4)
+    around = reported - reported.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(around, np.tile([-6, -2, 2, 6], (24, 1)), atol=1e-9)
 
 
 @pytest.mark.parametrize("start", ["2021-03-26", "2021-10-29"])
 def test_days_on_which_the_clocks_change(start):
     start_s = int(np.datetime64(start).astype("datetime64[s]").astype(np.int64)) - DAY_S * 21
     clock = [9.0 if 8 <= (start_s // 3600 + i) % 24 < 20 else 1.0 for i in range(24 * 21)]
-    told = ask(taught(PriceHistory(start_s, 3600, np.array(clock)), members=QUICK), start_s + DAY_S * 21, count=96)
-    assert np.isfinite(told.mean).all()
-    assert np.ptp(told.mean) > 4
+    reported = ask(taught(PriceHistory(start_s, 3600, np.array(clock)), members=QUICK), start_s + DAY_S * 21, count=96)
+    assert np.isfinite(reported.mean).all()
+    assert np.ptp(reported.mean) > 4
 
 
 def test_three_days_are_enough_and_one_serves(history):
     for days in (1, 2, 3):
-        told = ask(taught(history(days)), history(days).steps.end_s)
-        assert np.isfinite(told.mean).all()
-        assert np.isfinite(told.quantiles).all()
+        reported = ask(taught(history(days)), history(days).steps.end_s)
+        assert np.isfinite(reported.mean).all()
+        assert np.isfinite(reported.quantiles).all()
 
 
 def test_without_prices_it_says_what_is_missing():
@@ -89,14 +90,14 @@ def test_without_prices_it_says_what_is_missing():
     st.integers(-50, 500),
     st.sampled_from([900, 1800, 3600]),
 )
-def test_whatever_is_learned_what_is_said_is_finite(price, later_h, step_s):
+def test_whatever_is_learned_what_is_reported_is_finite(price, later_h, step_s):
     known = np.append(np.array(price), np.full(48, 40.0))
-    told = ask(taught(PriceHistory(MONDAY_S, 3600, known), members=QUICK), MONDAY_S + later_h * 3600, step_s)
-    assert np.isfinite(told.mean).all()
-    assert np.isfinite(told.quantiles).all()
+    reported = ask(taught(PriceHistory(MONDAY_S, 3600, known), members=QUICK), MONDAY_S + later_h * 3600, step_s)
+    assert np.isfinite(reported.mean).all()
+    assert np.isfinite(reported.quantiles).all()
 
 
-def test_later_prices_do_not_change_what_was_said_and_inputs_stay(history):
+def test_later_prices_do_not_change_what_was_reported_and_inputs_stay(history):
     weeks = history(50)
     price = weeks.price.copy()
     until = PriceHistory(weeks.start_s, 3600, weeks.price[: 24 * 40])
@@ -119,11 +120,11 @@ def test_it_can_be_kept_and_woken(history):
 
 def test_made_up_dates_may_be_any(history):
     weeks = history(60)
-    told = []
+    reported = []
     for later_days in (0, 3):
         moved = PriceHistory(weeks.start_s + later_days * DAY_S, 3600, weeks.price)
-        told.append(ask(taught(moved, holidays=None), moved.steps.end_s))
-    np.testing.assert_array_equal(told[0].mean, told[1].mean)
+        reported.append(ask(taught(moved, holidays=None), moved.steps.end_s))
+    np.testing.assert_array_equal(reported[0].mean, reported[1].mean)
 
 
 def test_it_needs_no_package_that_limits_threads(history, monkeypatch):
@@ -141,8 +142,8 @@ def test_far_ahead_the_last_week_goes_on(history):
 def test_texas_in_june_2014(shared):
     text = (shared / "data" / "xsede_2014" / "XSEDE" / "Texas.csv").read_text()
     price = np.array(text.split()[1:], float).reshape(30, 24)
-    said = [ask_day(price, day) for day in range(7, 30)]
-    assert 100 * np.mean(np.abs(np.array(said) / price[7:] - 1)) <= 6.5
+    message = [ask_day(price, day) for day in range(7, 30)]
+    assert 100 * np.mean(np.abs(np.array(message) / price[7:] - 1)) <= 6.5
 
 
 def ask_day(price: np.ndarray, day: int) -> np.ndarray:
@@ -160,9 +161,9 @@ def test_a_month_of_the_german_market(shared):
     start_s = 1_451_865_600  # 2016-01-04
     for day in range(400, 428):
         predictor.learn(PriceHistory(start_s, 3600, price[: 24 * day]), start_s + day * DAY_S)
-        told, happened = ask(predictor, start_s + day * DAY_S, count=24), price[24 * day : 24 * day + 24]
-        wrong.append(np.abs(told.mean - happened).mean())
+        reported, happened = ask(predictor, start_s + day * DAY_S, count=24), price[24 * day : 24 * day + 24]
+        wrong.append(np.abs(reported.mean - happened).mean())
         naive.append(np.abs(price[24 * day - 168 : 24 * day - 144] - happened).mean())
-        inside.append(np.mean((happened >= told.quantiles[:, 0]) & (happened <= told.quantiles[:, 2])))
+        inside.append(np.mean((happened >= reported.quantiles[:, 0]) & (happened <= reported.quantiles[:, 2])))
     assert np.mean(wrong) < 0.7 * np.mean(naive)
     assert 0.65 < np.mean(inside) < 0.95

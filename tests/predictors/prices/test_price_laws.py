@@ -40,8 +40,8 @@ def exams(draw, *, days: int, more: int):
     for at, value in draw(st.dictionaries(st.integers(a_day * days, len(price) - 1), SPOILT, max_size=20)).items():
         price[at] = value
     exam = price_exam(PriceHistory(MONDAY_S, step_s, price), BRUSSELS, after_days=days)
-    told = np.arange(draw(st.integers(a_day * days, len(price))))
-    return replace(exam, outcomes=exam.outcomes.take(told), known_s=exam.known_s[told])
+    reported = np.arange(draw(st.integers(a_day * days, len(price))))
+    return replace(exam, outcomes=exam.outcomes.take(reported), known_s=exam.known_s[reported])
 
 
 def subject_of(name, members, *, days):

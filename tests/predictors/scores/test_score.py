@@ -15,12 +15,12 @@ ACTUAL = np.array([100.0, 200.0, 400.0, np.nan])
 
 
 def test_by_hand():
-    said = Prediction(
+    message = Prediction(
         mean=np.array([110.0, 200.0, 370.0, 0.0]),
         quantiles=np.array([[90, 120, 150], [210, 220, 230], [100, 300, 400], [0, 0, 0]]) + 0.0,
         basis=("",) * 4,
     )
-    score = compute_score(ACTUAL, said, naive=certain(np.array([180.0, 200, 240, 0]), ""), close=20.0)
+    score = compute_score(ACTUAL, message, naive=certain(np.array([180.0, 200, 240, 0]), ""), close=20.0)
     assert score.count == 3
     assert score.mae == pytest.approx((20 + 20 + 100) / 3)
     assert score.rmse == pytest.approx(math.sqrt((100 + 900) / 3))
@@ -32,7 +32,7 @@ def test_by_hand():
     assert score.relative_mae == pytest.approx(140 / 240)
 
 
-def test_without_a_naive_prediction_nothing_is_said_of_the_relative_error():
+def test_without_a_naive_prediction_nothing_is_reported_of_the_relative_error():
     score = compute_score(ACTUAL, certain(np.zeros(4), ""))
     assert score.mae == pytest.approx(700 / 3)
     assert math.isnan(score.relative_mae)

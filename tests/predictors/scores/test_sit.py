@@ -18,19 +18,19 @@ class Cheat:
     name = "cheat"
 
     def __init__(self):
-        self.told = {}
-        self.told_at_s = 0
+        self.reported = {}
+        self.learned_at_s = 0
 
     def learn(self, outcome, at_s):
-        assert at_s >= self.told_at_s
+        assert at_s >= self.learned_at_s
         assert (outcome.logged_start_s + outcome.runtime_s == at_s).all()
-        self.told_at_s = at_s
-        self.told |= dict(zip(outcome.job_id.tolist(), outcome.runtime_s.tolist(), strict=True))
+        self.learned_at_s = at_s
+        self.reported |= dict(zip(outcome.job_id.tolist(), outcome.runtime_s.tolist(), strict=True))
 
     def predict(self, question, at_s):
-        assert at_s >= self.told_at_s
-        assert not set(question.job_id.tolist()) & set(self.told) or (question.submit_s >= at_s).all()
-        return certain(np.array([self.told.get(job, 0) for job in question.job_id.tolist()]) + 0.0, "cheating")
+        assert at_s >= self.learned_at_s
+        assert not set(question.job_id.tolist()) & set(self.reported) or (question.submit_s >= at_s).all()
+        return certain(np.array([self.reported.get(job, 0) for job in question.job_id.tolist()]) + 0.0, "cheating")
 
 
 @given(populations)
@@ -50,21 +50,21 @@ def test_a_question_holds_no_answer(jobs):
 
 
 @given(seconds, seconds)
-def test_every_outcome_comes_in_its_second_and_before_the_questions_of_it(asked_s, known_s):
-    learned = asked = 0
-    for verb, first, end in exam_steps(asked_s, known_s):
+def test_every_outcome_comes_in_its_second_and_before_the_questions_of_it(question_s, known_s):
+    learned = requests = 0
+    for verb, first, end in exam_steps(question_s, known_s):
         if verb == "learn":
             assert first == learned
             assert len(set(known_s[first:end].tolist())) == 1
             learned = end
         else:
-            assert first == asked
-            assert (known_s[:learned] <= asked_s[first]).all()
-            assert (known_s[learned:] > asked_s[end - 1]).all()
-            asked = end
-    assert asked == len(asked_s)
+            assert first == requests
+            assert (known_s[:learned] <= question_s[first]).all()
+            assert (known_s[learned:] > question_s[end - 1]).all()
+            requests = end
+    assert requests == len(question_s)
 
 
-def test_questions_without_an_outcome_in_between_are_asked_together():
+def test_questions_without_an_outcome_in_between_are_queried_together():
     found = list(exam_steps(np.array([1, 2, 5, 5, 6]), np.array([5, 5, 6, 9])))
     assert found == [("ask", 0, 2), ("learn", 0, 2), ("ask", 2, 4), ("learn", 2, 3), ("ask", 4, 5), ("learn", 3, 4)]

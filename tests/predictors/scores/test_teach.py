@@ -38,8 +38,8 @@ def test_one_that_was_kept_learns_only_what_is_new(tmp_path):
     after = teach(again, whole, end_s, before)
     always = LastTwo()
     teach(always, whole, end_s, None)
-    asked = jobs_at_submission(user_habits(20, 2))
-    assert again.predict(asked, 10**9).mean.tolist() == always.predict(asked, 10**9).mean.tolist()
+    requests = jobs_at_submission(user_habits(20, 2))
+    assert again.predict(requests, 10**9).mean.tolist() == always.predict(requests, 10**9).mean.tolist()
     assert (after.outcomes, after.first_s, after.last_s) == (300, origin.first_s, end_s.max())
 
 

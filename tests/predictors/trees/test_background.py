@@ -34,16 +34,16 @@ def tend_until(background, is_so):
 
 def test_it_answers_meanwhile_and_then_as_if_it_had_grown_the_forest_itself():
     predictor, other = learned(grows_itself=False), learned(grows_itself=True)
-    asked = jobs_at_submission(user_habits(5, 2))
+    requests = jobs_at_submission(user_habits(5, 2))
     assert predictor.is_due
     with Background(predictor) as background:
         background.tend()
         assert background.is_busy
-        assert set(predictor.predict(asked, 0).basis) == {"no trees yet"}
+        assert set(predictor.predict(requests, 0).basis) == {"no trees yet"}
         tend_until(background, lambda: not background.is_busy)
     assert not predictor.is_due
-    assert predictor.predict(asked, 0).mean.tolist() == other.predict(asked, 0).mean.tolist()
-    assert set(predictor.predict(asked, 0).basis) == {"trees grown from 50 jobs"}
+    assert predictor.predict(requests, 0).mean.tolist() == other.predict(requests, 0).mean.tolist()
+    assert set(predictor.predict(requests, 0).basis) == {"trees grown from 50 jobs"}
 
 
 def test_a_process_that_is_killed_is_tried_again():

@@ -27,14 +27,14 @@ def lessons(rows: int, seed: int) -> TrainingData:
 @pytest.mark.thorough
 @given(st.integers(40, 400), st.integers(0, 99), st.sampled_from(["squared_error", "absolute_error"]))
 def test_a_forest_is_equal_to_what_it_was_made_from(rows, seed, loss):
-    known, asked = lessons(rows, seed), lessons(200, seed + 1).features
-    asked[0] = np.nan
-    asked[1], asked[2] = np.inf, -np.inf
+    known, requests = lessons(rows, seed), lessons(200, seed + 1).features
+    requests[0] = np.nan
+    requests[1], requests[2] = np.inf, -np.inf
     model = HistGradientBoostingRegressor(loss=loss, max_iter=8, min_samples_leaf=3, early_stopping=False)
     # With more than one thread each waits in a loop for the others, which costs most where processors are busy.
     with threadpool_limits(1):
         forest = extract_forest(model.fit(known.features, known.target))
-        assert forest.answer(asked).tolist() == model.predict(asked).tolist()
+        assert forest.answer(requests).tolist() == model.predict(requests).tolist()
     assert (forest.feature == LEAF).sum() == len(forest.roots) + (forest.feature != LEAF).sum()
 
 

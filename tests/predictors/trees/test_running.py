@@ -30,11 +30,11 @@ def plain(values):
 
 
 @given(rows, st.lists(st.tuples(number, number), min_size=1, max_size=4))
-def test_each_kind_holds_what_its_own_rows_were(seen, asked):
+def test_each_kind_holds_what_its_own_rows_were(seen, requests):
     running = RunningStatistics(KINDS, targets=1)
     running.learn(*arrays(seen))
-    found = running.of(np.array(asked)).reshape(len(asked), len(KINDS), COMMON + OF_A_TARGET)
-    for row, question in enumerate(asked):
+    found = running.of(np.array(requests)).reshape(len(requests), len(KINDS), COMMON + OF_A_TARGET)
+    for row, question in enumerate(requests):
         for number_of_kind, kind in enumerate(KINDS):
             alike = [each[2] for each in seen if all(each[column] == question[column] for column in kind)]
             np.testing.assert_allclose(found[row, number_of_kind], plain(alike), rtol=1e-9, atol=1e-6)

@@ -68,8 +68,8 @@ def test_the_middle_one_of_three_is_passed_on_until_another_outweighs_both():
 
 
 @given(arrays(np.float64, (5, 3), elements=st.integers(0, 9)), arrays(np.float64, (5, 3), elements=st.integers(1, 9)))
-def test_the_middle_has_no_more_than_half_of_the_weight_on_either_side(said_s, weight):
+def test_the_middle_has_no_more_than_half_of_the_weight_on_either_side(predicted_s, weight):
     rows = np.arange(5)
-    middle_s = said_s[rows, _middle(said_s, weight)][:, None]
-    assert ((weight * (said_s < middle_s)).sum(axis=1) <= weight.sum(axis=1) / 2).all()
-    assert ((weight * (said_s > middle_s)).sum(axis=1) <= weight.sum(axis=1) / 2).all()
+    middle_s = predicted_s[rows, _middle(predicted_s, weight)][:, None]
+    assert ((weight * (predicted_s < middle_s)).sum(axis=1) <= weight.sum(axis=1) / 2).all()
+    assert ((weight * (predicted_s > middle_s)).sum(axis=1) <= weight.sum(axis=1) / 2).all()

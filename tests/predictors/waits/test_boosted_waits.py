@@ -44,7 +44,7 @@ def test_it_learns_who_waits(exam):
     assert answer.basis[-1].startswith("trees grown from")
 
 
-def test_a_job_that_does_not_exist_yet_can_be_asked_about(exam):
+def test_a_job_that_does_not_exist_yet_can_be_queried(exam):
     arbiter = Arbiter((BoostedWaits(growth=QUICK), SimilarJobs()))
     take_exam(arbiter, exam)
     state = exam.questions.states[JOBS - 1]
@@ -56,7 +56,7 @@ def test_a_job_that_does_not_exist_yet_can_be_asked_about(exam):
 
 
 def test_such_a_question_leaves_no_trace(exam):
-    plain, asked = BoostedWaits(growth=QUICK), BoostedWaits(growth=QUICK)
+    plain, requests = BoostedWaits(growth=QUICK), BoostedWaits(growth=QUICK)
     made_up = replace(exam.questions.take(np.arange(5)), job_id=np.full(5, NO_JOB))
-    asked.predict(made_up, 0)
-    assert take_exam(plain, exam).quantiles.tolist() == take_exam(asked, exam).quantiles.tolist()
+    requests.predict(made_up, 0)
+    assert take_exam(plain, exam).quantiles.tolist() == take_exam(requests, exam).quantiles.tolist()

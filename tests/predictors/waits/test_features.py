@@ -49,7 +49,7 @@ def test_the_first_eight_are_the_published_ones():
 
 
 @given(logged_jobs(), st.integers(1, UNITS), st.integers(0, 10**6))
-def test_jobs_asked_about_together_do_not_see_each_other(log, size, estimate_s):
+def test_jobs_queried_together_do_not_see_each_other(log, size, estimate_s):
     snapshot = snapshot_before(log, len(log.jobs) - 1)
     together = snapshot_features(snapshot, np.array([size, 1, size]), np.array([estimate_s, 60, estimate_s]))
     alone = snapshot_features(snapshot, np.array([size]), np.array([estimate_s]))
@@ -57,7 +57,7 @@ def test_jobs_asked_about_together_do_not_see_each_other(log, size, estimate_s):
     assert (together[2] == alone[0]).all()
 
 
-def test_a_job_that_does_not_exist_yet_can_be_asked_about():
+def test_a_job_that_does_not_exist_yet_can_be_queried():
     question = if_submitted_now(SNAPSHOT, size=6, estimate_s=600)
     assert (question.rows == snapshot_features(SNAPSHOT, np.array([6]), np.array([600]))).all()
     assert [column.tolist() for column in (question.job_id, question.user, question.queue)] == [[NO_JOB], [-1], [-1]]

@@ -15,11 +15,11 @@ def random_rows(seed):
 
 @given(st.integers(0, 10**6))
 def test_it_is_the_formula(seed):
-    rows, value, asked = random_rows(seed)
+    rows, value, requests = random_rows(seed)
     standard = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     coefficient = np.linalg.solve(standard.T @ standard + PENALTY * np.eye(3), standard.T @ (value - value.mean()))
-    expected = value.mean() + ((asked - rows.mean(axis=0)) / rows.std(axis=0)) @ coefficient
-    assert ridge_at(rows, value, asked) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+    expected = value.mean() + ((requests - rows.mean(axis=0)) / rows.std(axis=0)) @ coefficient
+    assert ridge_at(rows, value, requests) == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
 @given(st.integers(0, 10**6))

@@ -11,39 +11,39 @@ from predictors.waits.state_row import FEATURES
 seconds = st.lists(st.integers(0, 10**6), min_size=1, max_size=20)
 
 
-def asked(job_id):
+def requests(job_id):
     none = np.full(len(job_id), -1)
     return WaitQuestions(np.array(job_id), none, none, np.zeros((len(job_id), len(FEATURES))), none, ())
 
 
-def around(spread, job_id, said_s):
-    return spread.around(asked(job_id), np.array(said_s, dtype=float), ("why",) * len(job_id))
+def around(spread, job_id, predicted_s):
+    return spread.around(requests(job_id), np.array(predicted_s, dtype=float), ("why",) * len(job_id))
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=40), seconds)
-def test_the_median_is_what_was_said_and_nothing_is_below_zero(came, said_s):
+def test_the_median_is_what_was_reported_and_nothing_is_below_zero(came, predicted_s):
     spread = WaitSpread()
-    for job_id, (said, wait_s) in enumerate(came):
-        around(spread, [job_id], [said])
-        spread.learn(WaitOutcomes(asked([job_id]), np.array([wait_s])))
-    answer = around(spread, [NO_JOB] * len(said_s), said_s)
-    assert answer.quantiles[:, 1].tolist() == said_s
+    for job_id, (message, wait_s) in enumerate(came):
+        around(spread, [job_id], [message])
+        spread.learn(WaitOutcomes(requests([job_id]), np.array([wait_s])))
+    answer = around(spread, [NO_JOB] * len(predicted_s), predicted_s)
+    assert answer.quantiles[:, 1].tolist() == predicted_s
     assert (np.diff(answer.quantiles, axis=1) >= 0).all()
     assert (answer.quantiles >= 0).all()
     assert (answer.mean >= 0).all()
 
 
-def test_waits_that_are_always_twice_what_was_said_move_the_mean_and_the_upper_quantile():
+def test_waits_that_are_always_twice_what_was_reported_move_the_mean_and_the_upper_quantile():
     spread, jobs = WaitSpread(), list(range(600))
     around(spread, jobs, [1140.0] * 600)
-    spread.learn(WaitOutcomes(asked(jobs), np.full(600, 2340)))
+    spread.learn(WaitOutcomes(requests(jobs), np.full(600, 2340)))
     answer = around(spread, [NO_JOB], [1140.0])
     assert answer.mean == pytest.approx([2340])
     assert answer.quantiles == pytest.approx(np.array([[1140, 1140, 2340]]))
 
 
-def test_what_was_said_of_a_job_that_does_not_exist_is_not_judged():
+def test_what_was_reported_of_a_job_that_does_not_exist_is_not_judged():
     spread = WaitSpread()
     before = around(spread, [NO_JOB], [600.0])
-    spread.learn(WaitOutcomes(asked([NO_JOB]), np.array([10**6])))
+    spread.learn(WaitOutcomes(requests([NO_JOB]), np.array([10**6])))
     assert around(spread, [NO_JOB], [600.0]).quantiles.tolist() == before.quantiles.tolist()
