@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from plugin.scheduler.job import Job, JobState
-from plugin.slurm.fields import (
+from plugin.slurm.commands import (
     NOTHING,
     Record,
     count,

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 from offpeak.machines.node_sets import expand
 from plugin.scheduler.node import Node, NodePower, NodeUse, Reservation
-from plugin.slurm.commands import CannotAskSlurm, ask
-from plugin.slurm.fields import (
+from plugin.slurm.commands import (
+    CannotAskSlurm,
     Record,
+    ask,
     count,
     get_list,
     get_number,
@@ -27,7 +28,7 @@ from plugin.slurm.fields import (
     plain,
     unix_s,
 )
-from plugin.slurm.rights import SlurmRights
+from plugin.slurm.configuration import SlurmRights
 
 BASE_STATES = {
     "IDLE": NodeUse.FREE,

@@ -9,10 +9,9 @@ from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from plugin.slurm.changes import ScontrolOptions, change_nodes, defer_jobs, notify_owners, rank_jobs
 from plugin.slurm.commands import ask
+from plugin.slurm.configuration import cached_rights, order_wait_s, traits_of_text
 from plugin.slurm.nodes import node_in_use
 from plugin.slurm.readers import SlurmRest, SlurmSnapshot, read_json, read_pyslurm, read_text
-from plugin.slurm.rights import cached_rights
-from plugin.slurm.traits import order_wait_s, traits_of_text
 
 
 class SlurmScheduler:

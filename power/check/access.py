@@ -12,10 +12,8 @@ from offpeak.errors import BadInput, OffpeakError, SchedulerError
 from offpeak.machines.credentials import Credential, read_secret
 from offpeak.model.constants import HOUR_S
 from plugin.scheduler.port import Scheduler
-from plugin.slurm.commands import CannotAskSlurm, ask
-from plugin.slurm.fields import parse_config
-from plugin.slurm.rights import AdminLevel, SlurmRights, read_rights
-from plugin.slurm.traits import find_rate_problems
+from plugin.slurm.commands import CannotAskSlurm, ask, parse_config
+from plugin.slurm.configuration import AdminLevel, SlurmRights, find_rate_problems, read_rights
 from power.check.findings import CheckVerdict, Finding, failed_finding
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import KnownSeries, Window

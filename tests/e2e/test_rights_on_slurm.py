@@ -39,7 +39,7 @@ ASKS = """
 from offpeak.errors import SchedulerError
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.nodes import node_in_use
-from plugin.slurm.rights import AdminLevel, SlurmRights
+from plugin.slurm.configuration import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
 from power.check.access import check_scheduler
 

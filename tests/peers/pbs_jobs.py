@@ -38,17 +38,17 @@ class PbsJobs:
         consent: str = "",
     ) -> list[str]:
         output = [*([f"{WATTS}={watts:g}"] if watts is not None else []), *([f"OFFPEAK={consent}"] if consent else [])]
-        words = ["-N", name, "-l", self._request(nodes, on), "-l", f"walltime=00:{limit_min}:00"]
-        words += ["-v", ",".join(output)] if output else []
+        arguments = ["-N", name, "-l", self._request(nodes, on), "-l", f"walltime=00:{limit_min}:00"]
+        arguments += ["-v", ",".join(output)] if output else []
         script = f"sleep {seconds + START_S}\n"
-        return [self.server.run("qsub", *words, user="alice", stdin=script) for _ in range(count)]
+        return [self.server.run("qsub", *arguments, user="alice", stdin=script) for _ in range(count)]
 
     def states(self) -> dict[str, str]:
-        def words(pbs: Pbs) -> dict[str, str]:
+        def fields(pbs: Pbs) -> dict[str, str]:
             jobs = pbs.cluster.jobs.values()
             return {pbs.job_id(job): "LOST" if job.lost else WORDS.get(job.state, job.state) for job in jobs}
 
-        return self.server.do(words)
+        return self.server.do(fields)
 
     def order(self) -> list[str]:
         return self.server.do(lambda pbs: [pbs.job_id(job) for job in pbs.cluster.pending(2**40)])

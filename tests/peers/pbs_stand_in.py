@@ -11,7 +11,7 @@ from services.broker.site_commands import LocalRoute
 PROGRAM = """\
 #!{python} -SE
 import os, sys, time
-name, folder, words = os.path.basename(sys.argv[0]), os.path.dirname(os.path.dirname(sys.argv[0])), sys.argv[1:]
+name, folder, arguments = os.path.basename(sys.argv[0]), os.path.dirname(os.path.dirname(sys.argv[0])), sys.argv[1:]
 jobs, refuse = os.path.join(folder, "jobs"), os.path.join(folder, "refuse")
 if name == "qsub":
     script = sys.stdin.read()
@@ -19,11 +19,11 @@ if name == "qsub":
         sys.exit("qsub: " + open(refuse).read())
     number = len(os.listdir(jobs)) + 1
     with open(os.path.join(jobs, "%d.head" % number), "w") as file:
-        file.write(words[words.index("-v") + 1] + "\\n" + " ".join(words) + "\\n" + script)
+        file.write(arguments[arguments.index("-v") + 1] + "\\n" + " ".join(arguments) + "\\n" + script)
     if os.path.exists(os.path.join(folder, "silent")):
         sys.exit("qsub: End of File")
     print("%d.head" % number)
-elif name == "qstat" and words == ["-Bf"]:
+elif name == "qstat" and arguments == ["-Bf"]:
     managers = os.path.join(folder, "managers")
     print("Server: head\\n    server_state = Active\\n    managers = root@head,\\n\\toffpeak@*")
     if os.path.exists(managers):
@@ -36,7 +36,7 @@ elif name == "qstat" and not os.path.exists(os.path.join(folder, "forgets")):
         print("Job Id: %s\\n    job_state = Q" % job)
         print("    Variable_List = PBS_O_HOME=/home/ann,\\n\\t%s\\n" % variables)
 elif name == "qdel":
-    os.remove(os.path.join(jobs, words[0]))
+    os.remove(os.path.join(jobs, arguments[0]))
 """
 
 
@@ -48,7 +48,7 @@ class PbsStandIn:
 
     @property
     def jobs(self) -> list[str]:
-        """The jobs that it was given: variables, words and script of each."""
+        """The jobs that it was given: variables, arguments and script of each."""
         return [file.read_text() for file in sorted((self.folder / "jobs").iterdir())]
 
     def set(self, what: str, text: str = "") -> None:
@@ -59,10 +59,10 @@ class PbsStandIn:
         """Let it be well again."""
         (self.folder / what).unlink()
 
-    async def run(self, words: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
+    async def run(self, arguments: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
         """Run a command with its programs before all others: implements services.broker.site_commands.SiteRoute."""
         path = f"PATH={self.folder}/bin:/usr/bin:/bin"
-        return await LocalRoute().run(("env", path, *words), stdin=stdin, timeout_s=timeout_s)
+        return await LocalRoute().run(("env", path, *arguments), stdin=stdin, timeout_s=timeout_s)
 
 
 def pbs_stand_in(folder: Path) -> PbsStandIn:

@@ -42,8 +42,8 @@ class Recording:
         """Write programs that print it into a folder that is to be first in PATH, and return who asks them."""
         # Nobody recorded a server with our resources and hooks.
         reported = {"server": self.server, "queues": self.queues, "resources": "/dev/null"}
-        told_jobs = self.jobs.read_bytes()
-        jobs = jobs_of_xml(told_jobs) if self.kind == "torque" else jobs_of_json(told_jobs, lambda _: 0.0)
+        recorded_jobs = self.jobs.read_bytes()
+        jobs = jobs_of_xml(recorded_jobs) if self.kind == "torque" else jobs_of_json(recorded_jobs, lambda _: 0.0)
         selected = folder / "selected"
         selected.write_text("".join(f"{each.job.job_id}\n" for each in jobs if each.job.state in HOLDING))
         places = folder / "places"

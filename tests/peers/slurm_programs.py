@@ -53,8 +53,8 @@ class SlurmPrograms:
     def wrapped(self, name: str) -> Path:
         """Return a script that runs it with the environment above."""
         script = self.folder / name
-        words = " ".join(f"{key}='{value}'" for key, value in self.environment.items())
-        script.write_text(f'#!/bin/sh\n{words} exec {DEPLOYED / name} "$@"\n')
+        assignments = " ".join(f"{key}='{value}'" for key, value in self.environment.items())
+        script.write_text(f'#!/bin/sh\n{assignments} exec {DEPLOYED / name} "$@"\n')
         script.chmod(0o755)
         return script
 

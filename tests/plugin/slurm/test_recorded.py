@@ -8,9 +8,9 @@ import pytest
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.slurm.commands import CannotAskSlurm
+from plugin.slurm.configuration import traits_of_text
 from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, separator
 from plugin.slurm.nodes import nodes_of_json, nodes_of_text, reservations_of_json, reservations_of_text
-from plugin.slurm.traits import traits_of_text
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "slurm"
 VERSIONS = sorted(folder.name for folder in ANSWERS.glob("[0-9]*.[0-9]*"))

@@ -8,8 +8,7 @@ from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import Ranking
 from plugin.slurm import scheduler
 from plugin.slurm.changes import ScontrolOptions
-from plugin.slurm.rights import AdminLevel, SlurmRights
-from plugin.slurm.traits import order_wait_s, traits_of_text
+from plugin.slurm.configuration import AdminLevel, SlurmRights, order_wait_s, traits_of_text
 
 GOOD = {
     "PriorityType": "priority/basic",

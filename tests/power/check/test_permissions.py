@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.machines.credentials import Credential
-from plugin.slurm.rights import AdminLevel, SlurmRights
+from plugin.slurm.configuration import AdminLevel, SlurmRights
 from power.check.access import check_credentials, check_rights, check_scheduler
 from power.check.findings import CheckVerdict
 
