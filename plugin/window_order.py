@@ -1,4 +1,6 @@
-"""Compiled kernels that order a window of jobs by power: greedy sort and 0-1 knapsack.
+"""Compiled kernels that order a window of jobs by power: greedy sort, 0-1 knapsack, and the starvation bound.
+
+The engine and the queue hook call the same kernels.
 
 Source: Yang et al., "Integrating dynamic pricing of electricity into energy aware scheduling for HPC systems", SC 2013.
 
@@ -15,6 +17,7 @@ nodes its weight. Two readings:
   on-peak, which is that of the empty set: on-peak nothing starts.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -160,3 +163,46 @@ def put_first(order: Int64, first: int, chosen: np.uint64, length: int) -> int:
         if wanted:
             behind = rank
     return behind
+
+
+NOT_PASSED = -1
+
+
+@in_place
+def count_kept(passed_s: Int64, position: Int64, jobs: int, now_s: int, max_postponement_s: int) -> int:
+    """Return how many jobs at the front of the window keep their place: passed for longer than the bound.
+
+    `passed_s[position[rank]]` is when later submissions began to pass the job, NOT_PASSED if none did. See
+    docs/decisions/0003-starvation-bound.md.
+    """
+    for rank in range(jobs):
+        since_s = passed_s[index(position[index(rank)])]
+        if since_s == NOT_PASSED or now_s - since_s <= max_postponement_s:
+            return rank
+    return jobs
+
+
+@in_place
+def free_behind(free: int, size: Int64, kept: int) -> int:
+    """Return the units that are left when those of the first `kept` jobs that fit, in order, have started."""
+    for rank in range(kept):
+        if size[index(rank)] > free:
+            return free
+        free -= size[index(rank)]
+    return free
+
+
+def order_by_power(
+    nodes: Sequence[int], node_power_w: Sequence[float], *, off_peak: bool, free: int | None = None
+) -> list[int]:
+    """Return the positions of the jobs in greedy order; with `free` nodes, those first that fill them best (knapsack).
+
+    A knapsack takes at most MOST_JOBS jobs.
+    """
+    order, power_w = np.arange(len(nodes)), np.array(node_power_w, np.float64)
+    if free is None:
+        sort_by_power(order, 0, power_w, off_peak)
+    else:
+        size = np.array(nodes, np.int64)
+        put_first(order, 0, fill_nodes(scratch(free), 0, size, power_w, free, off_peak), len(nodes))
+    return [int(position) for position in order]

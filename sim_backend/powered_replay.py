@@ -146,7 +146,7 @@ class PoweredReplay:
     def _go_on(self, until_s: int) -> None:
         begin = time.perf_counter()
         capacity = self._capacity
-        rules = PoweredRules(self._policy.rules, capacity.rules, capacity.course, self._depths, self._machine.size)
+        rules = PoweredRules(self._policy.rules, capacity.rules, capacity.schedule, self._depths, self._machine.size)
         while True:
             stop = advance_powered(self._workload, self._peaks, rules, self._state, self._power, until_s)
             if stop == LOG_FULL:

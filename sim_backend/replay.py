@@ -16,6 +16,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.prices.peak import Peak
+from plugin.window_order import count_kept
 from plugin.window_policy import ARRIVAL, WindowView
 from predictors.run_times.registry import boosted_run_time
 from predictors.submitted_jobs import jobs_at_submission
@@ -139,7 +140,10 @@ def decide_order(workload: Workload, peaks: PeakTimes, policy: Policy, state: St
     window = int(state.scalars["window"][0])
     view = window_view(workload, peaks, state, job_id)
     ranks = checked_ranks(policy.name, policy.window_policy.order(view), window)
-    kept = kept_places(state, policy)
+    now = state.scalars[0]
+    kept = count_kept(
+        state.queue.passed_over_s, state.window.position, window, now["now_s"], policy.rules.max_postponement_s
+    )
     state.window.order[:window] = list(range(kept)) + [rank for rank in ranks if rank >= kept]
 
 
@@ -163,15 +167,6 @@ def window_view(workload: Workload, peaks: PeakTimes, state: State, job_id: Int6
 def _read_only(column: NDArray[Any]) -> NDArray[Any]:
     column.flags.writeable = False
     return column
-
-
-def kept_places(state: State, policy: Policy) -> int:
-    """Return how many jobs at the front of the window were passed over for longer than the policy's bound."""
-    now = state.scalars[0]
-    position = state.window.position[: now["window"]]
-    passed_over_s = now["now_s"] - state.queue.passed_over_s[position]
-    overdue = (position < now["passed_over"]) & (passed_over_s > policy.rules.max_postponement_s)
-    return int(np.argmin(np.append(overdue, False)))
 
 
 def checked_ranks(name: str, ranks: object, window: int) -> list[int]:

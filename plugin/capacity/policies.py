@@ -207,8 +207,8 @@ def priced(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityP
     at_s = fleet.price_at_s.copy()
     at_s[0] = FROM_THE_BEGINNING
     nodes = np.full(len(at_s), fleet.nodes)
-    course = CapacitySchedule(at_s, nodes, np.zeros(len(at_s), dtype=np.int64), np.array(rows))
-    return CapacityPolicy("priced", capacity_rules(fleet, settings, on_demand=True), course)
+    schedule = CapacitySchedule(at_s, nodes, np.zeros(len(at_s), dtype=np.int64), np.array(rows))
+    return CapacityPolicy("priced", capacity_rules(fleet, settings, on_demand=True), schedule)
 
 
 def _reject_argument(name: str, argument: str) -> None:
@@ -253,8 +253,8 @@ def forecast(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacit
     wake_s = max(depth.leave.duration_s for depth in fleet.node_class.depths if depth.depth in depths)
     ahead_s = settings.wake_ahead_s or wake_s
     rules = capacity_rules(fleet, settings, on_demand=True)._replace(period_s=STEP_S, ahead_s=ahead_s, worth_s=worth_s)
-    course = constant_schedule(fleet, idle_before_depth_s(fleet.node_class, depths, FIRST_IDLE_S))
-    return CapacityPolicy(f"forecast:{argument or DEFAULT_WORTH}", rules, course)
+    schedule = constant_schedule(fleet, idle_before_depth_s(fleet.node_class, depths, FIRST_IDLE_S))
+    return CapacityPolicy(f"forecast:{argument or DEFAULT_WORTH}", rules, schedule)
 
 
 def forecast_late(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:

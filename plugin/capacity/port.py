@@ -33,13 +33,13 @@ class CapacityPolicy:
 
     name: str
     rules: CapacityRules
-    course: CapacitySchedule
+    schedule: CapacitySchedule
     decide: TargetFunction | None = None
 
     @property
     def keeps_all_awake(self) -> bool:
         """Whether no node can ever sleep."""
-        return bool((self.course.after_s == NEVER).all())
+        return bool((self.schedule.after_s == NEVER).all())
 
 
 def no_times() -> Int64:

@@ -1,7 +1,7 @@
 """Compiled kernels that select the idle nodes that may sleep, their depth and their order.
 
-The engine calls the parts within its own kernels. `pick_sleepers` and `expect_needs` are the entries for the live power
-loop, which simulates nothing.
+The engine calls the parts within its own kernels. `pick_sleepers`, `follow_queue` and `expect_needs` are the entries
+for the live power loop, which simulates nothing.
 """
 
 from typing import NamedTuple
@@ -186,6 +186,32 @@ def pick_sleepers(criteria: SleepCriteria, allowed: int, depth: Int64) -> None:
             left -= depth[index(node)] != NO_DEPTH
             ties -= key == last
         node = previous_bit(table.idle, node - 1)
+
+
+@part
+def follows_queue(rules: CapacityRules, target: int, in_use: int) -> bool:
+    """Return whether the target depends on the queue now: with two levels while the lower one may be enough."""
+    if rules.low > 0:
+        return not (target > rules.low and in_use > rules.low)
+    return rules.raise_for_wide
+
+
+@part
+def target_for_queue(rules: CapacityRules, target: int, widest: int, most: int) -> int:
+    """Return the target of awake nodes while the widest queued job needs `widest` nodes of `most`.
+
+    Two levels: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS
+    2005, section 3.2; the rise for a wide job: section 3.3.1.
+    """
+    if rules.low > 0:
+        return rules.low if widest <= rules.low else most
+    return max(target, widest)
+
+
+@in_place
+def follow_queue(rules: CapacityRules, target: int, in_use: int, widest: int, most: int) -> int:
+    """Return the target as it follows the queue: between two levels, or up for a wider job."""
+    return target_for_queue(rules, target, widest, most) if follows_queue(rules, target, in_use) else target
 
 
 @in_place

@@ -110,33 +110,33 @@ def plan_to_json(plan: DayPlan) -> dict[str, Any]:
     return {**asdict(plan), "course": course, "not_held": sorted(plan.not_held)}
 
 
-def plan_from_json(told: Any) -> DayPlan:
+def plan_from_json(data: Any) -> DayPlan:
     """Return the plan that `told_of` was given; ValueError for anything else."""
     try:
-        course = dict(told["course"])
+        course = dict(data["course"])
         edge_s = np.array(course.pop("edge_s"), np.int64)
         parts = {
             "course": PowerProfile(edge_s, **{name: np.array(column, np.float64) for name, column in course.items()}),
-            "jobs": tuple(PlannedJob(**_tuples(each)) for each in told["jobs"]),
-            "loads": tuple(Load(**_tuples(each)) for each in told["loads"]),
-            "caps": tuple(PowerCap(**each) for each in told["caps"]),
-            "moves": tuple(StartChange(**each) for each in told["moves"]),
-            "not_held": frozenset(told["not_held"]),
+            "jobs": tuple(PlannedJob(**_tuples(each)) for each in data["jobs"]),
+            "loads": tuple(Load(**_tuples(each)) for each in data["loads"]),
+            "caps": tuple(PowerCap(**each) for each in data["caps"]),
+            "moves": tuple(StartChange(**each) for each in data["moves"]),
+            "not_held": frozenset(data["not_held"]),
         }
-        return DayPlan(**{**_tuples(told), **parts})
+        return DayPlan(**{**_tuples(data), **parts})
     except (KeyError, TypeError, AttributeError) as problem:
         raise ValueError("that is no plan") from problem
 
 
-def _tuples(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+def _tuples(data: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
 
 
 def planned_of(plan: DayPlan) -> PlannedStarts:
     """Return what the hook is to carry out."""
     return PlannedStarts(
         start_s={job.job_id: job.start_s for job in plan.jobs if job.start_s is not None},
-        bound={
+        constraints={
             job.job_id: StartConstraint(job.begin_s, job.why)
             for job in plan.jobs
             if job.begin_s > plan.at_s and job.why and not job.waits_for_price

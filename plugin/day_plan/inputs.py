@@ -48,19 +48,19 @@ class PlanInputs:
 SHORTEST_S = DAY_S
 
 
-def build_rates(sight: PlanInputs, prices: Series) -> Rates:
+def build_rates(inputs: PlanInputs, prices: Series) -> Rates:
     """Return what holds from now to the end of the prices, a day at least; unknown prices are taken as their mean."""
-    now_s = sight.queue.now_s
+    now_s = inputs.queue.now_s
     until_s = max(int(prices.end_s), now_s + SHORTEST_S)
-    instants = [prices.start_s, [cap.from_s for cap in sight.caps], [cap.until_s for cap in sight.caps]]
-    weather = _weather(sight, now_s, until_s)
+    instants = [prices.start_s, [cap.from_s for cap in inputs.caps], [cap.until_s for cap in inputs.caps]]
+    weather = _weather(inputs, now_s, until_s)
     edges = np.unique(np.concatenate([*instants, weather[0], [now_s, until_s]]).astype(np.int64))
     edges = edges[(edges >= now_s) & (edges <= until_s)]
     price = value_at(prices, edges[:-1])
     price = np.where(np.isnan(price), np.nanmean(prices.value), price) / 1000
     at = np.searchsorted(weather[0], edges[:-1], side="right") - 1
     temperature_c = weather[1][np.clip(at, 0, len(weather[1]) - 1)]
-    return Rates(edges - now_s, price, temperature_c, caps_along(edges, sight.caps))
+    return Rates(edges - now_s, price, temperature_c, caps_along(edges, inputs.caps))
 
 
 def caps_along(edge_s: Int64, caps: tuple[PowerCap, ...]) -> Int64:
@@ -72,11 +72,11 @@ def caps_along(edge_s: Int64, caps: tuple[PowerCap, ...]) -> Int64:
     return least
 
 
-def _weather(sight: PlanInputs, now_s: int, until_s: int) -> tuple[Int64, Float64]:
+def _weather(inputs: PlanInputs, now_s: int, until_s: int) -> tuple[Int64, Float64]:
     """Return starts [Unix s] of stretches of one temperature, and these [degC]."""
-    series = sight.weather
+    series = inputs.weather
     if series is None or not series.known.any():
-        return np.array([now_s]), np.array([sight.room.outside_c])
+        return np.array([now_s]), np.array([inputs.room.outside_c])
     hours = np.append(np.arange(now_s // HOUR_S * HOUR_S, until_s, HOUR_S), until_s)
     known = np.interp(hours[:-1], series.start_s[series.known], series.value[series.known])
     segments = temperature_segments(hours, known)

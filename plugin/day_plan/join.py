@@ -20,21 +20,19 @@ from plugin.day_plan.pool_plan import SAME_START_S
 from plugin.day_plan.pools import PoolProblem, StartHold, expected_run_s_of, is_usable
 from plugin.planner.problem import TOMORROW, Plan, Rates, first_unit
 from plugin.planner.verify import verify_plan
-from plugin.queue_hook.facts import format_clock
-from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, NodePower, NodeUse
 
 
-def idle_w(sight: PlanInputs) -> float:
+def idle_w(inputs: PlanInputs) -> float:
     """Return what the nodes draw that are up without a job; they are taken to be so all the time: the safe side."""
-    return sight.room.idle_w * sum(map(_is_idle, sight.nodes))
+    return inputs.room.idle_w * sum(map(_is_idle, inputs.nodes))
 
 
-def subtract_outside_load(rates: Rates, sight: PlanInputs, loads: Sequence[Load]) -> Rates:
+def subtract_outside_load(rates: Rates, inputs: PlanInputs, loads: Sequence[Load]) -> Rates:
     """Return the rates with caps lowered by idle nodes and by jobs that no pool has."""
-    ends_s = np.array([*(load.until_s - sight.queue.now_s for load in loads), rates.horizon_s], np.int64)
-    power_w = np.array([*(load.power_w for load in loads), idle_w(sight)])
+    ends_s = np.array([*(load.until_s - inputs.queue.now_s for load in loads), rates.horizon_s], np.int64)
+    power_w = np.array([*(load.power_w for load in loads), idle_w(inputs)])
     return subtract_power(rates, *power_over_time(np.zeros(len(ends_s), np.int64), ends_s, power_w))
 
 
@@ -42,34 +40,34 @@ def _is_idle(node: Node) -> bool:
     return is_usable(node) and node.use is NodeUse.FREE and node.power is NodePower.UP
 
 
-def bind_to_caps(job: PlannedJob, sight: PlanInputs) -> PlannedJob:
+def bind_to_caps(job: PlannedJob, inputs: PlanInputs) -> PlannedJob:
     """Return the job with its planned start as its begin, if by starting sooner it could run while a cap holds.
 
     When the cap is over it may start at any time. Nobody binds a job whose owner said offpeak:now.
     """
-    now_s = sight.queue.now_s
-    caps = _caps_before_start(sight, job)
+    now_s = inputs.queue.now_s
+    caps = _caps_before_start(inputs, job)
     if not caps or job.opted_out or (job.start_s is not None and job.start_s <= now_s):
         return job
     cap = max(caps, key=lambda each: each.until_s)
     begin_s = cap.until_s if job.start_s is None else min(job.start_s, cap.until_s)
-    until = format_clock(cap.until_s, now_s, sight.rules.zone)
+    until = inputs.rules.clock(cap.until_s, now_s)
     why = f"power is capped at {cap.cap_w:,} W until {until}: {cap.reason}"
     return replace(job, begin_s=begin_s, waits_for_price=False, why=why)
 
 
-def _caps_before_start(sight: PlanInputs, job: PlannedJob) -> list[PowerCap]:
+def _caps_before_start(inputs: PlanInputs, job: PlannedJob) -> list[PowerCap]:
     """Return the caps under which the job could run if it started between now and its planned start."""
-    now_s = sight.queue.now_s
+    now_s = inputs.queue.now_s
     over_s = (now_s if job.start_s is None else job.start_s) + job.run_s
-    return [cap for cap in sight.caps if cap.until_s > now_s and cap.from_s < over_s]
+    return [cap for cap in inputs.caps if cap.until_s > now_s and cap.from_s < over_s]
 
 
 def build_power_profile(
-    sight: PlanInputs, rates: Rates, jobs: Sequence[PlannedJob], loads: Sequence[Load], *, idle_w: float
+    inputs: PlanInputs, rates: Rates, jobs: Sequence[PlannedJob], loads: Sequence[Load], *, idle_w: float
 ) -> PowerProfile:
     """Return the course from now to the end of the rates."""
-    now_s = sight.queue.now_s
+    now_s = inputs.queue.now_s
     runs = [(job.start_s, job.start_s + job.run_s, job.power_w) for job in jobs if job.start_s is not None]
     runs += [(now_s, load.until_s, load.power_w) for load in loads]
     begin_s, end_s, power_w = (np.array([run[at] for run in runs], np.float64) for at in range(3))
@@ -80,7 +78,7 @@ def build_power_profile(
     at = np.searchsorted(rate_edges, edge_s[:-1], side="right") - 1
     jobs_w = _values_at(edges, drawn_w, edge_s[:-1])
     temperature_c, total_w = rates.temperature_c[at], jobs_w + idle_w
-    pue = sight.room.facility.pue_at(total_w, temperature_c)
+    pue = inputs.room.facility.pue_at(total_w, temperature_c)
     return PowerProfile(edge_s, rates.price_per_kwh[at], temperature_c, total_w, pue)
 
 
@@ -132,13 +130,13 @@ def _what_happened(before: DayPlan, plan: DayPlan) -> str:
     late = sum(job in ran and load.until_s > ran[job].until_s + SAME_START_S for job, load in runs.items())
     new = len(plan.by_id.keys() - before.by_id.keys())
     gone = len(before.by_id.keys() - plan.by_id.keys() - runs.keys())
-    said = [
+    changes = [
         f"{early} ended early" if early else "",
         f"{late} run longer than expected" if late else "",
         f"{new} were submitted" if new else "",
         f"{gone} vanished" if gone else "",
     ]
-    return ", ".join(each for each in said if each) or "nodes, prices or the order have changed"
+    return ", ".join(each for each in changes if each) or "nodes, prices or the order have changed"
 
 
 NAMED = 5
@@ -146,30 +144,30 @@ NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, 
 NOTHING_EARNS = "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
 
 
-def list_remarks(sight: PlanInputs, plan: DayPlan) -> tuple[str, ...]:
+def list_remarks(inputs: PlanInputs, plan: DayPlan) -> tuple[str, ...]:
     """Return the sentences."""
-    return tuple(_remarks(sight, plan))
+    return tuple(_remarks(inputs, plan))
 
 
-def _remarks(sight: PlanInputs, plan: DayPlan) -> Iterator[str]:
-    said = sight.room.facility.beyond_table(plan.course.temperature_c)
-    if said:
-        yield said
+def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
+    beyond = inputs.room.facility.beyond_table(plan.course.temperature_c)
+    if beyond:
+        yield beyond
     if (plan.course.price_per_kwh < 0).any():
         yield NEGATIVE_PRICES
-    if plan.jobs and sight.room.revenue_per_core_h == 0 and not any(each.per_core_h for each in sight.room.revenues):
+    if plan.jobs and inputs.room.revenue_per_core_h == 0 and not any(each.per_core_h for each in inputs.room.revenues):
         yield NOTHING_EARNS
-    yield from _broken_caps(sight, plan)
-    yield from _above_caps(sight, plan)
+    yield from _broken_caps(inputs, plan)
+    yield from _above_caps(inputs, plan)
     for why, count in Counter(plan.left_out.values()).most_common():
         yield f"{counted(count, 'job')} left as they are: {why}"
     unplaced = sum(job.start_s is None for job in plan.jobs)
     if unplaced:
-        until = format_clock(plan.until_s, plan.at_s, sight.rules.zone)
+        until = inputs.rules.clock(plan.until_s, plan.at_s)
         yield f"{counted(unplaced, 'job')} without a place before {until}, when the plan ends"
 
 
-def _broken_caps(sight: PlanInputs, plan: DayPlan) -> Iterator[str]:
+def _broken_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
     """Name the running jobs that keep a cap from being held: nobody stops them."""
     for cap in plan.caps:
         from_s = max(cap.from_s, plan.at_s)
@@ -177,20 +175,20 @@ def _broken_caps(sight: PlanInputs, plan: DayPlan) -> Iterator[str]:
         drawn_w = sum(load.power_w for load in loads)
         if cap.until_s <= plan.at_s or drawn_w <= cap.cap_w:
             continue
-        begin = format_clock(from_s, plan.at_s, sight.rules.zone)
+        begin = inputs.rules.clock(from_s, plan.at_s)
         yield (
             f"the cap of {cap.cap_w:,} W from {begin} ({cap.reason}) cannot hold at first: running jobs draw"
             f" {drawn_w:,.0f} W, and are not stopped: {_named(loads)}"
         )
 
 
-def _above_caps(sight: PlanInputs, plan: DayPlan) -> Iterator[str]:
+def _above_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
     """Name the waiting jobs that could not start under a cap if they had the machine to themselves."""
     for cap in plan.caps:
         alone = [job for job in plan.jobs if job.power_w > cap.cap_w]
         if cap.until_s <= plan.at_s or not alone:
             continue
-        until = format_clock(cap.until_s, plan.at_s, sight.rules.zone)
+        until = inputs.rules.clock(cap.until_s, plan.at_s)
         yield (
             f"{counted(len(alone), 'job')} by itself above the cap of {cap.cap_w:,} W ({cap.reason}), and not to run"
             f" before {until}: {_named(alone)}"
@@ -206,55 +204,55 @@ def _named(jobs: Sequence[Load | PlannedJob]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PoolResult:
-    """A pool's question and plan under its holds; `wished` are the jobs for which, alone, a cheaper hour is best."""
+    """A pool's problem, plan and holds; `wants_delay` are the jobs that, if alone, would wait for a cheaper hour."""
 
     question: PoolProblem
     plan: Plan
     holds: Mapping[str, StartHold]
-    wished: frozenset[str] = frozenset()
+    wants_delay: frozenset[str] = frozenset()
 
 
 def join_pool_plans(
-    sight: PlanInputs,
+    inputs: PlanInputs,
     rates: Rates,
     loads: tuple[Load, ...],
     left_out: Mapping[str, str],
-    answers: Sequence[PoolResult],
-    standing: DayPlan | None,
+    results: Sequence[PoolResult],
+    previous: DayPlan | None,
 ) -> DayPlan:
     """Return the plan of all pools; `loads` are all jobs that have nodes, `rates` hold for the whole machine."""
-    jobs = tuple(bind_to_caps(job, sight) for answer in answers for job in _planned(sight, answer))
-    wished = frozenset[str]().union(*(answer.wished for answer in answers))
+    jobs = tuple(bind_to_caps(job, inputs) for result in results for job in _planned(inputs, result))
+    wants_delay = frozenset[str]().union(*(result.wants_delay for result in results))
     held = {job.job_id for job in jobs if job.waits_for_price}
     plan = DayPlan(
-        at_s=sight.queue.now_s,
-        until_s=sight.queue.now_s + rates.horizon_s,
-        currency=sight.queue.prices.currency if sight.queue.prices else "",
+        at_s=inputs.queue.now_s,
+        until_s=inputs.queue.now_s + rates.horizon_s,
+        currency=inputs.queue.prices.currency if inputs.queue.prices else "",
         jobs=jobs,
         loads=loads,
         left_out=left_out,
-        course=build_power_profile(sight, rates, jobs, loads, idle_w=idle_w(sight)),
-        caps=sight.caps,
-        not_held=wished - held,
-        violations=tuple(each for one in answers for each in verify_plan(one.question.problem, one.plan).violations),
+        course=build_power_profile(inputs, rates, jobs, loads, idle_w=idle_w(inputs)),
+        caps=inputs.caps,
+        not_held=wants_delay - held,
+        violations=tuple(each for one in results for each in verify_plan(one.question.problem, one.plan).violations),
     )
-    notes = dict.fromkeys(answer.plan.note for answer in answers if answer.plan.note)
-    return replace(plan, moves=explain_start_changes(standing, plan), remarks=(*list_remarks(sight, plan), *notes))
+    notes = dict.fromkeys(result.plan.note for result in results if result.plan.note)
+    return replace(plan, moves=explain_start_changes(previous, plan), remarks=(*list_remarks(inputs, plan), *notes))
 
 
-def _planned(sight: PlanInputs, answer: PoolResult) -> list[PlannedJob]:
-    pool, plan, work = answer.question.pool, answer.plan, answer.question.problem.work
+def _planned(inputs: PlanInputs, result: PoolResult) -> list[PlannedJob]:
+    pool, plan, work = result.question.pool, result.plan, result.question.problem.work
     firsts, found = first_unit(work).tolist(), []
     for at, job in enumerate(pool.waiting):
         start_s = int(plan.start_s[at])
         rows = plan.node[firsts[at] : firsts[at + 1]].tolist() if start_s != TOMORROW else ()
         hosts = tuple(pool.nodes[row].name for row in rows)
-        found.append(_planned_job(sight, job, answer.holds[job.job_id], start_s, hosts))
+        found.append(_planned_job(inputs, job, result.holds[job.job_id], start_s, hosts))
     return found
 
 
-def _planned_job(sight: PlanInputs, job: Job, hold: StartHold, start_s: int, hosts: tuple[str, ...]) -> PlannedJob:
-    facts = sight.queue
+def _planned_job(inputs: PlanInputs, job: Job, hold: StartHold, start_s: int, hosts: tuple[str, ...]) -> PlannedJob:
+    facts = inputs.queue
     return PlannedJob(
         job_id=job.job_id,
         user=job.user,
@@ -268,5 +266,5 @@ def _planned_job(sight: PlanInputs, job: Job, hold: StartHold, start_s: int, hos
         why="electricity is cheaper then" if hold.for_price else "",
         latest_start_s=hold.latest_start_s,
         waits_for_price=hold.for_price,
-        opted_out=parse_user_hints(job.comment, sight.rules.zone).now,
+        opted_out=inputs.rules.hints(job).now,
     )

@@ -14,17 +14,8 @@ from plugin.planner.placement import keep_what_fits, place_one_by_one
 from plugin.planner.problem import Plan, Problem
 from plugin.planner.profit import compute_profit
 from plugin.planner.searches import Budget, all_orders
-from plugin.queue_hook.positions import (
-    BEGIN,
-    NO_MARKS,
-    MarksByJob,
-    group_by_pool,
-    is_ours,
-    marks_by_job,
-    pending_jobs,
-    queue_positions,
-)
-from plugin.queue_hook.window import find_kept_positions, first_passed_s, started_jobs_by_pool, window_size
+from plugin.queue_hook.positions import BEGIN, NO_MARKS, MarksByJob, marks_by_job, queue_positions
+from plugin.queue_hook.window import find_windows
 from plugin.scheduler.job import Job
 
 
@@ -36,34 +27,27 @@ class QueueOrder:
     windows: tuple[frozenset[str], ...]
 
 
-def find_queue_order(sight: PlanInputs) -> QueueOrder:
-    """Return the line; windows and who keeps the place in them are the queue hook's."""
-    facts, rules = sight.queue, sight.rules
-    marked = marks_by_job(facts.marks, facts.jobs)
-    waiting = pending_jobs(facts.jobs)
-    # Whom only we keep back may change places in the plan as if we did not.
-    kept_back = {job.job_id for job in waiting if job.begin_s and _is_ours(job, marked)}
-    standings = queue_positions(waiting, marked, facts)
-    at_once = [
-        each._replace(job=each.job._replace(begin_s=None)) if each.job.job_id in kept_back else each
-        for each in standings.all
+def find_queue_order(inputs: PlanInputs) -> QueueOrder:
+    """Return the order of the pending jobs; the windows and the jobs that keep their place are the queue hook's."""
+    facts, rules = inputs.queue, inputs.rules
+    marks = marks_by_job(facts.marks, facts.jobs)
+    positions = queue_positions(facts.pending, marks, facts)
+    # Within the plan a job that only we delay may change places as if it were not delayed.
+    startable = [
+        each._replace(job=each.job._replace(begin_s=None)) if _is_delayed_by_us(each.job, marks) else each
+        for each in positions.all
     ]
-    ordered = sorted(standings.all, key=lambda each: (-each.site, each.number))
-    started, windows = started_jobs_by_pool(facts.jobs), []
-    for competition, line in group_by_pool(at_once, now_s=facts.now_s, later=()).items():
-        window = line[: window_size(rules)]
-        passed = {
-            each.job.job_id: first_passed_s(each, started.get(competition, []), marked.get(each.job.job_id, NO_MARKS))
-            for each in window
-        }
-        since_s = {job: since for job, since in passed.items() if since is not None}
-        kept = find_kept_positions(window, facts=facts, rules=rules, by_hand=standings.by_hand, since_s=since_s).kept
-        windows.append(frozenset(each.job.job_id for at, each in enumerate(window) if at not in kept))
-    return QueueOrder(tuple(each.job for each in ordered), tuple(windows))
+    windows = find_windows(replace(positions, all=startable), marks, delayed=(), facts=facts, rules=rules)
+    ordered = sorted(positions.all, key=lambda each: (-each.site_priority, each.number))
+    movable = (
+        frozenset(each.job.job_id for rank, each in enumerate(window.jobs) if rank not in window.kept)
+        for window in windows
+    )
+    return QueueOrder(tuple(each.job for each in ordered), tuple(movable))
 
 
-def _is_ours(job: Job, marked: MarksByJob) -> bool:
-    return is_ours(marked.get(job.job_id, NO_MARKS), BEGIN, job.begin_s or 0) is True
+def _is_delayed_by_us(job: Job, marks: MarksByJob) -> bool:
+    return bool(job.begin_s) and marks.get(job.job_id, NO_MARKS).is_ours(BEGIN, job.begin_s or 0) is True
 
 
 def reorder_within_windows(order: Int64, windows: Sequence[Int64]) -> Int64:
@@ -82,7 +66,7 @@ WORTH_IT = 0.01
 """Another order has to save this share of the energy's cost: for less nobody's start is moved."""
 
 
-def refit_plan(problem: Problem, standing: Plan | None, windows: Sequence[Int64], budget: Budget) -> Plan:
+def refit_plan(problem: Problem, previous: Plan | None, windows: Sequence[Int64], budget: Budget) -> Plan:
     """Return the best plan that was found; `windows` are positions that may change places, the rest stays in order.
 
     The standing plan's places are kept where they still are any, unless all jobs can start as early or earlier without
@@ -90,7 +74,7 @@ def refit_plan(problem: Problem, standing: Plan | None, windows: Sequence[Int64]
     out because it loses money: what is submitted is to run.
     """
     in_line = np.arange(len(problem.work))
-    best = place_one_by_one(problem, in_line, "in line") if standing is None else _repair(problem, standing, in_line)
+    best = place_one_by_one(problem, in_line, "in line") if previous is None else _repair(problem, previous, in_line)
     orders = _orders(problem, windows)
     for tried, (name, order) in enumerate(orders):
         if not budget.left_s:
@@ -99,10 +83,10 @@ def refit_plan(problem: Problem, standing: Plan | None, windows: Sequence[Int64]
     return best
 
 
-def _repair(problem: Problem, standing: Plan, in_line: Int64) -> Plan:
-    kept = keep_what_fits(problem, standing)
+def _repair(problem: Problem, previous: Plan, in_line: Int64) -> Plan:
+    kept = keep_what_fits(problem, previous)
     repaired = place_one_by_one(problem, in_line[~kept.placed], "repaired", kept=kept)
-    before = np.where(standing.placed, standing.start_s, np.iinfo(np.int64).max)
+    before = np.where(previous.placed, previous.start_s, np.iinfo(np.int64).max)
     moved_up = place_one_by_one(problem, np.argsort(before, kind="stable"), "moved up")
     return moved_up if _is_earlier(moved_up, repaired) else repaired
 

@@ -20,15 +20,8 @@ from plugin.day_plan.day_plan import Load
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
 from plugin.planner.problem import NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
 from plugin.queue_hook.facts import QueueFacts
-from plugin.queue_hook.positions import BEGIN, NO_MARKS, JobMarks, is_ours, marks_by_job
-from plugin.queue_hook.start_times import (
-    WORTH_IT,
-    StartCostsByRunTime,
-    choose_begin,
-    find_latest_start,
-    start_costs_by_run_time,
-)
-from plugin.queue_hook.user_hints import parse_user_hints
+from plugin.queue_hook.positions import BEGIN, NO_MARKS, JobMarks, marks_by_job
+from plugin.queue_hook.start_times import LEAST_SAVING, BeginTimePlanner
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 
@@ -135,37 +128,32 @@ class StartHold:
     latest_start_s: int | None = None
 
 
-def find_holds(sight: PlanInputs, jobs: Iterable[Job]) -> Mapping[str, StartHold]:
+def find_holds(inputs: PlanInputs, jobs: Iterable[Job]) -> Mapping[str, StartHold]:
     """Return the hold of each job: what the queue hook would choose for it alone."""
-    facts = sight.queue
-    marked, starts_of = marks_by_job(facts.marks, facts.jobs), start_costs_by_run_time(facts)
-    return {job.job_id: _find_hold(job, sight, marked.get(job.job_id, NO_MARKS), starts_of) for job in jobs}
+    facts = inputs.queue
+    marks, planner = marks_by_job(facts.marks, facts.jobs), BeginTimePlanner(facts, inputs.rules)
+    return {job.job_id: _find_hold(job, planner, marks.get(job.job_id, NO_MARKS)) for job in jobs}
 
 
-def _find_hold(job: Job, sight: PlanInputs, marks: JobMarks, starts_of: StartCostsByRunTime) -> StartHold:
-    facts, rules = sight.queue, sight.rules
-    held_s = job.begin_s if job.begin_s and job.begin_s > facts.now_s else 0
-    consent = parse_user_hints(job.comment, rules.zone)
-    mine = bool(held_s) and BEGIN in marks and is_ours(marks, BEGIN, held_s) is True
-    choice = None
-    if consent.allows_delay or mine:
-        choice = choose_begin(job, consent, marks, facts=facts, rules=rules, starts_of=starts_of)
+def _find_hold(job: Job, planner: BeginTimePlanner, marks: JobMarks) -> StartHold:
+    now_s, hints = planner.facts.now_s, planner.rules.hints(job)
+    held_s = job.begin_s if job.begin_s and job.begin_s > now_s else 0
+    ours = bool(held_s) and marks.is_ours(BEGIN, held_s) is True
+    choice = planner.choose_begin(job, hints, marks) if hints.allows_delay or ours else None
     begin_s = held_s if choice is None or choice.begin_s is None else choice.begin_s
-    room = find_latest_start(job, consent, facts, rules)
-    for_price = begin_s > facts.now_s and (mine or begin_s != held_s)
-    return StartHold(begin_s, for_price, room.start_s if room else None)
+    latest = planner.latest_start(job, hints)
+    for_price = begin_s > now_s and (ours or begin_s != held_s)
+    return StartHold(begin_s, for_price, latest.start_s if latest else None)
 
 
-def is_worth_waiting(
-    sight: PlanInputs, starts_of: StartCostsByRunTime, job: Job, *, held_start_s: int, free_start_s: int
-) -> bool:
-    """Whether a start is so much cheaper than another that it is worth the wait."""
-    run_s = expected_run_s_of(job, sight.queue)
-    starts = starts_of(run_s) if run_s else None
+def is_worth_waiting(planner: BeginTimePlanner, job: Job, *, held_start_s: int, free_start_s: int) -> bool:
+    """Return whether a start is so much cheaper than another that it is worth the wait."""
+    run_s = expected_run_s_of(job, planner.facts)
+    starts = planner.start_costs(run_s) if run_s else None
     if starts is None:
         return False
     held, free = starts.at(held_start_s).per_watt, starts.at(free_start_s).per_watt
-    return free - held > WORTH_IT * abs(free)
+    return free - held > LEAST_SAVING * abs(free)
 
 
 OVERDUE_S = 300
@@ -180,50 +168,50 @@ class PoolProblem:
     problem: Problem
 
 
-def build_pool_problem(sight: PlanInputs, pool: PlanPool, holds: Mapping[str, StartHold], rates: Rates) -> PoolProblem:
+def build_pool_problem(inputs: PlanInputs, pool: PlanPool, holds: Mapping[str, StartHold], rates: Rates) -> PoolProblem:
     """Return the question; `holds` has every job of the pool that waits."""
-    whole = not sight.shared_nodes or all(job.whole_nodes for job in (*pool.waiting, *pool.holding))
+    whole = not inputs.shared_nodes or all(job.whole_nodes for job in (*pool.waiting, *pool.holding))
     cpus = [1 if whole else max(node.cpus, 1) for node in pool.nodes]
     zeros = np.zeros(len(cpus), np.int64)
     machine = NodeCapacities(np.array(cpus, np.int64), zeros, zeros)
-    running = _running(sight, pool, cpus)
-    work = _work(sight, pool.waiting, holds, least_cpus=min(cpus), whole=whole)
-    return PoolProblem(pool, Problem(work, machine, running, _not_below(rates, running), sight.room.facility))
+    running = _running(inputs, pool, cpus)
+    work = _work(inputs, pool.waiting, holds, least_cpus=min(cpus), whole=whole)
+    return PoolProblem(pool, Problem(work, machine, running, _not_below(rates, running), inputs.room.facility))
 
 
-def running_loads(sight: PlanInputs, jobs: Sequence[Job]) -> tuple[Load, ...]:
+def running_loads(inputs: PlanInputs, jobs: Sequence[Job]) -> tuple[Load, ...]:
     """Return the jobs that have nodes, with when they are expected to end."""
-    facts = sight.queue
+    facts = inputs.queue
     return tuple(
         Load(
             job.job_id,
             job.user,
             allocated_hosts(job),
-            expected_end_s(job, sight),
+            expected_end_s(job, inputs),
             facts.node_power_w.get(job.job_id, 0.0) * job.nodes,
         )
         for job in jobs
     )
 
 
-def expected_end_s(job: Job, sight: PlanInputs) -> int:
+def expected_end_s(job: Job, inputs: PlanInputs) -> int:
     """Return when a job that has nodes is expected to end: one that has outlived its prediction, at its limit."""
-    now_s, start_s = sight.queue.now_s, job.start_s or sight.queue.now_s
-    expected = (expected_run_s_of(job, sight.queue), job.limit_s)
+    now_s, start_s = inputs.queue.now_s, job.start_s or inputs.queue.now_s
+    expected = (expected_run_s_of(job, inputs.queue), job.limit_s)
     later = [start_s + run_s for run_s in expected if run_s and start_s + run_s > now_s]
     return min(later, default=now_s + OVERDUE_S)
 
 
 def _work(
-    sight: PlanInputs, jobs: Sequence[Job], holds: Mapping[str, StartHold], *, least_cpus: int, whole: bool
+    inputs: PlanInputs, jobs: Sequence[Job], holds: Mapping[str, StartHold], *, least_cpus: int, whole: bool
 ) -> Work:
-    facts = sight.queue
-    rows = [_row(sight, job, holds[job.job_id], 1 if whole else _cores(job, least_cpus)) for job in jobs]
+    facts = inputs.queue
+    rows = [_row(inputs, job, holds[job.job_id], 1 if whole else _cores(job, least_cpus)) for job in jobs]
     units, cores, run_s, release_s, latest_end_s = np.array(rows, np.int64).reshape(-1, 5).T
     power_w = np.array([facts.node_power_w[job.job_id] for job in jobs], np.float64) * units
     cpus = np.array([max(job.cpus, job.nodes, 1) for job in jobs], np.float64)
     zeros = np.zeros(len(jobs), np.int64)
-    revenue_per_s = cpus * _per_core_h(sight.room, jobs) / HOUR_S
+    revenue_per_s = cpus * _per_core_h(inputs.room, jobs) / HOUR_S
     numbers = np.arange(len(jobs))
     return Work(
         job_id=numbers,
@@ -245,9 +233,9 @@ def _per_core_h(room: PlanFacility, jobs: Sequence[Job]) -> Float64:
     return np.fromiter(each, np.float64, len(jobs))
 
 
-def _row(sight: PlanInputs, job: Job, hold: StartHold, cores: int) -> tuple[int, ...]:
+def _row(inputs: PlanInputs, job: Job, hold: StartHold, cores: int) -> tuple[int, ...]:
     """Return units, cores of each, run time, release and latest end [s from now]."""
-    now_s, run_s = sight.queue.now_s, expected_run_s_of(job, sight.queue) or 1
+    now_s, run_s = inputs.queue.now_s, expected_run_s_of(job, inputs.queue) or 1
     last_s = hold.latest_start_s if hold.for_price else None
     latest_end_s = NO_LIMIT if last_s is None else last_s - now_s + run_s
     return max(job.nodes, 1), cores, run_s, max(hold.begin_s - now_s, 0), latest_end_s
@@ -258,7 +246,7 @@ def _cores(job: Job, least_cpus: int) -> int:
     return max(-(-job.cpus // max(job.nodes, 1)), least_cpus if job.whole_nodes else 1)
 
 
-def _running(sight: PlanInputs, pool: PlanPool, cpus: Sequence[int]) -> Running:
+def _running(inputs: PlanInputs, pool: PlanPool, cpus: Sequence[int]) -> Running:
     """Return a row for each node of each job; jobs that have more of a node than it has get what is left."""
     row_of = {node.name: row for row, node in enumerate(pool.nodes)}
     left, rows = list(cpus), []
@@ -269,8 +257,8 @@ def _running(sight: PlanInputs, pool: PlanPool, cpus: Sequence[int]) -> Running:
             each = left[row] if job.whole_nodes else -(-max(job.cpus, 1) // len(hosts))
             taken = min(each, left[row])
             left[row] -= taken
-            node_w = sight.queue.node_power_w.get(job.job_id, 0.0)
-            rows.append((row, expected_end_s(job, sight) - sight.queue.now_s, taken, node_w))
+            node_w = inputs.queue.node_power_w.get(job.job_id, 0.0)
+            rows.append((row, expected_end_s(job, inputs) - inputs.queue.now_s, taken, node_w))
     node, until_s, cores = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
     zeros = np.zeros(len(rows), np.int64)
     power_w = np.array([row[3] for row in rows], np.float64)

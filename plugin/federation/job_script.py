@@ -97,60 +97,62 @@ def _lines(text: str, sign: str) -> list[str]:
 
 
 def _parsed(options: ArgumentParser, lines: list[str], sign: str) -> Namespace:
-    words = []
+    arguments = []
     for line in lines:
         try:
-            words += shlex.split(line, comments=True)
+            arguments += shlex.split(line, comments=True)
         except ValueError:
             raise BadInput(f"{sign}{line}: cannot be read", hint="is a quote missing?") from None
     try:
-        return options.parse_known_args(words)[0]
+        return options.parse_known_args(arguments)[0]
     except BadInput as problem:
         raise BadInput(f"{sign}: {problem}", hint="the job's script names an option without its value") from None
 
 
-def _of_slurm(said: Namespace) -> ScriptRequest:
-    if said.array:
+def _of_slurm(arguments: Namespace) -> ScriptRequest:
+    if arguments.array:
         raise BadInput("a job array is many jobs, and sites are chosen for one", hint="submit its tasks one by one")
-    nodes = None if said.nodes is None else _number(said.nodes.rpartition("-")[2], "--nodes")
-    per_task = _number(said.cpus_per_task or "1", "--cpus-per-task")
+    nodes = None if arguments.nodes is None else _number(arguments.nodes.rpartition("-")[2], "--nodes")
+    per_task = _number(arguments.cpus_per_task or "1", "--cpus-per-task")
     cores = None
-    if said.ntasks is not None:
-        cores = _number(said.ntasks, "--ntasks") * per_task
-    elif nodes is not None and said.ntasks_per_node is not None:
-        cores = nodes * _number(said.ntasks_per_node, "--ntasks-per-node") * per_task
+    if arguments.ntasks is not None:
+        cores = _number(arguments.ntasks, "--ntasks") * per_task
+    elif nodes is not None and arguments.ntasks_per_node is not None:
+        cores = nodes * _number(arguments.ntasks_per_node, "--ntasks-per-node") * per_task
     elif nodes is None:
         cores = per_task
     return ScriptRequest(
         system=SLURM,
         cores=cores,
         nodes=nodes,
-        limit_s=None if said.time is None else parse_limit_s(said.time),
-        project=said.account or "",
-        features=tuple(filter(None, re.split("[&,]", said.constraint or ""))),
-        comment=said.comment or "",
-        name=said.job_name or "",
+        limit_s=None if arguments.time is None else parse_limit_s(arguments.time),
+        project=arguments.account or "",
+        features=tuple(filter(None, re.split("[&,]", arguments.constraint or ""))),
+        comment=arguments.comment or "",
+        name=arguments.job_name or "",
     )
 
 
-def _of_pbs(said: Namespace) -> ScriptRequest:
-    if said.J or said.t:
+def _of_pbs(arguments: Namespace) -> ScriptRequest:
+    if arguments.J or arguments.t:
         raise BadInput("a job array is many jobs, and sites are chosen for one", hint="submit its tasks one by one")
     resources = dict(
-        part.partition("=")[::2] for each in said.l for part in each.split(",") if not part.startswith("place")
+        part.partition("=")[::2] for each in arguments.l for part in each.split(",") if not part.startswith("place")
     )
     walltime = resources.get("walltime")
     chunks = resources.get("select") or resources.get("nodes")
     cores = _number(resources.get("ncpus", "1"), "ncpus") if chunks is None else sum(map(_chunk, chunks.split("+")))
     # A single number is seconds to PBS.
     limit_s = None if walltime is None else int(walltime) if walltime.isdecimal() else parse_limit_s(walltime)
-    return ScriptRequest(PBS, cores, None, limit_s, said.A or "", variables=said.v or "", name=said.N or "")
+    return ScriptRequest(
+        PBS, cores, None, limit_s, arguments.A or "", variables=arguments.v or "", name=arguments.N or ""
+    )
 
 
 def _chunk(text: str) -> int:
     """Return the cores of `2:ncpus=8:mem=4gb` or `2:ppn=8`."""
-    count, *words = text.split(":")
-    per = next((word.partition("=")[2] for word in words if word.startswith(("ncpus=", "ppn="))), "1")
+    count, *resources = text.split(":")
+    per = next((part.partition("=")[2] for part in resources if part.startswith(("ncpus=", "ppn="))), "1")
     return _number(count, "-l") * _number(per, "-l")
 
 

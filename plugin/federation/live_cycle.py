@@ -55,14 +55,14 @@ def _explain_choice(cycle: GridCycle, decision: GridDecision, fit: SiteFit, job:
     chosen = None if place == NO_SITE else estimate_at(cycle, decision, job, place)
     second = _second_best(cycle, decision, job)
     missing = find_mismatches(cycle, fit, decision.predicted.runtime_s, job)
-    words = {
+    parts = {
         "missing": "; ".join(f"{miss.site}: {miss.text}" for miss in missing),
         "second": second.site if second else "another site",
         "site": chosen.site if chosen else "",
         "delay": duration_text(chosen.delay_s) if chosen else "",
         "figures": _figures_text(chosen, cycle.states.price[0].currency) if chosen else "",
     }
-    reason = REASONS[DecisionReason(int(decision.why[job]))].format(**words)
+    reason = REASONS[DecisionReason(int(decision.why[job]))].format(**parts)
     return SiteChoice(int(cycle.jobs.job_id[job]), chosen.site if chosen else None, reason, chosen, second, missing)
 
 
@@ -122,21 +122,21 @@ class SentJob:
         return self.cores * self.held_s
 
 
-def add_sent_jobs(said: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
+def add_sent_jobs(report: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
     """Return what a site would say if it had seen the jobs that it was sent since it looked.
 
     They take what is idle, or stand in the queue, and whoever waits does so behind their work, spread over the site.
     """
-    idle_cores, queued, ahead_core_s = said.idle_cores, said.queued, 0.0
-    for job in _unreported_jobs(said, sent):
+    idle_cores, queued, ahead_core_s = report.idle_cores, report.queued, 0.0
+    for job in _unreported_jobs(report, sent):
         ahead_core_s += job.core_s
         if not queued and job.cores <= idle_cores:
             idle_cores -= job.cores
         else:
             queued += 1
-    later_s = ahead_core_s / max(said.cores, 1)
-    wait_s = tuple(tuple(each + later_s for each in row) for row in said.waits.wait_s)
-    return replace(said, idle_cores=idle_cores, queued=queued, waits=replace(said.waits, wait_s=wait_s))
+    later_s = ahead_core_s / max(report.cores, 1)
+    wait_s = tuple(tuple(each + later_s for each in row) for row in report.waits.wait_s)
+    return replace(report, idle_cores=idle_cores, queued=queued, waits=replace(report.waits, wait_s=wait_s))
 
 
 def left_core_s(grid: Grid, sent: Iterable[SentJob]) -> Float64:
@@ -154,8 +154,8 @@ def left_core_s(grid: Grid, sent: Iterable[SentJob]) -> Float64:
     return np.maximum(left, 0.0)
 
 
-def _unreported_jobs(said: SiteReport, sent: Iterable[SentJob]) -> list[SentJob]:
-    return [job for job in sent if job.there and job.at_unix_s >= said.at_unix_s - ON_THE_WAY_S]
+def _unreported_jobs(report: SiteReport, sent: Iterable[SentJob]) -> list[SentJob]:
+    return [job for job in sent if job.there and job.at_unix_s >= report.at_unix_s - ON_THE_WAY_S]
 
 
 AHEAD_S = 8 * DAY_S
@@ -163,29 +163,29 @@ AHEAD_S = 8 * DAY_S
 
 @dataclass(frozen=True)
 class SiteReply:
-    """What is known of a site: its last answer, or why there is none to go by."""
+    """The last report of a site, or the problem why there is none."""
 
-    said: SiteReport | None = None
-    trouble: str = ""
+    report: SiteReport | None = None
+    problem: str = ""
 
 
-NOT_POLLED = SiteReply(trouble="was not asked")
+NOT_POLLED = SiteReply(problem="was not asked")
 
 
 @dataclass(frozen=True, eq=False)
 class _SiteNow:
-    """A site that counts, its electricity [per MWh and g/kWh] and what it said; `trouble` why it does not count."""
+    """A site, its electricity [per MWh and g/kWh] and its report; a site with a `problem` is left out of the choice."""
 
     price: Series
     carbon: Series
-    said: SiteReport | None
-    trouble: str = ""
+    report: SiteReport | None
+    problem: str = ""
 
 
 def choose(
     request: PlacementRequest,
     grid: Grid,
-    heard: Mapping[str, SiteReply],
+    replies: Mapping[str, SiteReply],
     *,
     now_s: int,
     stale_s: float,
@@ -198,21 +198,21 @@ def choose(
     that no site has, BadPrices for prices in two currencies.
     """
     _check_request(request, now_s)
-    known = _with_sent_jobs(heard, sent)
+    known = _with_sent_jobs(replies, sent)
     sites = [_site_now(site, known.get(site.name, NOT_POLLED), now_s, stale_s) for site in grid.sites]
     cycle = _cycle(request, grid, _unify_units(sites), now_s)
     cycle = replace(cycle, states=replace(cycle.states, left_core_s=left_core_s(grid, sent)))
     (choice,) = explain_decision(cycle, grid_policy(policy_for(request)).decide(cycle))
-    return _with_problems(choice, {site.name: now.trouble for site, now in zip(grid.sites, sites, strict=True)})
+    return _with_problems(choice, {site.name: now.problem for site, now in zip(grid.sites, sites, strict=True)})
 
 
-def _with_sent_jobs(heard: Mapping[str, SiteReply], sent: Sequence[SentJob]) -> dict[str, SiteReply]:
-    def known(name: str, said: SiteReport) -> SiteReport:
-        return add_sent_jobs(said, [job for job in sent if job.site == name])
-
-    return {
-        name: each if each.said is None else replace(each, said=known(name, each.said)) for name, each in heard.items()
-    }
+def _with_sent_jobs(replies: Mapping[str, SiteReply], sent: Sequence[SentJob]) -> dict[str, SiteReply]:
+    known = dict(replies)
+    for name, reply in replies.items():
+        if reply.report is not None:
+            sent_there = [job for job in sent if job.site == name]
+            known[name] = replace(reply, report=add_sent_jobs(reply.report, sent_there))
+    return known
 
 
 def _check_request(request: PlacementRequest, now_s: int) -> None:
@@ -221,17 +221,17 @@ def _check_request(request: PlacementRequest, now_s: int) -> None:
 
 
 def _cycle(request: PlacementRequest, grid: Grid, sites: list[_SiteNow], now_s: int) -> GridCycle:
-    idle = [now.said.idle_cores // site.cores_per_unit if now.said else 0 for site, now in _pairs(grid, sites)]
+    idle = [now.report.idle_cores // site.cores_per_unit if now.report else 0 for site, now in _pairs(grid, sites)]
     states = SiteStates(
         idle_units=np.array(idle, np.int64),
-        queued=np.array([now.said.queued if now.said else 0 for now in sites], np.int64),
-        stale=np.array([bool(now.trouble) for now in sites]),
+        queued=np.array([now.report.queued if now.report else 0 for now in sites], np.int64),
+        stale=np.array([bool(now.problem) for now in sites]),
         price=tuple(now.price for now in sites),
         carbon=tuple(now.carbon for now in sites),
         left_core_s=grid.allocated_core_s,
     )
     jobs = request_column(request, grid, now_s)
-    waits = [_wait_s(now.said, site, request) for site, now in _pairs(grid, sites)]
+    waits = [_wait_s(now.report, site, request) for site, now in _pairs(grid, sites)]
     return GridCycle(now_s, grid, jobs, states, np.array([waits], np.float64))
 
 
@@ -239,27 +239,27 @@ def _pairs(grid: Grid, sites: list[_SiteNow]) -> zip:  # type: ignore[type-arg]
     return zip(grid.sites, sites, strict=True)
 
 
-def _wait_s(said: SiteReport | None, site: Site, request: PlacementRequest) -> float:
+def _wait_s(report: SiteReport | None, site: Site, request: PlacementRequest) -> float:
     """Return how long the job would wait in whole units of the site; nobody waits where enough is free and no queue."""
     cores = -(-request.cores // site.cores_per_unit) * site.cores_per_unit
-    if said is None:
+    if report is None:
         return float("nan")
-    at_once = not said.queued and cores <= said.idle_cores
+    at_once = not report.queued and cores <= report.idle_cores
     # Of a job that is too wide it is said so: its wait is not what is missing.
-    return 0.0 if at_once or cores > site.cores else said.waits.of(cores, request.limit_s)
+    return 0.0 if at_once or cores > site.cores else report.waits.of(cores, request.limit_s)
 
 
-def _site_now(site: Site, heard: SiteReply, now_s: int, stale_s: float) -> _SiteNow:
-    said, trouble = heard.said, heard.trouble
-    if said is None:
-        trouble = trouble or "has not answered"
-    elif now_s - said.at_unix_s > stale_s:
-        trouble = f"its last answer is {now_s - said.at_unix_s:.0f} s old"
-    price = tariff_price(site, now_s, now_s + AHEAD_S) or _curve_series(said.price if said else None, site.name)
-    carbon = mix_carbon(site, now_s, now_s + AHEAD_S) or _curve_series(said.carbon if said else None, site.name)
-    if not trouble and (price is None or carbon is None):
-        trouble = "its agent knows no price" if price is None else "its agent knows no carbon intensity"
-    return _SiteNow(price or _empty_series(now_s, ""), carbon or _empty_series(now_s, "g/kWh"), said, trouble)
+def _site_now(site: Site, reply: SiteReply, now_s: int, stale_s: float) -> _SiteNow:
+    report, problem = reply.report, reply.problem
+    if report is None:
+        problem = problem or "has not answered"
+    elif now_s - report.at_unix_s > stale_s:
+        problem = f"its last answer is {now_s - report.at_unix_s:.0f} s old"
+    price = tariff_price(site, now_s, now_s + AHEAD_S) or _curve_series(report.price if report else None, site.name)
+    carbon = mix_carbon(site, now_s, now_s + AHEAD_S) or _curve_series(report.carbon if report else None, site.name)
+    if not problem and (price is None or carbon is None):
+        problem = "its agent knows no price" if price is None else "its agent knows no carbon intensity"
+    return _SiteNow(price or _empty_series(now_s, ""), carbon or _empty_series(now_s, "g/kWh"), report, problem)
 
 
 def _curve_series(curve: Curve | None, name: str) -> Series | None:
@@ -273,26 +273,26 @@ def _empty_series(now_s: int, unit: str) -> Series:
 
 def _unify_units(sites: list[_SiteNow]) -> list[_SiteNow]:
     """Return the sites with the prices of those left out in the unit of the others, so that they contradict nobody."""
-    units = [now.price.unit for now in sites if not now.trouble]
+    units = [now.price.unit for now in sites if not now.problem]
     if not units:
         units = [now.price.unit for now in sites if now.price.unit] or ["EUR/MWh"]
-    return [replace(now, price=replace(now.price, unit=units[0])) if now.trouble else now for now in sites]
+    return [replace(now, price=replace(now.price, unit=units[0])) if now.problem else now for now in sites]
 
 
-def _with_problems(choice: SiteChoice, troubles: Mapping[str, str]) -> SiteChoice:
+def _with_problems(choice: SiteChoice, problems: Mapping[str, str]) -> SiteChoice:
     """Return the choice with what is really wrong of each site that was left out."""
-    misses = tuple(SiteMismatch(miss.site, troubles[miss.site] or miss.text) for miss in choice.misses)
+    misses = tuple(SiteMismatch(miss.site, problems[miss.site] or miss.text) for miss in choice.misses)
     if choice.site is not None:
         return replace(choice, misses=misses)
     missing = "; ".join(f"{miss.site}: {miss.text}" for miss in misses)
     return replace(choice, misses=misses, reason=f"no site can run it: {missing}" if missing else choice.reason)
 
 
-def currency_of(grid: Grid, heard: Mapping[str, SiteReply], *, now_s: int) -> str:
+def currency_of(grid: Grid, replies: Mapping[str, SiteReply], *, now_s: int) -> str:
     """Return the currency of the first site that has a price, "" where none has."""
     for site in grid.sites:
-        said = heard.get(site.name, NOT_POLLED).said
-        price = tariff_price(site, now_s, now_s + AHEAD_S) or _curve_series(said.price if said else None, site.name)
+        report = replies.get(site.name, NOT_POLLED).report
+        price = tariff_price(site, now_s, now_s + AHEAD_S) or _curve_series(report.price if report else None, site.name)
         if price is not None:
             return price.currency
     return ""

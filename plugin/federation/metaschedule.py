@@ -71,11 +71,11 @@ def _jobs_beyond_allocation(cycle: GridCycle, predicted: Predictions, site: Int6
     beyond = []
     for job in np.flatnonzero(bounded):
         project, to = cycle.jobs.project[job], site[job]
-        asked = predicted.units[job, to] * cycle.grid.cores_per_unit[to] * predicted.runtime_s[job, to]
-        if asked > left[project, to]:
+        core_s = predicted.units[job, to] * cycle.grid.cores_per_unit[to] * predicted.runtime_s[job, to]
+        if core_s > left[project, to]:
             beyond.append(job)
         else:
-            left[project, to] -= asked
+            left[project, to] -= core_s
     return np.array(beyond, np.int64)
 
 

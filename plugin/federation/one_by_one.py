@@ -58,8 +58,8 @@ class Tally:
         self._left_core_s[self._cycle.jobs.project[job], site] -= self._core_s(job)[site]
 
     def _core_s(self, job: int) -> Float64:
-        asked = self._predicted.units[job] * self._predicted.runtime_s[job]
-        return np.asarray(asked * self._cycle.grid.cores_per_unit)
+        unit_s = self._predicted.units[job] * self._predicted.runtime_s[job]
+        return np.asarray(unit_s * self._cycle.grid.cores_per_unit)
 
 
 class Placement(NamedTuple):

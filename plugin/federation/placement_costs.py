@@ -49,14 +49,14 @@ def check_fit(cycle: GridCycle, units: Int64, runtime_s: Float64) -> SiteFit:
     """
     jobs, grid = cycle.jobs, cycle.grid
     wanted = jobs.features[:, None]
-    asked_core_s = units * grid.cores_per_unit * runtime_s
+    job_core_s = units * grid.cores_per_unit * runtime_s
     return SiteFit(
         np.broadcast_to(~cycle.states.stale, units.shape),
         np.isfinite(cycle.wait_s),
         jobs.cores[:, None] <= grid.largest_cores,
         runtime_s <= grid.longest_s,
         (wanted & grid.feature_masks) == wanted,
-        asked_core_s <= cycle.states.left_core_s[jobs.project],
+        job_core_s <= cycle.states.left_core_s[jobs.project],
     )
 
 

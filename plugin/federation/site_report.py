@@ -72,23 +72,23 @@ class SiteReport:
     version: int = REPORT_VERSION
 
 
-def report_json(said: SiteReport) -> Any:
+def report_json(report: SiteReport) -> Any:
     """Return it as objects, lists, numbers and texts that JSON knows."""
-    return _report_shape().dump_python(said, mode="json")
+    return _report_shape().dump_python(report, mode="json")
 
 
 def parse_report(text: object) -> SiteReport:
     """Return what `report_json` made of it, unknown keys left out; ValueError if it is something else."""
-    said: SiteReport = _report_shape().validate_python(text)
-    waits = said.waits
-    if said.version != REPORT_VERSION:
-        raise ValueError(f"version {said.version}, not {REPORT_VERSION}")
+    report: SiteReport = _report_shape().validate_python(text)
+    waits = report.waits
+    if report.version != REPORT_VERSION:
+        raise ValueError(f"version {report.version}, not {REPORT_VERSION}")
     if len(waits.wait_s) != len(waits.cores) or any(len(row) != len(waits.limit_s) for row in waits.wait_s):
         raise ValueError("waits that are no table")
-    for curve in (said.price, said.carbon):
+    for curve in (report.price, report.carbon):
         if curve is not None:
-            curve.series(said.cluster)
-    return said
+            curve.series(report.cluster)
+    return report
 
 
 @cache

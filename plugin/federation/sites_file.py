@@ -366,7 +366,7 @@ class WatchedSites:
 
 def _stamp(path: Path) -> Stamp | None:
     try:
-        told = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return told.st_mtime_ns, told.st_size, told.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -117,7 +117,7 @@ def _on_nodes(problem: Problem, kept: Plan, which: Int64, answer: CpAnswer, solv
 def _requested_resources(problem: Problem) -> Int64:
     work = problem.work
     each = (work.cores, work.memory_mb, work.gpus, _alone(problem, work.cores))
-    return np.stack([*(work.units * asked for asked in each), watts(work.power_w)], axis=1)
+    return np.stack([*(work.units * requested for requested in each), watts(work.power_w)], axis=1)
 
 
 def _alone(problem: Problem, cores: Int64) -> Int64:
@@ -270,8 +270,8 @@ def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hint
 
 def _add_note(plan: Plan, name: str, why: str) -> Plan:
     """Return the plan with the reason why the search of that name has not made it, behind a note that it has."""
-    said = f"{plan.note}; " if plan.note else ""
-    return replace(plan, note=f"{said}{name}: {why}")
+    earlier = f"{plan.note}; " if plan.note else ""
+    return replace(plan, note=f"{earlier}{name}: {why}")
 
 
 def _failure_reason(gone: SolverGone) -> str:

@@ -360,7 +360,7 @@ def _serve(pipe: Connection) -> None:
     pipe.send(None)
     while True:
         try:
-            asked = pipe.recv()
+            request = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(solve(*asked))
+        pipe.send(solve(*request))

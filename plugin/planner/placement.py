@@ -359,21 +359,21 @@ def _earliest_of_one(free: FreeCapacity, when_s: Int64, job: JobDemand) -> int:
 KEPT = "kept"
 
 
-def keep_what_fits(problem: Problem, standing: Plan) -> Plan:
-    """Return the plan with those jobs only that can start where and when `standing` has them, the earliest first.
+def keep_what_fits(problem: Problem, previous: Plan) -> Plan:
+    """Return the plan with those jobs only that can start where and when `previous` has them, the earliest first.
 
     A place that lies before the job's release, behind its latest start or on a node -1 is none.
     """
     work, rates = problem.work, problem.rates
     latest_s = np.minimum(work.latest_end_s - work.duration_s, rates.horizon_s - 1)
     columns = job_columns(work, work.release_s, latest_s)
-    timely = standing.placed & (standing.start_s >= work.release_s) & (standing.start_s <= latest_s)
+    timely = previous.placed & (previous.start_s >= work.release_s) & (previous.start_s <= latest_s)
     jobs = np.flatnonzero(timely)
-    jobs = jobs[np.argsort(standing.start_s[jobs], kind="stable")]
+    jobs = jobs[np.argsort(previous.start_s[jobs], kind="stable")]
     room = ROOM
     while True:
         plan, free = empty_plan(work, KEPT), initial_free_capacity(problem, room)
-        earlier, places = Places(standing.start_s, standing.node), Places(plan.start_s, plan.node)
+        earlier, places = Places(previous.start_s, previous.node), Places(plan.start_s, plan.node)
         if free is not None and _keep_placed(free, jobs, columns, earlier, places):
             return plan
         room *= 2

@@ -90,8 +90,8 @@ def power_per_revenue(work: Work) -> Float64:
 def _share_of_node(work: Work, machine: NodeCapacities) -> Float64:
     """Return the share of the largest node that a unit takes, of the resource of which it takes most."""
     shares = [
-        asked / max(int(has.max()), 1)
-        for asked, has in (
+        requested / max(int(has.max()), 1)
+        for requested, has in (
             (work.cores, machine.cores),
             (work.memory_mb, machine.memory_mb),
             (work.gpus, machine.gpus),

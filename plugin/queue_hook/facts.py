@@ -1,27 +1,35 @@
-"""The inputs of the queue hook: the state of the queue at one instant, the site's rules, and the starts of a day plan.
-
-It also renders times and price classes for the reasons that admins and users read.
-"""
+"""The inputs of the queue hook: the queue at one instant, the site's rules, and the starts of a day plan."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
+from functools import cached_property
+
+import numpy as np
 
 from offpeak.ledger.rows import JobMark
-from offpeak.model.step_series import Series
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.peak import Peak
-from plugin.scheduler.job import Job
+from plugin.queue_hook.user_hints import UserHints, parse_user_hints
+from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 
-PLAN = "plan"
-"""The policy by which the hook carries a plan out."""
-SAME_S = 60
-"""A begin that moves by less is left."""
+GREEDY, KNAPSACK, PLAN, OFF = "greedy", "knapsack", "plan", "off"
+"""The policies of the queue hook. PLAN carries out the day plan."""
+
+ResourcePool = tuple[tuple[str, ...], str]
+"""Partitions and needs. Jobs with the same partitions and needs compete for the same nodes."""
+
+
+def resource_pool(job: Job) -> ResourcePool:
+    """Return the resource pool in which the job competes."""
+    return job.partitions, job.needs
 
 
 @dataclass(frozen=True)
 class StartConstraint:
-    """A job must not start before `begin_s` [Unix s], and why; whether its owner lets it wait or not."""
+    """A job must not start before `begin_s` [Unix s], whether or not its owner allows a delay; `why` is the reason."""
 
     begin_s: int
     why: str
@@ -29,53 +37,49 @@ class StartConstraint:
 
 @dataclass(frozen=True)
 class PlannedStarts:
-    """By job: `start_s` is its planned start [Unix s], `bound` are those that a cap on power keeps back.
+    """The day plan as the hook needs it, by job.
 
-    `not_held` are jobs whose owners would let them wait for a cheap hour, and that come to start in none.
+    `start_s` is the planned start [Unix s]. `constraints` are the jobs that a power cap delays. `not_held` are the jobs
+    whose owners allow a delay, but which would not start in a cheaper hour.
     """
 
     start_s: Mapping[str, int] = field(default_factory=dict)
-    bound: Mapping[str, StartConstraint] = field(default_factory=dict)
+    constraints: Mapping[str, StartConstraint] = field(default_factory=dict)
     not_held: frozenset[str] = frozenset()
 
 
-PEAK_TEXTS = {Peak.ON_PEAK: "on-peak", Peak.OFF_PEAK: "off-peak", Peak.UNKNOWN: "no price is known"}
-NEAR = timedelta(days=6)
+EQUAL = 1e-9
+"""Costs and times that differ by less are equal."""
 
 
-def format_clock(at_s: int, now_s: int, zone: tzinfo) -> str:
-    """Return the local time: 21:00 today, Sun 06:00 this week, else with its date."""
-    at, now = (datetime.fromtimestamp(each, zone) for each in (at_s, now_s))
-    if at.date() == now.date():
-        return f"{at:%H:%M}"
-    return f"{at:%a %H:%M}" if timedelta(0) < at - now < NEAR else f"{at:%Y-%m-%d %H:%M}"
+class PriceIntegral:
+    """The integrals of a price and of the time in which it is known."""
 
+    def __init__(self, prices: Series) -> None:
+        self.edges_s: Int64 = np.append(prices.start_s, prices.end_s)
+        edges_s = self.edges_s.astype(np.float64)
+        self._paid = IntegralCurve(edges_s, running_integral(edges_s, np.where(prices.known, prices.value, 0.0)))
+        self._unknown_s = IntegralCurve(edges_s, running_integral(edges_s, np.where(prices.known, 0.0, 1.0)))
 
-def format_peak(peak: Peak, until_s: int | None, now_s: int, zone: tzinfo) -> str:
-    """Return the price's state and until when it lasts."""
-    return PEAK_TEXTS[peak] if until_s is None else f"{PEAK_TEXTS[peak]} until {format_clock(until_s, now_s, zone)}"
-
-
-def format_instant(at_s: int, zone: tzinfo) -> str:
-    """Return a local time that reads the same on every day: 2026-11-22 02:00."""
-    return f"{datetime.fromtimestamp(at_s, zone):%Y-%m-%d %H:%M}"
-
-
-ResourcePool = tuple[tuple[str, ...], str]
-"""Partitions and needs: jobs in which both are equal compete for the same nodes."""
+    def per_watt(self, at_s: Int64, run_s: int) -> Float64:
+        """Return the cost per watt [price per MWh x s] of runs that start at `at_s`; NaN if a price is not known."""
+        end_s = at_s + run_s
+        known = (at_s >= self.edges_s[0]) & (end_s <= self.edges_s[-1])
+        if self._unknown_s.total[-1]:
+            known &= self._unknown_s.between(at_s, end_s) < EQUAL
+        return np.where(known, self._paid.between(at_s, end_s), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
 class QueueFacts:
     """The queue at `now_s`; times are Unix seconds.
 
-    `jobs` are all jobs, those that have just ended too. `peak` holds until `peak_until_s`. `prices` are per MWh, known
-    and forecast; `basis` says for each interval what it rests on. By job: `node_power_w` [W per node], `expected_run_s`
-    and `expected_wait_s` as predicted (the agent gives none), `told` what its owner was told last. `free_nodes` by
-    competition, where known.
-    `planned` is the plan that the policy plan carries out, None before there is one.
-    `marks` is what we changed before; `set_by_hand` are jobs of which the scheduler says that an admin set them, which
-    no adapter does yet.
+    `jobs` are all jobs that the scheduler lists, recently ended ones included. `peak` holds until `peak_until_s`.
+    `prices` are per MWh, published and forecast; `basis` names the source of each interval. By job: `node_power_w`
+    [W per node], `expected_run_s` and `expected_wait_s` as predicted (the agent predicts no waits), `notices` the last
+    notice to its owner. `free_nodes` are known for some resource pools. `planned` is the day plan, None before the
+    first one. `marks` record our earlier changes. `set_by_hand` are jobs that the scheduler reports as changed by an
+    admin; no adapter reports any yet.
     """
 
     now_s: int
@@ -91,16 +95,26 @@ class QueueFacts:
     free_nodes: Mapping[ResourcePool, int] = field(default_factory=dict)
     marks: tuple[JobMark, ...] = ()
     set_by_hand: frozenset[str] = frozenset()
-    told: Mapping[str, str] = field(default_factory=dict)
+    notices: Mapping[str, str] = field(default_factory=dict)
     planned: PlannedStarts | None = None
+
+    @cached_property
+    def pending(self) -> tuple[Job, ...]:
+        """The jobs that wait for their turn, held jobs left out."""
+        return tuple(job for job in self.jobs if job.state is JobState.PENDING)
+
+    @cached_property
+    def price_integral(self) -> PriceIntegral | None:
+        """The integral of the prices; None while the present price is not known."""
+        return None if self.prices is None or self.peak == Peak.UNKNOWN else PriceIntegral(self.prices)
 
 
 @dataclass(frozen=True)
 class QueueRules:
-    """The site's rules: `policy` is greedy, knapsack, plan or off; `window` in jobs of a competition; `zone` its clock.
+    """The site's rules: its `policy`, the `window` of jobs of a resource pool that may be reordered, its time zone.
 
-    A job that later ones have been passing for `max_postponement_s` keeps its place. `longest_delay_s` bounds what a
-    job's owner may grant; 0: no job is ever delayed.
+    A job that later submissions have been passing for `max_postponement_s` keeps its place. `longest_delay_s` limits
+    the delay that a job's owner may allow; 0: no job is ever delayed.
     """
 
     policy: str
@@ -109,15 +123,21 @@ class QueueRules:
     longest_delay_s: int
     zone: tzinfo
 
+    def hints(self, job: Job) -> UserHints:
+        """Return the hints in the job's comment."""
+        return parse_user_hints(job.comment, self.zone)
 
-def resource_pool(job: Job) -> ResourcePool:
-    """Return what the job competes in."""
-    return job.partitions, job.needs
+    def clock(self, at_s: int, now_s: int) -> str:
+        """Return the local time of the site as `format_clock` writes it."""
+        return format_clock(at_s, now_s, self.zone)
 
 
-def job_number(job_id: str) -> int:
-    """Return the number that a job's name begins with, 0 where it begins with none."""
-    if job_id.isdecimal():
-        return int(job_id)
-    digits = len(job_id) - len(job_id.lstrip("0123456789"))
-    return int(job_id[:digits] or 0)
+NEAR = timedelta(days=6)
+
+
+def format_clock(at_s: int, now_s: int, zone: tzinfo) -> str:
+    """Return the local time: 21:00 today, Sun 06:00 within a week, else with its date."""
+    at, now = (datetime.fromtimestamp(each, zone) for each in (at_s, now_s))
+    if at.date() == now.date():
+        return f"{at:%H:%M}"
+    return f"{at:%a %H:%M}" if timedelta(0) < at - now < NEAR else f"{at:%Y-%m-%d %H:%M}"

@@ -1,37 +1,48 @@
-"""The entry of the queue hook: from all that is known of the queue to what is written, remembered and shown.
+"""The queue decision: from the facts to the priorities, begin times, notices and marks to write, with the reasons.
 
-`restore_plan` undoes everything that we changed of jobs that still wait, and gives the site its own order back.
+Begin times come first: a job that is to wait leaves its window, a released job joins it. The new order of each window
+becomes priorities. `restore_plan` undoes all our changes of jobs that still wait.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from offpeak.ledger.rows import DecisionRecord, JobMark
+from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
-from plugin.queue_hook.facts import QueueFacts, QueueRules, job_number
+from offpeak.prices.peak import Peak
+from plugin.queue_hook.facts import OFF, PLAN, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
+    BEFORE,
     BEGIN,
     BY_ADMIN,
+    NO_MARKS,
     RANK,
-    is_ours,
+    JobMarks,
+    MarksByJob,
+    QueuePosition,
+    QueuePositions,
     marks_by_job,
-    pending_jobs,
     queue_position,
     queue_positions,
 )
-from plugin.queue_hook.reorder import plan_ranks, stale_marks
 from plugin.queue_hook.start_times import NOW, plan_begin_times
+from plugin.queue_hook.window import explain_moves, reorder_windows
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 
 
 @dataclass(frozen=True)
 class QueuePlan:
-    """What is to be written, by job: `rank` for Scheduler.rank, `begin_s` for defer, `tell` for tell.
+    """The changes to write, by job: `rank` for Scheduler.rank, `begin_s` for defer, `tell` for tell.
 
-    `remember` are the marks of what is written, which must be on the disk before it is. `seen` are marks of jobs that
-    are not written: an admin's hand, a job that was passed; without them it is found again, or forgotten, at a restart.
-    `forget` say nothing any more. `decisions` tell of each job that is moved, delayed, let go or left alone, and why.
+    `remember` are the marks of these changes, which must be on the disk before them. `seen` are marks of jobs that are
+    not written: an admin's change, or a job that was passed. Without these marks the next start of the agent would
+    forget the passed job and report the admin's change again. `forget` are outdated marks. `decisions` give the reason
+    for each job that is moved, delayed, released or left alone.
     """
 
     rank: Mapping[str, int] = field(default_factory=dict)
@@ -44,36 +55,128 @@ class QueuePlan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the scheduler is told nothing."""
+        """Whether nothing is written to the scheduler."""
         return not (self.rank or self.begin_s or self.tell)
 
 
 def plan_queue(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
-    """Return what is to be done with the queue now; nothing is written where all is as wanted.
-
-    Begin times come first: a job that is to wait leaves its window, one that is let go joins it.
-    """
-    marked = marks_by_job(facts.marks, facts.jobs)
-    waiting = pending_jobs(facts.jobs)
-    plain = [job for job in waiting if job.plain]
-    begins = plan_begin_times(plain, marked, facts=facts, rules=rules)
-    let_go = {job_id for job_id, begin_s in begins.begin_s.items() if begin_s == NOW}
-    startable = [job._replace(begin_s=None) if job.job_id in let_go else job for job in waiting]
-    standings = queue_positions(startable, marked, facts)
-    ranks = plan_ranks(standings, marked, begins.later, facts=facts, rules=rules)
+    """Return the changes of the queue; none where the queue is as desired."""
+    marks = marks_by_job(facts.marks, facts.jobs)
+    begins = plan_begin_times([job for job in facts.pending if job.plain], marks, facts=facts, rules=rules)
+    released = {job_id for job_id, begin_s in begins.begin_s.items() if begin_s == NOW}
+    startable = [job._replace(begin_s=None) if job.job_id in released else job for job in facts.pending]
+    positions = queue_positions(startable, marks, facts)
+    ranks = _plan_ranks(positions, marks, begins.delayed, facts=facts, rules=rules)
     return QueuePlan(
         rank=ranks.rank,
         begin_s=begins.begin_s,
         tell=begins.tell,
         remember=(*begins.remember, *ranks.remember),
         seen=(*begins.seen, *ranks.seen),
-        forget=(*_marks_of_ended_jobs(facts), *stale_marks(standings, marked, ranks.rank)),
+        forget=(*_marks_of_ended_jobs(facts), *_stale_marks(positions, marks, ranks.rank)),
         decisions=(*begins.decisions, *ranks.decisions),
     )
 
 
+@dataclass
+class RankChanges:
+    """The priorities or offsets to write by job, their marks, marks of what was seen, and decisions."""
+
+    rank: dict[str, int] = field(default_factory=dict)
+    remember: list[JobMark] = field(default_factory=list)
+    seen: list[JobMark] = field(default_factory=list)
+    decisions: list[DecisionRecord] = field(default_factory=list)
+
+
+def _plan_ranks(
+    positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
+) -> RankChanges:
+    """Return the new order of the jobs that could start now. Without a price, or without a plan, nothing is moved."""
+    changes = RankChanges()
+    _add_admin_overrides(changes, positions, facts)
+    if (rules.policy == PLAN and facts.planned is None) or (rules.policy != OFF and facts.peak == Peak.UNKNOWN):
+        return changes
+    reordered = [] if rules.policy == OFF else reorder_windows(positions, marks, delayed, facts=facts, rules=rules)
+    desired: dict[str, int] = {}
+    group: dict[str, int] = {}
+    for number, each in enumerate(reordered):
+        changes.seen += each.window.passed_marks(marks, facts.now_s)
+        for position, priority in zip(each.window.jobs, each.priorities, strict=True):
+            desired[position.job.job_id] = priority
+            group[position.job.job_id] = number
+    written = find_jobs_to_write(positions.all, desired, group)
+    reported = {each.subject for each in changes.decisions}
+    moves = explain_moves(reordered, written, facts=facts, rules=rules)
+    changes.decisions += [each for each in moves if each.subject not in reported]
+    for position in positions.all:
+        if position.job.job_id in written:
+            of_job = marks.get(position.job.job_id, NO_MARKS)
+            _add_rank(changes, position, desired.get(position.job.job_id), of_job, facts)
+    return changes
+
+
+def _add_admin_overrides(changes: RankChanges, positions: QueuePositions, facts: QueueFacts) -> None:
+    for job in (each.job for each in positions.new_overrides):
+        value = job.priority if facts.ranking is Ranking.VALUE else job.offset
+        changes.seen.append(JobMarks.of_admin(job, RANK, value, facts.now_s))
+        why = f"its priority {job.priority} is neither the site's nor ours: somebody set it"
+        inputs = (("priority", float(job.priority)), ("offset", float(job.offset)))
+        changes.decisions.append(DecisionRecord(facts.now_s, f"job {job.job_id}", "left alone", why, inputs))
+
+
+def _add_rank(
+    changes: RankChanges, position: QueuePosition, desired: int | None, marks: JobMarks, facts: QueueFacts
+) -> None:
+    """Add the value to write for a job, which is the site's own where no priority is desired."""
+    job, now_s = position.job, facts.now_s
+    priority = position.site_priority if desired is None else desired
+    value, to = job.priority, priority
+    if facts.ranking is Ranking.OFFSET:
+        value, to = job.offset, position.user_offset + priority - position.site_priority
+    changes.rank[job.job_id] = to
+    if desired is not None:
+        changes.remember += marks.of_change(job, RANK, value=value, to=to, now_s=now_s)
+        return
+    inputs = (("priority", float(job.priority)), ("site_priority", float(position.site_priority)))
+    why = "it stands where the site put it"
+    changes.decisions.append(DecisionRecord(now_s, f"job {job.job_id}", "given back", why, inputs))
+
+
+def find_jobs_to_write(
+    positions: Sequence[QueuePosition], desired: Mapping[str, int], group: Mapping[str, int]
+) -> set[str]:
+    """Return the jobs whose priority must become `desired`, or the site's if they have no desired priority.
+
+    `group` numbers the windows by job. Priorities age, so the order of all pending jobs counts, not the values: a
+    window that is in the desired order is left alone. Our changes of jobs outside windows are always undone.
+    """
+    ids = [each.job.job_id for each in positions]
+    number = np.array([each.number for each in positions], np.int64)
+    aim = np.array([desired.get(each.job.job_id, each.site_priority) for each in positions], np.int64)
+    inside = np.array([group.get(each, -1) for each in ids], np.int64)
+    now = np.array([each.job.priority for each in positions], np.int64)
+    now = np.where(inside < 0, aim, now)
+    differs = np.zeros(len(ids), np.bool_)
+    places, aimed = _places(now, number), _places(aim, number)
+    if not np.array_equal(places, aimed):
+        moved = np.unique(inside[places != aimed])
+        differs = np.isin(inside, moved[moved >= 0])
+        if not np.array_equal(_places(np.where(differs, aim, now), number), aimed):
+            differs = inside >= 0
+    differs &= now != aim
+    undone = [each.job.job_id for each in positions if each.added and each.job.job_id not in group]
+    return {ids[at] for at in np.flatnonzero(differs)} | set(undone)
+
+
+def _places(priority: Int64, number: Int64) -> NDArray[np.intp]:
+    """Return the place of each job: larger priorities first, then smaller job numbers."""
+    places = np.empty(len(priority), np.intp)
+    places[np.lexsort((number, -priority))] = np.arange(len(priority))
+    return places
+
+
 def _marks_of_ended_jobs(facts: QueueFacts) -> list[JobMark]:
-    """Return the marks of jobs that have ended; of jobs that are not listed any more those that are a day old."""
+    """Return the marks of ended jobs, and marks older than a day of jobs that the scheduler no longer lists."""
     numbers = {mark.job for mark in facts.marks}
     state = {(job.job_id, float(job.submit_s)): job.state for job in facts.jobs if job.job_id in numbers}
     return [
@@ -84,17 +187,26 @@ def _marks_of_ended_jobs(facts: QueueFacts) -> list[JobMark]:
     ]
 
 
+def _stale_marks(positions: QueuePositions, marks: MarksByJob, rank: Mapping[str, int]) -> list[JobMark]:
+    """Return the marks of jobs that have the site's priority and keep it."""
+    stale, busy = [], positions.admin_overrides | rank.keys()
+    for each in positions.all:
+        of_job = marks.get(each.job.job_id, NO_MARKS)
+        if RANK in of_job and not each.added and each.job.job_id not in busy:
+            stale += [of_job[kind] for kind in (RANK, RANK + BEFORE) if kind in of_job]
+    return stale
+
+
 def restore_plan(jobs: Sequence[Job], marks: Iterable[JobMark], *, ranking: Ranking) -> QueuePlan:
-    """Return what to write so that no pending job stands as we put it; what an admin set since is left alone."""
+    """Return the writes that undo our changes of pending jobs; what an admin set since is left alone."""
     marked = marks_by_job(marks, jobs)
     rank, begin_s = {}, {}
     for job in jobs:
         of_job = marked.get(job.job_id)
         if of_job is None or job.state is not JobState.PENDING:
             continue
-        standing = queue_position(job, job_number(job.job_id), of_job, ranking)
-        if standing.share and RANK + BY_ADMIN not in of_job:
+        if queue_position(job, of_job, ranking).added and RANK + BY_ADMIN not in of_job:
             rank[job.job_id] = of_job[RANK].was
-        if job.begin_s and is_ours(of_job, BEGIN, job.begin_s) and BEGIN + BY_ADMIN not in of_job:
+        if job.begin_s and of_job.is_ours(BEGIN, job.begin_s) and BEGIN + BY_ADMIN not in of_job:
             begin_s[job.job_id] = of_job[BEGIN].was
     return QueuePlan(rank, begin_s)

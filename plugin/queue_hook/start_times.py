@@ -1,75 +1,47 @@
-"""Plans the begin times of jobs whose owners allow a delay: the cheapest start within the latest, if it is worth it.
+"""Plans the begin times of jobs whose owners allow a delay: the cheapest start up to the latest, if it saves enough.
 
-The scheduler itself starts the job after its begin time. A start costs the integral of the price over the job's run,
-where every price of it is known.
+The scheduler itself starts the job after its begin time. The cost of a start is the integral of the price over the
+job's run; it is known if every price of the run is known.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.step_series import IntegralCurve, Series, running_integral
-from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import SAME_S, QueueFacts, QueueRules, StartConstraint, format_clock, format_instant
-from plugin.queue_hook.positions import (
-    BEGIN,
-    BY_ADMIN,
-    NO_MARKS,
-    JobMarks,
-    MarksByJob,
-    admin_mark,
-    change_marks,
-    is_ours,
-)
-from plugin.queue_hook.user_hints import HINT_PREFIX, UserHints, parse_user_hints
+from plugin.queue_hook.facts import EQUAL, PriceIntegral, QueueFacts, QueueRules, StartConstraint
+from plugin.queue_hook.positions import BEGIN, BY_ADMIN, NO_MARKS, JobMarks, MarksByJob
+from plugin.queue_hook.user_hints import HINT_PREFIX, UserHints
 from plugin.scheduler.job import Job
-
-EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
 class StartCost:
-    """A start [Unix s] and what each watt of its run would cost [price x s]; NaN where not all is known."""
+    """A start [Unix s] and the cost of its run per watt [price x s]; NaN if a price of the run is not known."""
 
     at_s: int
     per_watt: float
 
 
 @dataclass(frozen=True, eq=False)
-class CumulativePrice:
-    """The integral of the price [price per MWh x s] from `edges_s[0]` on, and that of the time without a price [s]."""
-
-    edges_s: Float64
-    per_watt: IntegralCurve
-    unknown_s: IntegralCurve
-
-
-def cumulate_prices(prices: Series) -> CumulativePrice:
-    """Return the sums from the first edge on."""
-    edges_s: Float64 = np.append(prices.start_s, prices.end_s).astype(np.float64)
-    paid = running_integral(edges_s, np.where(prices.known, prices.value, 0.0))
-    unknown_s = running_integral(edges_s, np.where(prices.known, 0.0, 1.0))
-    return CumulativePrice(edges_s, IntegralCurve(edges_s, paid), IntegralCurve(edges_s, unknown_s))
-
-
-@dataclass(frozen=True, eq=False)
 class StartCosts:
-    """All starts of a job that runs for `run_s`, along the prices."""
+    """The costs of all starts of a job that runs for `run_s`."""
 
-    paid: CumulativePrice
+    prices: PriceIntegral
     run_s: int
-    _asked: dict[int, StartCost] = field(default_factory=dict)
+    _known: dict[int, StartCost] = field(default_factory=dict)
 
     def at(self, at_s: int) -> StartCost:
-        """Return the start at that second."""
-        if at_s not in self._asked:
-            self._asked[at_s] = StartCost(at_s, float(self._per_watt(np.array([at_s]))[0]))
-        return self._asked[at_s]
+        """Return the cost of the start at that second."""
+        if at_s not in self._known:
+            per_watt = self.prices.per_watt(np.array([at_s]), self.run_s)
+            self._known[at_s] = StartCost(at_s, float(per_watt[0]))
+        return self._known[at_s]
 
     def cheapest(self, from_s: int, until_s: int) -> StartCost | None:
         """Return the cheapest start from `from_s` to `until_s`, both included, the earliest of equals, or None."""
@@ -89,36 +61,22 @@ class StartCosts:
 
     @cached_property
     def _turning(self) -> tuple[Int64, Float64]:
-        """The cost bends only where the run begins or ends with a price, so it is least at one of these starts."""
-        at_s = np.union1d(self.paid.edges_s, self.paid.edges_s - self.run_s).astype(np.int64)
-        cost = self._per_watt(at_s)
+        """The starts and costs at which the run begins or ends with a price: the cost is least at one of them."""
+        edges_s = self.prices.edges_s
+        at_s = np.union1d(edges_s, edges_s - self.run_s)
+        cost = self.prices.per_watt(at_s, self.run_s)
         return at_s, np.where(np.isnan(cost), np.inf, cost)
-
-    def _per_watt(self, at_s: Int64) -> Float64:
-        """Return the price times seconds [price per MWh x s] of starts at these seconds; NaN where not all is known."""
-        end_s = at_s + self.run_s
-        edges_s = self.paid.edges_s
-        inside = (at_s >= edges_s[0]) & (end_s <= edges_s[-1])
-        cost = self.paid.per_watt.between(at_s, end_s)
-        if self.paid.unknown_s.total[-1]:
-            inside &= self.paid.unknown_s.between(at_s, end_s) < EQUAL
-        return np.where(inside, cost, np.nan)
 
 
 def _upper_tolerance(least: float) -> float:
     return least + EQUAL * max(1.0, abs(least))
 
 
-def run_cost(per_watt: float, power_w: float) -> float:
-    """Return what a job that draws `power_w` pays."""
-    return per_watt * power_w / J_PER_MWH
-
-
 @dataclass(frozen=True)
 class LatestStart:
     """The latest start that a job's owner allows, and the latest begin time: that less the expected wait [Unix s].
 
-    The agent expects no waits yet, so both are the same there, and the start may come later than `start_s`.
+    The agent expects no waits yet, so both are the same there, and the job may start later than `start_s`.
     """
 
     start_s: int
@@ -126,36 +84,17 @@ class LatestStart:
     run_s: int
 
 
-def find_latest_start(job: Job, consent: UserHints, facts: QueueFacts, rules: QueueRules) -> LatestStart | None:
-    """Return how far the job may be delayed; None where its owner allows nothing, or its run time is not known.
-
-    A deadline counts back from the limit, whatever is predicted: a job may take all of it.
-    """
-    expected = (facts.expected_run_s.get(job.job_id), job.limit_s)
-    run_s = min((each for each in expected if each), default=None)
-    if not consent.allows_delay or run_s is None:
-        return None
-    granted_s = rules.longest_delay_s if consent.delay_s is None else min(consent.delay_s, rules.longest_delay_s)
-    start_s = job.submit_s + granted_s
-    if consent.deadline_s is not None:
-        if job.limit_s is None:
-            return None
-        start_s = min(start_s, consent.deadline_s - job.limit_s)
-    return LatestStart(start_s, start_s - max(0, facts.expected_wait_s.get(job.job_id, 0)), run_s)
-
-
-WORTH_IT = 0.03
-"""A delay, or another begin time, has to save this share: for less nobody waits, and forecasts move by as much."""
+SAME_S = 60
+"""A begin time that would move by less stays."""
+LEAST_SAVING = 0.03
+"""The share that a delay, or another begin time, must save. Forecasts move by as much."""
 NOW = 0
-"""What Scheduler.defer takes for a begin without delay."""
-
-StartCostsByRunTime = Callable[[int], StartCosts | None]
-"""All starts of a job that runs for so many seconds; None where no price is to be trusted."""
+"""The begin time by which Scheduler.defer releases a job."""
 
 
 @dataclass(frozen=True)
 class BeginChoice:
-    """When the job may start, and why; `begin_s` is NOW to let it go, None to leave its begin time to its owner."""
+    """When the job may start, and why; `begin_s` is NOW to release it, None to leave an admin's begin time alone."""
 
     begin_s: int | None
     decided: str
@@ -163,197 +102,207 @@ class BeginChoice:
     inputs: Inputs = ()
 
 
-def choose_begin(
-    job: Job,
-    consent: UserHints,
-    marked: JobMarks,
-    *,
-    facts: QueueFacts,
-    rules: QueueRules,
-    starts_of: StartCostsByRunTime,
-) -> BeginChoice | None:
-    """Return what is to become of the job's begin time; None where it stays as it is."""
-    if BEGIN + BY_ADMIN in marked:
-        return None
-    held_s = _future_begin_s(job, facts.now_s)
-    bound = facts.planned.bound.get(job.job_id) if facts.planned and not consent.now else None
-    if held_s is not None:
-        mine = is_ours(marked, BEGIN, held_s) if BEGIN in marked else False
-        if mine is None:
-            return BeginChoice(None, "left alone", "its begin time was set by hand")
-        if mine and bound:
-            return None if abs(bound.begin_s - held_s) <= SAME_S else _keep_back(bound, facts, rules)
-        return _revise_delay(job, consent, held_s, facts=facts, rules=rules, starts_of=starts_of) if mine else None
-    if bound:
-        return _keep_back(bound, facts, rules)
-    if _was_released(job, marked, facts.now_s) or _gains_nothing(job, facts):
-        return None
-    return _choose_delay(job, consent, facts=facts, rules=rules, starts_of=starts_of)
+@dataclass(frozen=True, eq=False)
+class BeginTimePlanner:
+    """Chooses the begin time of each job. It delays no further job while the present price is not known."""
+
+    facts: QueueFacts
+    rules: QueueRules
+    _start_costs: dict[int, StartCosts] = field(default_factory=dict)
+
+    def start_costs(self, run_s: int) -> StartCosts | None:
+        """Return the costs of all starts of a job that runs for `run_s`; None if the present price is not known."""
+        prices = self.facts.price_integral
+        if prices is None:
+            return None
+        if run_s not in self._start_costs:
+            self._start_costs[run_s] = StartCosts(prices, run_s)
+        return self._start_costs[run_s]
+
+    def constraint(self, job: Job) -> StartConstraint | None:
+        """Return the begin time that a power cap imposes on the job."""
+        return self.facts.planned.constraints.get(job.job_id) if self.facts.planned else None
+
+    def latest_start(self, job: Job, hints: UserHints) -> LatestStart | None:
+        """Return the latest start; None if its owner allows no delay, or if its run time is not known.
+
+        A deadline counts back from the time limit, whatever is predicted: a job may use all of it.
+        """
+        expected = (self.facts.expected_run_s.get(job.job_id), job.limit_s)
+        run_s = min((each for each in expected if each), default=None)
+        if not hints.allows_delay or run_s is None:
+            return None
+        longest_s = self.rules.longest_delay_s
+        start_s = job.submit_s + (longest_s if hints.delay_s is None else min(hints.delay_s, longest_s))
+        if hints.deadline_s is not None:
+            if job.limit_s is None:
+                return None
+            start_s = min(start_s, hints.deadline_s - job.limit_s)
+        return LatestStart(start_s, start_s - max(0, self.facts.expected_wait_s.get(job.job_id, 0)), run_s)
+
+    def choose_begin(self, job: Job, hints: UserHints, marks: JobMarks) -> BeginChoice | None:
+        """Return the change of the job's begin time; None if it stays as it is."""
+        if BEGIN + BY_ADMIN in marks:
+            return None
+        now_s = self.facts.now_s
+        constraint = None if hints.now else self.constraint(job)
+        if job.begin_s is not None and job.begin_s > now_s:
+            ours = marks.is_ours(BEGIN, job.begin_s)
+            if ours is None:
+                return BeginChoice(None, "left alone", "its begin time was set by hand")
+            if not ours:
+                return None
+            if constraint is None:
+                return self._revise_delay(job, hints, job.begin_s)
+            return None if abs(constraint.begin_s - job.begin_s) <= SAME_S else self._keep_back(constraint)
+        if constraint:
+            return self._keep_back(constraint)
+        if _was_released(job, marks, now_s) or self._gains_nothing(job):
+            return None
+        return self._choose_delay(job, hints)
+
+    def _keep_back(self, constraint: StartConstraint) -> BeginChoice:
+        begin_s = constraint.begin_s
+        reason = f"not before {self._clock(begin_s)}: {constraint.why}"
+        return BeginChoice(begin_s, "kept back", reason, (("begin_s", float(begin_s)),))
+
+    def _gains_nothing(self, job: Job) -> bool:
+        return self.facts.planned is not None and job.job_id in self.facts.planned.not_held
+
+    def _choose_delay(self, job: Job, hints: UserHints) -> BeginChoice | None:
+        now_s = self.facts.now_s
+        latest = self.latest_start(job, hints)
+        starts = self.start_costs(latest.run_s) if latest and latest.begin_s > now_s else None
+        if latest is None or starts is None:
+            return None
+        now, best = starts.at(now_s), starts.cheapest(now_s, latest.begin_s)
+        if best is None or best.at_s == now_s or not _saves_enough(best, now):
+            return None
+        return self._delay_choice(job, best, now, latest)
+
+    def _revise_delay(self, job: Job, hints: UserHints, begin_s: int) -> BeginChoice | None:
+        now_s, latest = self.facts.now_s, self.latest_start(job, hints)
+        if latest is None:
+            capless = "" if self.facts.planned is None else "no cap on power keeps it back, and "
+            return BeginChoice(NOW, "let go", f"{capless}its owner allows no delay any more")
+        if self._gains_nothing(job):
+            return BeginChoice(NOW, "let go", "by the plan it would start in no cheaper hour")
+        if latest.begin_s <= now_s:
+            return BeginChoice(NOW, "let go", f"it may be kept back until {self._clock(latest.start_s)} only")
+        starts = self.start_costs(latest.run_s)
+        best = starts.cheapest(now_s, latest.begin_s) if starts else None
+        if starts is None or best is None:
+            # The begin time was chosen by prices that were known then, and passes by itself.
+            if begin_s <= latest.begin_s:
+                return None
+            return BeginChoice(NOW, "let go", "no price is known up to its latest start")
+        if begin_s <= latest.begin_s and not _saves_enough(best, starts.at(begin_s)):
+            return None
+        if best.at_s == now_s:
+            return BeginChoice(NOW, "let go", "no later start is cheaper by now")
+        return self._delay_choice(job, best, starts.at(now_s), latest)
+
+    def _delay_choice(self, job: Job, best: StartCost, now: StartCost, latest: LatestStart) -> BeginChoice:
+        facts = self.facts
+        mean, mean_now = best.per_watt / latest.run_s, now.per_watt / latest.run_s
+        against = "" if np.isnan(mean_now) else f" against {mean_now:.2f} now"
+        unit = facts.prices.unit if facts.prices else ""
+        reason = (
+            f"not before {self._clock(best.at_s)}: {mean:.2f} {unit} over its run{against}"
+            f"{self._price_basis(best.at_s)}; kept back until {self._clock(latest.start_s)} at the latest"
+        )
+        inputs: Inputs = (
+            ("begin_s", float(best.at_s)),
+            ("latest_start_s", float(latest.start_s)),
+            ("run_s", float(latest.run_s)),
+            ("price_per_mwh", mean),
+            ("price_now_per_mwh", mean_now),
+        )
+        node_power_w = facts.node_power_w.get(job.job_id)
+        if node_power_w is not None:
+            inputs += (("saved", (now.per_watt - best.per_watt) * node_power_w * job.nodes / J_PER_MWH),)
+        return BeginChoice(best.at_s, "delayed", reason, tuple(each for each in inputs if each[1] == each[1]))
+
+    def _price_basis(self, at_s: int) -> str:
+        facts = self.facts
+        if facts.prices is None or not facts.basis:
+            return ""
+        interval = int(np.searchsorted(facts.prices.start_s, at_s, side="right")) - 1
+        return f" ({facts.basis[interval]})" if 0 <= interval < len(facts.basis) else ""
+
+    def _clock(self, at_s: int) -> str:
+        return self.rules.clock(at_s, self.facts.now_s)
+
+    def notice(self, job: Job, hints: UserHints, *, begin_s: int, is_ours: bool) -> str:
+        """Return the notice to the job's owner; `is_ours` if the begin time is one that we set."""
+        if is_ours and begin_s > self.facts.now_s:
+            constraint, latest = self.constraint(job), self.latest_start(job, hints)
+            if constraint:
+                return f"not before {self._instant(begin_s)}: {constraint.why}"
+            if latest:
+                return (
+                    f"not before {self._instant(begin_s)}, when electricity is cheaper;"
+                    f" kept back until {self._instant(latest.start_s)} at the latest"
+                )
+        return "; ".join(hints.errors)
+
+    def _instant(self, at_s: int) -> str:
+        """Return a local time that reads the same on every day: 2026-11-22 02:00."""
+        return f"{datetime.fromtimestamp(at_s, self.rules.zone):%Y-%m-%d %H:%M}"
 
 
-def _keep_back(bound: StartConstraint, facts: QueueFacts, rules: QueueRules) -> BeginChoice:
-    reason = f"not before {format_clock(bound.begin_s, facts.now_s, rules.zone)}: {bound.why}"
-    return BeginChoice(bound.begin_s, "kept back", reason, (("begin_s", float(bound.begin_s)),))
-
-
-def _gains_nothing(job: Job, facts: QueueFacts) -> bool:
-    return facts.planned is not None and job.job_id in facts.planned.not_held
-
-
-def _future_begin_s(job: Job, now_s: int) -> int | None:
-    return job.begin_s if job.begin_s is not None and job.begin_s > now_s else None
-
-
-def _was_released(job: Job, marked: JobMarks, now_s: int) -> bool:
-    """Whether a delay of ours has ended: by itself, by us, or by somebody who gave it another begin time since."""
-    mark = marked.get(BEGIN)
+def _was_released(job: Job, marks: JobMarks, now_s: int) -> bool:
+    """Return whether a delay of ours has ended: by itself, by us, or because somebody set another begin time."""
+    mark = marks.get(BEGIN)
     return mark is not None and (mark.to <= now_s or (job.begin_s or 0) >= mark.at_unix_s)
 
 
-def _choose_delay(
-    job: Job, consent: UserHints, *, facts: QueueFacts, rules: QueueRules, starts_of: StartCostsByRunTime
-) -> BeginChoice | None:
-    room = find_latest_start(job, consent, facts, rules)
-    starts = starts_of(room.run_s) if room and room.begin_s > facts.now_s else None
-    if room is None or starts is None:
-        return None
-    now, best = starts.at(facts.now_s), starts.cheapest(facts.now_s, room.begin_s)
-    if best is None or best.at_s == facts.now_s or not _is_worth_it(best, now):
-        return None
-    return _delay_choice(job, best, now, room, facts=facts, rules=rules)
-
-
-def _revise_delay(
-    job: Job, consent: UserHints, held_s: int, *, facts: QueueFacts, rules: QueueRules, starts_of: StartCostsByRunTime
-) -> BeginChoice | None:
-    room = find_latest_start(job, consent, facts, rules)
-    if room is None:
-        capless = "" if facts.planned is None else "no cap on power keeps it back, and "
-        return BeginChoice(NOW, "let go", f"{capless}its owner allows no delay any more")
-    if _gains_nothing(job, facts):
-        return BeginChoice(NOW, "let go", "by the plan it would come to start in no cheaper hour")
-    if room.begin_s <= facts.now_s:
-        return BeginChoice(
-            NOW, "let go", f"it may be kept back until {format_clock(room.start_s, facts.now_s, rules.zone)} only"
-        )
-    starts = starts_of(room.run_s)
-    best = starts.cheapest(facts.now_s, room.begin_s) if starts else None
-    if starts is None or best is None:
-        # It was chosen by prices that were known then, and ends by itself.
-        return (
-            None if held_s <= room.begin_s else BeginChoice(NOW, "let go", "no price is known up to its latest start")
-        )
-    held = starts.at(held_s)
-    if held_s <= room.begin_s and not _is_worth_it(best, held):
-        return None
-    if best.at_s == facts.now_s:
-        return BeginChoice(NOW, "let go", "no later start is cheaper by now")
-    return _delay_choice(job, best, starts.at(facts.now_s), room, facts=facts, rules=rules)
-
-
-def _is_worth_it(best: StartCost, other: StartCost) -> bool:
-    """Whether the start saves its share; what is not known beside it is never worth a bet."""
-    return other.per_watt - best.per_watt > WORTH_IT * abs(other.per_watt)
-
-
-def _delay_choice(
-    job: Job, best: StartCost, now: StartCost, room: LatestStart, *, facts: QueueFacts, rules: QueueRules
-) -> BeginChoice:
-    mean, mean_now = best.per_watt / room.run_s, now.per_watt / room.run_s
-    begin, latest = (format_clock(each, facts.now_s, rules.zone) for each in (best.at_s, room.start_s))
-    against = "" if np.isnan(mean_now) else f" against {mean_now:.2f} now"
-    unit = facts.prices.unit if facts.prices else ""
-    reason = (
-        f"not before {begin}: {mean:.2f} {unit} over its run{against}{_price_basis_text(best.at_s, facts)};"
-        f" kept back until {latest} at the latest"
-    )
-    inputs: Inputs = (
-        ("begin_s", float(best.at_s)),
-        ("latest_start_s", float(room.start_s)),
-        ("run_s", float(room.run_s)),
-        ("price_per_mwh", mean),
-        ("price_now_per_mwh", mean_now),
-    )
-    node_power_w = facts.node_power_w.get(job.job_id)
-    if node_power_w is not None:
-        inputs += (("saved", run_cost(now.per_watt - best.per_watt, node_power_w * job.nodes)),)
-    return BeginChoice(best.at_s, "delayed", reason, tuple(each for each in inputs if each[1] == each[1]))
-
-
-def _price_basis_text(at_s: int, facts: QueueFacts) -> str:
-    if facts.prices is None or not facts.basis:
-        return ""
-    interval = int(np.searchsorted(facts.prices.start_s, at_s, side="right")) - 1
-    return f" ({facts.basis[interval]})" if 0 <= interval < len(facts.basis) else ""
+def _saves_enough(best: StartCost, other: StartCost) -> bool:
+    """Return whether the start saves its share; never if one of the costs is not known."""
+    return other.per_watt - best.per_watt > LEAST_SAVING * abs(other.per_watt)
 
 
 @dataclass(frozen=True)
 class BeginTimes:
-    """The begin times to write, what owners are to see, marks and decisions; `later` may not start now, then."""
+    """The begin times to write, the notices to owners, marks and decisions; `delayed` jobs may not start now."""
 
     begin_s: dict[str, int] = field(default_factory=dict)
     tell: dict[str, str] = field(default_factory=dict)
     remember: list[JobMark] = field(default_factory=list)
     seen: list[JobMark] = field(default_factory=list)
     decisions: list[DecisionRecord] = field(default_factory=list)
-    later: set[str] = field(default_factory=set)
+    delayed: set[str] = field(default_factory=set)
 
 
-def plan_begin_times(jobs: Iterable[Job], marked: MarksByJob, *, facts: QueueFacts, rules: QueueRules) -> BeginTimes:
-    """Return the begin times of plain pending jobs. Where the present price is not known nothing is delayed anew."""
-    plan, starts_of = BeginTimes(), start_costs_by_run_time(facts)
+def plan_begin_times(jobs: Iterable[Job], marks: MarksByJob, *, facts: QueueFacts, rules: QueueRules) -> BeginTimes:
+    """Return the begin times of plain pending jobs."""
+    plan, planner = BeginTimes(), BeginTimePlanner(facts, rules)
+    constrained = facts.planned.constraints if facts.planned else {}
     for job in jobs:
-        marks = marked.get(job.job_id, NO_MARKS)
-        # Of most jobs nothing is to be said, and queues are long.
-        bound = facts.planned is not None and job.job_id in facts.planned.bound
-        if not (bound or marks or job.begin_s or HINT_PREFIX in job.comment or job.job_id in facts.told):
+        of_job, constraint = marks.get(job.job_id, NO_MARKS), job.job_id in constrained
+        # Queues are long, and most jobs have neither a hint nor a change.
+        if not (constraint or of_job or job.begin_s or HINT_PREFIX in job.comment or job.job_id in facts.notices):
             continue
-        consent = parse_user_hints(job.comment, rules.zone)
-        if bound or consent.allows_delay or BEGIN in marks:
-            choice = choose_begin(job, consent, marks, facts=facts, rules=rules, starts_of=starts_of)
+        hints = rules.hints(job)
+        if constraint or hints.allows_delay or BEGIN in of_job:
+            choice = planner.choose_begin(job, hints, of_job)
             if choice:
-                _apply_choice(plan, job, choice, marks, facts.now_s)
-        _note_job(plan, job, consent, marks, facts=facts, rules=rules)
+                _add_choice(plan, job, choice, of_job, facts.now_s)
+        begin_s = plan.begin_s.get(job.job_id, job.begin_s or 0)
+        if begin_s > facts.now_s:
+            plan.delayed.add(job.job_id)
+        notice = planner.notice(job, hints, begin_s=begin_s, is_ours=job.job_id in plan.begin_s or BEGIN in of_job)
+        if notice != facts.notices.get(job.job_id, ""):
+            plan.tell[job.job_id] = notice
     return plan
 
 
-def start_costs_by_run_time(facts: QueueFacts) -> StartCostsByRunTime:
-    """Return all starts of a job that runs for so long, None where the present price is not known."""
-    if facts.prices is None or facts.peak == Peak.UNKNOWN:
-        return _no_costs
-    paid = cumulate_prices(facts.prices)
-    return cache(lambda run_s: StartCosts(paid, run_s))
-
-
-def _no_costs(_run_s: int) -> None:
-    return None
-
-
-def _apply_choice(plan: BeginTimes, job: Job, choice: BeginChoice, marks: JobMarks, now_s: int) -> None:
+def _add_choice(plan: BeginTimes, job: Job, choice: BeginChoice, marks: JobMarks, now_s: int) -> None:
     begin_s = job.begin_s or 0
     plan.decisions.append(DecisionRecord(now_s, f"job {job.job_id}", choice.decided, choice.reason, choice.inputs))
     if choice.begin_s is None:
-        plan.seen.append(admin_mark(job, BEGIN, begin_s, now_s))
+        plan.seen.append(JobMarks.of_admin(job, BEGIN, begin_s, now_s))
         return
-    was = begin_s if begin_s > now_s else 0
+    value = begin_s if begin_s > now_s else 0
     plan.begin_s[job.job_id] = choice.begin_s
-    plan.remember.extend(change_marks(job, marks, BEGIN, value=was, to=choice.begin_s, now_s=now_s))
-
-
-def _note_job(
-    plan: BeginTimes, job: Job, consent: UserHints, marks: JobMarks, *, facts: QueueFacts, rules: QueueRules
-) -> None:
-    """Note whether the job waits from now on, and what its owner is to see."""
-    begin_s = plan.begin_s.get(job.job_id, job.begin_s or 0)
-    said = "; ".join(consent.troubles)
-    if begin_s > facts.now_s:
-        plan.later.add(job.job_id)
-        room = find_latest_start(job, consent, facts, rules)
-        bound = facts.planned.bound.get(job.job_id) if facts.planned else None
-        if bound and (job.job_id in plan.begin_s or BEGIN in marks):
-            said = f"not before {format_instant(begin_s, rules.zone)}: {bound.why}"
-        elif room and (job.job_id in plan.begin_s or BEGIN in marks):
-            said = f"not before {format_instant(begin_s, rules.zone)}, when electricity is cheaper;"
-            said += f" kept back until {format_instant(room.start_s, rules.zone)} at the latest"
-    if said != facts.told.get(job.job_id, ""):
-        plan.tell[job.job_id] = said
+    plan.remember.extend(marks.of_change(job, BEGIN, value=value, to=choice.begin_s, now_s=now_s))

@@ -21,17 +21,17 @@ _DEADLINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?
 
 @dataclass(frozen=True)
 class UserHints:
-    """A delay from the submission on, an end at the latest, or `now`: leave it alone. `troubles` could not be read."""
+    """A delay from the submission on, an end at the latest, or `now`: leave it alone. `errors` could not be read."""
 
     delay_s: int | None = None
     deadline_s: int | None = None
     now: bool = False
-    troubles: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
     @property
     def allows_delay(self) -> bool:
         """Whether the job may wait; where anything could not be read it may not."""
-        return not self.now and not self.troubles and (self.delay_s is not None or self.deadline_s is not None)
+        return not self.now and not self.errors and (self.delay_s is not None or self.deadline_s is not None)
 
 
 NO_HINTS = UserHints()
@@ -44,11 +44,11 @@ def parse_user_hints(comment: str, zone: tzinfo) -> UserHints:
 
 @lru_cache(maxsize=4096)
 def _parse_comment(comment: str, zone: tzinfo) -> UserHints:
-    delays_s, deadlines_s, troubles, now = [], [], [], False
-    for word in _hint_texts(comment):
-        name, _, value = word.partition("=")
+    delays_s, deadlines_s, errors, now = [], [], [], False
+    for hint in _hint_texts(comment):
+        name, _, value = hint.partition("=")
         try:
-            if word == "now":
+            if hint == "now":
                 now = True
             elif name == BROKER_KEY:
                 continue
@@ -59,20 +59,20 @@ def _parse_comment(comment: str, zone: tzinfo) -> UserHints:
             else:
                 raise BadInput("unknown hint", hint=EXAMPLES)
         except BadInput as problem:
-            troubles.append(f"offpeak:{word}: {problem}; {problem.hint}")
-    return UserHints(min(delays_s, default=None), min(deadlines_s, default=None), now, tuple(troubles))
+            errors.append(f"offpeak:{hint}: {problem}; {problem.hint}")
+    return UserHints(min(delays_s, default=None), min(deadlines_s, default=None), now, tuple(errors))
 
 
 def _hint_texts(comment: str) -> list[str]:
     """Return the words behind each `offpeak:`, and behind its commas those that can only be ours."""
-    words = []
+    hints = []
     for chunk in comment.split():
         begun = False
         for piece in re.split("[,;]", chunk):
             begun = begun or piece.startswith(HINT_PREFIX)
             if piece.startswith(HINT_PREFIX) or (begun and _HINT.fullmatch(piece)):
-                words.append(piece.removeprefix(HINT_PREFIX))
-    return [word for word in words if word]
+                hints.append(piece.removeprefix(HINT_PREFIX))
+    return [hint for hint in hints if hint]
 
 
 def _deadline_s(text: str, zone: tzinfo) -> int:

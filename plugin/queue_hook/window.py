@@ -1,4 +1,4 @@
-"""Reorders the window of one resource pool: who keeps the place, the new order, and the priorities that produce it.
+"""Reorders the window of each resource pool: the jobs that keep their place, the new order, and its priorities.
 
 The order comes from the kernels that the engine runs (plugin.window_order) or from the day plan. The new priorities are
 the site's own values, assigned in another order, so that no job outside the window is passed.
@@ -8,229 +8,95 @@ docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that have en
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
-from offpeak.ledger.rows import JobMark
+from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, ResourcePool, format_clock, job_number, resource_pool
-from plugin.queue_hook.positions import LEAST_PRIORITY, PASSED, JobMarks, QueuePosition
-from plugin.queue_hook.user_hints import parse_user_hints
+from plugin.queue_hook.facts import KNAPSACK, PLAN, QueueFacts, QueueRules, ResourcePool, resource_pool
+from plugin.queue_hook.positions import (
+    LEAST_PRIORITY,
+    NO_MARKS,
+    PASSED,
+    JobMarks,
+    MarksByJob,
+    QueuePosition,
+    QueuePositions,
+    job_number,
+)
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
-from plugin.window_order import MOST_JOBS, fill_nodes, put_first, scratch, sort_by_power
-
-
-def greedy_order(node_power_w: Sequence[float], *, off_peak: bool) -> list[int]:
-    """Return the positions in the order in which the jobs are to stand: the hungriest first off-peak, else last."""
-    order = np.arange(len(node_power_w))
-    sort_by_power(order, 0, np.array(node_power_w, np.float64), off_peak)
-    return [int(position) for position in order]
-
-
-def planned_order(start_s: Sequence[int]) -> list[int]:
-    """Return the positions in the order of their planned starts."""
-    return sorted(range(len(start_s)), key=start_s.__getitem__)
-
-
-def knapsack_order(nodes: Sequence[int], node_power_w: Sequence[float], *, free: int, off_peak: bool) -> list[int]:
-    """Return the positions, those first that fill the free nodes best. At most plugin.window_order.MOST_JOBS jobs."""
-    order = np.arange(len(nodes))
-    size, power_w = np.array(nodes, np.int64), np.array(node_power_w, np.float64)
-    chosen = fill_nodes(scratch(free), 0, size, power_w, free, off_peak)
-    put_first(order, 0, chosen, len(nodes))
-    return [int(position) for position in order]
-
-
-def free_behind(free: int, kept: Sequence[int]) -> int:
-    """Return the nodes that are left when those of the kept jobs that fit, in order, have started."""
-    for nodes in kept:
-        if nodes > free:
-            return free
-        free -= nodes
-    return free
-
-
-DOUBT = 1
-"""Where no less than 1 is shown, 0 or 1 may be underneath: an offset then does one less than it says."""
+from plugin.window_order import MOST_JOBS, count_kept, free_behind, order_by_power
 
 
 @dataclass(frozen=True)
-class DesiredOrder:
-    """A window in the site's order, and its positions in the wanted one. `below` is the first job behind the window.
+class PoolWindow:
+    """The first jobs of a resource pool, in the site's order; `below` is the first job behind them.
 
-    `pinned` are positions whose jobs are not written to; they stand at their own place in the wanted order too.
+    By rank in the window: `kept` says why a job keeps its place; jobs of `pinned` ranks are not written to. By job:
+    `passed_since_s` is when later submissions began to pass it.
     """
 
-    window: Sequence[QueuePosition]
-    wanted: Sequence[int]
-    pinned: frozenset[int]
+    jobs: Sequence[QueuePosition]
     below: QueuePosition | None
-
-
-def assign_priorities(arrangement: DesiredOrder, ranking: Ranking) -> list[int] | None:
-    """Return each window position's priority; None where equal priorities leave no room beside a pinned job.
-
-    The site's values, largest first, go to the jobs in the wanted order. Equal ones among which the job number would
-    decide otherwise are raised by the smallest steps, from below: nobody comes to stand below a job outside.
-    """
-    window, wanted = arrangement.window, arrangement.wanted
-    values = [each.site for each in window]
-    below = arrangement.below
-    under = (below.site, below.number) if below else (-1, 0)
-    doubt = DOUBT if ranking is Ranking.OFFSET and window[-1].site <= LEAST_PRIORITY else 0
-    settled = True
-    for rank in reversed(range(len(window))):
-        position = wanted[rank]
-        settled = settled and position == rank
-        value = window[rank].site
-        if not settled:
-            value = _least_priority_above(under, value, window[position].number, doubt)
-        if position in arrangement.pinned and value != window[rank].site:
-            return None
-        values[position] = value
-        under = (value, window[position].number)
-    return values
-
-
-def _least_priority_above(under: tuple[int, int], value: int, number: int, doubt: int) -> int:
-    """Return the least priority from `value` on that stands above `under`, a priority and a job number."""
-    least = under[0] + doubt
-    return max(value, least if not doubt and number < under[1] else least + 1)
-
-
-KNAPSACK = "knapsack"
-
-
-@dataclass(frozen=True)
-class ReorderedWindow:
-    """A window in the site's order, its positions in the wanted one, and each position's wanted priority.
-
-    `kept` says why a job keeps its place, by position; `since_s` since when jobs have been passed; `knapsack_free` how
-    many nodes were to be filled.
-    """
-
-    window: Sequence[QueuePosition]
-    wanted: Sequence[int]
-    values: Sequence[int]
-    kept: Mapping[int, str]
-    since_s: Mapping[str, int]
-    knapsack_free: int | None
-
-
-@dataclass(frozen=True)
-class KeptPositions:
-    """Who of a window keeps the place, and why, by position; to those that are `pinned` nothing may be written."""
-
     kept: Mapping[int, str]
     pinned: frozenset[int]
+    passed_since_s: Mapping[str, int]
+
+    def passed_marks(self, marks: MarksByJob, now_s: int) -> Iterator[JobMark]:
+        """Yield the marks of the jobs that were passed and have no such mark yet."""
+        for job in (each.job for each in self.jobs):
+            since_s = self.passed_since_s.get(job.job_id)
+            if since_s is not None and PASSED not in marks.get(job.job_id, NO_MARKS):
+                yield JobMark(job.job_id, job.submit_s, PASSED, since_s, since_s, now_s)
 
 
-def window_size(rules: QueueRules) -> int:
-    """Return how many jobs of a competition may be reordered."""
-    return min(rules.window, MOST_JOBS) if rules.policy == KNAPSACK else rules.window
+def find_windows(
+    positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
+) -> list[PoolWindow]:
+    """Return the window of each resource pool."""
+    size = min(rules.window, MOST_JOBS) if rules.policy == KNAPSACK else rules.window
+    started = _started_jobs(facts.jobs)
+    windows = []
+    for pool, group in group_by_pool(positions.all, now_s=facts.now_s, delayed=delayed).items():
+        jobs = group[:size]
+        since_s = {
+            each.job.job_id: passed_s
+            for each in jobs
+            if (passed_s := _first_passed_s(each, started.get(pool, []), marks.get(each.job.job_id, NO_MARKS)))
+            is not None
+        }
+        kept, pinned = _kept_ranks(jobs, since_s, positions.admin_overrides, facts=facts, rules=rules)
+        windows.append(PoolWindow(jobs, group[size] if size < len(group) else None, kept, pinned, since_s))
+    return windows
 
 
-def reorder_window(
-    line: Sequence[QueuePosition],
-    places: KeptPositions,
-    since_s: Mapping[str, int],
-    *,
-    facts: QueueFacts,
-    rules: QueueRules,
-) -> ReorderedWindow:
-    """Return the wanted order of the first jobs of `line`, which is in the site's order.
-
-    Where equal priorities leave no room beside a pinned job, only the jobs in front of the first such one are moved.
-    """
-    length = min(window_size(rules), len(line))
-    for moved_until in (length, min(places.pinned, default=0), 0):
-        window = line[:length]
-        movable = [at for at in range(moved_until) if at not in places.kept]
-        wanted, free = _desired_order(window, movable, facts=facts, rules=rules)
-        below = line[length] if length < len(line) else None
-        values = assign_priorities(DesiredOrder(window, wanted, places.pinned, below), facts.ranking)
-        if values is not None:
-            return ReorderedWindow(window, wanted, values, places.kept, since_s, free)
-    raise AssertionError("the site's own order always fits")
-
-
-def _desired_order(
-    window: Sequence[QueuePosition], movable: Sequence[int], *, facts: QueueFacts, rules: QueueRules
-) -> tuple[list[int], int | None]:
-    nodes = [window[at].job.nodes for at in movable]
-    node_power_w = [facts.node_power_w[window[at].job.job_id] for at in movable]
-    off_peak, free = facts.peak == Peak.OFF_PEAK, None
-    if rules.policy == KNAPSACK:
-        kept = [each.job.nodes for at, each in enumerate(window) if at not in set(movable)]
-        free = free_behind(facts.free_nodes.get(resource_pool(window[0].job), 0), kept)
-        order = knapsack_order(nodes, node_power_w, free=free, off_peak=off_peak)
-    elif rules.policy == PLAN and facts.planned is not None:
-        order = planned_order([facts.planned.start_s[window[at].job.job_id] for at in movable])
-    else:
-        order = greedy_order(node_power_w, off_peak=off_peak)
-    wanted = list(range(len(window)))
-    for rank, chosen in zip(movable, order, strict=True):
-        wanted[rank] = movable[chosen]
-    return wanted, free
-
-
-def find_kept_positions(
-    window: Sequence[QueuePosition],
-    *,
-    facts: QueueFacts,
-    rules: QueueRules,
-    by_hand: Collection[str],
-    since_s: Mapping[str, int],
-) -> KeptPositions:
-    """Return who keeps the place. Nobody who stands before a job that was passed for too long is moved either."""
-    pinned, kept = {}, {}
-    for at, each in enumerate(window):
-        why = _exclusion_reason(each, rules, by_hand)
-        if why:
-            pinned[at] = why
-        elif each.job.job_id not in facts.node_power_w:
-            kept[at] = "its draw is not known"
-        elif facts.planned is not None and each.job.job_id not in facts.planned.start_s:
-            kept[at] = "the plan has no start for it"
-    for at in range(_overdue_rank(window, facts.now_s, rules, since_s)):
-        kept.setdefault(at, _passed_reason(window[at], facts, rules, since_s))
-    return KeptPositions(kept | pinned, frozenset(pinned))
-
-
-def _exclusion_reason(each: QueuePosition, rules: QueueRules, by_hand: Collection[str]) -> str:
-    if each.job.job_id in by_hand:
-        return "its priority was set by hand"
-    if parse_user_hints(each.job.comment, rules.zone).now:
-        return "its owner said offpeak:now"
-    return "a nice value was set for it" if each.niced else ""
-
-
-def _overdue_rank(window: Sequence[QueuePosition], now_s: int, rules: QueueRules, since_s: Mapping[str, int]) -> int:
-    """Return behind which rank jobs may be moved: that of the last job that was passed for longer than the bound."""
-    overdue = [
-        at for at, each in enumerate(window) if now_s - since_s.get(each.job.job_id, now_s) > rules.max_postponement_s
-    ]
-    return overdue[-1] + 1 if overdue else 0
-
-
-def _passed_reason(each: QueuePosition, facts: QueueFacts, rules: QueueRules, since_s: Mapping[str, int]) -> str:
-    since = since_s.get(each.job.job_id)
-    if since is None:
-        return "behind it stands one that was passed for too long"
-    return f"later ones have been passing it since {format_clock(since, facts.now_s, rules.zone)}"
+def group_by_pool(
+    positions: Iterable[QueuePosition], *, now_s: int, delayed: Collection[str]
+) -> dict[ResourcePool, list[QueuePosition]]:
+    """Return the plain jobs of each resource pool that could start now, in the site's order."""
+    groups: dict[ResourcePool, list[QueuePosition]] = {}
+    for each in positions:
+        job = each.job
+        if job.plain and job.job_id not in delayed and (job.begin_s is None or job.begin_s <= now_s):
+            groups.setdefault(resource_pool(job), []).append(each)
+    for group in groups.values():
+        group.sort(key=attrgetter("number"))
+        group.sort(key=attrgetter("site_priority"), reverse=True)
+    return groups
 
 
 HAS_STARTED = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDS, JobState.ENDED})
 
 StartedJobs = list[tuple[int, int, int]]
-"""Submission and number of each job that has started, and when it did."""
+"""Submission, number and start of each job that has started."""
 
 
-def started_jobs_by_pool(jobs: Iterable[Job]) -> dict[ResourcePool, StartedJobs]:
-    """Return the jobs of each competition that have started, by submission; what was cancelled before is none."""
+def _started_jobs(jobs: Iterable[Job]) -> dict[ResourcePool, StartedJobs]:
+    """Return the started jobs of each pool by submission, without jobs that were cancelled before their start."""
     found: dict[ResourcePool, StartedJobs] = {}
     for job in jobs:
         if job.state in HAS_STARTED and job.start_s is not None and job.hosts:
@@ -240,20 +106,205 @@ def started_jobs_by_pool(jobs: Iterable[Job]) -> dict[ResourcePool, StartedJobs]
     return found
 
 
-def first_passed_s(each: QueuePosition, started: StartedJobs, marked: JobMarks) -> int | None:
+def _first_passed_s(each: QueuePosition, started: StartedJobs, marks: JobMarks) -> int | None:
     """Return when a later submission was first started while this job could have been; None if none was."""
-    if not started and PASSED not in marked:
+    if not started and PASSED not in marks:
         return None
     job = each.job
     waiting_s = max(job.submit_s, job.begin_s or 0)
     later = started[bisect_right(started, (job.submit_s, each.number, 1 << 62)) :]
-    seen = [start_s for _, _, start_s in later if start_s >= waiting_s]
-    if PASSED in marked:
-        seen.append(marked[PASSED].was)
-    return min(seen, default=None)
+    passed_s = [start_s for _, _, start_s in later if start_s >= waiting_s]
+    if PASSED in marks:
+        passed_s.append(marks[PASSED].was)
+    return min(passed_s, default=None)
 
 
-def passed_marks(since_s: Mapping[str, int], window: Iterable[QueuePosition], now_s: int) -> list[JobMark]:
-    """Return what is to be remembered of jobs that were passed."""
-    jobs = [each.job for each in window if each.job.job_id in since_s]
-    return [JobMark(job.job_id, job.submit_s, PASSED, since_s[job.job_id], since_s[job.job_id], now_s) for job in jobs]
+def _kept_ranks(
+    jobs: Sequence[QueuePosition],
+    since_s: Mapping[str, int],
+    admin_overrides: Collection[str],
+    *,
+    facts: QueueFacts,
+    rules: QueueRules,
+) -> tuple[dict[int, str], frozenset[int]]:
+    """Return why jobs keep their place, by rank, and the pinned ranks.
+
+    No job before one that was passed for too long is moved either.
+    """
+    pinned, kept = {}, {}
+    for rank, each in enumerate(jobs):
+        job_id = each.job.job_id
+        if job_id in admin_overrides:
+            pinned[rank] = "its priority was set by hand"
+        elif rules.hints(each.job).now:
+            pinned[rank] = "its owner said offpeak:now"
+        elif each.has_offset:
+            pinned[rank] = "a nice value was set for it"
+        elif job_id not in facts.node_power_w:
+            kept[rank] = "its draw is not known"
+        elif facts.planned is not None and job_id not in facts.planned.start_s:
+            kept[rank] = "the plan has no start for it"
+    if since_s:
+        passed_s = np.array([since_s.get(each.job.job_id, facts.now_s) for each in jobs], np.int64)
+        # A job before an overdue one keeps its place too.
+        passed_s = np.minimum.accumulate(passed_s[::-1])[::-1].copy()
+        overdue = count_kept(passed_s, np.arange(len(jobs)), len(jobs), facts.now_s, rules.max_postponement_s)
+        for rank in range(overdue):
+            since = since_s.get(jobs[rank].job.job_id)
+            why = "behind it stands one that was passed for too long"
+            if since is not None:
+                why = f"later ones have been passing it since {rules.clock(since, facts.now_s)}"
+            kept.setdefault(rank, why)
+    return kept | pinned, frozenset(pinned)
+
+
+@dataclass(frozen=True)
+class ReorderedWindow:
+    """A window, its ranks in the desired order, and the desired priority of each rank.
+
+    `free_nodes` is the number of nodes that the knapsack filled, None without one.
+    """
+
+    window: PoolWindow
+    desired: Sequence[int]
+    priorities: Sequence[int]
+    free_nodes: int | None
+
+
+def reorder_windows(
+    positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
+) -> list[ReorderedWindow]:
+    """Return the window of each resource pool in the desired order."""
+    windows = find_windows(positions, marks, delayed, facts=facts, rules=rules)
+    return [reorder_window(window, facts=facts, rules=rules) for window in windows]
+
+
+def reorder_window(window: PoolWindow, *, facts: QueueFacts, rules: QueueRules) -> ReorderedWindow:
+    """Return the window in the desired order.
+
+    Where equal priorities leave no room beside a pinned job, only the jobs before the first pinned one are moved.
+    """
+    for moved_until in (len(window.jobs), min(window.pinned, default=0), 0):
+        movable = [rank for rank in range(moved_until) if rank not in window.kept]
+        order, free_nodes = _order(window, movable, facts, rules)
+        desired = list(range(len(window.jobs)))
+        for rank, chosen in zip(movable, order, strict=True):
+            desired[rank] = movable[chosen]
+        priorities = assign_priorities(window, desired, facts.ranking)
+        if priorities is not None:
+            return ReorderedWindow(window, desired, priorities, free_nodes)
+    raise AssertionError("the site's own order always fits")
+
+
+def _order(
+    window: PoolWindow, movable: Sequence[int], facts: QueueFacts, rules: QueueRules
+) -> tuple[list[int], int | None]:
+    """Return the order of the movable jobs, and the number of nodes that the knapsack filled."""
+    jobs = [window.jobs[rank].job for rank in movable]
+    if rules.policy == PLAN and facts.planned is not None:
+        start_s = [facts.planned.start_s[job.job_id] for job in jobs]
+        return sorted(range(len(start_s)), key=start_s.__getitem__), None
+    free = None
+    if rules.policy == KNAPSACK:
+        moved = set(movable)
+        kept = np.array([each.job.nodes for rank, each in enumerate(window.jobs) if rank not in moved], np.int64)
+        free = free_behind(facts.free_nodes.get(resource_pool(window.jobs[0].job), 0), kept, len(kept))
+    node_power_w = [facts.node_power_w[job.job_id] for job in jobs]
+    off_peak = facts.peak == Peak.OFF_PEAK
+    return order_by_power([job.nodes for job in jobs], node_power_w, off_peak=off_peak, free=free), free
+
+
+DOUBT = 1
+"""A shown priority of 1 may be 0 or 1: an offset then moves the job by one less than it says."""
+
+
+def assign_priorities(window: PoolWindow, desired: Sequence[int], ranking: Ranking) -> list[int] | None:
+    """Return the priority of each rank; None where equal priorities leave no room beside a pinned job.
+
+    The site's values, largest first, go to the jobs in the desired order. Equal values among which the job number would
+    decide otherwise are raised by the smallest steps, from below: no job falls below a job outside the window.
+    """
+    jobs, below = window.jobs, window.below
+    priorities = [each.site_priority for each in jobs]
+    under, under_number = (below.site_priority, below.number) if below else (-1, 0)
+    doubt = DOUBT if ranking is Ranking.OFFSET and jobs[-1].site_priority <= LEAST_PRIORITY else 0
+    settled = True
+    for place in reversed(range(len(jobs))):
+        rank = desired[place]
+        settled = settled and rank == place
+        priority, number = jobs[place].site_priority, jobs[rank].number
+        if not settled:
+            # The least priority above the job below.
+            least = under + doubt
+            priority = max(priority, least if not doubt and number < under_number else least + 1)
+        if rank in window.pinned and priority != jobs[place].site_priority:
+            return None
+        priorities[rank] = priority
+        under, under_number = priority, number
+    return priorities
+
+
+BACK, FORWARD = "moved back", "moved forward"
+MOVES = frozenset({BACK, FORWARD})
+
+
+def explain_moves(
+    reordered: Iterable[ReorderedWindow], written: Collection[str], *, facts: QueueFacts, rules: QueueRules
+) -> list[DecisionRecord]:
+    """Return a decision for each job of the windows in which something is written, in the desired order."""
+    return [
+        decision
+        for each in reordered
+        if any(one.job.job_id in written for one in each.window.jobs)
+        for decision in _explain_window(each, facts, rules)
+    ]
+
+
+def _explain_window(reordered: ReorderedWindow, facts: QueueFacts, rules: QueueRules) -> Iterator[DecisionRecord]:
+    window = reordered.window
+    why = PEAK_TEXTS[facts.peak]
+    if facts.peak_until_s is not None:
+        why += f" until {rules.clock(facts.peak_until_s, facts.now_s)}"
+    if reordered.free_nodes is not None:
+        why += f", {reordered.free_nodes} free nodes are best filled so"
+    movable = [rank for rank in reordered.desired if rank not in window.kept]
+    for rank in reordered.desired:
+        job = window.jobs[rank].job
+        if rank in window.kept:
+            yield DecisionRecord(facts.now_s, f"job {job.job_id}", "keeps its place", window.kept[rank])
+            continue
+        beside = _nearest_passed(movable, rank)
+        if beside is None:
+            continue
+        other = window.jobs[beside].job
+        difference, inputs = _compare_jobs(job, other, why, facts=facts, rules=rules)
+        reason = f"{'behind' if beside > rank else 'before'} {other.job_id}: {difference}"
+        if beside > rank:
+            until_s = window.passed_since_s.get(job.job_id, facts.now_s) + rules.max_postponement_s
+            reason += f"; nobody is put before it after {rules.clock(until_s, facts.now_s)}"
+            inputs += (("keeps_place_from_s", float(until_s)),)
+        decided = BACK if beside > rank else FORWARD
+        yield DecisionRecord(facts.now_s, f"job {job.job_id}", decided, reason, inputs)
+
+
+PEAK_TEXTS = {Peak.ON_PEAK: "on-peak", Peak.OFF_PEAK: "off-peak", Peak.UNKNOWN: "no price is known"}
+
+
+def _nearest_passed(desired: Sequence[int], rank: int) -> int | None:
+    """Return the nearest rank that changed sides with this one: if there is one, a rank that now stands before it."""
+    place = desired.index(rank)
+    before = [each for each in desired[:place] if each > rank]
+    behind = [each for each in desired[place + 1 :] if each < rank]
+    return before[-1] if before else (behind[0] if behind else None)
+
+
+def _compare_jobs(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: QueueRules) -> tuple[str, Inputs]:
+    """Return the difference that decides the order of the two jobs."""
+    if rules.policy == PLAN and facts.planned is not None:
+        start_s, other_s = (facts.planned.start_s[each.job_id] for each in (job, other))
+        at, other_at = (rules.clock(each, facts.now_s) for each in (start_s, other_s))
+        starts: Inputs = (("planned_start_s", float(start_s)), ("other_planned_start_s", float(other_s)))
+        return f"planned for {at}, the other for {other_at}", (*starts, ("beside", other.job_id))
+    power_w, other_w = (facts.node_power_w[each.job_id] for each in (job, other))
+    draws: Inputs = (("node_power_w", power_w), ("other_node_power_w", other_w), ("beside", other.job_id))
+    return f"{why}, {power_w:.0f} W/node against {other_w:.0f} W/node", draws

@@ -21,7 +21,7 @@ from offpeak.model.orders import NodeOrder
 from plugin.capacity.need import new_record
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
 from plugin.capacity.rules import NEVER, NodeTable
-from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, pick_sleepers
+from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, follow_queue, pick_sleepers
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.live.cluster_snapshot import ORDER_OF, ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
@@ -188,8 +188,8 @@ def find_targets(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory |
     """Return the present targets. A policy with a period decides once a period; in between its last decision holds."""
     if before is not None and before.policy != capacity.name:
         before = None
-    rules, course = capacity.rules, capacity.course
-    row = max(int(np.searchsorted(course.at_s, now_s, side="right")) - 1, 0)
+    rules, schedule = capacity.rules, capacity.schedule
+    row = max(int(np.searchsorted(schedule.at_s, now_s, side="right")) - 1, 0)
     is_due = before is None or not before.decided_s <= now_s < before.decided_s + rules.period_s
     memory = before if before is not None and not is_due else _decide_targets(pool, capacity, row, before, now_s)
     targets, keep = memory.targets, 0
@@ -197,7 +197,7 @@ def find_targets(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory |
         keep = targets.awake
     elif not rules.on_demand:
         targets = replace(targets, awake=_follow_queue(pool, capacity, targets.awake))
-    reserve = targets.reserve if rules.period_s else int(course.reserve[row])
+    reserve = targets.reserve if rules.period_s else int(schedule.reserve[row])
     idle, ready = int(pool.is_idle.sum()), max(reserve, keep)
     stay = f", {ready} of them stay ready" if ready else ""
     return PoolTargets(
@@ -218,7 +218,7 @@ def _decide_targets(
     if capacity.decide is not None:
         return PoolMemory(capacity.name, now_s, capacity.decide(pool.snapshot))
     if not capacity.rules.worth_s:
-        awake = before.targets.awake if before is not None else int(capacity.course.target[row])
+        awake = before.targets.awake if before is not None else int(capacity.schedule.target[row])
         return PoolMemory(capacity.name, now_s, CapacityTargets(awake))
     nodes = pool.usable_nodes
     known = None if before is None else before.needs
@@ -229,18 +229,10 @@ def _decide_targets(
 
 
 def _follow_queue(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
-    """Return the target after it follows the queue: between two levels, or up to the widest queued job.
-
-    Source: Lawson and Smirni, ICS 2005, sections 3.2 and 3.3.1.
-    """
-    rules, per_node = capacity.rules, pool.units_per_node
-    widest = -(-int(pool.snapshot.queued.size.max(initial=0)) // per_node)
-    if rules.low > 0:
-        in_use = int(((pool.busy > 0) & (pool.state == ACTIVE)).sum())
-        if awake > rules.low and in_use > rules.low:
-            return awake
-        return rules.low if widest <= rules.low else pool.usable_nodes
-    return max(awake, widest) if rules.raise_for_wide else awake
+    """Return the target after it follows the queue: between two levels, or up to the widest queued job."""
+    in_use = int(((pool.busy > 0) & (pool.state == ACTIVE)).sum())
+    widest = -(-int(pool.snapshot.queued.size.max(initial=0)) // pool.units_per_node)
+    return int(follow_queue(capacity.rules, awake, in_use, widest, pool.usable_nodes))
 
 
 def _count_missing(pool: PoolState, targets: PoolTargets, demand: UpcomingDemand) -> int:
@@ -307,15 +299,15 @@ def _choose_sleepers(
     most: int,
 ) -> dict[str, tuple[NodeOrder, str]]:
     """Return the nodes beyond those that have to be awake, chosen as in a replay."""
-    rules, course = targets.capacity.rules, targets.capacity.course
-    if (course.after_s[targets.row] == NEVER).all():
+    rules, schedule = targets.capacity.rules, targets.capacity.schedule
+    if (schedule.after_s[targets.row] == NEVER).all():
         return {}
     idle, free = int(pool.is_idle.sum()), int((pool.is_idle & ~_find_reserved(pool, demand)).sum())
     spare = min(idle - max(targets.reserve, targets.keep), free - demand.idle_kept)
     allowed = max(min(int((pool.state == ACTIVE).sum()) - targets.floor, spare, most), 0)
     depth, now_s = np.full(len(pool.state), NO_DEPTH), pool.snapshot.now_s
     table = make_node_table(pool, memory, may_sleep)
-    pick_sleepers(SleepCriteria(table, rules, course, targets.row, now_s, not rules.on_demand), allowed, depth)
+    pick_sleepers(SleepCriteria(table, rules, schedule, targets.row, now_s, not rules.on_demand), allowed, depth)
     return {
         node.name: (
             ORDER_OF[each],

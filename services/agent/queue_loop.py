@@ -25,7 +25,7 @@ from plugin.day_plan.day_plan import DayPlan, StartChange
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
 from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, ResourcePool, format_clock, resource_pool
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
-from plugin.queue_hook.reorder import MOVES
+from plugin.queue_hook.window import MOVES
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
@@ -74,7 +74,7 @@ def queue_facts(
         expected_wait_s={},
         free_nodes=free_nodes(view.jobs, view.nodes),
         marks=marks,
-        told=comments or {},
+        notices=comments or {},
     )
     if curve is None:
         return facts

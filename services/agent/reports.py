@@ -18,7 +18,7 @@ from offpeak.model.node_states import OFF, STANDBY
 from offpeak.model.step_series import Series, merge
 from plugin.federation.site_report import Curve, SiteReport, WaitTable, make_curve
 from plugin.queue_hook.facts import QueueFacts, QueueRules, resource_pool
-from plugin.queue_hook.positions import QueuePosition, marks_by_job, pending_jobs, queue_positions
+from plugin.queue_hook.positions import QueuePosition, marks_by_job, queue_positions
 from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse, SchedulerState
@@ -58,7 +58,7 @@ class QueuePlace:
 
 def job_statuses(facts: QueueFacts, rules: QueueRules, decided: Mapping[str, DecisionRecord]) -> tuple[JobStatus, ...]:
     """Return all jobs that wait or run: first those that wait, each resource pool in its order."""
-    places = find_places(queue_positions(pending_jobs(facts.jobs), marks_by_job(facts.marks, facts.jobs), facts).all)
+    places = find_places(queue_positions(facts.pending, marks_by_job(facts.marks, facts.jobs), facts).all)
     shown = [job for job in facts.jobs if job.state in SHOWN]
     last = len(shown) + 1
     shown.sort(key=lambda job: (resource_pool(job), places[job.job_id].now if job.job_id in places else last))
@@ -80,7 +80,7 @@ def find_places(positions: Sequence[QueuePosition]) -> dict[str, QueuePlace]:
             {position.job.job_id: at for at, position in enumerate(ordered, 1)}
             for ordered in (
                 sorted(pool, key=lambda position: (-position.job.priority, position.number)),
-                sorted(pool, key=lambda position: (-position.site, position.number)),
+                sorted(pool, key=lambda position: (-position.site_priority, position.number)),
             )
         )
         places |= {job: QueuePlace(at, by_site[job], len(pool)) for job, at in now.items()}

@@ -40,7 +40,7 @@ class FederationSnapshot:
 
 def write_snapshots(folder: Path, kept: FederationSnapshot, *, at_unix_s: float) -> None:
     """Replace the file in the state folder. CannotWrite if that fails."""
-    sites = {name: {"said": _report_json(reply), "trouble": reply.trouble} for name, reply in kept.replies.items()}
+    sites = {name: {"said": _report_json(reply), "trouble": reply.problem} for name, reply in kept.replies.items()}
     sent = [vars(job) for job in kept.sent]
     with replacing(folder / SNAPSHOTS_FILE) as file:
         file.write(json.dumps({"at_unix_s": at_unix_s, "sites": sites, "sent": sent}).encode())
@@ -59,7 +59,7 @@ def read_snapshots(folder: Path, *, not_before_unix_s: float) -> FederationSnaps
 
 
 def _report_json(reply: SiteReply) -> object:
-    return None if reply.said is None else report_json(reply.said)
+    return None if reply.report is None else report_json(reply.report)
 
 
 def _parse_report(content: object, problem: str) -> SiteReply:
@@ -78,7 +78,7 @@ class Federation:
 
     def choose(self, request: PlacementRequest, *, without: Mapping[str, str]) -> SiteChoice:
         """Return the site for a job; `without` are sites that cannot run it, with the reasons."""
-        replies = {**self.replies, **{site: SiteReply(trouble=why) for site, why in without.items()}}
+        replies = {**self.replies, **{site: SiteReply(problem=why) for site, why in without.items()}}
         now_s = int(self.clock())
         return choose(request, self.grid, replies, now_s=now_s, stale_s=self.stale_s, sent=self.sent or ())
 

@@ -116,12 +116,12 @@ def parse_portal_request(body: object) -> PortalRequest:
 
 def _site_state(replies: Mapping[str, Any], name: str) -> dict[str, Any]:
     reply = replies.get(name)
-    if reply is None or reply.said is None:
-        return {"answered": None, "trouble": reply.trouble if reply else "was not asked yet"}
-    report = reply.said
+    if reply is None or reply.report is None:
+        return {"answered": None, "trouble": reply.problem if reply else "was not asked yet"}
+    report = reply.report
     return {
         "answered": utc_text(report.at_unix_s),
-        "trouble": reply.trouble,
+        "trouble": reply.problem,
         "idle_cores": report.idle_cores,
         "queued": report.queued,
         "running": report.running,

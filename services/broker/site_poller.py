@@ -39,19 +39,19 @@ async def poll_sites(sites: Iterable[Site], *, socket: Path, timeout_s: float) -
 
 async def _poll_site(site: Site, socket: Path, timeout_s: float) -> SiteReply:
     if site.reach is None:
-        return SiteReply(trouble="its table in the file of sites has no reach")
+        return SiteReply(problem="its table in the file of sites has no reach")
     try:
         async with asyncio.timeout(timeout_s):
             return SiteReply(parse_report(json.loads(await _read_report(site, socket, timeout_s))))
     except TimeoutError:
-        return SiteReply(trouble=f"its agent did not answer within {timeout_s:g} s")
+        return SiteReply(problem=f"its agent did not answer within {timeout_s:g} s")
     except ValueError as problem:
         error = str(problem).splitlines()[0]
-        return SiteReply(trouble=f"its agent's answer makes no sense: is it of another version? {error}")
+        return SiteReply(problem=f"its agent's answer makes no sense: is it of another version? {error}")
     except OffpeakError as problem:
-        return SiteReply(trouble=f"its agent does not answer: {problem}")
+        return SiteReply(problem=f"its agent does not answer: {problem}")
     except OSError as problem:
-        return SiteReply(trouble=f"its agent does not answer: {_cause(problem)}")
+        return SiteReply(problem=f"its agent does not answer: {_cause(problem)}")
 
 
 def _cause(problem: BaseException) -> str:
@@ -160,9 +160,9 @@ class Poller:
 
     def _or_before(self, name: str, reply: SiteReply) -> SiteReply:
         """Return the reply of a site, or the one before if the site is silent, until that is too old."""
-        self._report(name, reply.trouble)
+        self._report(name, reply.problem)
         before = self.federation.replies.get(name)
-        return before if reply.said is None and before is not None and before.said is not None else reply
+        return before if reply.report is None and before is not None and before.report is not None else reply
 
     def _report(self, about: str, problem: str) -> None:
         """Log the begin and the end of a problem."""

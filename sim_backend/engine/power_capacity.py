@@ -17,12 +17,14 @@ from plugin.capacity.sleepers import (
     depth_to_enter,
     due_in_s,
     eligible_up_to,
+    follows_queue,
     free_to_sleep_s,
     is_shallower,
     is_spent,
     last_key,
     may_sleep,
     sleep_key,
+    target_for_queue,
 )
 from sim_backend.engine.power import Power, falling_nodes, free_units, rising_nodes
 from sim_backend.engine.power_transitions import go_deeper, put_to_sleep, wake
@@ -86,20 +88,11 @@ def widest_waiting(state: State, power: Power, depths: DepthTable) -> int:
 
 @part
 def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
-    """Let the target follow the queue: up and down between two levels, or up for a job wider than it.
-
-    Two levels: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS
-    2005, section 3.2; the rise for a wide job: section 3.3.1.
-    """
+    """Let the target follow the queue: up and down between two levels, or up for a job wider than it."""
     nodes = power.scalars[0]
-    high = len(power.ready_s)
-    if rules.low > 0:
-        in_use = power.nodes_in[ACTIVE] - nodes.idle_nodes
-        if nodes.target > rules.low and in_use > rules.low:
-            return
-        nodes.target = rules.low if widest_waiting(state, power, depths) <= rules.low else high
-    elif rules.raise_for_wide and state.scalars[0].waiting > 0:
-        nodes.target = max(nodes.target, widest_waiting(state, power, depths))
+    if follows_queue(rules, nodes.target, power.nodes_in[ACTIVE] - nodes.idle_nodes):
+        widest = widest_waiting(state, power, depths)
+        nodes.target = target_for_queue(rules, nodes.target, widest, len(power.ready_s))
 
 
 @part

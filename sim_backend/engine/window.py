@@ -2,7 +2,7 @@
 
 from offpeak.compiled import index, part
 from offpeak.prices.peak import Peak
-from plugin.window_order import fill_nodes, fill_value, put_first, sort_by_power
+from plugin.window_order import count_kept, fill_nodes, fill_value, free_behind, put_first, sort_by_power
 from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
 from sim_backend.engine.rules import SchedulingRules
 from sim_backend.engine.state import NEVER, PeakTimes, State
@@ -42,46 +42,20 @@ def current_peak(state: State, peaks: PeakTimes) -> int:
 
 
 @part
-def kept_places(state: State, rules: SchedulingRules) -> int:
-    """Return how many jobs at the front of the window keep their place: passed over for longer than the bound."""
-    now = state.scalars[0]
-    kept = 0
-    while kept < now.window:
-        position = state.window.position[kept]
-        if position >= now.passed_over:
-            return kept
-        if now.now_s - state.queue.passed_over_s[position] <= rules.max_postponement_s:
-            return kept
-        kept += 1
-    return kept
-
-
-@part
-def free_behind(state: State, kept: int) -> int:
-    """Return the units that are left when those of the first `kept` jobs that fit in order have started."""
-    free = state.scalars[0].free
-    for rank in range(kept):
-        if state.window.size[rank] > free:
-            return int(free)
-        free -= state.window.size[rank]
-    return int(free)
-
-
-@part
 def order_window(state: State, peaks: PeakTimes, rules: SchedulingRules) -> None:
     """Let the policy order the window, and say how many jobs are considered. An unknown price changes nothing."""
     now = state.scalars[0]
     peak = current_peak(state, peaks)
     if peak == UNKNOWN:
         return
-    kept = kept_places(state, rules)
+    kept = count_kept(state.queue.passed_over_s, state.window.position, now.window, now.now_s, rules.max_postponement_s)
     order = state.window.order
     size = state.window.size[: now.window]
     power = state.window.node_power_w[: now.window]
     if rules.policy <= GREEDY_SLIDE:
         sort_by_power(order, kept, power, (peak == OFF_PEAK) == (rules.policy == GREEDY))
         return
-    free = free_behind(state, kept)
+    free = free_behind(now.free, size, kept)
     if rules.policy == KNAPSACK:
         put_first(order, kept, fill_nodes(state.fillings, kept, size, power, free, peak == OFF_PEAK), now.window)
     elif peak == OFF_PEAK:

@@ -138,7 +138,7 @@ class _RunningNodes:
 
     def advance(self, workload: Workload, site: SimulatedSite, state: State, until_s: int) -> None:
         capacity = self._nodes.capacity
-        rules = PoweredRules(site.policy.rules, capacity.rules, capacity.course, self._depths, site.site.units)
+        rules = PoweredRules(site.policy.rules, capacity.rules, capacity.schedule, self._depths, site.site.units)
         while advance_powered(workload, NO_PEAKS, rules, state, self._power, until_s) == LOG_FULL:
             self._book.empty(self._power)
 

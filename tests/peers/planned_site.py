@@ -16,7 +16,7 @@ ROOM = PlanFacility(facility_named("air", full_power_w=4000.0), idle_w=50.0, rev
 CHEAP_AT_NIGHT = prices(*([100.0] * 22 + [20.0] * 8 + [100.0] * 18))
 
 
-def a_node(name: str, **words: Any) -> Node:
+def a_node(name: str, **fields: Any) -> Node:
     """Return a node that is free and up."""
     node = Node(
         name=name,
@@ -39,16 +39,16 @@ def a_node(name: str, **words: Any) -> Node:
         boot_s=None,
         idle_since_s=None,
     )
-    return node._replace(**words)
+    return node._replace(**fields)
 
 
-def a_running(number: int, hosts: str, **words: Any) -> Job:
+def a_running(number: int, hosts: str, **fields: Any) -> Job:
     """Return a job that has run for half an hour, of an hour."""
-    times = {"start_s": NOW_S - HOUR_S // 2, "hosts": hosts, "nodes": 1, "state": JobState.RUNNING, **words}
+    times = {"start_s": NOW_S - HOUR_S // 2, "hosts": hosts, "nodes": 1, "state": JobState.RUNNING, **fields}
     return a_job(number, **times)
 
 
-def a_sight(
+def make_inputs(
     jobs: tuple[Job, ...],
     *,
     nodes: int = 4,
@@ -58,14 +58,14 @@ def a_sight(
     rules: QueueRules = RULES,
     **facts: Any,
 ) -> PlanInputs:
-    """Return the sight of so many nodes, all jobs drawing `watts` a node."""
-    output = {
+    """Return the inputs of a plan: so many nodes, all jobs drawing `watts` on each node."""
+    queue_facts = {
         "peak": Peak.ON_PEAK,
         "prices": CHEAP_AT_NIGHT,
         "node_power_w": {job.job_id: watts for job in jobs},
         **facts,
     }
-    queue = QueueFacts(now_s, jobs, Ranking.VALUE, **output)
+    queue = QueueFacts(now_s, jobs, Ranking.VALUE, **queue_facts)
     names = [f"n{number}" for number in range(1, nodes + 1)]
     used = {host for job in jobs if job.hosts for host in job.hosts.split(",")}
     uses = [NodeUse.USED if name in used else NodeUse.FREE for name in names]
@@ -73,4 +73,4 @@ def a_sight(
     return PlanInputs(queue, rules, stand, shared_nodes=False, room=ROOM, caps=caps)
 
 
-__all__ = ["HOUR_S", "NOW_S", "RULES", "Site", "a_job", "a_node", "a_running", "a_sight", "prices"]
+__all__ = ["HOUR_S", "NOW_S", "RULES", "Site", "a_job", "a_node", "a_running", "make_inputs", "prices"]

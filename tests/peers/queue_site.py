@@ -10,7 +10,8 @@ import numpy as np
 from offpeak.ledger.rows import JobMark
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import QueueFacts, QueueRules, job_number
+from plugin.queue_hook.facts import QueueFacts, QueueRules
+from plugin.queue_hook.positions import job_number
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
@@ -23,7 +24,7 @@ TOP = 4_294_901_759
 RULES = QueueRules("greedy", 20, 24 * HOUR_S, 72 * HOUR_S, ZONE)
 
 
-def a_job(number: int, **words: Any) -> Job:
+def a_job(number: int, **fields: Any) -> Job:
     """Return a plain pending job as priority/basic would have it."""
     job = Job(
         job_id=str(number),
@@ -51,7 +52,7 @@ def a_job(number: int, **words: Any) -> Job:
         hosts="",
         plain=True,
     )
-    return job._replace(**words)
+    return job._replace(**fields)
 
 
 def prices(*per_mwh: float, from_s: int = MIDNIGHT_S, step_s: int = HOUR_S) -> Series:
@@ -62,23 +63,23 @@ def prices(*per_mwh: float, from_s: int = MIDNIGHT_S, step_s: int = HOUR_S) -> S
 
 @dataclass(frozen=True)
 class Site:
-    """Jobs and marks as they are, and the rest of what the hook is told."""
+    """Jobs and marks as they are, and the rest of the facts of the hook."""
 
     jobs: tuple[Job, ...]
     ranking: Ranking = Ranking.VALUE
     marks: tuple[JobMark, ...] = ()
-    told: Mapping[str, str] = field(default_factory=dict)
+    notices: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    def plan(self, rules: QueueRules = RULES, *, now_s: int = NOW_S, **words: Any) -> QueuePlan:
-        """Ask the hook; `words` are facts besides jobs and marks."""
-        output = {"peak": Peak.ON_PEAK, **self.facts, **words}
-        return plan_queue(QueueFacts(now_s, self.jobs, self.ranking, marks=self.marks, told=self.told, **output), rules)
+    def plan(self, rules: QueueRules = RULES, *, now_s: int = NOW_S, **others: Any) -> QueuePlan:
+        """Return the hook's plan; `others` are facts besides jobs and marks."""
+        known = {"peak": Peak.ON_PEAK, "marks": self.marks, "notices": self.notices, **self.facts, **others}
+        return plan_queue(QueueFacts(now_s, self.jobs, self.ranking, **known), rules)
 
     def apply(self, plan: QueuePlan, *, now_s: int = NOW_S) -> "Site":
         """Write the plan as Slurm and the ledger would."""
         jobs = tuple(self._written(job, plan, now_s) for job in self.jobs)
-        return replace(self.remember(plan), jobs=jobs, told={**self.told, **plan.tell})
+        return replace(self.remember(plan), jobs=jobs, notices={**self.notices, **plan.tell})
 
     def remember(self, plan: QueuePlan) -> "Site":
         """Write only the marks, as before a crash; what a mark says that `was` stays."""
@@ -106,11 +107,11 @@ class Site:
         return [job.job_id for job in sorted(pending, key=lambda job: (-job.priority, job_number(job.job_id)))]
 
 
-def with_draws(*power_w: float, **words: Any) -> Site:
+def with_draws(*power_w: float, **fields: Any) -> Site:
     """Return a site of jobs 1, 2, ... with these draws [W per node]."""
     jobs = tuple(a_job(at) for at in range(1, len(power_w) + 1))
     draws = {job.job_id: float(each) for job, each in zip(jobs, power_w, strict=True)}
-    return Site(jobs, facts={"node_power_w": draws}, **words)
+    return Site(jobs, facts={"node_power_w": draws}, **fields)
 
 
 def by_id(jobs: Iterable[Job]) -> dict[str, Job]:

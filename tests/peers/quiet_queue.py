@@ -38,7 +38,7 @@ def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
                 peak=Peak.ON_PEAK,
                 node_power_w={job.job_id: 300.0 for job in queue},
                 marks=await controller.marks(),
-                told=controller.comments,
+                notices=controller.comments,
             )
             await controller.run_cycle(facts, RULES, orders, PartitionModes(mode, {}))
 

@@ -42,7 +42,7 @@ def test_the_codes_are_distinct():
     assert len({policy.code for policy in BUILT_IN} | {EXTERNAL}) == len(BUILT_IN) + 1
 
 
-def test_an_unknown_name_is_told_the_nearest():
+def test_an_unknown_name_is_an_error_with_the_nearest_name():
     with pytest.raises(BadInput, match=r"^unknown policy 'gready'$") as error:
         window_policy("gready")
     assert error.value.hint == "did you mean greedy?"

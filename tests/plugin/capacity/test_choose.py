@@ -16,13 +16,13 @@ NOON_S = 10 * choose.DAY_S + choose.DAY_S // 2
 
 
 @kernel
-def depths_at_ages(course, row, ages_s):
-    return [choose.depth_at_age(course, row, age_s) for age_s in ages_s], choose.deepest_in_use(course, row)
+def depths_at_ages(schedule, row, ages_s):
+    return [choose.depth_at_age(schedule, row, age_s) for age_s in ages_s], choose.deepest_in_use(schedule, row)
 
 
 @kernel
-def allowed(table, rules, course, now_s, any_age):
-    criteria = choose.SleepCriteria(table, rules, course, 0, now_s, any_age)
+def allowed(table, rules, schedule, now_s, any_age):
+    criteria = choose.SleepCriteria(table, rules, schedule, 0, now_s, any_age)
     return [choose.may_sleep(criteria, node) for node in range(len(table.state))]
 
 
@@ -32,15 +32,15 @@ def keys(table, rules, now_s):
 
 
 @kernel
-def border(table, rules, course, wanted, now_s, any_age):
-    criteria = choose.SleepCriteria(table, rules, course, 0, now_s, any_age)
+def border(table, rules, schedule, wanted, now_s, any_age):
+    criteria = choose.SleepCriteria(table, rules, schedule, 0, now_s, any_age)
     last = choose.last_key(criteria, wanted)
     return last, choose.eligible_up_to(criteria, last - 1), choose.eligible_up_to(criteria, last)
 
 
 @kernel
-def due_s(table, rules, course, now_s):
-    return [choose.due_in_s(table, rules, course, 0, node, now_s) for node in range(len(table.state))]
+def due_s(table, rules, schedule, now_s):
+    return [choose.due_in_s(table, rules, schedule, 0, node, now_s) for node in range(len(table.state))]
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Node:
 
 def idle_bits(nodes) -> np.ndarray:
     idle = [node.state == ACTIVE and node.busy == 0 for node in nodes]
-    words = [sum(bit << at for at, bit in enumerate(idle[first : first + 64])) for first in range(0, len(idle), 64)]
-    return np.array(words, dtype=np.uint64)
+    bitmap = [sum(bit << at for at, bit in enumerate(idle[first : first + 64])) for first in range(0, len(idle), 64)]
+    return np.array(bitmap, dtype=np.uint64)
 
 
 def table_of(*nodes: Node) -> NodeTable:
@@ -104,17 +104,17 @@ any_rules = st.builds(
 )
 
 
-def plain_depth(course, age_s) -> int:
-    return max((depth for depth in range(3) if course.after_s[0, depth] <= age_s), default=choose.NO_DEPTH)
+def plain_depth(schedule, age_s) -> int:
+    return max((depth for depth in range(3) if schedule.after_s[0, depth] <= age_s), default=choose.NO_DEPTH)
 
 
 def is_spent(node, rules) -> bool:
     return 0 < rules.most_sleeps_per_day <= node.cycles and node.day == 0
 
 
-def plain_allowed(node, rules, course, any_age) -> bool:
+def plain_allowed(node, rules, schedule, any_age) -> bool:
     is_idle = node.state == ACTIVE and not node.busy and node.awake_s >= rules.min_awake_s
-    return is_idle and not is_spent(node, rules) and (any_age or plain_depth(course, node.idle_s) != choose.NO_DEPTH)
+    return is_idle and not is_spent(node, rules) and (any_age or plain_depth(schedule, node.idle_s) != choose.NO_DEPTH)
 
 
 def plain_key(node, rules) -> int:
@@ -129,15 +129,15 @@ def test_the_deepest_depth_whose_time_has_come():
 
 
 @given(ladders, st.lists(st.integers(0, 60), min_size=1))
-def test_depths_at_any_age(course, ages_s):
-    found, _ = depths_at_ages(course, 0, np.array(ages_s))
-    assert found == [plain_depth(course, age_s) for age_s in ages_s]
+def test_depths_at_any_age(schedule, ages_s):
+    found, _ = depths_at_ages(schedule, 0, np.array(ages_s))
+    assert found == [plain_depth(schedule, age_s) for age_s in ages_s]
 
 
 @given(tables, any_rules, ladders, st.booleans())
-def test_who_may_sleep(nodes, rules, course, any_age):
-    found = allowed(table_of(*nodes), rules, course, NOON_S, any_age)
-    assert found == [plain_allowed(node, rules, course, any_age) for node in nodes]
+def test_who_may_sleep(nodes, rules, schedule, any_age):
+    found = allowed(table_of(*nodes), rules, schedule, NOON_S, any_age)
+    assert found == [plain_allowed(node, rules, schedule, any_age) for node in nodes]
 
 
 def test_cycles_of_yesterday_do_not_count():
@@ -157,13 +157,13 @@ def test_who_sleeps_first():
 
 
 @given(tables, any_rules, ladders, st.booleans(), st.data())
-def test_the_border_key_splits_those_that_sleep_now_from_the_others(nodes, rules, course, any_age, data):
+def test_the_border_key_splits_those_that_sleep_now_from_the_others(nodes, rules, schedule, any_age, data):
     """All before the border sleep; of those at it, as many as are still wanted."""
-    found = sorted(plain_key(node, rules) for node in nodes if plain_allowed(node, rules, course, any_age))
+    found = sorted(plain_key(node, rules) for node in nodes if plain_allowed(node, rules, schedule, any_age))
     if not found:
         return
     wanted = data.draw(st.integers(1, len(found)))
-    last, before, up_to = border(table_of(*nodes), rules, course, wanted, NOON_S, any_age)
+    last, before, up_to = border(table_of(*nodes), rules, schedule, wanted, NOON_S, any_age)
     assert last == found[wanted - 1]
     assert before == sum(key < last for key in found) < wanted
     assert up_to == sum(key <= last for key in found) >= wanted
@@ -176,15 +176,15 @@ def test_the_border_of_equal_nodes():
 
 
 @given(tables, any_rules, ladders)
-def test_when_a_node_is_due_next(nodes, rules, course):
+def test_when_a_node_is_due_next(nodes, rules, schedule):
     """Second by second: the first later one in which another depth's time comes, or a bound lets go of a due node."""
-    found = due_s(table_of(*nodes), rules, course, NOON_S)
+    found = due_s(table_of(*nodes), rules, schedule, NOON_S)
     for node, due in zip(nodes, found, strict=True):
         depths = [depth for depth in range(3) if node.state == ACTIVE or is_above(node.state, depth)]
         free_s = NOON_S - node.awake_s + rules.min_awake_s
         if is_spent(node, rules):
             free_s = (NOON_S // choose.DAY_S + 1) * choose.DAY_S
-        after_s = [int(course.after_s[0, depth]) for depth in depths if course.after_s[0, depth] != NEVER]
+        after_s = [int(schedule.after_s[0, depth]) for depth in depths if schedule.after_s[0, depth] != NEVER]
         times = [max(NOON_S - node.idle_s + after, free_s) for after in after_s]
         assert due == min((at_s for at_s in times if at_s > NOON_S), default=NEVER)
 
@@ -194,7 +194,7 @@ def is_above(state, depth) -> bool:
 
 
 def test_a_light_sleeper_is_due_for_what_lies_below_it():
-    course = ladder(0, 100, 300)
+    schedule = ladder(0, 100, 300)
     nodes = [Node(state=asleep(depth), idle_s=50) for depth in (POWERSAVE, STANDBY, OFF)]
-    found = due_s(table_of(*nodes, Node(state=FAILED), Node(idle_s=50)), NO_BOUNDS, course, NOON_S)
+    found = due_s(table_of(*nodes, Node(state=FAILED), Node(idle_s=50)), NO_BOUNDS, schedule, NOON_S)
     assert found == [NOON_S + 50, NOON_S + 250, NEVER, NEVER, NOON_S + 50]

@@ -20,7 +20,7 @@ def test_rules_and_name():
     assert capacity.rules.period_s == STEP_S
     assert capacity.rules.ahead_s == 180
     assert capacity.rules.worth_s == 2400
-    assert capacity.course.after_s[0, OFF] == 600
+    assert capacity.schedule.after_s[0, OFF] == 600
     assert forecast(FLEET, CapacitySettings(wake_ahead_s=60), "").rules.ahead_s == 60
     assert not capacity.rules.late
     late = forecast_late(FLEET, CapacitySettings(), "40min")

@@ -48,7 +48,7 @@ def test_a_depth_that_is_not_there(node_class: NodeClass, name: str, message: st
     assert hint.replace("\\", "") in problem.value.hint
 
 
-def test_the_first_rung_comes_when_asked_and_a_deeper_one_when_it_pays() -> None:
+def test_the_first_depth_comes_after_the_idle_time_and_a_deeper_one_when_it_pays() -> None:
     after_s = idle_before_depth_s(SERVER, (STANDBY, OFF), 60)
     assert after_s.tolist() == [NEVER, 60, math.ceil(break_even_s(SERVER, OFF))]
     assert idle_before_depth_s(SERVER, (STANDBY, OFF), 7200).tolist() == [NEVER, 7200, 7200]

@@ -37,18 +37,18 @@ def test_always_on_lets_no_node_sleep() -> None:
 def test_a_time_out_is_the_idle_time_before_the_deepest_depth() -> None:
     capacity = timeout(FLEET, DEFAULTS, "5min")
     assert capacity.name == "timeout:5min"
-    assert capacity.course.after_s.tolist() == [[NEVER, NEVER, 300]]
+    assert capacity.schedule.after_s.tolist() == [[NEVER, NEVER, 300]]
     assert capacity.rules.on_demand
     assert timeout(FLEET, DEFAULTS, "").name == "timeout:10min"
 
 
 def test_energy_aware_sleeps_at_once() -> None:
-    assert energy_aware(FLEET, DEFAULTS, "").course.after_s[0, OFF] == 0
+    assert energy_aware(FLEET, DEFAULTS, "").schedule.after_s[0, OFF] == 0
 
 
 @pytest.mark.parametrize(("argument", "reserve"), [("7", 7), ("7%", 7), ("0.5%", 1), ("", 5), ("100%", 100)])
 def test_a_green_pool_keeps_idle_nodes(argument: str, reserve: int) -> None:
-    assert green_pool(FLEET, DEFAULTS, argument).course.reserve.tolist() == [reserve]
+    assert green_pool(FLEET, DEFAULTS, argument).schedule.reserve.tolist() == [reserve]
 
 
 @pytest.mark.parametrize(("argument", "low"), [("75", 75), ("80%", 80), ("", 70), ("1%", 1)])
@@ -56,7 +56,7 @@ def test_two_levels(argument: str, low: int) -> None:
     capacity = two_level(FLEET, DEFAULTS, argument)
     assert capacity.rules.low == low
     assert not capacity.rules.on_demand
-    assert capacity.course.target.tolist() == [100]
+    assert capacity.schedule.target.tolist() == [100]
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_the_lower_level_is_a_step_above_the_load(load: float, step: float) -> N
 def test_the_price_decides_how_long_nodes_stay_idle() -> None:
     at_s, price = np.array([0, 3600, 7200]), np.array([50.0, -5.0, 200.0])
     fleet = replace(FLEET, price_at_s=at_s, price_per_mwh=price)
-    course = priced(fleet, replace(DEFAULTS, cycle_cost=0.05), "").course
-    assert course.at_s[0] < 0
-    assert course.at_s[1:].tolist() == [3600, 7200]
-    cheap_s, negative_s, dear_s = course.after_s[:, OFF]
+    schedule = priced(fleet, replace(DEFAULTS, cycle_cost=0.05), "").schedule
+    assert schedule.at_s[0] < 0
+    assert schedule.at_s[1:].tolist() == [3600, 7200]
+    cheap_s, negative_s, dear_s = schedule.after_s[:, OFF]
     assert dear_s < cheap_s < negative_s == NEVER
 
 
@@ -122,6 +122,6 @@ def test_more_nodes_than_there_are_cannot_be_kept_hot() -> None:
         timeout(FLEET, replace(DEFAULTS, keep_hot=101), "")
 
 
-def test_a_ramp_below_one_node_is_told() -> None:
+def test_a_ramp_below_one_node_is_an_error() -> None:
     with pytest.raises(BadInput, match="--sleep-ramp 100 W a minute lets no node change"):
         timeout(FLEET, replace(DEFAULTS, sleep_ramp_w=100.0), "")

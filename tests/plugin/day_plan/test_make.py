@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, a_sight, prices
+from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, make_inputs, prices
 
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series
@@ -19,8 +19,8 @@ from plugin.planner.searches import budget_of
 from plugin.scheduler.job import JobState
 
 
-def planned(sight: PlanInputs, standing: DayPlan | None = None, *, search_s: float = 10.0) -> DayPlan:
-    plan = plan_day(sight, standing, budget_of(search_s))
+def planned(inputs: PlanInputs, previous: DayPlan | None = None, *, search_s: float = 10.0) -> DayPlan:
+    plan = plan_day(inputs, previous, budget_of(search_s))
     assert plan is not None
     assert plan.violations == ()
     return plan
@@ -33,17 +33,17 @@ def starts(plan: DayPlan) -> dict[str, float | None]:
 
 def test_jobs_start_as_nodes_come_free():
     jobs = (a_running(1, "n1,n2", nodes=2), a_job(2, nodes=2), a_job(3, nodes=4), a_job(4, limit_s=HOUR_S // 2))
-    plan = planned(a_sight(jobs))
+    plan = planned(make_inputs(jobs))
     assert starts(plan) == {"2": 0, "3": 1, "4": 0.5}
     assert plan.by_id["2"].hosts == ("n3", "n4")
     assert [load.job_id for load in plan.loads] == ["1"]
 
 
 def test_without_prices_there_is_no_plan():
-    assert plan_day(a_sight((a_job(1),), prices=None), None, budget_of(1)) is None
+    assert plan_day(make_inputs((a_job(1),), prices=None), None, budget_of(1)) is None
 
 
-def test_what_is_not_understood_is_left_out_and_said():
+def test_jobs_that_cannot_be_planned_are_left_out_with_a_reason():
     jobs = (
         a_job(1),
         a_job(2, plain=False),
@@ -53,7 +53,7 @@ def test_what_is_not_understood_is_left_out_and_said():
         a_job(6, state=JobState.HELD),
         a_job(7, nodes=5),
     )
-    plan = planned(a_sight(jobs))
+    plan = planned(make_inputs(jobs))
     assert starts(plan) == {"1": 0}
     assert set(plan.left_out) == {"2", "3", "4", "5", "7"}
     assert plan.left_out["7"] == "it asks for more than the 4 usable nodes of its partition"
@@ -61,24 +61,24 @@ def test_what_is_not_understood_is_left_out_and_said():
 
 
 def test_of_partitions_that_share_some_nodes_the_longer_line_is_planned():
-    sight = a_sight((a_job(1), a_job(2), a_job(3, partitions=("debug",))))
+    inputs = make_inputs((a_job(1), a_job(2), a_job(3, partitions=("debug",))))
     nodes = (a_node("n1", partitions=("batch", "debug")), a_node("n2"))
-    plan = planned(replace(sight, nodes=nodes))
+    plan = planned(replace(inputs, nodes=nodes))
     assert set(starts(plan)) == {"1", "2"}
     assert "shares some nodes" in plan.left_out["3"]
 
 
 def test_nodes_that_are_not_ours_to_count_on_are_not_counted_on():
-    sight = a_sight((a_job(1), a_job(2)))
+    inputs = make_inputs((a_job(1), a_job(2)))
     nodes = (a_node("n1"), a_node("n2", closed=True, reason="broken fan"), a_node("n3", failed=True))
-    assert starts(planned(replace(sight, nodes=nodes))) == {"1": 0, "2": 1}
+    assert starts(planned(replace(inputs, nodes=nodes))) == {"1": 0, "2": 1}
     ours = (*nodes[:1], a_node("n2", closed=True, reason="offpeak: sleeps"))
-    assert starts(planned(replace(sight, nodes=ours))) == {"1": 0, "2": 0}
+    assert starts(planned(replace(inputs, nodes=ours))) == {"1": 0, "2": 0}
 
 
 def test_who_may_wait_waits_for_the_cheap_hour_and_no_longer_than_allowed():
     jobs = (a_job(1, comment="offpeak:delay=12h"), a_job(2), a_job(3, comment="offpeak:delay=2h"))
-    plan = planned(a_sight(jobs))
+    plan = planned(make_inputs(jobs))
     assert starts(plan) == {"1": 4, "2": 0, "3": 0}
     waits = plan.by_id["1"]
     assert (waits.begin_s, waits.latest_start_s) == (NOW_S + 4 * HOUR_S, NOW_S + 11 * HOUR_S)
@@ -88,30 +88,30 @@ def test_who_may_wait_waits_for_the_cheap_hour_and_no_longer_than_allowed():
 def test_who_can_no_longer_meet_the_latest_start_is_planned_as_the_others_and_not_held():
     over = a_job(1, comment="offpeak:delay=1h", submit_s=NOW_S - 5 * HOUR_S)
     past = a_job(2, comment="offpeak:deadline=2026-11-21T12:00", nodes=4)
-    plan = planned(a_sight((over, past, a_job(3)), rules=replace(RULES, window=1)))
+    plan = planned(make_inputs((over, past, a_job(3)), rules=replace(RULES, window=1)))
     assert starts(plan) == {"1": 0, "2": 1, "3": 0}
     assert [job.begin_s for job in plan.jobs] == [0, 0, 0]
-    assert planned_of(plan).bound == {}
+    assert planned_of(plan).constraints == {}
 
 
 def test_no_job_is_left_out_because_it_loses_money():
-    sight = a_sight((a_job(1), a_job(2), a_job(3, nodes=4)), prices=prices(*[9000.0] * 48))
-    plan = planned(replace(sight, room=replace(sight.room, revenue_per_core_h=0.0)))
+    inputs = make_inputs((a_job(1), a_job(2), a_job(3, nodes=4)), prices=prices(*[9000.0] * 48))
+    plan = planned(replace(inputs, room=replace(inputs.room, revenue_per_core_h=0.0)))
     assert None not in starts(plan).values()
 
 
-def test_orders_that_were_not_tried_in_time_are_said():
-    sight = a_sight((a_job(1, limit_s=2 * HOUR_S), a_job(2)), rules=replace(RULES, window=2))
-    said = [each for each in planned(sight, search_s=0.0).remarks if each.startswith("time was up")]
-    assert len(said) == 1
-    assert said[0].startswith("time was up when 0 of ")
-    assert said[0].endswith(" other orders of the jobs were tried")
-    assert not any(each.startswith("time was up") for each in planned(sight, search_s=60.0).remarks)
+def test_orders_that_were_not_tried_in_time_are_remarked():
+    inputs = make_inputs((a_job(1, limit_s=2 * HOUR_S), a_job(2)), rules=replace(RULES, window=2))
+    notes = [each for each in planned(inputs, search_s=0.0).remarks if each.startswith("time was up")]
+    assert len(notes) == 1
+    assert notes[0].startswith("time was up when 0 of ")
+    assert notes[0].endswith(" other orders of the jobs were tried")
+    assert not any(each.startswith("time was up") for each in planned(inputs, search_s=60.0).remarks)
 
 
 def test_who_would_come_to_start_in_no_cheaper_hour_does_not_wait():
     many = tuple(a_job(number, comment="offpeak:delay=6h", limit_s=7 * HOUR_S) for number in range(1, 4))
-    plan = planned(a_sight(many, nodes=1))
+    plan = planned(make_inputs(many, nodes=1))
     assert all(job.begin_s == 0 for job in plan.jobs if not job.waits_for_price)
     assert plan.not_held
     assert plan.not_held == {job.job_id for job in plan.jobs if not job.waits_for_price}
@@ -120,23 +120,23 @@ def test_who_would_come_to_start_in_no_cheaper_hour_does_not_wait():
 def test_a_cap_lets_jobs_start_later_and_binds_them():
     cap = PowerCap(NOW_S, NOW_S + 3 * HOUR_S, 1000, "the grid asks", "events.toml")
     jobs = (a_job(1, nodes=2), a_job(2), a_job(3, comment="offpeak:now"))
-    plan = planned(a_sight(jobs, caps=(cap,)))
+    plan = planned(make_inputs(jobs, caps=(cap,)))
     # Four idle nodes take 200 W of the 1000: of the jobs of 800, 400 and 400 W the wide one fits, or the two others.
     assert starts(plan) == {"1": 0, "2": 1, "3": 1}
     hook = planned_of(plan)
-    assert hook.bound["2"].begin_s == NOW_S + HOUR_S
-    assert hook.bound["2"].why == "power is capped at 1,000 W until 21:00: the grid asks"
-    assert "3" not in hook.bound
+    assert hook.constraints["2"].begin_s == NOW_S + HOUR_S
+    assert hook.constraints["2"].why == "power is capped at 1,000 W until 21:00: the grid asks"
+    assert "3" not in hook.constraints
     assert max(plan.course.power_w[plan.course.edge_s[:-1] < cap.until_s]) <= cap.cap_w
 
 
 def test_a_cap_holds_for_all_pools_and_jobs_beside_them_together():
     cap = PowerCap(NOW_S, NOW_S + 10 * HOUR_S, 1300, "the grid asks", "events.toml")
     gpu = [a_job(number, partitions=("gpu",)) for number in (5, 6)]
-    sight = a_sight((a_running(1, "n5"), a_job(2), a_job(3), *gpu), nodes=5, caps=(cap,))
+    inputs = make_inputs((a_running(1, "n5"), a_job(2), a_job(3), *gpu), nodes=5, caps=(cap,))
     partitions = (("batch",), ("batch",), ("gpu",), ("gpu",), ("other",))
-    nodes = tuple(node._replace(partitions=its) for node, its in zip(sight.nodes, partitions, strict=True))
-    plan = planned(replace(sight, nodes=nodes))
+    nodes = tuple(node._replace(partitions=its) for node, its in zip(inputs.nodes, partitions, strict=True))
+    plan = planned(replace(inputs, nodes=nodes))
     # Of 1300 W four idle nodes take 200 and the job beside the pools 400: at first one other runs, then two.
     assert sorted(start or 0.0 for start in starts(plan).values()) == [0, 0.5, 1, 1.5]
     assert max(plan.course.power_w[plan.course.edge_s[:-1] < cap.until_s]) <= cap.cap_w
@@ -144,55 +144,55 @@ def test_a_cap_holds_for_all_pools_and_jobs_beside_them_together():
 
 def test_running_jobs_that_break_a_cap_are_named():
     cap = PowerCap(NOW_S, NOW_S + HOUR_S, 500, "the grid asks", "events.toml")
-    plan = planned(a_sight((a_running(1, "n1,n2", nodes=2), a_job(2)), caps=(cap,)))
-    said = "the cap of 500 W from 18:00 (the grid asks) cannot hold at first: running jobs draw 800 W"
-    assert any(each.startswith(said) and each.endswith("1 (800 W)") for each in plan.remarks)
+    plan = planned(make_inputs((a_running(1, "n1,n2", nodes=2), a_job(2)), caps=(cap,)))
+    remark = "the cap of 500 W from 18:00 (the grid asks) cannot hold at first: running jobs draw 800 W"
+    assert any(each.startswith(remark) and each.endswith("1 (800 W)") for each in plan.remarks)
     assert starts(plan)["2"] >= 0.5
 
 
 def test_nothing_moves_while_nothing_happens():
     jobs = (a_running(1, "n1,n2,n3,n4", nodes=4), *(a_job(number, nodes=number % 3 + 1) for number in range(2, 12)))
-    first = planned(a_sight(jobs))
-    later = planned(a_sight(jobs, now_s=NOW_S + 30), first)
+    first = planned(make_inputs(jobs))
+    later = planned(make_inputs(jobs, now_s=NOW_S + 30), first)
     assert later.moves == ()
     assert starts(later) == starts(first)
 
 
 def test_a_job_that_ends_early_lets_others_start_earlier_and_says_so():
     jobs = (a_running(1, "n1,n2,n3,n4", nodes=4), a_job(2, nodes=2), a_job(3, nodes=4))
-    first = planned(a_sight(jobs))
+    first = planned(make_inputs(jobs))
     assert starts(first) == {"2": 0.5, "3": 1.5}
-    after = planned(a_sight((jobs[0]._replace(state=JobState.ENDED, hosts=""), *jobs[1:])), first)
+    after = planned(make_inputs((jobs[0]._replace(state=JobState.ENDED, hosts=""), *jobs[1:])), first)
     assert starts(after) == {"2": 0, "3": 1}
     assert {(move.job_id, move.why) for move in after.moves} == {("2", "1 ended early"), ("3", "1 ended early")}
 
 
 def test_other_prices_move_only_who_may_wait():
     jobs = (a_job(1, comment="offpeak:delay=12h"), a_job(2))
-    flat = planned(a_sight(jobs, prices=prices(*[50.0] * 48)))
+    flat = planned(make_inputs(jobs, prices=prices(*[50.0] * 48)))
     assert starts(flat) == {"1": 0, "2": 0}
-    night = planned(a_sight(jobs), flat)
+    night = planned(make_inputs(jobs), flat)
     assert [(move.job_id, move.to_s, move.why) for move in night.moves] == [
         ("1", NOW_S + 4 * HOUR_S, "electricity is cheaper then")
     ]
-    again = planned(a_sight(jobs, prices=prices(*[50.0] * 48)), night)
+    again = planned(make_inputs(jobs, prices=prices(*[50.0] * 48)), night)
     assert [move.why for move in again.moves] == ["a cheaper hour is not worth the wait any more"]
 
 
 def test_a_job_that_outlives_its_time_moves_those_behind_it():
     jobs = (a_running(1, "n1"), a_job(2))
-    first = planned(a_sight(jobs, nodes=1))
-    late = planned(a_sight(jobs, nodes=1, now_s=NOW_S + HOUR_S), first)
+    first = planned(make_inputs(jobs, nodes=1))
+    late = planned(make_inputs(jobs, nodes=1, now_s=NOW_S + HOUR_S), first)
     assert [(move.job_id, move.why) for move in late.moves] == [("2", "the nodes it was to have are not free yet")]
 
 
 def test_a_node_that_is_lost_moves_only_the_jobs_that_were_to_have_it():
     jobs = (a_job(1, limit_s=2 * HOUR_S), a_job(2, limit_s=2 * HOUR_S))
-    first = planned(a_sight(jobs, nodes=2))
+    first = planned(make_inputs(jobs, nodes=2))
     lost = first.by_id["2"].hosts[0]
-    sight = a_sight(jobs, nodes=2)
-    nodes = tuple(node._replace(failed=node.name == lost) for node in sight.nodes)
-    after = planned(replace(sight, nodes=nodes), first)
+    inputs = make_inputs(jobs, nodes=2)
+    nodes = tuple(node._replace(failed=node.name == lost) for node in inputs.nodes)
+    after = planned(replace(inputs, nodes=nodes), first)
     assert starts(after) == {"1": 0, "2": 2}
     assert [move.job_id for move in after.moves] == ["2"]
 
@@ -201,9 +201,9 @@ def test_another_order_is_taken_within_the_window_only():
     # Electricity is cheap from 22:00 on: the hungry one should run then.
     jobs = tuple(a_job(number, limit_s=4 * HOUR_S) for number in (1, 2, 3))
     draws = {"1": 400.0, "2": 100.0, "3": 50.0}
-    narrow = planned(a_sight(jobs, nodes=1, node_power_w=draws, rules=replace(RULES, window=1)))
+    narrow = planned(make_inputs(jobs, nodes=1, node_power_w=draws, rules=replace(RULES, window=1)))
     assert starts(narrow) == {"1": 0, "2": 4, "3": 8}
-    wide = planned(a_sight(jobs, nodes=1, node_power_w=draws, rules=replace(RULES, window=2)))
+    wide = planned(make_inputs(jobs, nodes=1, node_power_w=draws, rules=replace(RULES, window=2)))
     assert starts(wide) == {"1": 4, "2": 0, "3": 8}
 
 
@@ -211,43 +211,43 @@ def test_who_earns_more_goes_first_within_the_window():
     # A day is planned, and what runs behind its end earns nothing yet.
     jobs = tuple(a_job(number, limit_s=20 * HOUR_S, account="physics", qos=f"q{number}") for number in (1, 2))
     flat = Series(np.array([NOW_S]), NOW_S + HOUR_S, np.array([100.0]), "EUR/MWh", "model")
-    sight = a_sight(jobs, nodes=1, prices=flat)
-    assert starts(planned(sight)) == {"1": 0, "2": 20}
+    inputs = make_inputs(jobs, nodes=1, prices=flat)
+    assert starts(planned(inputs)) == {"1": 0, "2": 20}
     revenues = (Revenue("physics", "", 0.05), Revenue("physics", "q2", 0.5))
-    assert starts(planned(replace(sight, room=replace(sight.room, revenues=revenues)))) == {"1": 20, "2": 0}
+    assert starts(planned(replace(inputs, room=replace(inputs.room, revenues=revenues)))) == {"1": 20, "2": 0}
 
 
-def test_odd_prices_and_revenues_are_said_once():
-    sight = a_sight((a_job(1), a_job(2)))
-    below = replace(sight.queue, prices=replace(sight.queue.prices, value=sight.queue.prices.value - 500))
-    said = planned(replace(sight, queue=below, room=replace(sight.room, revenue_per_core_h=0.0))).remarks
-    assert [each for each in said if each.startswith(("some prices", "no job earns"))] == [
+def test_odd_prices_and_revenues_are_remarked_once():
+    inputs = make_inputs((a_job(1), a_job(2)))
+    below = replace(inputs.queue, prices=replace(inputs.queue.prices, value=inputs.queue.prices.value - 500))
+    remarks = planned(replace(inputs, queue=below, room=replace(inputs.room, revenue_per_core_h=0.0))).remarks
+    assert [each for each in remarks if each.startswith(("some prices", "no job earns"))] == [
         NEGATIVE_PRICES,
         NOTHING_EARNS,
     ]
-    assert not any(each in (NEGATIVE_PRICES, NOTHING_EARNS) for each in planned(sight).remarks)
+    assert not any(each in (NEGATIVE_PRICES, NOTHING_EARNS) for each in planned(inputs).remarks)
 
 
 def test_jobs_that_no_cap_lets_run_are_named():
     cap = PowerCap(NOW_S, NOW_S + 3 * HOUR_S, 700, "the grid asks", "events.toml")
-    plan = planned(a_sight((a_job(1, nodes=2), a_job(2)), caps=(cap,)))
-    said = "1 job by itself above the cap of 700 W (the grid asks), and not to run before 21:00: 1 (800 W)"
-    assert said in plan.remarks
+    plan = planned(make_inputs((a_job(1, nodes=2), a_job(2)), caps=(cap,)))
+    remark = "1 job by itself above the cap of 700 W (the grid asks), and not to run before 21:00: 1 (800 W)"
+    assert remark in plan.remarks
     assert starts(plan)["1"] == 3
 
 
 def test_jobs_that_the_plan_ends_before_are_counted():
     held = a_running(1, "n1,n2,n3,n4", nodes=4, limit_s=100 * HOUR_S)
-    plan = planned(a_sight((held, a_job(2), a_job(3))))
+    plan = planned(make_inputs((held, a_job(2), a_job(3))))
     assert starts(plan) == {"2": None, "3": None}
     assert [each for each in plan.remarks if "without a place" in each] == [
         "2 jobs without a place before Mon 00:00, when the plan ends"
     ]
 
 
-def test_a_temperature_that_the_table_does_not_have_is_said_once():
-    sight = a_sight((a_job(1),))
-    plan = planned(replace(sight, room=replace(sight.room, outside_c=77.0)))
+def test_a_temperature_beyond_the_table_is_remarked_once():
+    inputs = make_inputs((a_job(1),))
+    plan = planned(replace(inputs, room=replace(inputs.room, outside_c=77.0)))
     assert sum("lie outside its table" in each for each in plan.remarks) == 1
 
 
@@ -257,9 +257,9 @@ def test_a_day_of_many_jobs_is_repaired_without_a_violation(seed):
     jobs = tuple(
         a_job(number, nodes=int(rng.integers(1, 9)), limit_s=int(rng.integers(600, 20_000))) for number in range(1, 200)
     )
-    first = planned(a_sight(jobs, nodes=24, rules=replace(RULES, window=100)), search_s=0.0)
+    first = planned(make_inputs(jobs, nodes=24, rules=replace(RULES, window=100)), search_s=0.0)
     gone = tuple(job for job in jobs if rng.random() > 0.1)
-    planned(a_sight(gone, nodes=24, now_s=NOW_S + 500), first, search_s=0.0)
+    planned(make_inputs(gone, nodes=24, now_s=NOW_S + 500), first, search_s=0.0)
 
 
 @given(st.data())
@@ -270,7 +270,7 @@ def test_whatever_happens_a_repaired_plan_can_be_carried_out(data):
         a_job(number, nodes=nodes, limit_s=limit_s, comment=comment)
         for number, (nodes, limit_s, comment) in enumerate(data.draw(st.lists(sizes, min_size=1, max_size=8)), 10)
     ]
-    first = planned(a_sight(tuple(pending), nodes=5), search_s=0.0)
+    first = planned(make_inputs(tuple(pending), nodes=5), search_s=0.0)
     kept = [job for job in pending if data.draw(st.booleans())]
     newcomers = [a_job(50 + at, nodes=nodes, limit_s=limit_s) for at, (nodes, limit_s, _) in enumerate(data.draw(
         st.lists(sizes, max_size=3)))]  # fmt: skip
@@ -278,8 +278,8 @@ def test_whatever_happens_a_repaired_plan_can_be_carried_out(data):
     cap_w = data.draw(st.sampled_from([None, 500, 1500]))
     caps = () if cap_w is None else (PowerCap(NOW_S + 600, NOW_S + 7200, cap_w, "test", "test"),)
     now_s = NOW_S + data.draw(st.integers(0, 7200))
-    sight = a_sight((*ran, *kept, *newcomers), nodes=5, now_s=now_s, caps=caps)
+    inputs = make_inputs((*ran, *kept, *newcomers), nodes=5, now_s=now_s, caps=caps)
     lost = data.draw(st.integers(0, 4))
-    nodes = tuple(node._replace(failed=at == lost and node.name != "n1") for at, node in enumerate(sight.nodes))
-    plan = planned(replace(sight, nodes=nodes), first, search_s=0.0)
+    nodes = tuple(node._replace(failed=at == lost and node.name != "n1") for at, node in enumerate(inputs.nodes))
+    plan = planned(replace(inputs, nodes=nodes), first, search_s=0.0)
     assert all(job.start_s is None or job.start_s >= now_s for job in plan.jobs)

@@ -63,7 +63,7 @@ def drawn_cycle(
 ) -> GridCycle:
     rng = np.random.default_rng(seed)
     grid = Grid(tuple(drawn_site(rng, f"s{number}", most) for number in range(sites)))
-    asked = grid_jobs(
+    columns = grid_jobs(
         job_id=np.arange(jobs) + 100,
         cores=2 ** rng.integers(0, 11, jobs),
         estimate_s=rng.integers(60, 172_800, jobs),
@@ -72,7 +72,7 @@ def drawn_cycle(
     )
     return made_cycle(
         grid,
-        asked,
+        columns,
         rng.exponential(7200, (jobs, sites)) * (rng.random((jobs, sites)) < 0.7),
         rules,
         idle_units=rng.integers(0, grid.units),

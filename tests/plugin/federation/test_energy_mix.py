@@ -26,7 +26,7 @@ def test_a_live_series_leaves_the_cue_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mix", "said", "hint"),
+    ("mix", "message", "hint"),
     [
         ({"coal": 50, "hydro": 40}, "the shares add up to 90 %", "other"),
         ({"coal": 120, "hydro": -20}, "hydro: -20 % is no share", "zero or more"),
@@ -34,7 +34,7 @@ def test_a_live_series_leaves_the_cue_open() -> None:
         ({"coal": float("nan")}, "coal: nan % is no share", "zero or more"),
     ],
 )
-def test_shares_that_cannot_be(mix: dict[str, float], said: str, hint: str) -> None:
-    with pytest.raises(BadInput, match=said) as problem:
+def test_shares_that_cannot_be(mix: dict[str, float], message: str, hint: str) -> None:
+    with pytest.raises(BadInput, match=message) as problem:
         esc_g_per_kwh(mix)
     assert hint in problem.value.hint

@@ -12,32 +12,32 @@ NOW_S = 1_795_215_600
 HOUR_S = 3600
 PRICE = Curve((NOW_S,), NOW_S + 72 * HOUR_S, (80.0,), "EUR/MWh")
 CARBON = replace(PRICE, value=(300.0,), unit="g/kWh")
-SAID = SiteReport(NOW_S, "c", "slurm", 16, 16, 0, 0, WaitTable((16,), (HOUR_S,), ((0.0,),)), PRICE, CARBON)
+REPORT = SiteReport(NOW_S, "c", "slurm", 16, 16, 0, 0, WaitTable((16,), (HOUR_S,), ((0.0,),)), PRICE, CARBON)
 JOB = PlacementRequest(cores=16, limit_s=HOUR_S, goal="time", project="climate")
 SENT = SentJob("near", NOW_S, 16, 2 * HOUR_S, "climate")
 NEAR = Site("near", 4, 100.0, cores_per_unit=4, allocations={"climate": 50.0, "other": 10.0}, reach=Reach("local"))
 GRID = Grid((NEAR, replace(NEAR, name="far")))
-HEARD = {"near": SiteReply(SAID), "far": SiteReply(SAID)}
+REPLIES = {"near": SiteReply(REPORT), "far": SiteReply(REPORT)}
 
 
 def chosen(*sent: SentJob, grid: Grid = GRID, now_s: int = NOW_S, at: str = "near") -> tuple[str | None, str]:
-    choice = choose(JOB, grid, HEARD, now_s=now_s, stale_s=60.0, sent=sent)
+    choice = choose(JOB, grid, REPLIES, now_s=now_s, stale_s=60.0, sent=sent)
     return choice.site, {miss.site: miss.text for miss in choice.misses}.get(at, "")
 
 
 def test_what_is_idle_is_given_away_once() -> None:
     assert chosen() == ("near", "")
     assert chosen(SENT) == ("far", "")
-    later = add_sent_jobs(SAID, [SENT, SENT])
+    later = add_sent_jobs(REPORT, [SENT, SENT])
     assert (later.idle_cores, later.queued, later.waits.wait_s) == (0, 1, ((4.0 * HOUR_S,),))
 
 
 def test_what_a_site_has_seen_and_what_was_cancelled_is_its_own_business() -> None:
-    assert add_sent_jobs(SAID, [replace(SENT, at_unix_s=NOW_S - 6), replace(SENT, there=False)]) == SAID
-    assert add_sent_jobs(SAID, [replace(SENT, at_unix_s=NOW_S - 4)]) != SAID
+    assert add_sent_jobs(REPORT, [replace(SENT, at_unix_s=NOW_S - 6), replace(SENT, there=False)]) == REPORT
+    assert add_sent_jobs(REPORT, [replace(SENT, at_unix_s=NOW_S - 4)]) != REPORT
 
 
-def test_an_allocation_that_is_spent_keeps_jobs_away_and_is_said() -> None:
+def test_a_spent_allocation_keeps_jobs_away_and_is_the_reason() -> None:
     seen = replace(SENT, at_unix_s=NOW_S - HOUR_S)
     assert chosen(seen) == ("near", "")
     assert chosen(seen, replace(seen, cores=3)) == ("far", "climate has 12 of 50 core-hours left")

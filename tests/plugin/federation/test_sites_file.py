@@ -121,30 +121,30 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "said", "hint"), WRONG, ids=[said for _, said, _ in WRONG])
-def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str, hint: str) -> None:
+@pytest.mark.parametrize(("text", "message", "hint"), WRONG, ids=[message for _, message, _ in WRONG])
+def test_each_mistake_has_its_message(tmp_path: Path, text: str, message: str, hint: str) -> None:
     file = tmp_path / "sites.toml"
     file.write_text(text)
     with pytest.raises(BadSites) as problem:
         read_sites(file)
-    assert str(problem.value).startswith(f"{file}: {said}")
+    assert str(problem.value).startswith(f"{file}: {message}")
     assert "\n" not in str(problem.value)
     assert hint in problem.value.hint
 
 
 @pytest.mark.parametrize(
-    ("link", "said", "hint"),
+    ("link", "message", "hint"),
     [
         ('["north", "nort"]', "there is no [sites.nort]", "did you mean north?"),
         ('["north", "north"]', "north is there twice", "name two sites"),
     ],
 )
-def test_links_lead_from_site_to_site(tmp_path: Path, link: str, said: str, hint: str) -> None:
+def test_links_lead_from_site_to_site(tmp_path: Path, link: str, message: str, hint: str) -> None:
     file = tmp_path / "sites.toml"
     file.write_text(f'{NORTH}\n[[links]]\nbetween = {link}\nlatency = "5ms"\nbandwidth = "1Gbit/s"\n')
     with pytest.raises(BadSites) as problem:
         read_sites(file)
-    assert str(problem.value) == f"{file}: links[1].between: {said}"
+    assert str(problem.value) == f"{file}: links[1].between: {message}"
     assert problem.value.hint == hint
 
 

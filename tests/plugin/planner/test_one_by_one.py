@@ -50,8 +50,8 @@ def _earliest_by_trying(problem, plan: Plan, before, job: int) -> int:
             nodes = np.where(np.repeat(before, work.units), plan.node, TOMORROW)
             nodes[first[job]] = node
             nodes[first[job] + 1 : first[job + 1]] = TOMORROW
-            said = verify_plan(problem, Plan(start, nodes, "")).violations
-            if not any("overfull" in violation for violation in said):
+            message = verify_plan(problem, Plan(start, nodes, "")).violations
+            if not any("overfull" in violation for violation in message):
                 fitting.append(node)
         if len(fitting) >= units:
             return start_s

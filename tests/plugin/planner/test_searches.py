@@ -75,9 +75,9 @@ def test_a_solver_that_is_killed_leaves_the_plan_as_it_was(drawn) -> None:
     question = build_cp_question(problem, plan, np.arange(30), hinted=True)
     with cp_process(60) as solver:
         os.kill(solver.process.pid, signal.SIGKILL)
-        with pytest.raises(SolverGone, match="has ended") as problem_said:
+        with pytest.raises(SolverGone, match="has ended") as problem_message:
             solver.answer(question, 1.0, 1)
-    assert "out-of-memory" in problem_said.value.hint
+    assert "out-of-memory" in problem_message.value.hint
 
 
 @pytest.mark.parametrize("name", ["default", "relaxation", "neighbourhood"])

@@ -17,49 +17,49 @@ def case(drawn):
     return problem, place_one_by_one(problem, np.arange(6), "test")
 
 
-def said(problem, plan) -> str:
+def message(problem, plan) -> str:
     return " | ".join(verify_plan(problem, plan).violations)
 
 
 def test_a_good_plan_has_no_violation(case) -> None:
-    assert said(*case) == ""
+    assert message(*case) == ""
 
 
 def test_a_start_before_the_release_is_found(case) -> None:
     problem, plan = case
-    assert "before it is there in second 10" in said(problem, replace(plan, start_s=np.full(6, 5)))
+    assert "before it is there in second 10" in message(problem, replace(plan, start_s=np.full(6, 5)))
 
 
 def test_a_start_behind_the_horizon_is_found(case) -> None:
     problem, plan = case
-    assert "outside the plan" in said(problem, replace(plan, start_s=plan.start_s + 2000))
+    assert "outside the plan" in message(problem, replace(plan, start_s=plan.start_s + 2000))
 
 
 def test_a_late_end_is_found(case) -> None:
     problem, plan = case
     work = replace(problem.work, latest_end_s=np.full(6, 11))
-    assert "after its latest end in second 11" in said(replace(problem, work=work), plan)
+    assert "after its latest end in second 11" in message(replace(problem, work=work), plan)
 
 
 def test_a_node_too_often_or_unknown_is_found(case) -> None:
     problem, plan = case
-    assert "each once" in said(problem, replace(plan, node=np.zeros_like(plan.node)))
-    assert "each once" in said(problem, replace(plan, node=plan.node + 99))
+    assert "each once" in message(problem, replace(plan, node=np.zeros_like(plan.node)))
+    assert "each once" in message(problem, replace(plan, node=plan.node + 99))
 
 
 def test_an_overfull_node_is_found(case) -> None:
     problem, plan = case
     at_once = replace(plan, start_s=np.full(6, 10), node=np.tile(np.array([0, 1]), 6))
-    assert "node 0 is overfull in second 10" in said(problem, at_once)
+    assert "node 0 is overfull in second 10" in message(problem, at_once)
 
 
 def test_a_broken_cap_is_found(case) -> None:
     problem, plan = case
     rates = replace(problem.rates, cap_w=np.array([2**60, 1]))
     late = replace(plan, start_s=plan.start_s + 400)
-    assert "above the cap of 1 W" in said(replace(problem, rates=rates), late)
+    assert "above the cap of 1 W" in message(replace(problem, rates=rates), late)
 
 
 def test_nodes_without_a_start_are_found(case) -> None:
     problem, plan = case
-    assert "has nodes but no start" in said(problem, replace(plan, start_s=np.full(6, TOMORROW)))
+    assert "has nodes but no start" in message(problem, replace(plan, start_s=np.full(6, TOMORROW)))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from queue_site import HOUR_S, MIDNIGHT_S, NOW_S, RULES, Site, a_job, by_id, prices
 
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.start_times import StartCosts, cumulate_prices
+from plugin.queue_hook.facts import PriceIntegral
+from plugin.queue_hook.start_times import StartCosts
 from plugin.scheduler.job import JobState
 
 # From 18:00: dear until 22:00, cheap from 02:00 to 05:00 the next day.
@@ -17,14 +18,14 @@ AT_2 = MIDNIGHT_S + 26 * HOUR_S
 EARLY = {"submit_s": NOW_S - HOUR_S}
 
 
-def consenting(comment="offpeak:delay=12h", **words):
+def consenting(comment="offpeak:delay=12h", **fields):
     return Site(
-        (a_job(1, comment=comment, **words),), facts={"prices": prices(*TWO_DAYS), "node_power_w": {"1": 400.0}}
+        (a_job(1, comment=comment, **fields),), facts={"prices": prices(*TWO_DAYS), "node_power_w": {"1": 400.0}}
     )
 
 
-def begin_of(site, **words):
-    return site.plan(**words).begin_s.get("1")
+def begin_of(site, **facts):
+    return site.plan(**facts).begin_s.get("1")
 
 
 def test_a_consenting_job_waits_for_the_cheapest_hours():
@@ -121,7 +122,7 @@ def test_consent_that_is_taken_back_lets_the_job_go(comment):
     assert taken_back.plan().begin_s == {"1": 0}
 
 
-def test_a_begin_that_an_admin_set_is_left_alone_and_said_once():
+def test_a_begin_that_an_admin_set_is_left_alone_and_reported_once():
     waiting = consenting().apply(consenting().plan())
     for begin_s in (NOW_S + 3 * HOUR_S, NOW_S + 30 * HOUR_S):
         by_admin = replace(waiting, jobs=(waiting.jobs[0]._replace(begin_s=begin_s),))
@@ -148,7 +149,7 @@ def test_a_delayed_job_is_not_in_its_window_and_one_that_is_let_go_is():
     assert set(plan.rank) == {"2", "3"}
 
 
-def test_bad_words_are_told_once():
+def test_an_unreadable_hint_is_reported_once():
     plan = consenting("offpeak:delay=12parsecs").plan()
     assert plan.tell == {"1": "offpeak:delay=12parsecs: unknown unit 'parsecs'; known: d, h, min, s"}
     assert consenting("offpeak:delay=12parsecs").apply(plan).plan().changes_nothing
@@ -160,7 +161,7 @@ values = st.lists(st.one_of(st.integers(-50, 200).map(float), st.just(float("nan
 @given(values, st.integers(1, 10 * HOUR_S), st.integers(0, 20 * HOUR_S), st.integers(0, 20 * HOUR_S))
 def test_no_start_is_cheaper_than_the_cheapest(per_mwh, run_s, from_s, length_s):
     series = prices(*per_mwh, from_s=0)
-    starts = StartCosts(cumulate_prices(series), run_s)
+    starts = StartCosts(PriceIntegral(series), run_s)
     best = starts.cheapest(from_s, from_s + length_s)
     tried = [starts.at(at_s) for at_s in range(from_s, from_s + length_s + 1, 600)]
     known = [each.per_watt for each in tried if each.per_watt == each.per_watt]

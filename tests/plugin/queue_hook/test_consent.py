@@ -36,7 +36,7 @@ def test_what_is_read(comment, allowed):
 
 
 @pytest.mark.parametrize(
-    ("comment", "said"),
+    ("comment", "error"),
     [
         ("offpeak:delay=12parsecs", "offpeak:delay=12parsecs: unknown unit 'parsecs'; known: d, h, min, s"),
         ("offpeak:delay=12", "offpeak:delay=12: '12' has no unit; write it like 30min or 2h"),
@@ -49,9 +49,9 @@ def test_what_is_read(comment, allowed):
         ),
     ],
 )
-def test_what_cannot_be_read_is_said_and_allows_nothing(comment, said):
+def test_an_unreadable_hint_is_an_error_and_allows_nothing(comment, error):
     consent = parse_user_hints(f"{comment},offpeak:delay=3h", ZONE)
-    assert consent.troubles == (said,)
+    assert consent.errors == (error,)
     assert not consent.allows_delay
 
 

@@ -8,9 +8,10 @@ from queue_site import HOUR_S, NOW_S, RULES, TOP, ZONE, Site, a_job, by_id, pric
 
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import resource_pool
-from plugin.queue_hook.positions import group_by_pool, marks_by_job, queue_positions
+from plugin.queue_hook.positions import marks_by_job, queue_positions
 from plugin.queue_hook.queue_plan import restore_plan
 from plugin.queue_hook.user_hints import parse_user_hints
+from plugin.queue_hook.window import group_by_pool
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 
@@ -26,7 +27,7 @@ def sites(draw, ranking=None, ties=True, comments=COMMENTS):
     count = draw(st.integers(1, 14))
     jobs = []
     for number in range(1, count + 1):
-        words = {
+        fields = {
             "partitions": (draw(st.sampled_from(["a", "a", "b"])),),
             "comment": draw(st.sampled_from(comments)),
             "nodes": draw(st.integers(1, 4)),
@@ -34,12 +35,12 @@ def sites(draw, ranking=None, ties=True, comments=COMMENTS):
             "limit_s": draw(st.sampled_from([None, HOUR_S, 5 * HOUR_S])),
         }
         if ranking is Ranking.OFFSET:
-            words["offset"] = draw(st.sampled_from([0, 0, -20, 5]))
+            fields["offset"] = draw(st.sampled_from([0, 0, -20, 5]))
             low = draw(st.integers(1, 30)) if ties else 1000 - 7 * number
-            words["priority"] = max(1, low + words["offset"]) if ties else low
+            fields["priority"] = max(1, low + fields["offset"]) if ties else low
         if draw(st.integers(0, 5)) == 0:
-            words |= draw(st.sampled_from(UNTOUCHABLE))
-        jobs.append(a_job(number, **words))
+            fields |= draw(st.sampled_from(UNTOUCHABLE))
+        jobs.append(a_job(number, **fields))
     return Site(tuple(jobs), ranking)
 
 
@@ -74,7 +75,7 @@ def lines(site, later=()):
 
     pending = [job for job in site.jobs if job.state is JobState.PENDING]
     standings = queue_positions(pending, marked, Facts)
-    return group_by_pool(standings.all, now_s=NOW_S, later=later)
+    return group_by_pool(standings.all, now_s=NOW_S, delayed=later)
 
 
 @given(sites(), rules, st.data())

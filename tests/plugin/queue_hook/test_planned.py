@@ -43,8 +43,8 @@ def test_without_a_plan_nothing_is_moved():
     assert THREE.plan(BY_PLAN, planned=None).changes_nothing
 
 
-def test_a_cap_keeps_jobs_back_also_those_whose_owners_said_nothing():
-    planned = replace(starts(0, 3, 3), bound={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
+def test_a_cap_keeps_jobs_back_also_those_without_a_hint():
+    planned = replace(starts(0, 3, 3), constraints={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
     plan = THREE.plan(BY_PLAN, planned=planned)
     assert plan.begin_s == {"2": NOW_S + 3 * HOUR_S}
     assert reasons(plan)["job 2"] == f"kept back: not before 21:00: {CAP}"
@@ -54,7 +54,7 @@ def test_a_cap_keeps_jobs_back_also_those_whose_owners_said_nothing():
 
 
 def test_when_the_cap_has_gone_the_job_is_let_go():
-    planned = replace(starts(0, 3, 3), bound={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
+    planned = replace(starts(0, 3, 3), constraints={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
     written = THREE.apply(THREE.plan(BY_PLAN, planned=planned))
     plan = written.plan(BY_PLAN, planned=starts(0, 0, 0))
     assert plan.begin_s == {"2": 0}
@@ -62,7 +62,7 @@ def test_when_the_cap_has_gone_the_job_is_let_go():
 
 
 def test_a_begin_that_is_not_ours_and_a_job_that_may_not_wait_are_left_alone():
-    planned = replace(starts(0, 3, 3), bound={str(at): StartConstraint(NOW_S + 3 * HOUR_S, CAP) for at in (1, 2)})
+    planned = replace(starts(0, 3, 3), constraints={str(at): StartConstraint(NOW_S + 3 * HOUR_S, CAP) for at in (1, 2)})
     jobs = (a_job(1, begin_s=NOW_S + HOUR_S), a_job(2, comment="offpeak:now"), a_job(3))
     assert replace(THREE, jobs=jobs).plan(BY_PLAN, planned=planned).begin_s == {}
 

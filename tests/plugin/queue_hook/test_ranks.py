@@ -63,7 +63,7 @@ def test_policy_off_gives_everything_back():
     assert ranked.apply(plan).plan(replace(RULES, policy="off")).changes_nothing
 
 
-def test_an_admins_value_is_left_alone_and_said_once():
+def test_an_admins_value_is_left_alone_and_reported_once():
     ranked = THREE.apply(THREE.plan())
     by_admin = replace(ranked, jobs=tuple(j._replace(priority=TOP + 7) if j.job_id == "1" else j for j in ranked.jobs))
     plan = by_admin.plan()
@@ -114,14 +114,14 @@ def test_a_job_that_was_passed_for_too_long_keeps_its_place_and_those_before_it_
     assert replace(gone, marks=()).plan().rank != {}
 
 
-def test_who_said_now_and_whose_draw_is_not_known_keeps_the_place():
+def test_jobs_with_offpeak_now_or_an_unknown_draw_keep_their_place():
     first, second, third = with_draws(412, 300, 180).jobs
     site = replace(THREE, jobs=(first, second._replace(comment="offpeak:now"), third, a_job(4), a_job(5)))
     plan = site.plan(node_power_w=DRAWS | {"5": 20.0})
     assert site.apply(plan).order() == ["5", "2", "3", "4", "1"]
-    told = reasons(plan)
-    assert told["job 2"] == "keeps its place: its owner said offpeak:now"
-    assert told["job 4"] == "keeps its place: its draw is not known"
+    decided = reasons(plan)
+    assert decided["job 2"] == "keeps its place: its owner said offpeak:now"
+    assert decided["job 4"] == "keeps its place: its draw is not known"
 
 
 def test_equal_priorities_are_raised_by_the_smallest_steps_and_nobody_outside_is_passed():

@@ -59,8 +59,8 @@ def replay(capacity, seed: int) -> SimpleNamespace:
 def advanced(engine, until_s: int) -> None:
     """Let the engine go on up to that second."""
     while True:
-        rules, course = engine.capacity.rules, engine.capacity.course
-        powered = PoweredRules(engine.policy.rules, rules, course, engine.depths, NODES)
+        rules, schedule = engine.capacity.rules, engine.capacity.schedule
+        powered = PoweredRules(engine.policy.rules, rules, schedule, engine.depths, NODES)
         if advance_powered(engine.workload, NO_PEAKS, powered, engine.state, engine.power, until_s) != CAPACITY:
             return
         targets = engine.capacity.decide(seen(engine))

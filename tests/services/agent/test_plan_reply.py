@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from agent_socket import AgentSocket, agent_socket
 from open_folder import open_folder
-from planned_site import HOUR_S, NOW_S, a_job, a_running, a_sight
+from planned_site import HOUR_S, NOW_S, a_job, a_running, make_inputs
 
 from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
@@ -27,8 +27,8 @@ def plan() -> DayPlan:
     """A plan with a cap, a running job, one left out, one that waits for a cheap hour, and starts that moved."""
     cap = PowerCap(NOW_S, NOW_S + 3 * HOUR_S, 1300, "the grid asks", "events.toml")
     jobs = (a_running(1, "n1"), a_job(2), a_job(3, nodes=9), a_job(4, comment="offpeak:delay=8h"), a_job(5, nodes=2))
-    first = plan_day(a_sight(jobs), None, budget_of(5.0))
-    found = plan_day(a_sight(jobs, caps=(cap,)), first, budget_of(5.0))
+    first = plan_day(make_inputs(jobs), None, budget_of(5.0))
+    found = plan_day(make_inputs(jobs, caps=(cap,)), first, budget_of(5.0))
     assert found is not None
     return found
 

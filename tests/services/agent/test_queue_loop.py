@@ -44,7 +44,7 @@ class Room:
                 peak=Peak.ON_PEAK,
                 node_power_w=DRAWS,
                 marks=await self.controller.marks(),
-                told=self.controller.comments,
+                notices=self.controller.comments,
             )
             await self.controller.run_cycle(facts, RULES, self.orders, self.modes)
 

@@ -154,13 +154,13 @@ def test_snapshots_are_signed_both_ways(portal: Portal, tmp_path: Path) -> None:
     reach = Reach("local", agent=f"http://127.0.0.1:{portal.port}", secret_file=file)
     there = replace(GRID.sites[0], name="north", reach=reach)
     reply = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
-    assert reply.said == portal.poller.federation.replies["north"].said
+    assert reply.report == portal.poller.federation.replies["north"].report
     other = replace(there, name="east")
     reply = asyncio.run(poll_sites([other], socket=tmp_path / "nobody", timeout_s=5.0))["east"]
-    assert "east: is not a site of this broker (a site has the same name in both" in reply.trouble
+    assert "east: is not a site of this broker (a site has the same name in both" in reply.problem
     file.write_bytes(b"another")
     reply = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=5.0))["north"]
-    assert (reply.said, "agent does not answer" in reply.trouble) == (None, True)
+    assert (reply.report, "agent does not answer" in reply.problem) == (None, True)
 
 
 def test_an_agent_whose_answer_drips_is_not_waited_for(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_an_agent_whose_answer_drips_is_not_waited_for(tmp_path: Path) -> None:
     with dripping_server() as server:
         there = replace(GRID.sites[0], name="there", reach=Reach("local", agent=server.url, secret_file=file))
         reply = asyncio.run(poll_sites([there], socket=tmp_path / "nobody", timeout_s=0.5))["there"]
-        assert (reply.said, "does not answer" in reply.trouble or "did not answer" in reply.trouble) == (None, True)
+        assert (reply.report, "does not answer" in reply.problem or "did not answer" in reply.problem) == (None, True)
         server.wait_until_left()
 
 

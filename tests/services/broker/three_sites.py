@@ -53,7 +53,7 @@ IDLE = SiteReport(
 def site_replies(**troubles: str) -> dict[str, SiteReply]:
     """Return what all sites said just now, but for those in trouble."""
     report = replace(IDLE, at_unix_s=time.time())
-    return {name: SiteReply(trouble=troubles[name]) if name in troubles else SiteReply(report) for name in GRID.names}
+    return {name: SiteReply(problem=troubles[name]) if name in troubles else SiteReply(report) for name in GRID.names}
 
 
 def broker_job(script: str = SCRIPT, **preferences: object) -> BrokerJob:

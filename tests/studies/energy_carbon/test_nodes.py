@@ -23,7 +23,7 @@ def test_the_policy_uses_that_depth_alone_and_at_once(testbed: str, way: str) ->
     node_class = node_class_of(testbed, way)
     capacity = energy_aware(TESTBEDS[testbed].nodes, node_class, way, keeps=False)
     expected = [0 if depth == depth_of(node_class, way).depth else NEVER for depth in range(len(DEPTHS))]
-    assert capacity.course.after_s.tolist() == [expected]
+    assert capacity.schedule.after_s.tolist() == [expected]
     assert capacity.rules.ahead_s == 0
 
 

@@ -70,7 +70,7 @@ def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
             assert _query(port)["north"]["idle_cores"] == 32
             kept = read_snapshots(folder, not_before_unix_s=time.time() - 60)
             assert kept is not None
-            assert (kept.replies["north"].said, kept.sent) == (agent.site, ())
+            assert (kept.replies["north"].report, kept.sent) == (agent.site, ())
             _chooses(folder)
         finally:
             process.terminate()

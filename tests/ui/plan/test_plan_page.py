@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from planned_site import HOUR_S, NOW_S, RULES, a_job, a_running, a_sight
+from planned_site import HOUR_S, NOW_S, RULES, a_job, a_running, make_inputs
 from playwright.sync_api import Browser
 
 from offpeak.model.facility import PowerCap
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.thorough
 def test_the_page_is_drawn_with_all_kinds_of_jobs(chromium: Browser, tmp_path: Path) -> None:
     jobs = (a_running(1, "n1"), a_job(2), a_job(3, comment="offpeak:delay=12h"), *(a_job(at) for at in range(4, 9)))
     cap = PowerCap(NOW_S + HOUR_S, NOW_S + 2 * HOUR_S, 700, "the grid asks", "events.toml")
-    plan = plan_day(a_sight(jobs, caps=(cap,)), None, budget_of(1.0))
+    plan = plan_day(make_inputs(jobs, caps=(cap,)), None, budget_of(1.0))
     assert plan is not None
     file = tmp_path / "plan.html"
     file.write_text(plan_page(plan, RULES.zone), encoding="utf-8")
