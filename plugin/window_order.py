@@ -168,12 +168,11 @@ def put_first(order: Int64, first: int, chosen: np.uint64, length: int) -> int:
 NOT_PASSED = -1
 
 
-@in_place
 def count_kept(passed_s: Int64, position: Int64, jobs: int, now_s: int, max_postponement_s: int) -> int:
     """Return how many jobs at the front of the window keep their place: passed for longer than the bound.
 
     `passed_s[position[rank]]` is when later submissions began to pass the job, NOT_PASSED if none did. See
-    docs/decisions/0003-starvation-bound.md.
+    docs/decisions/0003-starvation-bound.md. The engine compiles this function and `free_behind` into its kernels.
     """
     for rank in range(jobs):
         since_s = passed_s[index(position[index(rank)])]
@@ -182,7 +181,6 @@ def count_kept(passed_s: Int64, position: Int64, jobs: int, now_s: int, max_post
     return jobs
 
 
-@in_place
 def free_behind(free: int, size: Int64, kept: int) -> int:
     """Return the units that are left when those of the first `kept` jobs that fit, in order, have started."""
     for rank in range(kept):

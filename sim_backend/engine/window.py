@@ -7,6 +7,8 @@ from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
 from sim_backend.engine.rules import SchedulingRules
 from sim_backend.engine.state import NEVER, PeakTimes, State
 
+# One function for the engine and the live path; merged into the kernels as a function of this file is.
+count_kept_part, free_behind_part = part(count_kept), part(free_behind)
 OFF_PEAK, ON_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.ON_PEAK), int(Peak.UNKNOWN)
 
 
@@ -48,14 +50,16 @@ def order_window(state: State, peaks: PeakTimes, rules: SchedulingRules) -> None
     peak = current_peak(state, peaks)
     if peak == UNKNOWN:
         return
-    kept = count_kept(state.queue.passed_over_s, state.window.position, now.window, now.now_s, rules.max_postponement_s)
+    kept = count_kept_part(
+        state.queue.passed_over_s, state.window.position, now.window, now.now_s, rules.max_postponement_s
+    )
     order = state.window.order
     size = state.window.size[: now.window]
     power = state.window.node_power_w[: now.window]
     if rules.policy <= GREEDY_SLIDE:
         sort_by_power(order, kept, power, (peak == OFF_PEAK) == (rules.policy == GREEDY))
         return
-    free = free_behind(now.free, size, kept)
+    free = free_behind_part(now.free, size, kept)
     if rules.policy == KNAPSACK:
         put_first(order, kept, fill_nodes(state.fillings, kept, size, power, free, peak == OFF_PEAK), now.window)
     elif peak == OFF_PEAK:
