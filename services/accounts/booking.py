@@ -43,7 +43,7 @@ def book_jobs(
         except BadLedger:
             raise
         except BadInput:
-            return tuple(_measure_job(connection, each, cpus, expected) for each in ended)
+            return tuple(_measure_job(connection, job, cpus, expected) for job in ended)
 
 
 def _measure_job(
@@ -92,7 +92,7 @@ async def account_round(
     now = jobs_to_book(ran, settle_s=accounts.settle_s)
     booked = await asyncio.to_thread(_book, accounts, now, view, kinds)
     # First the jobs, then that they are booked: the ledger writes in this order, so no kill in between loses one.
-    accounts.ledger.write_jobs([each.use for each in booked])
+    accounts.ledger.write_jobs([job.use for job in booked])
     ran = after_booking(ran, now)
     kept = before.kept if before else None
     if is_worth_saving(kept, ran):
@@ -106,7 +106,7 @@ def _book(
 ) -> tuple[BookedJob, ...]:
     if not now:
         return ()
-    expected = accounts.powers.of([each.job for each in now], kinds, at_s=view.at_s)
+    expected = accounts.powers.of([job.job for job in now], kinds, at_s=view.at_s)
     cpus = {node.name: node.cpus for node in view.nodes}
     booked = book_jobs(accounts.ledger.settings.url, now, cpus, expected)
     accounts.powers.learn(booked, at_s=view.at_s)

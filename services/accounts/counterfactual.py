@@ -59,17 +59,17 @@ def bill_days(
     Submit times are shifted by up to a minute in each replay: the same for all policies.
     """
     cases = [shifted(case, np.random.default_rng([seed, number])) for number in range(REPLAYS)]
-    schedules = [tuple(_replay(each, policy, peaks) for policy in policies) for each in cases]
+    schedules = [tuple(_replay(replayed, policy, peaks) for policy in policies) for replayed in cases]
     logged = Schedule(case.jobs.logged_start_s, case.jobs.logged_start_s + case.jobs.runtime_s, 0.0)
-    ends_s = [int(each.end_s.max()) for each in (logged, *(each for run in schedules for each in run))]
+    ends_s = [int(schedule.end_s.max()) for schedule in (logged, *(schedule for run in schedules for schedule in run))]
     edges_s = np.append(day_edges_s, max(*ends_s, int(day_edges_s[-1]) + 1))
     reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(int(edges_s[-1]))))
     meters = meters_of(reaching, int(edges_s[-1]))
     return BilledDays(
         _bills(case, logged, edges_s, meters),
         tuple(
-            tuple(_bills(each, schedule, edges_s, meters) for schedule in run)
-            for each, run in zip(cases, schedules, strict=True)
+            tuple(_bills(replayed, schedule, edges_s, meters) for schedule in run)
+            for replayed, run in zip(cases, schedules, strict=True)
         ),
     )
 
@@ -80,9 +80,9 @@ def _replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Schedule:
 
 def _bills(case: ReplayCase, schedule: Schedule, edges_s: Int64, meters: Meters) -> Bills:
     periods = zip(edges_s[:-1].tolist(), edges_s[1:].tolist(), strict=True)
-    charges = [charges_of(usage_of(case, _within(schedule, *each), *each), meters) for each in periods]
-    cost = np.array([each.cost.total for each in charges]) / J_PER_MWH
-    co2_kg = np.array([each.carbon.total for each in charges if each.carbon]) / J_PER_KWH / 1000
+    charges = [charges_of(usage_of(case, _within(schedule, *period), *period), meters) for period in periods]
+    cost = np.array([charge.cost.total for charge in charges]) / J_PER_MWH
+    co2_kg = np.array([charge.carbon.total for charge in charges if charge.carbon]) / J_PER_KWH / 1000
     wait_s = float((schedule.start_s - case.jobs.submit_s).mean())
     return Bills(cost, co2_kg if meters.carbon else None, wait_s)
 

@@ -112,7 +112,7 @@ def _parse_declared_draw(text: str) -> DeclaredDraw:
 
 def find_declared_draw(job: Job, declared: Sequence[DeclaredDraw]) -> JobDraw | None:
     """Return the power of the first declaration that applies to the job, None without one."""
-    return next((each.draw for each in declared if each.fits(job)), None)
+    return next((declaration.draw for declaration in declared if declaration.fits(job)), None)
 
 
 ASSUMED = JobDraw((ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2, "assumed: no node class is set")
@@ -137,17 +137,17 @@ def find_node_kinds(nodes: Iterable[Node], class_of: Callable[[str], NodeClass |
 
 def draw_by_class(job: Job, kinds: Mapping[str, NodeKind]) -> JobDraw:
     """Return the power of a job by the kind of its nodes only; of a shared node its share by processors."""
-    kind = next((kinds[each] for each in job.partitions if each in kinds), None)
+    kind = next((kinds[partition] for partition in job.partitions if partition in kinds), None)
     if kind is None:
         return ASSUMED
     return JobDraw(kind.busy.node_w * share_of(job, round(kind.cpus)), kind.busy.basis)
 
 
 def _mean(nodes: list[Node], class_of: Callable[[str], NodeClass | None]) -> NodeKind:
-    classes = [each for node in nodes if (each := class_of(node.name)) is not None]
+    classes = [node_class for node in nodes if (node_class := class_of(node.name)) is not None]
     cpus = fmean(node.cpus for node in nodes)
     if not classes:
         return NodeKind(ASSUMED, cpus)
-    busy_w = {each.name: each.running_w(JOB_UTILISATION) for each in classes}
+    busy_w = {node_class.name: node_class.running_w(JOB_UTILISATION) for node_class in classes}
     names = ", ".join(sorted(busy_w))
-    return NodeKind(JobDraw(fmean(busy_w[each.name] for each in classes), f"node class {names}"), cpus)
+    return NodeKind(JobDraw(fmean(busy_w[node_class.name] for node_class in classes), f"node class {names}"), cpus)

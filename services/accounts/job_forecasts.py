@@ -161,7 +161,7 @@ class ForecastErrors:
 
     def add(self, errors: Iterable[float]) -> None:
         """Add errors, of either sign."""
-        self._errors.extend(abs(each) for each in errors)
+        self._errors.extend(abs(error) for error in errors)
 
     @property
     def outcomes(self) -> int:
@@ -192,7 +192,7 @@ class RunTimes:
 
     def learn(self, ended: Sequence[EndedJob], *, at_s: int) -> None:
         """Learn jobs that have ended, in the order of their ends, except jobs whose end was not seen."""
-        seen = sorted((each.job for each in ended if not each.unseen), key=lambda job: job.end_s or 0)
+        seen = sorted((ended_job.job for ended_job in ended if not ended_job.unseen), key=lambda job: job.end_s or 0)
         if seen:
             jobs = job_columns(seen)
             predicted = self._last_two.predict(jobs_at_submission(jobs), at_s)
@@ -231,7 +231,7 @@ class JobPowers:
 
     def learn(self, booked: Sequence[BookedJob], *, at_s: int) -> None:
         """Learn jobs that have ended and were measured."""
-        measured = [(each.ended.job, each.node_w) for each in booked if each.node_w is not None]
+        measured = [(ended_job.ended.job, ended_job.node_w) for ended_job in booked if ended_job.node_w is not None]
         if measured:
             jobs, node_w = zip(*measured, strict=True)
             outcome = job_columns(jobs, np.array(node_w, np.float64))
@@ -252,8 +252,8 @@ class JobPowers:
         if not jobs:
             return {}
         predicted = self._history.predict(jobs_at_submission(job_columns(jobs)), at_s)
-        each = zip(jobs, predicted.mean.tolist(), predicted.basis, strict=True)
+        rows = zip(jobs, predicted.mean.tolist(), predicted.basis, strict=True)
         return {
             job.job_id: JobDraw(node_w, basis) if basis in LEARNED_BASES else draw_by_class(job, kinds)
-            for job, node_w, basis in each
+            for job, node_w, basis in rows
         }

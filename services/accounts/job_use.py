@@ -57,15 +57,15 @@ def measure_jobs(
 
     BadInput if prices of that time are in two currencies, or a node set cannot be read.
     """
-    ran = [each for each in ended if _node_s(each.job) > 0]
-    spans = [TimeRange(float(each.job.start_s or 0), float(each.job.end_s or 0)) for each in ran]
-    its = [shares(each.job, expand(each.job.hosts), cpus) for each in ran]
+    ran = [ended_job for ended_job in ended if _node_s(ended_job.job) > 0]
+    spans = [TimeRange(float(ended_job.job.start_s or 0), float(ended_job.job.end_s or 0)) for ended_job in ran]
+    its = [shares(ended_job.job, expand(ended_job.job.hosts), cpus) for ended_job in ran]
     known = zip(ran, its, spans_energy(connection, spans, its), mean_prices(connection, spans), strict=True)
     found = [
-        _make_booked_job(each, _measure_share(share, used), expected[each.job.job_id], price)
-        for each, share, used, price in known
+        _make_booked_job(ended_job, _measure_share(share, used), expected[ended_job.job.job_id], price)
+        for ended_job, share, used, price in known
     ]
-    return [*found, *(_did_not_run(each) for each in ended if _node_s(each.job) <= 0)]
+    return [*found, *(_did_not_run(ended_job) for ended_job in ended if _node_s(ended_job.job) <= 0)]
 
 
 def _did_not_run(ended: EndedJob) -> BookedJob:
@@ -82,11 +82,11 @@ def model_job(ended: EndedJob, expected: JobDraw, why: str) -> BookedJob:
 def _measure_share(its: Mapping[str, float], used: Mapping[str, EnergyUse]) -> _MeasuredShare:
     known = [(share, used[node]) for node, share in its.items() if node in used]
     return _MeasuredShare(
-        sum(share * each.energy_j for share, each in known),
-        sum(share * (each.cost or 0.0) for share, each in known),
-        sum(share * each.unpriced_j for share, each in known),
-        sum(share * (each.carbon_g or 0.0) for share, each in known),
-        sum(each.covered or 0.0 for _, each in known) / len(its),
+        sum(share * use.energy_j for share, use in known),
+        sum(share * (use.cost or 0.0) for share, use in known),
+        sum(share * use.unpriced_j for share, use in known),
+        sum(share * (use.carbon_g or 0.0) for share, use in known),
+        sum(use.covered or 0.0 for _, use in known) / len(its),
         sum(its.values()) / len(its),
     )
 
@@ -112,7 +112,7 @@ def _basis(ended: EndedJob, measured: _MeasuredShare, expected: JobDraw) -> str:
     elif measured.covered <= NONE:
         basis = f"modelled: {expected.basis}"
     by_cpus = f"{measured.share:.3g} of its nodes by processors held" if measured.share < 1 else ""
-    return "; ".join(each for each in (basis, by_cpus, ended.unseen) if each)
+    return "; ".join(text for text in (basis, by_cpus, ended.unseen) if text)
 
 
 def _node_s(job: Job) -> int:

@@ -73,10 +73,10 @@ def next_comparison(
 
 def _find_differences(found: MeterComparison) -> dict[str, str]:
     places = {
-        f"{node}, {each.outer} and {each.inner}": each.trouble
+        f"{node}, {difference.outer} and {difference.inner}": difference.trouble
         for node, of_node in compare_meters(found.sums).items()
-        for each in of_node
-        if each.trouble
+        for difference in of_node
+        if difference.trouble
     }
     counters = find_contradictions(found.sums, found.counts).items()
     return places | {f"{meter} {part}, counter and watts": reported for (meter, _, part, _), reported in counters}
@@ -106,9 +106,9 @@ def make_meter_rows(
 
 def _readings(last: LatestReadings, taken: Iterable[MeterResult], now_unix_s: float) -> Iterator[Reading]:
     """Yield the readings; a silent meter gives a reading without a value for each of its parts."""
-    silent = {(each.meter, each.way): str(each.trouble) for each in taken if each.trouble is not None}
-    for each in taken:
-        yield from each.readings
+    silent = {(result.meter, result.way): str(result.trouble) for result in taken if result.trouble is not None}
+    for result in taken:
+        yield from result.readings
     for reading in last.values():
         why = silent.get((reading.meter, reading.way))
         if why is not None:
@@ -184,7 +184,7 @@ def after_round(before: Metering, taken: Sequence[MeterResult], *, pace: Pace, n
     hold_s = HELD_PERIODS * pace.period_s
     last, rows = make_meter_rows(before.last, taken, now_unix_s=now.unix_s, longest_hold_s=hold_s)
     silent, reported = dict(before.silent), dict(before.reported)
-    lines = [line for each in taken if (line := _note_silence(each, silent, reported, pace, now))]
+    lines = [line for result in taken if (line := _note_silence(result, silent, reported, pace, now))]
     begun = before.compared or MeterComparison(now.monotonic_s)
     beside, differences = next_comparison(begun, taken, now_s=now.monotonic_s, longest_hold_s=hold_s)
     return MeterRound(Metering(last, silent, reported, beside), tuple(rows), (*lines, *differences))

@@ -51,13 +51,13 @@ def find_rests(states: Iterable[NodeStateRecord], span: TimeRange) -> tuple[Node
     A time for which another actor switched the node off is no rest. A rest ends where the state is not known.
     """
     by_node: dict[str, list[NodeStateRecord]] = {}
-    for each in states:
-        by_node.setdefault(each.node, []).append(each)
+    for state in states:
+        by_node.setdefault(state.node, []).append(state)
     return tuple(rest for node in sorted(by_node) for rest in _find_rests_of_node(node, by_node[node], span))
 
 
 def _find_rests_of_node(node: str, states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[NodeRest]:
-    for is_away, stretch in groupby(_stretches(states, span), key=lambda each: each[0] in RESTING_STATES):
+    for is_away, stretch in groupby(_stretches(states, span), key=lambda piece: piece[0] in RESTING_STATES):
         parts = list(stretch)
         if is_away and any(ours for _, ours, _, _ in parts):
             seconds: dict[NodeState, float] = {}
@@ -68,11 +68,11 @@ def _find_rests_of_node(node: str, states: Sequence[NodeStateRecord], span: Time
 
 def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[tuple[NodeState, bool, float, float]]:
     """Yield each state, whether it was ours, and its start and end within the time."""
-    ends = [*(each.at_unix_s for each in states[1:]), span.until_unix_s]
-    for each, end_s in zip(states, ends, strict=True):
-        from_s, until_s = max(each.at_unix_s, span.from_unix_s), min(end_s, span.until_unix_s)
+    ends = [*(record.at_unix_s for record in states[1:]), span.until_unix_s]
+    for record, end_s in zip(states, ends, strict=True):
+        from_s, until_s = max(record.at_unix_s, span.from_unix_s), min(end_s, span.until_unix_s)
         if from_s < until_s:
-            yield NodeState(each.observed), each.by in OUR_ACTORS, from_s, until_s
+            yield NodeState(record.observed), record.by in OUR_ACTORS, from_s, until_s
 
 
 BASELINE = "all nodes on"
@@ -104,12 +104,12 @@ def rest_energy_j(rest: NodeRest, node_class: NodeClass) -> float | None:
 
 def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None:
     """Return the sum of the rests of a time, without cost if one has no price; None without a rest."""
-    each = tuple(uses)
-    if not each:
+    every = tuple(uses)
+    if not every:
         return None
-    idle_j, energy_j = sum(use.idle_j for use in each), sum(use.energy_j for use in each)
-    idle_cost, cost = _cost(each, [use.idle_j for use in each]), _cost(each, [use.energy_j for use in each])
-    currency = each[0].price.currency if cost is not None else ""
+    idle_j, energy_j = sum(use.idle_j for use in every), sum(use.energy_j for use in every)
+    idle_cost, cost = _cost(every, [use.idle_j for use in every]), _cost(every, [use.energy_j for use in every])
+    currency = every[0].price.currency if cost is not None else ""
     return SavingRecord(
         from_unix_s=span.from_unix_s,
         until_unix_s=span.until_unix_s,
@@ -119,7 +119,7 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
         energy_j=energy_j,
         cost=cost,
         currency=currency,
-        basis=_basis(each),
+        basis=_basis(every),
     )
 
 
@@ -164,7 +164,7 @@ def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: Clas
 
 
 def _rest_uses(connection: Connection, found: Iterable[NodeRest], class_of: ClassOf) -> Iterator[RestUse]:
-    modelled = [each for rest in found if (each := _modelled(rest, class_of(rest.node))) is not None]
+    modelled = [known for rest in found if (known := _modelled(rest, class_of(rest.node))) is not None]
     spans = [TimeRange(rest.from_unix_s, rest.until_unix_s) for rest, _, _ in modelled]
     measured = spans_energy(connection, spans, [(rest.node,) for rest, _, _ in modelled])
     for (rest, modelled_j, idle_j), used, price in zip(modelled, measured, mean_prices(connection, spans), strict=True):

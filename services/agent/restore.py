@@ -212,4 +212,4 @@ async def _find_off_nodes(nodes: Iterable[str], site: SiteContext) -> frozenset[
         observed = await poll_drivers(drivers, timeout_s=POLL_TIMEOUTS * transport.timeout_s, clock=transport.clock)
     finally:
         await site.close()
-    return frozenset(node for node, each in observed.items() if each.state is PowerState.OFF)
+    return frozenset(node for node, observation in observed.items() if observation.state is PowerState.OFF)

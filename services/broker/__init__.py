@@ -1,7 +1,7 @@
 """The broker of a federation: polls the sites, chooses one for a job, and submits the job there.
 
-`run.run_broker` is the entry of the daemon, which keeps the reports of all sites (`site_poller`, `federation`) and
-answers portals and commands (`servers`, `portal`). `offpeak submit` uses `submission` without a daemon. A job goes
-from `broker_job` by the choice of plugin/federation through the door to `site_commands`; the ledger records every
+`servers.run_broker` is the entry of the daemon, which keeps the reports of all sites (`site_poller`, `federation`) and
+answers portals and commands (`servers`, `portal`). `offpeak submit` uses `submission` without a daemon. A job of
+`federation` goes by the choice of plugin/federation through the door to `site_commands`; the ledger records every
 attempt before it is made.
 """

@@ -19,8 +19,15 @@ from plugin.federation.job_script import MOST_BYTES
 from plugin.federation.jobs import parse_goal
 from plugin.federation.reach import LOCAL
 from services.broker.agent_snapshot import read_agent_snapshot
-from services.broker.broker_job import BrokerJob, JobPreferences, check_key, make_broker_job
-from services.broker.federation import Federation, add_sent_jobs, make_choice
+from services.broker.federation import (
+    BrokerJob,
+    Federation,
+    JobPreferences,
+    add_sent_jobs,
+    check_key,
+    make_broker_job,
+    make_choice,
+)
 from services.broker.site_poller import Poller
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
 

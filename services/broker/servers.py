@@ -1,4 +1,4 @@
-"""The servers of the broker: a Unix socket for `offpeak choose`, and HTTP for portals.
+"""The daemon of the broker: a Unix socket for `offpeak choose`, HTTP for portals, and the entry of `offpeak broker`.
 
 Both answer each client in a thread of its own, with a bound on the number of threads. A request has to arrive as a
 whole within some seconds. If all threads are taken, the server disconnects the oldest client that is still sending its
@@ -8,15 +8,19 @@ The socket takes one line of JSON and submits nothing. HTTP takes a token and JS
 it has no TLS, so it is for loopback.
 """
 
+import asyncio
 import hmac
 import io
 import json
+import logging
+import signal
 import socket
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -26,17 +30,18 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
-from offpeak.errors import BadInput, OffpeakError
-from offpeak.machines.credentials import Secret
+from offpeak.errors import BadInput, BadSetting, OffpeakError
+from offpeak.ledger.ledger import Ledger
+from offpeak.machines.credentials import Secret, read_secret
 from offpeak.settings.broker import BrokerSettings
+from offpeak.settings.table import Settings
 from plugin.federation.jobs import parse_goal
-from services.broker.broker_job import JobPreferences, make_broker_job
 from services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME
-from services.broker.federation import Federation, make_choice
+from services.broker.federation import Federation, JobPreferences, make_broker_job, make_choice
 from services.broker.portal import BrokerPortal
 from services.broker.signatures import ANSWER, REQUEST, ReplayGuard, check_stamp
 from services.broker.site_commands import NoSite, NotKnown, SiteRefused, UnknownKey
-from services.broker.site_poller import PAGE
+from services.broker.site_poller import LOG, PAGE, Poller
 from services.unix_socket import bound_socket, remove_socket
 
 MOST_CLIENTS = 32
@@ -295,3 +300,70 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+
+def run_broker(settings: Settings, listen: str) -> int:
+    """Run until SIGTERM or SIGINT; returns the exit code. BadInput for what cannot be used."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    place, broker = parse_listen(listen), settings.broker
+    if broker.token_file is None:
+        hint = "(umask 077; openssl rand -hex 32 >FILE), and name it: token_file below [broker]"
+        raise BadSetting("broker.token_file: is not set", hint=hint)
+    token = read_secret(broker.token_file)
+    secret = None if broker.secret_file is None else read_secret(broker.secret_file)
+    ledger = Ledger(settings.ledger)
+    try:
+        poller = Poller(broker, ledger, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
+        ledger.ready()
+        questions = BrokerPortal(poller, broker, ledger, settings.agent.socket)
+        with _bind(place, questions, (token, secret)) as server, _serve_choices(questions, settings.agent.state_folder):
+            threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
+            LOG.info("listens at %s:%d in mode %s", *server.server_address[:2], broker.mode)
+            asyncio.run(_poll(poller))
+            server.shutdown()
+    finally:
+        lost = ledger.close()
+    return 1 if lost else 0
+
+
+def parse_listen(listen: str) -> tuple[str, int]:
+    """Return host and port; BadInput if that is none."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise BadInput(f"--listen {listen}: is no place", hint="write it like 127.0.0.1:8450")
+    return host, int(port)
+
+
+def _bind(place: tuple[str, int], questions: BrokerPortal, secrets: tuple[Secret, Secret | None]) -> WebServer:
+    try:
+        return WebServer(place, questions, *secrets)
+    except OSError as problem:
+        hint = "--listen names another place; is a broker running already?"
+        raise OffpeakError(f"{place[0]}:{place[1]}: {problem.strerror}", hint=hint) from None
+
+
+@contextmanager
+def _serve_choices(questions: BrokerPortal, state_folder: Path) -> Iterator[None]:
+    """Answer `offpeak choose` meanwhile; where that cannot be, each looks at what is kept of the sites itself."""
+    try:
+        server = ChoiceServer(state_folder, questions.settings, questions.federation)
+    except OffpeakError as problem:
+        LOG.warning("offpeak choose is not answered: %s", problem)
+        yield
+        return
+    with server:
+        threading.Thread(target=server.serve_forever, name="choosing", daemon=True).start()
+        yield
+        server.shutdown()
+
+
+async def _poll(poller: Poller) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    polling, pruning = asyncio.create_task(poller.run()), asyncio.create_task(poller.prune())
+    await asyncio.wait({polling, asyncio.create_task(ended.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    polling.cancel()
+    pruning.cancel()
+    if not ended.is_set():
+        await polling

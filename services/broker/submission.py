@@ -21,8 +21,7 @@ from offpeak.model.orders import JobOrder
 from offpeak.settings.broker import BrokerSettings
 from plugin.federation.choice import SiteChoice, choice_json
 from plugin.scheduler.batch import SUBMIT_S
-from services.broker.broker_job import BrokerJob
-from services.broker.federation import CANCELLED, FAILED, TAKEN, TRIED, Federation, add_sent_jobs
+from services.broker.federation import CANCELLED, FAILED, TAKEN, TRIED, BrokerJob, Federation, add_sent_jobs
 from services.broker.site_commands import (
     RIGHTS_S,
     NoSite,

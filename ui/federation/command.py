@@ -123,6 +123,6 @@ def broker(
     }
     settings = settings_of(config, options)
     # What answers loads numpy, pydantic and SQLAlchemy, which `offpeak --version` must not wait for.
-    from services.broker.run import run_broker
+    from services.broker.servers import run_broker
 
     context.exit(run_broker(settings, listen))

@@ -11,8 +11,15 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from plugin.federation.jobs import parse_goal
 from plugin.federation.sites_file import read_sites
-from services.broker.broker_job import BrokerJob, JobPreferences, make_broker_job
-from services.broker.federation import Federation, add_sent_jobs, make_choice, read_snapshots
+from services.broker.federation import (
+    BrokerJob,
+    Federation,
+    JobPreferences,
+    add_sent_jobs,
+    make_broker_job,
+    make_choice,
+    read_snapshots,
+)
 from ui.federation.job import JobFile
 
 

@@ -13,8 +13,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.process import login_name
 from offpeak.settings.table import Settings
-from services.broker.broker_job import check_key
-from services.broker.federation import TAKEN, TRIED, Federation, federation_without_reports
+from services.broker.federation import TAKEN, TRIED, Federation, check_key, federation_without_reports
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
 from ui.federation.choose_answer import figures_text
 from ui.federation.job import JobFile

@@ -21,8 +21,7 @@ from plugin.federation.site_report import SiteReport, WaitTable
 from plugin.federation.sites import Grid, Site
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import BatchResult
-from services.broker.broker_job import BrokerJob, JobPreferences, make_broker_job
-from services.broker.federation import Federation
+from services.broker.federation import BrokerJob, Federation, JobPreferences, make_broker_job
 from services.broker.site_commands import SiteCommands, Submitter
 from services.broker.submission import Broker, make_broker
 
