@@ -7,14 +7,14 @@ from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.node_class_file import bundled_node_class
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import Instant, NodeRecord, NodeState, ObservedState
+from power.lifecycle.node_record import Instant, NodeRecord, ObservedState
 from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
 from power.live.power_plan import plan_power
 

@@ -13,24 +13,16 @@ from offpeak.door.effect import US, Effect, Outcome, Refusal
 from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import SchedulerState
 from power.door.node_orders import InterlockContext, make_node_orders, reconcile
-from power.drivers.port import PowerState
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport
 from power.interlocks.preconditions import InUse, StateReading
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import (
-    DesiredState,
-    DesiredStateChange,
-    NodeState,
-    Release,
-    make_state_row,
-    restore_record,
-)
+from power.lifecycle.node_record import DesiredState, DesiredStateChange, Release, make_state_row, restore_record
 from power.lifecycle.sweep import SweepContext, make_poller, sweep
 from power.lifecycle.transitions import apply_event
 
@@ -121,9 +113,8 @@ class Agent:
 
     def _sighting(self, node: str) -> StateReading | None:
         seen = self.lives.nodes[node].observed
-        return StateReading(str(seen.state), seen.at_unix_s)
+        return StateReading(seen.state, seen.at_unix_s)
 
     async def _look_at(self, node: str) -> StateReading:
         observed = await self._ways.bmc_of(node).query()
-        state = "unknown" if observed.state is PowerState.UNKNOWN else str(observed.state)
-        return StateReading(state, observed.at_unix_s)
+        return StateReading(NodeState(observed.state), observed.at_unix_s)

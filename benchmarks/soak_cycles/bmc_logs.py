@@ -7,7 +7,7 @@ from benchmarks.soak_cycles.books import unlike, without_end
 from benchmarks.soak_cycles.room import CyclesRoom
 from benchmarks.soak_cycles.witness import Witness
 from offpeak.door.journal import IntentResult
-from power.lifecycle.node_record import NodeState
+from offpeak.model.orders import NodeState
 
 SESSION, CLOSED = "Session ", "Session closed"
 """What ipmi_sim writes of a session's begin and end."""

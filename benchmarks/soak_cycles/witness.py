@@ -8,8 +8,8 @@ from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import NODE_CLASS, CyclesPlan
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.orders import NodeState
 from power.interlocks.rate_limits import power_step_of_class
-from power.lifecycle.node_record import NodeState
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""The orders that pass the door: to a node's hardware, to the scheduler about a node or a queue, and to a site.
+"""The orders that pass the door, and the states of a node that orders to its hardware lead to.
+
+Orders go to the hardware of a node, to the scheduler about a node or a queue, and to a site.
 
 The members are the text that the ledger stores.
 """
@@ -13,6 +15,17 @@ class NodeOrder(StrEnum):
     STANDBY = "standby"
     SOFT_OFF = "soft_off"
     HARD_OFF = "hard_off"
+
+
+class NodeState(StrEnum):
+    """The state of a node that its BMC, its pending order and the node itself show. UNKNOWN: it gets no order."""
+
+    ON = "on"
+    BOOTING = "booting"
+    GOING_DOWN = "going down"
+    STANDBY = "standby"
+    OFF = "off"
+    UNKNOWN = "unknown"
 
 
 class NodeChange(StrEnum):

@@ -15,13 +15,13 @@ from offpeak.door.journal import Journal
 from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, OffpeakError
 from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from power.drivers.registry import DriverPool
 from power.drivers.ssh import NodeProbe, NodeSsh
 from power.drivers.transport import Transport
-from power.interlocks.preconditions import ON, STANDBY, UNKNOWN, InUse, StateReading
+from power.interlocks.preconditions import InUse, StateReading
 from power.meters.port import Meter
 from power.meters.registry import bmc_meter
 
@@ -266,7 +266,7 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
 
         async def order(order: NodeOrder, way: str) -> None:
             # It answers before it is told to sleep, and is told to wake once it has proven to sleep.
-            state = STANDBY if order is NodeOrder.ON else ON
+            state = NodeState.STANDBY if order is NodeOrder.ON else NodeState.ON
             seen[machine.node] = StateReading(state, wire.clock())
             await _send_order(orders, _standby_effect(machine, order, way, trial.by, rung))
 
@@ -302,8 +302,8 @@ async def _observe_node(node: str, ways: DriverPool, wire: Transport) -> StateRe
     try:
         observed = await ways.bmc_of(node).query()
     except BadInventory:
-        return StateReading(UNKNOWN, wire.clock())
-    return StateReading(observed.state, observed.at_unix_s)
+        return StateReading(NodeState.UNKNOWN, wire.clock())
+    return StateReading(NodeState(observed.state), observed.at_unix_s)
 
 
 async def _read_watts(meter: Meter) -> float | None:

@@ -16,13 +16,12 @@ from offpeak.door.journal import EffectHistory, Intent, Journal
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.node_sets import expand
 from offpeak.model.node_class_file import node_class_named
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from power.drivers.registry import DriverPool
 from power.interlocks.breaker import Breaker, BreakerTerms
 from power.interlocks.preconditions import (
     HELD,
-    UNKNOWN,
     AvailabilityLimits,
     FindStateReading,
     InUse,
@@ -191,5 +190,5 @@ async def reconcile(
 
 def make_outcome(sighting: StateReading) -> Outcome:
     """Return the outcome of an order of which nobody knows whether it was sent."""
-    state = "in an unknown state" if sighting.state == UNKNOWN else sighting.state
+    state = "in an unknown state" if sighting.state == NodeState.UNKNOWN else sighting.state
     return Outcome("interrupted", f"found {state} after a restart")

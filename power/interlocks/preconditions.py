@@ -15,17 +15,15 @@ from offpeak.door.effect import ADMIN, Effect, Hold, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.constants import HOUR_S
-from offpeak.model.orders import NodeOrder, Order
+from offpeak.model.orders import NodeOrder, NodeState, Order
 from power.drivers.port import BY_PACKET, PowerDriver, check_identity
-
-ON, BOOTING, GOING_DOWN, STANDBY, OFF, UNKNOWN = "on", "booting", "going down", "standby", "off", "unknown"
 
 
 @dataclass(frozen=True)
 class StateReading:
-    """A node's state, one of those above, and when it was read."""
+    """The state of a node, and when it was read."""
 
-    state: str
+    state: NodeState
     at_unix_s: float
 
 
@@ -36,7 +34,9 @@ FindStateReading = Callable[[str], StateReading | None]
 def is_fresh(sighting: StateReading | None, now_unix_s: float, fresh_s: float) -> bool:
     """Whether the state is known and was read lately; a time ahead of the clock was read nobody knows when."""
     return (
-        sighting is not None and sighting.state != UNKNOWN and now_unix_s - fresh_s <= sighting.at_unix_s <= now_unix_s
+        sighting is not None
+        and sighting.state != NodeState.UNKNOWN
+        and now_unix_s - fresh_s <= sighting.at_unix_s <= now_unix_s
     )
 
 
@@ -67,13 +67,13 @@ def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float
     return refuse
 
 
-STATES_BEFORE: dict[Order, set[str]] = {
+STATES_BEFORE: dict[Order, set[NodeState]] = {
     # A BMC may drop an "on" while the host shuts down, and it is sent again.
-    NodeOrder.ON: {OFF, STANDBY, GOING_DOWN, BOOTING},
-    NodeOrder.STANDBY: {ON},
-    NodeOrder.SOFT_OFF: {ON},
+    NodeOrder.ON: {NodeState.OFF, NodeState.STANDBY, NodeState.GOING_DOWN, NodeState.BOOTING},
+    NodeOrder.STANDBY: {NodeState.ON},
+    NodeOrder.SOFT_OFF: {NodeState.ON},
     # What hangs is only known as on its way.
-    NodeOrder.HARD_OFF: {ON, BOOTING, GOING_DOWN},
+    NodeOrder.HARD_OFF: {NodeState.ON, NodeState.BOOTING, NodeState.GOING_DOWN},
 }
 """The states in which an order makes sense."""
 
@@ -86,7 +86,7 @@ def require_fresh_state(sighting_of: FindStateReading, clock: Callable[[], float
 def check_state(effect: Effect, sighting: StateReading | None, now_unix_s: float, fresh_s: float) -> Refusal | None:
     """Return the refusal of an order for a node that was last seen so."""
     node = effect.subject
-    if sighting is None or sighting.state == UNKNOWN:
+    if sighting is None or sighting.state == NodeState.UNKNOWN:
         return Refusal("observed_fresh", f"{node}: its state is not known", f"offpeak check {node}")
     if not is_fresh(sighting, now_unix_s, fresh_s):
         age_s = now_unix_s - sighting.at_unix_s
@@ -188,14 +188,14 @@ class AvailabilityLimits:
 
     def _is_on(self, node: str) -> bool:
         sighting, now_unix_s = self._sighting_of(node), self._clock()
-        if sighting is None or sighting.state != ON or not is_fresh(sighting, now_unix_s, self._fresh_s):
+        if sighting is None or sighting.state != NodeState.ON or not is_fresh(sighting, now_unix_s, self._fresh_s):
             return False
         hold = self._hold_of(node)
         return hold is None or not hold.lasts(now_unix_s)
 
     def _is_known(self, node: str) -> bool:
         sighting = self._sighting_of(node)
-        return sighting is not None and sighting.state != UNKNOWN
+        return sighting is not None and sighting.state != NodeState.UNKNOWN
 
 
 def _find_going_down(history: EffectHistory) -> set[str]:

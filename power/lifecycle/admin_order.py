@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.registry import DriverPool
@@ -19,7 +19,6 @@ from power.lifecycle.node_record import (
     DesiredState,
     DesiredStateChange,
     NodeRecord,
-    NodeState,
     StateLedger,
     is_goal,
     make_state_row,
@@ -96,7 +95,7 @@ async def execute_order(
 
     def sighting_of(node: str) -> StateReading | None:
         record = observed.get(node)
-        return None if record is None else StateReading(str(record.observed.state), record.observed.at_unix_s)
+        return None if record is None else StateReading(record.observed.state, record.observed.at_unix_s)
 
     def publish(records: NodeRecords) -> None:
         observed.update(records.nodes)

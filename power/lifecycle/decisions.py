@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from offpeak.door.effect import ADMIN, US, Effect
 from offpeak.machines.inventory import InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from plugin.scheduler.node import SchedulerState
 from power.lifecycle.node_context import NO_DURATIONS, MeasuredDurations, NodeContext
 from power.lifecycle.node_record import (
@@ -17,7 +17,6 @@ from power.lifecycle.node_record import (
     Instant,
     NodeObservation,
     NodeRecord,
-    NodeState,
     PendingOrder,
     SchedulerReport,
     TimePassed,

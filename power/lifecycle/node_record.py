@@ -9,7 +9,6 @@ moment of writing. The pause does not count: a wait starts anew, whatever the cl
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,7 +16,7 @@ from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import DeviceError
 from offpeak.ledger.rows import NodeStateRecord
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from plugin.scheduler.node import SchedulerState
 from power.drivers.port import PowerObservation, PowerState
 
@@ -25,17 +24,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 UNKNOWN_CAUSE = "unknown"
-
-
-class NodeState(StrEnum):
-    """What a node is seen to be. UNKNOWN means hands off."""
-
-    ON = "on"
-    BOOTING = "booting"
-    GOING_DOWN = "going down"
-    STANDBY = "standby"
-    OFF = "off"
-    UNKNOWN = "unknown"
 
 
 ASLEEP = frozenset({NodeState.STANDBY, NodeState.OFF})

@@ -1,10 +1,10 @@
 """Derives the state of a node from one poll: the BMC's answer, the pending order, the node's answer, its power."""
 
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from plugin.scheduler.node import SchedulerState
 from power.drivers.port import PowerState
 from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import NodeObservation, NodeRecord, NodeState
+from power.lifecycle.node_record import NodeObservation, NodeRecord
 
 STANDBY_POLLS = 3
 """So many looks one after the other a node must be silent, and below its ceiling, to be taken as in standby."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from offpeak.door.effect import SCHEDULER, US, Refusal
 from offpeak.errors import AccessRefused, ErrorKind, WrongDevice
 from offpeak.machines.inventory import SleepMethod
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from plugin.scheduler.node import SchedulerState
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import (
@@ -27,7 +27,6 @@ from power.lifecycle.node_record import (
     MeasuredDuration,
     NodeObservation,
     NodeRecord,
-    NodeState,
     ObservedState,
     OrderAnswer,
     PendingOrder,

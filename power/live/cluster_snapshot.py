@@ -17,7 +17,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, POWERSAVE, STANDBY
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.need import NeedRecord
@@ -29,7 +29,7 @@ from power.capacity.registry import make_capacity_policy
 from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NO_DURATIONS
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState
+from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 
 ORDER_OF = {STANDBY: NodeOrder.STANDBY, OFF: NodeOrder.SOFT_OFF}
 """The order that leads to a depth. None leads to powersave: the node lowers its clock by itself."""

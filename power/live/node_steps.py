@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from offpeak.door.effect import ADMIN, SCHEDULER, US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
-from offpeak.model.orders import NodeChange, NodeOrder
+from offpeak.model.orders import NodeChange, NodeOrder, NodeState
 from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState
+from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 
 
 def find_exclusion(node: Node, record: NodeRecord | None, now: Instant) -> str:

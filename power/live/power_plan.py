@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED
-from offpeak.model.orders import NodeChange, NodeOrder
+from offpeak.model.orders import NodeChange, NodeOrder, NodeState
 from plugin.scheduler.node import OURS, SchedulerState
-from power.lifecycle.node_record import DesiredState, NodeState
+from power.lifecycle.node_record import DesiredState
 from power.live.cluster_snapshot import (
     ClusterSnapshot,
     NodeMemory,

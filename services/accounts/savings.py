@@ -21,9 +21,10 @@ from offpeak.ledger.rows import NodeStateRecord, SavingRecord
 from offpeak.model.constants import HOUR_S, J_PER_MWH
 from offpeak.model.node_class import NodeClass, SleepDepth
 from offpeak.model.node_states import OFF, STANDBY
+from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
-from power.lifecycle.node_record import ASLEEP, NodeState
+from power.lifecycle.node_record import ASLEEP
 
 RESTING_STATES = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
 OUR_ACTORS = frozenset({"offpeak", SCHEDULER})

@@ -10,11 +10,11 @@ from offpeak.door.journal import HistoryEntry
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from plugin.queue_hook.facts import PLAN
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
-from power.interlocks.preconditions import HELD, UNKNOWN, StateReading
+from power.interlocks.preconditions import HELD, StateReading
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldChange, Release
 from power.meters.port import Meter
 from power.meters.registry import site_meters
@@ -328,12 +328,12 @@ class SiteAgent:
 
     async def _read_state(self, node: str) -> StateReading:
         if node not in self.site.by_name:
-            return StateReading(UNKNOWN, self._clock())
+            return StateReading(NodeState.UNKNOWN, self._clock())
         try:
             observed = await self.site.drivers.bmc_of(node).query()
         except OffpeakError:
-            return StateReading(UNKNOWN, self._clock())
-        return StateReading(str(observed.state), observed.at_unix_s)
+            return StateReading(NodeState.UNKNOWN, self._clock())
+        return StateReading(NodeState(observed.state), observed.at_unix_s)
 
 
 def _open_entry(entries: tuple[HistoryEntry, ...]) -> HistoryEntry | None:

@@ -268,7 +268,7 @@ class PowerController:
 
     def _state_of(self, node: str) -> StateReading | None:
         record = self.records.nodes.get(node)
-        return None if record is None else StateReading(str(record.observed.state), record.observed.at_unix_s)
+        return None if record is None else StateReading(record.observed.state, record.observed.at_unix_s)
 
 
 ON_THEIR_WAY_S = 5.0

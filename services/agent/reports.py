@@ -15,6 +15,7 @@ from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.model.node_class import NodeClass, SleepDepth
 from offpeak.model.node_states import OFF, STANDBY
+from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
 from plugin.federation.site_report import Curve, SiteReport, WaitTable, make_curve
 from plugin.queue_hook.facts import QueueFacts, QueueRules, resource_pool
@@ -23,7 +24,7 @@ from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse, SchedulerState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
-from power.lifecycle.node_record import Instant, NodeRecord, NodeState, make_state_row
+from power.lifecycle.node_record import Instant, NodeRecord, make_state_row
 from power.live.pool_state import is_waiting
 from predictors.feeds.port import Window, clip_series
 from services.agent.agent import SiteAgent

@@ -14,7 +14,7 @@ from offpeak.door.journal import Intent
 from offpeak.errors import BadInventory, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, NodeState
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.queue_hook.queue_plan import restore_plan
@@ -25,7 +25,7 @@ from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.drivers.poll import poll_drivers
 from power.drivers.port import PowerDriver, PowerState
 from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, NodeState
+from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 from power.live.node_steps import may_still_go_down
 from services.agent.agent import SiteAgent
 from services.agent.node_memory import load_node_records, read_last_sleep_orders

@@ -9,11 +9,11 @@ from typing import Any
 
 from offpeak.door.effect import SCHEDULER, Effect, Refusal
 from offpeak.machines.inventory import InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from plugin.scheduler.node import Node, NodeUse
 from power.lifecycle.decisions import describe_fault, find_due_order, make_effect
 from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord, NodeState
+from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord
 from power.lifecycle.transitions import apply_event
 
 PACING = frozenset({"wakes", "per_rack", "wake_ramp"})

@@ -16,8 +16,7 @@ from benchmarks.soak_cycles.run import cycled
 from benchmarks.soak_cycles.witness import Witness
 from offpeak.door.effect import Effect, Outcome
 from offpeak.door.journal import Intent, IntentResult
-from offpeak.model.orders import NodeOrder
-from power.lifecycle.node_record import NodeState
+from offpeak.model.orders import NodeOrder, NodeState
 
 PLAN = CyclesPlan(bmcs=8, cycles=10, timeout_s=0.2)
 ALL_ON = dict.fromkeys(PLAN.nodes, NodeState.ON)

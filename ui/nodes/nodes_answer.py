@@ -17,10 +17,11 @@ from offpeak.ledger.rows import NodeStateRecord
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
+from offpeak.model.orders import NodeState
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.drivers.transport import Transport
-from power.lifecycle.node_record import NodeRecord, NodeState, restore_record
+from power.lifecycle.node_record import NodeRecord, restore_record
 from power.lifecycle.sweep import poll_once
 from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter

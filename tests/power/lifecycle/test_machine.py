@@ -17,7 +17,7 @@ from model_room import FAULTS, HARDWARE, ModelNode, model_lookout
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Hold, Mode, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from power.interlocks.preconditions import refuse_held
 from power.interlocks.rate_limits import limit_per_sweep
 from power.lifecycle.decisions import NodeRecords
@@ -28,7 +28,6 @@ from power.lifecycle.node_record import (
     HoldChange,
     Instant,
     NodeRecord,
-    NodeState,
     Release,
     is_goal,
     record_from_json,

@@ -1,9 +1,10 @@
 """Nodes, jobs and records for the tests of the power loop, with what matters given and the rest as usual."""
 
 from offpeak.door.effect import US
+from offpeak.model.orders import NodeState
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
-from power.lifecycle.node_record import SETTLED, Instant, NodeRecord, NodeState, ObservedState
+from power.lifecycle.node_record import SETTLED, Instant, NodeRecord, ObservedState
 
 NOW_S = 1_800_000_000
 NOW = Instant(5000.0, float(NOW_S))

@@ -9,14 +9,14 @@ from small_site import HARDWARE, SERVER, cluster_snapshot, site_of
 
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up, going_down
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, NodeState
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
 from power.capacity.registry import make_capacity_policy
-from power.lifecycle.node_record import Instant, NodeState
+from power.lifecycle.node_record import Instant
 from power.live.cluster_snapshot import NodeMemory, PowerMemory
 from power.live.power_plan import plan_power
 from sim_backend.engine.advance_powered import CAPACITY, PoweredRules, advance_powered

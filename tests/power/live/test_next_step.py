@@ -7,9 +7,9 @@ import pytest
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.effect import SCHEDULER, Hold
-from offpeak.model.orders import NodeChange, NodeOrder
+from offpeak.model.orders import NodeChange, NodeOrder, NodeState
 from plugin.scheduler.node import NodePower, NodeUse, SchedulerState, scheduler_states
-from power.lifecycle.node_record import DesiredState, NodeState, SentOrder
+from power.lifecycle.node_record import DesiredState, SentOrder
 from power.live.node_steps import choose_next_step
 
 OURS = {"closed": True, "reason": "offpeak: idle"}

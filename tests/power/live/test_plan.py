@@ -7,11 +7,11 @@ from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
 from small_site import HARDWARE, cluster_snapshot, planned, site_of, slept_long_ago, told
 
 from offpeak.door.effect import Hold
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodePower, NodeUse, Reservation
 from power.lifecycle.node_context import MeasuredDurations
-from power.lifecycle.node_record import Attempts, DesiredState, NodeState, PendingOrder
+from power.lifecycle.node_record import Attempts, DesiredState, PendingOrder
 
 NAMES = ("n01", "n02", "n03", "n04")
 OFF = NodeState.OFF

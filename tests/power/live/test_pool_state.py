@@ -8,14 +8,14 @@ from small_site import SERVER, cluster_snapshot, site_of
 
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower, NodeUse
 from power.capacity.price_profile import make_power_terms
 from power.capacity.profile_simulation import resume_machine
-from power.lifecycle.node_record import DesiredState, NodeState, SentOrder
+from power.lifecycle.node_record import DesiredState, SentOrder
 from power.live.node_steps import pool_node_state
 from power.live.pool_state import find_pools, is_waiting, observe_pool
 from power.whatif.simulation import check_units, simulate_units

@@ -13,8 +13,8 @@ from offpeak.model.constants import J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
+from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
-from power.lifecycle.node_record import NodeState
 from services.accounts.savings import BASELINE, NodeRest, RestUse, book_savings, find_rests, rest_energy_j, sum_savings
 
 DAY = TimeRange(0.0, 86_400.0)

@@ -11,11 +11,11 @@ import pytest
 
 from offpeak.door.effect import Hold
 from offpeak.model.node_class_file import node_class_named
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.scheduler.node import SchedulerState
-from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, NodeState, ObservedState
+from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, ObservedState
 from predictors.price_curve import PriceCurve
 from services.agent.feed_loops import price_slots
 from services.agent.reports import find_day_and_month, modelled_w, node_status

@@ -14,12 +14,12 @@ from small_site import cluster_snapshot, site_of
 
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import SchedulerState
 from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeState
+from power.lifecycle.node_record import DesiredState, DesiredStateChange
 from power.live.cluster_snapshot import PowerMemory
 from power.live.power_plan import PowerPlan
 from services.agent.loop import ProblemLog

@@ -12,12 +12,12 @@ from scheduler_values import NOW, NOW_S, node_of, record_of
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Mode, Outcome
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import NodePower
 from power.door.scheduler_orders import SchedulerOrders
 from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import Instant, NodeRecord, NodeState, ObservedState, SentOrder
+from power.lifecycle.node_record import Instant, NodeRecord, ObservedState, SentOrder
 from services.agent.node_memory import load_node_records, read_last_sleep_orders, save_node_records
 from services.agent.restore import on_their_way, open_nodes
 

@@ -22,7 +22,7 @@ from slurm_programs import SlurmPrograms, slurm_programs
 from offpeak.door.effect import SCHEDULER, US, Effect, Hold, Outcome
 from offpeak.errors import AccessRefused, NoAnswer, OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
@@ -30,7 +30,6 @@ from offpeak.settings.table import Settings
 from plugin.scheduler.node import Node, NodePower, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import NodeState
 from services.agent import site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog

@@ -1,8 +1,8 @@
 """What stands in the tiles of savings."""
 
 from offpeak.ledger.prices import MeanPrice
+from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
-from power.lifecycle.node_record import NodeState
 from services.accounts.savings import NodeRest, RestUse, sum_savings
 from services.agent.status_snapshot import SavingStatus
 from services.page.event_stream import basis_of_saving, month_savings, today_savings
