@@ -48,6 +48,11 @@ class StudyOrder:
     processes: int
     prices: Path | None = None
 
+    def refuse_logs(self, message: str) -> None:
+        """Raise BadInput with that message if the order names a folder of logs."""
+        if self.logs is not None:
+            raise BadInput(message, hint="leave --logs out")
+
 
 @dataclass(frozen=True)
 class Replays:

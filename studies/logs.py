@@ -63,7 +63,7 @@ def find_logs(folder: Path | None) -> tuple[tuple[StudyLog, ...], tuple[str, ...
         except BadTrace as problem:
             left_out.append(f"left out: {problem}")
     if not logs:
-        raise BadInput(f"{folder}: no log in it can be used: {left_out[0]}", hint="offpeak simulate LOG tells more")
+        raise BadInput(f"{folder}: no log in it can be used: {left_out[0]}", hint="offpeak simulate LOG prints more")
     return tuple(logs), tuple(left_out)
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from offpeak.errors import BadInput
 from offpeak.text import counted
 from plugin.federation.flow import need_or_tools
 from studies.day_ahead.inputs import make_forecasts
@@ -50,8 +49,7 @@ def nordugrid(order: StudyOrder, progress: Progress) -> Report:
     BadInput without the folder of prices.
     """
     need_or_tools()
-    if order.logs is not None:
-        raise BadInput("day-ahead replays no logs: its jobs are drawn", hint="leave --logs out")
+    order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
     zones, folder, out = places(order.prices, order.out), Path(order.prices or ""), folder_for(order.out)
     forecast_note = make_forecasts(zones, DAYS, order.processes)
     replays = Replays(order.replays, order.seed)

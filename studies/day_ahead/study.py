@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from offpeak.errors import BadInput
 from offpeak.text import counted
 from plugin.federation.flow import need_or_tools
 from studies.day_ahead.inputs import DAYS, SITES, make_forecasts, places, site_rows
@@ -90,8 +89,7 @@ def day_ahead(order: StudyOrder, progress: Progress) -> Report:
     BadInput without the folder of prices.
     """
     need_or_tools()
-    if order.logs is not None:
-        raise BadInput("day-ahead replays no logs: its jobs are drawn", hint="leave --logs out")
+    order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
     require_matplotlib()
     sites = tuple(row.name for row in site_rows(order.prices))
     folder, out = Path(order.prices or ""), folder_for(order.out)

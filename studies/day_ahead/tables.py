@@ -238,7 +238,7 @@ def powers_table(results: DayAheadResults) -> StudyTable:
     """Return Table 8 beside ours: the power of a single job is unknown to the broker, so only the bill changes."""
     return StudyTable(
         "powers",
-        "Table 8: what jobs draw",
+        "Table 8: the power of jobs",
         "Cost in USD if each job draws 60 to 100 %, 60 to 140 % or 100 to 140 % of Linpack's power. The broker counts "
         "on Linpack's, so responses are those of Table 4.",
         ("power", *(head for name in ("baseline", "INST", "TWOPRICE", "MCMF") for head in (name, "paper"))),
@@ -286,7 +286,7 @@ def sites_table(results: DayAheadResults) -> StudyTable:
     )
     return StudyTable(
         "sites",
-        "Figure 8: whom it serves, and where jobs run",
+        "Figure 8: fairness, and where jobs run",
         "Fairness: the geometric mean of baseline response over response of the jobs submitted at a system, if all "
         "jobs go to the broker, and if half of them do. "
         "Utilization in per cent, from the first counted job to the last end.",

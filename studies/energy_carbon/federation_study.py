@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from offpeak.errors import BadInput
 from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
 from studies.energy_carbon.federation import (
@@ -304,8 +303,7 @@ def federation(order: StudyOrder, progress: Progress) -> Report:
 
     BadInput, CannotWrite or OffpeakError.
     """
-    if order.logs is not None:
-        raise BadInput("energy-carbon replays no logs: its workloads are drawn", hint="leave --logs out")
+    order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
     require_matplotlib()
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment) for experiment in planned(replays)}

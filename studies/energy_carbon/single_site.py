@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.text import counted
 from studies.energy_carbon.paper import DUNE, FEDERATED_SAVED_PCT, JUGGLE, SERVERS, TESTBEDS
@@ -68,8 +67,7 @@ def single_site(order: StudyOrder, progress: Progress) -> Report:
 
     BadInput, CannotWrite or OffpeakError.
     """
-    if order.logs is not None:
-        raise BadInput("energy-carbon replays no logs: its workloads are drawn", hint="leave --logs out")
+    order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
     require_matplotlib()
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment, NODE_CLASSES) for experiment in planned(replays)}

@@ -197,7 +197,7 @@ def knowledge_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -
     """Return the effect of estimates on the policies; the paper uses exact ones and says that others change little."""
     return StudyTable(
         "knowledge",
-        "Who knows the run times",
+        "Known run times",
         "What the scheduler knows, and OLS too unless stated otherwise. Predicted: the mean of the user's last two run "
         f"times. {RANGES}",
         (

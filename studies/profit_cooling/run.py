@@ -187,11 +187,6 @@ class CoolingResult:
         return sum(self.profit)
 
     @property
-    def makespan_d(self) -> float:
-        """The time until the last job ended, in days."""
-        return self.makespan_s / DAY_S
-
-    @property
     def median_gap_pct(self) -> float | None:
         """The median of the days' gaps to the upper bound."""
         return 100 * median(self.gap) if self.gap else None

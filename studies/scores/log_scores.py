@@ -96,11 +96,11 @@ def _with_limits(trace: Trace) -> tuple[Trace, Notes]:
     if not len(trace.without_estimate):
         return trace, ()
     jobs = trace.jobs
-    unasked = np.isin(jobs.job_id, trace.without_estimate)
-    usual_s = jobs.runtime_s if unasked.all() else jobs.estimate_s[~unasked]
+    unestimated = np.isin(jobs.job_id, trace.without_estimate)
+    usual_s = jobs.runtime_s if unestimated.all() else jobs.estimate_s[~unestimated]
     limit_s = int(np.percentile(usual_s, LIMIT_PCT, method="higher"))
-    note = f"{counted(int(unasked.sum()), 'job')} without an estimate: {limit_s:,} s is assumed"
-    return replace(trace, jobs=replace(jobs, estimate_s=np.where(unasked, limit_s, jobs.estimate_s))), (note,)
+    note = f"{counted(int(unestimated.sum()), 'job')} without an estimate: {limit_s:,} s is assumed"
+    return replace(trace, jobs=replace(jobs, estimate_s=np.where(unestimated, limit_s, jobs.estimate_s))), (note,)
 
 
 def _on_machine(trace: Trace, machine: MachineSettings) -> tuple[Jobs, int, Notes]:
@@ -257,7 +257,7 @@ def run_log_task(task: LogTask) -> LogResult:
 READING = (
     "MAE: mean absolute error of the median. RMSE: root of the mean squared error of the mean. Pinball: its mean over "
     "the quantiles 10, 50 and 90 %. Within 80 %: the share of jobs between the outer two, 80 % is right. "
-    "Each job is asked about at its submission, by one who knows what has happened until then."
+    "Each prediction is made at the submission of the job, from what has happened until then."
 )
 PERCENTAGE = "error [%]"
 WITHIN_HOUR = "within 1 h [%]"

@@ -252,8 +252,8 @@ def _answers(file: PriceFile, exam: PriceExam, members: tuple[Member, ...]) -> P
 NOTE = (
     "At each midnight the day that begins is forecast from the days before it alone. MAE and RMSE are in currency per "
     "MWh, the error in per cent is over hours with a price above zero, rMAE is MAE over that of the same hour a week "
-    "before. 80 of 100 prices should lie inside the interval. MAE is that of the median, which half of what the last "
-    "errors leaned to one side is added to: that is why last week's own rMAE is not quite 1."
+    "before. 80 of 100 prices should lie inside the interval. MAE is that of the median, to which half of the bias "
+    "of the last errors is added: that is why the rMAE of last week itself is not quite 1."
 )
 HEADERS = (
     "file",

@@ -137,7 +137,7 @@ def policies_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
     """Return a row for each log and policy."""
     return StudyTable(
         "policies",
-        "Every rule in three ways: energy, delay, cycles",
+        "Energy, delay and cycles of every rule",
         "Saved: the share of the idle nodes' energy. Delay: how long nothing but sleeping nodes kept a job from "
         "starting, the mean over all jobs; delayed: the share of jobs for which that is not 0. Cycles: a node's and "
         "day's. Longer: the mean wait against nodes that are always on, in the same replays; it is more than chance if "
