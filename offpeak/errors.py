@@ -1,4 +1,4 @@
-"""The errors that an operator may see: what is wrong, where, and what to type next."""
+"""The errors that an operator may see: the problem, its place, and the command to type next."""
 
 from enum import StrEnum
 
@@ -22,7 +22,7 @@ def error_kind(problem: BaseException) -> str:
 
 
 class OffpeakError(Exception):
-    """Something failed; `offpeak` prints the message and the hint on one line each and exits with `exit_code`."""
+    """The base of all errors. `offpeak` prints the message and the hint on a line each and exits with `exit_code`."""
 
     exit_code = 1
 
@@ -32,7 +32,7 @@ class OffpeakError(Exception):
 
 
 class BadInput(OffpeakError):
-    """What the user gave cannot be used: a file, an argument, a setting. Nothing was changed."""
+    """A file, an argument or a setting of the user is not usable. Nothing was changed."""
 
     exit_code = 2
 
@@ -48,48 +48,48 @@ class BadTrace(BadInput):
 
 
 class BadPrices(BadInput):
-    """A price file or tariff rule cannot be read, or does not cover what is asked."""
+    """A price file or tariff rule cannot be read, or does not cover the requested time."""
 
 
 class BadInventory(BadInput):
-    """The inventory of machines cannot be read, or lacks what is asked of it."""
+    """The inventory of machines cannot be read, or lacks a requested entry."""
 
 
 class BadSites(BadInput):
-    """The file of sites of a federation cannot be read, or lacks what is asked of it."""
+    """The file of sites of a federation cannot be read, or lacks a requested entry."""
 
 
 class BadLedger(BadInput):
-    """The ledger cannot be used as it is: no such file, of a newer program, or something else's. It is untouched."""
+    """The ledger is not usable: the file is missing, or of a newer or another program. It is unchanged."""
 
 
 class DeviceError(OffpeakError):
-    """A BMC, PDU or node did not say or do what it was asked; `may_retry` tells whether asking again can help."""
+    """A BMC, PDU or node did not answer or obey; `may_retry` tells whether another attempt can help."""
 
     may_retry = True
 
 
 class NoAnswer(DeviceError):
-    """Silent, unreachable, or not in time."""
+    """The device is silent, unreachable, or too slow."""
 
     kind = ErrorKind.NO_ANSWER
 
 
 class BadAnswer(DeviceError):
-    """It answered, but with an error or with what makes no sense."""
+    """The device answered with an error or with an invalid reply."""
 
     kind = ErrorKind.BAD_ANSWER
 
 
 class AccessRefused(DeviceError):
-    """User, password or key was refused. Nobody tries again with that credential: accounts get locked."""
+    """The device refused the user, password or key. A retry might lock the account."""
 
     kind = ErrorKind.ACCESS_REFUSED
     may_retry = False
 
 
 class WrongDevice(DeviceError):
-    """It is not the device that was enrolled: another GUID, serial number or host key."""
+    """The device is not the enrolled one: its GUID, serial number or host key differs."""
 
     kind = ErrorKind.WRONG_DEVICE
     may_retry = False
@@ -103,14 +103,14 @@ class NotSupported(DeviceError):
 
 
 class OrderTooLate(DeviceError):
-    """The order was not sent: what allowed it is too old by now, or the session is gone in which it was to be sent."""
+    """The order was not sent: the answer that allowed it is too old, or its session is closed."""
 
     kind = ErrorKind.ORDER_TOO_LATE
 
 
 class SchedulerError(OffpeakError):
-    """The scheduler did not say or do what it was asked: it is down, refuses, or its answer makes no sense."""
+    """The scheduler did not answer or obey: it is down, it refuses, or its answer is invalid."""
 
 
 class CannotWrite(OffpeakError):
-    """A result could not be written; what was there before is untouched."""
+    """A result could not be written; the earlier content is unchanged."""

@@ -1,6 +1,6 @@
-"""The one door through which every effect goes: what it refuses does not happen, and what happens is recorded.
+"""The door: every effect passes it. The door refuses or records each effect.
 
-`effect` holds the order, its outcome, the mode and an admin's hold. `journal` is the port to the record, and the
-history of a day that limits count. `door` asks the rules and limits, writes the intent, lets the act happen and
-writes its outcome.
+`effect` defines the order, its outcome, the mode and an admin's hold. `journal` defines the port to the record and
+the history of one day, which the limits count. `door` checks rules and limits, writes the intent, runs the act and
+writes the outcome.
 """

@@ -1,4 +1,4 @@
-"""The door: asks the rules, writes the intent, lets the effect happen, and writes its outcome."""
+"""The door: checks the rules, writes the intent, runs the act, and writes the outcome."""
 
 import asyncio
 import time
@@ -13,31 +13,31 @@ from offpeak.errors import OffpeakError, OrderTooLate, error_kind
 from offpeak.text import printable
 
 Rule = Callable[[Effect], Awaitable[Refusal | None]]
-"""Reads something and refuses, or does not. What it raises refuses too: who cannot tell keeps the hands off."""
+"""Refuses an effect, or returns None. An exception refuses too: a rule that cannot decide allows nothing."""
 
 LastRule = Callable[[Effect], Awaitable[Refusal | float]]
-"""A rule that is asked when all else is ready. Returns when its question was begun, on the steady clock, or refuses."""
+"""A rule that runs when the order is ready. It returns the steady time at which its query began, or refuses."""
 
 Limit = Callable[[Effect], Refusal | None]
-"""Refuses by what is known without waiting: counts, lists, the latest look."""
+"""Refuses by data at hand, without waiting: counts, lists, the latest observation."""
 
 Act = Callable[[], Awaitable[str]]
-"""Does it, and returns what the device said. An OffpeakError is an outcome."""
+"""Carries out the effect and returns the reply of the device. An OffpeakError becomes the outcome."""
 
 Guard = Callable[[], None]
-"""Raises OrderTooLate if the last answer is too old by now. Called in the moment before the command goes out."""
+"""Raises OrderTooLate if the last answer is too old. The driver calls it directly before it sends the command."""
 
 Confirm = Callable[[], Awaitable[Guard]]
-"""Asks the last rules and writes the intent. It raises where the order is refused: then nothing may be sent."""
+"""Checks the last rules and writes the intent. It raises if a rule refuses: the driver then sends nothing."""
 
 PreparedAct = Callable[[Confirm], Awaitable[str]]
-"""Prepares everything (login, state), awaits Confirm, calls its Guard and sends nothing but the one command."""
+"""Prepares the order (login, state), awaits Confirm, calls its Guard and sends the one command."""
 
 PATIENCE_S = 60.0
 FRESH_S = 2.0
-"""An order that takes power away follows within so long after the last question was begun, or it is not given."""
+"""An order that takes power away is sent within this time after the last query began, or not at all."""
 ATTEMPTS = 3
-"""So often the last rules are asked again where their answer came, or was used, too late."""
+"""How often the door repeats the last rules if their answer comes, or is used, too late."""
 
 
 class _EffectRefused(Exception):
@@ -48,7 +48,7 @@ class _EffectRefused(Exception):
 
 @dataclass
 class _Passage:
-    """An effect on its way: whether its intent was written, its number, and its entry in the history."""
+    """The state of one effect in the door: whether its intent is written, its number, and its entry in the history."""
 
     written: bool = False
     intent: int | None = None
@@ -56,11 +56,11 @@ class _Passage:
 
 
 class Door:
-    """Lets effects through, one at a time for each subject; rules and limits are pairs of a name and what is asked.
+    """Lets effects through, one at a time for each subject. Rules and limits are pairs of a name and a function.
 
-    `patience_s` bounds each rule. `history` is what the limits count; it should hold what the journal knows. `last`
-    are the rules whose answers must be fresh on the clock `steady`. `put_to_sleep` says whether a node was, where
-    another door than this one orders that.
+    `patience_s` bounds each rule. The limits count `history`, which starts from the journal. The answers of the `last`
+    rules must be fresh on the clock `steady`. `put_to_sleep` tells whether a node was put to sleep, if another door
+    gives those orders.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Door:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def let_through(self, effect: Effect, act: Act) -> Outcome | Refusal:
-        """Return what became of an effect that needs no preparation, as `let_through_prepared`."""
+        """Carry out an effect that needs no preparation and return its outcome, as `let_through_prepared` does."""
 
         async def at_once(confirm: Confirm) -> str:
             (await confirm())()
@@ -94,18 +94,19 @@ class Door:
         return await self.let_through_prepared(effect, at_once)
 
     async def let_through_prepared(self, effect: Effect, act: PreparedAct) -> Outcome | Refusal:
-        """Return what became of the effect; nothing is done where it is refused.
+        """Carry out the effect and return its outcome, or return the refusal and do nothing.
 
-        The limits are asked first, so that no device is asked in vain, then the rules. Then `act` prepares the order;
-        what it awaits asks the last rules, the limits again and the mode, and writes the intent. If more than FRESH_S
-        have passed since the last question was begun, it is asked again, ATTEMPTS times. What takes power away is
-        refused where its intent cannot be written; what gives power goes on. Cancelled, the outcome is "interrupted".
+        The door checks the limits before the rules, so that it queries no device in vain. Then `act` prepares the
+        order and awaits `confirm`, which checks the last rules, the limits and the mode, and writes the intent. If more
+        than FRESH_S have passed since the last query began, the door repeats it, up to ATTEMPTS times. The door refuses
+        an order that takes power away if it cannot write the intent; an order that gives power proceeds. If the task
+        is cancelled, the outcome is "interrupted".
         """
         async with self._turns[effect.subject]:
             try:
                 await self._ask_rules(effect)
                 if self._refused_by_mode(effect):
-                    # Nothing is prepared, and the record says which other rule would have refused.
+                    # The order is not prepared; the record names any other rule that would have refused it.
                     await self._ask_last(effect)
                     self._check_now(effect)
             except _EffectRefused as refused:
@@ -113,7 +114,7 @@ class Door:
             return await self._carry_out(effect, act)
 
     async def settle(self, subject: str) -> None:
-        """Wait until no effect of the subject is under way."""
+        """Wait until no effect on the subject is in progress."""
         async with self._turns[subject]:
             return
 
@@ -125,7 +126,7 @@ class Door:
                 try:
                     message = await act(confirm)
                     if passage.entry is None:
-                        # There was nothing to send; whether that was allowed is asked and written all the same.
+                        # Nothing was sent; the door still checks the rules and writes the intent.
                         await confirm()
                     return self._end(passage, Outcome(DONE, printable(message)))
                 except OrderTooLate:
@@ -142,7 +143,7 @@ class Door:
             raise
 
     def foresee(self, effect: Effect) -> Refusal | None:
-        """Return why the effect would be refused by a limit or the mode, None if only a rule might. Nothing is done."""
+        """Return the refusal of a limit or the mode without effect, None if only a rule might refuse."""
         return self._over_limit(effect) or self._refused_by_mode(effect)
 
     def _refused_by_mode(self, effect: Effect) -> Refusal | None:
@@ -155,7 +156,7 @@ class Door:
             await self._ask(name, rule, effect)
 
     async def _ask_last(self, effect: Effect) -> float:
-        """Return when the oldest answer's question was begun."""
+        """Return when the query of the oldest answer began."""
         begun_s = [self._steady()]
         for name, rule in self._last:
             begun_s.append(await self._ask(name, rule, effect) or 0.0)
@@ -178,8 +179,7 @@ class Door:
             begun_s = await self._ask_last(effect)
             self._begin(effect, passage)
             if not effect.takes_power_away or self._steady() - begun_s <= FRESH_S:
-                # Since the limits were asked nothing has been waited for: two effects at once cannot both take the
-                # last place below a limit.
+                # No await since the limit check: two concurrent effects cannot both take the last place below a limit.
                 passage.entry = self.history.begun(effect)
                 return partial(self._guard, effect, begun_s)
         raise _EffectRefused(_too_late(effect))
@@ -194,7 +194,7 @@ class Door:
             raise _EffectRefused(refusal)
 
     def _begin(self, effect: Effect, passage: _Passage) -> None:
-        """Refuse, or write the intent once; a wake goes on without."""
+        """Refuse, or write the intent once; a wake proceeds without."""
         self._check_now(effect)
         if passage.written:
             return
@@ -224,7 +224,7 @@ class Door:
             passage.entry = None
 
     def _failed(self, effect: Effect, passage: _Passage, outcome: Outcome) -> Outcome | Refusal:
-        """Write an order that failed, also one that failed while it was prepared."""
+        """Write the outcome of an order that failed, even while it was prepared."""
         if passage.entry is None:
             try:
                 self._begin(effect, passage)
@@ -253,7 +253,7 @@ class Door:
         return replace(outcome, message=f"{outcome.message}; not in the ledger: {trouble}") if trouble else outcome
 
     def _try_to_write(self, write: Callable[[], object]) -> str:
-        """Write, and return why it could not be: whatever fails there must not hide what was done."""
+        """Write and return the error text, "" on success: a failed write must not hide what was done."""
         try:
             write()
         except Exception as problem:

@@ -13,7 +13,7 @@ from offpeak.model.orders import NodeChange, NodeOrder, Order, QueueChange
 US = "offpeak"
 ADMIN = "admin "
 SCHEDULER = "scheduler"
-"""Who orders that a node wakes which the scheduler waits for."""
+"""The orderer of a wake that the scheduler waits for."""
 
 HARMLESS: frozenset[Order] = frozenset(
     {
@@ -31,7 +31,7 @@ DONE = "done"
 """The result of an order that the device has accepted."""
 
 REFUSED = "refused"
-"""The result of an intent whose order was never sent: it was refused after it had been written."""
+"""The result of an intent that a rule refused after it was written; its order was never sent."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,17 @@ class Effect:
 
     @property
     def wakes_for_scheduler(self) -> bool:
-        """Whether it wakes a node that the scheduler waits for."""
+        """Whether the order wakes a node that the scheduler waits for."""
         return self.order is NodeOrder.ON and self.by == SCHEDULER
 
     @property
     def by_admin(self) -> bool:
-        """Whether an admin ordered it by hand."""
+        """Whether an admin gave the order."""
         return self.by.startswith(ADMIN)
 
     @property
     def way(self) -> str:
-        """How it is to be given, where there are several ways: the input "way", "bmc" or "wol"; "" if there is none."""
+        """The way to send the order: the input "way", which is "bmc" or "wol"; "" if there is no such input."""
         return str(dict(self.inputs).get("way", ""))
 
 
@@ -86,10 +86,11 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an act: "done", accepted by the device; "failed"; "interrupted", nobody knows.
+    """The outcome of an act.
 
-    "refused": its order was not sent, a rule forbade it after the intent had been written.
-    `trouble` is the class of the error that made it fail, such as "AccessRefused", or the rule that refused it.
+    "done": the device accepted it. "failed": it did not. "interrupted": not known. "refused": a rule refused the order
+    after the intent was written, and the order was not sent. `trouble` is the kind of the error, such as
+    "AccessRefused", or the rule that refused.
     """
 
     result: str
@@ -99,22 +100,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Hold:
-    """Nobody but the owner has the node switched until then; without `until_unix_s` it has no end."""
+    """A hold on a node: only its owner may switch the node until then; without `until_unix_s` it has no end."""
 
     owner: str
     reason: str
     until_unix_s: float | None = None
 
     def lasts(self, at_unix_s: float) -> bool:
-        """Whether it holds at that time."""
+        """Whether the hold is in force at that time."""
         return self.until_unix_s is None or at_unix_s < self.until_unix_s
 
 
 class Mode(StrEnum):
-    """SHADOW: nothing is done, all is recorded. ADVISE: jobs' owners are told, and what an admin orders is done.
-
-    ACTIVE: all is done.
-    """
+    """SHADOW: record only. ADVISE: carry out admins' orders and comments for users. ACTIVE: carry out everything."""
 
     SHADOW = "shadow"
     ADVISE = "advise"
@@ -122,7 +120,7 @@ class Mode(StrEnum):
 
 
 ModeOf = Callable[[Effect], Mode]
-"""The mode that holds for an effect: partitions may have their own."""
+"""Returns the mode for an effect: each partition may have its own."""
 
 
 WAKEABLE: frozenset[Order] = frozenset({NodeChange.POWER_DOWN, NodeChange.OPEN, NodeChange.RESUME})
@@ -132,8 +130,8 @@ WAKEABLE: frozenset[Order] = frozenset({NodeChange.POWER_DOWN, NodeChange.OPEN, 
 def refused_by_mode(mode: Mode, effect: Effect, *, put_to_sleep: bool) -> Refusal | None:
     """Return the mode's refusal, None if it lets the effect through.
 
-    A node that was `put_to_sleep` by an order through a door is woken for the scheduler in every mode, and the
-    scheduler is told in every mode that it may ask for it: no mode leaves a node behind that a job cannot wake.
+    In every mode the door wakes a node for the scheduler that a door has `put_to_sleep`, and lets the scheduler know
+    that it may request the node. So no mode leaves a node behind that a job cannot wake.
     """
     if put_to_sleep and (effect.wakes_for_scheduler or effect.order in WAKEABLE):
         return None

@@ -1,8 +1,8 @@
 """The record of effects: the port to which each is written before and after it, and the history of one day.
 
 A crash between intent and outcome leaves a trace. The limits count the history; a restart reads it back from the
-journal. Ages are measured by a clock that cannot be set. Where the journal's times are ahead of the present, because
-the clock was set back, what is written there counts as having happened just now: a limit never gets wider by that.
+journal. Ages use a clock that nobody can set. If the clock was set back and times in the journal lie in the future,
+those entries count as if they had happened now: this never widens a limit.
 """
 
 import time
@@ -17,7 +17,7 @@ from offpeak.model.constants import DAY_S
 
 @dataclass(frozen=True)
 class Intent:
-    """An effect that was about to happen, by its number in the journal."""
+    """An effect that was about to happen, and its number in the journal."""
 
     number: int
     effect: Effect
@@ -26,7 +26,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class IntentResult:
-    """An intent and what became of it; None for one whose outcome is not written, or not yet."""
+    """An intent and its outcome; None if the outcome is not written, or not yet."""
 
     intent: Intent
     outcome: Outcome | None = None
@@ -34,42 +34,42 @@ class IntentResult:
 
     @property
     def may_have_been_sent(self) -> bool:
-        """Whether the device may have got the order."""
+        """Whether the device may have received the order."""
         return self.outcome is None or self.outcome.result != REFUSED
 
     @property
     def may_have_worked(self) -> bool:
-        """Whether the node may be as ordered; a wake counts only if the device has accepted it."""
+        """Whether the node may have followed the order; a wake counts only if the device accepted it."""
         if self.intent.effect.takes_power_away:
             return self.may_have_been_sent
         return self.outcome is not None and self.outcome.result == DONE
 
 
 def counts_as_last_order(effect: Effect) -> bool:
-    """Whether it decides if a node counts as put to sleep; a wake for the scheduler does not, it may be tried again."""
+    """Whether the effect decides if a node counts as put to sleep; a wake for the scheduler does not."""
     return effect.is_to_node and not effect.wakes_for_scheduler
 
 
 class Journal(Protocol):
-    """Where effects are written. Calls are short and do not wait; all but `write_outcome` may raise CannotWrite."""
+    """The record of effects. Calls are short and do not wait; all but `write_outcome` may raise CannotWrite."""
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
-        """Return the number of the intent once it is on the disk; CannotWrite if it is not."""
+        """Write an intent to the disk and return its number; CannotWrite if that fails."""
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
-        """Write what became of it."""
+        """Write the outcome of an intent."""
 
     def write_refusal(self, effect: Effect, refusal: Refusal, at_unix_s: float) -> None:
-        """Write that nothing was done, and why."""
+        """Write that the effect was refused, and why."""
 
     def unfinished(self) -> tuple[Intent, ...]:
         """Return the intents without an outcome, oldest first."""
 
     def last_orders(self) -> tuple[Intent, ...]:
-        """Return each node's last order that may have worked, however long ago, but for wakes for the scheduler."""
+        """Return the last order to each node that may have worked, of any age, except wakes for the scheduler."""
 
     def recent(self, since_unix_s: float) -> tuple[IntentResult, ...]:
-        """Return the intents since then, later ones that a clock has left behind too, with what became of them."""
+        """Return the intents since then with their outcomes, also those with times in the future."""
 
 
 KEPT_S = DAY_S
@@ -77,9 +77,9 @@ KEPT_S = DAY_S
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """An effect that went through, with its steady times [s]; or one that a device's trouble kept from it.
+    """An effect that passed the door, with its steady times [s], or one that an error of a device stopped.
 
-    `answer` is None for one under way, or of which nobody knows what became.
+    `answer` is None while the effect is in progress, or if its outcome is not known.
     """
 
     number: int
@@ -90,7 +90,7 @@ class HistoryEntry:
 
 
 class EffectHistory:
-    """The effects of the last day. `steady` tells seconds that only ever grow."""
+    """The effects of the last day. `steady` is a monotonic clock [s]."""
 
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
         self._steady = steady
@@ -103,7 +103,7 @@ class EffectHistory:
 
     @classmethod
     def of(cls, journal: Journal, unix_now_s: float, steady: Callable[[], float] = time.monotonic) -> "EffectHistory":
-        """Return what the journal knows of the last day's orders to nodes; whatever error the journal raises."""
+        """Read the orders to nodes of the last day from the journal; the errors of the journal pass through."""
         history = cls(steady)
         history._last = {each.effect.subject: each.effect for each in journal.last_orders()}
         now_s = steady()
@@ -130,11 +130,11 @@ class EffectHistory:
         return self._steady()
 
     def begin_sweep(self) -> None:
-        """Count anew what belongs to one sweep."""
+        """Begin a sweep: `of_sweep` counts from here."""
         self._sweep_mark = self._numbers
 
     def begun(self, effect: Effect) -> int:
-        """Remember that an effect is about to happen; returns the number of its entry."""
+        """Add an effect that is about to happen and return the number of its entry."""
         self._forget()
         entry = self._add(effect, self.now_s)
         if counts_as_last_order(effect):
@@ -143,15 +143,15 @@ class EffectHistory:
         return entry.number
 
     def was_put_to_sleep(self, subject: str) -> bool:
-        """Whether the last order to a node's hardware, however long ago, took power away.
+        """Whether the last order to the hardware of a node took power away, of any age.
 
-        Wakes that failed do not count, nor those for the scheduler, which may be tried again.
+        Failed wakes and wakes for the scheduler, which may be repeated, do not count.
         """
         last = self._last.get(subject)
         return last is not None and last.takes_power_away
 
     def ended(self, number: int, outcome: Outcome) -> None:
-        """Remember what became of it."""
+        """Add the outcome of an entry."""
         entry = self._entries.get(number)
         if number in self._before_last:
             before = self._before_last.pop(number)
@@ -162,19 +162,19 @@ class EffectHistory:
             self._end(replace(entry, answer=outcome, ended_s=self.now_s))
 
     def cancelled(self, number: int) -> None:
-        """Forget an effect that was not carried out."""
+        """Remove an effect that was not carried out."""
         if entry := self._entries.pop(number, None):
             del self._by_subject[entry.effect.subject][number]
             if number in self._before_last:
                 self._last[entry.effect.subject] = self._before_last.pop(number)
 
     def refused(self, effect: Effect, refusal: Refusal) -> None:
-        """Remember a device's trouble that a rule met; it counts for no limit but the breaker."""
+        """Add an error of a device that a rule met; only the breaker counts it."""
         if refusal.trouble:
             self._append_end(HistoryEntry(0, effect, self.now_s, refusal, self.now_s))
 
     def within(self, window_s: float) -> Iterator[HistoryEntry]:
-        """Give the entries that began less than so long ago, latest first."""
+        """Yield the entries that began within the window, the latest first."""
         now_s = self.now_s
         for entry in reversed(self._entries.values()):
             if now_s - entry.begun_s >= window_s:
@@ -182,18 +182,18 @@ class EffectHistory:
             yield entry
 
     def of_subject(self, subject: str) -> tuple[HistoryEntry, ...]:
-        """Return the entries of one node, latest last."""
+        """Return the entries of one node, the latest last."""
         return tuple(self._by_subject[subject].values()) if subject in self._by_subject else ()
 
     def of_sweep(self) -> Iterator[HistoryEntry]:
-        """Give the entries since the sweep began, latest first."""
+        """Yield the entries since the sweep began, the latest first."""
         for entry in reversed(self._entries.values()):
             if entry.number <= self._sweep_mark:
                 return
             yield entry
 
     def ends_after(self, number: int) -> tuple[tuple[int, HistoryEntry], ...]:
-        """Return what ended after the end of that number, each with its own number, first to last."""
+        """Return the entries that ended after that end, with the number of each end, in order."""
         first = self._ends[0][0] if self._ends else 0
         return tuple(self._ends)[max(0, number + 1 - first) :]
 
