@@ -99,8 +99,8 @@ def _job(number: int, state: JobState, end_s: int | None = None) -> Job:
     start_s = HOURS * 3600 - 3600 - 7 * (number % 900)
     hosts = f"n[{number % (NODES - 4)}-{number % (NODES - 4) + 3}]"
     of = (f"u{number % 300}", f"a{number % 40}", f"sim_{number}", "", ("batch",), "", "", "normal")
-    asked = (1, 0, 4, 32, False, 86_400, start_s - 60, None)
-    return Job(str(number), state, str(state), "", *of, *asked, start_s, end_s, hosts, True)
+    requested = (1, 0, 4, 32, False, 86_400, start_s - 60, None)
+    return Job(str(number), state, str(state), "", *of, *requested, start_s, end_s, hosts, True)
 
 
 def _nodes() -> tuple[Node, ...]:

@@ -60,18 +60,18 @@ def choose_benchmarks() -> Iterator[Measured]:
     yield from _measured("offpeak --version", ("--version",), float("inf"), "")
 
 
-def _measured(what: str, words: tuple[str, ...], bar: float, data: str) -> Iterator[Measured]:
+def _measured(what: str, arguments: tuple[str, ...], bar: float, data: str) -> Iterator[Measured]:
     with tempfile.TemporaryDirectory() as bytecode:
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": bytecode}
-        runs = [_run_ms(words, environment) for _ in range(RUNS + 1)][1:]
+        runs = [_run_ms(arguments, environment) for _ in range(RUNS + 1)][1:]
     yield Measured(what, median(wall_ms for wall_ms, _ in runs), "ms", bar, False, data)
     yield Measured("its processor time", median(cpu_ms for _, cpu_ms in runs), "ms", bar, False, data)
 
 
-def _run_ms(words: tuple[str, ...], environment: dict[str, str]) -> tuple[float, float]:
+def _run_ms(arguments: tuple[str, ...], environment: dict[str, str]) -> tuple[float, float]:
     """Return wall and processor time [ms] of one run, compiled before as an installed one is."""
     before, begin_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run((*OFFPEAK, *words), check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run((*OFFPEAK, *arguments), check=True, stdout=subprocess.DEVNULL, env=environment)
     wall_s, after = time.perf_counter() - begin_s, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return 1000 * wall_s, 1000 * cpu_s
@@ -90,9 +90,9 @@ def _folder(folder: Path) -> Path:
 @contextmanager
 def _broker(folder: Path) -> Iterator[None]:
     with reserved_ports(1) as (port,):
-        words = (*OFFPEAK, "broker", "--listen", f"127.0.0.1:{port}", "--config", folder / "offpeak.toml")
+        arguments = (*OFFPEAK, "broker", "--listen", f"127.0.0.1:{port}", "--config", folder / "offpeak.toml")
         log = folder / "broker.log"
-        with log.open("wb") as said, subprocess.Popen(words, stderr=said) as process:
+        with log.open("wb") as output, subprocess.Popen(arguments, stderr=output) as process:
             try:
                 wait_until(lambda: (folder / "federation.json").exists(), what="the broker", log=log)
                 yield

@@ -28,9 +28,9 @@ ROOM = PlanFacility(facility_named("air", full_power_w=80_000.0), idle_w=75.0, r
 
 def day_plan_benchmarks() -> Iterator[Measured]:
     """Measure the best of three: the first one loads the kernels."""
-    sight = _sight(_jobs(JOBS + LOST), 0)
-    standing = plan_day(sight, None, budget_of(0.0))
-    later = _sight(_jobs(JOBS + LOST)[LOST:], 300)
+    inputs = _inputs(_jobs(JOBS + LOST), 0)
+    standing = plan_day(inputs, None, budget_of(0.0))
+    later = _inputs(_jobs(JOBS + LOST)[LOST:], 300)
     later = replace(later, nodes=later.nodes[1:])
     times = []
     for _ in range(3):
@@ -62,7 +62,7 @@ def _jobs(count: int) -> tuple[Job, ...]:
     )
 
 
-def _sight(jobs: tuple[Job, ...], later_s: int) -> PlanInputs:
+def _inputs(jobs: tuple[Job, ...], later_s: int) -> PlanInputs:
     start_s = NOW_S + HOUR_S * np.arange(96, dtype=np.int64)
     price = 60 + 40 * np.sin(np.arange(96) * 2 * np.pi / 24)
     prices = Series(start_s, int(start_s[-1]) + HOUR_S, price, "EUR/MWh", "model")

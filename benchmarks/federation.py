@@ -48,7 +48,7 @@ def drawn_cycle(jobs: int, *, seed: int) -> GridCycle:
     rng = np.random.default_rng(seed)
     most = int(0.9 * jobs / SITES)
     grid = Grid(tuple(_site(rng, f"s{number}", most) for number in range(SITES)))
-    asked = grid_jobs(
+    submitted = grid_jobs(
         job_id=range(jobs),
         cores=2 ** rng.integers(0, 9, jobs),
         estimate_s=rng.integers(60, 2 * 86_400, jobs),
@@ -62,7 +62,7 @@ def drawn_cycle(jobs: int, *, seed: int) -> GridCycle:
         tuple(_hours(rng, "g/kWh") for _ in range(SITES)),
         grid.allocated_core_s,
     )
-    return GridCycle(0, grid, asked, states, rng.exponential(2 * HOUR_S, (jobs, SITES)))
+    return GridCycle(0, grid, submitted, states, rng.exponential(2 * HOUR_S, (jobs, SITES)))
 
 
 def _site(rng: Generator, name: str, most: int) -> Site:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.queue_cycle import asked_by_us
+from benchmarks.queue_cycle import queried_by_us
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
@@ -137,7 +137,7 @@ def in_the_engine(day: Day, policy: str, between_s: float = 0.0) -> Float64:
 
 def under_slurm(day: Day, policy: str) -> tuple[Float64, float]:
     """Return when each job started by its own word [s], and what Slurm takes from a job's end to the next start [s]."""
-    with _slurm() as cluster, asked_by_us(cluster.environment):
+    with _slurm() as cluster, queried_by_us(cluster.environment):
         between_s = _between_s(cluster)
         return asyncio.run(_run(cluster, day, policy)), between_s
 

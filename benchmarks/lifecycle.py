@@ -1,4 +1,4 @@
-"""The life cycles of a site: what a round of decisions over all nodes takes, and their memory."""
+"""The time of a round of decisions over all nodes of a site, and the memory of their records."""
 
 import random
 import time
@@ -36,52 +36,52 @@ RULES = NodeContexts({name: InventoryNode(name, HARDWARE) for name in NAMES}, No
 
 def lifecycle_benchmarks() -> Iterator[Measured]:
     """Measure rounds in which nothing happens, and those in which every node is ordered something."""
-    quiet_ms = min(_round_ms(_new_lives(), wished=False) for _ in range(ROUNDS))
-    busy_ms = min(_round_ms(_new_lives(), wished=True) for _ in range(ROUNDS))
+    quiet_ms = min(_round_ms(_new_records(), ordered=False) for _ in range(ROUNDS))
+    busy_ms = min(_round_ms(_new_records(), ordered=True) for _ in range(ROUNDS))
     yield Measured("decisions of a round, nothing to do", quiet_ms, "ms of processor", 50.0, False, DATA)
     yield Measured("decisions of a round, all are to sleep", busy_ms, "ms of processor", 50.0, False, DATA)
-    yield Measured("lives in memory", _memory_mib(), "MiB", 50.0, False, DATA)
+    yield Measured("records in memory", _memory_mib(), "MiB", 50.0, False, DATA)
 
 
-def _new_lives() -> NodeRecords:
+def _new_records() -> NodeRecords:
     return _round(NodeRecords({name: NodeRecord(name) for name in NAMES}), 0.0)
 
 
-def _round_ms(lives: NodeRecords, *, wished: bool) -> float:
-    lives = _with_wishes(lives) if wished else lives
+def _round_ms(records: NodeRecords, *, ordered: bool) -> float:
+    records = _with_orders(records) if ordered else records
     began_s = time.process_time()
-    _round(lives, 10.0)
+    _round(records, 10.0)
     return 1000 * (time.process_time() - began_s)
 
 
-def _with_wishes(lives: NodeRecords) -> NodeRecords:
+def _with_orders(records: NodeRecords) -> NodeRecords:
     now = Instant(0.0, 0.0)
-    wishes = {
+    desired = {
         node: DesiredStateChange(DesiredState(NodeOrder.SOFT_OFF, US, 0.0, f"idle since {node}"))
-        for node in lives.nodes
+        for node in records.nodes
     }
-    nodes = {node: apply_event(life, wishes[node], now, RULES.context) for node, life in lives.nodes.items()}
-    return NodeRecords(nodes, lives.times)
+    nodes = {node: apply_event(record, desired[node], now, RULES.context) for node, record in records.nodes.items()}
+    return NodeRecords(nodes, records.times)
 
 
-def _round(lives: NodeRecords, at_s: float) -> NodeRecords:
-    """Return the lives after a look at all nodes; each order that is due is accepted."""
-    now, words = Instant(at_s, at_s), dict.fromkeys(NAMES, SchedulerState.UP)
-    looks = {name: NodeObservation(PowerObservation(PowerState.ON, at_s)) for name in NAMES}
-    lives = record_poll(lives, looks, words, now, RULES)
-    nodes = dict(lives.nodes)
-    for life, due in find_due_orders(lives, now, RULES):
-        make_effect(life, due, now)
-        ordered = OrderAnswer(due.order, due.way, due.by, Outcome("done", ""))
-        nodes[life.node] = apply_event(life, ordered, now, RULES.of(life.node, lives.times))
-    return NodeRecords(nodes, lives.times)
+def _round(records: NodeRecords, at_s: float) -> NodeRecords:
+    """Return the records after a poll of all nodes; each order that is due is accepted."""
+    now, states = Instant(at_s, at_s), dict.fromkeys(NAMES, SchedulerState.UP)
+    observations = {name: NodeObservation(PowerObservation(PowerState.ON, at_s)) for name in NAMES}
+    records = record_poll(records, observations, states, now, RULES)
+    nodes = dict(records.nodes)
+    for record, due in find_due_orders(records, now, RULES):
+        make_effect(record, due, now)
+        answer = OrderAnswer(due.order, due.way, due.by, Outcome("done", ""))
+        nodes[record.node] = apply_event(record, answer, now, RULES.of(record.node, records.times))
+    return NodeRecords(nodes, records.times)
 
 
 def _memory_mib() -> float:
     tracemalloc.start()
-    lives = _with_wishes(_new_lives())
+    records = _with_orders(_new_records())
     for number in range(1, 4):
-        lives = _round(lives, 10.0 * number)
+        records = _round(records, 10.0 * number)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return used / 2**20 if lives.nodes else 0.0
+    return used / 2**20 if records.nodes else 0.0

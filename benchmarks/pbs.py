@@ -33,8 +33,8 @@ def pbs_benchmarks() -> Iterator[Measured]:
     """Measure the processor time of the parsers on answers like those of a large site."""
     text = jobs_xml(JOBS)
     yield Measured("qstat -x parsed", _least(lambda: len(jobs_of_xml(text))), "s", 1.0, False, f"{JOBS:,} jobs")
-    told = jobs_json(JOBS)
-    json_s = _least(lambda: len(jobs_of_json(told, lambda _: 0.0)))
+    text = jobs_json(JOBS)
+    json_s = _least(lambda: len(jobs_of_json(text, lambda _: 0.0)))
     yield Measured("qstat -F json parsed", json_s, "s", 0.5, False, f"{JOBS:,} jobs")
 
 
@@ -52,9 +52,9 @@ def _job(number: int) -> dict[str, object]:
     chance = random.Random(number)
     runs = chance.random() < 0.3
     hosts = f"<exec_host>n{number % 900}/0-31</exec_host><start_time>1795000000</start_time>" if runs else ""
-    words = {"i": number, "u": number % 300, "state": "R" if runs else "Q", "at": 1_795_000_000 + number}
+    values = {"i": number, "u": number % 300, "state": "R" if runs else "Q", "at": 1_795_000_000 + number}
     return {
-        **words,
+        **values,
         "hosts": hosts,
         "n": chance.randrange(1, 64),
         "h": chance.randrange(1, 48),
@@ -63,15 +63,15 @@ def _job(number: int) -> dict[str, object]:
 
 
 def _record(number: int) -> dict[str, object]:
-    told = _job(number)
+    job = _job(number)
     at = time.strftime("%a %b %d %H:%M:%S %Y", time.gmtime(1_795_000_000 + number * 7))
-    nodes = told["n"]
+    nodes = job["n"]
     wants = {"ncpus": 32, "nodect": nodes, "place": "scatter:excl", "select": f"{nodes}:ncpus=32:mem=64gb"}
-    record: dict[str, object] = {"Job_Name": f"run {number}", "Job_Owner": f"user{told['u']}@head", "queue": "workq"}
-    record |= {"job_state": told["state"], "ctime": at, "qtime": at, "mtime": at, "etime": at, "Priority": 0}
-    record |= {"Resource_List": {**wants, "walltime": f"{told['h']}:00:00"}, "schedselect": wants["select"]}
-    record |= {"Variable_List": dict(each.split("=") for each in ENVIRONMENT.split(",")), "euser": f"user{told['u']}"}
-    if told["state"] == "R":
+    record: dict[str, object] = {"Job_Name": f"run {number}", "Job_Owner": f"user{job['u']}@head", "queue": "workq"}
+    record |= {"job_state": job["state"], "ctime": at, "qtime": at, "mtime": at, "etime": at, "Priority": 0}
+    record |= {"Resource_List": {**wants, "walltime": f"{job['h']}:00:00"}, "schedselect": wants["select"]}
+    record |= {"Variable_List": dict(each.split("=") for each in ENVIRONMENT.split(",")), "euser": f"user{job['u']}"}
+    if job["state"] == "R":
         record |= {"stime": at, "exec_vnode": "+".join(f"(n{number % 900 + k}:ncpus=32)" for k in range(8))}
     return record | {"queue_rank": number, "substate": 10, "comment": "Not Running: not enough nodes", "project": "p"}
 

@@ -64,11 +64,11 @@ async def _sweep(pdus: Sequence[Pdu], rounds: int, *, answers: int) -> float:
 
 async def _read(meters: Sequence[Meter], answers: int) -> float:
     began = time.perf_counter()
-    said = await asyncio.gather(*(meter.read() for meter in meters), return_exceptions=True)
+    replies = await asyncio.gather(*(meter.read() for meter in meters), return_exceptions=True)
     took_s = time.perf_counter() - began
-    troubles = [each for each in said if isinstance(each, BaseException)]
-    if len(meters) - len(troubles) != answers or not all(isinstance(trouble, NoAnswer) for trouble in troubles):
-        raise RuntimeError(f"{len(troubles)} of {len(meters)} PDUs did not answer: {troubles[:1]}")
+    problems = [each for each in replies if isinstance(each, BaseException)]
+    if len(meters) - len(problems) != answers or not all(isinstance(trouble, NoAnswer) for trouble in problems):
+        raise RuntimeError(f"{len(problems)} of {len(meters)} PDUs did not answer: {problems[:1]}")
     return took_s
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from benchmarks.bars import Measured
-from benchmarks.power_loop import NAMES, NODES, PENDING, RUNNING, sight_of
+from benchmarks.power_loop import NAMES, NODES, PENDING, RUNNING, snapshot_of
 from offpeak.door.door import Confirm
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeChange, NodeOrder
@@ -73,7 +73,7 @@ class SaysTheSame:
 
     def view(self) -> SchedulerView:
         """Return what is so now."""
-        return sight_of(int(time.time())).view
+        return snapshot_of(int(time.time())).view
 
     def in_use(self, node: str) -> str:  # noqa: ARG002
         """Return that it is free."""

@@ -1,6 +1,7 @@
 """A cycle of the power loop: a thousand nodes, two thousand jobs, the what-if included."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.bars import Measured
@@ -28,8 +29,8 @@ def power_loop_benchmarks() -> Iterator[Measured]:
     """Measure the first cycle, in which OLS decides, and a time-out."""
     data = f"{NODES:,} nodes, {RUNNING + PENDING:,} jobs, no scheduler"
     for policy in ("ols:1h", "timeout:10min"):
-        site, sight = _site(policy), sight_of(NOW_S)
-        took_s = best_s(lambda site=site, sight=sight: plan_power(sight, site=site, memory=PowerMemory()), ROUNDS)  # type: ignore[misc]
+        site, snapshot = _site(policy), snapshot_of(NOW_S)
+        took_s = best_s(partial(plan_power, snapshot, site=site, memory=PowerMemory()), ROUNDS)
         yield Measured(f"a cycle of the power loop, {policy}", took_s, "s", 1.0, False, data)
 
 
@@ -39,7 +40,7 @@ def _site(policy: str) -> PowerSite:
     return PowerSite(inventory, settings, CapacitySettings(), {KIND.name: bundled_node_class("server")})
 
 
-def sight_of(now_s: int) -> ClusterSnapshot:
+def snapshot_of(now_s: int) -> ClusterSnapshot:
     """Return what is seen at that second."""
     nodes = tuple(_node(number, now_s) for number in range(NODES))
     jobs = tuple(_job(number, now_s) for number in range(RUNNING + PENDING))
@@ -47,8 +48,8 @@ def sight_of(now_s: int) -> ClusterSnapshot:
         state: ObservedState(state, now_s, 0.0, now_s - 9999, known=state) for state in (NodeState.ON, NodeState.OFF)
     }
     states = [NodeState.OFF if node.power is NodePower.DOWN else NodeState.ON for node in nodes]
-    lives = {name: NodeRecord(name, observed=seen[state]) for name, state in zip(NAMES, states, strict=True)}
-    return ClusterSnapshot(Instant(0.0, now_s), SchedulerView(now_s, jobs, nodes, ()), NodeRecords(lives))
+    records = {name: NodeRecord(name, observed=seen[state]) for name, state in zip(NAMES, states, strict=True)}
+    return ClusterSnapshot(Instant(0.0, now_s), SchedulerView(now_s, jobs, nodes, ()), NodeRecords(records))
 
 
 def _node(number: int, now_s: int) -> Node:

@@ -43,7 +43,7 @@ def queue_cycle_benchmarks() -> Iterator[Measured]:
     """Measure rounds in which the price turns, and those in which nothing does; nothing where Slurm is missing."""
     queue = peer("long_queue")
     if all(shutil.which(program) for program in queue.NEEDED):
-        with queue.long_queue(JOBS, PARTITIONS) as cluster, asked_by_us(cluster.environment):
+        with queue.long_queue(JOBS, PARTITIONS) as cluster, queried_by_us(cluster.environment):
             yield from _figures(asyncio.run(cycles(cluster.folder)), JOBS)
 
 
@@ -55,7 +55,7 @@ def _figures(turned: list[Cycle], jobs: int) -> Iterator[Measured]:
 
 
 @contextmanager
-def asked_by_us(environment: dict[str, str]) -> Iterator[None]:
+def queried_by_us(environment: dict[str, str]) -> Iterator[None]:
     """Let Slurm's commands of this process find that cluster."""
     before = dict(os.environ)
     os.environ |= environment

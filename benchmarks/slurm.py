@@ -48,7 +48,7 @@ def nodes_text(number: int) -> bytes:
 
 def _job(number: int, chance: random.Random) -> Iterator[str]:
     submit_s = 1_795_000_000 + number * 7
-    told = {
+    columns = {
         "JobID": str(number),
         "JobArrayID": str(number),
         "HetJobID": "N/A",
@@ -74,7 +74,7 @@ def _job(number: int, chance: random.Random) -> Iterator[str]:
         "Comment": "flexible" if number % 3 else "(null)",
         "Name": f"run {number}",
     }
-    return (told.get(column, "(null)") for column in SQUEUE_COLUMNS)
+    return (columns.get(column, "(null)") for column in SQUEUE_COLUMNS)
 
 
 def _least(parse: Callable[[], int], wanted: int, *, before: Callable[[], None] = lambda: None) -> float:

@@ -16,13 +16,13 @@ FEW = 20
 
 def main() -> int:
     """Return 0 if every bar was reached."""
-    words = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
-    words.add_argument("--minutes", type=float, default=60.0, help="how long it is in the room's time")
-    words.add_argument("--speed", type=float, default=float("inf"), help="at most so many times as fast as real time")
-    words.add_argument("--seed", type=int, default=1, help="of the faults, of what nodes do, and of the orders")
-    told = words.parse_args()
-    plan = SoakPlan(own_network(), sweeps=round(told.minutes * 60 / SoakPlan.step_s), seed=told.seed)
-    result = asyncio.run(soaked(plan, speed=told.speed))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long it is in the room's time")
+    parser.add_argument("--speed", type=float, default=float("inf"), help="at most so many times as fast as real time")
+    parser.add_argument("--seed", type=int, default=1, help="of the faults, of what nodes do, and of the orders")
+    arguments = parser.parse_args()
+    plan = SoakPlan(own_network(), sweeps=round(arguments.minutes * 60 / SoakPlan.step_s), seed=arguments.seed)
+    result = asyncio.run(soaked(plan, speed=arguments.speed))
     measured = figures(result)
     print_table(measured)
     for trouble in (*result.seen.wrong, *result.seen.leaks, *result.seen.lacking)[:FEW]:

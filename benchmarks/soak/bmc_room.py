@@ -36,7 +36,7 @@ class BmcRoom:
             open_ends.callback(transport.close)
             self._bmcs[name] = WatchedBmc(cast(BmcServer, transport.get_protocol()).desk)
 
-    def told(self, line: Mapping[str, Any]) -> dict[str, Any]:
+    def obey(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """Do what a line says and return the truth, and nodes as they are; sessions are those before it."""
         sessions = {name: bmc.sessions() for name, bmc in self._bmcs.items()}
         self._now_s = line["at_s"]

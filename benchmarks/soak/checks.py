@@ -29,8 +29,8 @@ def lacking(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
         if seen.state is PowerState.UNKNOWN and node not in excused:
             yield f"{node}: state not known: {seen.trouble}"
     for taken in look.taken:
-        told = {reading.part for reading in taken.readings if reading.power_w is not None}
-        if taken.meter not in excused and (parts := _expected(taken, truth).keys() - told):
+        reported = {reading.part for reading in taken.readings if reading.power_w is not None}
+        if taken.meter not in excused and (parts := _expected(taken, truth).keys() - reported):
             yield f"{taken.meter} by {taken.way}: {', '.join(sorted(parts))} not known: {taken.trouble}"
 
 
@@ -42,9 +42,9 @@ def _wrong_state(node: str, seen: PowerObservation, truth: NodeTruth, fault: str
 def _wrong_watts(taken: MeterResult, truth: Truth, fault: str) -> Iterator[str]:
     expected, who = _expected(taken, truth), f"{taken.meter} by {taken.way}, {fault or 'well'}"
     for reading in taken.readings:
-        is_w, said_w = expected.get(reading.part), reading.power_w
-        if None not in (is_w, said_w) and (fault in MUTE or said_w != is_w):
-            yield f"{who}: {reading.part} said to be {said_w} W, and is {is_w} W"
+        is_w, reported_w = expected.get(reading.part), reading.power_w
+        if None not in (is_w, reported_w) and (fault in MUTE or reported_w != is_w):
+            yield f"{who}: {reading.part} said to be {reported_w} W, and is {is_w} W"
 
 
 def _expected(taken: MeterResult, truth: Truth) -> dict[str, float]:

@@ -30,8 +30,8 @@ class EnergyLedger:
         """Count the readings."""
         taken = tuple(taken)
         self.sums = add_readings(self.sums, taken, longest_hold_s=self.step_s)
-        told = (each.meter for each in taken if each.way == "dcmi" and each.readings and each.readings[0].power_w)
-        self._known = {node: truth.nodes[node].energy_j for node in told}
+        meters = (each.meter for each in taken if each.way == "dcmi" and each.readings and each.readings[0].power_w)
+        self._known = {node: truth.nodes[node].energy_j for node in meters}
 
     def worst(self, orders: Mapping[str, int]) -> float:
         """Return how much of its bound the worst node uses: rounding, and one step at peak for each order given."""
@@ -40,9 +40,9 @@ class EnergyLedger:
     @property
     def off_percent(self) -> float:
         """How far all integrated energy is off the true one."""
-        told_j = sum(self._energy(node).energy_j for node in self.true_j)
+        booked_j = sum(self._energy(node).energy_j for node in self.true_j)
         true_j = sum(self.true_j.values())
-        return 100 * abs(told_j - true_j) / true_j if true_j else 0.0
+        return 100 * abs(booked_j - true_j) / true_j if true_j else 0.0
 
     def _used(self, node: str, orders: int) -> float:
         energy = self._energy(node)

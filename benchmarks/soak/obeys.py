@@ -18,7 +18,7 @@ class Obedient(Protocol):
     async def listen(self, open_ends: AsyncExitStack) -> None:
         """Let all devices listen until `open_ends` are closed."""
 
-    def told(self, line: Mapping[str, Any]) -> dict[str, Any]:
+    def obey(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """Do what a line says and return what there is to say."""
 
 
@@ -32,4 +32,4 @@ async def _obey(devices: Obedient) -> None:
         await devices.listen(open_ends)
         print("{}", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
-            print(json.dumps(devices.told(json.loads(line))), flush=True)
+            print(json.dumps(devices.obey(json.loads(line))), flush=True)

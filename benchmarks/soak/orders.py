@@ -37,7 +37,7 @@ class Orders:
             return f"{node}: {order} went to another BMC than was enrolled"
         return f"{node}, well: {order} refused: {trouble}" if trouble and not fault else ""
 
-    def heard_of_more(self, truth: Truth) -> Iterator[str]:
+    def surplus_orders(self, truth: Truth) -> Iterator[str]:
         """Yield the nodes whose BMC heard of more orders than were given."""
         for node, each in truth.nodes.items():
             if each.orders > self.given[node]:

@@ -41,7 +41,7 @@ class PduRoom:
             open_ends.callback(agent.close)
             await agent.start(host, PDU_PORT)
 
-    def told(self, line: Mapping[str, Any]) -> dict[str, Any]:
+    def obey(self, line: Mapping[str, Any]) -> dict[str, Any]:
         """Do what a line says and return the truth."""
         self._now_s = line["at_s"]
         for name, state in line["states"].items():

@@ -28,8 +28,8 @@ class Room:
 
     def tell(self, at_s: float, faults: Mapping[str, str], use: Mapping[str, float]) -> Truth:
         """Move the clock, say which device has which fault and how much nodes work, and return the truth."""
-        nodes = _told(self.bmcs, {"at_s": at_s, "faults": faults, "use": use})
-        pdus = _told(self.pdus, {"at_s": at_s, "faults": faults, "states": nodes["states"]})
+        nodes = _sent(self.bmcs, {"at_s": at_s, "faults": faults, "use": use})
+        pdus = _sent(self.pdus, {"at_s": at_s, "faults": faults, "states": nodes["states"]})
         return truth_of(nodes | pdus)
 
     def freeze_bmcs(self) -> None:
@@ -48,7 +48,7 @@ def running_room(folder: Path, plan: SoakPlan) -> Iterator[Room]:
     room_logins(folder)
     with _running("bmc_room", folder, plan) as bmcs, _running("pdu_room", folder, plan) as pdus:
         for process in (bmcs, pdus):
-            _heard(process)
+            _received(process)
         yield Room(bmcs, pdus)
 
 
@@ -63,15 +63,15 @@ def _running(module: str, folder: Path, plan: SoakPlan) -> Iterator[Process]:
             process.kill()
 
 
-def _told(process: Process, line: Mapping[str, Any]) -> dict[str, Any]:
+def _sent(process: Process, line: Mapping[str, Any]) -> dict[str, Any]:
     cast(IO[str], process.stdin).write(json.dumps(line) + "\n")
     cast(IO[str], process.stdin).flush()
-    return _heard(process)
+    return _received(process)
 
 
-def _heard(process: Process) -> dict[str, Any]:
+def _received(process: Process) -> dict[str, Any]:
     line = cast(IO[str], process.stdout).readline()
     if not line:
         raise RuntimeError("a part of the room has ended; what it said is above")
-    told: dict[str, Any] = json.loads(line)
-    return told
+    reply: dict[str, Any] = json.loads(line)
+    return reply

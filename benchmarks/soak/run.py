@@ -118,7 +118,7 @@ class _Run:
     async def end(self) -> int:
         """Look once more with all devices well, log out, and return how many sessions are open then."""
         await self.sweep(NO_FAULT)
-        self.seen.wrong += self.orders.heard_of_more(self._told(NO_FAULT, {}))
+        self.seen.wrong += self.orders.surplus_orders(self._advance_room(NO_FAULT, {}))
         return await self._closed()
 
     async def _closed(self) -> int:
@@ -129,16 +129,16 @@ class _Run:
         return still
 
     def _open(self) -> int:
-        return sum(node.sessions for node in self._told(NO_FAULT, {}).nodes.values())
+        return sum(node.sessions for node in self._advance_room(NO_FAULT, {}).nodes.values())
 
     def _pass(self, faults: Faults = NO_FAULT) -> Truth:
         """Let a step pass in the room, with those faults; a node may begin to work more or less."""
         self._at_s += self._plan.step_s
         works = self._chance.random() < WORKING
         use = {self._chance.choice(list(self._plan.bmc_hosts)): self._chance.random()} if works else {}
-        truth = self._told(faults, use)
+        truth = self._advance_room(faults, use)
         self.seen.before_sweep(truth)
         return truth
 
-    def _told(self, faults: Faults, use: dict[str, float]) -> Truth:
+    def _advance_room(self, faults: Faults, use: dict[str, float]) -> Truth:
         return self._room.tell(self._at_s, faults, use)

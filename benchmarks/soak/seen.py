@@ -8,7 +8,7 @@ from benchmarks.soak.checks import MUTE, WAVERING, lacking, wrong
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.footprint import Footprint
 from benchmarks.soak.ledger import EnergyLedger
-from benchmarks.soak.said import Log
+from benchmarks.soak.log import Log
 from benchmarks.soak.site import Look
 from benchmarks.soak.truth import Truth
 

@@ -36,9 +36,9 @@ class Truth:
     pdus: Mapping[str, PduTruth]
 
 
-def truth_of(told: Mapping[str, Any]) -> Truth:
+def truth_of(reply: Mapping[str, Any]) -> Truth:
     """Return what a line of the room says."""
     return Truth(
-        {name: NodeTruth(**each) for name, each in told["nodes"].items()},
-        {name: PduTruth(**each) for name, each in told["pdus"].items()},
+        {name: NodeTruth(**each) for name, each in reply["nodes"].items()},
+        {name: PduTruth(**each) for name, each in reply["pdus"].items()},
     )

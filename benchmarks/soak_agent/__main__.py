@@ -16,19 +16,21 @@ FEW = 20
 
 def main() -> int:
     """Return 0 if every bar was reached."""
-    words = argparse.ArgumentParser(prog="python -m benchmarks.soak_agent", description=__doc__)
-    words.add_argument("--kills", type=int, default=KillsPlan.kills, help="how many, with each kind of priority")
-    words.add_argument("--seed", type=int, default=KillsPlan.seed, help="of jobs, moments and faults")
-    told = words.parse_args()
-    said = Console(stderr=True, highlight=False)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak_agent", description=__doc__)
+    parser.add_argument("--kills", type=int, default=KillsPlan.kills, help="how many, with each kind of priority")
+    parser.add_argument("--seed", type=int, default=KillsPlan.seed, help="of jobs, moments and faults")
+    arguments = parser.parse_args()
+    console = Console(stderr=True, highlight=False)
     if lacking := lacking_programs():
-        said.print(f"no soak of kills without {', '.join(lacking)}: .ci/prepare-peers installs them")
+        console.print(f"no soak of kills without {', '.join(lacking)}: .ci/prepare-peers installs them")
         return 1
-    soaks = [killed(KillsPlan(told.kills, seed=told.seed, priority=kind)) for kind in ("basic", "multifactor")]
+    soaks = [
+        killed(KillsPlan(arguments.kills, seed=arguments.seed, priority=kind)) for kind in ("basic", "multifactor")
+    ]
     measured = [each for found in soaks for each in figures(found)]
     print_table(measured)
     for trouble in [trouble for found in soaks for trouble in found.broken][:FEW]:
-        said.print(trouble, markup=False, soft_wrap=True)
+        console.print(trouble, markup=False, soft_wrap=True)
     return 0 if all(each.reached for each in measured) else 1
 
 

@@ -12,7 +12,7 @@ NO_BAR = float("inf")
 def figures(found: Found) -> Iterator[Measured]:
     """Yield all figures."""
     plan = found.plan
-    data = f"{plan.words}, {found.took_s:.0f} s; {_counted(found.moments)}"
+    data = f"{plan.description}, {found.took_s:.0f} s; {_counted(found.moments)}"
     yield Measured("kills of the agent", len(found.runs) - 1, "", plan.kills, True, data)
     data = "jobs, power under jobs, limits, intents, the queue after a restore"
     yield Measured("broken invariants", len(found.broken), "", 0, False, data)
@@ -25,4 +25,4 @@ def figures(found: Found) -> Iterator[Measured]:
 
 
 def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common())

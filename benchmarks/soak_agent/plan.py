@@ -13,6 +13,6 @@ class KillsPlan:
     priority: str = "basic"
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What it is, for people."""
         return f"{self.nodes} nodes, priority/{self.priority}, seed {self.seed}"

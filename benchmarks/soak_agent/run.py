@@ -146,12 +146,14 @@ class _Soak:
 
     def _restore(self) -> None:
         """Give the site its own queue back, and look whether it is."""
-        said = self._stage.restore()
+        output = self._stage.restore()
         jobs = queue.pending(self._cluster)
         # Nodes that go down just now are given back later.
-        left = [line for line in said.splitlines() if line.startswith("not given back") and "closed still" not in line]
-        if left or not any(end in said for end in RESTORED):
-            self.found.broken.append(f"a restore says: {said}")
+        left = [
+            line for line in output.splitlines() if line.startswith("not given back") and "closed still" not in line
+        ]
+        if left or not any(end in output for end in RESTORED):
+            self.found.broken.append(f"a restore says: {output}")
         # Under multifactor only the nice values are ours.
         given = queue.given_priorities(self._cluster) if self._plan.priority == "basic" else None
         self.found.broken += [f"after a restore: {each}" for each in queue.not_the_sites(jobs, given)]

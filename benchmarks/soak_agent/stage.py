@@ -84,8 +84,8 @@ class Stage:
         finally:
             ledger.close()
 
-    def _offpeak(self, *words: str) -> RunningAgent:
-        return RunningAgent(self.cluster, (*self.agent.arguments, *words), self.agent.start_process)
+    def _offpeak(self, *arguments: str) -> RunningAgent:
+        return RunningAgent(self.cluster, (*self.agent.arguments, *arguments), self.agent.start_process)
 
 
 def lacking_programs() -> list[str]:
@@ -101,8 +101,8 @@ def stage(plan: KillsPlan) -> Iterator[Stage]:
         powered_cluster(powered) as cluster,
         peer("zygote").zygote_in(cluster.folder) as zygote,
     ):
-        words = ("agent", "--config", str(cluster.folder / "offpeak.toml"))
-        agent = RunningAgent(cluster, words, zygote.start)
+        arguments = ("agent", "--config", str(cluster.folder / "offpeak.toml"))
+        agent = RunningAgent(cluster, arguments, zygote.start)
         try:
             yield Stage(cluster, agent, random.Random(plan.seed))
         finally:

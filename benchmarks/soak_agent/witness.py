@@ -32,10 +32,10 @@ def of_jobs(jobs: Collection[str], trace: Sequence[Any]) -> Iterator[str]:
 
 def of_limits(actions: Sequence[IntentResult], runs: Sequence[Run]) -> Iterator[str]:
     """Yield the runs in which more nodes were told to sleep within an hour than was allowed."""
-    told_s = sorted(each.intent.at_unix_s for each in actions if each.intent.effect.order == SLEEP)
+    ordered_s = sorted(each.intent.at_unix_s for each in actions if each.intent.effect.order == SLEEP)
     for run in runs:
-        for at_s in (at_s for at_s in told_s if run.begun_s <= at_s < run.ended_s):
-            count = sum(at_s - HOUR_S < each <= at_s for each in told_s)
+        for at_s in (at_s for at_s in ordered_s if run.begun_s <= at_s < run.ended_s):
+            count = sum(at_s - HOUR_S < each <= at_s for each in ordered_s)
             if count > run.per_hour:
                 yield f"per_hour: {count} nodes were told to sleep, at most {run.per_hour} may be"
 
@@ -64,8 +64,8 @@ def of_ledger(actions: Sequence[IntentResult], events: Sequence[Any]) -> Iterato
     sleeps = [each for each in actions if each.intent.effect.order == SLEEP]
     meant = Counter(each.intent.effect.subject for each in sleeps)
     certain = Counter(e.intent.effect.subject for e in sleeps if e.outcome is not None and e.outcome.result == "done")
-    heard = Counter(each.node for each in events if each.what == SLEEP)
-    for node in meant | heard:
-        if not certain[node] <= heard[node] <= meant[node]:
-            said = f"{meant[node]} orders to sleep in the ledger, {certain[node]} of them accepted"
-            yield f"{node}: its BMC was told to sleep {heard[node]} times: {said}"
+    received = Counter(each.node for each in events if each.what == SLEEP)
+    for node in meant | received:
+        if not certain[node] <= received[node] <= meant[node]:
+            booked = f"{meant[node]} orders to sleep in the ledger, {certain[node]} of them accepted"
+            yield f"{node}: its BMC was told to sleep {received[node]} times: {booked}"

@@ -17,20 +17,20 @@ FEW = 20
 
 def main() -> int:
     """Return 0 if every bar was reached."""
-    words = argparse.ArgumentParser(prog="python -m benchmarks.soak_cycles", description=__doc__)
-    words.add_argument("--cycles", type=int, default=CyclesPlan.cycles, help="how many are to be completed")
-    words.add_argument("--bmcs", type=int, default=CyclesPlan.bmcs, help="how many ipmi_sim run")
-    words.add_argument("--seed", type=int, default=CyclesPlan.seed, help="of jobs, faults and durations")
-    told = words.parse_args()
-    said = Console(stderr=True, highlight=False)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak_cycles", description=__doc__)
+    parser.add_argument("--cycles", type=int, default=CyclesPlan.cycles, help="how many are to be completed")
+    parser.add_argument("--bmcs", type=int, default=CyclesPlan.bmcs, help="how many ipmi_sim run")
+    parser.add_argument("--seed", type=int, default=CyclesPlan.seed, help="of jobs, faults and durations")
+    arguments = parser.parse_args()
+    console = Console(stderr=True, highlight=False)
     if lacking := lacking_programs():
-        said.print(f"no soak of cycles without {', '.join(lacking)}: apt-get install openipmi libopenipmi-dev gcc")
+        console.print(f"no soak of cycles without {', '.join(lacking)}: apt-get install openipmi libopenipmi-dev gcc")
         return 1
-    result = asyncio.run(cycled(CyclesPlan(told.bmcs, told.cycles, told.seed)))
+    result = asyncio.run(cycled(CyclesPlan(arguments.bmcs, arguments.cycles, arguments.seed)))
     measured = figures(result)
     print_table(measured)
     for trouble in result.witness.broken[:FEW]:
-        said.print(trouble, markup=False, soft_wrap=True)
+        console.print(trouble, markup=False, soft_wrap=True)
     return 0 if all(each.reached for each in measured) else 1
 
 

@@ -51,7 +51,7 @@ class Agent:
         self.journal = MortalJournal(self.ledger)
         self.wire = Transport(timeout_s=around.plan.timeout_s, clock=clock.unix_s)
         self._ways = DriverPool({each.node: each for each in around.machines}, self.wire)
-        self.lives, self.seen = NodeRecords(), dict[str, NodeState]()
+        self.records, self.seen = NodeRecords(), dict[str, NodeState]()
         self.reconciled = 0
 
     async def start(self) -> None:
@@ -60,7 +60,7 @@ class Agent:
         self.wait_for_ledger()
         self.reconciled = len(await reconcile(self.ledger, self._look_at, clock.unix_s))
         latest = self.ledger.latest()
-        self.lives = NodeRecords({node: restore_record(node, latest.get(node), None) for node in around.plan.nodes})
+        self.records = NodeRecords({node: restore_record(node, latest.get(node), None) for node in around.plan.nodes})
         inventory = Inventory(Path("inventory.toml"), around.machines)
         site = InterlockContext(
             inventory, self._ways, self._sighting, clock.unix_s, lambda _: None, around.in_use, clock.steady
@@ -71,23 +71,23 @@ class Agent:
         self._means = SweepContext(lookout, self._orders.order, self._terms, clock.now, longest_s, self._publish)
 
     async def round(
-        self, words: Mapping[str, SchedulerState], wishes: Mapping[str, NodeOrder | None]
+        self, states: Mapping[str, SchedulerState], desired: Mapping[str, NodeOrder | None]
     ) -> tuple[tuple[Effect, Outcome | Refusal], ...]:
         """Make one round and return what the door was asked and answered."""
         now = self._around.clock.now()
-        for node, order in wishes.items():
+        for node, order in desired.items():
             if order is not None:
                 self.happens(node, DesiredStateChange(DesiredState(order, US, now.unix_s, "a soak")))
         self._orders.door.history.begin_sweep()
-        swept = await sweep(self._means, self.lives, words)
-        self.lives = swept.records
-        self.ledger.write_states([make_state_row(life, now) for life in swept.changed])
+        swept = await sweep(self._means, self.records, states)
+        self.records = swept.records
+        self.ledger.write_states([make_state_row(record, now) for record in swept.changed])
         return swept.answers
 
     def happens(self, node: str, event: DesiredStateChange | Release) -> None:
         """Take an event into a node's life."""
-        life = apply_event(self.lives.nodes[node], event, self._around.clock.now(), self._terms)
-        self.lives = NodeRecords({**self.lives.nodes, node: life}, self.lives.times)
+        record = apply_event(self.records.nodes[node], event, self._around.clock.now(), self._terms)
+        self.records = NodeRecords({**self.records.nodes, node: record}, self.records.times)
 
     async def close(self) -> int:
         """Log out, write what waits, and return how many rows are lost."""
@@ -107,12 +107,12 @@ class Agent:
                     raise
                 time.sleep(PATIENCE_S)
 
-    def _publish(self, lives: NodeRecords) -> None:
-        self.lives = lives
-        self.seen = {node: life.observed.state for node, life in lives.nodes.items()}
+    def _publish(self, records: NodeRecords) -> None:
+        self.records = records
+        self.seen = {node: record.observed.state for node, record in records.nodes.items()}
 
     def _sighting(self, node: str) -> StateReading | None:
-        seen = self.lives.nodes[node].observed
+        seen = self.records.nodes[node].observed
         return StateReading(seen.state, seen.at_unix_s)
 
     async def _look_at(self, node: str) -> StateReading:

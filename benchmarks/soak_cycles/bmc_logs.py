@@ -23,14 +23,14 @@ class BmcLogs:
 
     def after_sweep(self, seen: Mapping[str, NodeState], at_s: float, *, locked: bool) -> None:
         """Take what came in a sweep; while the ledger was locked, wakes went on without a record."""
-        told = self._room.orders()
-        self._witness.after_sweep(told, seen, at_s)
-        for name, orders in told.items():
+        logged = self._room.orders()
+        self._witness.after_sweep(logged, seen, at_s)
+        for name, orders in logged.items():
             for order in orders:
                 if locked and order == "on":
                     self._unrecorded.add((name, self._lines[name]))
                 self._lines[name] += 1
-        self._room.follow(told)
+        self._room.follow(logged)
 
     def between_sweeps(self) -> None:
         """Take what came when nobody gave orders."""

@@ -18,14 +18,14 @@ def unlike(
     What was not accepted may have arrived, its answer lost; `unrecorded` are the places in logs of wakes that were
     given while nothing could be written.
     """
-    told = defaultdict[str, list[str]](list)
+    booked = defaultdict[str, list[str]](list)
     for done in actions:
         certain = done.outcome is not None and done.outcome.result == DONE
-        told[done.intent.effect.subject].append(LETTERS[done.intent.effect.order] + ("" if certain else "?"))
+        booked[done.intent.effect.subject].append(LETTERS[done.intent.effect.order] + ("" if certain else "?"))
     for node, orders in logs.items():
         logged = "".join(LETTERS[each] for at, each in enumerate(orders) if (node, at) not in unrecorded)
-        if not re.fullmatch("".join(told[node]), logged):
-            yield f"{node}: its BMC has logged {logged}, the ledger {''.join(told[node])}"
+        if not re.fullmatch("".join(booked[node]), logged):
+            yield f"{node}: its BMC has logged {logged}, the ledger {''.join(booked[node])}"
 
 
 def without_end(actions: Sequence[IntentResult]) -> Iterator[str]:

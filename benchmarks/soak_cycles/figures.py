@@ -57,4 +57,4 @@ def _held(found: Found) -> Iterator[Measured]:
 
 
 def _counted(counts: Counter[str]) -> str:
-    return ", ".join(f"{count} {word}" for word, count in counts.most_common() if word)
+    return ", ".join(f"{count} {name}" for name, count in counts.most_common() if name)

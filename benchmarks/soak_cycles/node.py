@@ -34,7 +34,7 @@ class CycledNode:
         return self.up and self._going != "down"
 
     @property
-    def word(self) -> SchedulerState:
+    def scheduler_state(self) -> SchedulerState:
         """What the scheduler knows of it."""
         if self.job:
             return SchedulerState.BUSY

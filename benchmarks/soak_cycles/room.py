@@ -73,13 +73,13 @@ class CyclesRoom:
         for node in self.nodes.values():
             node.advance(self._clock.monotonic_s)
 
-    def words(self) -> dict[str, SchedulerState]:
+    def scheduler_states(self) -> dict[str, SchedulerState]:
         """Return what the scheduler says now."""
-        return {name: node.word for name, node in self.nodes.items()}
+        return {name: node.scheduler_state for name, node in self.nodes.items()}
 
-    def wishes(self) -> dict[str, NodeOrder | None]:
+    def desired_orders(self) -> dict[str, NodeOrder | None]:
         """Return what a planner wants: a node for which a job waits is to be up, one that is idle is to sleep."""
-        return {name: self._wish(node) for name, node in self.nodes.items()}
+        return {name: self._desired(node) for name, node in self.nodes.items()}
 
     def ill(self) -> Sequence[str]:
         """Return the nodes with which something is wrong."""
@@ -96,16 +96,16 @@ class CyclesRoom:
 
     def orders(self) -> dict[str, list[str]]:
         """Return what each BMC has logged since it was last asked for, of those that were told anything."""
-        told = {name: node.new_orders() for name, node in self.nodes.items()}
-        return {name: orders for name, orders in told.items() if orders}
+        logged = {name: node.new_orders() for name, node in self.nodes.items()}
+        return {name: orders for name, orders in logged.items() if orders}
 
-    def follow(self, told: Mapping[str, Sequence[str]]) -> None:
+    def follow(self, logged: Mapping[str, Sequence[str]]) -> None:
         """Let the nodes begin to do what they were told."""
-        for name, orders in told.items():
+        for name, orders in logged.items():
             for order in orders:
                 self.nodes[name].follow(order, self._clock.monotonic_s)
 
-    def _wish(self, node: CycledNode) -> NodeOrder | None:
+    def _desired(self, node: CycledNode) -> NodeOrder | None:
         if node.pending or node.job:
             return NodeOrder.ON
         return NodeOrder.SOFT_OFF if self._clock.monotonic_s >= node.until_s else None

@@ -71,7 +71,7 @@ class _Run:
         self._witness = Witness(plan, self.room.nodes)
         none = footprint()
         self.found = Found(plan, self.room, self._witness, self._clock, none, none)
-        self._words = dict[str, SchedulerState]()
+        self._states = dict[str, SchedulerState]()
         self._due = sorted((share, event) for event, shares in EVENTS.items() for share in shares)
         self._chance = random.Random(plan.seed)
         self._logs = BmcLogs(self.room, self._witness)
@@ -100,7 +100,7 @@ class _Run:
             self._agent.journal.dies_after(2)
         with self._locked(event == "locked"):
             try:
-                await self._round(self.room.wishes(), locked=event == "locked")
+                await self._round(self.room.desired_orders(), locked=event == "locked")
             except BaseExceptionGroup as group:
                 if group.split(Killed)[1] is not None:
                     raise
@@ -114,28 +114,28 @@ class _Run:
     async def converge(self) -> None:
         """End all faults; half of the nodes are to sleep, half to be up: after how many sweeps are they?"""
         self.room.end_of_faults()
-        wishes = {name: (NodeOrder.ON, NodeOrder.SOFT_OFF)[at % 2] for at, name in enumerate(self._plan.nodes)}
+        desired = {name: (NodeOrder.ON, NodeOrder.SOFT_OFF)[at % 2] for at, name in enumerate(self._plan.nodes)}
         for node in self._plan.nodes:
             self._agent.happens(node, Release())
         for sweep in range(1, CONVERGES_SWEEPS + 1):
             self._pass(self.room.settle)
-            await self._round(wishes)
+            await self._round(desired)
             self._operator()
-            if all(self._is_as(name, order) for name, order in wishes.items()):
+            if all(self._is_as(name, order) for name, order in desired.items()):
                 self.found.converged_sweeps = sweep
                 return
-        still = [name for name, order in wishes.items() if not self._is_as(name, order)]
-        self._witness.broken += [f"not as wished in the end: {self._agent.lives.nodes[name]}" for name in still]
+        still = [name for name, order in desired.items() if not self._is_as(name, order)]
+        self._witness.broken += [f"not as wished in the end: {self._agent.records.nodes[name]}" for name in still]
 
     async def shadow(self) -> None:
         """Start anew in shadow mode, with the opposite wishes: nothing may reach any BMC."""
         await self.end()
         await self.start("shadow")
-        wishes = {name: (NodeOrder.SOFT_OFF, NodeOrder.ON)[at % 2] for at, name in enumerate(self._plan.nodes)}
+        desired = {name: (NodeOrder.SOFT_OFF, NodeOrder.ON)[at % 2] for at, name in enumerate(self._plan.nodes)}
         before = self._witness.orders
         for _ in range(SHADOW_SWEEPS):
             self._pass(self.room.settle)
-            await self._round(wishes)
+            await self._round(desired)
         self.found.shadow_orders = self._witness.orders - before
 
     async def end(self) -> None:
@@ -157,10 +157,10 @@ class _Run:
         pass_time(self._chance.choice(STEPS_S))
         self._logs.between_sweeps()
 
-    async def _round(self, wishes: Mapping[str, NodeOrder | None], *, locked: bool = False) -> None:
+    async def _round(self, desired: Mapping[str, NodeOrder | None], *, locked: bool = False) -> None:
         """Make a round by the scheduler's words of a sweep ago; then the nodes begin to follow."""
-        words, self._words = self._words, self.room.words()
-        answers = await self._agent.round(words, wishes)
+        states, self._states = self._states, self.room.scheduler_states()
+        answers = await self._agent.round(states, desired)
         self.found.hear(answers)
         self._logs.settle(effect.subject for effect, answer in answers if is_doubtful(answer))
         self._logs.after_sweep(self._agent.seen, self._clock.monotonic_s, locked=locked)
@@ -191,14 +191,14 @@ class _Run:
     def _operator(self) -> None:
         """Give nodes back whose fault is over."""
         ill = self.room.ill()
-        for name, life in self._agent.lives.nodes.items():
-            if life.fault is not None and name not in ill and self._chance.random() < OPERATOR:
+        for name, record in self._agent.records.nodes.items():
+            if record.fault is not None and name not in ill and self._chance.random() < OPERATOR:
                 self._agent.happens(name, Release())
                 self.found.events["given back"] += 1
 
     def _is_as(self, name: str, order: NodeOrder) -> bool:
         node = self.room.nodes[name]
-        return is_goal(order, self._agent.lives.nodes[name].observed.state) and node.up is (order is NodeOrder.ON)
+        return is_goal(order, self._agent.records.nodes[name].observed.state) and node.up is (order is NodeOrder.ON)
 
 
 def is_doubtful(answer: Outcome | Refusal) -> bool:

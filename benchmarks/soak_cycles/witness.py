@@ -13,7 +13,7 @@ from power.interlocks.rate_limits import power_step_of_class
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LoggedOrder:
     """An order that a BMC has logged, at the room's time."""
 
     at_s: float
@@ -32,14 +32,14 @@ class Witness:
     def __init__(self, plan: CyclesPlan, nodes: Mapping[str, CycledNode]) -> None:
         self._plan, self._nodes, self._limits = plan, nodes, plan.settings("active")
         self._swing = power_step_of_class(bundled_node_class(NODE_CLASS))
-        self._day: deque[Told] = deque()
+        self._day: deque[LoggedOrder] = deque()
         self.broken: list[str] = []
         self.most: dict[str, float] = {}
         self.orders = 0
 
-    def after_sweep(self, told: Mapping[str, Sequence[str]], seen: Mapping[str, NodeState], at_s: float) -> None:
+    def after_sweep(self, logged: Mapping[str, Sequence[str]], seen: Mapping[str, NodeState], at_s: float) -> None:
         """Take in what reached the BMCs in a sweep, before the nodes begin to follow it."""
-        new = [Told(at_s, node, order) for node, orders in told.items() for order in orders]
+        new = [LoggedOrder(at_s, node, order) for node, orders in logged.items() for order in orders]
         for each in new:
             self.broken += [f"{each.node}: {each.order}: {why}" for why in self._wrong(each, seen)]
         self.orders += len(new)
@@ -49,11 +49,11 @@ class Witness:
         if new:
             self._look_at_limits(new, at_s)
 
-    def between_sweeps(self, told: Mapping[str, Sequence[str]]) -> None:
+    def between_sweeps(self, logged: Mapping[str, Sequence[str]]) -> None:
         """Take in what reached the BMCs when nobody could be giving orders."""
-        self.broken += [f"{node}: {orders}: came when nobody gave orders" for node, orders in told.items()]
+        self.broken += [f"{node}: {orders}: came when nobody gave orders" for node, orders in logged.items()]
 
-    def _wrong(self, each: Told, seen: Mapping[str, NodeState]) -> Sequence[str]:
+    def _wrong(self, each: LoggedOrder, seen: Mapping[str, NodeState]) -> Sequence[str]:
         node = self._nodes[each.node]
         wrong = {
             "a job ran there": each.down and node.job,
@@ -63,14 +63,14 @@ class Witness:
         }
         return [why for why, is_so in wrong.items() if is_so]
 
-    def _look_at_limits(self, new: Sequence[Told], at_s: float) -> None:
+    def _look_at_limits(self, new: Sequence[LoggedOrder], at_s: float) -> None:
         limits, downs = self._limits, [each for each in new if each.down]
         minute = [each for each in self._day if at_s - each.at_s < MINUTE_S]
         self._bound("per_sweep", len(downs), limits.nodes_per_sweep)
         self._bound("per_hour", sum(e.down and at_s - e.at_s < HOUR_S for e in self._day), limits.nodes_per_hour)
         for rack in {self._plan.rack_of(each.node) for each in new}:
-            told = sum(self._plan.rack_of(each.node) == rack for each in minute)
-            self._bound("per_rack", told, limits.rack_nodes_per_min)
+            logged = sum(self._plan.rack_of(each.node) == rack for each in minute)
+            self._bound("per_rack", logged, limits.rack_nodes_per_min)
         for node in {each.node for each in downs}:
             today = sum(each.down and each.node == node for each in self._day)
             self._bound("cycles_per_day", today, limits.cycles_per_day)
@@ -78,8 +78,8 @@ class Witness:
         self._bound("sleep_ramp", falls * self._swing.fall_w, limits.sleep_ramp_w or 0.0)
         self._bound("wake_ramp", (len(minute) - falls) * self._swing.rise_w, limits.wake_ramp_w or 0.0)
         if downs:
-            told_down = {each.node for each in downs}
-            left = sum(node.stays_on and name not in told_down for name, node in self._nodes.items())
+            going_down = {each.node for each in downs}
+            left = sum(node.stays_on and name not in going_down for name, node in self._nodes.items())
             # As what is missing, so that a larger number is worse here too.
             self._bound("min_on", len(self._nodes) - left, len(self._nodes) - limits.min_on)
 

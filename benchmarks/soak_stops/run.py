@@ -92,7 +92,7 @@ async def _soaked(plan: StopsPlan, folder: Path) -> Found:
         soak = _Soak(plan, folder, room, clock)
         async with soak.following():
             while soak.scheduler.cycles < plan.cycles and time.monotonic() - begun_s < plan.most_real_s:
-                await soak.one_life()
+                await soak.run_once()
             await soak.calm_down()
         soak.finish()
     soak.found.took_s = time.monotonic() - begun_s
@@ -136,15 +136,15 @@ class _Soak:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def one_life(self) -> None:
+    async def run_once(self) -> None:
         """Start the agent, disturb it, and stop it at a moment of no special kind."""
         self._ask_mode("active")
         async with self._serving() as running:
-            lives_s = self._chance.uniform(*self._plan.lives_s)
-            while lives_s > 0 and not running.done():
+            left_s = self._chance.uniform(*self._plan.run_s)
+            while left_s > 0 and not running.done():
                 pause_s = self._chance.uniform(*PAUSE_S)
                 await asyncio.sleep(pause_s)
-                lives_s -= pause_s
+                left_s -= pause_s
                 self._disturb()
             self.found.events["SIGTERM"] += 1
         await asyncio.sleep(self._chance.uniform(*DEAD_S))

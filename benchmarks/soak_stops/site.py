@@ -50,7 +50,7 @@ class StopsPlan:
     cycles: int = 10_000
     seed: int = 1
     factor: float = 120.0
-    lives_s: tuple[float, float] = (3.0, 20.0)
+    run_s: tuple[float, float] = (3.0, 20.0)
     most_real_s: float = 3600.0
 
     @property

@@ -7,7 +7,7 @@ from long_queue import NEEDED, long_queue
 from needed_programs import need
 from slurm_fixtures import PACKAGES
 
-from benchmarks.queue_cycle import asked_by_us, cycles
+from benchmarks.queue_cycle import cycles, queried_by_us
 
 pytestmark = pytest.mark.thorough
 
@@ -16,7 +16,7 @@ JOBS, PARTITIONS, WINDOW = 500, 5, 20
 
 def test_a_cycle_over_a_long_queue_is_quick() -> None:
     need(NEEDED, packages=PACKAGES)
-    with long_queue(JOBS, PARTITIONS) as cluster, asked_by_us(cluster.environment):
+    with long_queue(JOBS, PARTITIONS) as cluster, queried_by_us(cluster.environment):
         taken = asyncio.run(cycles(cluster.folder, rounds=2))
     # Where hot and cool ones came in another order, some stand as wanted already.
     assert all(0.7 * PARTITIONS * WINDOW <= each.changed <= PARTITIONS * WINDOW for each in taken)

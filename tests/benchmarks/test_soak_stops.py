@@ -20,7 +20,7 @@ from sim_backend.virtual.room_plan import room_logins
 @pytest.mark.thorough
 def test_a_tiny_soak_finds_nothing() -> None:
     need(("ipmitool",), packages="ipmitool")
-    found = soaked(StopsPlan(nodes=8, cycles=8, lives_s=(2.0, 5.0), most_real_s=90.0))
+    found = soaked(StopsPlan(nodes=8, cycles=8, run_s=(2.0, 5.0), most_real_s=90.0))
     assert found.broken == []
     assert [each for each in figures(found) if not each.reached] == []
     assert found.events["SIGTERM"] > 0

@@ -47,7 +47,7 @@ class StandInNode:
         """Return what the node draws; of the nodes that a job has the first one draws what the job says."""
         for job in list(self.server.pbs.cluster.jobs.values()):
             if job.job_id in self.jobs() and self.name in job.placed:
-                reported = dict(each.partition("=")[::2] for each in job.told["variables"].split("\x1f"))
+                reported = dict(each.partition("=")[::2] for each in job.attributes["variables"].split("\x1f"))
                 first = next(iter(job.placed)) == self.name
                 return float(reported[WATTS]) if first and WATTS in reported else busy_w
         return idle_w

@@ -14,13 +14,13 @@ class Log:
     """Counts lines by device. Nothing is written."""
 
     lines: Counter[str] = field(default_factory=Counter)
-    _said: dict[str, ReportedProblem | None] = field(default_factory=dict)
+    _reported: dict[str, ReportedProblem | None] = field(default_factory=dict)
 
     def hear(self, look: Look, at_s: float) -> None:
         """Take the troubles of one sweep."""
         for device, trouble in _troubles(look).items():
-            said = self._said.get(device)
-            self._said[device], line = limit_repeats(said, str(trouble) if trouble else None, at_unix_s=at_s)
+            reported = self._reported.get(device)
+            self._reported[device], line = limit_repeats(reported, str(trouble) if trouble else None, at_unix_s=at_s)
             self.lines[device] += line is not None
 
 
