@@ -1,8 +1,13 @@
 """The cut of the code: small enough, without circles and twins."""
 
+import re
+
 import pytest
 
-from benchmarks.structure import POWER_DECISION, QUEUE_DECISION, Structure
+from benchmarks.structure import POWER_DECISION, QUEUE_DECISION, ROOT, Structure
+
+DEVELOPERS = ROOT / "docs" / "developers"
+PATH = re.compile(r"`((?:offpeak|predictors|plugin|sim_backend|power|services|studies|ui|tests)/[\w./-]*)`")
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +40,10 @@ def test_calls_name_their_arguments(structure: Structure) -> None:
 def test_a_decision_reads_in_one_sitting(structure: Structure, decision: str, files: int, returns: int) -> None:
     walk = structure.walk(decision)
     assert (len(walk.files) <= files, walk.returns <= returns) == (True, True), walk
+
+
+@pytest.mark.parametrize("page", ["architecture.md", "glossary.md"])
+def test_the_map_names_what_exists(page: str) -> None:
+    named = [path for path in PATH.findall((DEVELOPERS / page).read_text()) if "NAME" not in path]
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
