@@ -77,7 +77,8 @@ def test_a_locked_file_keeps_rows_waiting_and_refuses_intents(small: Ledger) -> 
         began = time.perf_counter()
         small.write_readings(sweep(1))
         small.write_decisions([decision(1)])
-        assert time.perf_counter() - began < 0.05
+        # To wait for the lock would take QUICK's patience, or longer.
+        assert time.perf_counter() - began < 0.29
         has_trouble(small, "database is locked")
         trouble = small.trouble()
         assert trouble

@@ -11,11 +11,11 @@ from slurmrestd_server import PACKAGES, PROGRAMS, settings_with_key, slurmrestd,
 
 from offpeak.errors import BadInput, BadSetting
 from offpeak.settings.schedulers import SlurmSettings
-from plugin.scheduler.job import Job
+from plugin.scheduler.job import Job, JobState
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.readers import SlurmRest, newest_rest_version
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import reserved_ports
+from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.local_slurm.servers import SlurmCluster
 
 
@@ -49,6 +49,11 @@ def test_it_tells_the_same_as_squeue_and_scontrol(
         submit(cluster, "--hold", "--comment=a|b", "--exclusive", "--partition=batch,again")
         submit(cluster, "--begin=now+3600", "--mem=500", "--nodelist=node1", "--nice=5")
         cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=offpeak: sleeps")
+        # A job has no reason until the scheduler has looked at it for the first time.
+        wait_until(
+            lambda: all(job.reason for job in rest.view().jobs if job.state is JobState.PENDING),
+            what="a reason for each pending job",
+        )
         by_rest = rest.view()
         for read in ("text", "json"):
             other = SlurmScheduler(SlurmSettings(read=read)).view()
