@@ -32,7 +32,7 @@ class FreeCapacity(NamedTuple):
     gpus: Int64
 
 
-class Resources(NamedTuple):
+class UnitResources(NamedTuple):
     """What a job needs of a row: of a node cores, memory and GPUs, of the power budget watts in place of cores."""
 
     cores: int
@@ -40,7 +40,7 @@ class Resources(NamedTuple):
     gpus: int
 
 
-class JobColumns(NamedTuple):
+class WorkColumns(NamedTuple):
     """The jobs as the kernels take them: a start within [from_s, latest_s]; `first[job]` is the job's first unit."""
 
     from_s: Int64
@@ -54,14 +54,14 @@ class JobColumns(NamedTuple):
     first: Int64
 
 
-class JobDemand(NamedTuple):
+class UnitDemand(NamedTuple):
     """What the search for a start must know of one job; `power_w` is 0 where no budget holds."""
 
     from_s: int
     latest_s: int
     duration_s: int
     units: int
-    resources: Resources
+    resources: UnitResources
     power_w: int
 
 
@@ -95,13 +95,13 @@ def watts(power_w: Float64) -> Int64:
 
 
 @in_place
-def watts_alone(power_w: int) -> Resources:
+def watts_alone(power_w: int) -> UnitResources:
     """Return what is taken from the row of the power budget."""
-    return Resources(power_w, int(np.int64(0)), int(np.int64(0)))
+    return UnitResources(power_w, int(np.int64(0)), int(np.int64(0)))
 
 
 @in_place
-def next_fit(free: FreeCapacity, row: int, from_s: int, latest_s: int, duration_s: int, needed: Resources) -> int:
+def next_fit(free: FreeCapacity, row: int, from_s: int, latest_s: int, duration_s: int, needed: UnitResources) -> int:
     """Return the first second, not before `from_s`, from which the resources are free on the row for `duration_s`.
 
     NO_LIMIT if that is later than `latest_s`.
@@ -128,7 +128,7 @@ def next_fit(free: FreeCapacity, row: int, from_s: int, latest_s: int, duration_
 
 
 @in_place
-def occupy(free: FreeCapacity, row: int, start_s: int, end_s: int, needed: Resources) -> bool:
+def occupy(free: FreeCapacity, row: int, start_s: int, end_s: int, needed: UnitResources) -> bool:
     """Take the resources from the row between these seconds; False, with nothing taken, if the row has no room."""
     cores, memory_mb, gpus = needed
     if free.length[row] + 2 > free.at_s.shape[1]:
@@ -195,7 +195,7 @@ def occupy_all(
     """Take what runs from the beginning on, unit by unit; False if a row has no room for steps."""
     budget = len(free.length) - 1
     for unit in range(len(node)):
-        if not occupy(free, node[unit], 0, until_s[unit], Resources(cores[unit], memory_mb[unit], gpus[unit])):
+        if not occupy(free, node[unit], 0, until_s[unit], UnitResources(cores[unit], memory_mb[unit], gpus[unit])):
             return False
         if power_w[unit] > 0 and not occupy(free, budget, 0, until_s[unit], watts_alone(power_w[unit])):
             return False
@@ -228,9 +228,9 @@ def place_one_by_one(
         room *= 2
 
 
-def job_columns(work: Work, from_s: Int64, latest_s: Int64) -> JobColumns:
+def job_columns(work: Work, from_s: Int64, latest_s: Int64) -> WorkColumns:
     """Return the jobs as the kernels take them, to start within [from_s, latest_s]."""
-    return JobColumns(
+    return WorkColumns(
         from_s=from_s,
         latest_s=latest_s,
         duration_s=work.duration_s,
@@ -244,7 +244,7 @@ def job_columns(work: Work, from_s: Int64, latest_s: Int64) -> JobColumns:
 
 
 @kernel
-def _place_all(free: FreeCapacity, order: Int64, jobs: JobColumns, places: Places, capped: bool, last_s: int) -> bool:
+def _place_all(free: FreeCapacity, order: Int64, jobs: WorkColumns, places: Places, capped: bool, last_s: int) -> bool:
     """Write starts and nodes; False if a row of `free` has no room for steps."""
     # Unpacked once: numba counts the references of an array at each access to it in a tuple.
     from_s, latest_s, duration_s, units, cores, memory_mb, gpus, power_w, first = jobs
@@ -256,19 +256,19 @@ def _place_all(free: FreeCapacity, order: Int64, jobs: JobColumns, places: Place
     for job in np.flatnonzero(start_s != TOMORROW):
         end = start_s[job] + duration_s[job]
         for row in node[first[job] : first[job + 1]]:
-            if not occupy(free, row, start_s[job], end, Resources(cores[job], memory_mb[job], gpus[job])):
+            if not occupy(free, row, start_s[job], end, UnitResources(cores[job], memory_mb[job], gpus[job])):
                 return False
         if capped and not occupy(free, nodes, start_s[job], end, watts_alone(power_w[job])):
             return False
     demand = np.empty(6, np.int64)
     for job in order:
-        needed = Resources(cores[job], memory_mb[job], gpus[job])
+        needed = UnitResources(cores[job], memory_mb[job], gpus[job])
         demand[0], demand[1], demand[2] = needed
         demand[3], demand[4], demand[5] = units[job], duration_s[job], from_s[job]
         if not capped and _hopeless(failed, min(failures, REMEMBERED), demand):
             continue
         capped_w = power_w[job] if capped else 0
-        wanted = JobDemand(from_s[job], latest_s[job], duration_s[job], units[job], needed, capped_w)
+        wanted = UnitDemand(from_s[job], latest_s[job], duration_s[job], units[job], needed, capped_w)
         at_s = _earliest(free, when_s, wanted)
         if at_s == TOMORROW:
             if latest_s[job] >= last_s:
@@ -305,7 +305,7 @@ def _hopeless(failed: Int64, remembered: int, demand: Int64) -> bool:
 
 
 @kernel
-def _earliest(free: FreeCapacity, when_s: Int64, job: JobDemand) -> int:
+def _earliest(free: FreeCapacity, when_s: Int64, job: UnitDemand) -> int:
     """Return the earliest common start on as many nodes as the job has units, TOMORROW if there is none in time.
 
     The nodes that can start then have it in `when_s`.
@@ -341,7 +341,7 @@ def _earliest(free: FreeCapacity, when_s: Int64, job: JobDemand) -> int:
 
 
 @kernel
-def _earliest_of_one(free: FreeCapacity, when_s: Int64, job: JobDemand) -> int:
+def _earliest_of_one(free: FreeCapacity, when_s: Int64, job: UnitDemand) -> int:
     """Return the earliest start on any node: no node is searched beyond the best one found before."""
     from_s, latest_s = job.from_s, job.latest_s
     best_s = latest_s + 1
@@ -380,7 +380,7 @@ def keep_what_fits(problem: Problem, previous: Plan) -> Plan:
 
 
 @kernel
-def _keep_placed(free: FreeCapacity, kept: Int64, jobs: JobColumns, earlier: Places, places: Places) -> bool:
+def _keep_placed(free: FreeCapacity, kept: Int64, jobs: WorkColumns, earlier: Places, places: Places) -> bool:
     """Write the starts and nodes of those jobs of `kept` that fit at their earlier places; False without room."""
     _, _, duration_s, _, cores, memory_mb, gpus, power_w, first = jobs
     earlier_s, earlier_node = earlier
@@ -388,7 +388,7 @@ def _keep_placed(free: FreeCapacity, kept: Int64, jobs: JobColumns, earlier: Pla
     budget = len(free.length) - 1
     for job in kept:
         at_s, run_s = earlier_s[job], duration_s[job]
-        needed, power = Resources(cores[job], memory_mb[job], gpus[job]), watts_alone(power_w[job])
+        needed, power = UnitResources(cores[job], memory_mb[job], gpus[job]), watts_alone(power_w[job])
         fits = next_fit(free, budget, at_s, at_s, run_s, power) == at_s
         for unit in range(first[job], first[job + 1]):
             row = earlier_node[unit]
