@@ -48,7 +48,7 @@ from power.interlocks.rate_limits import (
 
 @dataclass(frozen=True)
 class InterlockContext:
-    """What the rules ask of the world: machines, the latest sightings, holds, the scheduler.
+    """What the rules read: the machines, the latest node states, the holds, the scheduler.
 
     `clock` is Unix time; limits count by `steady`, seconds that only ever grow. The scheduler's answers age by
     `answer_clock`, in real seconds.
@@ -56,7 +56,7 @@ class InterlockContext:
 
     inventory: Inventory
     ways: DriverPool
-    sighting_of: FindStateReading
+    reading_of: FindStateReading
     clock: Callable[[], float]
     hold_of: Callable[[str], Hold | None]
     in_use: InUse
@@ -126,7 +126,7 @@ def _list_limits(
     settings: AgentSettings, site: InterlockContext, history: EffectHistory
 ) -> tuple[tuple[str, Limit], ...]:
     nodes = frozenset(each.node for each in site.inventory.chosen(expand(settings.nodes))) if settings.nodes else ()
-    enough = AvailabilityLimits(nodes, site.sighting_of, site.hold_of, site.clock, settings.fresh_s)
+    enough = AvailabilityLimits(nodes, site.reading_of, site.hold_of, site.clock, settings.fresh_s)
     terms = BreakerTerms(settings.breaker_failures, settings.breaker_orders, settings.breaker_pause_s)
     breaker = Breaker(history, terms, site.ways.needed)
     ramp = limit_ramps(
@@ -135,7 +135,7 @@ def _list_limits(
     return (
         ("opted_in", require_opt_in(nodes)),
         (HELD, refuse_held(site.hold_of, site.clock)),
-        ("observed_fresh", require_fresh_state(site.sighting_of, site.clock, settings.fresh_s)),
+        ("observed_fresh", require_fresh_state(site.reading_of, site.clock, settings.fresh_s)),
         ("refused_login", breaker.for_login),
         ("breaker", breaker.for_all),
         ("unknown_nodes", enough.not_too_many_unknown(settings.unknown_percent)),
@@ -164,7 +164,7 @@ def find_power_steps(inventory: Inventory) -> Mapping[str, PowerStep]:
 SCHEDULER_IS_READ_ANEW = Outcome("interrupted", "the scheduler is read anew")
 
 ReadState = Callable[[str], Awaitable[StateReading]]
-"""Reads a node now; UNKNOWN where nobody can tell."""
+"""Reads the state of a node now, UNKNOWN if it cannot be read."""
 
 
 async def reconcile(
@@ -172,7 +172,7 @@ async def reconcile(
 ) -> tuple[tuple[Intent, Outcome], ...]:
     """Give every intent that has no outcome one, by what is seen of its node now, and return both; sends nothing.
 
-    What the scheduler was to be told is read from the scheduler anyway, each time.
+    The effect of an order to the scheduler is read from the scheduler in each cycle anyway.
 
     What is wanted from then on follows from the sightings, as after any other sweep.
     """
@@ -188,7 +188,7 @@ async def reconcile(
     return ends
 
 
-def make_outcome(sighting: StateReading) -> Outcome:
-    """Return the outcome of an order of which nobody knows whether it was sent."""
-    state = "in an unknown state" if sighting.state == NodeState.UNKNOWN else sighting.state
+def make_outcome(reading: StateReading) -> Outcome:
+    """Return the outcome of an order that may or may not have been sent."""
+    state = "in an unknown state" if reading.state == NodeState.UNKNOWN else reading.state
     return Outcome("interrupted", f"found {state} after a restart")

@@ -26,7 +26,7 @@ class SchedulerOrderResult:
 
     @property
     def done(self) -> bool:
-        """Whether the scheduler was told."""
+        """Whether the scheduler has carried out the order."""
         return isinstance(self.answer, Outcome) and self.answer.result == "done"
 
 
@@ -98,7 +98,7 @@ def make_scheduler_door(
     hold_of: Callable[[str], Hold | None],
     put_to_sleep: Callable[[str], bool] | None = None,
 ) -> Door:
-    """Return a door that lets nodes be changed which were opted in and nobody holds, and queues by their mode.
+    """Return a door for changes of opted-in nodes without a hold, and for queues by their mode.
 
     `put_to_sleep` says of which nodes the door to the hardware has taken the power; of none if not given.
     """

@@ -43,7 +43,7 @@ class BreakerState:
 
 
 def update_breaker(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms) -> BreakerState:
-    """Return the state after an order has ended; one of which nobody knows the end changes nothing."""
+    """Return the state after an order has ended. An order with an unknown end changes nothing."""
     failed, answer = _has_failed(entry), entry.answer
     if failed is None or answer is None:
         return state
@@ -57,7 +57,7 @@ def update_breaker(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms
 
 
 def _has_failed(entry: HistoryEntry) -> bool | None:
-    """Return whether the device failed, at the order or when it was asked who it is; None where that says nothing."""
+    """Return whether the device failed, at the order or at its identification; None if the answer does not show it."""
     if isinstance(entry.answer, Outcome):
         return None if entry.answer.result == "interrupted" else entry.answer.result == "failed"
     return True if entry.answer is not None and entry.answer.trouble in DEVICE_ERRORS else None

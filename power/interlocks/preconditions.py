@@ -1,6 +1,6 @@
 """Conditions that a node has to meet before an order: opted in, not held, observed lately, enrolled, without a job.
 
-Power is taken from no node that the scheduler has, or may soon have, a job on; the scheduler is asked directly before
+Power is taken from no node that the scheduler has, or may soon have, a job on; the scheduler is queried directly before
 the order. An admin's hold overrides everything but the admin who holds. The BMC at a node's address has to be the
 enrolled one: since a repair it may be that of another node. So many nodes stay on, and none is put to sleep while the
 state of too many is unknown; wakes are never refused for that.
@@ -28,15 +28,15 @@ class StateReading:
 
 
 FindStateReading = Callable[[str], StateReading | None]
-"""The latest sighting of a node, None if it was never seen."""
+"""The latest state of a node, None before its first poll."""
 
 
-def is_fresh(sighting: StateReading | None, now_unix_s: float, fresh_s: float) -> bool:
-    """Whether the state is known and was read lately; a time ahead of the clock was read nobody knows when."""
+def is_fresh(reading: StateReading | None, now_unix_s: float, fresh_s: float) -> bool:
+    """Whether the state is known and was read within `fresh_s`. A time ahead of the clock does not count."""
     return (
-        sighting is not None
-        and sighting.state != NodeState.UNKNOWN
-        and now_unix_s - fresh_s <= sighting.at_unix_s <= now_unix_s
+        reading is not None
+        and reading.state != NodeState.UNKNOWN
+        and now_unix_s - fresh_s <= reading.at_unix_s <= now_unix_s
     )
 
 
@@ -55,7 +55,7 @@ HELD = "held"
 
 
 def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float]) -> Limit:
-    """Refuse while somebody else holds the node, by the clock of Unix times."""
+    """Refuse while another owner holds the node, by the clock of Unix times."""
 
     def refuse(effect: Effect) -> Refusal | None:
         hold = hold_of(effect.subject)
@@ -78,27 +78,27 @@ STATES_BEFORE: dict[Order, set[NodeState]] = {
 """The states in which an order makes sense."""
 
 
-def require_fresh_state(sighting_of: FindStateReading, clock: Callable[[], float], fresh_s: float) -> Limit:
+def require_fresh_state(reading_of: FindStateReading, clock: Callable[[], float], fresh_s: float) -> Limit:
     """Refuse unless the node was seen within `fresh_s`, in a state from which the order leads somewhere."""
-    return lambda effect: check_state(effect, sighting_of(effect.subject), clock(), fresh_s)
+    return lambda effect: check_state(effect, reading_of(effect.subject), clock(), fresh_s)
 
 
-def check_state(effect: Effect, sighting: StateReading | None, now_unix_s: float, fresh_s: float) -> Refusal | None:
+def check_state(effect: Effect, reading: StateReading | None, now_unix_s: float, fresh_s: float) -> Refusal | None:
     """Return the refusal of an order for a node that was last seen so."""
     node = effect.subject
-    if sighting is None or sighting.state == NodeState.UNKNOWN:
+    if reading is None or reading.state == NodeState.UNKNOWN:
         return Refusal("observed_fresh", f"{node}: its state is not known", f"offpeak check {node}")
-    if not is_fresh(sighting, now_unix_s, fresh_s):
-        age_s = now_unix_s - sighting.at_unix_s
+    if not is_fresh(reading, now_unix_s, fresh_s):
+        age_s = now_unix_s - reading.at_unix_s
         when = "later than the clock says now" if age_s < 0 else f"{age_s:,.0f} s ago"
         return Refusal("observed_fresh", f"{node}: its state was read {when}", "it is read again in the next sweep")
-    if sighting.state not in STATES_BEFORE.get(effect.order, ()):
-        return Refusal("observed_fresh", f"{node}: is {sighting.state}: {effect.order} makes no sense")
+    if reading.state not in STATES_BEFORE.get(effect.order, ()):
+        return Refusal("observed_fresh", f"{node}: is {reading.state}: {effect.order} makes no sense")
     return None
 
 
 def require_identity(machine_of: Callable[[str], InventoryNode], bmc_of: Callable[[str], PowerDriver]) -> Rule:
-    """Refuse where the BMC is another or does not say; it is asked now. Before standby too: it has to wake the node.
+    """Refuse if the BMC is not the enrolled one, by a query now. Standby needs it, too: the BMC has to wake the node.
 
     A packet that wakes is meant for one network card and needs no BMC, but the node has to be enrolled.
     """
@@ -116,7 +116,7 @@ def require_identity(machine_of: Callable[[str], InventoryNode], bmc_of: Callabl
 
 
 InUse = Callable[[str], str]
-"""Why a node is not free, "" if it is; raises where nobody can tell. It blocks while the scheduler thinks."""
+"""Return why a node is not free, "" if it is; raises if that is unknown. It blocks until the scheduler replies."""
 
 
 def require_no_job(in_use: InUse, steady: Callable[[], float]) -> LastRule:
@@ -145,12 +145,12 @@ class AvailabilityLimits:
     def __init__(
         self,
         nodes: Collection[str],
-        sighting_of: FindStateReading,
+        reading_of: FindStateReading,
         hold_of: Callable[[str], Hold | None],
         clock: Callable[[], float],
         fresh_s: float,
     ) -> None:
-        self._nodes, self._sighting_of, self._hold_of = nodes, sighting_of, hold_of
+        self._nodes, self._reading_of, self._hold_of = nodes, reading_of, hold_of
         self._clock, self._fresh_s = clock, fresh_s
 
     def min_on(self, history: EffectHistory, least: int) -> Limit:
@@ -187,15 +187,15 @@ class AvailabilityLimits:
         return refuse
 
     def _is_on(self, node: str) -> bool:
-        sighting, now_unix_s = self._sighting_of(node), self._clock()
-        if sighting is None or sighting.state != NodeState.ON or not is_fresh(sighting, now_unix_s, self._fresh_s):
+        reading, now_unix_s = self._reading_of(node), self._clock()
+        if reading is None or reading.state != NodeState.ON or not is_fresh(reading, now_unix_s, self._fresh_s):
             return False
         hold = self._hold_of(node)
         return hold is None or not hold.lasts(now_unix_s)
 
     def _is_known(self, node: str) -> bool:
-        sighting = self._sighting_of(node)
-        return sighting is not None and sighting.state != NodeState.UNKNOWN
+        reading = self._reading_of(node)
+        return reading is not None and reading.state != NodeState.UNKNOWN
 
 
 def _find_going_down(history: EffectHistory) -> set[str]:

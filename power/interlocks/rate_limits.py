@@ -135,7 +135,7 @@ class PowerStep:
 
 
 FindPowerStep = Callable[[str], PowerStep | None]
-"""The swing of a node, None where nobody has said what it draws."""
+"""The power step of a node, None if its power is not configured."""
 
 
 def power_step_of_class(node_class: NodeClass) -> PowerStep:

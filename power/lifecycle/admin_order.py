@@ -28,10 +28,10 @@ from power.lifecycle.sweep import SweepContext, make_poller, poll_once, read_clo
 from power.lifecycle.transitions import apply_event
 
 NO_RETRY = RetryPolicy(tries=1)
-"""Every way is tried, and none of them a second time: the admin sees what came of it."""
+"""Each step is tried once: the admin sees the result."""
 
 MOST_BLIND_POLLS = 3
-"""A BMC may miss a question; so many looks in a row that see nothing end it."""
+"""A BMC may miss a request. After so many polls in a row without a state the order ends."""
 
 
 async def drive_node_to(
@@ -42,7 +42,7 @@ async def drive_node_to(
     poll_s: float,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> NodeRecord:
-    """Return the life of the node when it is as wished, or refused, at fault, or not to be seen."""
+    """Return the record of the node as soon as it is as desired, refused, at fault, or silent."""
     sweep_context = replace(sweep_context, context=replace(sweep_context.context, retry=NO_RETRY))
     node_context = replace(sweep_context.context, hardware=sweep_context.poller.machines[record.node].hardware)
     records = NodeRecords(
@@ -74,7 +74,7 @@ LONGEST_SWEEP_S = 60.0
 
 @dataclass(frozen=True)
 class AdminOrder:
-    """What an errand goes by: the machines, the door's settings, the book, and what asks the scheduler."""
+    """The context of an admin's order: machines, settings of the door, ledger, and the query of the scheduler."""
 
     inventory: Inventory
     settings: AgentSettings
@@ -87,20 +87,20 @@ class AdminOrder:
 async def execute_order(
     admin_order: AdminOrder, machine: InventoryNode, order: NodeOrder, *, by: str, reason: str
 ) -> NodeRecord:
-    """Return the node's life when it is where the order leads, or refused, or given up; the book has it then too."""
+    """Return the node's record as soon as the order is followed, refused or given up, and write it to the ledger."""
     wire, book = admin_order.wire, admin_order.book
     recorded, holds = book.latest(), book.holds(wire.clock())
     ways = DriverPool({each.node: each for each in admin_order.inventory.machines}, wire)
     observed = dict(await _poll_other_nodes(admin_order, order))
 
-    def sighting_of(node: str) -> StateReading | None:
+    def reading_of(node: str) -> StateReading | None:
         record = observed.get(node)
         return None if record is None else StateReading(record.observed.state, record.observed.at_unix_s)
 
     def publish(records: NodeRecords) -> None:
         observed.update(records.nodes)
 
-    site = InterlockContext(admin_order.inventory, ways, sighting_of, wire.clock, holds.get, admin_order.in_use)
+    site = InterlockContext(admin_order.inventory, ways, reading_of, wire.clock, holds.get, admin_order.in_use)
     door = make_node_orders(admin_order.settings, site, book).order
     context = NodeContext(machine.hardware, random.Random(), retry=make_retry_policy(admin_order.settings))
     sweep_context = SweepContext(
@@ -113,7 +113,7 @@ async def execute_order(
         )
     finally:
         await ways.close()
-    # What was refused is over: nobody goes on wanting it.
+    # A refused order is over: the node has no desired state any more.
     kept = replace(record, desired=None) if record.attempts.refusal else record
     book.write_states([make_state_row(kept, read_clocks(wire))])
     return record

@@ -27,7 +27,7 @@ from power.lifecycle.transitions import OrderStep, apply_event, list_steps, orde
 
 @dataclass(frozen=True, slots=True)
 class DueOrder:
-    """An order that is due, by which way, who wants it, and why."""
+    """An order that is due, its way, its owner, and the reason."""
 
     order: NodeOrder
     way: str
@@ -36,7 +36,7 @@ class DueOrder:
 
 
 def find_due_order(record: NodeRecord, now: Instant, context: NodeContext) -> DueOrder | None:
-    """Return what is to be ordered now, None for nothing: never of a node whose state is not known."""
+    """Return the order that is due now, None if there is none: a node in an unknown state gets no order."""
     desired = record.desired
     if desired is None or find_obstacle(record, now):
         return None
@@ -51,7 +51,7 @@ def find_due_order(record: NodeRecord, now: Instant, context: NodeContext) -> Du
 
 
 def find_obstacle(record: NodeRecord, now: Instant) -> str:
-    """Return why nothing is done for the wish, in words; "" where something may be."""
+    """Return why the node gets no order now, "" if it may get one."""
     desired = record.desired
     if desired is None or is_goal(desired.order, record.observed.state):
         return "nothing is wanted of it" if desired is None else "it is as it is wanted"
@@ -63,7 +63,7 @@ def find_obstacle(record: NodeRecord, now: Instant) -> str:
 
 
 def describe_fault(record: NodeRecord) -> str:
-    """Return why the operator has the node, "" if nobody does, or if it is tried again since the fault was ours."""
+    """Return the fault that the operator has to resolve, "" if there is none or the agent tries again by itself."""
     fault = record.fault
     return "" if fault is None or fault.ours else f"{fault.what}: {fault.reason}"
 
@@ -118,7 +118,7 @@ def _list_steps_now(record: NodeRecord, desired: DesiredState, context: NodeCont
 
 @dataclass(frozen=True)
 class NodeRecords:
-    """Every node's life by its name, and by the name of the hardware how long such nodes take."""
+    """The records by node, and the measured durations by the name of the hardware."""
 
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     times: Mapping[str, MeasuredDurations] = field(default_factory=dict)
@@ -126,13 +126,13 @@ class NodeRecords:
 
 @dataclass(frozen=True)
 class NodeContexts:
-    """What all lives of a site go by: the machines, and terms whose times are those that were learned."""
+    """The contexts of all nodes of a site: the machines, and the retry policy."""
 
     machines: Mapping[str, InventoryNode]
     context: NodeContext
 
     def of(self, node: str, times: Mapping[str, MeasuredDurations]) -> NodeContext:
-        """Return the terms of a node."""
+        """Return the context of a node, with the measured durations of its hardware."""
         hardware = self.machines[node].hardware
         return NodeContext(hardware, self.context.chance, times.get(hardware.name, NO_DURATIONS), self.context.retry)
 
@@ -144,7 +144,7 @@ def record_poll(
     now: Instant,
     contexts: NodeContexts,
 ) -> NodeRecords:
-    """Return the lives after a look at the nodes, with the scheduler's words, and with what was learned from both."""
+    """Return the records and the measured durations after a poll and the scheduler's report."""
     nodes, times = {}, dict(records.times)
     for node, observation in observations.items():
         context = contexts.of(node, records.times)
@@ -172,7 +172,7 @@ def find_due_orders(
 
 
 def make_effect(record: NodeRecord, due: DueOrder, now: Instant) -> Effect:
-    """Return what is asked of the door, with what the decision rests on."""
+    """Return the effect for the door, with the inputs of the decision."""
     inputs: list[tuple[str, float | str]] = [
         ("way", due.way),
         ("state", str(record.observed.state)),

@@ -26,7 +26,7 @@ class MeasuredDurations:
     seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def learn(self, measured: MeasuredDuration) -> "MeasuredDurations":
-        """Return the times with one more; what is no duration is left out."""
+        """Return the durations with one more; an invalid one is left out."""
         if not (math.isfinite(measured.seconds) and measured.seconds >= 0):
             return self
         latest = (*self.seconds.get(measured.change, ()), measured.seconds)[-MOST_DURATIONS:]
@@ -49,12 +49,12 @@ class MeasuredDurations:
         return median(known) if known else None
 
     def to_json(self) -> dict[str, list[float]]:
-        """Return the times as `from_json` takes them."""
+        """Return the durations in the format of `durations_from_json`."""
         return {change: list(seconds) for change, seconds in self.seconds.items()}
 
 
 def durations_from_json(stored: Mapping[str, list[float]]) -> MeasuredDurations:
-    """Return what `LearnedTimes.to_json` gave."""
+    """Return the durations from the output of `MeasuredDurations.to_json`."""
     return MeasuredDurations({change: tuple(seconds[-MOST_DURATIONS:]) for change, seconds in stored.items()})
 
 
@@ -88,7 +88,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class NodeContext:
-    """What one kind of node goes by; `chance` spreads the pauses of nodes that failed together."""
+    """Hardware, measured durations and retry policy of a node. `chance` spreads pauses of nodes that fail at once."""
 
     hardware: Hardware
     chance: random.Random
@@ -101,5 +101,5 @@ class NodeContext:
 
 
 def make_retry_policy(settings: AgentSettings) -> RetryPolicy:
-    """Return how persistent the settings want the agent to be."""
+    """Return the retry policy of the settings."""
     return RetryPolicy(tries=settings.tries, pause_after_change_s=settings.hands_off_s, cut_power=settings.cut_power)

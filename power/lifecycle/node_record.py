@@ -40,7 +40,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What a node is to be: where `order` leads; who wants it ("offpeak", "admin NAME"), since when, and why."""
+    """The desired state of a node: where `order` leads; its owner ("offpeak", "admin NAME"), since when, and why."""
 
     order: NodeOrder
     by: str
@@ -59,7 +59,7 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why the operator has the node now. `ours`: our way to it was the trouble, so it is tried again later."""
+    """A fault for the operator. `ours`: the connection to the BMC failed, so the agent tries again later."""
 
     what: str
     reason: str
@@ -70,9 +70,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """The latest look. `known` is the last state that a node can stay in; `by` who brought it there.
+    """The result of the latest poll. `known` is the last stable state, `by` is what caused it.
 
-    `at_s` and `unknown_since_s` are monotonic. `silent_in_row`: so many looks in a row nothing but standby was seen.
+    `at_s` and `unknown_since_s` are monotonic. `silent_in_row` counts the latest polls that match nothing but standby.
     """
 
     state: NodeState = NodeState.UNKNOWN
@@ -89,7 +89,7 @@ class ObservedState:
 
 @dataclass(frozen=True, slots=True)
 class PendingOrder:
-    """An accepted order that is not seen to be followed yet; `sent_s` is the monotonic time of the last sending.
+    """An accepted order that the node has not followed yet; `sent_s` is the monotonic time of the last sending.
 
     `sent` counts sendings, `was` is the state in which the node was then.
     """
@@ -104,9 +104,9 @@ class PendingOrder:
 
 @dataclass(frozen=True, slots=True)
 class SentOrder:
-    """The last order that has not had its effect: a change that it explains, however late, is nobody else's.
+    """The last order without an effect so far. A change that it explains, however late, is attributed to it.
 
-    `clear`: it was the only one, so its effect tells how long such a change takes.
+    `clear`: it is the only order, so that its effect measures how long such a change takes.
     """
 
     order: NodeOrder
@@ -118,7 +118,7 @@ class SentOrder:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What was done for the wish so far. `step` counts the ways tried, `tries` the times that all of them failed."""
+    """The attempts to reach the desired state. `step` counts the steps tried, `tries` how often all of them failed."""
 
     pending: PendingOrder | None = None
     step: int = 0
@@ -131,7 +131,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDuration:
-    """How long a change took that is certain: "boot", "resume", "shutdown" or "suspend"."""
+    """The measured duration of a change: "boot", "resume", "shutdown" or "suspend"."""
 
     change: str
     seconds: float
@@ -139,7 +139,7 @@ class MeasuredDuration:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """All of one node. `surprises` are the monotonic times of changes that nobody here ordered."""
+    """The record of a node. `surprises` are the monotonic times of changes that no order explains."""
 
     node: str
     desired: DesiredState | None = None
@@ -155,7 +155,7 @@ class NodeRecord:
 
 
 def is_goal(order: NodeOrder, state: NodeState) -> bool:
-    """Whether a node in that state is where the order leads: one that sleeps deeper than asked is asleep too."""
+    """Whether the order leads to that state. A node that sleeps deeper than requested is asleep, too."""
     return state is NodeState.ON if order is NodeOrder.ON else state in ASLEEP
 
 
@@ -183,21 +183,21 @@ class NodeObservation:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerReport:
-    """The scheduler's word, None where it has none."""
+    """The state in the scheduler, None if unknown."""
 
     state: SchedulerState | None
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredStateChange:
-    """Somebody wants it otherwise, or with None: nobody wants anything of it any more."""
+    """Another state is desired, or with None: no state is desired any more."""
 
     desired: DesiredState | None
 
 
 @dataclass(frozen=True, slots=True)
 class OrderAnswer:
-    """The door's answer to an order. `by` is who ordered; it may have been another program, whose journal told."""
+    """The door's answer to an order. `by` gave the order; it may be another program, known from its journal."""
 
     order: NodeOrder
     way: str
@@ -207,19 +207,19 @@ class OrderAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HoldChange:
-    """An admin took it, or with None: let it go."""
+    """An admin holds the node, or with None: has released it."""
 
     hold: Hold | None
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """An admin gives it back: hold, fault and failures are forgotten."""
+    """An admin releases the node: hold, fault and failures are cleared."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """Nothing but time has passed."""
+    """Time has passed without another event."""
 
 
 Event = NodeObservation | SchedulerReport | DesiredStateChange | OrderAnswer | HoldChange | Release | TimePassed
@@ -245,7 +245,7 @@ class StateLedger(Journal, Protocol):
 
 
 def make_state_row(record: NodeRecord, now: Instant) -> NodeStateRecord:
-    """Return what of a life is written, when its face has changed."""
+    """Return the row of the ledger for a record."""
     desired, fault, hold, refusal = record.desired, record.fault, record.hold, record.attempts.refusal
     held = f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else ""
     # What was refused because of the hold says no more than the hold.
@@ -262,7 +262,7 @@ def make_state_row(record: NodeRecord, now: Instant) -> NodeStateRecord:
 
 
 def restore_record(node: str, recorded: NodeStateRecord | None, hold: Hold | None) -> NodeRecord:
-    """Return the life of a node as the book has it: what it was, so that standby is looked for, and who holds it."""
+    """Return the record of a node as the ledger has it: its last state, so that standby is recognized, and its hold."""
     if recorded is None:
         return NodeRecord(node, hold=hold)
     state = NodeState(recorded.observed)
@@ -273,14 +273,14 @@ def restore_record(node: str, recorded: NodeStateRecord | None, hold: Hold | Non
 
 
 def record_to_json(record: NodeRecord, *, monotonic_s: float) -> str:
-    """Return the life as `from_json` takes it."""
+    """Return the record in the format of `record_from_json`."""
     return _record_adapter().dump_json(_shift_times(record, -monotonic_s), by_alias=True).decode()
 
 
 def record_from_json(text: str, *, monotonic_s: float) -> NodeRecord:
-    """Return the life that `to_json` wrote; pydantic's ValidationError if it is none.
+    """Return the record that `record_to_json` wrote. Raises pydantic's ValidationError for other text.
 
-    It teaches no duration that the pause was in the middle of.
+    The duration of a change that was interrupted by the pause is not measured.
     """
     record = _shift_times(_record_adapter().validate_json(text), monotonic_s)
     return record if record.sent is None else replace(record, sent=replace(record.sent, clear=False))

@@ -7,7 +7,7 @@ from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import NodeObservation, NodeRecord
 
 STANDBY_POLLS = 3
-"""So many looks one after the other a node must be silent, and below its ceiling, to be taken as in standby."""
+"""After so many consecutive polls in which it is silent and below its ceiling, a node counts as in standby."""
 
 OFF_WITH_JOB = "the BMC says that it is off, the scheduler that a job runs there"
 OFF_BUT_ANSWERS = "the BMC says that it is off, but the node answers"
@@ -27,7 +27,7 @@ def determine_state(record: NodeRecord, observation: NodeObservation, context: N
 
 
 def count_silent_polls(record: NodeRecord, observation: NodeObservation, context: NodeContext) -> int:
-    """Return how many looks in a row, with this one, have shown nothing but standby."""
+    """Return how many consecutive polls, with this one, match nothing but standby."""
     silent = observation.answers is False and _draws_little(observation, context) is not False
     return min(record.observed.silent_in_row + 1, STANDBY_POLLS) if silent else 0
 
@@ -40,7 +40,7 @@ def may_be_in_standby(record: NodeRecord) -> bool:
 
 
 def needs_evidence(record: NodeRecord) -> bool:
-    """Whether the node itself is to be asked: it may be in standby, or is to come up."""
+    """Whether the node itself has to be polled: it may be in standby, or is coming up."""
     return may_be_in_standby(record) or (record.sent is not None and record.sent.order is NodeOrder.ON)
 
 
@@ -86,7 +86,7 @@ def _is_up(record: NodeRecord, observation: NodeObservation) -> bool:
 
 
 def _draws_little(observation: NodeObservation, context: NodeContext) -> bool | None:
-    """Whether it draws no more than in standby, None if that cannot be told."""
+    """Whether it draws no more than in standby, None if unknown."""
     rung = context.hardware.sleep_method(NodeOrder.STANDBY)
     if observation.watts is None or rung is None or rung.ceiling_w is None:
         return None

@@ -50,7 +50,7 @@ class NodePoller:
     meters: Mapping[str, Meter] = field(default_factory=dict)
 
     async def evidence(self, node: str) -> tuple[bool | None, float | None]:
-        """Return whether the node answers by ssh, and what it draws [W]; None for what nobody tells."""
+        """Return whether the node answers by ssh, and its power [W]; None for each that is unknown."""
         return await _ask_node(self.ssh.get(node)), await _read_power(self.meters.get(node))
 
 
@@ -84,7 +84,7 @@ async def _ask_node(ssh: "NodeSsh | None") -> bool | None:
     except NoAnswer:
         return False
     except DeviceError:
-        # It said something: a refused key, a strange answer.
+        # The node replied: it refused the key, or its reply cannot be parsed.
         return None
     return True
 
@@ -109,10 +109,10 @@ GiveThroughDoor = Callable[[Effect, Callable[[], None]], Awaitable[Outcome | Ref
 
 @dataclass(frozen=True)
 class SweepContext:
-    """What rounds are made with. `publish` gets what was seen before the first order, for the door's rules look it up,
-    and then every order directly before it is sent, and its answer: a round may be cut off at any time.
+    """The context of a sweep. A poll takes at most `timeout_s`; a node that has not replied by then is unknown.
 
-    The look takes at most `timeout_s`; who has not answered by then is unknown.
+    `publish` gets the records before the first order, because the door's rules read them, then directly before each
+    order and after each answer: a sweep may be cancelled at any time.
     """
 
     poller: NodePoller
@@ -125,7 +125,7 @@ class SweepContext:
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a round has come to: the lives after it, those whose face has changed, and what the door was asked."""
+    """The result of a sweep: the records after it, those whose row in the ledger changes, and the door's answers."""
 
     records: NodeRecords
     changed: tuple[NodeRecord, ...]
@@ -135,7 +135,7 @@ class SweepResult:
 async def sweep(
     sweep_context: SweepContext, records: NodeRecords, scheduler_states: Mapping[str, SchedulerState]
 ) -> SweepResult:
-    """Return the lives after one round; `words` are the scheduler's. Nodes that were silent are asked first."""
+    """Return the records after one sweep. Nodes that were silent in the last one are polled first."""
     contexts = NodeContexts(sweep_context.poller.machines, sweep_context.context)
     observations = await poll_nodes(
         sweep_context.poller, records, clock=sweep_context.clock, timeout_s=sweep_context.timeout_s
@@ -165,7 +165,7 @@ async def poll_nodes(
 
 
 def ledger_fields(record: NodeRecord | None) -> tuple[object, ...]:
-    """Return what of a life is worth a line in the ledger when it changes."""
+    """Return the fields of a record whose changes are written to the ledger."""
     if record is None:
         return ()
     refusal = record.attempts.refusal
@@ -180,7 +180,7 @@ def ledger_fields(record: NodeRecord | None) -> tuple[object, ...]:
 
 
 class _OrderRound:
-    """Gives what is due, several at once, and publishes the lives before each order and after each answer."""
+    """Gives the due orders, several at once, and publishes the records before each order and after each answer."""
 
     def __init__(self, observed: NodeRecords, contexts: NodeContexts, sweep_context: SweepContext) -> None:
         self.nodes, self.answers = dict(observed.nodes), list[tuple[Effect, Outcome | Refusal]]()
@@ -223,7 +223,7 @@ LONGEST_POLL_S = 60.0
 async def poll_once(
     machines: Sequence[InventoryNode], records: Mapping[str, NodeRecord], wire: Transport
 ) -> Mapping[str, NodeRecord]:
-    """Return the lives after one look; UNKNOWN, with what is wrong, also for a node that has no way to be asked."""
+    """Return the records after one poll; UNKNOWN, with the problem, also for a node without a usable driver."""
     no_way = {each.node: problem for each in machines if (problem := _find_missing_driver(each, wire))}
     poller = make_poller([each for each in machines if each.node not in no_way], wire)
     observations = await poll_nodes(

@@ -2,7 +2,7 @@
 
 In this order: the steps towards a desired state, by the rungs of the hardware; what a failure does (the next step, a
 longer pause, and in the end the operator has the node); the door's answer to an order (a refused order is due again
-later); an observation (a change that nobody ordered keeps the agent away for a while); and the passing of time.
+later); an observation (after a change that no order explains the agent pauses); and the passing of time.
 """
 
 from dataclasses import dataclass, replace
@@ -97,7 +97,7 @@ NOT_UP, NOT_DOWN, NOT_REACHED = "does not come up", "does not go down", "takes n
 
 
 def take_next_step(record: NodeRecord, pending: PendingOrder, reason: str, context: NodeContext) -> NodeRecord | None:
-    """Return the life before its next step, None if there is no other after the one that has failed."""
+    """Return the record before its next step, None if the failed step was the last."""
     attempts = record.attempts
     if record.desired is None or attempts.step + 1 >= len(list_steps(record.desired.order, pending.was, context)):
         return None
@@ -105,7 +105,7 @@ def take_next_step(record: NodeRecord, pending: PendingOrder, reason: str, conte
 
 
 def record_failure(record: NodeRecord, reason: str, now: Instant, context: NodeContext, *, ours: bool) -> NodeRecord:
-    """Return the life after all steps to its wish have failed once more."""
+    """Return the record after all steps to the desired state have failed once more."""
     retry, tries = context.retry, record.attempts.tries + 1
     pause_s = min(retry.first_pause_s * 2.0 ** (tries - 1), retry.longest_pause_s)
     fault = record.fault
@@ -127,13 +127,13 @@ def record_failure(record: NodeRecord, reason: str, now: Instant, context: NodeC
 
 
 def hand_over(record: NodeRecord, reason: str, hint: str, now: Instant) -> NodeRecord:
-    """Return the life of a node that refused the login, or is another than was enrolled: nobody tries that again."""
+    """Return the record of a node whose BMC refused the login, or is another than enrolled: there is no retry."""
     fault = Fault(NOT_REACHED, reason, hint or f"offpeak check {record.node}", False, now.unix_s)
     return replace(record, fault=fault, attempts=replace(record.attempts, pending=None, step=0, failure=reason))
 
 
 def record_hang(record: NodeRecord, reason: str, now: Instant) -> NodeRecord:
-    """Return the life of a node that has power and does not come up: no order that we have would help it."""
+    """Return the record of a node that has power and does not come up: no order would help."""
     fault = Fault(NOT_UP, f"it has power, but {reason}", _console_hint(record), False, now.unix_s)
     return replace(record, fault=fault, attempts=replace(record.attempts, pending=None, step=0, failure=reason))
 
@@ -159,13 +159,13 @@ FINAL_ERRORS = (ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE)
 
 
 def record_sending(record: NodeRecord, order: NodeOrder, by: str, now: Instant) -> NodeRecord:
-    """Return the life with an order that is just being sent: from now on the node may follow it."""
+    """Return the record with an order that is being sent: from now on the node may follow it."""
     was = record.attempts.pending.was if record.attempts.pending is not None else record.observed.state
     return replace(record, sent=SentOrder(order, by, now.monotonic_s, was, clear=False))
 
 
 def record_answer(record: NodeRecord, answered: OrderAnswer, now: Instant, context: NodeContext) -> NodeRecord:
-    """Return the life after the answer. What failed may have been done all the same: only its answer was lost."""
+    """Return the record after the door's answer. A failed order may have been executed, its answer being lost."""
     answer, before = answered.answer, record.attempts.pending
     if answer.trouble in FINAL_ERRORS:
         return hand_over(record, answer.message, answer.hint if isinstance(answer, Refusal) else "", now)
@@ -187,7 +187,7 @@ def record_answer(record: NodeRecord, answered: OrderAnswer, now: Instant, conte
 def _record_not_accepted(
     record: NodeRecord, pending: PendingOrder, reason: str, now: Instant, context: NodeContext
 ) -> NodeRecord:
-    # Only to wake it is there another way; power is not cut because a BMC takes no order.
+    # Only a wake has another step: power is not cut because a BMC rejects an order.
     other_way = take_next_step(record, pending, reason, context) if pending.order is NodeOrder.ON else None
     return other_way or record_failure(record, reason, now, context, ours=True)
 
@@ -196,7 +196,7 @@ def _record_refusal(
     record: NodeRecord, order: NodeOrder, refusal: Refusal, now: Instant, context: NodeContext
 ) -> NodeRecord:
     retry, times = context.retry, record.attempts.refusals + 1
-    # Somebody waits for a node that is to wake.
+    # A job waits for a node that is being woken.
     doubled = 1 if order is NodeOrder.ON else 2 ** min(times - 1, 10)
     pause_s = min(retry.refused_pause_s * doubled, retry.longest_refused_pause_s)
     next_try_s = now.monotonic_s + context.spread(pause_s)
@@ -214,7 +214,7 @@ COMING = (NodeState.BOOTING, NodeState.ON)
 def record_observation(
     record: NodeRecord, observation: NodeObservation, now: Instant, context: NodeContext
 ) -> NodeRecord:
-    """Return the life after the look."""
+    """Return the record after the poll."""
     state, problem = determine_state(record, observation, context)
     unknown = state is NodeState.UNKNOWN
     observed = replace(
@@ -263,7 +263,7 @@ def _record_state(
 
 
 def _find_cause(record: NodeRecord, state: NodeState, now: Instant, context: NodeContext) -> str | None:
-    """Return who made the node change from the last known state, None where it did not change."""
+    """Return what changed the node from its last stable state, None if it has not changed."""
     observed, sent = record.observed, record.sent
     if state is observed.known:
         return None
@@ -278,7 +278,7 @@ def _find_cause(record: NodeRecord, state: NodeState, now: Instant, context: Nod
 
 
 def _was_woken_by_scheduler(record: NodeRecord) -> bool:
-    """Whether it slept by our order, and the scheduler counts on it again: it had it woken, and nobody here looked."""
+    """Whether it slept by an order of the agent, and the scheduler has woken it between two polls."""
     return (
         record.scheduler_state in (SchedulerState.UP, SchedulerState.BUSY)
         and record.observed.known in ASLEEP
@@ -301,7 +301,7 @@ def _explains(order: NodeOrder, state: NodeState) -> bool:
 
 
 def _close_reached_order(record: NodeRecord, state: NodeState, now: Instant) -> NodeRecord:
-    """Return the life with what is reached ticked off: the order that led here, and the wish."""
+    """Return the record without the order and the attempts that have reached their goal."""
     sent = record.sent
     if sent is not None and is_goal(sent.order, state):
         certain = sent.clear and sent.was in SETTLED and not is_goal(sent.order, sent.was)
@@ -335,7 +335,7 @@ def _record_surprise(record: NodeRecord, now: Instant, context: NodeContext) -> 
 
 
 def record_time(record: NodeRecord, now: Instant, context: NodeContext) -> NodeRecord:
-    """Return the life as it is now."""
+    """Return the record after the passing of time."""
     record = _record_long_silence(record, now, context)
     pending = record.attempts.pending
     if pending is None or now.monotonic_s - pending.sent_s < order_timeout_s(pending, context):
@@ -352,7 +352,7 @@ def order_timeout_s(pending: PendingOrder, context: NodeContext) -> float:
 def _record_timeout(record: NodeRecord, pending: PendingOrder, now: Instant, context: NodeContext) -> NodeRecord:
     desired, observed = record.desired, record.observed
     if desired is None or (desired.order is NodeOrder.ON) is not (pending.order is NodeOrder.ON):
-        # It was for another wish than the present one: nothing has failed.
+        # The order belonged to an earlier desired state: nothing has failed.
         return replace(record, attempts=replace(record.attempts, pending=None, step=0))
     reason = f"{pending.order} was not followed within {now.monotonic_s - pending.sent_s:.0f} s"
     if observed.state is NodeState.UNKNOWN:
@@ -371,7 +371,7 @@ def _record_long_silence(record: NodeRecord, now: Instant, context: NodeContext)
 
 
 def apply_event(record: NodeRecord, event: Event, now: Instant, context: NodeContext) -> NodeRecord:
-    """Return the life after the event. Both clocks are handed in; only texts for people use the one of the wall."""
+    """Return the record after the event. The wall clock appears in texts for people only."""
     match event:
         case NodeObservation():
             return record_observation(record, event, now, context)
@@ -394,11 +394,11 @@ def apply_event(record: NodeRecord, event: Event, now: Instant, context: NodeCon
 
 
 def _set_desired_state(record: NodeRecord, desired: DesiredState | None) -> NodeRecord:
-    """Return the life with another wish; the same one again leaves all as it is."""
+    """Return the record with another desired state. The same state again changes nothing."""
     before = record.desired
     if before is not None and desired is not None and (before.order, before.by) == (desired.order, desired.by):
         return record
-    # What an admin orders is tried anew, whatever failed before.
+    # An admin's order is tried again, whatever failed before.
     fault = record.fault if desired is None or desired.by == US else None
     return replace(record, desired=desired, fault=fault, attempts=Attempts(pending=record.attempts.pending))
 

@@ -21,7 +21,7 @@ TIME_LIMITS_S = (900, HOUR_S, 4 * HOUR_S, 12 * HOUR_S, DAY_S, 3 * DAY_S, WEEK_S)
 
 
 def is_usable(node: Node) -> bool:
-    """Whether jobs can count on the node: not one that failed, nor one that is free and that somebody keeps closed."""
+    """Whether jobs can count on the node. A failed node does not count, nor a free node that an admin keeps closed."""
     kept = node.closed and not node.closed_by_us and node.use is NodeUse.FREE
     return not (node.failed or kept)
 

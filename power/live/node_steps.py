@@ -1,7 +1,7 @@
 """The next step of a node between scheduler and BMC, and the node's state in its pool, from the reports of both.
 
 To sleep: CLOSE, then the BMC's order once no job can be there, then POWER_DOWN, then OPEN: from now on a job that is
-given the node has it woken. To wake: POWER_UP, the scheduler has the node come up, and so the life cycle wants it on.
+given the node has it woken. To wake: POWER_UP, the scheduler wakes the node, and so its desired state is on.
 Nothing is stored between the steps, so a kill between any two of them leaves a state from which the loop goes on.
 
 An admin's order to sleep closes a node with a job on it, too, and waits for the end of that job. An admin's order to
@@ -18,7 +18,7 @@ from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 
 
 def find_exclusion(node: Node, record: NodeRecord | None, now: Instant) -> str:
-    """Return why nothing at all is done with it, also where the scheduler has it come up; "" if something may be."""
+    """Return why the node gets no step at all, not even if the scheduler wakes it; "" if it may get one."""
     if record is None or record.observed.state is NodeState.UNKNOWN:
         problem = "" if record is None else record.observed.problem
         return f"its state is not known: {problem}" if problem else "its state is not known"
@@ -35,7 +35,7 @@ def is_held(record: NodeRecord, now: Instant) -> bool:
 
 
 def find_admin_override(node: Node, record: NodeRecord, now: Instant) -> str:
-    """Return who else has it, in words; "" if nobody. It is woken all the same where the scheduler asks for that."""
+    """Return which admin or other program changes the node, "" if none. The scheduler can wake it all the same."""
     if node.closed and not node.closed_by_us:
         return f"closed by {node.reason_by or 'somebody'}: {node.reason}"
     desired = record.desired
@@ -97,7 +97,7 @@ def choose_next_step(
 
 
 def choose_change_for_admin(node: Node, record: NodeRecord) -> NodeChange | None:
-    """Return what the scheduler is told so that an admin's order can be followed: before it, none comes too late."""
+    """Return the scheduler's change that has to precede an admin's order, None if there is none."""
     if record.desired is None or not record.desired.by.startswith(ADMIN) or node.closed or node.failed or node.reserved:
         return None
     if record.desired.order is NodeOrder.ON:
@@ -176,7 +176,7 @@ def _choose_for_open(node: Node, record: NodeRecord, *, to_sleep: bool) -> NodeS
 
 
 def may_reopen(node: Node, record: NodeRecord, now: Instant) -> bool:
-    """Whether it is up and closed by us, and nothing but our own wish may keep it closed."""
+    """Whether it is up and closed by the agent, and no admin or pending order keeps it closed."""
     is_up = record.observed.state is NodeState.ON and node.power is NodePower.UP and node.responds and not node.failed
     return (
         is_up
@@ -187,7 +187,7 @@ def may_reopen(node: Node, record: NodeRecord, now: Instant) -> bool:
 
 
 def may_still_go_down(record: NodeRecord, now: Instant) -> bool:
-    """Whether an order to sleep was sent so lately that the node may follow it yet, whatever it looks like."""
+    """Whether an order to sleep was sent so recently that the node may still follow it."""
     sent = record.sent
     return sent is not None and sent.order is not NodeOrder.ON and now.monotonic_s - sent.at_s < MAY_STILL_FOLLOW_S
 
@@ -270,13 +270,13 @@ def _is_unusable(node: Node, record: NodeRecord | None, now: Instant) -> bool:
         return True
     if node.power is not NodePower.UP or node.closed:
         return node.failed and not node.closed
-    # Off and counted as up is somebody else's doing; what does not answer is about to count as failed.
+    # Another program switched off a node that counts as up. A silent node is about to count as failed.
     is_off = record is not None and record.observed.state in ASLEEP
     return node.failed or is_off or not node.responds
 
 
 def _state_by_scheduler(node: Node, observed: NodeState) -> int:
-    """Return the state of a node that is on, or that nobody has seen."""
+    """Return the state of a node that is on, or not polled yet."""
     if node.power is NodePower.UP:
         return GOING_OFF if node.closed else ACTIVE
     return ASLEEP_OFF if node.power is NodePower.DOWN and observed is NodeState.UNKNOWN else GOING_OFF
