@@ -67,7 +67,7 @@ class LiveCluster:
         self._scheduler = SimulatedScheduler(self.cluster, clock=self.clock)
 
     def follow(self) -> None:
-        """Bring the cluster up to now: who comes, who registers, and what that draws."""
+        """Advance the cluster to now: new jobs, registered nodes, and their power."""
         with self._turn:
             now_s = self.clock()
             while self.jobs and BEGIN_S + self.jobs[0].at_s <= now_s:
@@ -150,7 +150,7 @@ class DemoOutcome:
 
 
 def outcome_of(cluster: SimulatedCluster, now_s: float, *, energy_j: float, cost: float) -> DemoOutcome:
-    """Return what a cluster has done until now; what it did later is left out."""
+    """Return the outcome of a cluster until now; later events are ignored."""
     begun = [job for job in cluster.jobs.values() if job.start_s is not None and job.start_s <= now_s]
     waits_s = [(job.start_s or 0.0) - job.submit_s for job in begun]
     work_s = sum((min(job.end_s or now_s, now_s) - (job.start_s or 0.0)) * job.nodes for job in begun)
@@ -161,7 +161,7 @@ def outcome_of(cluster: SimulatedCluster, now_s: float, *, energy_j: float, cost
 def without_offpeak(
     jobs: Iterable[DemoJob], nodes: tuple[str, ...], node_class: NodeClass, length_s: float
 ) -> DemoOutcome:
-    """Return what the same jobs come to in the order of their coming, all nodes on all the time."""
+    """Return the outcome of the same jobs in order of submission, with all nodes always on."""
     cluster, to_come = new_cluster(nodes), list(jobs)
     energy_j = cost = 0.0
     for at_s in range(BEGIN_S, BEGIN_S + int(length_s), STEP_S):
@@ -180,7 +180,7 @@ def _power_w(cluster: SimulatedCluster, node_class: NodeClass) -> float:
 
 
 def summary(with_: DemoOutcome, without: DemoOutcome) -> str:
-    """Say both side by side."""
+    """Return both outcomes as a table."""
     rows = [
         ("", "with offpeak", "without"),
         ("energy", f"{with_.energy_j / J_PER_KWH:,.1f} kWh", f"{without.energy_j / J_PER_KWH:,.1f} kWh"),

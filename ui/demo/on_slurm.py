@@ -115,7 +115,7 @@ def main() -> int:
 
 
 def _missing() -> str:
-    """Return what the demo needs and this machine lacks, and where it comes from; empty if nothing is missing."""
+    """Return the missing requirements of the demo and how to install them; empty if nothing is missing."""
     if programs := missing_files(NEEDED):
         return f"{', '.join(programs)}: as root on Debian, .ci/prepare-peers installs them"
     if scripts := [PROGRAMS[name] for name in PROGRAMS if name not in PLAN.programs]:
@@ -185,7 +185,7 @@ def _sum_up(cluster: PoweredCluster, console: Console, seconds: float) -> None:
 
 @dataclass
 class Story:
-    """What happens on a powered cluster, in plain lines; each is given once. `begin_s` is the Unix second 0."""
+    """The events on a powered cluster as lines, each returned once. `begin_s` is the Unix time of second 0."""
 
     cluster: PoweredCluster
     begin_s: float
@@ -198,7 +198,7 @@ class Story:
         self._events = len(self.cluster.log.events())
 
     def news(self) -> list[str]:
-        """Return what has happened since the last call, a line each, in the order of time."""
+        """Return the events since the last call as lines, in order of time."""
         lines = sorted([*self._of_nodes(), *self._of_jobs()])
         now_s = time.time()
         lines += [(now_s, line) for line in self._of_queue()]
@@ -243,7 +243,7 @@ class Story:
 
 
 def energy_saved(cluster: PoweredCluster, seconds: float) -> str:
-    """Return what the nodes drew, and how much less that is than with the idle ones left on."""
+    """Return the energy of the nodes, and the saving compared with idle nodes left on."""
     drawn_j = sum(node.joules for node in cluster.nodes.values())
     asleep_s = sum(node.asleep_s for node in cluster.nodes.values())
     left_on_j = drawn_j + asleep_s * (IDLE_W - OFF_W)

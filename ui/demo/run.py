@@ -47,7 +47,7 @@ Process = subprocess.Popen[bytes]
 
 
 def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
-    """Run the demo and print its outcome; where it `stays`, the agent and the page answer until a signal ends them.
+    """Run the demo and print its outcome; if it `stays`, the agent and the page answer until a signal ends them.
 
     BadInput where an address cannot be had, or the page is not installed.
     """
@@ -154,7 +154,7 @@ def ready_ledger(settings: LedgerSettings) -> Ledger:
 
 
 def _hung_up(service: Service) -> Settings:
-    """End the demo: SIGHUP, at which a site's agent reads its settings, tells it that its terminal is gone."""
+    """End the demo on SIGHUP, which here means that the terminal was closed."""
     service.end()
     raise OffpeakError("the demo ends: its terminal is gone")
 
@@ -200,7 +200,7 @@ def _check_free(listen: str) -> None:
 
 @contextmanager
 def beside(name: str, plan: DemoPlan, *arguments: str) -> Iterator[Process]:
-    """Run an `offpeak` command beside the demo, which ends it; what it says goes to a log."""
+    """Run an `offpeak` command while the demo runs; its output goes to a log."""
     with (plan.folder / f"{name}.log").open("wb") as log:
         command = (*OFFPEAK, *arguments)
         process = subprocess.Popen(command, cwd=plan.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

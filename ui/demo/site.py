@@ -114,7 +114,7 @@ def _columns(jobs: Sequence[DemoJob], node_w: Mapping[str, float]) -> Jobs:
 
 
 def price_at(unix_s: float) -> float:
-    """Return what a megawatt-hour costs [EUR]."""
+    """Return the price [EUR/MWh]."""
     return float(HOURLY_PRICES[int(unix_s // HOUR_S) % 24])
 
 
@@ -167,12 +167,12 @@ class DemoPlan:
 
     @property
     def node_class(self) -> NodeClass:
-        """What its nodes are."""
+        """The class of its nodes."""
         return node_class_named(CLASS)
 
     @property
     def node_w(self) -> dict[str, float]:
-        """What a job draws on a node, by the name of its kind."""
+        """Power of a job on a node, by the name of its kind."""
         return {kind.name: self.node_class.running_w(kind.utilisation) for kind in KINDS}
 
     @property
@@ -195,7 +195,7 @@ def write_site(plan: DemoPlan, jobs: tuple[DemoJob, ...]) -> Settings:
 
 
 def _empty(plan: DemoPlan) -> None:
-    """Take away what an earlier demo has left, and nothing else."""
+    """Delete the files of an earlier demo, and nothing else."""
     if plan.folder.exists() and any(plan.folder.iterdir()):
         if not (plan.folder / MARK).exists():
             raise BadInput(f"{plan.folder}: holds something else", hint="name another folder with --folder")
@@ -205,7 +205,7 @@ def _empty(plan: DemoPlan) -> None:
 
 
 def enrol(plan: DemoPlan, room: MachineRoom) -> None:
-    """Write who answers at each BMC: an order to a node that is not who it was is refused."""
+    """Write the identity of each BMC, because orders to a BMC with another identity are refused."""
     known = {name: Enrolment(str(bmc.guid), (), "2026-11-10") for name, bmc in room.bmcs.items()}
     write_enrolments(plan.folder / INVENTORY, known)
 

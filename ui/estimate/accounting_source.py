@@ -1,4 +1,4 @@
-"""Where the accounting of a cluster comes from: what the user names, else its scheduler's own."""
+"""Find the accounting of a cluster: the log that the user names, else that of its scheduler."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
@@ -19,24 +19,24 @@ from sim_backend.traces.read import read_log, trace_of_text
 
 @dataclass(frozen=True)
 class Accounting:
-    """A log, and the machine's nodes where its scheduler told them."""
+    """A log, and the number of nodes if the scheduler reports it."""
 
     trace: Trace
     nodes: int | None = None
 
 
 def zone_of(log: LogSettings) -> tzinfo:
-    """Return the clock of times without an offset: as set, else that of this machine."""
+    """Return the time zone of times without an offset: the configured one, else that of this machine."""
     return parse_zone(log.time_zone) if log.time_zone else machine_zone()
 
 
 def log_of(source: str, log: LogSettings, *, lenient: bool) -> Trace:
-    """Return the log that the user names, with numbers for names where that is set."""
+    """Return the named log, anonymised if that is set."""
     return _as_set(read_log(source, lenient=lenient, zone=zone_of(log)), log)
 
 
 def accounting_of(source: str | None, days: int, settings: Settings, *, lenient: bool) -> Accounting:
-    """Return the accounting that is named, else the last days of the site's scheduler; BadTrace if it has none."""
+    """Return the named accounting, else the last days of the site's scheduler; raise BadTrace if there is none."""
     log = settings.log
     if source is not None:
         return Accounting(log_of(source, log, lenient=lenient))
@@ -55,7 +55,7 @@ def accounting_of(source: str | None, days: int, settings: Settings, *, lenient:
 
 
 def with_nodes(settings: Settings, accounting: Accounting) -> Settings:
-    """Return the settings with the size of the machine that the scheduler told, unless one is set."""
+    """Return the settings with the size of the machine that the scheduler reports, unless one is set."""
     if settings.machine.nodes is not None or accounting.nodes is None:
         return settings
     return replace(settings, machine=replace(settings.machine, nodes=accounting.nodes))

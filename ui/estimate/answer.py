@@ -41,7 +41,7 @@ CAPABILITIES = {"order": "queue order", "sleep": "sleeping nodes", "time": "dear
 
 
 def print_estimate(estimate: SavingsEstimate, levers: Sequence[Lever]) -> None:
-    """Print the estimate; `levers` is empty where they are not measured."""
+    """Print the estimate; `levers` is empty if they are not measured."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
@@ -63,7 +63,7 @@ def print_estimate(estimate: SavingsEstimate, levers: Sequence[Lever]) -> None:
 
 
 def headline(estimate: SavingsEstimate) -> str:
-    """Say in a line what the estimate is about."""
+    """Return the subject of the estimate as a line."""
     used, laid = estimate.used, estimate.comparison.case.prices.laid
     first, last = (date_text(second + laid.offset_s, laid.zone) for second in (used.begin_s, used.until_s))
     nodes = estimate.comparison.case.machine.size // estimate.prepared.units_per_node
@@ -75,7 +75,7 @@ def headline(estimate: SavingsEstimate) -> str:
 
 
 def use_lines(used: LoggedUse) -> list[str]:
-    """Return energy, money and load of the period as they were."""
+    """Return energy, cost and load of the period."""
     kwh = used.energy_kwh
     unit = unit_of(kwh.middle, ENERGY_UNITS)
     energy = Bounds(kwh.low / unit.size, kwh.middle / unit.size, kwh.high / unit.size)
@@ -96,20 +96,20 @@ def _co2_text(co2_kg: float) -> str:
 
 
 def _unpriced_text(used: LoggedUse) -> str:
-    """Return the share of the energy that has no price, where it shows in the cost."""
+    """Return the share of the energy without a price, if it matters for the cost."""
     share_pct = 100 * used.unpriced_kwh / used.energy_kwh.middle if used.energy_kwh.middle else 0.0
     return f"; {share_pct:.1f} % of the energy has no price and is not in it" if share_pct >= 0.1 else ""
 
 
 def bounds_text(bounds: Bounds) -> str:
-    """Return a figure, with its range unless nothing about it is assumed."""
+    """Return a figure, with its range if it rests on assumptions."""
     if bounds.low == bounds.high:
         return figure(bounds.middle)
     return f"{figure(bounds.middle)} ({figure(bounds.low)} to {figure(bounds.high)})"
 
 
 def savings_table(savings: Sequence[CapabilitySaving], currency: str) -> Table:
-    """Return a row a capability and policy."""
+    """Return a table with a row for each capability and policy."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("what would have been saved")
     for header in ("share of the bill", f"{currency} a year", "mean wait"):
@@ -125,7 +125,7 @@ def savings_table(savings: Sequence[CapabilitySaving], currency: str) -> Table:
 
 
 def lever_lines(levers: Sequence[Lever]) -> list[str]:
-    """Return what the levers were measured on, and why some were not, or how they can be."""
+    """Return notes on how the levers were measured, and why some were not."""
     if not levers:
         return ["sleeping nodes and dear hours: --levers measures what they would have saved"]
     notes: dict[str, list[str]] = {}
@@ -150,7 +150,7 @@ def wait_text(saving: CapabilitySaving) -> str:
 
 
 def verdict(estimate: SavingsEstimate) -> str:
-    """Say in a sentence whether it pays."""
+    """Return a sentence on whether reordering pays."""
     clear = [saving for saving in estimate.savings if not saving.is_noise]
     saved = [saving for saving in clear if saving.share_pct.middle > 0]
     if not saved:
@@ -165,7 +165,7 @@ def verdict(estimate: SavingsEstimate) -> str:
 
 
 def levers_verdict(estimate: SavingsEstimate, savings: Sequence[CapabilitySaving]) -> str:
-    """Say in a sentence which of all levers saves most where jobs wait hardly longer."""
+    """Return a sentence on the lever that saves most among those with hardly longer waits."""
     hardly = clock_text(HARDLY_LONGER_S)
     quick = [
         each for each in savings if not each.is_noise and (each.wait_is_noise or each.wait_change_s <= HARDLY_LONGER_S)
@@ -179,7 +179,7 @@ def levers_verdict(estimate: SavingsEstimate, savings: Sequence[CapabilitySaving
 
 
 def assumptions(estimate: SavingsEstimate) -> list[str]:
-    """Return what the figures rest on, in sentences."""
+    """Return the basis of the figures, in sentences."""
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
     few = f"they differ by less than {SETTLED_PCT} points of the saving, so no more were needed"
@@ -217,7 +217,7 @@ def _power_lines(estimate: SavingsEstimate) -> list[str]:
 
 
 def estimate_json(estimate: SavingsEstimate, levers: Sequence[Lever]) -> str:
-    """Return the estimate as a JSON object; `levers` is empty where they are not measured."""
+    """Return the estimate as a JSON object; `levers` is empty if they are not measured."""
     laid = estimate.comparison.case.prices.laid
     document = {
         "log": estimate.trace.name,
@@ -243,7 +243,7 @@ def estimate_json(estimate: SavingsEstimate, levers: Sequence[Lever]) -> str:
 
 
 def answer(settings: Settings, request: EstimateRequest) -> None:
-    """Print the estimate of the accounting that is asked for; BadInput with fewer than two policies."""
+    """Print the estimate of the requested accounting; raise BadInput with fewer than two policies."""
     policies = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
     if len(policies) < 2:
         raise BadInput("an estimate needs a baseline and another policy", hint="--policy easy,greedy")

@@ -56,7 +56,7 @@ NOT_JUDGED = ModelOrigin(0, 0, 0, float("nan"))
 
 @dataclass(frozen=True)
 class PredictorAnswer:
-    """What one predictor says, and what it learned from; NOT_JUDGED where another decides whom to believe."""
+    """The prediction of one predictor and the origin of its model; NOT_JUDGED for members of an arbiter."""
 
     predictor: str
     prediction: Prediction
@@ -65,7 +65,7 @@ class PredictorAnswer:
 
 @dataclass(frozen=True)
 class JobForecast:
-    """What all predictors of a quantity say of a job."""
+    """The predictions of a quantity of a job by all predictors."""
 
     quantity: str
     log: LogFile
@@ -74,7 +74,7 @@ class JobForecast:
 
     @property
     def best(self) -> PredictorAnswer | None:
-        """Who was wrong the least on this log; None if nobody has been judged."""
+        """The answer with the smallest error on this log; None if no predictor has been judged."""
         judged = [answer for answer in self.answers if np.isfinite(answer.origin.mae)]
         return min(judged, key=lambda answer: answer.origin.mae, default=None)
 
@@ -120,7 +120,7 @@ def _text(quantity: str, value: float) -> str:
 def _summary(forecast: JobForecast) -> str:
     best = forecast.best
     if best is None:
-        return "No job of the log tells what came true: these are assumptions."
+        return "No job of the log has a known outcome: these are assumptions."
     median = _text(forecast.quantity, float(best.prediction.point[0]))
     return f"Best on {best.origin.outcomes:,} jobs: {best.predictor}. As likely above as below {median}."
 
@@ -181,7 +181,7 @@ def answer_run_time(settings: Settings, request: JobForecastRequest) -> None:
 
 
 def answer_power(settings: Settings, request: JobForecastRequest) -> None:
-    """Print what the job will draw."""
+    """Print the predicted power of the job."""
     log = _log(settings, request)
     exam = powers_of(log)
     predictors = available_predictors(
@@ -273,7 +273,7 @@ def _model_file(models: Path, subject: PredictedQuantity, predictor: Predictor[A
 
 
 def _taught(subject: PredictedQuantity, predictor: Predictor[Any, Any], models: Path | None) -> ModelOrigin:
-    """Return what the predictor has learned from, once it has learned all of the exam that it did not know before."""
+    """Teach the predictor the part of the exam that it does not know yet, and return the origin of its model."""
     if models is None:
         return teach(predictor, subject.exam, subject.answered_s, None)
     file = _model_file(models, subject, predictor)

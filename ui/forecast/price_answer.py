@@ -1,4 +1,4 @@
-"""What `offpeak forecast price` answers: every step's price with its range, and what each rests on."""
+"""Print `offpeak forecast price`: the price of each step with its range and its basis."""
 
 import json
 import time
@@ -92,7 +92,7 @@ def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
 
 
 def is_forecast(basis: str) -> bool:
-    """Say whether a price with this basis is forecast, and not known."""
+    """Return whether a price with this basis is forecast, and not known."""
     return basis.startswith("forecast")
 
 

@@ -1,4 +1,4 @@
-"""What `offpeak score` answers: the tables of the scores, or the same as JSON."""
+"""Print `offpeak score`: the tables of the scores, or the same as JSON."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from ui.replay.report_tables import print_report
 
 
 def answer(paths: tuple[Path, ...], start: str | None, processes: int | None, *, as_json: bool) -> None:
-    """Print how wrong each predictor was; BadInput for what cannot be read."""
+    """Print the errors of each predictor; raise BadInput for unreadable files."""
     with task_progress("scoring (the first run compiles the kernels)") as progress:
         report = scores(ScoredFiles(paths, start), processes or len(os.sched_getaffinity(0)), progress)
     if not as_json:

@@ -58,7 +58,7 @@ def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Le
 
 
 def print_used(kind: str, by: str, query: LedgerQuery, settings: LedgerSettings) -> None:
-    """Print the energy, or the cost, of a time in groups; BadInput for groups that nobody measures together."""
+    """Print the energy or cost of a time range by groups; raise BadInput for groups that cannot be combined."""
     groups = tuple(name.strip() for name in by.split(",") if name.strip())
     check_groups(groups)
     zone = machine_zone()
@@ -91,7 +91,7 @@ def _write(form: str, rows: list[dict[str, object]]) -> None:
 
 
 def prune_ledger(settings: LedgerSettings) -> None:
-    """Delete what is older than the settings keep, and say how much that was."""
+    """Delete rows that are older than their retention, and print their number."""
     require_ledger_file(settings.url)
     ledger = Ledger(settings)
     try:
@@ -103,7 +103,7 @@ def prune_ledger(settings: LedgerSettings) -> None:
 
 
 def back_up(settings: LedgerSettings, file: Path) -> None:
-    """Write the copy, and say how large it is."""
+    """Write the copy, and print its size."""
     require_ledger_file(settings.url)
     back_up_ledger(settings.url, file)
     typer.echo(f"{file}: a copy of {ledger_address(settings.url)}, {file.stat().st_size / 1e6:,.1f} MB")

@@ -53,7 +53,7 @@ def rows_json(rows: Sequence[LedgerRow]) -> str:
 
 
 def rows_csv(rows: Sequence[LedgerRow]) -> str:
-    """Return a header and a line a row; nothing at all where there is no row. What is nested is JSON in its cell."""
+    """Return a header and a line per row, or nothing without rows. Nested values are JSON in their cell."""
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -105,7 +105,7 @@ def table_lines(table: Table) -> list[str]:
 
 
 def print_nothing(span: TimeRange, zone: tzinfo, latest_unix_s: float | None = None) -> None:
-    """Print that nothing is known of that time, and when the ledger's latest entry is of another time."""
+    """Print that there is no record of that time, and the time of the ledger's latest entry if it is outside."""
     text = f"nothing from {second_text(span.from_unix_s, zone)} to {second_text(span.until_unix_s, zone)}"
     if latest_unix_s is not None and not span.from_unix_s <= latest_unix_s < span.until_unix_s:
         latest = second_text(latest_unix_s, zone)
@@ -114,7 +114,7 @@ def print_nothing(span: TimeRange, zone: tzinfo, latest_unix_s: float | None = N
 
 
 def assumed_prices(share: float, zone: tzinfo) -> tuple[str, ...]:
-    """Say for which share of the priced time money and savings rest on an assumed tariff; nothing if for none."""
+    """Return a note on the share of priced time with an assumed tariff; nothing if it is zero."""
     if not share:
         return ()
     tariff = site_tariff(None, zone).description
@@ -141,7 +141,7 @@ def records_table(kind: str, records: Sequence[Record], zone: tzinfo) -> Table:
 
 
 def used_table(kind: str, groups: Sequence[str], found: Sequence[EnergyUse]) -> Table:
-    """Return a line a group of what was used ("energy") or paid ("cost"), and the total of groups in one currency."""
+    """Return a table with a row for each group ("energy" or "cost"), and the total if all have one currency."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     of_jobs = found[0].covered is None
     paid = ("cost", "unpriced kWh", "CO2 kg") if kind == "cost" else ()

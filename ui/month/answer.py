@@ -1,4 +1,4 @@
-"""What `offpeak report` does: reads the ledger, replays the accounting of the month, prints and writes the result."""
+"""Run `offpeak report`: read the ledger, replay the accounting of the month, print and write the result."""
 
 import math
 import time
@@ -28,7 +28,7 @@ Replayed = tuple[Counterfactual | None, str]
 
 
 def answer(settings: Settings, wanted: MonthRequest) -> None:
-    """Print the report of a month, and write page and CSV where they are asked for."""
+    """Print the report of a month, and write page and CSV if requested."""
     for path, example in ((wanted.html, "report.html"), (wanted.csv, "report.csv")):
         if path:
             check_writable(path, example=example)
@@ -44,7 +44,7 @@ def answer(settings: Settings, wanted: MonthRequest) -> None:
 
 
 def month_subject(settings: Settings, wanted: MonthRequest) -> MonthSubject:
-    """Return all that the report tells; BadLedger without a ledger, BadTrace for a log that is named and no log."""
+    """Return the content of the report; raise BadLedger without a ledger, BadTrace if the named log is invalid."""
     zone = machine_zone()
     month = month_of(wanted.month, now_unix_s=time.time(), zone=zone)
     with open_ledger(settings.ledger.url) as connection:
@@ -54,7 +54,7 @@ def month_subject(settings: Settings, wanted: MonthRequest) -> MonthSubject:
 
 
 def _replayed(settings: Settings, wanted: MonthRequest, month: Month, account: MonthAccount) -> Replayed:
-    """Return what the site's own order would have cost, or why that is not known."""
+    """Return the cost in the site's own order, or why it is unknown."""
     if account.replay_inputs is None:
         return None, "not known, the ledger has no prices of that time"
     if settings.agent.queue == "plan" and account.replay_inputs.ordered.any():
@@ -73,7 +73,7 @@ def _replayed(settings: Settings, wanted: MonthRequest, month: Month, account: M
 
 
 def _policies(settings: Settings) -> tuple[Policy, Policy]:
-    """Return the site's own scheduling, the first policy of the settings that is one, and that of the agent."""
+    """Return the site's own policy, which is the first discipline in the settings, and the policy of the agent."""
     names = [name for name in settings.scheduling.policies if name in DISCIPLINES]
     site = parse_policy(names[0] if names else SITES_OWN, settings.scheduling)
     queue = settings.agent.queue

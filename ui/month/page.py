@@ -1,4 +1,4 @@
-"""A month as a page without scripts: who used what, what was saved, day by day, and how that is known.
+"""A month as a page without scripts: use by account, savings, costs by day, and the method.
 
 The cost of each day, and its cost in the site's own order, is drawn as SVG, so the page needs no script.
 """
@@ -101,7 +101,7 @@ def month_page(subject: MonthSubject) -> str:
 
 
 def answer_text(subject: MonthSubject) -> str:
-    """Say in a sentence what the month came to."""
+    """Return the result of the month in a sentence."""
     savings = [_saved_text(line) for line in _savings(subject) if line.cost is not None]
     if not savings:
         return "What was saved is not known."

@@ -19,7 +19,7 @@ from services.accounts.month_account import MonthAccount, RestSavings
 
 @dataclass(frozen=True)
 class Month:
-    """A month by its name, "November 2026", and its time; of one that goes on, what of it is over."""
+    """A month with its name, "November 2026", and its time range; the current month ends now."""
 
     name: str
     span: TimeRange
@@ -27,7 +27,7 @@ class Month:
 
 
 def month_of(text: str | None, *, now_unix_s: float, zone: tzinfo) -> Month:
-    """Return the month "2026-11", without a text the last one that is over; BadInput for what is no month."""
+    """Return the month of a text such as "2026-11", by default the last complete one; raise BadInput if invalid."""
     now = datetime.fromtimestamp(now_unix_s, zone)
     first = _first_day(text, zone) if text else _before(now)
     if first.timestamp() >= now_unix_s:
@@ -67,7 +67,7 @@ CHANCE = "chance alone could do it"
 
 @dataclass(frozen=True)
 class MonthLine:
-    """One line: of an account, of all jobs, of the nodes, or of what was saved; None is what nobody knows.
+    """A line of the report: an account, all jobs, the nodes, or a saving; None is unknown.
 
     `low` and `high` are the range of a cost that chance has a part in.
     """
@@ -108,7 +108,7 @@ def account_line(use: AccountUse) -> MonthLine:
 
 
 def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
-    """Return the line of the nodes, as far as meters know them."""
+    """Return the line of the metered nodes."""
     kwh = sum(each.energy_j for each in nodes) / J_PER_KWH
     cost = _known_sum(each.cost for each in nodes)
     covered = sum(each.covered or 0.0 for each in nodes) / len(nodes)
@@ -132,7 +132,7 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
 
 
 def rested_line(rested: RestSavings) -> MonthLine:
-    """Return the line of what resting nodes saved."""
+    """Return the line of the saving by sleeping nodes."""
     kwh = rested.saved_j / J_PER_KWH
     basis = f"{MODELLED}: the same nodes idle by their node class, less what they drew; {rested.days} days booked"
     figures = (None, kwh, None, None, kwh, rested.cost, None, None, rested.currency, _kg(rested.carbon_g))
@@ -140,7 +140,7 @@ def rested_line(rested: RestSavings) -> MonthLine:
 
 
 def ordered_line(without: Counterfactual) -> MonthLine:
-    """Return the line of what another order of the queue saved: money and CO2, no energy."""
+    """Return the line of the saving by queue order: cost and CO2, no energy."""
     saved, kg = without.saved, without.saved_kg
     chance = f"; {CHANCE}" if without.is_noise and saved.low != saved.high else ""
     basis = f"{MODELLED}: replay under {without.site}, set right by the replay's own error{chance}"
@@ -188,7 +188,7 @@ def _kg(grams: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class MonthSubject:
-    """A month, its account, and what the site's own order would have cost; None, and why it is not known."""
+    """A month, its account, and the cost in the site's own order; None with the reason if unknown."""
 
     month: Month
     zone: tzinfo

@@ -1,6 +1,6 @@
-"""A month on a terminal: the accounts, what was saved, and how it is known.
+"""A month on a terminal: accounts, savings, and the method.
 
-The method says in sentences how the figures came about: the footnote that an auditor reads first.
+The method describes how the figures were computed, for auditors.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def headline(subject: MonthSubject) -> str:
 
 
 def used_table(subject: MonthSubject) -> Table:
-    """Return a line an account, of all of them and of the nodes."""
+    """Return a table with a row for each account, for all accounts, and for the nodes."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("account")
     for header in ("jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg"):
@@ -44,7 +44,7 @@ def used_table(subject: MonthSubject) -> Table:
 
 
 def saved_table(subject: MonthSubject) -> Table:
-    """Return a line for each way of saving."""
+    """Return a table with a row for each source of savings."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("saved by")
     for header in ("energy kWh", "money", "19 of 20 replays", "CO2 kg"):
@@ -59,12 +59,12 @@ def saved_table(subject: MonthSubject) -> Table:
 
 
 def has_savings(subject: MonthSubject) -> bool:
-    """Tell whether anything was booked or replayed."""
+    """Return whether any saving was booked or replayed."""
     return any(line.kind == SAVED for line in subject.lines)
 
 
 def is_empty(subject: MonthSubject) -> bool:
-    """Tell whether the ledger knows nothing of the month."""
+    """Return whether the ledger has no record of the month."""
     return not any(line.kind in (ACCOUNT, TOTAL) or line.energy_kwh for line in subject.lines)
 
 
@@ -79,7 +79,7 @@ def kwh_text(kwh: float | None) -> str:
 
 
 def share_text(line: MonthLine, part_kwh: float | None) -> str:
-    """Return what part of a line's energy that is."""
+    """Return the share of a line's energy."""
     return f"{100 * (part_kwh or 0.0) / line.energy_kwh:.0f} %" if line.energy_kwh else ""
 
 
@@ -89,7 +89,7 @@ def cost_text(line: MonthLine) -> str:
 
 
 def range_text(line: MonthLine) -> str:
-    """Return the range of the money, "" where chance has no part in it."""
+    """Return the range of the money, "" if chance does not affect it."""
     return "" if line.low is None or line.high is None else f"{line.low:z,.2f} to {line.high:z,.2f}"
 
 
@@ -121,7 +121,7 @@ def method(subject: MonthSubject) -> list[str]:
 
 
 def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:
-    """Yield what the accounts cannot know, if there is any."""
+    """Yield the limits of the accounts, if there are any."""
     unpriced_kwh = sum(each.unpriced_j for each in accounts) / J_PER_KWH
     unknown = sum(each.unknown for each in accounts)
     if unpriced_kwh:

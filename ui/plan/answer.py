@@ -1,4 +1,4 @@
-"""What `offpeak plan` answers: the plan as a table, JSON or a page, and with --apply what was done."""
+"""Run `offpeak plan`: print the plan as a table or JSON, write its page, and with --apply carry it out."""
 
 import json
 from datetime import datetime
@@ -22,7 +22,7 @@ from ui.requests import PlanRequest
 
 
 def answer(settings: Settings, request: PlanRequest) -> None:
-    """Print the plan, write its page, carry it out: as was asked; errors as services.agent.plan_once."""
+    """Print the plan, and write its page or carry it out if requested; errors as services.agent.plan_once."""
     if request.report:
         check_report_path(request.report)
     _check_events(settings)
@@ -44,7 +44,7 @@ def answer(settings: Settings, request: PlanRequest) -> None:
 
 
 def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[str, ...]]:
-    """Return the plan that a running agent carries out, else one that is made here.
+    """Return the plan of a running agent, else a plan made here.
 
     Where the settings have an agent carry plans out, it is said why the plan is not the agent's.
     """
@@ -71,7 +71,7 @@ def _applied(settings: Settings) -> AppliedPlan:
 
 
 def _check_events(settings: Settings) -> None:
-    """Refuse what the agent would say in its log and go on without: here somebody waits for the plan."""
+    """Raise an error for settings that the agent would only log, because here a user waits for the plan."""
     troubles = read_caps(settings.plan, machine_zone(), OrderedCaps()).troubles
     if troubles:
         what, _, hint = troubles[0].rpartition("; ")

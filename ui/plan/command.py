@@ -1,4 +1,4 @@
-"""`offpeak plan`: when each job of the queue is to start, what that costs, and why."""
+"""`offpeak plan`: a start time for each pending job, the cost, and the reasons."""
 
 import os
 from pathlib import Path

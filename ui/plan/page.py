@@ -1,4 +1,4 @@
-"""The plan as a page: one HTML file that loads nothing, with the figure, the table and the problems.
+"""The plan as a page: a single offline HTML file with the figure, the table and the problems.
 
 The figure shows jobs on their nodes over time, below them the power, the price and the outside temperature.
 """
@@ -46,7 +46,7 @@ class Bar:
 
 
 def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
-    """Return the figure, on the clock of the zone."""
+    """Return the figure, with times in the zone."""
     bars = list(_bars(plan))
     hosts = sorted({bar.host for bar in bars}, key=lambda host: (len(host), host))
     gantt_px = min(max(ROW_PX * len(hosts), LEAST_PX), MOST_PX)
@@ -93,7 +93,7 @@ def _key(job: PlannedJob) -> Key:
 
 
 def _shown_until_s(plan: DayPlan, bars: Sequence[Bar]) -> int:
-    """Return the last end of a job, a day at the least, the plan's end at most."""
+    """Return the last end of a job, at least a day from now, at most the plan's end."""
     last_s = max([bar.until_s for bar in bars], default=plan.at_s)
     return min(max(last_s, plan.at_s + DAY_S), plan.until_s)
 
@@ -158,14 +158,14 @@ TEXTS = 3
 
 
 def write_page(path: Path, plan: DayPlan, zone: tzinfo, troubles: Sequence[str]) -> None:
-    """Write the page; CannotWrite where that fails, with no file half-written."""
+    """Write the page; raise CannotWrite on failure, without a partial file."""
     content = plan_page(plan, zone, troubles).encode()
     with replacing(path) as file:
         file.write(content)
 
 
 def plan_page(plan: DayPlan, zone: tzinfo, troubles: Sequence[str] = ()) -> str:
-    """Return the page; `troubles` are what was wrong with what the plan is made from."""
+    """Return the page; `troubles` are the problems of the inputs of the plan."""
     clock = LocalClock(float(plan.at_s), zone)
     sections = [figure_section(plan_figure(plan, zone)), _jobs(plan, clock)]
     notes = (*plan.remarks, *plan.violations, *troubles)

@@ -23,7 +23,7 @@ RIGHT = ("nodes", "power", "starts", "ends", "latest")
 
 
 def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, troubles: Sequence[str]) -> None:
-    """Print the plan, `day` being today, tomorrow or None for all of it."""
+    """Print the plan; `day` is today, tomorrow, or None for the whole plan."""
     clock = LocalClock(float(plan.at_s), zone)
     jobs = jobs_of(plan, zone, day)
     if jobs:
@@ -38,7 +38,7 @@ def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, troubles: Sequen
 
 
 def jobs_of(plan: DayPlan, zone: tzinfo, day: str | None) -> list[PlannedJob]:
-    """Return the jobs that start on that day, the first first; of all days also those without a start, last."""
+    """Return the jobs that start on that day, in order of their starts; for all days, then the jobs without a start."""
     started = sorted((job for job in plan.jobs if job.start_s is not None), key=lambda job: job.start_s or 0)
     if day is None:
         return [*started, *(job for job in plan.jobs if job.start_s is None)]
@@ -47,7 +47,7 @@ def jobs_of(plan: DayPlan, zone: tzinfo, day: str | None) -> list[PlannedJob]:
 
 
 def plan_table(jobs: Sequence[PlannedJob], clock: LocalClock) -> Table:
-    """Return a line a job, in the order in which they were given."""
+    """Return a table with a row for each job, in the given order."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in HEADERS:
         table.add_column(header, justify="right" if header in RIGHT else "left")
@@ -68,7 +68,7 @@ def plan_table(jobs: Sequence[PlannedJob], clock: LocalClock) -> Table:
 
 
 def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:
-    """Return what the plan comes to, each part with its name."""
+    """Return the totals of the plan: name and text of each."""
     course, placed = plan.course, sum(job.start_s is not None for job in plan.jobs)
     counts = f"{counted(placed, 'job')} to start, {len(plan.loads)} running, {len(plan.left_out)} left as they are"
     ahead = f"{(plan.until_s - plan.at_s) / HOUR_S:.0f} h ahead, to {clock.text(plan.until_s)}"
@@ -83,7 +83,7 @@ def _cap(cap: PowerCap, clock: LocalClock) -> tuple[str, str]:
 
 
 def plan_json(plan: DayPlan, zone: tzinfo) -> dict[str, Any]:
-    """Return objects, lists, numbers and texts; times twice: Unix seconds, and on the clock of the zone."""
+    """Return the plan as JSON data; times are Unix seconds, and also local times in the zone."""
     course = plan.course
     return {
         "at_s": plan.at_s,

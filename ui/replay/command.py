@@ -210,7 +210,7 @@ def generate(
     start: Annotated[str, typer.Option(help="First date of the log, from midnight.")] = "2024-01-01",
     time_zone: Annotated[str, typer.Option(help="Time zone of the date.")] = "Europe/Berlin",
 ) -> None:
-    """Write a job log drawn from a workload model, in the Standard Workload Format."""
+    """Write a synthetic job log from a workload model, in the Standard Workload Format."""
     # What is imported here loads numpy and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.files import check_writable
     from sim_backend.traces.swf.write import write_swf
@@ -233,7 +233,7 @@ def generate(
 
 
 def _midnight_s(start: str, time_zone: str) -> int:
-    """Return when the date begins in that zone [Unix s]."""
+    """Return the first second of the date in the zone [Unix s]."""
     from zoneinfo import ZoneInfo
 
     from offpeak.model.local_time import parse_zone

@@ -33,17 +33,17 @@ from ui.replay.policy_tables import REMARK, cooling_table, sleep_remark, sleep_t
 
 
 def basis_lines(basis: Basis) -> tuple[str, str]:
-    """Return a line of the prices and one of the machine, each with what is assumed."""
+    """Return a line on the prices and one on the machine, each with its assumptions."""
     return f"prices   {prices_text(basis)}", f"machine  {machine_text(basis)}"
 
 
 def prices_text(basis: Basis) -> str:
-    """Return the prices in words."""
+    """Return the prices as text."""
     return f"{basis.prices} ({basis.prices_assumed})" if basis.prices_assumed else basis.prices
 
 
 def machine_text(basis: Basis) -> str:
-    """Return the machine in words: nodes, processors per node, watts."""
+    """Return the machine as text: nodes, processors per node, power."""
     size = f"{counted(basis.nodes, 'node')} of {counted(basis.processors_per_node, 'processor')}"
     low_w, high_w = basis.busy_w
     busy = f"{low_w:,.0f} W" if round(low_w) == round(high_w) else f"{low_w:,.0f} to {high_w:,.0f} W"
@@ -82,7 +82,7 @@ HEADERS = (
     "worst post-\nponement",
     "CO2\n{co2}",
 )
-"""The columns of the table of policies, and where a header is broken on a narrow terminal."""
+"""The columns of the table of policies, with line breaks for a narrow terminal."""
 
 NO_BASELINE = "-"
 
@@ -100,7 +100,7 @@ class PolicyUnits:
     co2: Unit | None
 
     def headers(self) -> list[str]:
-        """Return the headers; the CO2 has a column where it is known."""
+        """Return the headers; CO2 has a column if it is known."""
         co2 = self.co2.name if self.co2 else ""
         shown = HEADERS if self.co2 else HEADERS[:-1]
         return [each.format(currency=self.currency, energy=self.energy.name, co2=co2) for each in shown]
@@ -158,7 +158,7 @@ def print_comparison(
 
 
 def headline(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> str:
-    """Say in a line what was replayed."""
+    """Return the replayed log as a line."""
     case = comparison.case
     length = length_text(comparison.until_s - comparison.begin_s)
     nodes = counted(case.machine.size // prepared.units_per_node, "node")
@@ -174,7 +174,7 @@ def fitting_table(console: Console, outcomes: Sequence[PolicyOutcome]) -> Table:
 
 
 def policy_table(outcomes: Sequence[PolicyOutcome], *, narrow: bool) -> Table:
-    """Return a row a policy; savings and postponements are against the first one. `narrow` is for 80 columns."""
+    """Return a row for each policy; savings and postponements refer to the first one. `narrow` is for 80 columns."""
     first, units = outcomes[0], policy_units(outcomes)
     table = Table(box=None, pad_edge=False, collapse_padding=narrow, header_style="bold")
     for text in units.headers():

@@ -49,7 +49,7 @@ class Figure:
     blocks: Json | None = None
 
     def json(self) -> str:
-        """Return what the page's script draws, safe inside a script element."""
+        """Return the data for the page's script, escaped for a script element."""
         arrays: list[Json] = []
         parts = {"data": self.data, "layout": layout(self.layout), "blocks": self.blocks}
         drawn = _sharing(parts | {"choice_layouts": list(self.choice_layouts)}, arrays, {})

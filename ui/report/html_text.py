@@ -30,7 +30,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def definitions(terms: Iterable[tuple[str, str]]) -> str:
-    """Return terms, each with what it is."""
+    """Return a list of terms with their definitions."""
     return "<dl>" + "".join(f"<div><dt>{escape(t)}</dt><dd>{escape(d)}</dd></div>" for t, d in terms) + "</dl>"
 
 

@@ -1,4 +1,4 @@
-"""Puts a report together: one HTML page that loads nothing, with plotly's script inside it once.
+"""Assemble a report: a single offline HTML page that contains plotly's script once.
 
 The answer leads: would another policy have been cheaper, and what would it have cost the users who wait?
 """
@@ -24,7 +24,7 @@ WITHOUT_CENTS = 100
 
 
 def answer(subject: ReportSubject) -> str:
-    """Return what the cheapest of the other policies would have come to, against the baseline.
+    """Return the result of the cheapest of the other policies, compared with the baseline.
 
     Its figures are those of the table below it: means over the replays where there are several.
     """
@@ -87,7 +87,7 @@ def _waiting(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
 
 
 def _asleep(outcomes: Sequence[PolicyOutcome], *, named: PolicyOutcome) -> str:
-    """Return what sleeping nodes came to under the cheapest policy that lets nodes sleep, if one does."""
+    """Return the effect of sleeping nodes under the cheapest policy with sleeping nodes, if there is one."""
     sleepers = [outcome for outcome in outcomes if outcome.asleep_share]
     if not sleepers:
         return ""
@@ -101,7 +101,7 @@ def _asleep(outcomes: Sequence[PolicyOutcome], *, named: PolicyOutcome) -> str:
 
 
 def _held_up(delayed_share: float, mean_delay_s: float) -> str:
-    """Say how many jobs waited for nodes to wake, and how long these did; `mean_delay_s` is over all jobs."""
+    """Return how many jobs waited for nodes to wake, and how long; `mean_delay_s` is the mean over all jobs."""
     if delayed_share == 0:
         return "no job would have waited for them"
     return (

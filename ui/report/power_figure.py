@@ -64,7 +64,7 @@ def steps_of(
 
 
 def most_steps(most_stretches: int) -> int:
-    """Return how many steps are drawn exactly where so many stretches would be drawn otherwise."""
+    """Return the number of steps that are drawn exactly instead of as stretches."""
     return MOST_STEPS * most_stretches // MOST_STRETCHES
 
 
@@ -196,7 +196,7 @@ def power_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
 def price_trace(
     subject: ReportSubject, window: BusiestWindow, detail: BusiestWindow | None = None
 ) -> tuple[Json, DrawnSteps]:
-    """Return the price as a line on the second vertical axis, and what of it is drawn."""
+    """Return the price as a line on the second vertical axis, and its drawn part."""
     laid = subject.comparison.case.prices.laid
     edges_s, value = price_edges(laid, window)
     steps = steps_of(edges_s, value, detail)
@@ -225,7 +225,7 @@ def first_shown(busiest: BusiestWindow, whole: BusiestWindow) -> BusiestWindow:
 
 
 def _view(subject: ReportSubject, window: BusiestWindow) -> Json:
-    """Return what shows a window: its time and its prices, which differ more between years than between hours."""
+    """Return the axis ranges of a window: time, and prices, which differ more between years than between hours."""
     _, price = price_edges(subject.comparison.case.prices.laid, window)
     known = price[~np.isnan(price)]
     low, high = min(known.min(initial=0.0), 0.0), max(known.max(initial=0.0), 1.0)
@@ -241,14 +241,14 @@ def _exactness(power: DrawnSteps, price: DrawnSteps) -> str:
 
 
 def _drawn(steps: DrawnSteps) -> str:
-    """Say how exact the drawing of the steps is."""
+    """Return a note on the accuracy of the drawn steps."""
     if not steps.stretches_s:
         return "exact"
     return f"drawn as min and max of each {stretches_text(steps.stretches_s)}, in the order in which they came"
 
 
 def stretches_text(stretches_s: tuple[int, ...]) -> str:
-    """Say how long the stretches are: in all, and in the weeks that are shown at first."""
+    """Return the length of the stretches: in total, and in the weeks shown at first."""
     inside = f" ({_length(stretches_s[1])} in the four busy weeks)" if len(stretches_s) > 1 else ""
     return f"{_length(stretches_s[0])}{inside}"
 

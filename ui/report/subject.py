@@ -86,17 +86,17 @@ class ReportPolicy:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the policy."""
         return self.run.policy
 
     @property
     def key(self) -> Key:
-        """Its entry in a legend: told apart by its dashes, too."""
+        """Its entry in a legend, which also differs by its dashes."""
         return Key(self.name, f"var(--policy-{self.number % PALETTE})", DASHES[self.number % len(DASHES)])
 
     @property
     def sleep(self) -> SleepOutcome:
-        """What its nodes did: only of a comparison whose nodes can sleep."""
+        """The behaviour of its nodes; only for a comparison with sleeping nodes."""
         assert self.run.sleep is not None
         return self.run.sleep
 
@@ -119,7 +119,7 @@ class ReportSubject:
 
     @property
     def unit(self) -> str:
-        """What jobs are allocated."""
+        """The unit of allocations."""
         return "node" if self.prepared.units_per_node == 1 else "processor"
 
     @property
@@ -156,7 +156,7 @@ def outcome_at(outcome: PolicyOutcome, spread: ReplicationSpread | None, which: 
 def subject_of(
     trace: Trace, prepared: PreparedCase, comparison: Comparison, spreads: tuple[ReplicationSpread, ...]
 ) -> ReportSubject:
-    """Return what the report of this comparison is made from."""
+    """Return the data of the report of this comparison."""
     policies = tuple(_policies(comparison))
     highest_w = max(float(policy.curve.total_w.max(initial=0.0)) for policy in policies)
     unit, unit_w = next((u, w) for u, w in (("MW", 1e6), ("kW", 1e3), ("W", 1.0)) if highest_w >= 2 * w or w == 1)

@@ -33,7 +33,7 @@ from ui.report.html_text import HtmlCell, bullets, definitions, paragraph, secti
 from ui.report.subject import ReportPolicy, ReportSubject, outcome_at
 
 Texts = Callable[[PolicyOutcome, bool], tuple[str, ...]]
-"""The cells of a policy; it is told whether it is the first."""
+"""The cells of a policy; the argument is whether it is the first."""
 
 FIGURES = (
     "",
@@ -61,7 +61,7 @@ SLEEP_FIGURES = (
 """The same of the table of sleep."""
 
 COOLING_FIGURES = ("", "energy_kwh", "cooling_kwh", "pue", "cooling_cost", "", "cooled_saving_pct")
-"""The same of the table of the machine room; what both cost has no field."""
+"""The same for the table of the machine room; the sum of both costs has no field."""
 
 WITH_RANGE = {
     "saving_pct",
@@ -71,13 +71,13 @@ WITH_RANGE = {
     "cooled_saving_pct",
     *SLEEP_FIGURES[1:],
 }
-"""The figures that policies are chosen by. The range of the cost says little beside that of the saving."""
+"""The figures that matter for choosing a policy. The range of the cost adds little to that of the saving."""
 
 ONE_REPLAY = "One replay cannot tell chance from effect where differences are small; --replays 20 does."
 
 
 def savings_section(subject: ReportSubject) -> str:
-    """Return the tables with what to know of their intervals."""
+    """Return the tables with a note on their intervals."""
     baseline = subject.comparison.outcomes[0]
     outcomes = subject.comparison.outcomes
     units = policy_units(outcomes)

@@ -1,4 +1,4 @@
-"""What each policy trades: idle energy saved for slowdown, or for jobs held up by sleeping nodes.
+"""The trade-off of each policy: idle energy saved against slowdown, or against jobs delayed by sleeping nodes.
 
 Labels of points stand beside the figure, each with a line to its point, and stay apart in a crowd.
 """
@@ -64,7 +64,7 @@ MOST_TICKS = 6
 
 @dataclass(frozen=True)
 class Loss:
-    """What is traded: its name, each policy's value, and the axis with its ends."""
+    """The cost side of the trade-off: its name, each policy's value, and the axis with its ends."""
 
     name: str
     value: Float64
@@ -85,7 +85,7 @@ def slowdown_loss(subject: ReportSubject) -> Loss:
 
 
 def few_ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between the ends, which lie far enough apart on a logarithmic axis to be told apart."""
+    """Return round numbers between the ends, with enough distance on a logarithmic axis."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
     for digits in ((1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 5), (1, 3), (1,)):
         ticks = [digit * 10.0**decade for decade in decades for digit in digits]
@@ -211,7 +211,7 @@ def _points(subject: ReportSubject, loss: Loss, saved: Float64) -> Json:
 
 
 def _point_text(policy: ReportPolicy) -> str:
-    """Return what is said of a point: plotly's kind of HTML."""
+    """Return the hover text of a point, as plotly's HTML."""
     figures, outcome = policy.sleep.figures, policy.outcome
     lines = (
         name_text(policy.name),

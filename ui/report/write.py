@@ -1,4 +1,4 @@
-"""Writes the report of a comparison: one HTML file that people look at and pass on."""
+"""Write the report of a comparison as a single HTML file."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from ui.report.wait_figures import cycles_figure, delays_figure, wait_figure, we
 
 
 def check_report_path(path: Path) -> None:
-    """Raise BadInput if a report cannot be written there: better known before a long replay than after it."""
+    """Raise BadInput if a report cannot be written there; called before a long replay."""
     check_writable(path, example="report.html")
 
 
@@ -33,7 +33,7 @@ def write_report(
     *,
     origin: ReportOrigin | None = None,
 ) -> None:
-    """Write the report; CannotWrite where that fails, with no file half-written.
+    """Write the report; raise CannotWrite on failure, without a partial file.
 
     `spreads` are those of the policies in their order, or none; `origin` says how to get the report again.
     """
@@ -65,6 +65,6 @@ def report_html(subject: ReportSubject, origin: ReportOrigin | None = None) -> s
 
 
 def _what_sleeping_costs(subject: ReportSubject) -> tuple[str, ...]:
-    """Return the figures of what sleeping nodes cost the jobs and the nodes."""
+    """Return the figures of delays and wear by sleeping nodes."""
     figures = (weeks_figure(subject), delays_figure(subject), cycles_figure(subject))
     return tuple(figure_section(figure) for figure in figures)
