@@ -1,20 +1,20 @@
 # make install   the offpeak command in .venv
-# make demo      all of offpeak in a minute: virtual nodes, a simulated scheduler, the agent, and its page in your browser
-# make demo-slurm  the agent on a real Slurm of this machine, whose nodes sleep and wake, in two minutes
+# make demo      a demo of one minute: virtual nodes, a simulated scheduler, the agent, and its page in your browser
+# make demo-slurm  a demo of two minutes on a real Slurm of this machine, whose nodes sleep and wake
 # make check     style, types, layers, content of the wheel
 # make test      the quick tests: units, laws, one scene per scheduler, the README's commands
-# make test-rest  what make test leaves out
+# make test-rest  the tests that make test leaves out
 # make test-all  all tests, the laws with more examples
 # make bench     the benchmarks
-# make soak      an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
+# make soak      endurance tests: an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference and the pictures of the README
 # make docs     the documentation as a site, in build/site
 # make package  a DEB and an RPM, in dist
-# make lock     the versions and hashes of what packages and deploy/install bring, anew
-# make package-trial  both tried: the DEB in a clean Debian root, as root, in some minutes
-# make clean     removes .venv and everything that was made
+# make lock     update the locked versions and hashes of the dependencies
+# make package-trial  test both packages: the DEB in a clean Debian root; needs root and some minutes
+# make clean     remove .venv and all build products
 
-# Commands are started thousands of times by the tests: they are not to be compiled each time.
+# The tests start commands thousands of times, so Python must not compile them each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
@@ -110,7 +110,7 @@ lock: dev
 	@$(PIP) install --editable '.[package]'
 	@$(BIN)/python deploy/package/lock
 
-# The second one stands for the next version: what it brings is the same.
+# The second package stands for the next version; its content is the same.
 package-trial: package
 	@VERSION=99.0.0 deploy/package/build build/newer
 	@deploy/package/try dist/offpeak_*.deb build/newer/offpeak_*.deb build/trial

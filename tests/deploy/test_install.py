@@ -73,7 +73,7 @@ def test_another_python_takes_over_and_all_goes_again(head: BootedHead, reposito
     head.run(f"rm -rf /opt/offpeak && {first} -m venv --without-pip /opt/offpeak && touch /opt/offpeak/earlier")
     failed = installed(head, repository, second, before="PIP_CONSTRAINT=/nowhere")
     assert failed.returncode != 0
-    assert failed.stderr.endswith("offpeak: error: not installed; what was there is there again\n")
+    assert failed.stderr.endswith("offpeak: error: not installed; the previous installation was restored\n")
     assert head.run("ls -d /opt/offpeak* /opt/offpeak/earlier").stdout.split()[0] == "/opt/offpeak"
     assert head.run("test -e /opt/offpeak/earlier && readlink -f /opt/offpeak/bin/python").stdout.strip() == first
     done = installed(head, repository, second)
