@@ -14,9 +14,8 @@ from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Int64
 from offpeak.model.step_series import Series
 from plugin.federation.cycle import GridCycle, SiteStates
-from plugin.federation.flow import cheapest_flow, flow_cost, integer_costs, scale_of, weights_of
 from plugin.federation.jobs import grid_jobs
-from plugin.federation.metaschedule import mcmf
+from plugin.federation.metaschedule import cheapest_flow, flow_cost, integer_costs, mcmf, scale_of, weights_of
 from plugin.federation.placement_costs import predict_costs
 from plugin.federation.sites import Grid, Site
 

@@ -77,7 +77,7 @@ def copy_filling(fillings: Fillings, read: int, source: int, target: int) -> Non
 def offer(fillings: Fillings, read: int, length: int, capacity: int, position: int, size: int, value: float) -> int:
     """Merge the `length` fillings of buffer `read`, each without and with one more job, into the other buffer.
 
-    Returns how many there are then. Among fillings of one weight the dearer stays, the one without the job at a tie.
+    Returns their number. Among fillings of one weight the more valuable stays, the one without the job at a tie.
     """
     weights = fillings.weight[read]
     values = fillings.value[read]
@@ -115,7 +115,7 @@ def reach(
     for position in range(first, len(size)):
         if size[position] <= capacity:
             value = sign * node_power_w[position] * (size[position] if by_size else 1)
-            length = offer(fillings, read, length, capacity, position, size[position], value)
+            length = offer(fillings, read, length, capacity, position=position, size=size[position], value=value)
             read = 1 - read
     return read, length
 
@@ -137,14 +137,14 @@ def fill_nodes(
     if total <= capacity:
         return everything
     sign = 1.0 if hungriest else -1.0
-    read, length = reach(fillings, first, size, node_power_w, sign, True, capacity)
+    read, length = reach(fillings, first, size, node_power_w, sign=sign, by_size=True, capacity=capacity)
     return np.uint64(fillings.members[read, length - 1])
 
 
 @in_place
 def fill_value(fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int) -> np.uint64:
     """Return the set of window positions from `first` on with the largest sum of draws per node [W] that fits."""
-    read, length = reach(fillings, first, size, node_power_w, 1.0, False, capacity)
+    read, length = reach(fillings, first, size, node_power_w, sign=1.0, by_size=False, capacity=capacity)
     return np.uint64(fillings.members[read, np.argmax(fillings.value[read, :length])])
 
 

@@ -1,4 +1,4 @@
-"""Window policies: who is first among the first jobs of the queue. The port for own policies, and the registry of all.
+"""Window policies order the first jobs of the queue. The port for own policies, and the registry of all.
 
 The built-in policies are compiled into the engine and are known to it by `code`; one from outside is Python, registered
 under the entry point group "offpeak.window_policies" and consulted at each scheduling pass.
@@ -21,7 +21,7 @@ ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, EXTERNAL = range(6)
 
 @dataclass(frozen=True)
 class WindowView:
-    """What a policy sees at a scheduling pass: the window's jobs by rank of submission, as read-only columns.
+    """The input of a policy at a scheduling pass: the window's jobs by rank of submission, as read-only columns.
 
     `waited_s`, `estimate_s`: seconds. `size`, `free`: allocation units. `node_power_w`: draw per unit [W].
     """

@@ -3,6 +3,7 @@
 import re
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,9 +39,11 @@ def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
 
 
 def test_the_page_on_the_queue_says_what_the_agent_does_not_know() -> None:
-    """The agent expects no waits and hears of no hands under multifactor: as long as that is so the page says it."""
+    """The agent predicts no waits, and multifactor shows no changes by admins: the page must say so."""
     page = " ".join((ROOT / "docs/explanation/queue-hook.md").read_text().split())
-    facts = queue_facts(SchedulerView(0, (), (), ()), Ranking.OFFSET, None, draws={}, run_s={}, marks=(), told={})
+    traits = SimpleNamespace(ranking=Ranking.OFFSET)
+    observed = SimpleNamespace(view=SchedulerView(0, (), (), ()), prices=None, traits=traits)
+    facts = queue_facts(observed, draws={}, run_s={})  # type: ignore[arg-type]
     assert not facts.expected_wait_s
     assert "the agent subtracts no wait that may follow" in page
     assert not facts.set_by_hand

@@ -70,7 +70,7 @@ def break_even_idle_s(node_class: NodeClass, depths: tuple[int, ...]) -> Int64:
 def priced_idle_s(node_class: NodeClass, depths: tuple[int, ...], price_per_mwh: float, cycle_cost: float) -> Int64:
     """Return the idle time from which each depth saves money at a price, a cycle's wear counted in.
 
-    An idle node costs more when electricity is dear; at a price of zero or less it never pays to sleep.
+    An idle node costs more when electricity is expensive; at a price of zero or less it never pays to sleep.
     """
     after_s = break_even_idle_s(node_class, depths)
     if not price_per_mwh > 0:
@@ -128,7 +128,7 @@ def _nodes_per_min(nodes_per_min: int, ramp_w: float | None, node_w: float, flag
 
 
 def constant_schedule(fleet: Fleet, after_s: Int64, *, target: int | None = None, reserve: int = 0) -> CapacitySchedule:
-    """Return a course that stays the same."""
+    """Return a schedule that never changes."""
     return CapacitySchedule(
         np.array([FROM_THE_BEGINNING]),
         np.array([fleet.nodes if target is None else target]),
@@ -198,7 +198,7 @@ def break_even(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capac
 
 
 def priced(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
-    """As break-even, in money: sooner when electricity is dear, never while its price is zero or below."""
+    """As break-even, in money: sooner when electricity is expensive, never while its price is zero or below."""
     _reject_argument("priced", argument)
     if not len(fleet.price_at_s):
         raise BadInput("the capacity policy 'priced' needs prices", hint="give them with --prices or --tariff")

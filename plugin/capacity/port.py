@@ -13,7 +13,7 @@ from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule
 
 @dataclass(frozen=True)
 class CapacityTargets:
-    """How many nodes are to be awake, how many of them idle, and why so many in words and numbers."""
+    """The number of nodes to keep awake, the idle ones among them, and the reason."""
 
     awake: int
     reserve: int = 0
@@ -21,7 +21,7 @@ class CapacityTargets:
 
 
 class TargetFunction(Protocol):
-    """Decides on the targets from all that is known at an instant."""
+    """Computes the targets from a snapshot of the cluster."""
 
     def __call__(self, snapshot: Snapshot, /) -> CapacityTargets:
         """Return the targets that hold from now on."""
@@ -29,7 +29,7 @@ class TargetFunction(Protocol):
 
 @dataclass(frozen=True)
 class CapacityPolicy:
-    """A policy; where it has a `decide`, that is asked every `rules.period_s`."""
+    """A policy. Its `decide`, if any, is called every `rules.period_s`."""
 
     name: str
     rules: CapacityRules

@@ -18,15 +18,16 @@ BY_NUMBER, BY_IDLE_AGE, BY_WEAR = range(3)
 class CapacityRules(NamedTuple):
     """One capacity policy's rules; counts are nodes, times seconds.
 
-    `on_demand`: jobs may be given nodes that sleep, which are woken for them; otherwise jobs see active nodes alone and
-    `Course.target` says how many. `low`: the lower level of a two-level policy, 0 for none. `raise_for_wide`: a queued
-    job wider than the target raises it. `period_s`: the distance of decisions, those from outside or of a forecast, 0
-    for none. `ahead_s`: nodes that the reservation of the first waiting job needs come up, or stay, this long before
-    it. `keep_hot`: so many stay awake, with or without a job. `sleeps_per_min`, `wakes_per_min`: active nodes put to
-    sleep and nodes woken, 0 for no bound. `min_awake_s` holds for all nodes, `min_asleep_s` for those that are woken
-    without a job. `most_sleeps_per_day` is per node, 0 for no bound. `order`: which idle nodes sleep first. `late`: a
-    job whose nodes come up starts on others where these become free before. `worth_s`: an idle node stays awake where a
-    need of it is expected within so much idling, worked out every `period_s`; 0 for no such forecast.
+    `on_demand`: jobs may get sleeping nodes, which are woken for them; otherwise jobs see active nodes alone, at most
+    `CapacitySchedule.target`. `low`: the lower level of a two-level policy, 0 for none. `raise_for_wide`: a queued job
+    wider than the target raises it. `period_s`: the period of external decisions or of a forecast, 0 for none.
+    `ahead_s`: nodes for the reservation of the first waiting job come up, or stay awake, this long before it.
+    `keep_hot`: the number of nodes that stay awake with or without a job. `sleeps_per_min`, `wakes_per_min`: the most
+    active nodes put to sleep and nodes woken, 0 for no limit. `min_awake_s` holds for all nodes, `min_asleep_s` for
+    nodes that are woken without a job. `most_sleeps_per_day` is per node, 0 for no limit. `order`: which idle nodes
+    sleep first. `late`: a job whose nodes come up starts on other nodes if these become free earlier. `worth_s`: an
+    idle node stays awake if it is expected to be needed within that idle time, computed every `period_s`; 0 for no
+    forecast.
     """
 
     on_demand: bool

@@ -32,8 +32,8 @@ class PlannedJob:
     """A job that waits. `start_s` is None where it finds no place before the plan ends; times are Unix seconds.
 
     `hosts` are nodes that would do: the scheduler may choose others. `begin_s` is before when it must not start, 0 if
-    at any time, and `why` says why not before. `latest_start_s` is what its owner was promised; `opted_out`: who
-    said offpeak:now is never kept back.
+    at any time, and `why` says why not before. `latest_start_s` is what its owner was promised; `opted_out`: a
+    job with the hint offpeak:now is never delayed.
     """
 
     job_id: str
@@ -72,7 +72,7 @@ class PowerProfile:
     pue: Float64
 
     def cost(self) -> float:
-        """Return what energy and cooling come to, in the prices' currency."""
+        """Return the cost of energy and cooling, in the prices' currency."""
         hours = (self.edge_s[1:] - self.edge_s[:-1]) / HOUR_S
         return float((self.power_w / 1000 * self.pue * hours * self.price_per_kwh).sum())
 
@@ -81,8 +81,8 @@ class PowerProfile:
 class DayPlan:
     """The plan made at `at_s`; nothing is planned from `until_s` on.
 
-    `left_out` says of each waiting job that is not in it why; `not_held` are jobs whose owners would let them wait, and
-    that gain nothing by it. `remarks` are sentences for the operator.
+    `left_out` has the reason for each waiting job that is not in the plan; `not_held` are jobs whose owners allow a
+    delay, but which gain nothing by it. `remarks` are sentences for the operator.
     """
 
     at_s: int
@@ -111,7 +111,7 @@ def plan_to_json(plan: DayPlan) -> dict[str, Any]:
 
 
 def plan_from_json(data: Any) -> DayPlan:
-    """Return the plan that `told_of` was given; ValueError for anything else."""
+    """Return the plan of the output of `plan_to_json`; ValueError for anything else."""
     try:
         course = dict(data["course"])
         edge_s = np.array(course.pop("edge_s"), np.int64)

@@ -25,7 +25,7 @@ from plugin.scheduler.node import Node, NodePower, NodeUse
 
 
 def idle_w(inputs: PlanInputs) -> float:
-    """Return what the nodes draw that are up without a job; they are taken to be so all the time: the safe side."""
+    """Return the power of the nodes that are up without a job, counted for the whole plan to be on the safe side."""
     return inputs.room.idle_w * sum(map(_is_idle, inputs.nodes))
 
 
@@ -43,7 +43,7 @@ def _is_idle(node: Node) -> bool:
 def bind_to_caps(job: PlannedJob, inputs: PlanInputs) -> PlannedJob:
     """Return the job with its planned start as its begin, if by starting sooner it could run while a cap holds.
 
-    When the cap is over it may start at any time. Nobody binds a job whose owner said offpeak:now.
+    After the cap the job may start at any time. A job with the hint offpeak:now is not constrained.
     """
     now_s = inputs.queue.now_s
     caps = _caps_before_start(inputs, job)
@@ -66,7 +66,7 @@ def _caps_before_start(inputs: PlanInputs, job: PlannedJob) -> list[PowerCap]:
 def build_power_profile(
     inputs: PlanInputs, rates: Rates, jobs: Sequence[PlannedJob], loads: Sequence[Load], *, idle_w: float
 ) -> PowerProfile:
-    """Return the course from now to the end of the rates."""
+    """Return the power profile from now to the end of the rates."""
     now_s = inputs.queue.now_s
     runs = [(job.start_s, job.start_s + job.run_s, job.power_w) for job in jobs if job.start_s is not None]
     runs += [(now_s, load.until_s, load.power_w) for load in loads]
@@ -168,7 +168,7 @@ def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
 
 
 def _broken_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
-    """Name the running jobs that keep a cap from being held: nobody stops them."""
+    """Report the running jobs that exceed a cap: running jobs are not stopped."""
     for cap in plan.caps:
         from_s = max(cap.from_s, plan.at_s)
         loads = [load for load in plan.loads if load.until_s > from_s]

@@ -30,7 +30,7 @@ from plugin.scheduler.job import HOLDING
 
 
 def plan_day(inputs: PlanInputs, previous: DayPlan | None, budget: Budget) -> DayPlan | None:
-    """Return the plan; None where no price is known. What `previous` says stays where nothing speaks against it."""
+    """Return the plan, None if no price is known. Starts of the `previous` plan stay without a reason to move."""
     prices = inputs.queue.prices
     if prices is None or not prices.known.any():
         return None
@@ -50,7 +50,7 @@ def plan_day(inputs: PlanInputs, previous: DayPlan | None, budget: Budget) -> Da
 def _plan_pool(
     inputs: PlanInputs, pool: PlanPool, order: QueueOrder, rates: Rates, previous: DayPlan | None, budget: Budget
 ) -> PoolResult:
-    """Return the pool's plan: jobs wait for a cheap hour only where they come to start in one."""
+    """Return the pool's plan: jobs wait for a cheap hour only if they can start in one."""
     windows = [
         np.array([at for at, job in enumerate(pool.waiting) if job.job_id in window], np.int64)
         for window in order.windows

@@ -11,8 +11,7 @@ import numpy as np
 from offpeak.model.arrays import Int64
 from plugin.day_plan.inputs import PlanInputs
 from plugin.planner.placement import keep_what_fits, place_one_by_one
-from plugin.planner.problem import Plan, Problem
-from plugin.planner.profit import compute_profit
+from plugin.planner.problem import Plan, Problem, compute_profit
 from plugin.planner.searches import Budget, all_orders
 from plugin.queue_hook.positions import BEGIN, NO_MARKS, MarksByJob, marks_by_job, queue_positions
 from plugin.queue_hook.window import find_windows
@@ -63,7 +62,7 @@ def reorder_within_windows(order: Int64, windows: Sequence[Int64]) -> Int64:
 SAME_START_S = 60
 """A start that changes by less is the same start: expected ends move by seconds all the time."""
 WORTH_IT = 0.01
-"""Another order has to save this share of the energy's cost: for less nobody's start is moved."""
+"""Another order must save this share of the energy's cost; for less no start is moved."""
 
 
 def refit_plan(problem: Problem, previous: Plan | None, windows: Sequence[Int64], budget: Budget) -> Plan:

@@ -76,7 +76,7 @@ def unplannable_reason(job: Job, facts: QueueFacts) -> str:
         return f"it waits for the reservation {job.reservation}"
     if job.job_id not in facts.node_power_w:
         return "its draw is not known"
-    return "" if expected_run_s_of(job, facts) else "nobody says how long it runs"
+    return "" if expected_run_s_of(job, facts) else "its run time is not known"
 
 
 def _too_large_reason(job: Job, usable: int) -> str:
@@ -87,7 +87,7 @@ def _too_large_reason(job: Job, usable: int) -> str:
 
 
 def expected_run_s_of(job: Job, facts: QueueFacts) -> int | None:
-    """Return for how long the job is expected to run, its limit at most; None where nobody says."""
+    """Return the expected run time of the job, its limit at most; None if neither is known."""
     return min((each for each in (facts.expected_run_s.get(job.job_id), job.limit_s) if each), default=None)
 
 

@@ -58,7 +58,7 @@ class Weights:
 class GridRules:
     """How policies are set.
 
-    `goal` is what the energy- and CO2-aware policies minimise for jobs that say nothing; sites with more than
+    `goal` is what the energy- and CO2-aware policies minimise for jobs without a goal; sites with more than
     `queue_limit` jobs waiting are passed over by the one that is bounded so (the paper does not print its limit).
     `passes` is how many answers the flow policies compare, see plugin.federation.metaschedule; with 1, as in the paper,
     the jobs of a cycle do not know of each other.

@@ -1,6 +1,6 @@
 """The electricity of a site: prices of its tariff, emissions of its mix, and integrals of such series.
 
-Integrals say what a stretch of time costs or emits per watt, for whole columns of stretches at once.
+Integrals give the cost or emission of a stretch of time per watt, for whole columns of stretches at once.
 
 Source of the emissions: Majanen, Mämmelä and Giesler, "Energy and Carbon Aware Scheduling in Supercomputing", Table I
 and equations (2) and (3); the table has kg CO2 per kWh.
@@ -59,7 +59,7 @@ def tariff_price(site: Site, from_s: int, until_s: int) -> Series | None:
 
 
 def mix_carbon(site: Site, from_s: int, until_s: int) -> Series | None:
-    """Return what the site's mix emits [g/kWh], None where a live series says it."""
+    """Return what the site's mix emits [g/kWh], None if a live series has it."""
     if site.esc_g_per_kwh is None:
         return None
     return Series(np.array([from_s]), until_s, np.array([site.esc_g_per_kwh]), "g/kWh", f"the mix of {site.name}")

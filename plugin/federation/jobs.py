@@ -13,8 +13,7 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import NEVER
 from offpeak.text import did_you_mean
-from plugin.federation.reach import LOCAL
-from plugin.federation.sites import UNKNOWN, Grid
+from plugin.federation.sites import LOCAL, UNKNOWN, Grid
 
 
 class Goal(IntEnum):
@@ -76,7 +75,7 @@ TYPES = {"data_mb": np.float64, "power_factor": np.float64, "features": np.uint6
 
 
 def grid_jobs(*, job_id: object, cores: object, estimate_s: object, **columns: object) -> GridJobs:
-    """Return jobs from columns, each an array, a list or one value for all; those not given hold for nobody."""
+    """Return jobs from columns, each an array, a list or one value for all; columns not given get their defaults."""
     given = UNLESS_GIVEN | columns | {"job_id": job_id, "cores": cores, "estimate_s": estimate_s}
     count = len(np.atleast_1d(np.asarray(job_id)))
     return GridJobs(

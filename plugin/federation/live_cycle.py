@@ -1,6 +1,6 @@
-"""Makes a scheduling cycle of one job from the reports of the sites, and puts the decision into words.
+"""Makes a scheduling cycle of one job from the reports of the sites, and explains the decision.
 
-The words say why the site was chosen, what the second best would have cost, and what is missing where. Jobs that the
+The text gives the reason for the site, the cost at the second best site, and what each other site lacks. Jobs that the
 broker has already given to sites count too: what they have used of allocations, and what a site has not reported yet.
 """
 
@@ -106,7 +106,7 @@ ON_THE_WAY_S = 5.0
 class SentJob:
     """A job of `project` given to `site` at `at_unix_s`: whole units of `cores` for `held_s`.
 
-    `there` is False of a job that was cancelled: it keeps nobody waiting any more.
+    `there` is False for a cancelled job: no other job waits behind it any more.
     """
 
     site: str
@@ -123,7 +123,7 @@ class SentJob:
 
 
 def add_sent_jobs(report: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
-    """Return what a site would say if it had seen the jobs that it was sent since it looked.
+    """Return the report that the site would send if it knew the jobs that were sent to it since its last one.
 
     They take what is idle, or stand in the queue, and whoever waits does so behind their work, spread over the site.
     """
@@ -194,7 +194,7 @@ def choose(
     """Return where the job goes and why; `misses` names every site that is left out. The same to the same, always.
 
     Sites that said nothing, or longer than `stale_s` ago, are left out. What sites were `sent` counts against their
-    allocations, and as theirs until they tell of it. BadInput for a latest finish that has passed and for a feature
+    allocations, and as their load until they report it. BadInput for a latest finish that has passed and for a feature
     that no site has, BadPrices for prices in two currencies.
     """
     _check_request(request, now_s)
@@ -240,7 +240,7 @@ def _pairs(grid: Grid, sites: list[_SiteNow]) -> zip:  # type: ignore[type-arg]
 
 
 def _wait_s(report: SiteReport | None, site: Site, request: PlacementRequest) -> float:
-    """Return how long the job would wait in whole units of the site; nobody waits where enough is free and no queue."""
+    """Return how long the job would wait in whole units of the site; 0 if enough is free and no job is queued."""
     cores = -(-request.cores // site.cores_per_unit) * site.cores_per_unit
     if report is None:
         return float("nan")
@@ -272,7 +272,7 @@ def _empty_series(now_s: int, unit: str) -> Series:
 
 
 def _unify_units(sites: list[_SiteNow]) -> list[_SiteNow]:
-    """Return the sites with the prices of those left out in the unit of the others, so that they contradict nobody."""
+    """Return the sites with the prices of those left out in the unit of the others, so that units agree."""
     units = [now.price.unit for now in sites if not now.problem]
     if not units:
         units = [now.price.unit for now in sites if now.price.unit] or ["EUR/MWh"]

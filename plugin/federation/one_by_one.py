@@ -35,7 +35,7 @@ class Tally:
         return np.asarray(self._predicted.compatible[job] & (self._places > 0) & (self._core_s(job) <= left))
 
     def starts_at_once(self, job: int) -> NDArray[np.bool_]:
-        """Return where enough units are idle and nobody is in the queue, bool[m]."""
+        """Return the sites with enough idle units and an empty queue, bool[m]."""
         return np.asarray((self.queued == 0) & (self._predicted.units[job] <= self.idle_units))
 
     def response_s(self, job: int) -> Float64:

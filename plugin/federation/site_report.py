@@ -31,7 +31,7 @@ class Curve:
 
 
 def make_curve(series: Series) -> Curve:
-    """Return a series as it is told."""
+    """Return a series in the form of the report."""
     value = tuple(None if np.isnan(each) else float(each) for each in series.value)
     return Curve(tuple(series.start_s.tolist()), series.end_s, value, series.unit)
 
@@ -45,7 +45,7 @@ class WaitTable:
     wait_s: tuple[tuple[float, ...], ...] = ()
 
     def of(self, cores: int, limit_s: int) -> float:
-        """Return the wait [s] of the next larger and longer job that is told, NaN where none is so large."""
+        """Return the wait [s] of the next larger and longer job in the table, NaN if none is so large."""
         size = bisect_left(self.cores, cores)
         if size == len(self.cores) or not self.limit_s:
             return float("nan")
@@ -93,7 +93,7 @@ def parse_report(text: object) -> SiteReport:
 
 @cache
 def _report_shape() -> Any:
-    # Slow to import: who only asks for the version must not wait for it.
+    # Slow to import: `--version` must not wait for it.
     from pydantic import TypeAdapter
 
     return TypeAdapter(SiteReport)

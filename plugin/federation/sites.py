@@ -1,12 +1,14 @@
-"""The clusters of the federation: each site as its file describes it, the links, and the grid of all as columns.
+"""The sites of the federation: each cluster, how a broker reaches it, the links, and the grid of all as columns.
 
 The columns have one number a site, and numbers that stand for names.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,50 @@ from offpeak.model.node_class import NodeClass
 from offpeak.model.snapshot import NEVER
 from offpeak.prices.tariff import Tariff
 from offpeak.text import did_you_mean
-from plugin.federation.reach import Reach
+
+LOCAL, SLURM, SSH = "local", "slurm", "ssh"
+SSH_PORT = 22
+REACH_EXAMPLES = '"local", "slurm -M NAME", "ssh USER@HOST" or "ssh USER@HOST:PORT"'
+
+_CLUSTER = re.compile(r"slurm -M ([A-Za-z0-9][\w.-]*)")
+_LOGIN = re.compile(r"ssh ([A-Za-z_][\w.-]*)@([A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?")
+
+
+@dataclass(frozen=True)
+class Reach:
+    """`way` is LOCAL, SLURM (another `cluster` of the same slurmdbd) or SSH (as `user` at `host` and `port`).
+
+    `submit` is sbatch or qsub. `agent` is the socket of the site's agent or an address, "" for the usual one: over ssh,
+    `offpeak snapshot` is run there. `key_file` and `known_hosts` are those of ssh, `secret_file` of signed snapshots.
+    """
+
+    way: str
+    submit: str = "sbatch"
+    cluster: str = ""
+    user: str = ""
+    host: str = ""
+    port: int = SSH_PORT
+    agent: str = ""
+    key_file: Path | None = None
+    known_hosts: Path | None = None
+    secret_file: Path | None = None
+
+    @property
+    def by_http(self) -> bool:
+        """Whether the broker reads the agent's report over HTTP."""
+        return self.agent.startswith(("http://", "https://"))
+
+
+def parse_reach(text: str) -> Reach:
+    """Parse the `reach` of a site; BadInput for anything but the examples."""
+    if text == LOCAL:
+        return Reach(LOCAL)
+    if cluster := _CLUSTER.fullmatch(text):
+        return Reach(SLURM, cluster=cluster[1])
+    login = _LOGIN.fullmatch(text)
+    if login is None or not 0 < int(login[3] or SSH_PORT) < 65_536:
+        raise BadInput(f"{text!r} is no way to reach a site", hint=f"write {REACH_EXAMPLES}")
+    return Reach(SSH, user=login[1], host=login[2].strip("[]"), port=int(login[3] or SSH_PORT))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Reads the sites of a federation: the TOML file that describes each cluster and the links between them.
 
-The shape says which tables and keys there are and what each may contain; the readers make a site of its table and say
-which keys contradict each other. While the broker runs, a change of the file takes effect at the next cycle; after a
+The shape defines the tables, the keys and their values; the readers make a site of its table and report keys that
+contradict each other. While the broker runs, a change of the file takes effect at the next cycle; after a
 mistake in it the last correct state stays.
 """
 
@@ -28,8 +28,7 @@ from offpeak.prices.tariff import Tariff, parse_tariff
 from offpeak.settings.kinds import BANDWIDTH, CARBON, LATENCY
 from offpeak.text import did_you_mean
 from plugin.federation.electricity import esc_g_per_kwh
-from plugin.federation.reach import SLURM, SSH, Reach, parse_reach
-from plugin.federation.sites import MOST_FEATURES, Grid, Link, Site, SiteRoom
+from plugin.federation.sites import MOST_FEATURES, SLURM, SSH, Grid, Link, Reach, Site, SiteRoom, parse_reach
 from predictors.feeds.markets import MARKETS, find_market
 
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -296,7 +295,7 @@ EXAMPLE = files("plugin.federation") / "sites.example.toml"
 
 
 def read_sites(path: Path) -> Grid:
-    """Return what the file says; BadSites with the file, the table, the key and a hint for what is wrong in it."""
+    """Return the sites of the file; BadSites with the file, the table, the key and a hint for what is wrong in it."""
     if not path.exists():
         raise BadSites(f"{path}: there is no file of sites", hint="docs/reference/sites.md shows how one is written")
     return parse_sites(read_bytes(path, BadSites), path)
@@ -308,7 +307,7 @@ def example_sites() -> Grid:
 
 
 def parse_sites(text: bytes, path: Path) -> Grid:
-    """Return what a file of that path with that text says; BadSites as `read_sites`."""
+    """Return the sites in the text of that file; BadSites as `read_sites`."""
     shape = check_shape(_parse_toml(text, path), SitesShape, file=str(path), error=BadSites, page=PAGE)
     sites = tuple(SiteReader(path, name, table).site() for name, table in shape.sites.items())
     grid = Grid(
@@ -350,7 +349,7 @@ class WatchedSites:
         self.problem: BadSites | None = None
 
     def grid(self) -> Grid:
-        """Return the sites of the file's last correct state; `problem` says what is wrong with it now."""
+        """Return the sites of the file's last correct state; `problem` is its present error."""
         stamp = _stamp(self._path)
         if stamp != self._stamp:
             self._stamp = stamp

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
-from plugin.planner.problem import Problem, Rates, empty_plan
-from plugin.planner.profit import compute_profit, least_pue, net_per_s, overlap_s
+from plugin.planner.problem import Problem, Rates, compute_profit, empty_plan, least_pue, net_per_s, overlap_s
 
 STEPS = 48
 ROUNDS = 60

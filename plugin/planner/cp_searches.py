@@ -28,8 +28,7 @@ from plugin.planner.cp_solver import (
     require_or_tools,
 )
 from plugin.planner.placement import place_one_by_one, watts
-from plugin.planner.problem import NO_LIMIT, Plan, Problem, first_unit
-from plugin.planner.profit import compute_profit, net_per_s, overlap_s, pue_under
+from plugin.planner.problem import NO_LIMIT, Plan, Problem, compute_profit, first_unit, net_per_s, overlap_s, pue_under
 from plugin.planner.searches import Budget, better_plan, leave_out_jobs, leave_out_losses
 
 LATER = np.iinfo(np.int64).max
@@ -72,7 +71,7 @@ def build_cp_question(
 def plan_from_answer(problem: Problem, incumbent: Plan, which: Int64, answer: CpAnswer, solver: str) -> Plan:
     """Return the best plan that follows the answer: on its own nodes, or packed onto single nodes one by one.
 
-    Where the answer's jobs fit the machine as a whole but not its nodes, some start later than the answer says. Jobs
+    Where the answer's jobs fit the machine as a whole but not its nodes, some start later than in the answer. Jobs
     that the answer leaves for tomorrow are placed behind all others if that pays.
     """
     horizon_s = problem.rates.horizon_s
@@ -151,7 +150,7 @@ def _fixed(incumbent: Plan, which: Int64) -> np.ndarray:
 
 
 def _over_time(from_s: Int64, until_s: Int64, asks: Int64, at_s: Int64) -> ResourceUse:
-    """Return the sum of what is asked for from one instant to the next, `at_s` among them."""
+    """Return the sum of the requests from one instant to the next, `at_s` among them."""
     at_s = np.unique(np.concatenate([from_s, until_s, at_s]))
     change = np.zeros((len(at_s), asks.shape[1]), np.int64)
     np.add.at(change, np.searchsorted(at_s, from_s), asks)
@@ -228,7 +227,7 @@ def _bands(problem: Problem, step: int, least_j: float, most_w: float) -> tuple[
 
 
 LEAST_S = 1.5
-"""With less time than this nothing is asked: the solver's process takes a second to start."""
+"""With less time the solver is not started: its process takes a second to start."""
 JOBS_PER_S = 400
 """Of how many jobs CP-SAT builds and presolves a model in a second; a larger question has no answer in time."""
 TOO_LITTLE_TIME = "there is too little time to ask the solver about so many jobs"

@@ -43,7 +43,7 @@ class NodeAssignment:
 
 @dataclass(frozen=True, eq=False)
 class SingleNodes:
-    """The nodes one by one, for a question that is small enough: the answer then says which nodes a job has.
+    """The nodes one by one, for a small question: its answer has the nodes of each job.
 
     Each of a job's `units` asks a node of its own for `asks`, int64[jobs, 3], of what each node `has`, int64[nodes, 3].
     `taken` is what others use of each node; `hint` says which nodes the incumbent gives to a job, bool[jobs, nodes].
@@ -300,7 +300,7 @@ class SolverGone(OffpeakError):
 
 @dataclass(frozen=True)
 class CpProcess:
-    """A solver that is asked through a pipe."""
+    """A solver process, which answers through a pipe."""
 
     process: BaseProcess
     pipe: Connection

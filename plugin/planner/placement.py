@@ -145,9 +145,9 @@ def occupy(free: FreeCapacity, row: int, start_s: int, end_s: int, needed: UnitR
 
 @in_place
 def _join(free: FreeCapacity, row: int, first: int) -> None:
-    """Join steps from `first` on with those before them where nobody sees the difference.
+    """Join steps from `first` on with the steps before them if no job can be affected.
 
-    Where no core is free nobody can start, whatever else is: such steps are one.
+    No job can start where no core is free, so such steps are joined whatever else is free.
     """
     kept = max(first, 1) - 1
     for step in range(kept + 1, free.length[row]):
@@ -336,7 +336,7 @@ def _earliest(free: FreeCapacity, when_s: Int64, job: UnitDemand) -> int:
                 ready += 1
                 if ready == units:
                     return at_s
-        # Before this second fewer nodes than that can start, whatever the budget says.
+        # Before this second fewer nodes than that can start, whatever power is left.
         at_s = int(np.partition(when_s, units - 1)[units - 1])
 
 

@@ -23,8 +23,17 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
 from plugin.planner.placement import place_one_by_one
-from plugin.planner.problem import TOMORROW, NodeCapacities, Plan, Problem, Work
-from plugin.planner.profit import compute_profit, net_per_s, overlap_s, pue_under
+from plugin.planner.problem import (
+    TOMORROW,
+    NodeCapacities,
+    Plan,
+    Problem,
+    Work,
+    compute_profit,
+    net_per_s,
+    overlap_s,
+    pue_under,
+)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from typing import Protocol
 
 from offpeak.errors import OffpeakError, SchedulerError
 from offpeak.process import user_name
-from plugin.federation.reach import LOCAL, SLURM, Reach
-from plugin.federation.sites import Site
+from plugin.federation.sites import LOCAL, SLURM, Reach, Site
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import SUBMIT_S, BatchCommands, BatchJob, BatchResult, JobSubmission
 from plugin.slurm.batch import SlurmBatch

@@ -17,9 +17,8 @@ from offpeak.model.constants import HOUR_S
 from offpeak.settings.broker import BrokerSettings
 from offpeak.web_session import WebSession, read_body
 from plugin.federation.live_cycle import SiteReply
-from plugin.federation.reach import SSH, Reach
 from plugin.federation.site_report import parse_report
-from plugin.federation.sites import Site
+from plugin.federation.sites import SSH, Reach, Site
 from plugin.federation.sites_file import WatchedSites
 from services.broker.agent_snapshot import MOST_BYTES, read_agent_snapshot
 from services.broker.federation import Federation, FederationSnapshot, add_sent_jobs, write_snapshots

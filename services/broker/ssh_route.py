@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import asyncssh
 
 from offpeak.errors import OffpeakError
-from plugin.federation.reach import Reach
+from plugin.federation.sites import Reach
 from plugin.scheduler.batch import BatchResult
 from power.drivers.ssh import connect_by_key, read_private_key
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from offpeak.text import counted
-from plugin.federation.flow import need_or_tools
+from plugin.federation.metaschedule import need_or_tools
 from studies.day_ahead.inputs import make_forecasts
 from studies.day_ahead.nordugrid import (
     DAYS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from offpeak.text import counted
-from plugin.federation.flow import need_or_tools
+from plugin.federation.metaschedule import need_or_tools
 from studies.day_ahead.inputs import DAYS, SITES, make_forecasts, places, site_rows
 from studies.day_ahead.plan import FEW, INST, START, STRATEGIES, TWO_PRICE, by_weight, planned
 from studies.day_ahead.run import DayAheadExperiment, DayAheadResult, StrategyCase, run

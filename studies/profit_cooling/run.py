@@ -37,8 +37,8 @@ from plugin.planner.problem import (
     Work,
     carry_over_running,
     carry_over_waiting,
+    compute_profit,
 )
-from plugin.planner.profit import compute_profit
 from plugin.planner.searches import best_plan, budget_of, multi_search, plan_in_all_orders
 from plugin.planner.solvers import RULE_BASED, SEARCHES, Solver, find_solver
 from plugin.planner.verify import verify_plan

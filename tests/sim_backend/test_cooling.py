@@ -10,8 +10,7 @@ from offpeak.model.facility import Facility, facility_named
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
 from offpeak.settings.plan import PlanSettings
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Plan, Problem, Rates, Work
-from plugin.planner.profit import compute_profit
+from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Plan, Problem, Rates, Work, compute_profit
 from sim_backend.cooling import CoolingConditions, cooling_of, room_of
 from sim_backend.nodes.power_curve import power_curve
 

@@ -14,7 +14,7 @@ from offpeak.installation import install_hint
 from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import NEVER
 from plugin.federation.cycle import NO_SITE
-from plugin.federation.flow import cheapest_flow
+from plugin.federation.metaschedule import cheapest_flow
 
 
 class Problem:

@@ -10,9 +10,8 @@ from offpeak.errors import BadInput, BadPrices
 from offpeak.prices.tariff import parse_tariff
 from plugin.federation.jobs import PlacementRequest
 from plugin.federation.live_cycle import SiteReply, choose
-from plugin.federation.reach import Reach
 from plugin.federation.site_report import Curve, SiteReport, WaitTable, parse_report, report_json
-from plugin.federation.sites import Grid, Site
+from plugin.federation.sites import Grid, Reach, Site
 
 NOW_S = 1_795_215_600
 PRICE = Curve(tuple(NOW_S + 3600 * hour for hour in range(72)), NOW_S + 72 * 3600, (80.0,) * 72, "EUR/MWh")

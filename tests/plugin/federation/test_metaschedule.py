@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series
 from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, Weights
-from plugin.federation.flow import flow_cost, integer_costs, scale_of, weights_of
 from plugin.federation.jobs import Goal, grid_jobs
-from plugin.federation.metaschedule import extra_wait_s, inst, mcmf, two_price
+from plugin.federation.metaschedule import (
+    extra_wait_s,
+    flow_cost,
+    inst,
+    integer_costs,
+    mcmf,
+    scale_of,
+    two_price,
+    weights_of,
+)
 from plugin.federation.placement_costs import predict_costs
 from plugin.federation.policies import POLICIES
 from plugin.federation.sites import Grid, Site

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from plugin.federation.jobs import PlacementRequest
 from plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs, choose, left_core_s
-from plugin.federation.reach import Reach
 from plugin.federation.site_report import Curve, SiteReport, WaitTable
-from plugin.federation.sites import Grid, Site
+from plugin.federation.sites import Grid, Reach, Site
 
 NOW_S = 1_795_215_600
 HOUR_S = 3600

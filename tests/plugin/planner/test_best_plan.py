@@ -18,9 +18,9 @@ from plugin.planner.problem import (
     Problem,
     Rates,
     Work,
+    compute_profit,
     empty_plan,
 )
-from plugin.planner.profit import compute_profit
 from plugin.planner.searches import budget_of, multi_search
 from plugin.planner.solvers import SOLVERS
 from plugin.planner.verify import verify_plan

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from plugin.planner.placement import place_one_by_one
-from plugin.planner.problem import TOMORROW, Plan, first_unit
-from plugin.planner.profit import compute_profit
+from plugin.planner.problem import TOMORROW, Plan, compute_profit, first_unit
 from plugin.planner.verify import verify_plan
 
 

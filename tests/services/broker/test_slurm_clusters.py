@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from slurm_fixtures import SlurmAccounting
 
-from plugin.federation.reach import parse_reach
-from plugin.federation.sites import Site
+from plugin.federation.sites import Site, parse_reach
 from plugin.scheduler.batch import JobSubmission
 from services.broker.site_commands import NotKnown, SiteCommands, SiteRefused, Submitter, commands_of_site, this_account
 from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until

@@ -21,7 +21,7 @@ from dripping_server import dripping_server
 from offpeak.errors import BadInput
 from offpeak.machines.credentials import Secret
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.reach import Reach
+from plugin.federation.sites import Reach
 from services.broker.federation import FederationSnapshot, read_snapshots
 from services.broker.portal import BrokerPortal
 from services.broker.servers import MOST_BODY_BYTES, MOST_CLIENTS, PortalHandler, WebServer

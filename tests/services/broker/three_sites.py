@@ -16,9 +16,8 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.ledger import LedgerSettings
 from plugin.federation.live_cycle import SiteReply
-from plugin.federation.reach import Reach
 from plugin.federation.site_report import SiteReport, WaitTable
-from plugin.federation.sites import Grid, Site
+from plugin.federation.sites import Grid, Reach, Site
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import BatchResult
 from services.broker.federation import BrokerJob, Federation, JobPreferences, make_broker_job

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from plugin.planner.problem import NOTHING_RUNS, Problem
-from plugin.planner.profit import compute_profit
+from plugin.planner.problem import NOTHING_RUNS, Problem, compute_profit
 from plugin.planner.searches import budget_of
 from plugin.planner.solvers import SOLVERS
 from sim_backend.workloads.generate import lublin_jobs
