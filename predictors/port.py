@@ -22,40 +22,40 @@ EMPTY_STATE: State = {}
 
 
 class Restorable(Protocol):
-    """What can be taken apart into arrays and put together again."""
+    """An object whose state can be saved as arrays and restored."""
 
     def state(self) -> State:
-        """Return what was learned; arrays that are not changed later."""
+        """Return the learned state as arrays that do not change later."""
         ...
 
     def restore(self, state: State) -> None:
-        """Take over what another of the same make had learned; KeyError or ValueError if it is no such state."""
+        """Restore the state of an object of the same kind; KeyError or ValueError if the state does not fit."""
         ...
 
 
 def join_states(parts: Mapping[str, State]) -> State:
-    """Return the states of parts as one, each name behind that of its part."""
+    """Join the states of parts; the name of the part precedes each key."""
     return {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
 
 
 def state_part(state: State, part: str) -> State:
-    """Return the state of one part of a joined one."""
+    """Return the state of one part of a joined state."""
     return {name.removeprefix(f"{part}."): value for name, value in state.items() if name.startswith(f"{part}.")}
 
 
 def scalar_array(value: float) -> NDArray[Any]:
-    """Return a number as an array that holds nothing else."""
+    """Return a number as an array of one element."""
     return np.array(value)
 
 
 def check_state(*, is_so: bool, what: str) -> None:
-    """Raise ValueError unless what was read can be."""
+    """Raise ValueError if a restored state is invalid."""
     if not is_so:
         raise ValueError(what)
 
 
 LEVELS = (0.1, 0.5, 0.9)
-"""The shares of outcomes that are to lie below each quantile: the outer two enclose 80 %."""
+"""The probability levels of the quantiles: the outer two enclose 80 %."""
 MEDIAN = LEVELS.index(0.5)
 
 Question = TypeVar("Question", contravariant=True)
@@ -79,27 +79,27 @@ class Prediction:
 
     @property
     def point(self) -> Float64:
-        """The figure that stands for each beside its range: the median, which always lies within it."""
+        """The point prediction: the median, which always lies within the range."""
         return self.quantiles[:, MEDIAN]
 
 
 class Predictor(Restorable, Protocol[Question, Outcome]):
-    """Learns as time passes, and can be kept. Neither call changes what it is given."""
+    """Learns outcomes and predicts; its state can be saved. Neither call changes its arguments."""
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
         ...
 
     def learn(self, outcome: Outcome, at_s: int) -> None:
-        """Take in what has become known at that second; seconds never fall from call to call."""
+        """Learn outcomes that became known at that second; seconds never decrease from call to call."""
         ...
 
     def predict(self, question: Question, at_s: int) -> Prediction:
-        """Return what is expected, from what was learned so far."""
+        """Predict the outcomes of the questions from all outcomes learned so far."""
         ...
 
 
 def certain(mean: Float64, basis: str) -> Prediction:
-    """Return a prediction of which nothing is known but its mean: all quantiles are that."""
+    """Return a prediction whose quantiles all equal its mean."""
     return Prediction(mean, np.repeat(mean[:, None], len(LEVELS), axis=1), (basis,) * len(mean))

@@ -15,13 +15,13 @@ import numpy as np
 from predictors.port import LEVELS, State, check_state, join_states, scalar_array, state_part
 
 MOST_OPEN = 100_000
-"""Jobs that were cancelled never end: beyond this many the oldest are forgotten."""
+"""Cancelled jobs never end: beyond this number the oldest questions are dropped."""
 
 GivenAnswer = TypeVar("GivenAnswer")
 
 
 class OpenQuestions(Generic[GivenAnswer]):
-    """For each job that was asked about what was said the first time, until it is taken out."""
+    """The first answer for each queried job, until it is taken out."""
 
     def __init__(self) -> None:
         self._open: dict[int, GivenAnswer] = {}
@@ -30,14 +30,14 @@ class OpenQuestions(Generic[GivenAnswer]):
         return len(self._open)
 
     def remember(self, job_ids: Iterable[int], predicted: Iterable[GivenAnswer]) -> None:
-        """Keep what was said of each job, unless something was said of it before."""
+        """Store the answer for each job that has none yet."""
         for job_id, each in zip(job_ids, predicted, strict=True):
             self._open.setdefault(job_id, each)
         while len(self._open) > MOST_OPEN:
             del self._open[next(iter(self._open))]
 
     def take_out(self, job_id: int) -> GivenAnswer | None:
-        """Return what was said of the job and forget it; None if nothing was."""
+        """Remove and return the answer for the job; None if there is none."""
         return self._open.pop(job_id, None)
 
 
@@ -51,7 +51,7 @@ Each error that came takes the place of one of them, the outermost first.
 
 
 class RecentErrors:
-    """The latest errors of one sort of prediction, as log(actual / predicted), and how far off the mean was."""
+    """The latest errors of one kind of prediction, as log(actual / predicted), and the error of the mean."""
 
     def __init__(self) -> None:
         self._errors = deque(PRIOR)
@@ -60,7 +60,7 @@ class RecentErrors:
         self._assumed = len(PRIOR)
 
     def add(self, log_error: float, shift: float) -> None:
-        """Take in an error, and the same as a difference, actual - predicted."""
+        """Add an error and its difference, actual - predicted."""
         if self._assumed or len(self._errors) == WINDOW:
             del self._rising[bisect_left(self._rising, self._errors.popleft())]
             self._shifts.popleft()
@@ -70,11 +70,11 @@ class RecentErrors:
         self._shifts.append(shift)
 
     def factors(self) -> tuple[float, ...]:
-        """Return for each of LEVELS by what a prediction is to be multiplied to be that quantile, rising."""
+        """Return the factor for each of LEVELS that turns a prediction into that quantile, rising."""
         return tuple(math.exp(self._rising[_rank(level, len(self._rising))]) for level in LEVELS)
 
     def shift(self) -> float:
-        """Return what is to be added to a prediction to be right on average."""
+        """Return the correction that makes a prediction right on average."""
         return math.fsum(self._shifts) / len(self._shifts)
 
     def state(self) -> State:
@@ -86,7 +86,7 @@ class RecentErrors:
         }
 
     def restore(self, state: State) -> None:
-        """Take over errors."""
+        """Restore the errors."""
         errors, shifts, assumed = state["error"].tolist(), state["shift"].tolist(), state["assumed"].item()
         fits = len(errors) == len(shifts) and 0 <= assumed <= len(errors) and errors
         check_state(is_so=bool(fits) and all(map(math.isfinite, errors + shifts)), what="no errors of a predictor")
@@ -95,19 +95,19 @@ class RecentErrors:
 
 
 class ErrorsBySize:
-    """Recent errors of small and of large predictions apart: `edges`, rising, say where one sort ends."""
+    """Recent errors by the size of the prediction: the rising `edges` separate the sizes."""
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         self._edges = edges
         self._errors = [RecentErrors() for _ in range(len(edges) + 1)]
 
     def add(self, predicted: float, came: float) -> None:
-        """Take in what was predicted and what came instead."""
+        """Add a prediction and its outcome."""
         log_error = math.log(max(came, LEAST) / max(predicted, LEAST))
         self._errors_of(predicted).add(log_error, came - predicted)
 
     def corrected(self, predicted: float) -> tuple[float, ...]:
-        """Return the mean and the quantiles at LEVELS that a prediction stands for."""
+        """Return the mean and the quantiles at LEVELS for a prediction."""
         errors = self._errors_of(predicted)
         return (predicted + errors.shift(), *(predicted * factor for factor in errors.factors()))
 
@@ -116,7 +116,7 @@ class ErrorsBySize:
         return join_states({str(size): errors.state() for size, errors in enumerate(self._errors)})
 
     def restore(self, state: State) -> None:
-        """Take over the errors of all sizes."""
+        """Restore the errors of all sizes."""
         for size, errors in enumerate(self._errors):
             errors.restore(state_part(state, str(size)))
 
@@ -125,7 +125,7 @@ class ErrorsBySize:
 
 
 def _rank(level: float, count: int) -> int:
-    """Return the place from 0 of the empirical quantile, outwards by the one more that is to come."""
+    """Return the index of the empirical quantile, one further outwards to allow for the coming error."""
     place = (count + 1) * level
     outwards = math.floor(place) if level < 0.5 else math.ceil(place)
     return min(max(outwards - 1, 0), count - 1)

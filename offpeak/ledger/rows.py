@@ -1,4 +1,4 @@
-"""The rows that are written into the ledger, as values. The fields are the columns of the table of that kind."""
+"""The rows of the ledger as values. The fields are the columns of their table."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,9 +8,9 @@ Inputs = tuple[tuple[str, float | str], ...]
 
 @dataclass(frozen=True)
 class MeterReading:
-    """What one part of a meter said, and from when until when that held; without a value `why` says why.
+    """The reading of one part of a meter for an interval; without a value `why` gives the reason.
 
-    `energy_j` is what was used in that time; where it is None, the power times the time. `node` is whose it is.
+    `energy_j` is the energy in the interval, None for power times time. `node` is the node that the part measures.
     """
 
     meter: str
@@ -26,7 +26,7 @@ class MeterReading:
 
 @dataclass(frozen=True)
 class NodeStateRecord:
-    """What a node was seen to be and was wanted to be from that instant on, by whom and why."""
+    """The observed and the desired state of a node from that instant on, by whom and why."""
 
     node: str
     at_unix_s: float
@@ -38,7 +38,7 @@ class NodeStateRecord:
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """What was decided of a subject, in words, and the numbers that it rests on."""
+    """A decision about a subject as text, and the numbers behind it."""
 
     at_unix_s: float
     subject: str
@@ -49,7 +49,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True)
 class Price:
-    """What electricity cost in an interval, by whom, and how much CO2 it stood for."""
+    """The price of electricity in an interval, its source, and its carbon intensity."""
 
     from_unix_s: float
     until_unix_s: float
@@ -61,9 +61,9 @@ class Price:
 
 @dataclass(frozen=True)
 class JobUse:
-    """What a job that has ended used, and what that cost at the prices that applied; `basis` says how it is known.
+    """The energy and cost of a job that ended; `basis` tells how they are known.
 
-    No value is None: energy that nobody measured or estimated, a cost without a price.
+    `energy_j` is None if it was neither measured nor estimated, `cost` if a price is missing.
     """
 
     job: str
@@ -82,7 +82,7 @@ class JobUse:
 
 @dataclass(frozen=True)
 class SavingRecord:
-    """What a period used and cost beside what it would have: `baseline` names what that is measured against."""
+    """The energy and cost of a period beside those of the `baseline`."""
 
     from_unix_s: float
     until_unix_s: float
@@ -97,10 +97,10 @@ class SavingRecord:
 
 @dataclass(frozen=True)
 class JobMark:
-    """What we changed of a job: `kind` is "rank" (its priority or offset) or "begin" (when it may start, Unix s).
+    """A change of a job by offpeak: `kind` is "rank" (priority or offset) or "begin" (earliest start, Unix s).
 
-    `was` is what the site had given it, `to` what we wrote last. Job numbers come again: a job is told by its number
-    and when it was submitted.
+    `was` is the value of the site, `to` the last value of offpeak. Schedulers reuse job numbers: the number and the
+    submission time identify a job.
     """
 
     job: str
@@ -113,7 +113,7 @@ class JobMark:
 
 @dataclass(frozen=True)
 class MemoryRecord:
-    """A small text, mostly JSON, by which a program that starts anew goes on where it was."""
+    """A small text, mostly JSON, from which a program resumes after a restart."""
 
     name: str
     text: str
@@ -122,11 +122,11 @@ class MemoryRecord:
 
 @dataclass(frozen=True)
 class SubmissionRecord:
-    """A job that a broker gives to a site, told by its `key`; `digest` is of what is submitted.
+    """A job that a broker submits to a site, identified by its `key`; `digest` is the digest of the submission.
 
-    `state` is "tried", from before the site is asked until it is known what became of it: that attempt began at
-    `tried_unix_s`; "taken" as `job`; "failed", no site has it; "cancelled". `message` is the last one of the site or
-    the broker, `answer` the choice as JSON.
+    `state` is "tried" from before the request to the site until its result is known (the attempt began at
+    `tried_unix_s`), "taken" as `job`, "failed" if no site has it, or "cancelled". `message` is the last one of the site
+    or the broker, `answer` the choice as JSON.
     """
 
     key: str

@@ -1,7 +1,7 @@
-"""The one thread that writes into the ledger, so that no other thread waits for its disk without a bound.
+"""The one thread that writes to the ledger, so that other threads wait for the disk only for a bounded time.
 
-The thread owns the database (`LedgerStore`). It writes the rows that wait, and calls (`WriterCall`) whose caller
-waits for the answer, but not for ever.
+The thread owns the database (`LedgerStore`). It writes the waiting rows and runs calls (`WriterCall`), whose callers
+wait for the answer for a bounded time.
 """
 
 import time
@@ -31,7 +31,7 @@ DATABASE_HINT = "is the database up, and may this user log in? psql '{place}'"
 
 
 class LedgerStore:
-    """One database, opened when it is first written to and again after any trouble. For one thread only."""
+    """One database. It opens at the first write and again after each error. For one thread only."""
 
     def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
         self.url = url
@@ -43,9 +43,9 @@ class LedgerStore:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Give a transaction that is written for good when the block ends; CannotWrite or BadLedger if it cannot be.
+        """Open a transaction and commit it when the block ends; CannotWrite or BadLedger if that fails.
 
-        What is wrong with a row itself is raised as it is.
+        Errors of a row itself pass through.
         """
         try:
             engine = self._open()
@@ -61,14 +61,14 @@ class LedgerStore:
             raise
 
     def close(self) -> None:
-        """Let go of the database; what was known of it is looked up again."""
+        """Close the database and forget what was read from it."""
         self.series.forget()
         if self._engine:
             self._engine.dispose()
         self._engine = None
 
     def _open(self) -> Engine:
-        """Return the engine. A SQLite file that is gone is not made anew: with it the record of what was begun is."""
+        """Return the engine. A lost SQLite file is not created again: its record of open intents is lost too."""
         if self._file:
             self._look_at(self._file)
         if self._engine is None:
@@ -102,11 +102,11 @@ Answer = TypeVar("Answer")
 
 
 class _CallGivenUp(Exception):
-    """Nobody waits for it any more."""
+    """The caller no longer waits for the call."""
 
 
 class WriterCall(Generic[Answer]):
-    """One transaction for one who waits. It is either done for good, or he is told that it was not."""
+    """One transaction whose caller waits. It is committed, or the caller gets an error."""
 
     def __init__(self, work: Callable[[Connection], Answer]) -> None:
         self._work = work
@@ -116,7 +116,7 @@ class WriterCall(Generic[Answer]):
         self._error: Exception | None = None
 
     def run(self, store: LedgerStore) -> Exception | None:
-        """Do the work, in the writer's thread; returns what went wrong with the database."""
+        """Do the work in the thread of the writer; return the error of the database, if any."""
         try:
             with store.transaction() as connection:
                 answer = self._work(connection)
@@ -131,15 +131,15 @@ class WriterCall(Generic[Answer]):
         return self._error
 
     def refuse(self, problem: OffpeakError) -> None:
-        """Tell who waits that it was not done, without another attempt."""
-        # One of his own: an exception gathers the trace of everybody who raises it.
+        """Give the caller an error without another attempt."""
+        # A copy: an exception collects the traceback of each thread that raises it.
         self._error = type(problem)(str(problem), hint=problem.hint)
         self._go_to("done")
 
     def wait(self, bound_s: float) -> Answer:
-        """Return the answer, or raise what went wrong; CannotWrite where neither is there in time.
+        """Return the answer or raise the error; CannotWrite if neither is there in time.
 
-        Then nothing was written, unless the disk hangs in the very act: so an intent may be found that nobody followed.
+        Then nothing was written, unless the disk hung during the commit: the ledger may hold an intent without an act.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._state in ("committing", "done"), bound_s):
@@ -168,7 +168,7 @@ MOST_WAITING = 100_000
 """Rows: a quarter of an hour of 1,000 nodes that are read every 10 s, and some 40 MiB."""
 AT_ONCE = 2000
 PAUSE_S = 0.3
-"""Rows are gathered for so long, so that a sweep is one write."""
+"""The writer gathers rows for this time, so that a sweep is one write."""
 RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses between attempts while nothing can be written; the last one from then on."""
 HANGS_S = 15.0
@@ -176,7 +176,7 @@ HANGS_HINT = "is its disk or database overloaded, or its server away? what is to
 
 
 class Writer:
-    """Takes rows at once and writes them soon; what cannot be written waits, within `most_waiting`."""
+    """Queues rows at once and writes them soon; rows that cannot be written wait, within `most_waiting`."""
 
     def __init__(self, store: LedgerStore, *, clock: Callable[[], float], most_waiting: int = MOST_WAITING) -> None:
         self._store = store
@@ -196,7 +196,7 @@ class Writer:
         self._thread.start()
 
     def add(self, kind: RowKind, rows: Sequence[Any]) -> None:
-        """Queue rows; returns at once. After `close` nothing is taken any more."""
+        """Queue rows and return at once. After `close` the writer takes no rows."""
         with self._changed:
             if not len(self._backlog) and not self._failure:
                 self._next_at_s = time.monotonic() + PAUSE_S
@@ -204,9 +204,9 @@ class Writer:
             self._changed.notify_all()
 
     def call(self, work: Callable[[Connection], Answer], *, bound_s: float) -> Answer:
-        """Return what `work` returns, once it is written for good; CannotWrite or BadLedger otherwise.
+        """Run `work` in a transaction and return its result after the commit; CannotWrite or BadLedger if it fails.
 
-        For as long after a vain attempt as that has taken, nothing is tried.
+        After a failed attempt the writer refuses calls for as long as the attempt took.
         """
         call = WriterCall(work)
         with self._changed:
@@ -217,14 +217,14 @@ class Writer:
         return call.wait(bound_s)
 
     def settle(self, bound_s: float) -> bool:
-        """Wait until no row waits any more, at most so long; returns whether that is so."""
+        """Wait until no row waits, at most `bound_s`; return whether that is so."""
         with self._changed:
             self._next_at_s = 0.0
             self._changed.notify_all()
             return self._changed.wait_for(lambda: not len(self._backlog), bound_s)
 
     def trouble(self) -> LedgerProblem | None:
-        """Return what is wrong, None if nothing is and nothing was lost."""
+        """Return the problem and the losses, None if there are none."""
         with self._changed:
             dropped = self._backlog.dropped
             others = sum(dropped.values()) - dropped[RowKind.READINGS] + self._unfit
@@ -235,7 +235,7 @@ class Writer:
             return LedgerProblem(message, hint, since_unix_s, len(self._backlog), dropped[RowKind.READINGS], others)
 
     def close(self, bound_s: float) -> int:
-        """Write what waits, if that works, and end the thread, at most in that time; returns how many rows are lost."""
+        """Write the waiting rows and end the thread, at most within `bound_s`; return the number of lost rows."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -243,7 +243,7 @@ class Writer:
         return len(self._backlog)
 
     def _present_failure(self) -> tuple[OffpeakError | None, float]:
-        """Return why nothing can be written now, and since when; an attempt that does not end is a failure too."""
+        """Return the present failure and its begin; an attempt that hangs is a failure too."""
         hangs_s = 0.0 if self._busy_since_s is None else time.monotonic() - self._busy_since_s
         if hangs_s > HANGS_S:
             return CannotWrite(f"has not answered for {hangs_s:.0f} s", hint=HANGS_HINT), self._clock() - hangs_s
@@ -279,7 +279,7 @@ class Writer:
         return max(0.0, self._next_at_s - time.monotonic()) + 0.001 if len(self._backlog) else None
 
     def _write(self, kind: RowKind, rows: Sequence[Any]) -> None:
-        """Write rows that were taken; where the database is in trouble they wait again, what is unfit is left out."""
+        """Write rows of the queue. If the database fails they go back to the queue; unfit rows are dropped."""
         problem = self._attempt(kind, rows)
         if problem and not isinstance(problem, CannotWrite | BadLedger) and len(rows) > 1:
             half = len(rows) // 2
@@ -314,7 +314,7 @@ class Writer:
                 if self._failure is None:
                     self._failing_since_unix_s = self._clock()
                 self._failure = problem
-                # An agent asks for many nodes one by one: it must not stand still for as many vain attempts.
+                # The agent calls for many nodes in turn: it must not block for as many failed attempts.
                 self._vain_until_s = now_s + busy_s
                 self._next_at_s = now_s + RETRY_S[min(self._attempts, len(RETRY_S) - 1)]
                 self._attempts += 1

@@ -73,7 +73,7 @@ HINTS: Mapping[FeedCondition, str] = MappingProxyType(
 )
 
 INCOMPLETE = frozenset({FeedCondition.HALF_MISSING, FeedCondition.NOT_YET_PUBLISHED})
-"""What leaves the values that are there usable."""
+"""The conditions under which the values at hand stay usable."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class FeedProblem:
 
     @property
     def hint(self) -> str:
-        """What to do about it."""
+        """The remedy."""
         return install_hint(self.extra) if self.extra else HINTS[self.condition]
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class FeedProblem:
 
 @dataclass(frozen=True)
 class FeedQuantity:
-    """`low` and `high` are in `unit`. A `final` value never changes once it is published, as an auction's price."""
+    """A quantity; `low` and `high` are in `unit`. A `final` value, such as the price of an auction, never changes."""
 
     unit: str
     low: float
@@ -138,27 +138,27 @@ SourceAnswer = Series | FeedProblem
 
 
 class Window(NamedTuple):
-    """The time that is wanted [Unix s], `until_s` not included."""
+    """The requested time [Unix s], without `until_s`."""
 
     from_s: int
     until_s: int
 
 
 class FeedSource(Protocol):
-    """One place that values come from. It carries no key, only where the key is kept."""
+    """One source of values. It holds the place of its key, not the key."""
 
     @property
     def name(self) -> str:
-        """What settings and messages call it."""
+        """The name in settings and messages."""
         ...
 
     @property
     def own(self) -> bool:
-        """Whether it is the operator's own file or rule: what it says may change and need not look like a market."""
+        """Whether the source is a file or rule of the operator, whose values may change and differ from a market."""
         ...
 
     def fetch(self, window: Window) -> SourceAnswer:
-        """Return what it has of the window, and perhaps more around it. Never raises for what the world does."""
+        """Return the values of the window, perhaps with more around it. A failure is returned."""
         ...
 
 
@@ -179,7 +179,7 @@ class KnownSeries:
 
     @property
     def basis(self) -> str:
-        """What a value of the series rests on, in words: "published" or "cached 5 h"."""
+        """The basis of the values as text: "published" or "cached 5 h"."""
         if self.fresh:
             return "published"
         return f"cached {self.age_s // HOUR_S} h" if self.age_s >= HOUR_S else f"cached {self.age_s // 60} min"

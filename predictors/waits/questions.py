@@ -56,26 +56,26 @@ class WaitOutcomes:
         return WaitOutcomes(self.questions.take(which), self.wait_s[which])
 
 
-"""Added to both sides of a ratio: whether a job starts at once or in ten seconds makes no difference to anyone."""
+"""Added to both sides of a ratio: a wait of ten seconds counts as no wait."""
 EDGES_S = (60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
 
 
 class WaitSpread:
-    """Remembers what was said of each job until it starts; short and long answers are judged apart."""
+    """Stores the answer for each job until it starts, and keeps the errors of short and long waits apart."""
 
     def __init__(self) -> None:
         self._open: OpenQuestions[float] = OpenQuestions()
         self._errors = ErrorsBySize(tuple(edge_s + MINUTE_S for edge_s in EDGES_S))
 
     def learn(self, outcome: WaitOutcomes) -> None:
-        """Take in how long jobs waited that had been asked about."""
+        """Learn how long queried jobs waited."""
         for job_id, wait_s in zip(outcome.questions.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
             predicted_s = self._open.take_out(job_id)
             if predicted_s is not None:
                 self._errors.add(predicted_s + MINUTE_S, wait_s + MINUTE_S)
 
     def around(self, question: WaitQuestions, predicted_s: Float64, basis: tuple[str, ...]) -> Prediction:
-        """Return the prediction that what was said, float64[n] [s], stands for; the median is what was said itself."""
+        """Return the prediction around the predicted waits, float64[n] [s], which are its medians."""
         real = question.job_id != NO_JOB
         self._open.remember(question.job_id[real].tolist(), predicted_s[real].tolist())
         corrected = np.array([self._errors.corrected(each + MINUTE_S) for each in predicted_s.tolist()])
@@ -88,5 +88,5 @@ class WaitSpread:
         return self._errors.state()
 
     def restore(self, state: State) -> None:
-        """Take over errors."""
+        """Restore the errors."""
         self._errors.restore(state)
