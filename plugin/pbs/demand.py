@@ -98,7 +98,7 @@ def parse_tasks(information: Mapping[str, str]) -> TaskRequest | None:
         if match := _NUMBERED.fullmatch(name):
             numbered.setdefault(match[2], {})[match[1]] = value
     requests = [
-        fields for _, fields in sorted(numbered.items(), key=lambda each: int(each[0])) if "task_count" in fields
+        fields for _, fields in sorted(numbered.items(), key=lambda item: int(item[0])) if "task_count" in fields
     ]
     if not requests:
         return None
@@ -156,7 +156,9 @@ def with_demand(jobs: Sequence[PbsJob], nodes: Sequence[Node], now_s: int) -> tu
     if not any(capacity.sleeps for capacity in capacities) and all(pbs_job.job.start_s is None for pbs_job in waiting):
         return tuple(pbs_job.job for pbs_job in jobs)
     held_until_s = _held_until_s(pbs_job.job for pbs_job in jobs)
-    planned = {each.job.job_id: _plan_job(each, capacities, held_until_s, now_s) for each in waiting[:MOST_JOBS]}
+    planned = {
+        pbs_job.job.job_id: _plan_job(pbs_job, capacities, held_until_s, now_s) for pbs_job in waiting[:MOST_JOBS]
+    }
     return tuple(planned.get(pbs_job.job.job_id, pbs_job.job) for pbs_job in jobs)
 
 

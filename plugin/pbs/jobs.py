@@ -117,7 +117,7 @@ def read_all_jobs(
 
 
 def _any_active(jobs: tuple[PbsJob, ...]) -> bool:
-    return any(each.job.state is not JobState.ENDED for each in jobs)
+    return any(pbs_job.job.state is not JobState.ENDED for pbs_job in jobs)
 
 
 def _is_listed(user: PbsUser, entry: str) -> bool:
@@ -160,7 +160,7 @@ def read_holding_jobs(
 
 def _read_selected(names: Sequence[str], read: Callable[[Sequence[str]], tuple[PbsJob, ...]]) -> tuple[PbsJob, ...]:
     jobs = [job for at in range(0, len(names), QSTAT_CHUNK) for job in read(names[at : at + QSTAT_CHUNK])]
-    shown = {each.job.job_id for each in jobs}
+    shown = {pbs_job.job.job_id for pbs_job in jobs}
     # An array represents its subjobs.
     shown |= {_SUBJOB.sub("[]", name) for name in shown}
     if missing := [name for name in names if name not in shown]:
@@ -181,7 +181,7 @@ def holders(jobs: Iterable[PbsJob]) -> dict[str, list[str]]:
 
 def with_holders(nodes: Iterable[Node], jobs: Iterable[PbsJob]) -> tuple[Node, ...]:
     """Return the nodes; a node of a suspended job counts as used."""
-    suspended = holders(each for each in jobs if each.job.state is JobState.SUSPENDED)
+    suspended = holders(pbs_job for pbs_job in jobs if pbs_job.job.state is JobState.SUSPENDED)
     return tuple(
         node._replace(use=NodeUse.USED) if node.name in suspended and node.use is NodeUse.FREE else node
         for node in nodes
@@ -204,6 +204,6 @@ def notify_owners(
         job: f'comment="{OURS}: {one_line(text)}"' for job, text in comments.items() if text and job not in refused
     }
     if any(not text for text in comments.values()):
-        ours = {each.job.job_id for each in jobs() if each.job.reason.startswith(f"{OURS}:")}
+        ours = {pbs_job.job.job_id for pbs_job in jobs() if pbs_job.job.reason.startswith(f"{OURS}:")}
         texts |= {job: f'comment="{NO_COMMENT}"' for job, text in comments.items() if not text and job in ours}
     return refused | change_by_value(commands, "qalter", "-W", texts)

@@ -239,7 +239,7 @@ def position_value(rank: int) -> int:
 
 def swap_positions(commands: PbsCommands, values: Mapping[str, int], jobs: Sequence[PbsJob]) -> dict[str, str]:
     """Exchange positions until each job has its value's position, if all these positions are theirs; return why not."""
-    waiting = {each.job.job_id: each for each in jobs if each.job.state is JobState.PENDING}
+    waiting = {pbs_job.job.job_id: pbs_job for pbs_job in jobs if pbs_job.job.state is JobState.PENDING}
     present = {job: position_value(waiting[job].rank) for job in values if job in waiting}
     wanted = {job: values[job] for job in present}
     if set(wanted.values()) != set(present.values()):
@@ -298,7 +298,7 @@ _STATUS = re.compile(r"(?:^|,)(\w+)=([^=]*)(?=,\w+=|$)")
 def nodes_of_xml(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
     """Return the nodes of pbsnodes' answer, which belong to all queues; CannotAskPbs where it is no XML."""
     found = xml_records(answer, "Node", source="pbsnodes -x")
-    return tuple(_node(xml_fields(each), tuple(queues), now_s, boot_s) for each in found)
+    return tuple(_node(xml_fields(element), tuple(queues), now_s, boot_s) for element in found)
 
 
 def assigned_of_xml(answer: bytes, node: str) -> list[str]:
@@ -443,4 +443,6 @@ class TorqueScheduler(PbsScheduler):
         jobs = super()._jobs(queues)
         if find_reorder_method(self.settings).method is not ReorderMethod.SWAP:
             return jobs
-        return tuple(each._replace(job=each.job._replace(priority=position_value(each.rank))) for each in jobs)
+        return tuple(
+            pbs_job._replace(job=pbs_job.job._replace(priority=position_value(pbs_job.rank))) for pbs_job in jobs
+        )
