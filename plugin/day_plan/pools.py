@@ -71,11 +71,11 @@ def unplannable_reason(job: Job, facts: QueueFacts) -> str:
     if job.state is not JobState.PENDING:
         return "it is held"
     if not job.plain:
-        return "it is an array, or hangs on other jobs"
+        return "it is an array, or depends on other jobs"
     if job.reservation:
         return f"it waits for the reservation {job.reservation}"
     if job.job_id not in facts.node_power_w:
-        return "its draw is not known"
+        return "its power is not known"
     return "" if expected_run_s_of(job, facts) else "its run time is not known"
 
 

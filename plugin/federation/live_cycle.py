@@ -31,7 +31,7 @@ REASONS = {
     DecisionReason.HOME: "it stays at home",
     DecisionReason.NOT_AT_HOME: "its home cannot run it now",
     DecisionReason.TURN: "it is {site}'s turn",
-    DecisionReason.IDLE: "{site} has enough idle and nobody waits there",
+    DecisionReason.IDLE: "{site} has enough idle units and an empty queue",
     DecisionReason.SHORTEST_WAIT: "it starts soonest at {site}, in {delay}",
     DecisionReason.LEAST: "{site} takes least: {figures}",
     DecisionReason.NEXT_BEST: "{site} takes least of those that are not too late or too full: {figures}",

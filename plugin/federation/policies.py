@@ -26,8 +26,8 @@ POLICIES = (
     GridPolicy("eca-queue", eca_queue, "least CO2, energy or cost among sites with a short queue"),
     GridPolicy("eca-sla", eca_sla, "least CO2, energy or cost among sites in time; without a latest finish, fastest"),
     GridPolicy("mcmf", mcmf, "all jobs of a cycle at once: least weighted response time, cost, CO2 and energy"),
-    GridPolicy("inst", inst, "as mcmf, if nobody ever waited"),
-    GridPolicy("two-price", two_price, "as mcmf, with a dear and a cheap half of the day"),
+    GridPolicy("inst", inst, "as mcmf, as if no job ever waited"),
+    GridPolicy("two-price", two_price, "as mcmf, with an expensive and a cheap half of the day"),
 )
 
 

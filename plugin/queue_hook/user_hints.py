@@ -13,7 +13,7 @@ from offpeak.model.units import parse_duration_s
 
 HINT_PREFIX = "offpeak:"
 BROKER_KEY = "key"
-"""By which a broker finds a job again: it allows nothing."""
+"""The hint by which a broker finds its job again; it allows no delay."""
 EXAMPLES = "delay=12h, deadline=2026-11-22T08:00 or now"
 _HINT = re.compile(r"(?:delay|deadline)=.*|now")
 _DEADLINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?")
@@ -21,7 +21,7 @@ _DEADLINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?
 
 @dataclass(frozen=True)
 class UserHints:
-    """A delay from the submission on, an end at the latest, or `now`: leave it alone. `errors` could not be read."""
+    """The delay from the submission on, the latest end, `now`: never delay the job. `errors`: unreadable hints."""
 
     delay_s: int | None = None
     deadline_s: int | None = None
@@ -30,7 +30,7 @@ class UserHints:
 
     @property
     def allows_delay(self) -> bool:
-        """Whether the job may wait; where anything could not be read it may not."""
+        """Whether the job may wait. With an unreadable hint it may not."""
         return not self.now and not self.errors and (self.delay_s is not None or self.deadline_s is not None)
 
 
@@ -38,7 +38,7 @@ NO_HINTS = UserHints()
 
 
 def parse_user_hints(comment: str, zone: tzinfo) -> UserHints:
-    """Return what the comment allows; of several delays or deadlines the strictest. Never raises."""
+    """Return the hints of the comment, the strictest of several delays or deadlines. Never raises."""
     return _parse_comment(comment, zone) if HINT_PREFIX in comment else NO_HINTS
 
 

@@ -137,11 +137,11 @@ def _kept_ranks(
         if job_id in admin_overrides:
             pinned[rank] = "its priority was set by hand"
         elif rules.hints(each.job).now:
-            pinned[rank] = "its owner said offpeak:now"
+            pinned[rank] = "its owner set offpeak:now"
         elif each.has_offset:
             pinned[rank] = "a nice value was set for it"
         elif job_id not in facts.node_power_w:
-            kept[rank] = "its draw is not known"
+            kept[rank] = "its power is not known"
         elif facts.planned is not None and job_id not in facts.planned.start_s:
             kept[rank] = "the plan has no start for it"
     if since_s:
@@ -151,9 +151,9 @@ def _kept_ranks(
         overdue = count_kept(passed_s, np.arange(len(jobs)), len(jobs), facts.now_s, rules.max_postponement_s)
         for rank in range(overdue):
             since = since_s.get(jobs[rank].job.job_id)
-            why = "behind it stands one that was passed for too long"
+            why = "a job behind it was passed for too long"
             if since is not None:
-                why = f"later ones have been passing it since {rules.clock(since, facts.now_s)}"
+                why = f"later submissions have been passing it since {rules.clock(since, facts.now_s)}"
             kept.setdefault(rank, why)
     return kept | pinned, frozenset(pinned)
 
@@ -281,7 +281,7 @@ def _explain_window(reordered: ReorderedWindow, facts: QueueFacts, rules: QueueR
         reason = f"{'behind' if beside > rank else 'before'} {other.job_id}: {difference}"
         if beside > rank:
             until_s = window.passed_since_s.get(job.job_id, facts.now_s) + rules.max_postponement_s
-            reason += f"; nobody is put before it after {rules.clock(until_s, facts.now_s)}"
+            reason += f"; no job is put before it after {rules.clock(until_s, facts.now_s)}"
             inputs += (("keeps_place_from_s", float(until_s)),)
         decided = BACK if beside > rank else FORWARD
         yield DecisionRecord(facts.now_s, f"job {job.job_id}", decided, reason, inputs)

@@ -57,7 +57,7 @@ def test_jobs_that_cannot_be_planned_are_left_out_with_a_reason():
     assert starts(plan) == {"1": 0}
     assert set(plan.left_out) == {"2", "3", "4", "5", "7"}
     assert plan.left_out["7"] == "it asks for more than the 4 usable nodes of its partition"
-    assert "1 job left as they are: it is an array, or hangs on other jobs" in plan.remarks
+    assert "1 job left as they are: it is an array, or depends on other jobs" in plan.remarks
 
 
 def test_of_partitions_that_share_some_nodes_the_longer_line_is_planned():

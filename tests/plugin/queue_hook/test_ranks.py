@@ -37,9 +37,9 @@ def test_every_move_has_its_reason_and_its_numbers():
     assert reasons(plan) == {
         "job 3": "moved forward: before 2: on-peak until 21:00, 180 W/node against 300 W/node",
         "job 2": "moved back: behind 3: on-peak until 21:00, 300 W/node against 180 W/node;"
-        " nobody is put before it after Sun 18:00",
+        " no job is put before it after Sun 18:00",
         "job 1": "moved back: behind 2: on-peak until 21:00, 412 W/node against 300 W/node;"
-        " nobody is put before it after Sun 18:00",
+        " no job is put before it after Sun 18:00",
     }
     assert plan.decisions[0].inputs == (("node_power_w", 180.0), ("other_node_power_w", 300.0), ("beside", "2"))
 
@@ -120,8 +120,8 @@ def test_jobs_with_offpeak_now_or_an_unknown_draw_keep_their_place():
     plan = site.plan(node_power_w=DRAWS | {"5": 20.0})
     assert site.apply(plan).order() == ["5", "2", "3", "4", "1"]
     decided = reasons(plan)
-    assert decided["job 2"] == "keeps its place: its owner said offpeak:now"
-    assert decided["job 4"] == "keeps its place: its draw is not known"
+    assert decided["job 2"] == "keeps its place: its owner set offpeak:now"
+    assert decided["job 4"] == "keeps its place: its power is not known"
 
 
 def test_equal_priorities_are_raised_by_the_smallest_steps_and_nobody_outside_is_passed():

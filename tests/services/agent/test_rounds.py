@@ -187,8 +187,8 @@ def test_what_is_planned_anew_each_cycle_is_news_once_an_hour() -> None:
 
 def test_the_same_decision_is_news_once() -> None:
     changed = DecisionFilter()
-    first = DecisionRecord(1.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:00")
-    again = DecisionRecord(2.0, "job 1", "moved back", "behind 2: on-peak; nobody is put before it after 10:01")
+    first = DecisionRecord(1.0, "job 1", "moved back", "behind 2: on-peak; no job is put before it after 10:00")
+    again = DecisionRecord(2.0, "job 1", "moved back", "behind 2: on-peak; no job is put before it after 10:01")
     other = DecisionRecord(3.0, "job 1", "moved forward", "before 2: off-peak")
     assert changed.of([first], {"job 1"}) == (first,)
     assert changed.of([again], {"job 1"}) == ()
