@@ -1,4 +1,4 @@
-"""The prices that the agent decides by: of today and the coming days, what each rests on, and which are dear."""
+"""The price curve of the agent: the prices of today and the coming days, their basis, and the on-peak intervals."""
 
 import math
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class PriceCurve:
 
     @property
     def range_80(self) -> tuple[Float64, Float64]:
-        """Between which prices four of five forecasts come true, of each interval; what is published is both."""
+        """The range of four of five outcomes for each interval; a published price is both bounds."""
         if self.quantiles is None:
             return self.series.value, self.series.value
         return self.quantiles[:, 0], self.quantiles[:, 1]
@@ -53,7 +53,7 @@ class PriceCurve:
         return Peak.UNKNOWN if at < 0 else Peak(int(self.peak[at]))
 
     def peak_until_s(self, unix_s: int) -> int:
-        """Return until when the class of that second lasts, the curve's end at most."""
+        """Return the end of the class of that second, at most the end of the curve."""
         at = self.at(unix_s)
         later = np.flatnonzero(self.peak[at + 1 :] != self.peak[at]) if at >= 0 else np.empty(0)
         return int(self.series.start_s[at + 1 + later[0]]) if len(later) else self.series.end_s
@@ -62,7 +62,7 @@ class PriceCurve:
 def price_curve(source: PriceSource, rule: PeakRule, zone: tzinfo, *, now_s: int, ahead_s: int) -> PriceCurve:
     """Return the curve from the last midnight of the zone to a midnight at least `ahead_s` from now. Never raises.
 
-    It asks the source's services, which may take as long as their time-outs.
+    It queries the services of the source, which may take as long as their time-outs.
     """
     window = _whole_days(now_s, now_s + ahead_s, zone)
     if source.is_tariff:

@@ -1,4 +1,4 @@
-"""Prices of the coming hours: as published where they are, else as forecast, else by the tariff. It never raises.
+"""Prices of the coming hours: published, else forecast, else by the tariff. It never raises.
 
 What was published once is kept with what the models said of it, so that each day costs one day's learning.
 """
@@ -23,7 +23,7 @@ from predictors.prices.history import STEPS_S, PriceSteps, price_history
 from predictors.prices.predictor import KEPT_S, PricePredictor
 
 HISTORY_OF_OWN_S = KEPT_S
-"""So much is read of the operator's own file; a service is not asked for years."""
+"""How much of the operator's own file is read; a service is not queried for years."""
 HISTORY_OF_SERVICES_S = 56 * DAY_S
 TOO_OLD_S = 7 * DAY_S
 
@@ -59,7 +59,7 @@ class PriceSource:
 
     @property
     def is_tariff(self) -> bool:
-        """Whether the tariff alone holds, so that all prices are known and none is forecast."""
+        """Whether the tariff is the only source, so that no price is a forecast."""
         return all(isinstance(each, TariffSource) for each in self.feed.sources)
 
 
@@ -86,7 +86,7 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     failed = _kept(source.model, predictor) if known.fresh else ()
     pairs = zip(_published_now(steps, known), prediction.basis, strict=True)
     basis = tuple(known.basis if now else each for now, each in pairs)
-    # What is missing in the hours that are asked for is forecast, which the basis says.
+    # Missing prices in the requested hours are forecast; the basis says so.
     serious = tuple(each for each in current.troubles if each.condition not in INCOMPLETE)
     unit, troubles = source.feed.quantity.unit, (*serious, *failed)
     exact = BasedSeries(known.series, (known.basis,) * len(known.series)) if known.series else None
@@ -94,7 +94,7 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
 
 
 def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[FeedProblem, ...]]:
-    """Return the predictor that was kept, one that has learned nothing where there is none or it is damaged."""
+    """Return the stored predictor, a new one if there is none or the file is damaged."""
     predictor = _fresh(source)
     if source.model is None or not source.model.exists():
         return predictor, ()
@@ -127,7 +127,7 @@ def _steps(window: Window, series: Series | None) -> PriceSteps:
 
 
 def _published_now(steps: PriceSteps, known: KnownSeries) -> NDArray[np.bool_]:
-    """Return which steps' prices the feed has just said; of the others some were published earlier."""
+    """Return for which steps the feed just returned a price; others may have been published earlier."""
     if known.series is None:
         return np.zeros(steps.count, np.bool_)
     quarters = value_at(known.series, steps.quarter_s).reshape(steps.count, -1)

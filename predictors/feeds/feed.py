@@ -36,7 +36,7 @@ from predictors.feeds.port import (
 )
 
 LEFT_BEHIND = 3
-"""A source that still has so many questions open, all of them given up, is not asked another one."""
+"""A source with this many abandoned requests in progress gets no other request."""
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 async def fetched(fetch: Callable[[], Result]) -> Result:
     """Return what `fetch` returns, which runs in a daemon thread of its own.
 
-    Cancelled, it leaves the thread behind: neither the program's end nor another thread waits for it.
+    If it is cancelled, the thread runs on: neither the end of the program nor another thread waits for it.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
@@ -72,12 +72,12 @@ async def fetched(fetch: Callable[[], Result]) -> Result:
 
 
 def fetch_within(source: FeedSource, window: Window, limit_s: float) -> SourceAnswer:
-    """Return the source's answer, or HANGING after `limit_s`; then it is left behind and ends by itself."""
+    """Return the answer of the source, or HANGING after `limit_s`; the thread then ends by itself."""
     name = f"feed {source.name}"
     if sum(thread.name == name for thread in threading.enumerate()) >= LEFT_BEHIND:
         return FeedProblem(FeedCondition.HANGING, source.name, f"{LEFT_BEHIND} questions are still open")
     answers: SimpleQueue[SourceAnswer] = SimpleQueue()
-    # A daemon, because nobody must wait for a hanging library when the program ends.
+    # A daemon thread, so that the program can end while a library hangs.
     Thread(target=_fetch, args=(source, window, answers), daemon=True, name=name).start()
     try:
         return answers.get(timeout=limit_s)
@@ -89,7 +89,7 @@ def _fetch(source: FeedSource, window: Window, answers: SimpleQueue[SourceAnswer
     try:
         answers.put(source.fetch(window))
     except Exception as error:
-        # Others' libraries raise anything; what they say may hold a key.
+        # Libraries raise any exception, and its text may contain a key.
         answers.put(FeedProblem(FeedCondition.GARBAGE, source.name, f"failed with {type(error).__name__}"))
 
 

@@ -40,7 +40,7 @@ class PriceSteps:
 
     @property
     def end_s(self) -> int:
-        """When the last step ends."""
+        """The end of the last step [Unix s]."""
         return self.start_s + self.count * self.step_s
 
     @property
@@ -67,7 +67,7 @@ class PriceHistory:
 
     @property
     def steps(self) -> PriceSteps:
-        """The steps that the prices are of."""
+        """The steps of the prices."""
         return PriceSteps(self.start_s, self.step_s, len(self.price))
 
     def quarters(self) -> Float64:
@@ -105,7 +105,7 @@ def price_history(series: Series) -> PriceHistory:
 
 
 def join_histories(earlier: PriceHistory | None, later: PriceHistory, *, kept_s: int) -> PriceHistory:
-    """Return both by quarter-hours, the later's price where both know one, and of these the last `kept_s` seconds."""
+    """Merge two histories by quarter-hours; the later price wins. Keep the last `kept_s` seconds."""
     parts = [part for part in (earlier, later) if part is not None and len(part.price)]
     if not parts:
         return PriceHistory(0, QUARTER_S, np.empty(0))

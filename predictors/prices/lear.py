@@ -40,7 +40,7 @@ class PriceScale:
         return np.sign(x) * np.log1p(np.abs(x) / 3)
 
     def widen(self, squeezed: Float64) -> Float64:
-        """Return the prices of what `squeeze` returned."""
+        """Reverse `squeeze`."""
         return self.middle + self.spread * np.sign(squeezed) * 3 * np.expm1(np.abs(squeezed))
 
 
@@ -123,7 +123,7 @@ class Lear:
         lowest, highest = _limits(scale.squeeze(seen))
 
         def coming(now: Past) -> Float64:
-            # Of the past only its last week is looked at.
+            # The features use only the last week of the past.
             week = scale.squeeze(now.price[-max(LAGS) :])
             row, base = self._features(week, now.kind[len(now) - max(LAGS) :], np.array([max(LAGS)]))
             return scale.widen(np.clip(base[0] + row[0] @ slope + offset, lowest, highest))

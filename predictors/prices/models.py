@@ -70,7 +70,7 @@ EVENING = 20
 
 
 def fit_blend(past: Past) -> Callable[[Past], Float64]:
-    """Return what forecasts the 24 prices after a past, having learned from the last four weeks of this one."""
+    """Fit a forecaster of the 24 prices after a past to the last four weeks of this one."""
     scale = fit_scale(past.price[-LEARNED_DAYS:])
     squeezed = scale.squeeze(past.price)
     days = range(max(2, len(past) - LEARNED_DAYS), len(past))
@@ -186,7 +186,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Unfitted:
-    """A model that has nothing to learn."""
+    """A model without parameters."""
 
     model: Model
 
@@ -210,11 +210,11 @@ LEAR_RECENT = Member("LEAR of recent days", Lear(half_life_days=120, penalty=0.0
 
 MEMBERS = (BLEND, LEAR, LEAR_LEVEL, LEAR_RECENT)
 SINGLE = (YESTERDAY, LAST_WEEK, WEEK_MEAN, SARIMA, SARIMA_LONG, *MEMBERS)
-"""What can be scored alone, such as `PricePredictor(zone, members=(SARIMA,))`."""
+"""The members that can be scored alone, such as `PricePredictor(zone, members=(SARIMA,))`."""
 
 
 def forecasts(models: tuple[Model | None, ...], past: Past) -> Float64:
-    """Return what each model says of the day after the past, float64[models, 24], NaN from one that has no model."""
+    """Return the forecasts of all models for the day after the past, float64[models, 24]; NaN without a model."""
     silent = np.full(24, np.nan)
     return np.array([silent if model is None else model(past) for model in models])
 

@@ -56,12 +56,12 @@ class Days:
 
     @property
     def hour(self) -> Float64:
-        """The mean price of what is known of each local hour, float64[days, 24], NaN where nothing is."""
+        """The mean of the known prices of each local hour, float64[days, 24], NaN if none is known."""
         return mean_known(self.quarter.reshape(-1, 24, QUARTERS // 24), axis=2)
 
 
 def mean_known(value: Float64, *, axis: int) -> Float64:
-    """Return the mean of what is not NaN along that axis, NaN where nothing is."""
+    """Return the mean without NaN along that axis, NaN if all values are NaN."""
     count = np.sum(~np.isnan(value), axis=axis)
     mean: Float64 = np.divide(np.nansum(value, axis=axis), count, out=np.full(count.shape, np.nan), where=count > 0)
     return mean
@@ -83,7 +83,7 @@ def split_days(history: PriceHistory, zone: tzinfo) -> Days:
 
 
 def _ended(quarter: Float64) -> int:
-    # A day that has begun, or that is published in part, is no past yet.
+    # A day in progress, or published in part, does not count as past.
     ended = np.flatnonzero(~np.isnan(quarter[:, -1]))
     return int(ended[-1]) + 1 if len(ended) else 0
 

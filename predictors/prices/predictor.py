@@ -32,7 +32,7 @@ ENOUGH_DAYS = 7
 def shares(error: Float64, speaking: Float64) -> Float64:
     """Return each model's share, float64[models], that sum to 1.
 
-    `error` float64[days, models, 24] are past errors, NaN where a model said nothing; `speaking` float64[models, 24]
+    `error` float64[days, models, 24] are past errors, NaN where a model has no forecast; `speaking` float64[models, 24]
     are the forecasts that the shares are for. A model counts nothing while another one has been judged for longer.
     """
     speaks = ~np.isnan(speaking).any(axis=1)
@@ -64,7 +64,7 @@ AHEAD_DAYS = 7
 TRACKED_DAYS = 28
 
 Track = Mapping[int, Float64]
-"""What each member said of a local day before it began: day number -> float64[members, 24]."""
+"""The forecast of each member before a local day began: day number -> float64[members, 24]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outloo
 
 def _errors(error: Float64, past: Past) -> Float64:
     complete = error[~np.isnan(error).any(axis=1)]
-    # After a single day nothing was forecast yet: any hour's price may come at any hour.
+    # After a single day there is no forecast yet: any hour may have the price of any other.
     return complete if len(complete) else past.price[-1:] - past.price[-1].mean()
 
 
@@ -204,7 +204,7 @@ class PricePredictor:
         self._stale = True
 
     def learn(self, outcome: PriceHistory, at_s: int) -> None:  # noqa: ARG002 - the port's: these are all known by now
-        """Take in published prices; where some were known for the same time, the new ones hold."""
+        """Learn published prices; new prices replace known ones of the same time."""
         history = join_histories(self._history, outcome, kept_s=KEPT_S)
         self._stale |= not _same(history, self._history)
         self._history = history
@@ -237,13 +237,13 @@ class PricePredictor:
 
     @property
     def known_until_s(self) -> int:
-        """When the last price that is known ends [Unix s], 0 if none is."""
+        """The end of the last known price [Unix s], 0 if there is none."""
         known = np.flatnonzero(~np.isnan(self._history.quarters()))
         return self._history.start_s + QUARTER_S * (int(known[-1]) + 1) if len(known) else 0
 
     @property
     def origin(self) -> ModelOrigin:
-        """What it learned from, in quarters of an hour, and its mean absolute error of late, NaN if there is none."""
+        """The number of learned quarter-hours, and the recent mean absolute error, NaN if there is none."""
         known = np.flatnonzero(~np.isnan(self._history.quarters()))
         first_s = self._history.start_s + QUARTER_S * int(known[0]) if len(known) else 0
         error = self._view.outlook.error if self._view else np.empty(0)
@@ -251,17 +251,17 @@ class PricePredictor:
         return ModelOrigin(len(known), first_s, self.known_until_s, mae)
 
     def state(self) -> State:
-        """Return the prices, and what each member said of each day of late before it began."""
+        """Return the prices and the recent forecasts of each member."""
         predictions = np.array([*self._track.values()]).reshape(-1, len(self._members), 24)
         days = np.fromiter(self._track, np.int64, len(self._track))
         history = self._history
         return {"start_s": scalar_array(history.start_s), "price": history.price, "day": days, "said": predictions}
 
     def restore(self, state: State) -> None:
-        """Take over prices and what was said."""
+        """Restore prices and forecasts."""
         predictions, day, start_s = state["said"], state["day"], int(state["start_s"])
         fits = predictions.shape == (len(day), len(self._members), 24) and state["price"].ndim == 1
-        check_state(is_so=fits and start_s % QUARTER_S == 0, what="what other members said")
+        check_state(is_so=fits and start_s % QUARTER_S == 0, what="the forecasts of other members")
         self._history = PriceHistory(start_s, QUARTER_S, np.array(state["price"], np.float64))
         self._track = dict(zip(day.tolist(), predictions.astype(np.float64), strict=True))
         self._stale = True
@@ -278,7 +278,7 @@ def _course(quarter: Float64) -> Float64:
 
 
 def _forecast(view: _View, quarter_s: Int64, zone: tzinfo) -> tuple[Float64, Float64]:
-    """Return the forecast of each quarter-hour, and what to add to it for each of LEVELS."""
+    """Return the forecast of each quarter-hour, and the offset from it for each of LEVELS."""
     day, clock_s = np.divmod(to_local_s(quarter_s, zone), DAY_S)
     price = np.vstack([view.past.price, view.outlook.price])
     index = _within(day - view.past.first_day, len(price))

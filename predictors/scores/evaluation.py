@@ -22,7 +22,7 @@ Mask = NDArray[np.bool_]
 
 
 class Rows(Protocol):
-    """Rows of which some can be picked out, such as `Jobs`."""
+    """Rows that support selection, such as `Jobs`."""
 
     def __len__(self) -> int: ...
 
@@ -56,7 +56,7 @@ class Exam(Generic[QuestionRows, OutcomeRows]):
 
 
 class ExamStep(NamedTuple):
-    """What happens next: the rows `first`..`end` - 1 of the outcomes are learned, or of the questions are asked."""
+    """The next step: learn the outcomes `first`..`end` - 1, or predict the questions `first`..`end` - 1."""
 
     verb: Literal["learn", "ask"]
     first: int
@@ -64,7 +64,7 @@ class ExamStep(NamedTuple):
 
 
 def take_exam(predictor: Predictor[QuestionRows, OutcomeRows], exam: Exam[QuestionRows, OutcomeRows]) -> Prediction:
-    """Return the predictor's answer to each question; of every answer only what was known by then had been learned.
+    """Return the prediction for each question, from the outcomes that were known at its time.
 
     The outcomes of a second come before its questions; those after the last question are learned too. Questions
     without an outcome in between are asked in one call, at the second of the first.
@@ -84,7 +84,7 @@ def take_exam(predictor: Predictor[QuestionRows, OutcomeRows], exam: Exam[Questi
 
 
 def exam_steps(question_s: Int64, known_s: Int64) -> Iterator[ExamStep]:
-    """Yield what happens, in time order; one `learn` holds the outcomes of one second."""
+    """Yield the steps in time order; one `learn` holds the outcomes of one second."""
     known_before = np.searchsorted(known_s, question_s, side="right")
     learned = 0
     for first, end in _runs(known_before):
@@ -100,7 +100,7 @@ def _lessons(known_s: Int64, first: int, end: int) -> Iterator[ExamStep]:
 
 
 def _runs(values: Int64) -> Iterator[tuple[int, int]]:
-    """Yield where each run of equal values begins and where it ends."""
+    """Yield the begin and the end of each run of equal values."""
     if len(values):
         changes = (np.flatnonzero(np.diff(values)) + 1).tolist()
         yield from zip([0, *changes], [*changes, len(values)], strict=True)
@@ -172,7 +172,7 @@ def compute_score(
 ) -> Score:
     """Return the score of the predictions `given` for `actual` float64[n], leaving out where `actual` is NaN.
 
-    Without `naive` nothing is said of the relative error.
+    Without `naive` the relative error is NaN.
     """
     known = np.isfinite(actual)
     y, quantiles = actual[known], given.quantiles[known]

@@ -34,18 +34,18 @@ REQUEST_COLUMNS = 4
 
 
 class JobFeatures:
-    """Turns jobs into rows of features; remembers of each outcome its `target`."""
+    """Turns jobs into rows of features, and learns the `target` of each outcome."""
 
     def __init__(self) -> None:
         self._running = RunningStatistics(KINDS, targets=1)
 
     @property
     def columns(self) -> int:
-        """How many features a job has."""
+        """The number of features of a job."""
         return self._running.columns + REQUEST_COLUMNS
 
     def learn(self, category: Int64, target: Float64) -> None:
-        """Take in jobs that ended, one after the other: their `categories` and finite targets float64[n]."""
+        """Learn jobs that ended, one after the other: their `categories` and finite targets float64[n]."""
         self._running.learn(category, target[:, None])
 
     def of(self, jobs: Jobs) -> Float64:
@@ -53,11 +53,11 @@ class JobFeatures:
         return np.hstack([self._running.of(categories(jobs)), _request(jobs)])
 
     def state(self) -> State:
-        """Return what was remembered."""
+        """Return the state."""
         return self._running.state()
 
     def restore(self, state: State) -> None:
-        """Take over what was remembered."""
+        """Restore the state."""
         self._running.restore(state)
 
 
@@ -79,7 +79,7 @@ SCHEDULE = GrowthSchedule()
 
 
 class TreeQuantity(Protocol):
-    """What is predicted of jobs. The trees see it as a share of its `scale`."""
+    """The predicted quantity of jobs. The trees use its share of the `scale`."""
 
     @property
     def edges(self) -> tuple[float, ...]:
@@ -87,11 +87,11 @@ class TreeQuantity(Protocol):
         ...
 
     def actual(self, jobs: Jobs, /) -> Float64:
-        """Return what each job that ended had, NaN where unknown."""
+        """Return the actual quantity of each job that ended, NaN if unknown."""
         ...
 
     def scale(self, jobs: Jobs, /) -> Float64:
-        """Return above zero what a job's quantity is measured by."""
+        """Return the positive scale of the quantity of each job."""
         ...
 
     def bounded(self, value: Float64, jobs: Jobs, /) -> Float64:
@@ -99,7 +99,7 @@ class TreeQuantity(Protocol):
         ...
 
     def at_first(self, jobs: Jobs, /) -> Float64:
-        """Return what is said before the first forest is grown, float64[n], above zero."""
+        """Return the prediction before the first forest is grown, float64[n], above zero."""
         ...
 
 
@@ -139,7 +139,7 @@ class BoostedTrees:
         self._errors = ErrorsBySize(quantity.edges)
 
     def learn(self, outcome: Jobs, _at_s: int) -> None:
-        """Take in jobs that ended, one after the other; those without a reading teach nothing."""
+        """Learn jobs that ended, one after the other, except those without a reading."""
         actual = self._quantity.actual(outcome)
         came = self._quantity.bounded(actual[:, None], outcome)[:, 0] / self._quantity.scale(outcome)
         category = categories(outcome)
@@ -160,7 +160,7 @@ class BoostedTrees:
             self.adopt(grow(self.lessons(), self.growth))
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
-        """Return what the trees say of each job, corrected by what their latest answers lacked."""
+        """Return the prediction of the trees for each job, corrected by their latest errors."""
         features, scale = self._features.of(question), self._quantity.scale(question)
         predicted = self._predicted(question, features) / scale
         self._open.remember(
@@ -188,11 +188,11 @@ class BoostedTrees:
         return self._can_grow and self._history.count >= self._due_at
 
     def lessons(self) -> TrainingData:
-        """Return a copy of the latest MOST_ROWS outcomes and of what was known of them when they were asked about."""
+        """Return a copy of the latest MOST_ROWS outcomes and of their features at the time of the question."""
         return self._history.lessons()
 
     def adopt(self, forest: Forest) -> None:
-        """Answer by this forest from now on."""
+        """Predict with this forest from now on."""
         if self._forest is None:
             self._errors = ErrorsBySize(self._quantity.edges)
         self._forest = forest
@@ -200,14 +200,14 @@ class BoostedTrees:
         self._grown_from = min(self._history.count, MOST_ROWS)
 
     def state(self) -> State:
-        """Return all that was learned, the forest too."""
+        """Return the whole state with the forest."""
         parts: dict[str, Restorable] = {"features": self._features, "history": self._history, "errors": self._errors}
         numbers = {"due_at": scalar_array(self._due_at), "grown_from": scalar_array(self._grown_from)}
         return {**numbers, **join_states({name: part.state() for name, part in parts.items()}),
                 **join_states({"forest": forest_state(self._forest)})}  # fmt: skip
 
     def restore(self, state: State) -> None:
-        """Take over all of it."""
+        """Restore the whole state."""
         self._features.restore(state_part(state, "features"))
         self._history.restore(state_part(state, "history"))
         self._errors.restore(state_part(state, "errors"))

@@ -24,7 +24,7 @@ def can_grow() -> bool:
 
 
 def no_trees() -> str:
-    """Return what answers rest on before the first forest."""
+    """Return the basis text before the first forest."""
     return "no trees yet" if can_grow() else "no trees: scikit-learn is not installed"
 
 
@@ -45,7 +45,7 @@ class Growth:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """What a forest is grown from: features float64[n, columns] with NaN where unknown, and targets float64[n]."""
+    """The training data of a forest: features float64[n, columns] with NaN where unknown, and targets float64[n]."""
 
     features: Float64
     target: Float64
@@ -118,7 +118,7 @@ class GrowthSchedule:
 
 
 SELDOM = GrowthSchedule(growth=1.0)
-"""For who learns a whole log to answer once: most forests on the way would never be asked."""
+"""For a caller that learns a whole log and predicts once: most forests in between would never be used."""
 
 
 class TrainingHistory:
@@ -131,7 +131,7 @@ class TrainingHistory:
         self.count = 0
 
     def add(self, features: Float64, target: float) -> None:
-        """Take in one row, float64[columns]."""
+        """Add one row, float64[columns]."""
         if self.count == len(self._target) < self._most:
             self._widen(min(2 * self.count, self._most))
         at = self.count % len(self._target)
@@ -140,17 +140,17 @@ class TrainingHistory:
         self.count += 1
 
     def lessons(self) -> TrainingData:
-        """Return a copy of what is held, to grow a forest from at leisure."""
+        """Return a copy of the rows, from which another thread grows a forest."""
         held = min(self.count, len(self._target))
         return TrainingData(self._features[:held].copy(), self._target[:held].copy())
 
     def state(self) -> State:
-        """Return the rows that are held and how many there were."""
+        """Return the rows and the number of all rows so far."""
         lessons = self.lessons()
         return {"features": lessons.features, "target": lessons.target, "count": scalar_array(self.count)}
 
     def restore(self, state: State) -> None:
-        """Take over rows."""
+        """Restore rows."""
         features, target, count = state["features"], state["target"], int(state["count"])
         held, columns = min(count, self._most), self._features.shape[1]
         check_state(is_so=features.shape == (held, columns) and target.shape == (held,), what="rows of another shape")

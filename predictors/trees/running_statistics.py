@@ -118,7 +118,7 @@ NONE = -1
 
 
 class RunningStatistics:
-    """What was seen under each kind of category; a kind is a tuple of columns of the categories."""
+    """The statistics of each kind of category; a kind is a tuple of columns of the categories."""
 
     def __init__(self, kinds: tuple[tuple[int, ...], ...], *, targets: int) -> None:
         most = max(len(kind) for kind in kinds)
@@ -129,7 +129,7 @@ class RunningStatistics:
         self.columns: int = len(kinds) * self._seen.shape[1]
 
     def learn(self, category: Int64, target: Float64) -> None:
-        """Take in rows one after the other: categories int64[n, c], finite targets float64[n, targets]."""
+        """Learn rows one after the other: categories int64[n, c], finite targets float64[n, targets]."""
         for first in range(0, len(category), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
             self._make_room(len(category[rows]))
@@ -153,7 +153,7 @@ class RunningStatistics:
         return {"slot_key": self._slot_key.copy(), "seen": self._seen.copy()}
 
     def restore(self, state: State) -> None:
-        """Take over a table; ValueError unless its width is this one's and a look-up in it ends."""
+        """Restore a table; ValueError unless it has this width and a look-up in it ends."""
         slot_key, seen = np.array(state["slot_key"], np.int64), np.array(state["seen"], np.float64, order="C")
         used, capacity = int(np.count_nonzero(slot_key)), len(slot_key)
         fits = seen.shape == (capacity, self._seen.shape[1]) and capacity.bit_count() == 1

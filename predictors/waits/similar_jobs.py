@@ -258,7 +258,7 @@ class SimilarJobs:
         self._spread = WaitSpread()
 
     def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
-        """Take in jobs that started."""
+        """Learn the waits of jobs that started."""
         self._spread.learn(outcome)
         self._history.add(outcome.questions.rows[:, :PUBLISHED], outcome.wait_s)
 
@@ -276,14 +276,14 @@ class SimilarJobs:
         return join_states({"history": self._history.state(), "spread": self._spread.state()})
 
     def restore(self, state: State) -> None:
-        """Take over jobs and errors."""
+        """Restore jobs and errors."""
         self._history.restore(state_part(state, "history"))
         self._spread.restore(state_part(state, "spread"))
 
 
 @kernel
 def _published(rows: Float64, wait_s: Float64, questions: Float64) -> tuple[Float64, Int64]:
-    """Return the predicted wait [s] of each asked row, and on which of BASES it rests."""
+    """Return the predicted wait [s] for each question row, and its index in BASES."""
     scale = scales(rows, wait_s)
     predicted_s, basis = np.empty(len(questions)), np.zeros(len(questions), dtype=np.int64)
     for number in range(len(questions)):
@@ -296,7 +296,7 @@ def _published(rows: Float64, wait_s: Float64, questions: Float64) -> tuple[Floa
 
 @kernel
 def _fitted(rows: Float64, wait_s: Float64, questions: Float64, distance: Float64) -> tuple[float, int]:
-    """Return what the ridge regression says; the nearest job's wait where it says less than nothing."""
+    """Return the wait by ridge regression; the wait of the nearest job if that is negative."""
     farthest = FARTHEST
     while farthest < 1 and (distance < farthest).sum() <= FEWEST * PUBLISHED:
         farthest += FARTHER_BY

@@ -37,7 +37,7 @@ PUBLISHED = 8
 
 
 class JobColumns(NamedTuple):
-    """Jobs as columns of one length; what has not started has no start and no end."""
+    """Jobs as columns of one length; a job that has not started has no start and no end."""
 
     size: Int64
     submit_s: Int64

@@ -51,7 +51,7 @@ def _snapshot_rows(
 def if_submitted_now(
     snapshot: Snapshot, *, size: int, estimate_s: int, user: int = UNKNOWN, queue: int = UNKNOWN
 ) -> WaitQuestions:
-    """Return the question how long a job that does not exist yet would wait, were it submitted into the snapshot."""
+    """Return the question of the wait of a hypothetical job that is submitted into the snapshot."""
     rows = snapshot_features(snapshot, np.array([size]), np.array([estimate_s]))
     return WaitQuestions(np.array([NO_JOB]), np.array([user]), np.array([queue]), rows, np.array([0]), (snapshot,))
 
@@ -66,7 +66,7 @@ class LogTimes(NamedTuple):
 
 def log_rows(jobs: Jobs, start_s: Int64, end_s: Int64, *, units: int) -> Float64:
     """Return float64[n, len(FEATURES)] of n jobs that started and ended so on a machine of `units`."""
-    # What starts in a second is seen to run in the next one, also if it has ended by then.
+    # A job that starts in a second counts as running in the next one, even if it has ended by then.
     leave_s = np.maximum(end_s, start_s + 1)
     times = LogTimes(np.argsort(start_s, kind="stable"), np.argsort(leave_s, kind="stable"), leave_s)
     return _fill_log_rows(
@@ -89,7 +89,7 @@ def _fill_log_rows(jobs: JobColumns, times: LogTimes, units: int) -> Float64:
             held = _without(running, held, times.by_leave[left])
             left += 1
         waiting = _later_than(queued, waiting, jobs.start_s, now_s)
-        # Logs are not free of jobs that hold more than there is.
+        # Some logs have jobs that hold more units than the machine has.
         there = max(units, jobs.size[running[:held]].sum())
         submitted = SubmittedJob(now_s, there, jobs.size[job], jobs.estimate_s[job])
         write_row(rows[job], submitted, jobs, running[:held], queued[:waiting])
@@ -148,7 +148,7 @@ class LogStates(Sequence[Snapshot]):
     _all_ended_by_s: Int64 = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # By when each job and all before it had ended: of those that had, none need be looked at.
+        # When each job and all before it had ended: the search skips those.
         object.__setattr__(self, "_all_ended_by_s", np.maximum.accumulate(self.end_s))
 
     def __len__(self) -> int:
