@@ -1,4 +1,4 @@
-"""What follows from the tables alone."""
+"""The cases, the published figures and what they imply."""
 
 from dataclasses import replace
 
@@ -6,9 +6,70 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.energy_carbon.paper import DUNE, TESTBEDS, MeasuredPair, MeasuredRun
-from studies.energy_carbon.run import depth_of, node_class_of
-from studies.energy_carbon.tables import busy_share, ceiling_pct, empty_saved_pct, equally_long_saved_pct
+from studies.energy_carbon.paper import DUNE, JUGGLE, TESTBEDS, MeasuredPair, MeasuredRun
+from studies.energy_carbon.run import AS_MEASURED, Measurement, Simulation, depth_of, node_class_of
+from studies.energy_carbon.tables import (
+    CHANGES,
+    NO_CHANGE,
+    as_measured,
+    busy_share,
+    ceiling_pct,
+    cells,
+    empty_saved_pct,
+    equally_long_saved_pct,
+    first_way,
+    loads_of,
+    planned,
+)
+from studies.harness import Replays
+
+
+def test_every_experiment_is_planned_once() -> None:
+    plan = planned(Replays(2, 5))
+    assert len(plan) == len(set(plan))
+    assert {experiment.replay for experiment in plan} == {0, 1}
+    assert {experiment.seed for experiment in plan} == {5}
+    assert sum(isinstance(experiment.case, Simulation) for experiment in plan) == 2 * 3 * 3 * 10
+
+
+def test_the_cells_are_those_of_the_tables() -> None:
+    assert (loads_of(DUNE), loads_of(JUGGLE)) == ((50, 80, 90), (40, 60, 80))
+    assert (len(cells(DUNE)), len(cells(JUGGLE))) == (3, 9)
+    assert {case.way for case in first_way(JUGGLE)} == {"standby"}
+
+
+def test_a_change_changes_something() -> None:
+    case = Measurement("dune", "off", 50, "easy")
+    assert all((change.of(case) == case) == (change is NO_CHANGE) for change in CHANGES["dune"])
+    assert as_measured(case).reading == AS_MEASURED
+
+
+ROWS = [
+    pytest.param(row, id=f"{name}-{way}-{load}")
+    for name, testbed in TESTBEDS.items()
+    for way, rows in testbed.rows.items()
+    for load, row in rows.items()
+]
+OFF_AT_50 = TESTBEDS["dune"].rows["off"][50]
+
+
+def product_kj(run: MeasuredRun) -> float:
+    return run.power_w * run.elapsed_s / 1000
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_energies_are_products_and_savings_their_ratios(row: MeasuredPair) -> None:
+    assert row.default.energy_kj == pytest.approx(product_kj(row.default), rel=2e-3)
+    assert row.saved_pct == pytest.approx(100 * (1 - row.aware.energy_kj / row.default.energy_kj), abs=0.1)
+    if row != OFF_AT_50:
+        assert row.aware.energy_kj == pytest.approx(product_kj(row.aware), rel=3e-3)
+        assert row.saved_by_product_pct == pytest.approx(row.saved_pct, abs=0.1)
+
+
+def test_the_cell_whose_energy_is_no_product() -> None:
+    assert OFF_AT_50.aware.energy_kj == pytest.approx(product_kj(OFF_AT_50.aware), rel=0.03)
+    assert OFF_AT_50.saved_by_product_pct == pytest.approx(46.5, abs=0.05)
+
 
 WAYS = [(name, way) for name, testbed in TESTBEDS.items() for way in testbed.rows]
 ROW = DUNE.rows["off"][50]
