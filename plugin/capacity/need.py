@@ -1,4 +1,4 @@
-"""How soon idle nodes are needed again, learned from what the cluster itself uses: by rank, idle time and hour of day.
+"""Predicts how soon idle nodes are needed again, from the use of the cluster: by rank, idle time and hour of day.
 
 Level l is in use while the jobs need more than l nodes. Of the levels that are not, rank 1 is the one that is needed
 first. A level that has been idle for long is needed later than one that was just used, a high rank later than a low
@@ -16,29 +16,29 @@ from offpeak.model.constants import DAY_S, HOUR_S
 
 STEP_S = 300
 STEPS_AHEAD = 24
-"""Each observation is followed for two hours: what is needed later than that counts as not needed."""
+"""Each observation is followed for two hours; a later need does not count."""
 
 HOURS = 24
 AGES, RANKS = 10, 8
 KINDS = RANKS * AGES
 
 NARROW = 10.0
-"""How much more a need of one node counts than one node of a wide job's: it alone keeps that job waiting."""
+"""The weight of a need of a single node against that of a node of a wide job: it alone delays its job."""
 
 DOUBT_S = 5.0 * DAY_S
-"""So much idle time is to be seen in an hour of the day before that counts as much as what all hours say."""
+"""The idle time after which an hour of the day weighs as much as all hours together."""
 
 FIRST_NEEDS, FIRST_IDLE_S = 1.0, 4000.0
-"""What is taken for known of a rank and idle time that were never seen."""
+"""The prior of a rank and idle time without an observation."""
 
 NEVER_USED = -(1 << 40)
 
 WAKE_AHEAD_AT = 3
-"""Waking a node that is then not needed costs a power cycle, so it takes a need that is so many times as likely."""
+"""How much likelier a need must be to wake a node for it: a node that is not needed then costs a power cycle."""
 
 
 class NeedRecord(NamedTuple):
-    """What was seen of a number of nodes of the same kind, one observation every `STEP_S`.
+    """The observations of nodes of the same kind, one every `STEP_S`.
 
     A kind is a range of ranks and a range of idle times. `needs` float64[HOURS + 1, KINDS]: what the jobs came to need,
     each weighing 1 + NARROW / nodes that they came to need at that time; `idle_s`, of the same shape: the idle seconds
@@ -57,7 +57,7 @@ class NeedRecord(NamedTuple):
 
 
 def new_record(nodes: int) -> NeedRecord:
-    """Return the record of a cluster of which nothing was seen."""
+    """Return the record of a cluster without observations."""
     ring = STEPS_AHEAD + 1
     return NeedRecord(
         needs=np.zeros((HOURS + 1, KINDS)),
@@ -72,7 +72,7 @@ def new_record(nodes: int) -> NeedRecord:
 
 @part
 def observe_need(record: NeedRecord, now_s: int, needed: int) -> None:
-    """Take down that the jobs need so many nodes now, and learn from what followed the moment two hours ago."""
+    """Record the number of nodes that jobs need now, and learn from the moment two hours ago."""
     record.moments[0] += 1
     row = index(record.moments[0] % (STEPS_AHEAD + 1))
     record.needed[row] = needed
@@ -89,7 +89,7 @@ def observe_need(record: NeedRecord, now_s: int, needed: int) -> None:
 
 @part
 def doublings(value: int, most: int) -> int:
-    """Return how often 2 can be doubled up to `value`, and once more for 2 itself: 0 for less, `most` - 1 at most."""
+    """Return the binary logarithm of `value`, rounded down, between 0 and `most` - 1."""
     count = 0
     while value >= 2 and count < most - 1:
         value >>= 1
@@ -99,7 +99,7 @@ def doublings(value: int, most: int) -> int:
 
 @part
 def learn_from_moment(record: NeedRecord, moment: int) -> None:
-    """Add to the record how long the levels that were idle in a moment remained so in those after it."""
+    """Add to the record how long the levels that were idle at a moment stayed idle."""
     then = index(moment % (STEPS_AHEAD + 1))
     level = record.needed[then]
     before = level
@@ -115,7 +115,7 @@ def learn_from_moment(record: NeedRecord, moment: int) -> None:
 
 @part
 def add_need(record: NeedRecord, then: np.uintp, level: int, need: float, steps: int) -> None:
-    """Count a need, of a level that was idle then, and the idle time before it: in its hour and in all hours."""
+    """Count a need of an idle level and the idle time before it, for its hour and for all hours."""
     kind = index(record.kind[then, index(level)])
     for row in (index(record.hour[then]), index(HOURS)):
         record.needs[row, kind] += need
@@ -124,7 +124,7 @@ def add_need(record: NeedRecord, then: np.uintp, level: int, need: float, steps:
 
 @part
 def last_rank(record: NeedRecord, needs_per_s: float) -> int:
-    """Return the last rank of the idle levels of which at least so many needs a second of idling are expected, or 0."""
+    """Return the last rank of the idle levels with at least that expected rate of needs, or 0."""
     row = index(record.moments[0] % (STEPS_AHEAD + 1))
     needed = record.needed[row]
     for level in range(len(record.used_s) - 1, needed - 1, -1):
@@ -135,7 +135,7 @@ def last_rank(record: NeedRecord, needs_per_s: float) -> int:
 
 @part
 def need_rate(record: NeedRecord, row: np.uintp, level: int) -> float:
-    """Return how many needs of an idle level a second of idling is expected to bring."""
+    """Return the expected rate of needs of an idle level [1/s]."""
     hour = index(record.hour[row])
     kind = index(record.kind[row, index(level)])
     all_hours = index(HOURS)

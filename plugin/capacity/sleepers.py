@@ -19,7 +19,7 @@ SHALLOW_TO_DEEP = len(DEPTHS)
 
 
 class SleepCriteria(NamedTuple):
-    """What decides now which idle nodes may sleep: by their idle time and the schedule's `row`, or at `any_age`."""
+    """The criteria by which idle nodes may sleep now: their idle time and the schedule's `row`, or `any_age`."""
 
     table: NodeTable
     rules: CapacityRules
@@ -53,14 +53,14 @@ def sleeps_today(table: NodeTable, node: int, now_s: int) -> int:
 
 @part
 def is_spent(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> bool:
-    """Say whether the node has used up its power cycles of the present day."""
+    """Return whether the node has used up its power cycles of the present day."""
     most = rules.most_sleeps_per_day
     return bool(most > 0 and sleeps_today(table, node, now_s) >= most)
 
 
 @part
 def is_free_to_sleep(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> bool:
-    """Say whether the node is active without a job, was awake long enough and is not spent."""
+    """Return whether the node is active without a job, was awake long enough and is not spent."""
     at = index(node)
     if table.state[at] != ACTIVE or table.busy[at] > 0 or now_s - table.woken_s[at] < rules.min_awake_s:
         return False
@@ -69,7 +69,7 @@ def is_free_to_sleep(table: NodeTable, rules: CapacityRules, node: int, now_s: i
 
 @part
 def may_sleep(criteria: SleepCriteria, node: int) -> bool:
-    """Say whether the node may be put to sleep."""
+    """Return whether the node may be put to sleep."""
     table = criteria.table
     now_s = criteria.now_s
     if not is_free_to_sleep(table, criteria.rules, node, now_s):
@@ -89,7 +89,7 @@ def depth_to_enter(criteria: SleepCriteria, node: int) -> int:
 
 @part
 def free_to_sleep_s(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> int:
-    """Return from when on nothing but a job or its age keeps an active node awake."""
+    """Return the second from which only a job or its idle time keeps an active node awake."""
     at_s = table.woken_s[index(node)] + rules.min_awake_s
     if is_spent(table, rules, node, now_s):
         at_s = max(at_s, (now_s // DAY_S + 1) * DAY_S)
@@ -98,7 +98,7 @@ def free_to_sleep_s(table: NodeTable, rules: CapacityRules, node: int, now_s: in
 
 @part
 def sleep_key(table: NodeTable, rules: CapacityRules, node: int, now_s: int) -> int:
-    """Return what the node is ordered by: of two, the one with the lower key sleeps first."""
+    """Return the sort key of the node: nodes with lower keys sleep first."""
     if rules.order == BY_IDLE_AGE:
         return int(table.idle_since_s[index(node)])
     return sleeps_today(table, node, now_s) if rules.order == BY_WEAR else 0
@@ -158,7 +158,7 @@ def due_in_s(
 
 @part
 def is_shallower(state: int, depth: int) -> bool:
-    """Say whether `state` is being asleep at less than `depth`."""
+    """Return whether a node in `state` sleeps less deeply than `depth`."""
     return bool(state >= 3 and state % 3 == 0 and state // 3 - 1 < depth)
 
 
@@ -216,6 +216,6 @@ def follow_queue(rules: CapacityRules, target: int, in_use: int, widest: int, mo
 
 @in_place
 def expect_needs(record: NeedRecord, now_s: int, needed: int, worth_s: int) -> tuple[int, int]:
-    """Take down that jobs need so many nodes; return how many idle ones stay awake, and how many are to be awake."""
+    """Record the number of nodes that jobs need; return how many idle nodes stay awake, and how many to keep ready."""
     observe_need(record, now_s, needed)
     return last_rank(record, 1 / worth_s), last_rank(record, WAKE_AHEAD_AT / worth_s)

@@ -16,7 +16,7 @@ SLURM, PBS = "#SBATCH", "#PBS"
 
 @dataclass(frozen=True)
 class ScriptRequest:
-    """What stands in a script; None is what does not.
+    """The request in a script; None for options that the script does not set.
 
     Of a job of whole nodes `nodes` are known and `cores` may be None. `comment` is Slurm's, `variables` are those of
     `#PBS -v`. `system` is whose lines they are, "" where there are none.
@@ -34,7 +34,7 @@ class ScriptRequest:
 
 
 def parse_script(text: str) -> ScriptRequest:
-    """Return what the script asks for, by Slurm's lines if there are any; BadInput for what cannot be chosen for."""
+    """Return the request of the script, by Slurm's lines if there are any; BadInput for unusable requests."""
     if not text.startswith("#!"):
         raise BadInput("the job's script does not begin with #!", hint="its first line is such as #!/bin/bash")
     if lines := _lines(text, SLURM):

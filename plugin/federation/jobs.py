@@ -17,7 +17,7 @@ from plugin.federation.sites import LOCAL, UNKNOWN, Grid
 
 
 class Goal(IntEnum):
-    """What a job's owner wants least of; UNSAID leaves it to the policy."""
+    """The figure that a job's owner wants to minimise; UNSAID leaves it to the policy."""
 
     UNSAID = -1
     TIME = 0

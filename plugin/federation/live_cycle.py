@@ -99,7 +99,7 @@ def _figures_text(estimate: SiteEstimate, currency: str) -> str:
 
 
 ON_THE_WAY_S = 5.0
-"""A job that was sent so shortly before a site looked may not have been there yet."""
+"""A job that was sent this shortly before a site's report may be missing in it."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def choose(
     stale_s: float,
     sent: Sequence[SentJob] = (),
 ) -> SiteChoice:
-    """Return where the job goes and why; `misses` names every site that is left out. The same to the same, always.
+    """Return the site of the job and the reason; `misses` names every site that is left out. Deterministic.
 
     Sites that said nothing, or longer than `stale_s` ago, are left out. What sites were `sent` counts against their
     allocations, and as their load until they report it. BadInput for a latest finish that has passed and for a feature
@@ -280,7 +280,7 @@ def _unify_units(sites: list[_SiteNow]) -> list[_SiteNow]:
 
 
 def _with_problems(choice: SiteChoice, problems: Mapping[str, str]) -> SiteChoice:
-    """Return the choice with what is really wrong of each site that was left out."""
+    """Return the choice with the actual problem of each site that was left out."""
     misses = tuple(SiteMismatch(miss.site, problems[miss.site] or miss.text) for miss in choice.misses)
     if choice.site is not None:
         return replace(choice, misses=misses)

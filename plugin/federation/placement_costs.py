@@ -26,7 +26,7 @@ from plugin.federation.sites import Grid
 
 @dataclass(frozen=True, eq=False)
 class SiteFit:
-    """What keeps jobs from sites, bool[n, m] each: True where it does not."""
+    """Whether jobs fit sites, by criterion, bool[n, m] each."""
 
     answers: NDArray[np.bool_]
     foreseen: NDArray[np.bool_]
@@ -37,7 +37,7 @@ class SiteFit:
 
     @property
     def compatible(self) -> NDArray[np.bool_]:
-        """Where nothing does."""
+        """Whether a job fits a site by all criteria."""
         return self.answers & self.foreseen & self.wide & self.long & self.features & self.allocation
 
 
@@ -101,7 +101,7 @@ def predict_costs(cycle: GridCycle) -> Predictions:
 
 
 class CostModel:
-    """What of a cycle's predictions does not depend on the waits, so that other waits are soon answered.
+    """The part of a cycle's predictions that does not depend on the waits, so that other waits are predicted fast.
 
     BadPrices unless all prices are in one currency and every series knows something.
     """

@@ -78,7 +78,7 @@ def report_json(report: SiteReport) -> Any:
 
 
 def parse_report(text: object) -> SiteReport:
-    """Return what `report_json` made of it, unknown keys left out; ValueError if it is something else."""
+    """Parse the output of `report_json`, ignoring unknown keys; ValueError for anything else."""
     report: SiteReport = _report_shape().validate_python(text)
     waits = report.waits
     if report.version != REPORT_VERSION:

@@ -1,4 +1,4 @@
-"""An upper bound on a day's profit: no plan whatever can earn more.
+"""An upper bound on a day's profit: no plan can earn more.
 
 A Lagrangian relaxation: capacity is not a limit but has a price in each step of a grid, and each job takes the start
 that is best for itself at these prices. What all jobs earn then, with what the whole capacity is worth, is never less
@@ -22,7 +22,7 @@ ROUNDS = 60
 
 
 def upper_bound(problem: Problem) -> float:
-    """Return the bound on `profit_of(...).total` of all plans, in the currency of the rates."""
+    """Return the bound on `compute_profit(...).total` of all plans, in the currency of the rates."""
     ran = _bound_of_running(problem)
     if not len(problem.work):
         return ran
@@ -84,7 +84,7 @@ def _capacity(problem: Problem) -> Float64:
 
 
 def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, needed: Float64, has: Float64) -> float:
-    """Return the least bound that the subgradient steps come by; each of them is one."""
+    """Return the least bound of all subgradient steps."""
     length_s = np.diff(rates.edge_s)
     ends_s = np.minimum(starts_s + duration_s[:, None], rates.horizon_s)
     candidates = CandidateStarts(starts_s, ends_s, _step_at(rates, starts_s), _step_at(rates, ends_s))

@@ -33,9 +33,9 @@ from plugin.planner.searches import Budget, better_plan, leave_out_jobs, leave_o
 
 LATER = np.iinfo(np.int64).max
 EXACT_PAIRS = 400
-"""Up to so many pairs of a job and a node a question has the nodes one by one: more have seldom an answer in time."""
+"""The most pairs of a job and a node for which a question has single nodes; larger ones are rarely answered in time."""
 EXACT_BANDS = 400
-"""Up to so many bands of power, of all steps, the PUE of a question goes with the load."""
+"""The most bands of power, over all steps, for which the PUE of a question depends on the load."""
 SAME_COST = 1e-12
 """Costs of energy that differ by less than this share are equal."""
 
@@ -43,7 +43,7 @@ SAME_COST = 1e-12
 def build_cp_question(
     problem: Problem, incumbent: Plan, which: Int64, *, hinted: bool, on_nodes: tuple[NodeAssignment, ...] = ()
 ) -> CpQuestion:
-    """Return the question when these jobs start, all others as in the incumbent; a large one keeps its PUE, too.
+    """Return the question when these jobs start while all others stay; a large question keeps the PUE of the incumbent.
 
     `on_nodes` are nodes that jobs keep in a large question.
     """
@@ -125,7 +125,7 @@ def _alone(problem: Problem, cores: Int64) -> Int64:
 
 
 def _used_resources(problem: Problem, incumbent: Plan, which: Int64, cap_w: int) -> ResourceUse:
-    """Return what running jobs and the incumbent's others take; where the cap is lower, of the power too."""
+    """Return the resources that running jobs and the incumbent's other jobs use; a lower cap counts as used power."""
     running, rates, work = problem.running, problem.rates, problem.work
     fixed = _fixed(incumbent, which)
     start_s, duration_s = incumbent.start_s[fixed], work.duration_s[fixed]
@@ -229,7 +229,7 @@ def _bands(problem: Problem, step: int, least_j: float, most_w: float) -> tuple[
 LEAST_S = 1.5
 """With less time the solver is not started: its process takes a second to start."""
 JOBS_PER_S = 400
-"""Of how many jobs CP-SAT builds and presolves a model in a second; a larger question has no answer in time."""
+"""The number of jobs for which CP-SAT builds and presolves a model in a second."""
 TOO_LITTLE_TIME = "there is too little time to ask the solver about so many jobs"
 FREE_JOBS, WAITING_JOBS = 40, 20
 ROUND_S = 1.0
@@ -268,7 +268,7 @@ def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hint
 
 
 def _add_note(plan: Plan, name: str, why: str) -> Plan:
-    """Return the plan with the reason why the search of that name has not made it, behind a note that it has."""
+    """Return the plan with the reason why the search did not find it, after its earlier note."""
     earlier = f"{plan.note}; " if plan.note else ""
     return replace(plan, note=f"{earlier}{name}: {why}")
 
@@ -325,7 +325,7 @@ def _neighbourhood(problem: Problem, plan: Plan, rng: Generator) -> Int64:
 
 
 def _some(jobs: Int64, size: Int64, count: int, rng: Generator) -> Int64:
-    """Return so many of the jobs, the larger the likelier."""
+    """Return `count` random jobs; larger jobs are likelier."""
     if len(jobs) <= count:
         return jobs
     return np.asarray(rng.choice(jobs, count, replace=False, p=size[jobs] / size[jobs].sum()))

@@ -26,7 +26,7 @@ from offpeak.model.arrays import Float64, Int64
 
 @dataclass(frozen=True, eq=False)
 class ResourceUse:
-    """What jobs outside the question use of each resource from `at_s[i]` on; int64[steps, resources]."""
+    """The use of each resource by jobs outside the question from `at_s[i]` on; int64[steps, resources]."""
 
     at_s: Int64
     used: Int64
@@ -58,7 +58,7 @@ class SingleNodes:
 
 @dataclass(frozen=True)
 class EnergyBand:
-    """Between these energies of a step [mJ], both included, all energy costs so much [currency/J], cooling included."""
+    """A range of a step's energy [mJ], both ends included, and the cost of all its energy and cooling [currency/J]."""
 
     from_mj: int
     until_mj: int
@@ -238,7 +238,7 @@ def _profit(built: _Model, question: CpQuestion, energy: EnergyCost) -> Any:
 
 
 def _cost_in(cost_per_j: float, energy: EnergyCost, step: int, inside_s: list[Any]) -> Any:
-    """Return what all energy of a step costs, at so much a joule."""
+    """Return the cost of all energy of a step at that cost per joule."""
     each = np.rint(cost_per_j * energy.power_w).astype(np.int64).tolist()
     other = round(cost_per_j * float(energy.other_j[step]))
     return other + sum(cost * inside for cost, inside in zip(each, inside_s, strict=True))
@@ -291,11 +291,11 @@ def _single_nodes(built: _Model, question: CpQuestion, nodes: SingleNodes) -> li
 
 
 GRACE_S = 1.0
-"""How much longer than it was told the solver may take before it is ended."""
+"""The time by which the solver may exceed its limit before its process is killed."""
 
 
 class SolverGone(OffpeakError):
-    """The solver's process was killed or ended; what was found before holds."""
+    """The solver's process was killed or ended; earlier results hold."""
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ class CpProcess:
 
 
 def require_or_tools() -> None:
-    """Raise BadInput without OR-tools: what a search began with is not passed off as its answer."""
+    """Raise BadInput without OR-tools: a search must not return its start as its answer."""
     if find_spec("ortools") is None:
         raise missing_extra("a search by constraint programming", "planner", "OR-tools")
 

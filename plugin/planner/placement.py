@@ -73,7 +73,7 @@ class Places(NamedTuple):
 
 
 def initial_free_capacity(problem: Problem, room: int) -> FreeCapacity | None:
-    """Return what is free beside the jobs that run; None if `room` steps a row are too few."""
+    """Return the free capacity beside the running jobs; None if `room` steps per row are too few."""
     machine, rates, running = problem.machine, problem.rates, problem.running
     rows = len(machine) + 1
     free = FreeCapacity(
@@ -192,7 +192,7 @@ def _cut(free: FreeCapacity, row: int, at_s: int) -> int:
 def occupy_all(
     free: FreeCapacity, node: Int64, until_s: Int64, cores: Int64, memory_mb: Int64, gpus: Int64, power_w: Int64
 ) -> bool:
-    """Take what runs from the beginning on, unit by unit; False if a row has no room for steps."""
+    """Take the resources of running units from the beginning on; False if a row has no room for steps."""
     budget = len(free.length) - 1
     for unit in range(len(node)):
         if not occupy(free, node[unit], 0, until_s[unit], UnitResources(cores[unit], memory_mb[unit], gpus[unit])):
