@@ -36,6 +36,10 @@ class CapacityPolicy:
     schedule: CapacitySchedule
     decide: TargetFunction | None = None
 
+    def targets(self, awake: int, reserve: int = 0) -> CapacityTargets:
+        """Return targets whose reason is the policy itself."""
+        return CapacityTargets(awake, reserve)
+
     @property
     def keeps_all_awake(self) -> bool:
         """Whether no node can ever sleep."""

@@ -109,8 +109,18 @@ class PowerSite:
         depths = used_depths(node_class, self.bounds)
         return NodeSleep(node, node_class, depths, min(break_even_s(node_class, depth) for depth in depths))
 
-    def make_policy(self, fleet: Fleet) -> CapacityPolicy:
-        """Return the policy that the settings name, within the agent's bounds; BadInput if there is none."""
+    def make_policy(
+        self, sleep: NodeSleep, snapshot: "ClusterSnapshot", *, nodes: int, units_per_node: int, load: float
+    ) -> CapacityPolicy:
+        """Return the policy that the settings name for a pool, within the agent's bounds; BadInput if there is none."""
+        fleet = Fleet(
+            nodes=nodes,
+            units_per_node=units_per_node,
+            node_class=sleep.node_class,
+            load=load,
+            price_at_s=snapshot.price_at_s,
+            price_per_mwh=snapshot.price_per_mwh,
+        )
         per_day = [most for most in (self.bounds.cycles_per_day, self.agent.cycles_per_day) if most]
         keep_hot = min(self.bounds.keep_hot, fleet.nodes)
         bounds = replace(self.bounds, keep_hot=keep_hot, cycles_per_day=min(per_day, default=0))

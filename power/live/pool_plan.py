@@ -19,7 +19,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
 from offpeak.model.orders import NodeOrder
 from plugin.capacity.need import new_record
-from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
+from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import NEVER, NodeTable
 from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, follow_queue, pick_sleepers
 from plugin.scheduler.job import Job, JobState
@@ -173,15 +173,10 @@ class PoolTargets:
 
 
 def _make_policy(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) -> CapacityPolicy:
-    fleet = Fleet(
-        nodes=pool.usable_nodes,
-        units_per_node=pool.units_per_node,
-        node_class=pool.sleep.node_class,
-        load=float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1),
-        price_at_s=snapshot.price_at_s,
-        price_per_mwh=snapshot.price_per_mwh,
+    load = float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1)
+    return site.make_policy(
+        pool.sleep, snapshot, nodes=pool.usable_nodes, units_per_node=pool.units_per_node, load=load
     )
-    return site.make_policy(fleet)
 
 
 def find_targets(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory | None, now_s: int) -> PoolTargets:
@@ -219,13 +214,13 @@ def _decide_targets(
         return PoolMemory(capacity.name, now_s, capacity.decide(pool.snapshot))
     if not capacity.rules.worth_s:
         awake = before.targets.awake if before is not None else int(capacity.schedule.target[row])
-        return PoolMemory(capacity.name, now_s, CapacityTargets(awake))
+        return PoolMemory(capacity.name, now_s, capacity.targets(awake))
     nodes = pool.usable_nodes
     known = None if before is None else before.needs
     needs = copy.deepcopy(known) if known is not None and len(known.used_s) == nodes else new_record(nodes)
     needed = min(-(-pool.snapshot.units_in_use // pool.units_per_node), nodes)
     keep, reserve = expect_needs(needs, now_s, needed, capacity.rules.worth_s)
-    return PoolMemory(capacity.name, now_s, CapacityTargets(int(keep), int(reserve)), needs)
+    return PoolMemory(capacity.name, now_s, capacity.targets(int(keep), int(reserve)), needs)
 
 
 def _follow_queue(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
