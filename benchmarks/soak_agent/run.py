@@ -18,7 +18,7 @@ DEAD_S, RIVALS, RESTORES, CONTROLLER_DIES = (0.0, 0.6), 0.1, 0.08, 0.08
 """How long nobody is there after a kill; so often with a kill a second agent tries, a restore is made, and so on."""
 FORGETS_S, CALMS_S = 6.0, 20.0
 """Slurm's controller saves its state every five seconds. What it forgets of jobs is its own fault: none is lost so."""
-RESTORED = ("the queue stands as the scheduler puts it", "not all was given back")
+RESTORED = ("the queue is in the scheduler's own order", "not everything was restored")
 MOST_MORE, MOST_MIN_ON = 6, 4
 REST_S, PATIENCE_S, RIVAL_S, LOOK_S = 60.0, 240.0, 10.0, 0.2
 

@@ -51,7 +51,7 @@ def test_a_page_as_it_is_read(folder: Path) -> None:
     page = folder / "man1" / "offpeak-why.1"
     done = subprocess.run(["mandoc", "-T", "ascii", page], capture_output=True, text=True, check=True)
     text = "".join(char for at, char in enumerate(done.stdout) if char != "\b" and done.stdout[at + 1 : at + 2] != "\b")
-    assert "offpeak-why - Say why a job waits" in " ".join(text.split())
+    assert "offpeak-why - Show why a job waits" in " ".join(text.split())
     assert "offpeak why [OPTIONS] {JOBID}" in text
 
 

@@ -156,7 +156,7 @@ BAD = [
     (dump(), ("--time-zone", "Europe/Berln"), "unknown time zone 'Europe/Berln'", "Europe/Berlin"),
     (dump(), ("--replays", "3"), "--replays", ""),
     (dump(), ("--policy", "easy"), "needs a baseline and another policy", "--policy easy,greedy"),
-    (dump(), ("--prices", "p.csv", "--tariff", "x"), "exclude each other", "the one that you pay"),
+    (dump(), ("--prices", "p.csv", "--tariff", "x"), "exclude each other", "the one that your contract uses"),
 ]
 
 
