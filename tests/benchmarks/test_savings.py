@@ -46,7 +46,7 @@ def test_the_readme_quotes_the_record() -> None:
 
 def test_sleeping_comes_before_ordering() -> None:
     readme = page("README.md")
-    assert readme.index("What it saves") < readme.index("leeping idle nodes") < readme.index("greedy")
+    assert readme.index("The savings below") < readme.index("leeping idle nodes") < readme.index("greedy")
 
 
 def test_the_page_of_benchmarks_has_the_table_of_the_record() -> None:

@@ -46,7 +46,7 @@ def test_a_short_soak_finds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("look", "fault", "said"),
+    ("look", "fault", "findings"),
     [
         (a_look(), "", []),
         (a_look(PowerState.OFF), "", ["n2, well: said to be off, and is on"]),
@@ -57,12 +57,12 @@ def test_a_short_soak_finds_nothing() -> None:
         (a_look(outlet_w=0.0), "", ["p1 by snmp, well: outlet 1 said to be 0.0 W, and is 212.0 W"]),
     ],
 )
-def test_what_is_wrong_is_found(look: Look, fault: str, said: list[str]) -> None:
-    assert list(wrong(look, TRUTH, {"n2": fault} if fault else {})) == said
+def test_what_is_wrong_is_found(look: Look, fault: str, findings: list[str]) -> None:
+    assert list(wrong(look, TRUTH, {"n2": fault} if fault else {})) == findings
 
 
 @pytest.mark.parametrize(
-    ("look", "faults", "said"),
+    ("look", "faults", "findings"),
     [
         (a_look(), {}, []),
         (a_look(PowerState.UNKNOWN), {}, ["n2: state not known: None"]),
@@ -76,8 +76,8 @@ def test_what_is_wrong_is_found(look: Look, fault: str, said: list[str]) -> None
         (a_look(outlet_w=None), {"p1": "restarts"}, []),
     ],
 )
-def test_what_is_lacking_is_found(look: Look, faults: Mapping[str, str], said: list[str]) -> None:
-    assert list(lacking(look, TRUTH, faults)) == said
+def test_what_is_lacking_is_found(look: Look, faults: Mapping[str, str], findings: list[str]) -> None:
+    assert list(lacking(look, TRUTH, faults)) == findings
 
 
 def test_a_second_session_is_found() -> None:

@@ -15,7 +15,7 @@ from sim_backend.local_slurm.stage import JobTraceEntry
 RUN = Run(begun_s=0.0, ended_s=100.0, per_hour=2, min_on=1)
 
 
-def told(at_s: float, outcome: Outcome | None = None, order: str = "soft_off", node: str = "node1") -> IntentResult:
+def result(at_s: float, outcome: Outcome | None = None, order: str = "soft_off", node: str = "node1") -> IntentResult:
     return IntentResult(Intent(7, Effect(node, NodeOrder(order), US, "idle"), at_s), outcome)
 
 
@@ -27,25 +27,25 @@ def event(what: str, jobs: tuple[str, ...] = (), node: str = "node1") -> PowerEv
 
 
 @pytest.mark.parametrize(
-    ("starts", "ends", "said"),
+    ("starts", "ends", "findings"),
     [
         (1, 1, []),
         (1, 0, ["job 5 has started 1 times and ended 0 times"]),
         (2, 2, ["job 5 has started 2 times and ended 2 times"]),
     ],
 )
-def test_jobs_run_once(starts: int, ends: int, said: list[str]) -> None:
+def test_jobs_run_once(starts: int, ends: int, findings: list[str]) -> None:
     trace = [JobTraceEntry(1.0, "5", "start", "node1")] * starts + [JobTraceEntry(2.0, "5", "end", "node1")] * ends
-    assert list(of_jobs(["5"], trace)) == said
+    assert list(of_jobs(["5"], trace)) == findings
 
 
 @pytest.mark.parametrize(
     ("actions", "broken"),
     [
-        ([told(1.0), told(2.0, order="on"), told(3.0)], 0),
-        ([told(1.0), told(2.0), told(3.0)], 1),
-        ([told(-4000.0), told(-5.0), told(3.0)], 0),
-        ([told(-6.0), told(-5.0), told(3.0)], 1),
+        ([result(1.0), result(2.0, order="on"), result(3.0)], 0),
+        ([result(1.0), result(2.0), result(3.0)], 1),
+        ([result(-4000.0), result(-5.0), result(3.0)], 0),
+        ([result(-6.0), result(-5.0), result(3.0)], 1),
     ],
 )
 def test_a_restart_forgets_no_limit(actions: Sequence[IntentResult], broken: int) -> None:
@@ -53,7 +53,7 @@ def test_a_restart_forgets_no_limit(actions: Sequence[IntentResult], broken: int
 
 
 @pytest.mark.parametrize(
-    ("events", "said"),
+    ("events", "findings"),
     [
         ([event("soft_off"), event("off")], []),
         ([event("soft_off", ("5",))], ["node1: soft_off while 5 ran there"]),
@@ -62,17 +62,17 @@ def test_a_restart_forgets_no_limit(actions: Sequence[IntentResult], broken: int
         ([event("soft_off"), event("up"), event("soft_off", node="node2")], []),
     ],
 )
-def test_power_that_is_missing_is_found(events: Sequence[PowerEvent], said: list[str]) -> None:
-    assert list(of_power(events, [RUN], ["node1", "node2"])) == said
+def test_power_that_is_missing_is_found(events: Sequence[PowerEvent], findings: list[str]) -> None:
+    assert list(of_power(events, [RUN], ["node1", "node2"])) == findings
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "heard", "broken"),
+    ("outcomes", "received", "broken"),
     [((DONE,), 1, 0), ((DONE,), 0, 1), ((DONE,), 2, 1), ((UNSURE,), 1, 0), ((UNSURE,), 0, 0), ((None,), 1, 1)],
 )
-def test_the_ledger_tells_what_bmcs_heard(outcomes: Sequence[Outcome | None], heard: int, broken: int) -> None:
-    actions = [told(1.0, outcome) for outcome in outcomes]
-    assert len(list(of_ledger(actions, [event("soft_off")] * heard))) == broken
+def test_the_ledger_has_what_bmcs_received(outcomes: Sequence[Outcome | None], received: int, broken: int) -> None:
+    actions = [result(1.0, outcome) for outcome in outcomes]
+    assert len(list(of_ledger(actions, [event("soft_off")] * received))) == broken
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Truth:
 
 
 @pytest.mark.parametrize(
-    ("truth", "state", "orders", "said"),
+    ("truth", "state", "orders", "findings"),
     [
         (Truth(), NodeState.ON, ["soft_off"], []),
         (Truth(job=True), NodeState.OFF, ["on"], []),
@@ -52,11 +52,11 @@ class Truth:
     ],
 )
 def test_an_order_that_must_not_be_is_found(
-    truth: Truth, state: NodeState, orders: Sequence[str], said: Sequence[str]
+    truth: Truth, state: NodeState, orders: Sequence[str], findings: Sequence[str]
 ) -> None:
     witness = Witness(PLAN, {node: Truth() for node in PLAN.nodes} | {"n1": truth})  # type: ignore[dict-item]
     witness.after_sweep({"n1": orders}, ALL_ON | {"n1": state}, 1000.0)
-    assert witness.broken == said
+    assert witness.broken == findings
 
 
 def test_more_than_a_limit_is_found() -> None:

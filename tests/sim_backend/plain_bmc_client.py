@@ -53,8 +53,8 @@ class PlainClient:
         if self.status:
             return False
         managed_id = opening[8:12]
-        asked = bytes([ROLE, 0, 0, len(ADMIN)]) + ADMIN
-        answer = self.step(RAKP1, b"\x02\x00\x00\x00" + managed_id + CONSOLE_RANDOM + asked)
+        requested = bytes([ROLE, 0, 0, len(ADMIN)]) + ADMIN
+        answer = self.step(RAKP1, b"\x02\x00\x00\x00" + managed_id + CONSOLE_RANDOM + requested)
         if self.status:
             return False
         proof, key = self._hashes(answer[8:24])

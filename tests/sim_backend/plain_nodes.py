@@ -10,19 +10,19 @@ DAY_S = 86_400
 LONG_AGO_S = -(10**12)
 
 
-def splitmix(word: int) -> int:
+def splitmix(number: int) -> int:
     """Return the rounds of splitmix64 that `sim_backend.engine.power_transitions.chance` makes."""
     for _ in range(2):
-        word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 % WORD
-        word = (word ^ word >> 27) * 0x94D049BB133111EB % WORD
-        word = ((word ^ word >> 31) + 0x9E3779B97F4A7C15) % WORD
-    return word
+        number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % WORD
+        number = (number ^ number >> 27) * 0x94D049BB133111EB % WORD
+        number = ((number ^ number >> 31) + 0x9E3779B97F4A7C15) % WORD
+    return number
 
 
 def chance(seed: int, node: int, draw: int) -> float:
     """Return the number in [0, 1) of that draw."""
-    word = seed * 0xBF58476D1CE4E5B9 + node * 0x94D049BB133111EB + (draw + 1) * 0x9E3779B97F4A7C15
-    return (splitmix(word % WORD) >> 11) / 2**53
+    number = seed * 0xBF58476D1CE4E5B9 + node * 0x94D049BB133111EB + (draw + 1) * 0x9E3779B97F4A7C15
+    return (splitmix(number % WORD) >> 11) / 2**53
 
 
 @dataclass

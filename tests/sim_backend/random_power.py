@@ -173,7 +173,7 @@ def small_logs(draw, machine_size: int) -> Log:
 
 @st.composite
 def powered_logs(draw, *, scheduling, classes=None) -> PoweredLog:
-    """A few jobs on a few nodes of one unit or several, now and then more nodes than a word of the bitmap has bits."""
+    """A few jobs on a few nodes of one unit or several, now and then more nodes than a chunk of the bitmap has bits."""
     units = draw(st.sampled_from([1, 1, 2, 3]))
     nodes = draw(st.sampled_from([1, 2, 3, 4, 5, 5, 5, 70]))
     log = draw(small_logs(nodes * units))
@@ -231,6 +231,6 @@ def held_units(state: State) -> dict[int, list[int]]:
     }
 
 
-def bits(words) -> set[int]:
+def bits(chunks) -> set[int]:
     """Return the numbers of the bits that are set in a bitmap."""
-    return {64 * word + bit for word, mask in enumerate(words.tolist()) for bit in range(64) if mask >> bit & 1}
+    return {64 * chunk + bit for chunk, mask in enumerate(chunks.tolist()) for bit in range(64) if mask >> bit & 1}

@@ -33,7 +33,7 @@ def test_jobs_that_need_more_whole_nodes_than_there_are_are_left_out() -> None:
     assert made.rejected == (RejectedJobs("wider than the machine (12)", (int(JOBS.job_id[3]),)),)
 
 
-def test_what_the_log_measured_is_used_else_it_is_said_what_is_assumed() -> None:
+def test_measured_power_is_used_else_the_assumption_is_reported() -> None:
     assert prepared().notes == ("power of jobs: measured in the log",)
     unread = replace(TRACE, jobs=replace(JOBS, node_power_w=np.full(200, np.nan)), notes=("a note of the log",))
     made = prepared(unread)
@@ -53,7 +53,7 @@ def test_power_as_set_and_its_seed() -> None:
         prepared(power=PowerSettings(job="some"))
 
 
-def test_one_job_without_a_reading_is_told_in_the_singular() -> None:
+def test_one_job_without_a_reading_is_reported_in_the_singular() -> None:
     power_w = np.where(np.arange(200) == 5, np.nan, JOBS.node_power_w)
     notes = prepared(replace(TRACE, jobs=replace(JOBS, node_power_w=power_w))).notes
     assert notes[1].startswith("1 job without measured power: ")

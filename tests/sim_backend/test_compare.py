@@ -142,7 +142,7 @@ def test_a_carbon_series_counts_by_the_hour_and_is_continued() -> None:
     assert outcome.co2_kg == pytest.approx(outcome.cost)
 
 
-def test_energy_in_gaps_is_left_out_of_the_cost_and_told() -> None:
+def test_energy_in_gaps_is_left_out_of_the_cost_and_reported() -> None:
     jobs = jobs_of(20, 5)
     gap = float("nan")
     case, with_gaps = (case_of(jobs, hourly([value] * 6 + [50.0] * 18, days=400)) for value in (0.0, gap))
@@ -162,13 +162,13 @@ def test_gaps_elsewhere_leave_no_energy_unpriced() -> None:
     assert compare(case_of(jobs, prices), policies("easy")).outcomes[0].unpriced_kwh == 0
 
 
-def test_progress_is_told_of_each_policy() -> None:
-    told: list[tuple[str, int]] = []
+def test_progress_is_reported_for_each_policy() -> None:
+    progress: list[tuple[str, int]] = []
     count = JOBS_PER_STEP + 1000
     jobs = lublin_jobs(count, machine_size=NODES, seed=1, load=0.7)
-    compare(by_tariff(jobs), policies("fcfs", "greedy"), lambda policy, submitted: told.append((policy, submitted)))
+    compare(by_tariff(jobs), policies("fcfs", "greedy"), lambda policy, submitted: progress.append((policy, submitted)))
     steps = (JOBS_PER_STEP, count)
-    assert told == [(name, submitted) for name in ("fcfs", "greedy") for submitted in steps]
+    assert progress == [(name, submitted) for name in ("fcfs", "greedy") for submitted in steps]
 
 
 @pytest.mark.parametrize("count", [1, 2000])

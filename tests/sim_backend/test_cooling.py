@@ -74,6 +74,6 @@ def test_without_a_facility_there_is_no_room_and_a_wrong_one_is_refused() -> Non
         room_of(PlanSettings(facility="airy"), full_power_w=1000.0)
 
 
-def test_a_temperature_beyond_the_table_is_said() -> None:
+def test_a_temperature_beyond_the_table_is_reported() -> None:
     assert "lie outside its table" in CoolingConditions(AIR, 99.0).note
     assert CoolingConditions(AIR, 20.0).note == "cooling: air, 20 C outside at all times"

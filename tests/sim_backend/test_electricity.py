@@ -107,7 +107,7 @@ def test_a_file_that_is_long_enough_needs_no_note(tmp_path: Path) -> None:
     assert laid.notes_until(2 * DAY_S) == laid.notes == ("log of 2023-01-02 keeps its own dates",)
 
 
-def test_a_file_that_ends_before_is_repeated_and_that_is_said_only_if_needed(tmp_path: Path) -> None:
+def test_a_file_that_ends_before_is_repeated_and_reported_only_if_needed(tmp_path: Path) -> None:
     laid = prices_of(log_of("2023-01-02T00:00Z", days=3), two_days(tmp_path), None).laid
     longer = laid.until(5 * DAY_S)
     assert value_at(longer.series, np.array([laid.offset_s + 4 * DAY_S + 7 * 3600])).tolist() == [7.0]
@@ -169,7 +169,7 @@ def test_carbon_of_other_years_keeps_weekday_and_season(tmp_path: Path) -> None:
     assert laid.notes == ("carbon intensity: log of 2023-01-02 laid on 2021-01-04 (same weekday and season)",)
 
 
-def test_gaps_of_the_carbon_intensity_are_filled_and_that_is_said(tmp_path: Path) -> None:
+def test_gaps_of_the_carbon_intensity_are_filled_and_reported(tmp_path: Path) -> None:
     values = [300.0] * (WEEK_S // 3600) + [None, 400.0]
     carbon = hours_file(tmp_path, "c_g_per_kwh.csv", "2023-01-02T00:00Z", values)
     log = log_of("2023-01-02T00:00Z", days=1)
@@ -180,7 +180,7 @@ def test_gaps_of_the_carbon_intensity_are_filled_and_that_is_said(tmp_path: Path
     assert laid.notes[1:] == (f"carbon intensity: {filled}",)
 
 
-def test_gaps_without_an_earlier_week_stay_and_that_is_said(tmp_path: Path) -> None:
+def test_gaps_without_an_earlier_week_stay_and_are_reported(tmp_path: Path) -> None:
     carbon = hours_file(tmp_path, "c_g_per_kwh.csv", "2023-01-02T00:00Z", [300.0, None, None, 400.0] * 12)
     log = log_of("2023-01-02T00:00Z", days=1)
     laid = carbon_of(log, CarbonSettings(str(carbon)), prices_of(log, two_days(tmp_path), None).laid)

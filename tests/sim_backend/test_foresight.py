@@ -23,8 +23,8 @@ def foreseen(jobs):
     state = new_state(workload, POLICY.rules, machine_size=NODES)
     schedule = replay(jobs, np.zeros(len(jobs)), machine_size=NODES, policy=POLICY)
     state.start_s[:] = schedule.start_s
-    told = [(until_s, submitted) for until_s, submitted in foreseeing_steps(jobs, workload, state)]
-    return workload.foreseen_s, schedule, told
+    steps = [(until_s, submitted) for until_s, submitted in foreseeing_steps(jobs, workload, state)]
+    return workload.foreseen_s, schedule, steps
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,12 @@ def whole():
 
 
 def test_a_job_is_foreseen_to_run_for_a_second_at_least_and_its_estimate_at_most(whole):
-    foreseen_s, _, told = whole
+    foreseen_s, _, steps = whole
     assert (foreseen_s >= np.minimum(1, JOBS.estimate_s)).all()
     assert (foreseen_s <= JOBS.estimate_s).all()
     assert (foreseen_s < JOBS.estimate_s)[1000:].mean() > 0.5
-    assert told[-1] == (NEVER - 1, len(JOBS))
-    assert (np.diff([until_s for until_s, _ in told]) > 0).all()
+    assert steps[-1] == (NEVER - 1, len(JOBS))
+    assert (np.diff([until_s for until_s, _ in steps]) > 0).all()
 
 
 def test_no_job_is_ended_by_what_was_foreseen_of_it(whole):

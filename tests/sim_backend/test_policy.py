@@ -81,7 +81,7 @@ def test_with_a_pass_per_event_jobs_end_at_their_estimate():
         ("fcfs+knapsak", "did you mean knapsack?"),
     ],
 )
-def test_an_unknown_policy_is_told_the_nearest(name, hint):
+def test_an_unknown_policy_names_the_nearest(name, hint):
     with pytest.raises(BadInput, match=f"^unknown policy '{name.replace('+', '[+]')}'$") as error:
         parse_policy(name, DEFAULTS)
     assert error.value.hint == f"{hint} Two can be joined: fcfs+greedy"

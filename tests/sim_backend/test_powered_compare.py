@@ -33,7 +33,7 @@ def failing(node_class: NodeClass, probability: float) -> NodeClass:
     return replace(node_class, depths=(replace(depth, leave=leave),))
 
 
-def test_without_a_node_class_nothing_is_said_of_sleep() -> None:
+def test_without_a_node_class_sleep_is_not_mentioned() -> None:
     made = prepared()
     assert made.case.nodes is None
     (outcome,) = compare(made.case, (EASY,)).outcomes
@@ -50,7 +50,7 @@ def test_nodes_that_are_always_on_are_charged_as_before() -> None:
         assert after[name] == pytest.approx(before[name], rel=1e-12)
 
 
-def test_a_class_is_assumed_and_said_where_a_policy_needs_one() -> None:
+def test_a_class_is_assumed_and_reported_where_a_policy_needs_one() -> None:
     made = prepared(capacity=SLEEPS)
     assert made.case.nodes.node_class.name == "server"
     assert any("node class: server (assumed; --node-class says otherwise)" in note for note in made.notes)

@@ -108,7 +108,7 @@ def test_a_policy_sees_its_window_only():
     assert views[1].job_id.tolist() == [2, 3]
 
 
-def test_without_prices_a_policy_is_asked_all_the_same_and_told_so():
+def test_without_prices_a_policy_still_decides_and_knows_it():
     assert {view.peak for view in views_of(log_of(ROWS, machine_size=4))} == {Peak.UNKNOWN}
 
 
@@ -166,13 +166,13 @@ def test_who_was_passed_over_for_too_long_keeps_his_place_whatever_the_policy_sa
     assert outside_starts(one_unit, latest_first, fcfs._replace(max_postponement_s=15))[1] == 30
 
 
-def test_progress_is_told_after_each_step():
+def test_progress_is_reported_after_each_step():
     jobs = 2 * JOBS_PER_STEP + 1
     log = log_of([(at, 1, 1, 1, 1) for at in range(jobs)], machine_size=1)
-    told: list[int] = []
+    reported: list[int] = []
     easy = parse_policy("easy", SchedulingSettings())
-    result = replay(log.jobs, log.node_power_w, machine_size=1, policy=easy, progress=told.append)
-    assert told == [JOBS_PER_STEP, 2 * JOBS_PER_STEP, jobs]
+    result = replay(log.jobs, log.node_power_w, machine_size=1, policy=easy, progress=reported.append)
+    assert reported == [JOBS_PER_STEP, 2 * JOBS_PER_STEP, jobs]
     assert (result.start_s == log.jobs.submit_s).all()
     assert result.simulate_s > 0
 
@@ -190,8 +190,8 @@ def test_a_job_beyond_its_estimate_runs_on_unless_it_is_ended():
 def test_a_prediction_that_is_too_short_ends_no_job_and_gives_its_nodes_to_nobody(log, discipline, kill):
     predicted = Policy("", PLAIN._replace(discipline=discipline, estimates=PREDICTED_RUNTIME), NO_POLICY, kill)
     result = replay(log.jobs, log.node_power_w, machine_size=log.machine_size, policy=predicted)
-    asked_s = log.cut_at_estimate().jobs.runtime_s if kill else log.jobs.runtime_s
-    assert (result.end_s - result.start_s).tolist() == asked_s.tolist()
+    expected_s = log.cut_at_estimate().jobs.runtime_s if kill else log.jobs.runtime_s
+    assert (result.end_s - result.start_s).tolist() == expected_s.tolist()
     for at_s in result.start_s.tolist():
         runs = (result.start_s <= at_s) & (result.end_s > at_s)
         assert log.jobs.size[runs].sum() <= log.machine_size

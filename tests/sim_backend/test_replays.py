@@ -55,12 +55,14 @@ def test_the_same_seed_gives_the_same_spread_and_another_seed_another() -> None:
 
 
 def test_more_replays_go_on_where_fewer_stopped() -> None:
-    told: list[int] = []
-    first, rest = (replay_each(CASE, POLICIES, some, seed=7, progress=told.append) for some in (range(2), range(2, 5)))
+    reported: list[int] = []
+    first, rest = (
+        replay_each(CASE, POLICIES, some, seed=7, progress=reported.append) for some in (range(2), range(2, 5))
+    )
     assert [replay_figures(each) for each in first + rest] == [
         replay_figures(each) for each in replay_each(CASE, POLICIES, range(5), seed=7)
     ]
-    assert told == [1, 2, 3, 4, 5]
+    assert reported == [1, 2, 3, 4, 5]
 
 
 def replay_figures(outcomes: tuple[PolicyOutcome, ...]) -> list[PolicyOutcome]:
@@ -69,9 +71,9 @@ def replay_figures(outcomes: tuple[PolicyOutcome, ...]) -> list[PolicyOutcome]:
 
 
 def test_progress_tells_of_each_replay() -> None:
-    told: list[int] = []
-    replay_often(CASE, POLICIES, replays=3, seed=7, progress=told.append)
-    assert told == [1, 2, 3]
+    reported: list[int] = []
+    replay_often(CASE, POLICIES, replays=3, seed=7, progress=reported.append)
+    assert reported == [1, 2, 3]
 
 
 def test_drawing_the_power_anew_widens_what_the_energy_may_be() -> None:

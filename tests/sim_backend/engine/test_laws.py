@@ -59,7 +59,7 @@ def test_every_job_starts_once_not_before_its_submission_and_the_machine_is_neve
 
 
 @given(logs(), rules(disciplines=DISCIPLINES))
-def test_running_jobs_hold_as_many_units_as_they_asked_for_and_the_others_are_free(log, rules):
+def test_running_jobs_hold_the_units_that_they_request_and_the_others_are_free(log, rules):
     workload, state = engine(log, rules)
     result = schedule(log, rules)
     for second in seconds_of(log, rules):

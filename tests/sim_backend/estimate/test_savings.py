@@ -74,9 +74,9 @@ def test_jobs_that_all_draw_the_same_cannot_be_ordered_to_save_anything() -> Non
 def test_flat_prices_and_an_empty_queue_are_named_as_reasons() -> None:
     few = replace(sample(), jobs=sample().jobs.take(np.arange(0, 4500, 30)))
     made = estimate_of(few, replace(TARIFF, tariff="on=31EUR/MWh,off=30EUR/MWh,hours=08:00-20:00"))
-    said = " ".join(reasons(made))
-    assert "nothing to reorder" in said
-    assert "1.03 times" in said
+    text = " ".join(reasons(made))
+    assert "nothing to reorder" in text
+    assert "1.03 times" in text
     assert made.hardly_pays
 
 

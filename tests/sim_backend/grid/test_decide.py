@@ -46,10 +46,10 @@ def test_the_fastest_fills_what_is_idle_first() -> None:
 def test_hours_of_today_are_known_later_ones_are_forecast() -> None:
     price = np.repeat(np.arange(5.0), 24).reshape(5, 24)
     market = DayAhead(price, forecast_days(price, YESTERDAY, range(2, 5)), 0, "EUR/MWh")
-    told = Markets((market,)).price(2 * 86_400 + 5 * 3600)[0]
-    assert told.start_s[0] == 2 * 86_400
-    assert told.value.tolist() == [2.0] * 24 * 5
-    assert len(told) == 24 * 5
+    prices = Markets((market,)).price(2 * 86_400 + 5 * 3600)[0]
+    assert prices.start_s[0] == 2 * 86_400
+    assert prices.value.tolist() == [2.0] * 24 * 5
+    assert len(prices) == 24 * 5
 
 
 def test_a_forecast_is_not_made_where_nothing_ever_changed() -> None:

@@ -24,8 +24,8 @@ def test_a_job_takes_whole_units_less_time_and_its_data_along() -> None:
     assert grid.data_s(job, 1).tolist() == [10, 0]
 
 
-def test_policies_are_told_estimates_alone() -> None:
-    asked = grid_of().asked
-    assert asked.estimate_s.tolist() == [110, 20]
-    assert asked.data_mb.tolist() == [90.0, 0.0]
-    assert not hasattr(asked, "runtime_s")
+def test_policies_get_estimates_alone() -> None:
+    jobs = grid_of().as_requested
+    assert jobs.estimate_s.tolist() == [110, 20]
+    assert jobs.data_mb.tolist() == [90.0, 0.0]
+    assert not hasattr(jobs, "runtime_s")

@@ -17,15 +17,15 @@ pytestmark = pytest.mark.thorough
 rows = st.tuples(st.integers(0, 60), st.integers(1, 50), st.integers(0, 30), st.integers(1, UNITS))
 
 
-class Asked:
+class RecordedWaits:
     """Keeps what waits were told of each job, and lets it run at site 0."""
 
     def __init__(self, waits) -> None:
         self.waits = waits
-        self.told_s = []
+        self.waits_s = []
 
     def choose(self, moment: Moment):
-        self.told_s += self.waits.wait_s(moment)[:, 0].tolist()
+        self.waits_s += self.waits.wait_s(moment)[:, 0].tolist()
         return np.zeros(len(moment.job), np.int64)
 
 
@@ -34,29 +34,29 @@ def test_without_overtaking_nobody_waits_longer_and_with_true_estimates_all_wait
     jobs = jobs_of(log)
     alone = np.append(True, np.diff(jobs.submit_s) > 0)
     for exact in (False, True):
-        told = Asked(LongestWaits())
-        asked = jobs_of([(row[0], row[1], 0, row[3]) for row in log]) if exact else jobs
-        schedule = run_grid(SimulatedGrid((site_of("fcfs"),), log_of(asked)), told)
-        waited_s = schedule.start_s - asked.submit_s
+        recorded = RecordedWaits(LongestWaits())
+        logged = jobs_of([(row[0], row[1], 0, row[3]) for row in log]) if exact else jobs
+        schedule = run_grid(SimulatedGrid((site_of("fcfs"),), log_of(logged)), recorded)
+        waited_s = schedule.start_s - logged.submit_s
         # Of jobs of one second each is told of those before that second.
-        assert (waited_s <= told.told_s)[alone].all()
+        assert (waited_s <= recorded.waits_s)[alone].all()
         if exact:
-            assert waited_s[alone].tolist() == np.array(told.told_s)[alone].tolist()
+            assert waited_s[alone].tolist() == np.array(recorded.waits_s)[alone].tolist()
 
 
-def test_a_job_that_is_too_wide_is_told_when_the_site_is_empty() -> None:
-    told = Asked(LongestWaits())
+def test_a_job_that_is_too_wide_waits_until_the_site_is_empty() -> None:
+    recorded = RecordedWaits(LongestWaits())
     jobs = jobs_of([(0, 50, 0, 2), (10, 5, 0, 8)])
     grid = SimulatedGrid((site_of(units=2), site_of(units=8, name="away")), log_of(jobs, home=[0, 1]))
 
-    class Home(Asked):
+    class Home(RecordedWaits):
         def choose(self, moment: Moment):
             super().choose(moment)
             return moment.grid.log.home[moment.job]
 
-    told = Home(LongestWaits())
-    run_grid(grid, told)
-    assert told.told_s == [0, 40]
+    recorded = Home(LongestWaits())
+    run_grid(grid, recorded)
+    assert recorded.waits_s == [0, 40]
 
 
 def test_what_is_learned_of_jobs_is_what_was_known_when_they_were_submitted() -> None:
@@ -69,22 +69,22 @@ def test_what_is_learned_of_jobs_is_what_was_known_when_they_were_submitted() ->
             seen.extend(zip(outcome.questions.rows.tolist(), outcome.wait_s.tolist(), strict=True))
             super().learn(outcome, at_s)
 
-    asked = Asked(LearnedWaits(Watching))
-    schedule = run_grid(SimulatedGrid((site_of(),), log_of(jobs)), asked)
+    recorded = RecordedWaits(LearnedWaits(Watching))
+    schedule = run_grid(SimulatedGrid((site_of(),), log_of(jobs)), recorded)
     known = log_rows(jobs, schedule.start_s, schedule.end_s, units=UNITS)
     wait_s = schedule.start_s - jobs.submit_s
     expected = {(tuple(row), int(wait)) for row, wait in zip(known.tolist(), wait_s.tolist(), strict=True)}
     assert len(seen) > 40
     assert all((tuple(row), wait) in expected for row, wait in seen)
-    assert min(asked.told_s) >= 0
+    assert min(recorded.waits_s) >= 0
 
 
-def test_waits_that_are_wrong_are_longer_by_no_more_than_said_and_the_same_again() -> None:
+def test_noisy_waits_are_longer_by_at_most_the_bound_and_reproducible() -> None:
     jobs = jobs_of([(second, 5, 0, 1) for second in range(40)])
     grid = SimulatedGrid((site_of(),), log_of(jobs))
-    runs = [Asked(NoisyWaits(ZeroGridWaits(), 2.0, seed)) for seed in (1, 1, 2)]
-    for asked in runs:
-        run_grid(grid, asked)
-    assert runs[0].told_s == runs[1].told_s != runs[2].told_s
-    assert 0 <= min(runs[0].told_s) < 3600 < max(runs[0].told_s) <= 7200
-    assert np.mean(runs[0].told_s) == pytest.approx(3600, rel=0.3)
+    runs = [RecordedWaits(NoisyWaits(ZeroGridWaits(), 2.0, seed)) for seed in (1, 1, 2)]
+    for recorded in runs:
+        run_grid(grid, recorded)
+    assert runs[0].waits_s == runs[1].waits_s != runs[2].waits_s
+    assert 0 <= min(runs[0].waits_s) < 3600 < max(runs[0].waits_s) <= 7200
+    assert np.mean(runs[0].waits_s) == pytest.approx(3600, rel=0.3)

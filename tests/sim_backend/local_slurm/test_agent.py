@@ -36,15 +36,15 @@ def test_everything_in_the_inventory_answers(cluster: PoweredCluster) -> None:
 
 @pytest.mark.usefixtures("settings")
 def test_bmc_and_outlet_tell_the_same_watts(cluster: PoweredCluster) -> None:
-    said = run_offpeak(cluster, "power", "now").stdout
-    assert "at its outlets: 200 W, 2 of 2 nodes" in said
-    assert "by its BMC: 200 W, 2 of 2 nodes" in said
+    output = run_offpeak(cluster, "power", "now").stdout
+    assert "at its outlets: 200 W, 2 of 2 nodes" in output
+    assert "by its BMC: 200 W, 2 of 2 nodes" in output
 
 
 def waits_for_ever(cluster: PoweredCluster, by: Start) -> RunningAgent:
     """Return something that runs until it is ended, as an agent does."""
-    words = ("power", "watch", "--config", str(cluster.folder / "offpeak.toml"))
-    return RunningAgent(cluster, words, by)
+    arguments = ("power", "watch", "--config", str(cluster.folder / "offpeak.toml"))
+    return RunningAgent(cluster, arguments, by)
 
 
 @pytest.mark.usefixtures("settings")

@@ -61,9 +61,9 @@ def test_keys_of_json_stand_in_the_order_of_a_real_server(tmp_path: Path, shared
     real = json.loads((shared / "data" / "captures" / "openpbs" / "A_qstat_xtf.json").read_text())["Jobs"]["4.head"]
     with standin(OPENPBS, tmp_path) as running:
         job = with_job(running, "-l", "select=1:ncpus=2", "-l", "walltime=01:00:00")
-        told = json.loads(running.run("qstat", "-f", "-F", "json"))["Jobs"][job]
-    assert is_in_order(list(told), list(real))
-    assert (told["exec_vnode"], told["job_state"]) == ("(node1:ncpus=2)", "R")
+        reply = json.loads(running.run("qstat", "-f", "-F", "json"))["Jobs"][job]
+    assert is_in_order(list(reply), list(real))
+    assert (reply["exec_vnode"], reply["job_state"]) == ("(node1:ncpus=2)", "R")
 
 
 def test_the_first_job_that_waits_has_an_estimate_where_the_server_counts_on_sleeping_nodes(
@@ -78,21 +78,21 @@ def test_the_first_job_that_waits_has_an_estimate_where_the_server_counts_on_sle
         wide, next_one = (with_job(running, "-l", f"select={size}:ncpus=8", "-l", "place=scatter") for size in (3, 2))
         assert "estimated" not in jobs_of(running)[wide]
         running.run("qmgr", "-c", "set pbshook PBS_power enabled = True")
-        asked_s, told = time.time(), jobs_of(running)
-        assert is_in_order(list(told[wide]), list(real))
-        assert told[wide]["topjob"] == "True"
-        estimated = told[wide]["estimated"]
+        queried_s, reply = time.time(), jobs_of(running)
+        assert is_in_order(list(reply[wide]), list(real))
+        assert reply[wide]["topjob"] == "True"
+        estimated = reply[wide]["estimated"]
         assert list(estimated) == list(real["estimated"])
         assert sorted(estimated["exec_vnode"].split("+")) == [f"(node{number}:ncpus=8)" for number in (1, 2, 3)]
-        assert ctime_s(estimated["start_time"]) == pytest.approx(asked_s + 600, abs=5)
-        assert "estimated" not in told[next_one]
+        assert ctime_s(estimated["start_time"]) == pytest.approx(queried_s + 600, abs=5)
+        assert "estimated" not in reply[next_one]
         # A node that is up is had as soon as the limits of its jobs are reached.
         running.run("qdel", wide)
         running.run("qmgr", "-c", "set node node2 state -= sleep")
-        told = jobs_of(running)
-    begun_s = ctime_s(told[filler]["stime"])
+        reply = jobs_of(running)
+    begun_s = ctime_s(reply[filler]["stime"])
     assert begun_s is not None
-    assert ctime_s(told[next_one]["estimated"]["start_time"]) == begun_s + 300
+    assert ctime_s(reply[next_one]["estimated"]["start_time"]) == begun_s + 300
 
 
 def jobs_of(running: StandIn) -> dict[str, Any]:
@@ -100,9 +100,10 @@ def jobs_of(running: StandIn) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "code"), [(TORQUE, "Unknown Job Id Error 99.head", 153), (OPENPBS, "Unknown Job Id 99.head", 153)]
+    ("kind", "message", "code"),
+    [(TORQUE, "Unknown Job Id Error 99.head", 153), (OPENPBS, "Unknown Job Id 99.head", 153)],
 )
-def test_errors_are_those_of_real_servers(kind: str, said: str, code: int, tmp_path: Path) -> None:
+def test_errors_are_those_of_real_servers(kind: str, message: str, code: int, tmp_path: Path) -> None:
     with standin(kind, tmp_path) as running, pytest.raises(subprocess.CalledProcessError) as caught:
         running.run("qstat", "-f", "99.head")
-    assert (caught.value.stderr, caught.value.returncode) == (f"qstat: {said}\n", code)
+    assert (caught.value.stderr, caught.value.returncode) == (f"qstat: {message}\n", code)

@@ -40,7 +40,7 @@ def only(comparison: Comparison, policy: int) -> Comparison:
         ("out/s", ("easy", "greedy"), ["s.easy", "s.greedy"]),
     ],
 )
-def test_one_policy_takes_the_name_as_asked_several_add_theirs(
+def test_one_policy_takes_the_given_name_several_add_theirs(
     path: str, policies: tuple[str, ...], names: list[str]
 ) -> None:
     assert [file.as_posix() for file in schedule_paths(Path(path), policies)] == [f"out/{name}" for name in names]
@@ -87,6 +87,6 @@ def test_the_check_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_told(comparison: Comparison) -> None:
+def test_a_full_disk_is_reported(comparison: Comparison) -> None:
     with pytest.raises(CannotWrite, match="/dev/full: cannot be written: No space left on device"):
         write_schedules(only(comparison, 0), Path("/dev/full"))

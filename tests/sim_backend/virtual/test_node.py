@@ -79,9 +79,9 @@ def test_a_class_without_a_depth_cannot_enter_it() -> None:
 
 
 @given(LIVES)
-def test_energy_is_the_sum_of_what_is_drawn_in_each_second(life: list[tuple[int, str, bool]]) -> None:
+def test_energy_is_the_sum_of_what_is_drawn_in_each_second(events: list[tuple[int, str, bool]]) -> None:
     node, now_s, drawn_j = NODE, 0, 0.0
-    for pause_s, order, fails in [*life, (1000, "rest", False)]:
+    for pause_s, order, fails in [*events, (1000, "rest", False)]:
         for second in range(now_s, now_s + pause_s):
             drawn_j += advance(node, second).power_w
         now_s += pause_s
@@ -90,9 +90,9 @@ def test_energy_is_the_sum_of_what_is_drawn_in_each_second(life: list[tuple[int,
 
 
 @given(LIVES, st.lists(st.integers(0, 8000)))
-def test_nothing_depends_on_who_looks_and_when(life: list[tuple[int, str, bool]], looks: list[int]) -> None:
+def test_nothing_depends_on_who_looks_and_when(events: list[tuple[int, str, bool]], looks: list[int]) -> None:
     node, watched, now_s = NODE, NODE, 0
-    for pause_s, order, _ in life:
+    for pause_s, order, _ in events:
         for look_s in sorted(looks):
             watched = advance(watched, look_s) if now_s <= look_s < now_s + pause_s else watched
         now_s += pause_s

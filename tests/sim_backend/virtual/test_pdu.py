@@ -45,10 +45,10 @@ def rack() -> Rack:
 
 @given(LIVES, st.sampled_from([1.0, 1.08]))
 def test_the_joules_of_the_nodes_are_those_of_the_counters(
-    life: list[tuple[int, str, float]], loss_factor: float
+    events: list[tuple[int, str, float]], loss_factor: float
 ) -> None:
     rack = Rack(loss_factor)
-    for node, act, lasts_s in life:
+    for node, act, lasts_s in events:
         getattr(rack.nodes[node], act)()
         rack.now_s += lasts_s
         assert math.isclose(rack.pdu.power_w, loss_factor * sum(each.power_w for each in rack.nodes))

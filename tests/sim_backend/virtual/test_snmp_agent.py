@@ -39,9 +39,9 @@ def ask(room: ServedRoom, run: Run) -> Ask:
     """Runs a program of net-snmp on the first PDU."""
     need(["snmpget", "snmpbulkwalk", "snmpset"], packages="snmp")
 
-    def ask(program: str, login: tuple[str, ...], *words: str, timeout_s: float = 20.0) -> Done:
+    def ask(program: str, login: tuple[str, ...], *arguments: str, timeout_s: float = 20.0) -> Done:
         where = f"{room.plan.pdu_hosts[0]}:{room.plan.pdu_port}"
-        return run(program, *login, "-t", f"{timeout_s}", "-r", "0", "-Oqn", where, *words)
+        return run(program, *login, "-t", f"{timeout_s}", "-r", "0", "-Oqn", where, *arguments)
 
     return ask
 
@@ -75,7 +75,7 @@ def test_watts_follow_the_nodes(room: ServedRoom, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("login", "said"),
+    ("login", "message"),
     [
         ((*LOGINS["3-SHA"][:8], "wrongpass12", *LOGINS["3-SHA"][9:]), "Authentication failure"),
         ((*LOGINS["3-SHA"][:12], "wrongpass12"), "Decryption error"),
@@ -84,9 +84,9 @@ def test_watts_follow_the_nodes(room: ServedRoom, ask: Ask) -> None:
         (("-v3", "-l", "noAuthNoPriv", "-u", "nobody"), "Unknown user name"),
     ],
 )
-def test_strangers_read_nothing(ask: Ask, login: tuple[str, ...], said: str) -> None:
+def test_strangers_read_nothing(ask: Ask, login: tuple[str, ...], message: str) -> None:
     done = ask("snmpget", login, POWER)
-    assert (done.stdout, said in done.stderr) == ("", True), done.stderr
+    assert (done.stdout, message in done.stderr) == ("", True), done.stderr
 
 
 def test_a_wrong_community_is_not_answered(ask: Ask) -> None:

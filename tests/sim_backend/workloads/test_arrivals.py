@@ -14,7 +14,7 @@ def drawn(count: int, seed: int) -> tuple[Arrivals, ...]:
 
 
 @given(st.integers(2, 200), st.floats(10, 1e8), st.integers(0, 99))
-def test_the_span_is_what_was_asked_for(count: int, span_s: float, seed: int) -> None:
+def test_the_span_is_the_requested_one(count: int, span_s: float, seed: int) -> None:
     for kinds in (drawn(count, seed)[:1], drawn(count, seed)):
         submit_s = np.sort(np.concatenate([kind.submit_s() for kind in stretched(kinds, span_s)]))
         assert abs(submit_s[-1] - submit_s[0] - span_s) <= 1

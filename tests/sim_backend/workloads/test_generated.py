@@ -12,7 +12,7 @@ REQUEST = LogRequest(jobs=1000, nodes=64, load=0.8, model="batch", seed=3)
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model_makes_the_log_that_is_asked_for(model: str) -> None:
+def test_every_model_makes_the_requested_log(model: str) -> None:
     jobs = generate_jobs(replace(REQUEST, model=model))
     again = generate_jobs(replace(REQUEST, model=model))
     load = (jobs.size * jobs.runtime_s).sum() / (64 * (jobs.submit_s[-1] - jobs.submit_s[0]))

@@ -25,7 +25,7 @@ def test_every_log_could_have_happened(count: int, machine_size: int, seed: int,
 
 
 @given(st.integers(100, 2000), st.floats(0.01, 3), st.integers(0, 99))
-def test_the_load_is_what_was_asked_for(count: int, load: float, seed: int) -> None:
+def test_the_load_is_the_requested_one(count: int, load: float, seed: int) -> None:
     jobs = mixed_jobs(count, machine_size=128, seed=seed, load=load)
     span_s = jobs.submit_s[-1] - jobs.submit_s[0]
     offered = float((jobs.size * jobs.runtime_s).sum()) / (128 * span_s)

@@ -65,7 +65,7 @@ def test_neighbouring_hours_are_alike_and_spikes_are_rare(year):
 
 
 @given(st.integers(1990, 2040), st.integers(0, 2**32), st.floats(10, 300))
-def test_the_mean_is_what_was_asked(year, seed, mean_per_mwh):
+def test_the_mean_is_the_requested_one(year, seed, mean_per_mwh):
     prices = synthetic_prices(year, seed=seed, mean_per_mwh=mean_per_mwh)
     assert prices.value.mean() == pytest.approx(mean_per_mwh, abs=0.01)
     assert set(prices.length_s.tolist()) == {3600}

@@ -160,8 +160,8 @@ def test_as_many_jobs_ask_for_the_same_limits(with_limits: Jobs) -> None:
 
 
 def test_the_popular_limits_of_the_program_are_popular_in_some_log_of_ours(with_limits: Jobs) -> None:
-    asked = counted(with_limits.estimate_s)
-    jobs = dict(zip(asked.value_s.tolist(), asked.jobs.tolist(), strict=True))
+    requested = counted(with_limits.estimate_s)
+    jobs = dict(zip(requested.value_s.tolist(), requested.jobs.tolist(), strict=True))
     head = [jobs[value_s] for value_s in head_values_s(LIMIT_S)]
     ranks = np.argsort(np.argsort(-np.array(head), kind="stable")) + 1
     drawn = np.array([draw_ranks(np.random.default_rng(seed)) for seed in range(1000)])

@@ -35,22 +35,22 @@ def test_limits_that_suffice_are_all_given_away(count: int, seed: int) -> None:
 @given(st.data(), COUNTS)
 def test_long_limits_are_made_to_suffice_and_no_job_is_lost(data: st.DataObject, needed: list[int]) -> None:
     where = data.draw(st.lists(st.integers(0, len(needed) - 1), min_size=sum(needed), max_size=sum(needed)))
-    asked = np.bincount(np.array(where, np.int64), minlength=len(needed))
-    enough = sufficient(asked, np.array(needed))
+    requested = np.bincount(np.array(where, np.int64), minlength=len(needed))
+    enough = sufficient(requested, np.array(needed))
     assert enough.sum() == sum(needed)
     assert enough.min() >= 0
     assert (np.cumsum(enough[::-1]) >= np.cumsum(needed[::-1])).all()
-    if (np.cumsum(asked[::-1]) >= np.cumsum(needed[::-1])).all():
-        np.testing.assert_array_equal(enough, asked)
+    if (np.cumsum(requested[::-1]) >= np.cumsum(needed[::-1])).all():
+        np.testing.assert_array_equal(enough, requested)
 
 
 def test_all_assignments_are_equally_likely() -> None:
     """Of four jobs one needs the long limit: the other long one and the two short ones are for the three others."""
     rng = np.random.default_rng(1)
-    asked, runtime_s = EstimateCounts(np.array([2, 5]), np.array([2, 2])), np.array([1, 2, 4, 1])
+    requested, runtime_s = EstimateCounts(np.array([2, 5]), np.array([2, 2])), np.array([1, 2, 4, 1])
     got_long = np.zeros(4)
     for _ in range(3000):
-        got_long += assigned_s(runtime_s, asked, rng) == 5
+        got_long += assigned_s(runtime_s, requested, rng) == 5
     assert got_long[2] == 3000
     # Four standard deviations of a thousand in three thousand.
     np.testing.assert_allclose(got_long[[0, 1, 3]], 1000, atol=4 * np.sqrt(3000 * 1 / 3 * 2 / 3))

@@ -20,14 +20,14 @@ LIMITS_S = st.integers(6_000, 30 * 86_400)
 
 @given(st.integers(200, 1_000_000), LIMITS_S, st.integers(0, 99))
 def test_all_jobs_ask_for_something_and_most_for_the_longest(count: int, longest_s: int, seed: int) -> None:
-    asked = draw_estimate_counts(count, longest_s, np.random.default_rng(seed))
-    assert asked.jobs.sum() == count
-    assert asked.jobs.min() >= 1
-    assert (np.diff(asked.value_s) > 0).all()
-    assert asked.value_s[0] > 0
-    assert asked.value_s[-1] == longest_s
-    assert asked.jobs[-1] == asked.jobs.max()
-    assert HEAD <= len(asked.value_s) <= 565
+    requested = draw_estimate_counts(count, longest_s, np.random.default_rng(seed))
+    assert requested.jobs.sum() == count
+    assert requested.jobs.min() >= 1
+    assert (np.diff(requested.value_s) > 0).all()
+    assert requested.value_s[0] > 0
+    assert requested.value_s[-1] == longest_s
+    assert requested.jobs[-1] == requested.jobs.max()
+    assert HEAD <= len(requested.value_s) <= 565
 
 
 @given(LIMITS_S)

@@ -24,12 +24,12 @@ def line(
     wait: object = 30,
     run: object = 60,
     used: object = 8,
-    asked: object = 8,
+    requested: object = 8,
     estimate: object = 600,
     who: str = "U12 G3 X7 Q0",
     between: str = "\t",
 ) -> str:
-    fields = f"{job} {submit} {wait} {run} {used} 55.5 98652 {asked} {estimate} -1 1 {who} -1 S1 S2 UNITARY"
+    fields = f"{job} {submit} {wait} {run} {used} 55.5 98652 {requested} {estimate} -1 1 {who} -1 S1 S2 UNITARY"
     return (fields + " -1" * 10).replace(" ", between) + "\n"
 
 
@@ -80,7 +80,7 @@ def test_names_over_several_blocks_of_the_file() -> None:
 
 
 def test_used_processors_stand_in_for_requested_ones_and_the_run_time_for_the_estimate() -> None:
-    trace = read(line(1, used=4, asked=-1, estimate=-1), line(2, wait=-1))
+    trace = read(line(1, used=4, requested=-1, estimate=-1), line(2, wait=-1))
     assert trace.jobs.size.tolist() == [4, 8]
     assert trace.jobs.estimate_s.tolist() == [60, 600]
     assert trace.jobs.logged_start_s.tolist() == [SUBMIT_S + 30, -1]
@@ -94,7 +94,7 @@ def test_jobs_keep_the_processors_that_they_used() -> None:
 
 
 def test_jobs_that_never_ran_are_set_aside_with_the_reason() -> None:
-    trace = read(line(1, run=-1, asked=-1, used=-1), line(2), line(3, asked=-1, used=0), line(4, run=0))
+    trace = read(line(1, run=-1, requested=-1, used=-1), line(2), line(3, requested=-1, used=0), line(4, run=0))
     assert trace.jobs.job_id.tolist() == [2, 4]
     assert trace.rejected == (RejectedJobs("run time unknown (-1)", (1,)), RejectedJobs("no processors", (3,)))
 
@@ -141,7 +141,7 @@ def test_logs_without_job_lines_are_refused() -> None:
     assert refused("a\n", "b\n", lenient=True) == "das2.gwf: no job line can be read, 2 are malformed"
 
 
-def test_a_log_is_told_by_its_first_job_line_or_its_field_list() -> None:
+def test_a_log_is_recognised_by_its_first_job_line_or_its_field_list() -> None:
     assert looks_like_gwf((HEADER + line()).encode())
     assert looks_like_gwf(HEADER.encode())
     assert looks_like_gwf(b"# remark\n" + line(between=" ").encode() + b"1 2")

@@ -195,7 +195,7 @@ def test_logs_without_records_are_refused() -> None:
     assert refused(b"a\n", b"b\n", lenient=True) == "20261120: no record can be read, 2 lines are malformed"
 
 
-def test_an_accounting_log_is_told_by_its_lines() -> None:
+def test_an_accounting_log_is_recognised_by_its_lines() -> None:
     assert looks_like_pbs(b"\r\n" + record("Q", "1.head", "queue=batch")[:45])
     assert looks_like_pbs(record("L", "license"))
     assert not looks_like_pbs(b"; MaxProcs: 128\n1 0 -1 60 4\n")

@@ -41,7 +41,7 @@ def test_torques_totals_agree_with_exec_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "places"),
+    ("requested", "places"),
     [
         (b"Resource_List.nodect=3 Resource_List.ncpus=24 ", JobPlacement(3, 24)),
         (b"Resource_List.procs=6 ", JobPlacement(0, 6)),
@@ -49,8 +49,8 @@ def test_torques_totals_agree_with_exec_host() -> None:
         (b"", JobPlacement(0, 0)),
     ],
 )
-def test_without_exec_host_what_was_asked_for_counts(asked: bytes, places: JobPlacement) -> None:
-    attributes = b"user=a group=b jobname=j queue=q ctime=1 qtime=1 etime=1 start=5 " + asked + b"session=1 end=9"
+def test_without_exec_host_the_request_counts(requested: bytes, places: JobPlacement) -> None:
+    attributes = b"user=a group=b jobname=j queue=q ctime=1 qtime=1 etime=1 start=5 " + requested + b"session=1 end=9"
     assert read(attributes).places == places
 
 

@@ -298,7 +298,7 @@ def test_the_boundaries_of_blocks_do_not_matter() -> None:
         ("", False),
     ],
 )
-def test_a_dump_is_told_by_its_header(head: str, expected: bool) -> None:
+def test_a_dump_is_recognised_by_its_header(head: str, expected: bool) -> None:
     assert looks_like_sacct(head.encode()) == expected
 
 

@@ -26,11 +26,11 @@ def line(
     submit: object = 0,
     run: object = 60,
     used: object = 8,
-    asked: object = 8,
+    requested: object = 8,
     estimate: object = 600,
     user: object = 3,
 ) -> str:
-    return f"{job} {submit} -1 {run} {used} -1 -1 {asked} {estimate} -1 1 {user} 5 -1 2 -1 -1 -1"
+    return f"{job} {submit} -1 {run} {used} -1 -1 {requested} {estimate} -1 1 {user} 5 -1 2 -1 -1 -1"
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_line_becomes_a_job(write: WriteLog) -> None:
     assert trace == Trace("a", jobs, 128, 16, 893466664, None)
 
 
-def test_the_name_loses_its_endings_and_gzip_is_told_by_content(write: WriteLog) -> None:
+def test_the_name_loses_its_endings_and_gzip_is_recognised_by_content(write: WriteLog) -> None:
     assert read_swf(write(line(), name="KTH.swf.gz")).name == "KTH"
     write(line(), name="b.gz").rename(Path(write(line())).with_name("log.swf"))
     assert len(read_swf(Path(write(line())).with_name("log.swf")).jobs) == 1
@@ -74,14 +74,14 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_used_processors_stand_in_for_requested_ones_and_the_run_time_for_the_estimate(write: WriteLog) -> None:
-    trace = read_swf(write(line(used=4, asked=-1, estimate=-1), line(2, used=4, asked=0, estimate=0), line(3)))
+    trace = read_swf(write(line(used=4, requested=-1, estimate=-1), line(2, used=4, requested=0, estimate=0), line(3)))
     assert trace.jobs.size.tolist() == [4, 4, 8]
     assert trace.jobs.estimate_s.tolist() == [60, 60, 600]
     assert trace.notes == ("2 jobs without an estimate: the run time is used",)
     assert trace.without_estimate.tolist() == [1, 2]
 
 
-def test_jobs_keep_the_processors_that_they_asked_for_and_those_that_they_used(write: WriteLog) -> None:
+def test_jobs_keep_the_requested_and_the_used_processors(write: WriteLog) -> None:
     trace = read_swf(write(line(used=4), line(2), line(3, used=16), line(4, used=-1)))
     assert trace.jobs.size.tolist() == [8, 8, 8, 8]
     assert trace.jobs.as_logged().size.tolist() == [4, 8, 16, 8]
@@ -90,11 +90,13 @@ def test_jobs_keep_the_processors_that_they_asked_for_and_those_that_they_used(w
         "2 jobs used more or fewer processors than asked: what happened is counted with those used, replays hold those"
         " requested",
     )
-    assert read_swf(write(line(), line(2, used=0), line(3, asked=-1))).jobs.logged_size is None
+    assert read_swf(write(line(), line(2, used=0), line(3, requested=-1))).jobs.logged_size is None
 
 
 def test_jobs_that_never_ran_are_set_aside_with_the_reason(write: WriteLog) -> None:
-    trace = read_swf(write(line(1, run=-1, asked=0, used=0), line(2), line(3, asked=-1, used=0), line(4, run=0)))
+    trace = read_swf(
+        write(line(1, run=-1, requested=0, used=0), line(2), line(3, requested=-1, used=0), line(4, run=0))
+    )
     assert trace.jobs.job_id.tolist() == [2, 4]
     assert trace.rejected == (RejectedJobs("run time unknown (-1)", (1,)), RejectedJobs("no processors", (3,)))
 

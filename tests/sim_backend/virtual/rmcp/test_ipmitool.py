@@ -23,10 +23,10 @@ def ask(room: ServedRoom, run: Callable[..., Done]) -> Iterator[Ask]:
     need(["ipmitool"], packages="ipmitool")
     host = room.plan.bmc_hosts[0]
 
-    def ask(*words: str, suite: int = 17, user: str = "admin", password: str = "secret", level: str = "") -> Done:
+    def ask(*arguments: str, suite: int = 17, user: str = "admin", password: str = "secret", level: str = "") -> Done:
         where = ["-I", "lanplus", "-H", host, "-p", str(room.plan.bmc_port), "-N", "1", "-R", "1", "-C", str(suite)]
         limit = ["-L", level] if level else []
-        return run("ipmitool", *where, "-U", user, "-P", password, *limit, *words)
+        return run("ipmitool", *where, "-U", user, "-P", password, *limit, *arguments)
 
     yield ask
     room.do(lambda room: setattr(room.bmcs[NODE], "faults", BmcFaults()))

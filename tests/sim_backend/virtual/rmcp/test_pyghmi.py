@@ -47,14 +47,14 @@ def test_many_from_one_thread(room: ServedRoom) -> None:
     wait_for(lambda: len(came) == len(nodes))
     answers: list[int] = []
     for node in nodes:
-        node.ipmi_session.raw_command(netfn=0, command=1, callback=heard(node, answers))
+        node.ipmi_session.raw_command(netfn=0, command=1, callback=collect_reply(node, answers))
     wait_for(lambda: len(answers) == len(nodes))
     assert all(answer & 1 for answer in answers)
     for node in nodes:
         node.ipmi_session.logout()
 
 
-def heard(node: Command, answers: list[int]) -> Callable[[dict[str, bytes]], None]:
+def collect_reply(node: Command, answers: list[int]) -> Callable[[dict[str, bytes]], None]:
     def hear(answer: dict[str, bytes]) -> None:
         answers.append(answer["data"][0])
         session = node.ipmi_session

@@ -111,7 +111,7 @@ def test_a_silent_session_is_closed_after_a_minute() -> None:
     assert client.ask(CHASSIS, 0x01) is None
 
 
-def test_a_wrong_proof_is_told_so_and_counted() -> None:
+def test_a_wrong_proof_is_refused_and_counted() -> None:
     client = PlainClient(new_desk(), password=b"wrong")
     assert not client.log_in()
     assert client.status == 0x0F
@@ -134,7 +134,7 @@ def test_a_role_above_the_users_is_refused() -> None:
     assert client.status == 0x0A
 
 
-def test_a_session_begins_as_user_and_rises_when_asked() -> None:
+def test_a_session_begins_as_user_and_rises_on_request() -> None:
     client = logged_in()
     assert client.ask(CHASSIS, 0x02, b"\x00") == b"\xd4"
     assert client.ask(APP, 0x3B, b"\x05") == b"\xcc"
