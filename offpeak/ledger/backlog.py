@@ -57,7 +57,7 @@ class RowKind(IntEnum):
 
 
 class Backlog:
-    """Queues of rows, one a kind. A row in the hands of the writer counts too."""
+    """Queues of rows, one for each kind. A row that the writer has taken counts too."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -69,13 +69,13 @@ class Backlog:
         return self._taken + sum(map(len, self._queues.values()))
 
     def add(self, kind: RowKind, rows: Iterable[Any]) -> None:
-        """Queue rows; drops the oldest of the lowest kinds as far as there are more than the bound."""
+        """Queue rows; beyond the bound, drop the oldest rows of the lowest kinds."""
         self._queues[kind].extend(rows)
         self._forget_former(kind)
         self._drop()
 
     def take(self, most: int) -> tuple[RowKind, Sequence[Any]] | None:
-        """Return the oldest rows of the highest kind, which wait no longer; None if nothing waits."""
+        """Remove and return the oldest rows of the highest kind; None if no row waits."""
         for kind in reversed(RowKind):
             queue = self._queues[kind]
             if queue:
@@ -87,11 +87,11 @@ class Backlog:
         return None
 
     def written(self, rows: Sequence[Any]) -> None:
-        """Forget rows that were taken."""
+        """Forget rows that the writer has written."""
         self._taken -= len(rows)
 
     def put_back(self, kind: RowKind, rows: Sequence[Any]) -> None:
-        """Let rows that were taken wait again, before the others of their kind."""
+        """Put taken rows back, before the others of their kind."""
         self._taken -= len(rows)
         self._queues[kind].extendleft(reversed(rows))
         self._forget_former(kind)
@@ -128,13 +128,13 @@ class ReadingPiece:
     why: str | None
 
     def start_of(self, length_s: int) -> int:
-        """Return when the bucket of that length begins in which the piece lies [Unix s]."""
+        """Return the begin of the bucket of that length that holds the piece [Unix s]."""
         return math.floor(self.from_unix_s / length_s) * length_s
 
 
 @dataclass
 class BucketMean:
-    """What the readings of one bucket say together."""
+    """The sum of the readings of one bucket."""
 
     covered_s: float = 0.0
     energy_j: float = 0.0
@@ -143,7 +143,7 @@ class BucketMean:
     without_value: int = 0
 
     def add(self, piece: ReadingPiece) -> None:
-        """Take one more piece in."""
+        """Add a piece."""
         if piece.power_w is None:
             self.without_value += 1
             return
@@ -174,7 +174,7 @@ def _within_minutes(from_unix_s: float, until_unix_s: float) -> Iterator[tuple[f
 
 
 def bucket_means(cut: Iterable[ReadingPiece], length_s: int) -> dict[tuple[int, int], BucketMean]:
-    """Return what the pieces add to each bucket, by its start [Unix s] and series."""
+    """Return the sums of the pieces by the start of their bucket [Unix s] and series."""
     found: dict[tuple[int, int], BucketMean] = {}
     for piece in cut:
         key = (piece.start_of(length_s), piece.series)
@@ -186,18 +186,18 @@ SeriesName = tuple[str, str, str, str]
 
 
 def series_name(reading: MeterReading) -> SeriesName:
-    """Return what tells a series from all others."""
+    """Return the key of a series."""
     return reading.meter, reading.way, reading.part, reading.node or ""
 
 
 class SeriesNumbers:
-    """What is known of the table. To be forgotten when a transaction in which numbers were given does not end well."""
+    """A cache of the table. Forget it when a transaction fails that added numbers."""
 
     def __init__(self) -> None:
         self._numbers: dict[SeriesName, int] = {}
 
     def of(self, connection: Connection, readings: Sequence[MeterReading]) -> dict[SeriesName, int]:
-        """Return the numbers, of these readings at least; those that are missing are given."""
+        """Return the numbers of at least these readings; add the missing ones."""
         if missing := {series_name(each) for each in readings} - self._numbers.keys():
             self._read(connection)
             missing -= self._numbers.keys()
@@ -208,7 +208,7 @@ class SeriesNumbers:
         return self._numbers
 
     def forget(self) -> None:
-        """Look the numbers up again at the next time."""
+        """Read the numbers again at the next call."""
         self._numbers = {}
 
     def _read(self, connection: Connection) -> None:
@@ -217,7 +217,7 @@ class SeriesNumbers:
 
 
 def write_readings(connection: Connection, rows: Sequence[MeterReading], known: SeriesNumbers) -> None:
-    """Write readings; one of the same series, start and end as another is that one again, and is left out."""
+    """Write readings. A reading with the series, start and end of another is a duplicate and is left out."""
     numbers = known.of(connection, rows)
     every = (piece for row in rows for piece in cut_reading(row, numbers[series_name(row)]))
     cut: dict[tuple[object, ...], ReadingPiece] = {
@@ -251,12 +251,12 @@ RowWriter = Callable[[Connection, Sequence[Any], SeriesNumbers], None]
 
 
 def insert_if_new(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """Return the statement that inserts what is not there yet."""
+    """Return an insert that skips rows whose key exists."""
     return dialect_insert(connection, table).on_conflict_do_nothing()
 
 
 def dialect_insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """Return the database's own insert, which knows what to do with what is there."""
+    """Return the insert of the database's dialect, which supports conflicts."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 
@@ -268,7 +268,7 @@ def _write_new(table: Table) -> RowWriter:
 
 
 def _write_latest(table: Table) -> RowWriter:
-    """Return what writes rows of which the last one holds: a corrected price, a job whose energy came later."""
+    """Return a function that replaces rows: a corrected price, a job whose energy came later."""
 
     def write(connection: Connection, rows: Sequence[Any], _: SeriesNumbers) -> None:
         added = dialect_insert(connection, table)

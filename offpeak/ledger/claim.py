@@ -30,7 +30,7 @@ HOLDER = text(
 END = text("SELECT pg_terminate_backend(:pid)")
 ALIVE = text("SELECT 1")
 LET_GO_S = 1.0
-"""How long an end waits for a question that hangs; the server ends the claim when the process does."""
+"""How long `close` waits for a query that hangs; the server releases the claim when the process ends."""
 HINT = "one agent only acts by a ledger: url below [ledger] names another, or stop that agent"
 VAIN_HINT = "no order is given until the database answers"
 
@@ -45,11 +45,11 @@ class Claim(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the claim."""
 
 
 def claim_of(url: str, *, patience_s: float = PATIENCE_S) -> Claim:
-    """Return the claim on a ledger, not taken yet."""
+    """Return the claim on a ledger, which is not held yet."""
     file = sqlite_file(url)
     return FileClaim(file) if file else DatabaseClaim(url, patience_s=patience_s)
 
@@ -74,7 +74,7 @@ class FileClaim:
                 self._is_held = True
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the claim."""
         with self._turn:
             self._held.close()
             self._is_held = False
@@ -85,7 +85,7 @@ class DatabaseClaim:
 
     def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
         self._url, self._patience_s, self._turn = url, patience_s, Lock()
-        # PostgreSQL keeps 63 bytes of it.
+        # PostgreSQL keeps 63 bytes of the name.
         self._name = f"offpeak agent {os.getpid()} on {socket.gethostname()[:24]} {secrets.token_hex(4)}"
         self._vain, self._vain_until_s = "", 0.0
         self._engine: Engine | None = None
@@ -106,7 +106,7 @@ class DatabaseClaim:
                 self._let_go()
                 message = next(iter(str(problem.orig).strip().splitlines()), type(problem).__name__)
                 self._vain = f"{ledger_address(self._url)}: {message}"
-                # Orders for many nodes come one after the other: they do not wait as often.
+                # Orders for many nodes follow each other: they do not all wait.
                 self._vain_until_s = 2 * time.monotonic() - began_s
                 raise CannotWrite(self._vain, hint=VAIN_HINT) from problem
             except OffpeakError:
@@ -114,7 +114,7 @@ class DatabaseClaim:
                 raise
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the claim."""
         if self._turn.acquire(timeout=LET_GO_S):
             try:
                 self._let_go()
@@ -137,7 +137,7 @@ class DatabaseClaim:
         while not self._connection.execute(TRY).scalar():
             holder = self._connection.execute(HOLDER).first()
             if holder is not None and holder.application_name == self._name:
-                # A connection of ours that was lost on the way, and of which the server does not know it yet.
+                # A lost connection of this process that the server still counts as open.
                 self._connection.execute(END, {"pid": holder.pid})
             elif holder is not None:
                 message = f"another agent has the ledger {ledger_address(self._url)}: {holder.application_name}"

@@ -21,7 +21,7 @@ from offpeak.errors import BadInput, BadLedger, CannotWrite
 from offpeak.installation import install_hint
 
 PATIENCE_S = 2.0
-"""How long one write waits for whoever else writes; a database on the network gets as long to answer."""
+"""How long a write waits for other writers; a database server gets the same time to answer."""
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -37,7 +37,7 @@ def ledger_address(url: str) -> str:
 
 
 def writing_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
-    """Return an engine whose transactions are those of a writer from their first word on."""
+    """Return an engine whose transactions take the write lock at their begin."""
     engine = _engine(url, "BEGIN IMMEDIATE", patience_s)
     if sqlite_file(url):
         # It counts before the first table is made, and has to come before the log of writes.
@@ -79,7 +79,7 @@ def _postgresql(url: URL, patience_s: float, *, name: str = "offpeak") -> Engine
         raise BadLedger("a ledger in PostgreSQL needs psycopg, which is not installed", hint=hint)
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(patience_s)),
-        # A head node that is gone does not keep its locks for the server's two hours.
+        # Otherwise the server would keep the locks of a lost head node for two hours.
         "options": f"-c lock_timeout={patience_s * 1000:.0f} -c statement_timeout={patience_s * 15_000:.0f}"
         " -c tcp_keepalives_idle=20 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=4",
         "tcp_user_timeout": round(patience_s * 5000),
@@ -89,7 +89,7 @@ def _postgresql(url: URL, patience_s: float, *, name: str = "offpeak") -> Engine
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
-    # Transactions begin where we say so, also those that change tables.
+    # Transactions begin explicitly, also those that change tables.
     connection.isolation_level = None
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}").close()
@@ -182,7 +182,7 @@ def check_schema(engine: Engine, url: str) -> None:
 
 
 def _revision(connection: Connection, url: str) -> str | None:
-    """Return the revision of the tables, None where there are none; BadLedger for tables that are not ours."""
+    """Return the revision of the tables, None without tables; BadLedger for tables of another program."""
     tables = inspect(connection).get_table_names()
     if "alembic_version" not in tables:
         if tables:
@@ -203,7 +203,7 @@ def _take_turn(connection: Connection) -> None:
 
 
 def _upgrade(connection: Connection) -> None:
-    # Who only reads does not wait half a second for Alembic.
+    # A reader does not wait half a second for the import of Alembic.
     from alembic import command
     from alembic.config import Config
 
@@ -225,7 +225,7 @@ def require_ledger_file(url: str) -> Path | None:
 
 @contextmanager
 def open_ledger(url: str) -> Iterator[Connection]:
-    """Give a connection to read by; BadLedger if there is no ledger, or none that this program can read."""
+    """Open a connection for reading; BadLedger if there is no ledger that this program can read."""
     file = require_ledger_file(url)
     engine = reading_engine(url)
     try:

@@ -16,7 +16,7 @@ MARK_KEY = ("job", "submitted_unix_s", "kind")
 
 
 def write_marks(connection: Connection, changed: Sequence[JobMark]) -> None:
-    """Write marks; of one that is there already `was` stays."""
+    """Write marks; if a mark exists, its `was` stays."""
     if changed:
         added = dialect_insert(connection, table)
         later = {name: added.excluded[name] for name in ("to", "at_unix_s")}
@@ -25,7 +25,7 @@ def write_marks(connection: Connection, changed: Sequence[JobMark]) -> None:
 
 
 def delete_marks(connection: Connection, undone: Sequence[JobMark]) -> None:
-    """Delete these marks, whatever they say by now."""
+    """Delete these marks, whatever their present values."""
     if undone:
         same = and_(*(table.c[name] == bindparam(f"its_{name}") for name in MARK_KEY))
         connection.execute(
@@ -39,7 +39,7 @@ def read_marks(connection: Connection) -> tuple[JobMark, ...]:
 
 
 def read_memories(connection: Connection, beginning: str) -> dict[str, str]:
-    """Return all texts whose names begin so, by name."""
+    """Return all texts whose names have that prefix, by name."""
     names = memory.c.name.startswith(beginning, autoescape=True)
     found = connection.execute(select(memory.c.name, memory.c.text).where(names))
     return {row.name: row.text for row in found}

@@ -20,7 +20,7 @@ from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS, TARIFF_BASIS
 SlotValues = NDArray[np.float64]
 
 PRICED_SHARE = 0.999
-"""A slot of which less is priced has no price: its energy is told apart."""
+"""A slot with a smaller priced share has no price: its energy counts as unpriced."""
 LONGEST_PRICE_S = 7 * DAY_S
 
 
@@ -50,7 +50,7 @@ def slot_prices(connection: Connection, start_s: SlotValues, length_s: float) ->
 
 @dataclass(frozen=True)
 class MeanPrice:
-    """The mean of a time over what of it is priced, a share `known` of it; None where none of it is."""
+    """The mean over the priced part of a time, a share `known` of it; None if no part is priced."""
 
     price_per_mwh: float | None
     carbon_g_per_kwh: float | None
@@ -103,7 +103,7 @@ def _with_gaps(values: SlotValues) -> SlotValues:
 
 
 def nan_to_none(values: SlotValues) -> Sequence[float | None]:
-    """Return what a database takes."""
+    """Return the values with None for NaN."""
     return [None if np.isnan(value) else float(value) for value in values]
 
 
@@ -121,7 +121,7 @@ class LedgerPrices:
 
 
 def read_prices(connection: Connection, span: TimeRange) -> LedgerPrices | None:
-    """Return what held in that time; None where no price is known, BadInput where they are in two currencies."""
+    """Return the prices of that time; None if none is known, BadInput if they are in two currencies."""
     rows, starts_s, ends_s = _price_rows(connection, span)
     if not rows:
         return None

@@ -33,7 +33,7 @@ from offpeak.settings.ledger import LedgerSettings
 SLICE_ROWS = 15_000
 """A slice: two minutes of 1,000 nodes that are read every 10 s, deleted in less than 100 ms."""
 SLICE_PAGES = 2_000
-"""Pages of a SQLite file that are given back at once, 8 MB."""
+"""Pages of a SQLite file that one slice frees, 8 MB."""
 SPARE_SHARE = 0.2
 """Free pages that a SQLite file keeps, as a share of all: what is written next needs them."""
 
@@ -66,14 +66,14 @@ class RetentionRule:
 
 
 def _is_followed(limit_unix_s: float) -> ColumnElement[bool]:
-    """Of each node the last state before the limit stays: it says what the node was at the limit."""
+    """The last state of each node before the limit stays: it is the state at the limit."""
     later = states.alias()
     same_node = and_(later.c.node == states.c.node, later.c.at_unix_s > states.c.at_unix_s)
     return exists(select(1).where(same_node, later.c.at_unix_s < limit_unix_s))
 
 
 def _is_finished(_limit_unix_s: float) -> ColumnElement[bool]:
-    """Return whether an intent has its outcome: one without is looked into by the next start."""
+    """Return whether an intent has its outcome: the next start of the agent settles the others."""
     return exists(select(1).where(outcomes.c.intent == intents.c.number))
 
 
@@ -83,7 +83,7 @@ def _has_ended(limit_unix_s: float) -> ColumnElement[bool]:
 
 
 def _is_settled(_limit_unix_s: float) -> ColumnElement[bool]:
-    """Return whether it is known what became of a job that a site was given."""
+    """Return whether the result of a submission to a site is known."""
     return submissions.c.state != "tried"
 
 
@@ -97,7 +97,7 @@ RETENTION_RULES = (
     RetentionRule(states.c.at_unix_s, RECORD_S, may_go=_is_followed),
     # With its outcome.
     RetentionRule(intents.c.at_unix_s, RECORD_S, may_go=_is_finished),
-    # Admins make them by hand: they are few.
+    # Admins make holds by hand: there are few.
     RetentionRule(holds.c.since_unix_s, RECORD_S, may_go=_has_ended, indexed=False),
     RetentionRule(submissions.c.at_unix_s, RECORD_S, may_go=_is_settled),
     RetentionRule(jobs.c.ended_unix_s, ACCOUNT_S),
@@ -120,7 +120,7 @@ def keep_s(age: RetentionRule, settings: LedgerSettings) -> int:
 
 
 def prune_slice(age: RetentionRule, limit_unix_s: float) -> PruneWork:
-    """Return what deletes the oldest slice before the limit."""
+    """Return a function that deletes the oldest slice before the limit."""
     return _buckets_slice(age, limit_unix_s) if age.bucket_s else _rows_slice(age, limit_unix_s)
 
 

@@ -34,7 +34,7 @@ def decisions_of(connection: Connection, subject: str, *, most: int) -> list[Rec
 
 
 def actions_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()) -> list[Record]:
-    """Return what was let through, with its outcome, "open" without one, and what was refused, with the rule."""
+    """Return the effects with their outcomes ("open" without one), and the refusals with their rules."""
     done = _done().where(_within(intents, span), _of(intents.c.subject, nodes))
     refused = _refused().where(_within(refusals, span), _of(refusals.c.subject, nodes))
     both = union_all(done, refused)
@@ -42,20 +42,20 @@ def actions_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = (
 
 
 def latest_decisions(connection: Connection, *, most: int) -> list[Record]:
-    """Return the latest decisions of all, the newest first."""
+    """Return the latest decisions of all subjects, the newest first."""
     columns = [column for column in decisions.columns if column.name != "number"]
     return _records(connection, select(*columns).order_by(decisions.c.number.desc()).limit(most))
 
 
 def latest_actions(connection: Connection, *, most: int) -> list[Record]:
-    """Return what was let through or refused last, as `actions_in`, the newest first."""
+    """Return the latest effects and refusals as `actions_in` does, the newest first."""
     done = _records(connection, _done().order_by(intents.c.number.desc()).limit(most))
     refused = _records(connection, _refused().order_by(refusals.c.number.desc()).limit(most))
     return sorted((*done, *refused), key=lambda each: float(each["at_unix_s"]), reverse=True)[:most]
 
 
 def states_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()) -> list[Record]:
-    """Return what nodes came to be, and before that what each was when the time began."""
+    """Return the changes of node states, preceded by the state of each node at the begin."""
     latest = select(states.c.node, func.max(states.c.at_unix_s).label("at_unix_s"))
     latest = latest.where(states.c.at_unix_s <= span.from_unix_s, _of(states.c.node, nodes)).group_by(states.c.node)
     was = latest.subquery()
@@ -67,7 +67,7 @@ def states_in(connection: Connection, span: TimeRange, nodes: Sequence[str] = ()
 
 
 def latest_states(connection: Connection) -> dict[str, NodeStateRecord]:
-    """Return what was written last of every node."""
+    """Return the last state of every node."""
     last = select(states.c.node, func.max(states.c.at_unix_s).label("at_unix_s")).group_by(states.c.node).subquery()
     same = and_(states.c.node == last.c.node, states.c.at_unix_s == last.c.at_unix_s)
     found = connection.execute(select(states).join(last, same).order_by(states.c.node))
@@ -76,7 +76,7 @@ def latest_states(connection: Connection) -> dict[str, NodeStateRecord]:
 
 
 def savings_in(connection: Connection, span: TimeRange) -> list[Record]:
-    """Return what was saved in the periods that begin in that time, against each baseline."""
+    """Return the savings of the periods that begin in that time, against each baseline."""
     began = and_(savings.c.from_unix_s >= span.from_unix_s, savings.c.from_unix_s < span.until_unix_s)
     return _records(connection, select(savings).where(began).order_by(*savings.primary_key))
 
@@ -137,7 +137,7 @@ REFUSED = "refused"
 
 @dataclass
 class ActionCounts:
-    """Counts orders by what became of them; those that were in the ledger before the first count are left out."""
+    """Counts orders by their outcome, without those from before the first count."""
 
     _before: tuple[int, int] | None = None
 

@@ -28,7 +28,7 @@ class SleepMethod:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A kind of node: by which driver and login its BMC is spoken to, and how it sleeps, shallow to deep."""
+    """A kind of node: the driver and login of its BMC, and its sleep methods, shallow to deep."""
 
     name: str
     driver: str | None = None
@@ -50,7 +50,7 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Enrolment:
-    """What a node's BMC said when it was enrolled: who it is, what it can do, and the day."""
+    """The identity and capabilities of a BMC at its enrolment, and the date."""
 
     identity: str
     capabilities: tuple[str, ...]
@@ -86,7 +86,7 @@ class Pdu:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All of a site; `path` is the file that says so."""
+    """All machines of a site; `path` is the inventory file."""
 
     path: Path
     machines: tuple[InventoryNode, ...] = ()

@@ -26,18 +26,18 @@ class StepIntegral:
 
 
 def integrate_series(series: Series, offset_s: int) -> StepIntegral:
-    """Return the meter of `series`; Unix time = trace second + `offset_s`. Gaps count as 0."""
+    """Return the integral of `series`; Unix time = trace second + `offset_s`. Gaps count as 0."""
     return _integrate(series, np.nan_to_num(series.value, nan=0.0), offset_s)
 
 
 def integrate_known_time(series: Series, offset_s: int) -> StepIntegral:
-    """Return the meter of the seconds in which the value of `series` is known."""
+    """Return the integral of the seconds in which `series` has a value."""
     known = merge(replace(series, value=series.known.astype(np.float64)))
     return _integrate(known, known.value, offset_s)
 
 
 def integrate_constant(value: float) -> StepIntegral:
-    """Return the meter of a value that never changes."""
+    """Return the integral of a constant."""
     return StepIntegral(np.zeros(1, dtype=np.int64), np.full(1, value), np.zeros(1))
 
 
@@ -46,12 +46,12 @@ def _integrate(series: Series, value: Float64, offset_s: int) -> StepIntegral:
 
 
 def integrate_steps(at_s: Int64, value: Float64) -> StepIntegral:
-    """Return the meter of what is `value[i]` from `at_s[i]` on, the times rising."""
+    """Return the integral of a step function: `value[i]` holds from `at_s[i]` on, and the times rise."""
     return StepIntegral(at_s, value, running_integral(at_s, value[:-1]))
 
 
 def multiply(one: StepIntegral, other: StepIntegral) -> StepIntegral:
-    """Return the meter of the product of two series."""
+    """Return the integral of the product of two series."""
     if len(one.at_s) == 1:
         return StepIntegral(other.at_s, one.value[0] * other.value, one.value[0] * other.total)
     at_s = np.union1d(one.at_s, other.at_s)
@@ -63,7 +63,7 @@ def multiply(one: StepIntegral, other: StepIntegral) -> StepIntegral:
 
 @part
 def interval_at(at_s: Int64, hint: int, second: int) -> int:
-    """Return the interval that holds `second`, looked for from `hint` on: neighbours lie close in time."""
+    """Return the interval that holds `second`. The search starts at `hint`, as neighbours lie close in time."""
     last = len(at_s) - 1
     at = hint
     while at < last and at_s[index(at + 1)] <= second:
