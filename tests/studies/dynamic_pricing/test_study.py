@@ -2,43 +2,25 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from drawings import drawn_marks
+from finished import Finished, finish
 
 from offpeak.errors import BadInput, CannotWrite
 from studies.dynamic_pricing.study import dynamic_pricing
-from studies.harness import JOURNAL, StudyOrder
-from studies.report import Report, markdown
+from studies.harness import JOURNAL
+from studies.report import markdown
 
 pytestmark = pytest.mark.thorough
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A study that ran in one process: its logs, its journal, its report and its progress."""
-
-    logs: Path
-    lines: tuple[str, ...]
-    report: Report
-    progress: tuple[tuple[int, int], ...]
-
-
-def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
-    progress: list[tuple[int, int]] = []
-    order = StudyOrder(logs, out, replays=1, seed=3, processes=processes)
-    report = dynamic_pricing(order, lambda done, total: progress.append((done, total)))
-    lines = (out / JOURNAL).read_text().splitlines(keepends=True)
-    return Finished(logs, tuple(lines), report, tuple(progress))
 
 
 @pytest.fixture(scope="module")
 def finished(make_logs: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Runs once for all tests."""
     parent = tmp_path_factory.mktemp("study")
-    return run_study(make_logs(parent), parent / "out")
+    return finish(dynamic_pricing, make_logs(parent), parent / "out")
 
 
 def test_progress_counts_to_the_end(finished: Finished) -> None:
@@ -47,7 +29,7 @@ def test_progress_counts_to_the_end(finished: Finished) -> None:
 
 
 def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
-    again = run_study(finished.logs, tmp_path, processes=2)
+    again = finish(dynamic_pricing, finished.logs, tmp_path, processes=2)
     assert markdown(again.report) == markdown(finished.report)
     assert again.report.figures == finished.report.figures
     assert sorted(again.lines) == sorted(finished.lines)
@@ -56,7 +38,7 @@ def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Pat
 def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
     kept = len(finished.lines) - 10
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:kept]) + finished.lines[kept][:40])
-    resumed = run_study(finished.logs, tmp_path)
+    resumed = finish(dynamic_pricing, finished.logs, tmp_path)
     assert resumed.progress[0] == (kept, len(finished.lines))
     assert resumed.lines == finished.lines
     assert markdown(resumed.report) == markdown(finished.report)
@@ -66,7 +48,7 @@ def test_another_log_of_that_name_is_another_log(finished: Finished, folder: Pat
     (tmp_path / JOURNAL).write_text("".join(finished.lines))
     small = folder / "small.swf"
     small.write_text(small.read_text().rsplit("\n", 2)[0] + "\n")
-    resumed = run_study(folder, tmp_path)
+    resumed = finish(dynamic_pricing, folder, tmp_path)
     assert resumed.progress[0] == (sum('"log": "SDSC-BLUE"' in line for line in finished.lines), len(finished.lines))
 
 
@@ -75,12 +57,12 @@ def test_a_result_that_was_tampered_with_is_named(finished: Finished, tmp_path: 
     del entry["result"]["perfect"]
     (tmp_path / JOURNAL).write_text(json.dumps(entry) + "\n")
     with pytest.raises(BadInput, match=f"{JOURNAL}: the result of key {entry['key']}: is no result of a study"):
-        run_study(finished.logs, tmp_path)
+        finish(dynamic_pricing, finished.logs, tmp_path)
 
 
 def test_a_folder_that_cannot_be_written(finished: Finished) -> None:
     with pytest.raises(CannotWrite, match="/proc/study: cannot be made"):
-        run_study(finished.logs, Path("/proc/study"))
+        finish(dynamic_pricing, finished.logs, Path("/proc/study"))
 
 
 def test_the_report_names_seeds_and_choices(finished: Finished) -> None:

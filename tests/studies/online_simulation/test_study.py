@@ -3,44 +3,26 @@
 import json
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from drawings import drawn_lines, drawn_marks
+from finished import Finished, finish
 
 from offpeak.errors import BadInput
-from studies.harness import JOURNAL, StudyOrder
+from studies.harness import JOURNAL
 from studies.online_simulation.study import online_simulation
-from studies.report import Report, markdown
+from studies.report import markdown
 
 pytestmark = pytest.mark.thorough
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A study that ran in one process: its logs, its journal, its report and its progress."""
-
-    logs: Path
-    lines: tuple[str, ...]
-    report: Report
-    progress: tuple[tuple[int, int], ...]
-
-
-def run_study(logs: Path, out: Path) -> Finished:
-    progress: list[tuple[int, int]] = []
-    order = StudyOrder(logs, out, replays=1, seed=3, processes=1)
-    report = online_simulation(order, lambda done, total: progress.append((done, total)))
-    lines = (out / JOURNAL).read_text().splitlines(keepends=True)
-    return Finished(logs, tuple(lines), report, tuple(progress))
 
 
 @pytest.fixture(scope="module")
 def finished(make_kth: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Runs once for all tests."""
     parent = tmp_path_factory.mktemp("study")
-    return run_study(make_kth(parent), parent / "out")
+    return finish(online_simulation, make_kth(parent), parent / "out")
 
 
 def test_progress_counts_to_the_end(finished: Finished) -> None:
@@ -58,7 +40,7 @@ def test_an_experiment_and_its_result_can_be_sent_to_another_process(
 
     monkeypatch.setattr("studies.harness.run_all", run_all)
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:-3]))
-    resumed = run_study(finished.logs, tmp_path)
+    resumed = finish(online_simulation, finished.logs, tmp_path)
     assert resumed.lines == finished.lines
     assert markdown(resumed.report) == markdown(finished.report)
 
@@ -66,7 +48,7 @@ def test_an_experiment_and_its_result_can_be_sent_to_another_process(
 def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
     kept = len(finished.lines) - 3
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:kept]) + finished.lines[kept][:40])
-    resumed = run_study(finished.logs, tmp_path)
+    resumed = finish(online_simulation, finished.logs, tmp_path)
     assert resumed.progress[0] == (kept, len(finished.lines))
     assert resumed.lines == finished.lines
     assert markdown(resumed.report) == markdown(finished.report)
@@ -77,7 +59,7 @@ def test_a_result_that_was_tampered_with_is_named(finished: Finished, tmp_path: 
     del entry["result"]["weekly"]
     (tmp_path / JOURNAL).write_text(json.dumps(entry) + "\n")
     with pytest.raises(BadInput, match=f"{JOURNAL}: the result of key {entry['key']}: is no result of a study"):
-        run_study(finished.logs, tmp_path)
+        finish(online_simulation, finished.logs, tmp_path)
 
 
 def test_the_report_names_choices(finished: Finished) -> None:

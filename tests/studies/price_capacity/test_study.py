@@ -1,40 +1,26 @@
 """The whole study on a small log: resumed, in one process and in two."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from drawings import drawn_marks
+from finished import Finished, finish
 
 from offpeak.errors import BadInput
-from studies.harness import JOURNAL, StudyOrder
+from studies.harness import JOURNAL
 from studies.price_capacity.run import EVERY_POLICY, FACTORS, SLAS
 from studies.price_capacity.study import price_capacity
-from studies.report import Report, markdown
+from studies.report import markdown
 
 pytestmark = pytest.mark.thorough
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A study that ran: its logs, its journal and its report."""
-
-    logs: Path
-    lines: tuple[str, ...]
-    report: Report
-
-
-def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
-    report = price_capacity(StudyOrder(logs, out, replays=1, seed=3, processes=processes), lambda _done, _total: None)
-    return Finished(logs, tuple((out / JOURNAL).read_text().splitlines(keepends=True)), report)
 
 
 @pytest.fixture(scope="module")
 def finished(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Runs once for all tests."""
     parent = tmp_path_factory.mktemp("study")
-    return run_study(make_log(parent), parent / "out")
+    return finish(price_capacity, make_log(parent), parent / "out")
 
 
 def test_every_case_stands_in_the_tables(finished: Finished) -> None:
@@ -49,7 +35,7 @@ def test_every_case_stands_in_the_tables(finished: Finished) -> None:
 
 def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:-1]) + finished.lines[-1][:40])
-    resumed = run_study(finished.logs, tmp_path)
+    resumed = finish(price_capacity, finished.logs, tmp_path)
     assert resumed.lines == finished.lines
     assert markdown(resumed.report) == markdown(finished.report)
 
@@ -57,7 +43,7 @@ def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -
 def test_a_damaged_result_is_an_error(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text(finished.lines[0].replace('"policies"', '"polices"'))
     with pytest.raises(BadInput, match="is no result of a study"):
-        run_study(finished.logs, tmp_path)
+        finish(price_capacity, finished.logs, tmp_path)
 
 
 def test_the_figure_has_marks_for_every_policy_that_saves_in_two_panels(finished: Finished) -> None:

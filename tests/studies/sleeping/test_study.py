@@ -1,15 +1,15 @@
 """The whole study on a small log: resumed, in one process and in two."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from drawings import drawn_lines, drawn_marks
+from finished import Finished, finish
 
 from offpeak.errors import BadInput
-from studies.harness import JOURNAL, StudyOrder
-from studies.report import Report, markdown
+from studies.harness import JOURNAL
+from studies.report import markdown
 from studies.sleeping.run import FAMILIES, POLICIES
 from studies.sleeping.study import STYLES, sleeping
 from ui.command import run
@@ -17,25 +17,11 @@ from ui.command import run
 pytestmark = pytest.mark.thorough
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A study that ran: its logs, its journal and its report."""
-
-    logs: Path
-    lines: tuple[str, ...]
-    report: Report
-
-
-def run_study(logs: Path, out: Path, processes: int = 1) -> Finished:
-    report = sleeping(StudyOrder(logs, out, replays=2, seed=3, processes=processes), lambda _done, _total: None)
-    return Finished(logs, tuple((out / JOURNAL).read_text().splitlines(keepends=True)), report)
-
-
 @pytest.fixture(scope="module")
 def finished(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Runs once for all tests."""
     parent = tmp_path_factory.mktemp("study")
-    return run_study(make_log(parent), parent / "out")
+    return finish(sleeping, make_log(parent), parent / "out", replays=2)
 
 
 def test_every_rule_stands_in_the_tables(finished: Finished) -> None:
@@ -53,14 +39,14 @@ def test_the_report_names_choices(finished: Finished) -> None:
 
 
 def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
-    again = run_study(finished.logs, tmp_path, processes=2)
+    again = finish(sleeping, finished.logs, tmp_path, processes=2, replays=2)
     assert markdown(again.report) == markdown(finished.report)
     assert again.report.figures == finished.report.figures
 
 
 def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:-3]) + finished.lines[-3][:40])
-    resumed = run_study(finished.logs, tmp_path)
+    resumed = finish(sleeping, finished.logs, tmp_path, replays=2)
     assert resumed.lines == finished.lines
     assert markdown(resumed.report) == markdown(finished.report)
 
@@ -68,7 +54,7 @@ def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -
 def test_a_damaged_result_is_an_error(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text(finished.lines[0].replace('"bound"', '"bond"'))
     with pytest.raises(BadInput, match="is no result of a study"):
-        run_study(finished.logs, tmp_path)
+        finish(sleeping, finished.logs, tmp_path, replays=2)
 
 
 def test_the_figure_has_a_line_a_family_and_the_bound(finished: Finished) -> None:
