@@ -62,7 +62,7 @@ def _check(path: Path) -> None:
     if not path.exists():
         return
     if not path.is_socket():
-        raise BadInput(f"{path}: is there and no socket", hint="name another: socket below [agent]")
+        raise BadInput(f"{path}: exists and is no socket", hint="name another: socket below [agent]")
     if _is_answered(path):
         raise AgentAnswers(f"{path}: another agent answers there", hint="`offpeak status` shows which")
 
@@ -77,7 +77,7 @@ def _check_folder(folder: Path) -> None:
         hint = f"`install -d -o offpeak -m 755 {folder}` makes it; the unit has it made by RuntimeDirectory=offpeak"
         raise BadInput(f"{folder}: {problem.strerror}", hint=hint) from None
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        raise BadInput(f"{folder}: everybody may put a socket there", hint=f"chmod o-w {folder}")
+        raise BadInput(f"{folder}: every user may put a socket there", hint=f"chmod o-w {folder}")
 
 
 def _is_answered(path: Path) -> bool:

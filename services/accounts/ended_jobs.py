@@ -92,7 +92,8 @@ def away_line(before: JobWatch | None, view: SchedulerView) -> str:
     if before is None or view.at_s - before.at_s < AWAY_S:
         return ""
     minutes = (view.at_s - before.at_s) // 60
-    return f"nobody looked for {minutes} min: jobs that began and ended then, and are shown no more, are in no account"
+    lost = "jobs that began and ended then, and are shown no more, are in no account"
+    return f"the scheduler was not read for {minutes} min: {lost}"
 
 
 def _latest(waiting: dict[JobKey, EndedJob]) -> dict[JobKey, EndedJob]:

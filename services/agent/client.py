@@ -78,7 +78,7 @@ def exchange(path: Path, request: Mapping[str, str], *, patience_s: float = PATI
         except OSError as problem:
             raise _silent_error(path, problem.strerror or "no answer in time") from None
         except ValueError:
-            raise _silent_error(path, "it said nothing") from None
+            raise _silent_error(path, "it sent no reply") from None
     if not isinstance(reply, dict):
         return {}
     if "error" in reply:

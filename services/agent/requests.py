@@ -186,7 +186,7 @@ def make_reply(
     question = request.request.get("ask")
     if question not in STATUS_REQUESTS:
         known = (*STATUS_REQUESTS, SNAPSHOT, FOR_ADMINS["ask"], FOR_BROKERS["ask"])
-        raise BadInput(f"{question!r} cannot be asked", hint=f"ask: {', '.join(known)}")
+        raise BadInput(f"{question!r} is no known question", hint=f"ask: {', '.join(known)}")
     if published is None:
         raise not_ready()
     if question == "why":
@@ -210,7 +210,7 @@ def jobs_seen(request: AgentRequest) -> float | None:
 
 def not_ready() -> OffpeakError:
     """Return the error of an agent that has not completed a cycle."""
-    return OffpeakError("the agent has just started and has seen nothing yet", hint="ask again in a minute")
+    return OffpeakError("the agent has just started and has read nothing yet", hint="ask again in a minute")
 
 
 def error_reply(problem: OffpeakError) -> dict[str, Any]:
@@ -221,9 +221,11 @@ def error_reply(problem: OffpeakError) -> dict[str, Any]:
 def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
     what, nodes, text = (request.request.get(name, "") for name in ("tell", "nodes", "text"))
     if not request.rights.may_tell:
-        raise BadInput("only the scheduler's user may tell the agent of nodes", hint="name it: user below [slurm]")
+        raise BadInput("only the scheduler's user may report nodes to the agent", hint="name it: user below [slurm]")
     if what not in NODE_REQUESTS or not isinstance(nodes, str) or not isinstance(text, str):
-        raise BadInput(f"{what!r} cannot be told", hint=f"tell: {', '.join(NODE_REQUESTS)}, with nodes as a node set")
+        raise BadInput(
+            f"{what!r} is no known request", hint=f"tell: {', '.join(NODE_REQUESTS)}, with nodes as a node set"
+        )
     names, requested_unix_s = expand(nodes), request.request.get("asked_unix_s")
     since = float(requested_unix_s) if isinstance(requested_unix_s, int | float) else None
     if what == "order":

@@ -194,15 +194,19 @@ class Service:
                 self._next = replace(make_site_context(settings, self._agent.site.clock), modes=modes)
                 self._has_next.set()
             except OffpeakError as problem:
-                LOG.error("settings: the old ones stay: %s; %s", problem, problem.hint)
+                LOG.error("settings: the old ones stay in force: %s; %s", problem, problem.hint)
                 notify(READY)
             except Exception as problem:
                 # The next reload has to find this task alive: it may be the one that closes the door.
-                LOG.error("settings: the old ones stay: %s: %s", type(problem).__name__, problem, exc_info=problem)
+                LOG.error(
+                    "settings: the old ones stay in force: %s: %s", type(problem).__name__, problem, exc_info=problem
+                )
                 notify(READY)
             if self._agent.modes != before:
                 usual = self._agent.modes.usual
-                LOG.info("settings: mode=%s holds at once; the others follow the rounds under way", usual)
+                LOG.info(
+                    "settings: mode=%s takes effect at once; the other settings follow the rounds under way", usual
+                )
 
     async def _exchange(self) -> None:
         """Let the agent work with the settings that were read last, once the present rounds have ended."""
@@ -223,7 +227,7 @@ class Service:
     async def _exchange_for(self, site: SiteContext) -> None:
         agent = self._agent
         for name in _fixed_changes(agent.site.settings, site.settings):
-            LOG.warning("settings: %s is another: that holds after a restart", name)
+            LOG.warning("settings: %s has changed: that takes effect after a restart", name)
         self._acted = self._acted.widened(agent.site.modes)
         if self._acted.widened(site.modes) != site.modes:
             await self._give_back(site.modes)
@@ -271,7 +275,7 @@ def _fixed_changes(old: Settings, new: Settings) -> list[str]:
 def _log_http_bmcs(site: SiteContext) -> None:
     nodes = [name for name, machine in site.by_name.items() if (machine.bmc or "").startswith("http://")]
     if nodes:
-        LOG.warning("%s: their BMCs are asked by http, passwords travel unencrypted", fold(nodes))
+        LOG.warning("%s: their BMCs are reached over http, passwords travel unencrypted", fold(nodes))
 
 
 MOST_CALLS = 64
@@ -306,7 +310,7 @@ def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
             ledger.claim()
             ledger.ready()
         except CannotWrite as problem:
-            LOG.warning("ledger: %s; %s: until it answers nothing is done", problem, problem.hint)
+            LOG.warning("ledger: %s; %s: nothing is done until it answers", problem, problem.hint)
         except (AlreadyRunning, BadLedger):
             ledger.close()
             raise
@@ -315,7 +319,7 @@ def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
         if lost:
             LOG.error("%s did not reach the ledger", counted(lost, "row"))
         if not calls.are_done(LAST_CALLS_S):
-            LOG.warning("a call that hangs is left behind")
+            LOG.warning("a call that hangs is abandoned")
             logging.shutdown()
             # A normal exit of Python would wait for its thread.
             os._exit(1 if lost else 0)

@@ -129,7 +129,7 @@ class SocketServer:
     async def _reply(self, peer: Peer, line: bytes | None, limit: asyncio.Timeout) -> dict[str, Any]:
         try:
             if line is None:
-                raise OffpeakError("a request is one line, and not so long")
+                raise OffpeakError("a request is one line, and this one is too long")
             fields, rights = parse_request(line), self._callers.rights_of(peer)
             if fields == FOR_BROKERS:
                 return await self._reply_with_report()

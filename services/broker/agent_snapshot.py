@@ -24,5 +24,5 @@ async def read_agent_snapshot(path: Path) -> bytes:
         writer.close()
     answer = json.loads(line or b"{}")
     if "snapshot" not in answer:
-        raise NoAnswer(str(answer.get("error", "it said nothing")))
+        raise NoAnswer(str(answer.get("error", "it sent no reply")))
     return json.dumps(answer["snapshot"]).encode()

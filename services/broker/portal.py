@@ -72,7 +72,9 @@ class BrokerPortal:
         """Submit a job, once for each key; a portal names the key, so that it may repeat the request."""
         request = parse_portal_request(body)
         if request.key is None:
-            raise BadInput("key: is missing", hint="one key for each job: who asks again with it submits nothing twice")
+            raise BadInput(
+                "key: is missing", hint="one key for each job: a repeated request with it submits nothing twice"
+            )
         key, job = check_key(request.key), self._make_job(request)
         return submission_json(asyncio.run(self._broker(f"portal {request.user}").submit(job, key)))
 

@@ -330,7 +330,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
     """Return host and port; BadInput if that is none."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise BadInput(f"--listen {listen}: is no place", hint="write it like 127.0.0.1:8450")
+        raise BadInput(f"--listen {listen}: is no address with a port", hint="write it like 127.0.0.1:8450")
     return host, int(port)
 
 

@@ -147,14 +147,14 @@ class Broker:
     def at(self, site: str) -> SiteCommands:
         """Return the commands of a site. NotKnown for a site that is no longer in the file of sites."""
         if site not in self.sites:
-            raise NotKnown(f"{site}: is no more in the file of sites", hint="add it again to find out, or to cancel")
+            raise NotKnown(f"{site}: is no longer in the file of sites", hint="add it again to find out, or to cancel")
         return self.sites[site]
 
     def changed(self, was: SubmissionRecord | None, now: SubmissionRecord) -> SubmissionRecord:
         """Write the new record of a job and return it. NotKnown if another process has changed the record."""
         if not self.ledger.change_submission(was, now):
             hint = f"ask what became of it: offpeak submit --status {now.key}"
-            raise NotKnown(f"key {now.key}: somebody else submits it at this moment", hint=hint)
+            raise NotKnown(f"key {now.key}: another process submits it at this moment", hint=hint)
         return now
 
 
@@ -217,7 +217,7 @@ def _longest_run_s(row: SubmissionRecord, now_s: float) -> float:
 async def _settle(broker: Broker, key: str) -> SubmissionRecord:
     row = broker.ledger.submission(key)
     if row is None:
-        raise UnknownKey(f"key {key}: no job was handed over by it", hint="`offpeak history` shows what was submitted")
+        raise UnknownKey(f"key {key}: no job was submitted by it", hint="`offpeak history` shows what was submitted")
     return await broker.settle_attempt(row) if row.state == TRIED else row
 
 

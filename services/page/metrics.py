@@ -58,7 +58,7 @@ class Metrics:
             yield _gauge("offpeak_ledger_up", "Whether the ledger can be read.", 0.0)
             return
         yield _gauge("offpeak_ledger_up", "Whether the ledger can be read.", 1.0)
-        text = "Orders to nodes and the scheduler by what became of them, since the page began."
+        text = "Orders to nodes and the scheduler by result, since the page started."
         family = CounterMetricFamily("offpeak_actions", text, labels=("order", "result"))
         for (order, result), count in sorted(found.items()):
             family.add_metric((order, result), count)
@@ -77,9 +77,11 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     """Return the metrics of the agent's snapshot."""
     status = snapshot.published
     looked_unix_s = status.at_unix_s if status.has_looked else 0.0
-    yield _gauge("offpeak_agent_last_look_timestamp_seconds", "When the agent looked last; 0: never.", looked_unix_s)
-    yield _gauge("offpeak_agent_cycle_seconds", "How often the agent looks.", status.cycle_s)
-    yield _gauge("offpeak_agent_troubles", "How many things trouble the agent.", len(status.troubles))
+    yield _gauge(
+        "offpeak_agent_last_look_timestamp_seconds", "Time of the last round of the queue; 0: never.", looked_unix_s
+    )
+    yield _gauge("offpeak_agent_cycle_seconds", "Cycle of the agent.", status.cycle_s)
+    yield _gauge("offpeak_agent_troubles", "Number of present problems of the agent.", len(status.troubles))
     modes = ((mode, float(mode == status.mode)) for mode in MODES)
     yield _by_labels("offpeak_agent_mode", "The mode that is 1 is the agent's.", "mode", modes)
     yield _by_labels("offpeak_jobs", "Jobs that the scheduler shows, by state.", "state", snapshot.job_counts)
@@ -92,7 +94,7 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
 def _node_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     counts = snapshot.published.nodes.counts
     yield _by_labels("offpeak_nodes", "Nodes that may be switched, by state.", "state", counts)
-    text = "What a node draws; measured is 0 where its class says so."
+    text = "Power of a node; measured is 0 if it is that of its class."
     family = GaugeMetricFamily("offpeak_node_power_watts", text, labels=("node", "measured"))
     for node in snapshot.nodes:
         if node.watts is not None:
@@ -102,16 +104,16 @@ def _node_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
 
 def _price_families(price: PriceStatus) -> Iterator[Metric]:
     if price.now is not None:
-        text = "What a megawatt-hour costs now."
+        text = "Present price of a megawatt-hour."
         currency = price.unit.partition("/")[0]
         yield _by_labels("offpeak_electricity_price_per_megawatthour", text, "currency", [(currency, price.now)])
     if price.on_peak is not None:
-        yield _gauge("offpeak_electricity_on_peak", "Whether electricity is dear now.", float(price.on_peak))
+        yield _gauge("offpeak_electricity_on_peak", "Whether electricity is on-peak now.", float(price.on_peak))
 
 
 def _savings_families(saved: SavingStatus) -> Iterator[Metric]:
     if saved.energy_j is not None:
-        text = "Saved since midnight by sleeping nodes, beside all nodes on."
+        text = "Saved since midnight by sleeping nodes, compared with all nodes on."
         yield _gauge("offpeak_saved_today_joules", text, saved.energy_j)
     if saved.cost is not None:
         text = "Saved since midnight, in money."
@@ -119,7 +121,7 @@ def _savings_families(saved: SavingStatus) -> Iterator[Metric]:
 
 
 def _forecast_families(errors: Iterable[ForecastError]) -> Iterator[Metric]:
-    text = "How wrong forecasts were of late, in the unit of what they forecast."
+    text = "Mean absolute error of recent forecasts, in their unit."
     family = GaugeMetricFamily("offpeak_forecast_mean_absolute_error", text, labels=("about", "unit"))
     for error in errors:
         family.add_metric((error.about, error.unit), error.mae)

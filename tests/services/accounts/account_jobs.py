@@ -37,5 +37,5 @@ def job(number: str, state: JobState = JobState.RUNNING, **other: object) -> Job
 
 
 def view(at_s: int, jobs: list[Job]) -> SchedulerView:
-    """Return a look at these jobs."""
+    """Return a view of these jobs."""
     return SchedulerView(at_s, tuple(jobs), (), ())

@@ -1,4 +1,4 @@
-"""Looks at a scheduler into the accounts: whatever ends in between, each job is booked once and for what it used."""
+"""Rounds of the accounts: each job is booked once with its use, however the rounds are interrupted."""
 
 import asyncio
 import signal
@@ -109,7 +109,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_counts_nothing_twice(ledger: Led
 def test_after_a_long_absence_what_cannot_be_known_is_logged(ledger: Ledger) -> None:
     rounds(ledger, queue, range(0, 300, STEP_S), settled=True)
     (line,) = rounds(ledger, queue, range(1500, 1800, STEP_S))
-    assert line.startswith("nobody looked for 2")
+    assert line.startswith("the scheduler was not read for 2")
     # Of what ran or ended out of sight, only the job that ran at the last look is known.
     assert in_the_book(ledger)[0] < JOBS
 

@@ -1,4 +1,4 @@
-"""What the site's own order would have cost, of a month of which the engine itself knows the truth."""
+"""The cost of the site's own order, for a month whose true cost the engine knows."""
 
 from dataclasses import replace
 from pathlib import Path

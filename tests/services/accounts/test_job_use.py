@@ -1,4 +1,4 @@
-"""What a job used and what it cost: measured by its share of its nodes, modelled where nothing was measured."""
+"""The energy and cost of a job: measured by its share of its nodes, modelled without readings."""
 
 from collections.abc import Sequence
 from datetime import UTC

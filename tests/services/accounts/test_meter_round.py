@@ -1,4 +1,4 @@
-"""Rounds over meters: the kernel's own sensors are read, the silent ones less often, and troubles are said once."""
+"""Rounds over meters: the sensors of the kernel are read, silent ones less often, and problems are logged once."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What readings become in the ledger: each second once, with a value or as a gap that says why."""
+"""The rows of readings in the ledger: each second once, with a value or as a gap with its reason."""
 
 from itertools import pairwise
 

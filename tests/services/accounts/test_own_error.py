@@ -1,4 +1,4 @@
-"""How wrong predictors were of late."""
+"""The errors of recent forecasts."""
 
 import pytest
 

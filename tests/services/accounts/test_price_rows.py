@@ -1,4 +1,4 @@
-"""Prices in the ledger: once each, again where they changed, never of what is over."""
+"""Prices in the ledger: each once, again if it changed, never of the past."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Each run of a job is booked once: ended in sight or unseen, over restarts, and however the clock goes."""
+"""Each run of a job is booked once: with a known or an unknown end, over restarts, and over changes of the clock."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ SETTLE_S = 60
 
 
 def looks(*views: tuple[int, list[Job]]) -> tuple[JobWatch, list[EndedJob]]:
-    """Return what is known after these looks, and who was booked on the way."""
+    """Return the watch after these views, and the jobs that were booked."""
     ran: JobWatch | None = None
     all_booked: list[EndedJob] = []
     for at_s, jobs in views:
@@ -88,7 +88,7 @@ def test_a_restart_loses_no_job_and_books_none_twice() -> None:
     assert [
         (each.job.job_id, each.job.end_s) for each in jobs_to_book(replace(later, at_s=960), settle_s=SETTLE_S)
     ] == [("1", (170 + 900) // 2)]
-    assert away_line(again, view(900, [])).startswith("nobody looked for 12 min")
+    assert away_line(again, view(900, [])).startswith("the scheduler was not read for 12 min")
     assert away_line(again, view(170 + AWAY_S - 1, [])) == ""
     assert away_line(None, view(900, [])) == ""
 

@@ -1,4 +1,4 @@
-"""What rests save: nothing is claimed that nobody knows, and days add up."""
+"""The savings of rests: unknown states save nothing, and days add up."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Lets these tests import the nodes and lives of the power loop's tests."""
+"""Lets these tests import the nodes and records of the power loop's tests."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An order to sleep where no agent runs: what the scheduler is told before it, and whatever comes of it after it."""
+"""An order to sleep while no agent runs: the updates to the scheduler before and after it."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What an agent writes of a queue in which nothing happens but that prices move: the ledger stays small."""
+"""The ledger stays small while nothing changes in the queue but the prices."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the status page is told of nodes and prices."""
+"""The nodes and prices in the snapshot for the status page."""
 
 import json
 import math

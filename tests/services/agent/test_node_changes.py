@@ -1,4 +1,4 @@
-"""What is told of nodes, and when again."""
+"""The updates about nodes for the scheduler, and when they are sent again."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ UPDATES = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
 
 
 def times_sent(mode: Mode, seconds: float, **refuses: str) -> int:
-    """Return how often the door is asked when the same is wanted twice, so many seconds apart."""
+    """Return how often the door gets the same change that is sent twice, so many seconds apart."""
     now, journal, scheduler = [0.0], MemoryJournal(), Heard(refuses=refuses)
     door = make_scheduler_door(journal, lambda _: mode, lambda: 1000.0, nodes=["n1"], hold_of=lambda _: None)
     orders, changes = SchedulerOrders(door, scheduler), NodeChanges(lambda: now[0])

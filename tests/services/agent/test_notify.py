@@ -1,4 +1,4 @@
-"""What systemd hears, at a socket as it makes them."""
+"""The messages to systemd, received by a socket like that of systemd."""
 
 import asyncio
 import os

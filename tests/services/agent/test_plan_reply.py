@@ -1,4 +1,4 @@
-"""The standing plan over the agent's socket: the same on the other side, for who may see it."""
+"""The present plan over the agent's socket, for users who may see it."""
 
 import json
 import os

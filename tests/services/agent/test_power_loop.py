@@ -1,4 +1,4 @@
-"""What the power loop takes up after a restart."""
+"""The state of the power loop over a restart."""
 
 import asyncio
 import sqlite3

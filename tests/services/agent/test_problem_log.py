@@ -1,4 +1,4 @@
-"""The agent's log: a line on change."""
+"""The log of problems has a line for each change."""
 
 import logging
 

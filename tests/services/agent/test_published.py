@@ -1,4 +1,4 @@
-"""What the agent says survives JSON, and nothing else passes for it."""
+"""A status survives JSON, and nothing else is taken for a status."""
 
 import json
 from dataclasses import replace

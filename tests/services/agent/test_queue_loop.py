@@ -1,4 +1,4 @@
-"""The queue loop carries out what the modes let through, after it is remembered, and records the rest once."""
+"""The queue loop carries out what the modes allow, after recording it, and records the rest once."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,7 @@ JOBS = (a_job(1), a_job(2))
 
 
 class Room:
-    """A queue loop with a ledger of its own, and a scheduler that keeps what it is told."""
+    """A queue controller with a ledger of its own, and a scheduler that keeps its orders."""
 
     def __init__(self, folder: Path, mode: Mode) -> None:
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))

@@ -1,4 +1,4 @@
-"""Nodes are given back to jobs only where a job can run: never those that go down, or that are off unnoticed."""
+"""Only nodes on which a job can run are given back: none that goes down, or that is off unnoticed."""
 
 import asyncio
 from dataclasses import replace

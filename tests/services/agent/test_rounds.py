@@ -1,4 +1,4 @@
-"""Rounds go on whatever goes wrong; the scheduler is asked once by all who ask at the same time."""
+"""Rounds go on after every error; the scheduler is read once for all loops that need it at the same time."""
 
 import asyncio
 import logging

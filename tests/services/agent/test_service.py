@@ -1,4 +1,4 @@
-"""The agent as a service: what a signal brings about at once."""
+"""The agent as a service: the immediate effects of signals."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ from sim_backend.scheduler.simulated import SimulatedScheduler
 from ui.agent.text import LocalClock, status_lines
 
 AT_ONCE_S = 10.0
-"""At once, on a machine with much else to do; a feed that drips takes ten minutes here."""
+"""The limit of "at once" on a busy machine; a feed that drips takes ten minutes here."""
 
 INVENTORY = """
 [credentials.bmc]
@@ -629,4 +629,4 @@ def test_bmcs_that_are_reached_by_http_are_logged_at_the_start(
 
     with caplog.at_level(logging.INFO, "offpeak"):
         asyncio.run(serve())
-    assert caplog.messages.count("n1: their BMCs are asked by http, passwords travel unencrypted") == 1
+    assert caplog.messages.count("n1: their BMCs are reached over http, passwords travel unencrypted") == 1

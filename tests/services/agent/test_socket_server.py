@@ -1,4 +1,4 @@
-"""The agent's socket: who hears what, and what rude clients can do."""
+"""The agent's socket: the rights of its callers, and the limits of rude clients."""
 
 import json
 import os
@@ -127,14 +127,14 @@ def test_a_request_that_cannot_be_done_is_refused(agent: AgentSocket) -> None:
         (b"[" * 5000 + b"\n", "no request"),
         (b'{"ask": "why", "job": "9"}\n', "job 9: the agent does not know it"),
         (b'{"ask": "why"}\n', "does not know it"),
-        (b'{"ask": ["why"]}\n', "cannot be asked"),
-        (b'{"ask": "passwords"}\n', "cannot be asked"),
-        (b'{"tell": "resume", "nodes": 7}\n', "cannot be told"),
-        (b'{"tell": "explode", "nodes": "n1"}\n', "cannot be told"),
+        (b'{"ask": ["why"]}\n', "is no known question"),
+        (b'{"ask": "passwords"}\n', "is no known question"),
+        (b'{"tell": "resume", "nodes": 7}\n', "is no known request"),
+        (b'{"tell": "explode", "nodes": "n1"}\n', "is no known request"),
         (b'{"tell": "resume", "nodes": "n[1-"}\n', "no node set"),
         (b'{"tell": "resume", "nodes": ""}\n', "names no node"),
         (b'{"tell": "resume", "nodes": "n[1-99999999]"}\n', "names more than 100,000 nodes"),
-        (b"x" * (1024 * 1024 + 2), "not so long"),
+        (b"x" * (1024 * 1024 + 2), "this one is too long"),
     ],
 )
 def test_bad_requests_get_one_line(agent: AgentSocket, line: bytes, error: str) -> None:
@@ -203,7 +203,7 @@ time.sleep(60)
 @AS_ROOT
 def test_others_have_short_lines(agent: AgentSocket) -> None:
     reply = say_as(NOBODY, agent, {"ask": "status", "more": "x" * MOST_BYTES_OF_OTHERS})
-    assert "not so long" in str(reply["error"])
+    assert "this one is too long" in str(reply["error"])
 
 
 def test_everybody_may_connect_and_the_file_goes_with_the_agent(path: Path) -> None:
@@ -234,7 +234,7 @@ def test_what_is_no_socket_is_left_alone(path: Path) -> None:
 def test_a_folder_that_everybody_may_write_is_refused(path: Path) -> None:
     path.parent.mkdir()
     path.parent.chmod(0o777)
-    with pytest.raises(BadInput, match="everybody"), agent_socket(path):
+    with pytest.raises(BadInput, match="every user"), agent_socket(path):
         pass
 
 

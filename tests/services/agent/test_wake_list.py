@@ -1,4 +1,4 @@
-"""The file by which nodes are woken while the agent is dead."""
+"""The file for waking nodes while the agent is dead."""
 
 import json
 import stat

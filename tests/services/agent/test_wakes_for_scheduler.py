@@ -1,4 +1,4 @@
-"""The scheduler asks for a node that sleeps, and the agent cannot or may not act: the node is woken all the same.
+"""The scheduler requests a sleeping node, and the agent cannot or may not act: the node is woken all the same.
 
 The agent runs as a service with a virtual room's BMCs; Slurm's real resume program asks it over its socket.
 """
@@ -393,7 +393,7 @@ def test_what_the_scheduler_waits_for_no_more_is_not_woken_later(site: SleepingS
 
 
 def test_a_watchdog_learns_which_nodes_the_agent_wakes(site: SleepingSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PBS asks for no node: what wakes sleepers without an agent has to know which of them this one wakes."""
+    """PBS requests no nodes: the program that wakes nodes without an agent has to know which ones the agent wakes."""
 
     def read_status() -> Any:
         return json.loads(ask(site.programs.socket, {"ask": "status"}))

@@ -1,4 +1,4 @@
-"""The broker's socket: what is answered there, and what is left to who asks."""
+"""The broker's socket: the requests that it answers, and those that it leaves to the command."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ from three_sites import GRID, SCRIPT, site_replies
 
 
 class ChoosingBroker:
-    """A server that runs here, and a question that it has an answer to."""
+    """A server, and a request that it can answer."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A site of Torque or OpenPBS takes jobs by qsub, tells of them by qstat, by number and key, and ends them by qdel."""
+"""A site of Torque or OpenPBS takes jobs by qsub, shows them by qstat, by number and key, and ends them by qdel."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

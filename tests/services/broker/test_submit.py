@@ -1,4 +1,4 @@
-"""Each job is given to one site, once: whatever refuses, forgets, is silent or dies."""
+"""Each job goes to one site, once, also if a site refuses, forgets or is silent, or if the broker dies."""
 
 import asyncio
 import signal
@@ -211,7 +211,7 @@ def test_a_site_that_leaves_after_the_choice_is_passed_over_and_its_jobs_are_not
     assert submitted(tmp_path, ledger, "k2").site == "east"
     made = broker(tmp_path, ledger)
     gone = replace(made, sites={name: each for name, each in made.sites.items() if name != "north"})
-    with pytest.raises(NotKnown, match="north: is no more in the file of sites"):
+    with pytest.raises(NotKnown, match="north: is no longer in the file of sites"):
         asyncio.run(read_job_state(gone, "k1"))
     assert asyncio.run(gone.submit(broker_job(), "k1")).site == "north"
     assert jobs(sites) == {"north": 1, "east": 1}

@@ -1,4 +1,4 @@
-"""Portals over HTTP: who may ask, what is answered, what is refused, and signed snapshots for other brokers."""
+"""Portals over HTTP: their rights, replies and refusals, and signed snapshots for other brokers."""
 
 import asyncio
 import http.client

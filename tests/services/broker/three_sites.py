@@ -49,7 +49,7 @@ IDLE = SiteReport(
 
 
 def site_replies(**troubles: str) -> dict[str, SiteReply]:
-    """Return what all sites said just now, but for those in trouble."""
+    """Return replies of all sites that are new, except of those with a problem."""
     report = replace(IDLE, at_unix_s=time.time())
     return {name: SiteReply(problem=troubles[name]) if name in troubles else SiteReply(report) for name in GRID.names}
 
@@ -61,7 +61,7 @@ def broker_job(script: str = SCRIPT, **preferences: object) -> BrokerJob:
 
 @dataclass(frozen=True)
 class Dying:
-    """A way that its program does not survive."""
+    """A route whose program dies."""
 
     site: PbsStandIn
     moment: str

@@ -1,4 +1,4 @@
-"""Metrics of what the agent's picture says."""
+"""The metrics of the agent's snapshot."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Who may see the page and the metrics, and what browsers are told."""
+"""The access to the page and the metrics, and the headers for browsers."""
 
 import http.client
 import socket

@@ -1,4 +1,4 @@
-"""The status page as people meet it: in a browser, on a phone, in the dark, by keyboard, while things change."""
+"""The status page in a browser: on a phone, in dark mode, by keyboard, and while values change."""
 
 import re
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 @dataclass
 class Opened:
-    """A page, what it complained of, and what it asked others for."""
+    """A page, its errors, and its requests to other hosts."""
 
     page: Page
     complaints: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ def site(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 
 @contextmanager
 def open_page(chromium: Browser, site: PageSite, width: int, scheme: Literal["light", "dark"]) -> Iterator[Opened]:
-    """Give the page once it is drawn; in the end it has not complained and has reached nobody but its own service."""
+    """Give the page once it is drawn; at the end it has no errors, and has reached only its own service."""
     context = chromium.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     seen = Opened(context.new_page())
 
@@ -67,7 +67,7 @@ def opened(chromium: Browser, site: PageSite) -> Iterator[Opened]:
 
 @pytest.fixture(scope="module")
 def read_only(chromium: Browser, site: PageSite) -> Iterator[Page]:
-    """The page that tests share which only read it."""
+    """The page that is shared by tests that only read it."""
     with open_page(chromium, site, 1366, "light") as seen:
         yield seen.page
 

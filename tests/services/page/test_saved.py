@@ -1,4 +1,4 @@
-"""What stands in the tiles of savings."""
+"""The savings on the page."""
 
 from offpeak.ledger.prices import MeanPrice
 from offpeak.model.orders import NodeState
