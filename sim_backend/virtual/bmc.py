@@ -1,4 +1,4 @@
-"""A virtual BMC: what its commands act on and tell of. `sim_backend.virtual.rmcp` is how it is spoken to."""
+"""The state of a virtual BMC, which its commands read and change. `sim_backend.virtual.rmcp` is its protocol."""
 
 import uuid
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ NAMESPACE = uuid.UUID("8d3f0c4e-52a6-5b0e-9c8c-0f1d4f0a7b61")
 
 @dataclass(frozen=True)
 class BmcUser:
-    """Somebody who may log in, up to a privilege level."""
+    """A user who may log in, up to a privilege level."""
 
     password: bytes = field(repr=False)
     privilege: int = ADMINISTRATOR
@@ -22,7 +22,7 @@ class BmcUser:
 
 @dataclass(frozen=True)
 class BmcFaults:
-    """What is wrong with a BMC: it says nothing, late or nonsense, does not do what it accepts, is somebody else."""
+    """The faults of a BMC: no reply, a late or a wrong reply, an accepted order not executed, a foreign identity."""
 
     silent: bool = False
     delay_s: float = 0.0
@@ -33,14 +33,14 @@ class BmcFaults:
 
 @dataclass
 class LoginCount:
-    """How many logins began, and how many of them were accepted."""
+    """The number of logins that began, and of those that were accepted."""
 
     begun: int = 0
     accepted: int = 0
 
     @property
     def failed(self) -> int:
-        """Those not accepted, or not yet: most clients give up without a word when the BMC's proof is not theirs."""
+        """Logins that were not accepted, or not yet: most clients give up silently if its proof is wrong."""
         return self.begun - self.accepted
 
 
@@ -63,5 +63,5 @@ class VirtualBmc:
 
     @property
     def guid(self) -> uuid.UUID:
-        """Who it says it is; the same at every start for a node of that name."""
+        """The identity that the BMC reports; the same at every start for a node of that name."""
         return self.faults.guid or uuid.uuid5(NAMESPACE, self.node.name)

@@ -77,11 +77,11 @@ def _listening(host: str, port: int) -> Iterator[None]:
 
 
 Beside = Callable[[MachineRoom], AbstractAsyncContextManager[object]]
-"""What runs beside a room as long as that does."""
+"""A task that runs as long as the room."""
 
 
 def run_room(plan: RoomPlan, logins: RoomLogins, *, ready: Callable[[], None], beside: Beside | None = None) -> None:
-    """Run the room, and call `ready` once everything listens; BadInput as `machine_room`."""
+    """Run the room, and call `ready` once all devices listen; BadInput as `machine_room`."""
     asyncio.run(_run(plan, logins, ready, beside))
 
 

@@ -16,7 +16,7 @@ from offpeak.model.node_class import NodeClass, SleepDepth, Transition
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 
 Fate = Callable[[Transition], bool]
-"""Says of a transition that begins whether it will fail."""
+"""Decides whether a transition that begins will fail."""
 
 
 def never_fails(_: Transition) -> bool:
@@ -26,7 +26,7 @@ def never_fails(_: Transition) -> bool:
 
 @dataclass(frozen=True)
 class VirtualNode:
-    """A node as it is from `since_s` on, until it is told something or its transition ends at `until_s`.
+    """A node from `since_s` on, until it receives an order or its transition ends at `until_s`.
 
     `state` is a number of offpeak.model.node_states; `energy_j` is what it had taken at `since_s`. A transition that
     `fails` ends in FAILED: the node hangs, switched on. `wakes_next` is an ON that waits for the shutdown to end; a BMC
@@ -47,20 +47,20 @@ class VirtualNode:
 
     @property
     def power_w(self) -> float:
-        """What it draws now."""
+        """The present power [W]."""
         if self.state == ACTIVE:
             return self.node_class.running_w(self.utilisation)
         return float(self.node_class.state_w()[self.state])
 
     def energy_at(self, now_s: float) -> float:
-        """Return the energy [J] taken up to `now_s`, which is within its state."""
+        """Return the energy [J] used up to `now_s`, a second within the present state."""
         return self.energy_j + self.power_w * (now_s - self.since_s)
 
 
 def changed(
     node: VirtualNode, at_s: float, *, state: int, until_s: float = math.inf, fails: bool = False
 ) -> VirtualNode:
-    """Return the node in another state from `at_s` on; what it took before is counted."""
+    """Return the node in another state from `at_s` on; the energy used before is counted."""
     return replace(
         node,
         since_s=at_s,
@@ -75,7 +75,7 @@ def changed(
 
 
 def used(node: VirtualNode, utilisation: float, now_s: float) -> VirtualNode:
-    """Return the node with that utilisation, 0..1; it shows in the draw while the node is active."""
+    """Return the node with that utilisation, 0..1; it changes the power while the node is active."""
     now = advance(node, now_s)
     same_state = changed(now, now_s, state=now.state, until_s=now.until_s, fails=now.fails)
     return replace(same_state, utilisation=utilisation, wakes_next=now.wakes_next)
@@ -96,7 +96,7 @@ def depth_of(node: VirtualNode) -> SleepDepth | None:
 
 
 def is_powered(node: VirtualNode) -> bool:
-    """Tell whether the main power is on, as a BMC sees it: in standby and when off it is not."""
+    """Return whether the main power is on as a BMC reports it: it is off in standby and in the off state."""
     depth = depth_of(node)
     return depth is None or node.state != asleep(depth.depth)
 
@@ -138,7 +138,7 @@ def power_on_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> 
 
 
 def soft_off_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
-    """Return a node that is up on its way off. Any other has no system that would hear of it."""
+    """Return a node that is up on its way off. Any other node has no running system to shut down."""
     return _down(advance(node, now_s), OFF, now_s, fate)
 
 
@@ -180,7 +180,7 @@ def _depth(node: VirtualNode, number: int) -> SleepDepth:
 
 
 Clock = Callable[[], float]
-"""Tells the seconds of a virtual room since it was opened."""
+"""Returns the seconds since a virtual room was opened."""
 
 
 def clock_of(factor: float) -> Clock:
@@ -206,19 +206,19 @@ class LiveNode:
 
     @property
     def power_w(self) -> float:
-        """What it draws now."""
+        """The present power [W]."""
         return self.now().power_w
 
     @property
     def energy_j(self) -> float:
-        """What it has taken since it was made."""
+        """The energy [J] used since the node was made."""
         at_s = self.clock()
         self.node = advance(self.node, at_s)
         return self.node.energy_at(at_s)
 
     @property
     def powered(self) -> bool:
-        """Whether its main power is on."""
+        """Whether the main power is on."""
         return is_powered(self.now())
 
     def fail_next(self) -> None:
@@ -226,27 +226,27 @@ class LiveNode:
         self._failing = True
 
     def use(self, utilisation: float) -> None:
-        """Let it work, 0..1."""
+        """Set the utilisation, 0..1."""
         self.node = used(self.node, utilisation, self.clock())
 
     def on(self) -> None:
-        """Switch it on."""
+        """Switch the node on."""
         self.node = power_on_node(self.node, self.clock(), self._fate)
 
     def soft_off(self) -> None:
-        """Ask its system to shut down."""
+        """Ask the system to shut down."""
         self.node = soft_off_node(self.node, self.clock(), self._fate)
 
     def suspend(self) -> None:
-        """Suspend it to memory; NotSupported if its class has no standby."""
+        """Suspend the node to memory; NotSupported if its class has no standby."""
         self.node = suspend_node(self.node, self.clock(), self._fate)
 
     def hard_off(self) -> None:
-        """Cut its power."""
+        """Cut the power."""
         self.node = hard_off_node(self.node, self.clock())
 
     def reset(self) -> None:
-        """Let it boot anew."""
+        """Reboot the node."""
         self.node = reset_node(self.node, self.clock(), self._fate)
 
     def _fate(self, transition: Transition) -> bool:

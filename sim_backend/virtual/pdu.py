@@ -13,22 +13,22 @@ from sim_backend.virtual.node import Clock
 
 @dataclass(frozen=True)
 class PduFaults:
-    """What is wrong with a PDU: it says nothing, or -1 for all that it should have measured."""
+    """The faults of a PDU: no reply, or -1 for every measured value."""
 
     silent: bool = False
     sentinel: bool = False
 
 
 class MeteredLoad(Protocol):
-    """What hangs on an outlet: a virtual node, or a node of a real scheduler with simulated power."""
+    """The load of an outlet: a virtual node, or a node of a real scheduler with simulated power."""
 
     @property
     def power_w(self) -> float:
-        """What it draws now [W]."""
+        """The present power [W]."""
 
     @property
     def energy_j(self) -> float:
-        """What it has drawn since it was made [J]."""
+        """The energy used since the load was made [J]."""
 
 
 @dataclass
@@ -49,38 +49,38 @@ class VirtualPdu:
 
     @property
     def uptime_s(self) -> float:
-        """Seconds of the room since it started."""
+        """Seconds since the PDU started, by the clock of the room."""
         return self.clock() - self._started_s
 
     @property
     def power_w(self) -> float:
-        """What all outlets deliver."""
+        """The power of all outlets [W]."""
         return sum(self.outlet_w(outlet) for outlet in self.outlets)
 
     @property
     def energy_j(self) -> float:
-        """What all counters show together."""
+        """The sum of all energy counters [J]."""
         return sum(self.outlet_j(outlet) for outlet in self.outlets)
 
     def outlet_w(self, outlet: int) -> float:
-        """Return what an outlet delivers."""
+        """Return the power of an outlet [W]."""
         node = self.outlets[outlet]
         return self.loss_factor * node.power_w if node else 0.0
 
     def outlet_j(self, outlet: int) -> float:
-        """Return what an outlet's counter shows: its energy since the counter was reset."""
+        """Return the reading of an outlet's counter: its energy since the counter was reset [J]."""
         return self._delivered_j(outlet) - self._forgotten_j.get(outlet, 0.0)
 
     def outlet_in(self, row: int) -> int:
-        """Return which outlet stands in a row of the tables: its own, until a reboot changes that."""
+        """Return the outlet in a row of the tables: that of the same number, until a reboot changes the rows."""
         return (row - 1 + self._shift) % len(self.outlets) + 1
 
     def reset_counters(self) -> None:
-        """Let all energy counters begin at 0 again."""
+        """Reset all energy counters to 0."""
         self._forgotten_j = {outlet: self._delivered_j(outlet) for outlet in self.outlets}
 
     def reboot(self) -> None:
-        """Let the uptime begin at 0 again, and every outlet stand in another row, as SNMP allows it."""
+        """Reset the uptime to 0 and give every outlet another row, as SNMP allows after a reboot."""
         self._started_s = self.clock()
         self._shift += 1
 

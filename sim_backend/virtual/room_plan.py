@@ -1,4 +1,4 @@
-"""What a virtual machine room contains, where it listens, who may log in, and its folder.
+"""The plan of a virtual machine room: devices, addresses, logins, and its folder.
 
 The folder holds the room's passwords, and an inventory with which every other command finds the hardware.
 """
@@ -209,7 +209,7 @@ def _make(folder: Path) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Turn what the system says into CannotWrite, but for a file that is there."""
+    """Raise CannotWrite for an error of the system, except for a file that exists."""
     try:
         yield
     except FileExistsError:

@@ -64,7 +64,7 @@ class SnmpAgent:
 
 
 class _Gate(asyncio.DatagramProtocol):
-    """Lets nothing through to pysnmp while the PDU is silent."""
+    """Passes nothing on to pysnmp while the PDU is silent."""
 
     def __init__(self, pdu: VirtualPdu, transport: Any) -> None:
         self._pdu = pdu
@@ -79,7 +79,7 @@ class _Gate(asyncio.DatagramProtocol):
 
 
 class _Objects:
-    """Looks up objects for pysnmp's responders. `acFun` says whether whoever asks may read at all."""
+    """Looks up objects for pysnmp's responders. `acFun` decides whether the client may read."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -108,7 +108,7 @@ class _Objects:
 
 
 def _check(requested: Any, context: dict[str, Any]) -> None:
-    # The same for all objects: one question will do.
+    # Access is the same for all objects: one check is enough.
     context["acFun"]("read", (requested[0][0], None), idx=0, **context)
 
 

@@ -1,4 +1,4 @@
-"""Every command that a virtual BMC knows, the privilege that it takes (appendix G), and what a call of it answers.
+"""The commands of a virtual BMC, the privilege that each needs (appendix G), and the reply to each.
 
 App: who the BMC is, how to log in, and the session (chapters 20 and 22). Chassis: what the power is, and switching it
 (chapter 28). DCMI v1.5: what the node draws (sections 6.1 and 6.6.1).
@@ -20,7 +20,7 @@ INVALID_COMMAND, WRONG_LENGTH, WRONG_FIELD, NO_PRIVILEGE, WRONG_STATE = 0xC1, 0x
 
 
 class CompletionError(Exception):
-    """The BMC answers with this completion code and nothing more."""
+    """The BMC replies with this completion code alone."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"{code:#04x}")
@@ -29,7 +29,7 @@ class CompletionError(Exception):
 
 @dataclass(frozen=True)
 class IpmiCall:
-    """A command's data, whose BMC it reached, and in which session; None before login."""
+    """A command's data, the BMC that received it, and its session; None before login."""
 
     bmc: VirtualBmc
     sessions: SessionTable
@@ -80,14 +80,14 @@ def authentication_capabilities(call: IpmiCall) -> bytes:
 
 
 def cipher_suites(call: IpmiCall) -> bytes:
-    """Get Channel Cipher Suites, section 22.15: sixteen bytes of the list, from the index asked for."""
+    """Get Channel Cipher Suites, section 22.15: sixteen bytes of the list, from the requested index."""
     _check_channel(call)
     start = (call.byte(2) & 0x3F) * 16
     return bytes([LAN_CHANNEL]) + b"".join(map(_record, SUITES))[start : start + 16]
 
 
 def set_privilege(call: IpmiCall) -> bytes:
-    """Set Session Privilege Level, section 22.18; 0 asks what it is."""
+    """Set Session Privilege Level, section 22.18; 0 queries the present level."""
     session, level = _own(call), call.byte(0) & 0x0F
     if level > ADMINISTRATOR or level == 1:
         raise CompletionError(WRONG_FIELD)
@@ -228,12 +228,12 @@ CHASSIS, APP, GROUP = 0x00, 0x06, 0x2C
 
 BEFORE_LOGIN = 0
 GARBAGE = b"\x00\xa5\x5a"
-"""It succeeded, and says so with fewer bytes than any command has."""
+"""A success with fewer bytes than any command returns."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What answers a command, and the privilege that it takes."""
+    """The function that handles a command, and the privilege that it needs."""
 
     answer: Callable[[IpmiCall], bytes]
     privilege: int

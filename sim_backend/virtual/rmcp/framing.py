@@ -23,12 +23,12 @@ PING, PONG = 0x80, 0x40
 
 
 class Malformed(ValueError):
-    """A datagram that is not what it should be. Whoever sent it hears nothing."""
+    """A malformed datagram. The BMC does not reply to its sender."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A datagram of IPMI: `protection` are the bits ENCRYPTED and AUTHENTICATED, `plus` tells 2.0 from 1.5."""
+    """A datagram of IPMI: `protection` are the bits ENCRYPTED and AUTHENTICATED, `plus` distinguishes 2.0 from 1.5."""
 
     payload_type: int
     session_id: int
@@ -98,7 +98,7 @@ class IpmiMessage:
 
 
 def read_request(message: bytes) -> IpmiMessage:
-    """Return the request in a payload; Malformed if it is too short, damaged, an answer, or for somebody else."""
+    """Return the request in a payload; Malformed if it is too short, damaged, a reply, or for another address."""
     if len(message) < 7 or sum(message[:3]) & 0xFF or sum(message[3:]) & 0xFF:
         raise Malformed("checksum")
     function = message[1] >> 2
@@ -108,7 +108,7 @@ def read_request(message: bytes) -> IpmiMessage:
 
 
 def write_answer(request: IpmiMessage, answer: bytes) -> bytes:
-    """Return the message that answers a request; `answer` begins with the completion code."""
+    """Return the reply to a request; `answer` begins with the completion code."""
     head = bytes([request.asker, (request.function | 1) << 2 | request.sequence_and_lun & 3])
     body = bytes([BMC_ADDRESS, request.sequence_and_lun & ~3 | request.lun, request.command]) + answer
     return head + _checksum(head) + body + _checksum(body)

@@ -22,7 +22,7 @@ ALGORITHM = struct.Struct("<BxxBBxxx")
 
 @dataclass(frozen=True)
 class LoginDesk:
-    """Where clients of a BMC log in."""
+    """The login of clients at a BMC."""
 
     bmc: VirtualBmc
     sessions: SessionTable
@@ -45,7 +45,7 @@ def open_session(desk: LoginDesk, request: bytes, now_s: float) -> bytes:
 
 
 def rakp_1(desk: LoginDesk, request: bytes, now_s: float) -> bytes:
-    """Return RAKP message 2: who the BMC is, and its proof that it knows the user's password."""
+    """Return RAKP message 2: the identity of the BMC, and the proof that it knows the user's password."""
     if len(request) < 28 or len(request) < 28 + request[27]:
         raise Malformed("RAKP 1")
     tag, name = request[0], request[28 : 28 + request[27]]
@@ -77,7 +77,7 @@ def rakp_3(desk: LoginDesk, request: bytes, now_s: float) -> bytes | None:
     password = desk.bmc.users[session.user].password
     expected = session.suite.code(password, session.managed_random, _console_id(session), _role_and_name(session))
     if status or not hmac.compare_digest(request[8:], expected):
-        # Anybody could have sent this: it ends a login, not a session.
+        # Any client could have sent this: it ends the login, not a session.
         if session.keys is not None:
             raise Malformed("RAKP 3 in a session")
         desk.sessions.close(session.managed_id)
@@ -109,7 +109,7 @@ def _requested_algorithms(request: bytes) -> tuple[int, int, int]:
 
 
 def _suite_of(requested: tuple[int, int, int]) -> CipherSuite | int:
-    """Return the suite of those algorithms, or the status code that says why there is none."""
+    """Return the suite of those algorithms, or the status code with the reason why there is none."""
     known = [set(numbers) for numbers in zip(*(suite.algorithms for suite in SUITES), strict=True)]
     for number, numbers, status in zip(
         requested, known, (INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY), strict=True
@@ -120,7 +120,7 @@ def _suite_of(requested: tuple[int, int, int]) -> CipherSuite | int:
 
 
 def _allowed(bmc: VirtualBmc, name: bytes, role: int) -> BmcUser | int:
-    """Return the user, or the status code that says why he may not log in in that role."""
+    """Return the user, or the status code with the reason why the user may not log in with that role."""
     user, level = bmc.users.get(name), role & 0x0F
     if user is None:
         return UNAUTHORIZED_NAME

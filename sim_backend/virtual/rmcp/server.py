@@ -33,11 +33,11 @@ LOGIN_STEPS = {
     RAKP1: (rakp_1, RAKP2),
     RAKP3: (rakp_3, RAKP4),
 }
-"""What answers each message of a login, and the type of that answer."""
+"""The function that handles each message of a login, and the type of its reply."""
 
 
 def reply_to(desk: LoginDesk, datagram: bytes, now_s: float) -> bytes | None:
-    """Return the datagram that answers another, None if nothing does; `now_s` is any clock that sessions go by."""
+    """Return the reply to a datagram, None for no reply; `now_s` is the time on the clock of the sessions."""
     try:
         return pong(datagram) or _reply(desk, datagram, now_s)
     except Malformed:
@@ -52,11 +52,11 @@ class BmcServer(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
+        """Keep the transport for replies."""
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: Address) -> None:
-        """Answer, as the BMC's faults let it."""
+        """Reply, unless a fault of the BMC prevents it."""
         faults = self.desk.bmc.faults
         if faults.silent:
             return

@@ -98,9 +98,9 @@ class SequenceWindow:
 
 @dataclass
 class BmcSession:
-    """A session from its opening on; `keys` are there once somebody has logged in.
+    """A session from its opening on; `keys` is set when the login has succeeded.
 
-    `asked` is the role as the client sent it, which goes into the hashes; `limit` the privilege that follows from it.
+    `requested_role` is the role as the client sent it, an input of the hashes; `limit` is the resulting privilege.
     """
 
     managed_id: int
@@ -147,7 +147,7 @@ def sealed(session: BmcSession, keys: Keys, payload: bytes) -> bytes:
 
 MOST = 5
 SILENCE_S = 60.0
-"""A session in which nothing is heard for so long is closed (section 6.12.15)."""
+"""A session without a packet for so long is closed (section 6.12.15)."""
 
 
 @dataclass
@@ -175,7 +175,7 @@ class SessionTable:
         return session
 
     def close(self, managed_id: int) -> bool:
-        """Close a session; tells whether it was open."""
+        """Close a session; return whether it was open."""
         return self.by_id.pop(managed_id, None) is not None
 
     def _close_silent(self, now_s: float) -> None:
