@@ -72,8 +72,8 @@ def test_so_many_failures_among_the_latest_open_it(bench: Bench) -> None:
     bench.ends(FAILED)
     refusal = bench.breaker.for_all(OFF)
     assert refusal is not None
-    said = "n1: too many orders failed, the last: bmc1: silent; one order is tried in 60 s"
-    assert (refusal.rule, refusal.message) == ("breaker", said)
+    message = "n1: too many orders failed, the last: bmc1: silent; one order is tried in 60 s"
+    assert (refusal.rule, refusal.message) == ("breaker", message)
     assert refusal.hint == "if an order by hand is done, it closes: offpeak node NAME wake"
 
 

@@ -234,7 +234,7 @@ class World:
     steady: Time = field(default_factory=Time)
     wall: Time = field(default_factory=lambda: Time(1e9))
     journal: MemoryJournal = field(default_factory=MemoryJournal)
-    told: list[tuple[float, str, str]] = field(default_factory=list)
+    sent: list[tuple[float, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.start()
@@ -262,7 +262,7 @@ class World:
 
     async def order(self, effect: Effect) -> None:
         async def act() -> str:
-            self.told.append((self.steady(), effect.subject, effect.order))
+            self.sent.append((self.steady(), effect.subject, effect.order))
             await asyncio.sleep(0)
             return ""
 
@@ -298,16 +298,16 @@ def test_no_cap_is_ever_exceeded(steps: list[tuple[str, object]]) -> None:
                 world.start()
 
     asyncio.run(run())
-    downs = [(at_s, node) for at_s, node, order in world.told if order != "on"]
+    downs = [(at_s, node) for at_s, node, order in world.sent if order != "on"]
     _at_most(4, downs, 3600)
     _at_most(2, downs, 60)
-    ups = [each for each in world.told if each[2] == "on"]
+    ups = [each for each in world.sent if each[2] == "on"]
     _at_most(4, ups, 60)
     _at_most(2, ups, 10)
     for node in NODES:
         _at_most(2, [each for each in downs if each[1] == node], 86_400)
     for group in ("rack A", "PDU pdu1"):
-        _at_most(2, [each for each in world.told if group in find_groups(SITE)[each[1]]], 60)
+        _at_most(2, [each for each in world.sent if group in find_groups(SITE)[each[1]]], 60)
 
 
 def _at_most(most: int, events: list[tuple[float, ...]] | list[tuple[float, str]], window_s: float) -> None:  # type: ignore[type-arg]
@@ -321,7 +321,7 @@ def test_a_restart_widens_no_bound() -> None:
     asyncio.run(world.order(off("n4")))
     world.start()
     asyncio.run(world.order(off("n5")))
-    assert [node for _, node, _ in world.told] == ["n1", "n4"]
+    assert [node for _, node, _ in world.sent] == ["n1", "n4"]
 
 
 @pytest.mark.parametrize("back_s", [0.0, 3600.0, 1e6])
@@ -333,4 +333,4 @@ def test_a_clock_set_back_widens_no_bound(back_s: float) -> None:
     asyncio.run(world.order(off("n5")))
     world.start()
     asyncio.run(world.order(off("n6")))
-    assert len(world.told) == 2
+    assert len(world.sent) == 2

@@ -19,7 +19,7 @@ ON = replace(OFF, order=NodeOrder.ON)
 DOWN = ("standby", "soft_off", "hard_off")
 
 
-def asked(rule: Rule | LastRule, effect: Effect) -> Refusal | None:
+def answer_of(rule: Rule | LastRule, effect: Effect) -> Refusal | None:
     answer = asyncio.run(_asked(rule, effect))
     return answer if isinstance(answer, Refusal) else None
 
@@ -30,13 +30,13 @@ async def _asked(rule: Rule | LastRule, effect: Effect) -> Refusal | float | Non
 
 @pytest.mark.parametrize("order", DOWN)
 def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
-    refusal = asked(
+    refusal = answer_of(
         require_no_job(lambda node: f"runs 7 on {node}", time.monotonic), replace(OFF, order=NodeOrder(order))
     )
     assert refusal is not None
     assert (refusal.rule, refusal.message) == ("no_job_now", "n1: runs 7 on n1")
     assert "scontrol update nodename=n1 state=drain" in refusal.hint
-    assert asked(require_no_job(lambda _: "", time.monotonic), replace(OFF, order=NodeOrder(order))) is None
+    assert answer_of(require_no_job(lambda _: "", time.monotonic), replace(OFF, order=NodeOrder(order))) is None
 
 
 def test_the_age_of_an_answer_counts_from_when_its_question_was_begun() -> None:
@@ -53,9 +53,9 @@ def test_a_wake_needs_no_word_of_the_scheduler() -> None:
     def silent(_node: str) -> str:
         raise SlurmIsSilent("squeue: no answer")
 
-    assert asked(require_no_job(silent, time.monotonic), ON) is None
+    assert answer_of(require_no_job(silent, time.monotonic), ON) is None
     with pytest.raises(SlurmIsSilent):
-        asked(require_no_job(silent, time.monotonic), OFF)
+        answer_of(require_no_job(silent, time.monotonic), OFF)
 
 
 class Bmc:
@@ -79,18 +79,18 @@ def rule_of(bmc: Bmc, enrolled: str | None) -> Rule:
 
 @pytest.mark.parametrize("effect", [ON, *(replace(OFF, order=NodeOrder(order)) for order in DOWN)])
 def test_the_bmc_is_the_one_that_was_enrolled(effect: Effect) -> None:
-    assert asked(rule_of(Bmc("a"), "a"), effect) is None
+    assert answer_of(rule_of(Bmc("a"), "a"), effect) is None
     for who in ("b", None):
         with pytest.raises(WrongDevice):
-            asked(rule_of(Bmc(who), "a"), effect)
-    refusal = asked(rule_of(Bmc("a"), None), effect)
+            answer_of(rule_of(Bmc(who), "a"), effect)
+    refusal = answer_of(rule_of(Bmc("a"), None), effect)
     assert refusal == Refusal("identity", "n1: nobody has enrolled its BMC", "offpeak enroll n1")
 
 
 def test_a_packet_wakes_where_the_bmc_is_dead() -> None:
     bmc = Bmc(None)
-    assert asked(rule_of(bmc, "a"), replace(ON, inputs=(("way", "wol"),))) is None
+    assert answer_of(rule_of(bmc, "a"), replace(ON, inputs=(("way", "wol"),))) is None
     assert bmc.times == 0
-    assert asked(rule_of(bmc, None), replace(ON, inputs=(("way", "wol"),))) is not None
+    assert answer_of(rule_of(bmc, None), replace(ON, inputs=(("way", "wol"),))) is not None
     with pytest.raises(WrongDevice):
-        asked(rule_of(bmc, "a"), replace(OFF, inputs=(("way", "wol"),)))
+        answer_of(rule_of(bmc, "a"), replace(OFF, inputs=(("way", "wol"),)))

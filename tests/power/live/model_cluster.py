@@ -50,7 +50,7 @@ class ModelMachine:
         if self.machine == "boots" and now_s >= self.until_s and not self.never_boots:
             self.machine, self.boot_s = "on", self.until_s
 
-    def told(self, order: NodeOrder, now_s: int) -> None:
+    def follow(self, order: NodeOrder, now_s: int) -> None:
         if order is NodeOrder.SOFT_OFF and self.machine == "on":
             self.asked_off_s.append(now_s)
         self.switched(order, now_s)
@@ -178,13 +178,13 @@ class ModelCluster:
     def order(self, name: str, order: NodeOrder) -> None:
         """Do what reaches a BMC; AssertionError where that takes power from a job."""
         assert order is NodeOrder.ON or not self.has_job(name), f"{order} reached {name}, which has a job"
-        self.nodes[name].told(order, self.now_s)
+        self.nodes[name].follow(order, self.now_s)
 
     def resume_program(self) -> None:
         """Wake what Slurm has come up, as is done where no agent is."""
         for node in self.nodes.values():
             if node.power in COMING:
-                node.told(NodeOrder.ON, self.now_s)
+                node.follow(NodeOrder.ON, self.now_s)
 
     def view(self) -> SchedulerView:
         return SchedulerView(

@@ -46,6 +46,6 @@ def slept_long_ago(names) -> PowerMemory:
     return PowerMemory({name: NodeMemory(False, NOW_S - 86_400, slept_s=(NOW_S - 80_000,)) for name in names})
 
 
-def told(plan: PowerPlan) -> dict[str, str]:
+def changes_of(plan: PowerPlan) -> dict[str, str]:
     """Return what the scheduler is told, by node."""
     return {each.node: str(each.change) for each in plan.changes}

@@ -119,7 +119,7 @@ def is_quiet(engine, at_s: int) -> bool:
     return at_s not in engine.workload.submit_s and at_s not in end_s and at_s not in engine.power.ready_s
 
 
-def told(plan, change: NodeChange) -> set[str]:
+def changed_nodes(plan, change: NodeChange) -> set[str]:
     return {each.node for each in plan.changes if each.change is change}
 
 
@@ -154,8 +154,8 @@ def test_the_same_nodes_are_chosen(policy, bounds) -> None:
             plan = live_plan(engine, at_s, site)
             advanced(engine, at_s)
             down = entered(engine, going_down(OFF), at_s)
-            assert told(plan, NodeChange.CLOSE) == down, (at_s, plan.decisions)
+            assert changed_nodes(plan, NodeChange.CLOSE) == down, (at_s, plan.decisions)
             if period_s:
-                assert told(plan, NodeChange.POWER_UP) == entered(engine, coming_up(OFF), at_s)
+                assert changed_nodes(plan, NodeChange.POWER_UP) == entered(engine, coming_up(OFF), at_s)
             chosen += len(down)
     assert chosen > 3

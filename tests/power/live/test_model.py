@@ -124,15 +124,15 @@ class AnyCluster(RuleBasedStateMachine):
 
     def looks_and_acts(self) -> None:
         now, view = self.now(), self.cluster.view()
-        words = scheduler_states(view.nodes)
-        self.records = record_poll(self.records, {name: self.look(name) for name in NAMES}, words, now, self.rules_of)
+        states = scheduler_states(view.nodes)
+        self.records = record_poll(self.records, {name: self.look(name) for name in NAMES}, states, now, self.rules_of)
         plan = plan_power(ClusterSnapshot(now, view, self.records), site=self.site, memory=self.memory)
         self.memory = plan.memory
         for name, desired in plan.desired_states.items():
             self.happens(name, DesiredStateChange(desired))
-        for told in plan.changes:
+        for update in plan.changes:
             self.an_effect()
-            self.cluster.change(told.node, told.change, told.reason)
+            self.cluster.change(update.node, update.change, update.reason)
         for record, due in find_due_orders(self.records, now, self.rules_of):
             self.orders(record.node, due)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
-from small_site import HARDWARE, cluster_snapshot, planned, site_of, slept_long_ago, told
+from small_site import HARDWARE, changes_of, cluster_snapshot, planned, site_of, slept_long_ago
 
 from offpeak.door.effect import Hold
 from offpeak.model.orders import NodeOrder, NodeState
@@ -32,7 +32,7 @@ def off_records(*names):
 def test_nodes_that_idle_for_long_are_closed_and_the_reason_has_numbers() -> None:
     nodes = four(idle_since_s=NOW_S - 840)
     plan = planned(cluster_snapshot(nodes), site_of())
-    assert told(plan) == dict.fromkeys(NAMES, "close")
+    assert changes_of(plan) == dict.fromkeys(NAMES, "close")
     assert str(plan.decisions[0]) == "n01 sleeps: timeout:10min: 4 idle nodes; idle 14 min; break-even 9 min"
     assert plan.changes[0].reason.startswith("offpeak: ")
     assert plan.desired_states == {}
@@ -46,22 +46,22 @@ def test_one_that_is_closed_and_free_is_wished_off_and_then_powered_down_and_ope
     assert second.desired_states["n01"].order is NodeOrder.SOFT_OFF
     assert second.desired_states["n01"].by == "offpeak"
     third = planned(cluster_snapshot([node_of("n01", **closed)], records=off_records("n01")), site, second.memory)
-    assert told(third) == {"n01": "power_down"}
+    assert changes_of(third) == {"n01": "power_down"}
     fourth = planned(cluster_snapshot([down("n01", **closed)], records=off_records("n01")), site, third.memory)
-    assert told(fourth) == {"n01": "open"}
+    assert changes_of(fourth) == {"n01": "open"}
     fifth = planned(cluster_snapshot([down("n01")], records=off_records("n01")), site, fourth.memory)
-    assert told(fifth) == {}
+    assert changes_of(fifth) == {}
 
 
 def test_an_admins_order_to_sleep_stands_while_the_node_is_closed_for_it() -> None:
     desired = DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
     records = {"n01": record_of("n01", desired=desired)}
     first = planned(cluster_snapshot([node_of("n01", idle_since_s=NOW_S)], records=records), site_of(1))
-    assert (told(first), first.desired_states) == ({"n01": "close"}, {})
+    assert (changes_of(first), first.desired_states) == ({"n01": "close"}, {})
     assert first.changes[0].reason == "offpeak: admin jo has ordered soft_off"
     closed = node_of("n01", closed=True, reason=first.changes[0].reason, idle_since_s=NOW_S)
     second = planned(cluster_snapshot([closed], records=records), site_of(1), first.memory)
-    assert (told(second), second.desired_states) == ({}, {})
+    assert (changes_of(second), second.desired_states) == ({}, {})
 
 
 def test_who_is_busy_held_closed_by_others_or_not_opted_in_is_left_alone() -> None:
@@ -81,7 +81,7 @@ def test_who_is_busy_held_closed_by_others_or_not_opted_in_is_left_alone() -> No
 def test_ols_says_how_many_are_enough() -> None:
     nodes = [node_of("n01", use=NodeUse.USED), *four()[1:]]
     plan = planned(cluster_snapshot(nodes, jobs=[running(hosts="n01")]), site_of(capacity="ols:1h"))
-    assert told(plan) == dict.fromkeys(NAMES[1:], "close")
+    assert changes_of(plan) == dict.fromkeys(NAMES[1:], "close")
     assert "1 of 4 nodes for 1 job: a mean slowdown of 1.0 (bound 200)" in plan.decisions[0].reason
 
 
@@ -105,7 +105,7 @@ def test_those_that_leave_count_for_what_may_leave() -> None:
     site = site_of(nodes_per_sweep=1)
     plan = planned(cluster_snapshot(four()), site)
     again = planned(cluster_snapshot(four()), site, plan.memory)
-    assert told(again) == told(plan)
+    assert changes_of(again) == changes_of(plan)
     assert again.decisions == ()
 
 
@@ -113,7 +113,7 @@ def test_a_node_that_came_up_lately_stays_awake() -> None:
     nodes = [node_of("n01", boot_s=NOW_S - 100), node_of("n02")]
     bounds = replace(CapacitySettings(), min_awake_s=600)
     plan = planned(cluster_snapshot(nodes), site_of(2, bounds=bounds, capacity="energy-aware"))
-    assert told(plan) == {"n02": "close"}
+    assert changes_of(plan) == {"n02": "close"}
 
 
 def test_a_refused_sleep_is_undone_and_not_tried_at_once() -> None:
@@ -123,9 +123,9 @@ def test_a_refused_sleep_is_undone_and_not_tried_at_once() -> None:
     record = record_of("n01")
     refused = replace(record, attempts=replace(record.attempts, refusals=3))
     second = planned(cluster_snapshot([closed], records={"n01": refused}), site, first.memory)
-    assert told(second) == {"n01": "open"}
+    assert changes_of(second) == {"n01": "open"}
     third = planned(cluster_snapshot([node_of("n01")], records={"n01": refused}), site, second.memory)
-    assert told(third) == {}
+    assert changes_of(third) == {}
 
 
 @pytest.mark.parametrize(("in_s", "wakes"), [(300, True), (390, True), (1000, False)])
@@ -134,18 +134,18 @@ def test_nodes_of_a_reservation_and_of_the_schedulers_plan_are_woken_in_time(in_
     site, memory = site_of(2), slept_long_ago(("n01", "n02"))
     reserved = Reservation("demo", NOW_S + in_s, NOW_S + in_s + 3600, ("n01",), maintenance=False)
     plan = planned(cluster_snapshot(nodes, records=records, reservations=[reserved]), site, memory)
-    assert told(plan) == ({"n01": "power_up"} if wakes else {})
+    assert changes_of(plan) == ({"n01": "power_up"} if wakes else {})
     job = job_of("7", start_s=NOW_S + in_s, hosts="n02")
     plan = planned(cluster_snapshot(nodes, records=records, jobs=[job]), site, memory)
-    assert told(plan) == ({"n02": "power_up"} if wakes else {})
+    assert changes_of(plan) == ({"n02": "power_up"} if wakes else {})
 
 
 def test_an_agent_that_is_slow_wakes_nodes_sooner() -> None:
     nodes, records, memory = [down("n01")], off_records("n01"), slept_long_ago(("n01",))
     job = job_of("7", start_s=NOW_S + 500, hosts="n01")
-    assert told(planned(cluster_snapshot(nodes, records=records, jobs=[job]), site_of(1), memory)) == {}
+    assert changes_of(planned(cluster_snapshot(nodes, records=records, jobs=[job]), site_of(1), memory)) == {}
     slow = planned(cluster_snapshot(nodes, records=records, jobs=[job], cycle_took_s=100.0), site_of(1), memory)
-    assert told(slow) == {"n01": "power_up"}
+    assert changes_of(slow) == {"n01": "power_up"}
 
 
 def test_learned_boots_tell_how_early() -> None:
@@ -153,14 +153,14 @@ def test_learned_boots_tell_how_early() -> None:
     times = {"compute": MeasuredDurations({"boot": (60.0, 60.0)})}
     job = job_of("7", start_s=NOW_S + 300, hosts="n01")
     plan = planned(cluster_snapshot(nodes, records=records, jobs=[job], times=times), site_of(1), memory)
-    assert told(plan) == {}
+    assert changes_of(plan) == {}
 
 
 def test_maintenance_is_not_touched_and_nobody_wakes_for_it() -> None:
     night = Reservation("night", NOW_S - 60, NOW_S + 600, ("n01", "n02"), maintenance=True)
     nodes = [node_of("n01", reserved=True), down("n02", reserved=True)]
     plan = planned(cluster_snapshot(nodes, records=off_records("n02"), reservations=[night]), site_of(2))
-    assert (told(plan), plan.desired_states) == ({}, {})
+    assert (changes_of(plan), plan.desired_states) == ({}, {})
 
 
 def test_as_many_nodes_wake_as_a_deferred_job_asks_for() -> None:
@@ -168,7 +168,7 @@ def test_as_many_nodes_wake_as_a_deferred_job_asks_for() -> None:
     memory = slept_long_ago(NAMES)
     job = job_of("9", nodes=2, begin_s=NOW_S + 300, priority=1)
     plan = planned(cluster_snapshot(nodes, records=records, jobs=[job]), site_of(), memory)
-    assert told(plan) == {"n01": "power_up", "n02": "power_up"}
+    assert changes_of(plan) == {"n01": "power_up", "n02": "power_up"}
     assert "job 9 may start in" in plan.decisions[0].reason
 
 
@@ -180,7 +180,7 @@ def test_one_that_came_up_since_it_was_ordered_to_is_up_though_it_was_off_at_the
     nodes = [node_of("n01", **shut), *map(down, NAMES[1:])]
     job = job_of("9", begin_s=NOW_S + 20)
     plan = planned(cluster_snapshot(nodes, records=records, jobs=[job]), site_of(), slept_long_ago(NAMES))
-    assert told(plan) == {}
+    assert changes_of(plan) == {}
     assert plan.desired_states.get("n01") in (None, desired)
 
 
@@ -189,7 +189,7 @@ def test_one_that_is_about_to_be_opened_is_there_for_the_job_that_it_was_woken_f
     jobs = [job_of("9", begin_s=NOW_S + 20)]
     snapshot = cluster_snapshot(nodes, records=off_records(*NAMES[1:]), jobs=jobs)
     plan = planned(snapshot, site_of(), slept_long_ago(NAMES))
-    assert told(plan) == {"n01": "open"}
+    assert changes_of(plan) == {"n01": "open"}
 
 
 def test_nodes_that_wait_for_a_planned_start_are_not_there_for_a_deferred_job() -> None:
@@ -198,17 +198,17 @@ def test_nodes_that_wait_for_a_planned_start_are_not_there_for_a_deferred_job() 
     deferred = job_of("9", begin_s=NOW_S + 300)
     wide = job_of("10", nodes=2, start_s=NOW_S + 330, hosts="n[01-02]")
     plan = planned(cluster_snapshot(nodes, records=records, jobs=[deferred, wide]), site_of(), memory)
-    assert told(plan) == {"n03": "power_up"}
+    assert changes_of(plan) == {"n03": "power_up"}
     tomorrow = wide._replace(start_s=NOW_S + 86_400)
     plan = planned(cluster_snapshot(nodes, records=records, jobs=[deferred, tomorrow]), site_of(), memory)
-    assert "power_up" not in told(plan).values()
+    assert "power_up" not in changes_of(plan).values()
 
 
 def test_what_is_needed_before_sleep_pays_stays_awake() -> None:
     job = job_of("9", begin_s=NOW_S + 900, nodes=3)
     assert len(planned(cluster_snapshot(four(), jobs=[job]), site_of()).changes) == 1
     plan = job_of("9", start_s=NOW_S + 900, hosts="n[02-03]")
-    assert set(told(planned(cluster_snapshot(four(), jobs=[plan]), site_of()))) == {"n01", "n04"}
+    assert set(changes_of(planned(cluster_snapshot(four(), jobs=[plan]), site_of()))) == {"n01", "n04"}
     later = job_of("9", start_s=NOW_S + 9000, hosts="n[02-03]")
     assert len(planned(cluster_snapshot(four(planned=True), jobs=[later]), site_of()).changes) == 2
 
@@ -221,22 +221,22 @@ def test_a_job_that_the_scheduler_has_not_looked_at_keeps_idle_nodes() -> None:
 def test_a_fresh_job_that_cannot_start_now_keeps_no_idle_nodes() -> None:
     nodes = [node_of("n01", use=NodeUse.USED), *four()[1:]]
     jobs = [running(hosts="n01"), job_of("9", submit_s=NOW_S - 5, nodes=4)]
-    assert set(told(planned(cluster_snapshot(nodes, jobs=jobs), site_of()))) == {"n02", "n03", "n04"}
+    assert set(changes_of(planned(cluster_snapshot(nodes, jobs=jobs), site_of()))) == {"n02", "n03", "n04"}
     narrower = [running(hosts="n01"), job_of("9", submit_s=NOW_S - 5, nodes=3)]
-    assert told(planned(cluster_snapshot(nodes, jobs=narrower), site_of())) == {}
+    assert changes_of(planned(cluster_snapshot(nodes, jobs=narrower), site_of())) == {}
 
 
 def test_nodes_with_a_feature_that_a_job_waits_for_stay_awake() -> None:
     nodes = [node_of("n01", features=("gpu",)), node_of("n02"), node_of("n03", features=("gpu",))]
     plan = planned(cluster_snapshot(nodes, jobs=[job_of(needs="batch gpu", nodes=1)]), site_of(3))
-    assert set(told(plan)) == {"n02", "n03"}
+    assert set(changes_of(plan)) == {"n02", "n03"}
 
 
 def test_who_has_not_left_yet_is_called_back_before_others_are_woken() -> None:
     site = site_of(4, capacity="green-pool:1")
     up = [node_of("n01"), node_of("n02"), down("n03"), down("n04")]
     first = planned(cluster_snapshot(up, records=off_records("n03", "n04")), site)
-    assert told(first) == {"n02": "close"}
+    assert changes_of(first) == {"n02": "close"}
     nodes = [
         node_of("n01", use=NodeUse.USED),
         node_of("n02", closed=True, reason="offpeak: x"),
@@ -244,7 +244,7 @@ def test_who_has_not_left_yet_is_called_back_before_others_are_woken() -> None:
         down("n04"),
     ]
     second = planned(cluster_snapshot(nodes, records=off_records("n03", "n04")), site, first.memory)
-    assert told(second) == {"n02": "open"}
+    assert changes_of(second) == {"n02": "open"}
 
 
 def test_coming_up_in_the_scheduler_is_wished_on() -> None:
@@ -262,13 +262,13 @@ def test_one_that_did_not_come_up_is_told_once_and_resumed_when_it_is_well() -> 
     second = planned(cluster_snapshot([node], records=off_records("n01")), site, first.memory)
     assert second.decisions == ()
     third = planned(cluster_snapshot([node]), site, second.memory)
-    assert told(third) == {"n01": "resume"}
+    assert changes_of(third) == {"n01": "resume"}
 
 
 def test_one_that_hangs_in_its_boot_is_not_taken_for_well() -> None:
     hung = node_of("n01", power=NodePower.DOWN, failed=True, responds=False, reason="ResumeTimeout reached")
     plan = planned(cluster_snapshot([hung]), site_of(1))
-    assert told(plan) == {}
+    assert changes_of(plan) == {}
     assert "switch it off if it is up" in plan.decisions[0].reason
 
 

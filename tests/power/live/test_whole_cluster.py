@@ -14,10 +14,10 @@ def node(name: str, use: NodeUse = NodeUse.FREE, *, used: int = 0, failed: bool 
     return Node(name, "", use, NodePower.UP, *flags, "", "", None, ("batch",), (), 8, used, 1000, None, None)
 
 
-def job(number: int, state: JobState, nodes: int, **words: object) -> Job:
+def job(number: int, state: JobState, nodes: int, **given: object) -> Job:
     mine = ("", "", "job", "", ("batch",), "", "", "", 100 - number, 0)
     made = Job(str(number), state, "", "", *mine, nodes, 8 * nodes, True, 3600, NOW_S, None, NOW_S, None, "", True)
-    return made._replace(**words)
+    return made._replace(**given)
 
 
 def test_an_idle_cluster_waits_for_nothing_and_broken_nodes_do_not_count() -> None:
