@@ -93,7 +93,7 @@ class Comparison:
 def compare(
     case: ReplayCase, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None = None
 ) -> Comparison:
-    """Replay `case` under each policy. `progress` is told now and then: policy, jobs submitted so far.
+    """Replay `case` under each policy. `progress` gets the policy and the number of jobs submitted so far.
 
     BadInput if jobs never start under a policy: there may be one that starts none on-peak, and prices always on-peak.
     """

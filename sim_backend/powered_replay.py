@@ -119,7 +119,7 @@ class PoweredReplay:
         self._book, self._simulate_s = LogBook(), 0.0
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
-        """Go on until no job can do anything any more; `progress` is told how many have been submitted."""
+        """Go on until no job can change any more; `progress` gets the number of jobs submitted so far."""
         for until_s, submitted in steps(self._jobs, self._workload, self._policy, self._state):
             self._go_on(until_s)
             if progress:

@@ -96,7 +96,7 @@ def replay(
 ) -> Schedule:
     """Return the schedule of `jobs`, none wider than `machine_size`; `node_power_w` is their draw per unit [W].
 
-    `progress` is told now and then how many jobs have been submitted. Between these steps Ctrl-C is heard.
+    `progress` is called after each step with the number of jobs submitted so far. Ctrl-C takes effect between steps.
     """
     begin = time.perf_counter()
     workload = workload_of(jobs, node_power_w, policy)

@@ -130,7 +130,7 @@ def replay_each(
 
     With `draw_power` the jobs' draws, too, differ from replay to replay. Replay number i has the seed (seed, i), so
     that its result depends neither on the others nor on the number of processors, over which they run in parallel.
-    `progress` is told how many are done, those before the first of the numbers included.
+    `progress` gets the number of finished replays, including those before the first of the numbers.
     """
     done = numbers.start
     outcomes: dict[int, tuple[PolicyOutcome, ...]] = {}

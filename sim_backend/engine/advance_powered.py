@@ -1,7 +1,7 @@
 """The event loop of a replay in which nodes sleep: that of `advance`, and the nodes' own events.
 
 Within a second: transitions arrive, jobs end, jobs are submitted, jobs whose nodes come up may take others, a decision
-from outside is asked for, nodes beyond the target leave, jobs start, and last nodes that are due fall asleep and those
+from outside is requested, nodes beyond the target leave, jobs start, and last nodes that are due fall asleep and those
 that are needed are woken.
 """
 

@@ -26,7 +26,7 @@ class KnownSchedule(NamedTuple):
 class FreeUnitsSeries(NamedTuple):
     """After the pass of each second in which something ends: units left free, and the first job that waits still.
 
-    `extra` is how many units its reservation leaves over; UNKNOWN until it is asked for.
+    `extra` is how many units its reservation leaves over; UNKNOWN until it is needed.
     """
 
     at_s: Int64

@@ -79,7 +79,7 @@ class ByWidth(NamedTuple):
 class Slots(NamedTuple):
     """What a running job holds; `pieces` heads its nodes in `Nodes`, NOT_YET once they are given back.
 
-    Only where nodes sleep are there pieces: elsewhere units are counted, and nobody asks which they are.
+    Pieces exist only in replays with sleeping nodes: elsewhere units are counted, not numbered.
     """
 
     job: Int64

@@ -1,4 +1,4 @@
-"""What a grid's schedule comes to: by job energy, cost and CO2, by site how it was used and whom the grid served."""
+"""The outcome of a grid's schedule: energy, cost and CO2 by job; by site its use and the users that the grid served."""
 
 from dataclasses import dataclass
 

@@ -100,8 +100,8 @@ class _Learner:
 
 
 def _questions(rows: Float64) -> WaitQuestions:
-    nobody = np.full(len(rows), NO_JOB)
-    return WaitQuestions(nobody, nobody, nobody, rows, np.zeros(len(rows), np.int64), NO_STATES)
+    unknown = np.full(len(rows), NO_JOB)
+    return WaitQuestions(unknown, unknown, unknown, rows, np.zeros(len(rows), np.int64), NO_STATES)
 
 
 def _columns(site: OpenSite, first: int) -> tuple[JobColumns, Int64]:
@@ -109,7 +109,7 @@ def _columns(site: OpenSite, first: int) -> tuple[JobColumns, Int64]:
     rows, jobs = slice(first, site.count), site.workload
     waits = site.held_s[first:] == NOT_YET
     held_s, end_s = (np.where(waits, NEVER, each) for each in (site.held_s[first:], site.end_s(first)))
-    # What waits has no expected end: it is never asked for one.
+    # A waiting job has no expected end, and no kernel reads one.
     expected_s = np.where(waits, NEVER, held_s + jobs.estimate_s[rows])
     return JobColumns(jobs.size[rows], jobs.submit_s[rows], jobs.estimate_s[rows], held_s, expected_s), end_s
 

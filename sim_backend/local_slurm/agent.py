@@ -79,7 +79,7 @@ def _pdu(racks: MeteredRacks, name: str, nodes: Sequence[str]) -> dict[str, Any]
 
 
 def _settings(cluster: PoweredStage) -> dict[str, Any]:
-    """An agent that is quick and may do everything."""
+    """The settings of an agent with short periods and all permissions."""
     folder, many = cluster.folder, 100_000
     agent = {
         "mode": "active",
@@ -115,7 +115,7 @@ STOP_S = 10.0
 
 
 class Process(Protocol):
-    """What can be done to it: subprocess.Popen has all of this."""
+    """A running program: subprocess.Popen has all of these methods."""
 
     pid: int
 
@@ -133,7 +133,7 @@ class Process(Protocol):
 
 
 Start = Callable[[Sequence[str], Path, Mapping[str, str]], Process]
-"""Starts `offpeak` with these words, a log and an environment."""
+"""Starts `offpeak` with these arguments, a log and an environment."""
 
 
 def start_offpeak(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
@@ -142,7 +142,7 @@ def start_offpeak(arguments: Sequence[str], log: Path, environment: Mapping[str,
 
 
 def run_offpeak(cluster: PoweredStage, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return what `offpeak` says to these words, with the settings that `write_site` has written."""
+    """Return the output of `offpeak` with these arguments and the settings that `write_site` has written."""
     settings = cluster.folder / "offpeak.toml"
     environment = {**cluster.environment, "PYTHONPATH": str(REPOSITORY), "OFFPEAK_CONFIG": str(settings)}
     return subprocess.run((*cluster.offpeak, *arguments), env=environment, capture_output=True, text=True, check=False)
@@ -161,12 +161,12 @@ class RunningAgent:
 
     @property
     def log(self) -> Path:
-        """What it has said, over all starts."""
+        """The log over all starts."""
         return self.cluster.folder / "agent.log"
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the agent runs."""
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> Process:
@@ -179,13 +179,13 @@ class RunningAgent:
         return self.process
 
     def kill9(self) -> None:
-        """End it as it stands."""
+        """Kill the agent."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(STOP_S)
 
     def stop(self) -> None:
-        """Ask it to end, and end it if it does not."""
+        """Terminate the agent, and kill it if it does not end."""
         if self.process is not None:
             self.process.terminate()
             try:
@@ -194,7 +194,7 @@ class RunningAgent:
                 self.kill9()
 
     def reread(self) -> None:
-        """Have it read its settings again; ProcessLookupError if it has ended."""
+        """Let the agent read its settings again; ProcessLookupError if it has ended."""
         if self.process is not None:
             os.kill(self.process.pid, signal.SIGHUP)
 
@@ -206,7 +206,7 @@ class RunningAgent:
 
 @contextmanager
 def agent(cluster: PoweredStage, settings: Path, *arguments: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
-    """Run `offpeak agent --config SETTINGS` and further words until the block ends."""
+    """Run `offpeak agent --config SETTINGS` with further arguments until the block ends."""
     made = RunningAgent(cluster, ("agent", "--config", str(settings), *arguments), by)
     made.start()
     try:

@@ -48,7 +48,7 @@ class SlurmJobs:
 
     @property
     def trace_file(self) -> Path:
-        """What all jobs write to."""
+        """The file that all jobs write to."""
         return self.slurm.folder / "jobs.log"
 
     def submit(
@@ -77,7 +77,7 @@ class SlurmJobs:
         return [self.slurm.run(*command, stdin=script).strip() for _ in range(count)]
 
     def states(self) -> dict[str, str]:
-        """Return Slurm's word for every job, also of those that have ended."""
+        """Return Slurm's state of every job, also of those that have ended."""
         return {job: state for job, state, *_ in self.ask("%T")}
 
     def ask(self, fields: str) -> list[list[str]]:
@@ -181,7 +181,7 @@ class SlurmAdmin:
         self.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
 
     def standing(self, node: str) -> StageNodeState:
-        """Return the state of a node in the words that all schedulers share."""
+        """Return the state of a node in the terms that all schedulers share."""
         state = self.state(node)
         return StageNodeState.MAINTENANCE if "MAINT" in state else STAGE_STATES.get(state, StageNodeState.OTHER)
 
@@ -198,12 +198,12 @@ class SlurmAdmin:
         return set(self.state(node).split("+")) - BESIDE == SLEEPS
 
     def shown(self) -> str:
-        """Return all that scontrol shows of nodes, but what changes by itself."""
+        """Return the output of scontrol for nodes, without the fields that change by themselves."""
         shown = self.slurm.run("scontrol", "--oneliner", "show", "nodes")
         return " ".join(term for term in shown.split() if not term.startswith(CHANGES_BY_ITSELF))
 
     def state(self, node: str) -> str:
-        """Return Slurm's word for a node, such as IDLE+POWERED_DOWN."""
+        """Return Slurm's state of a node, such as IDLE+POWERED_DOWN."""
         shown = self.slurm.run("scontrol", "--oneliner", "show", "node", node)
         return next(term.removeprefix("State=") for term in shown.split() if term.startswith("State="))
 
@@ -232,22 +232,22 @@ class PoweredCluster:
 
     @property
     def folder(self) -> Path:
-        """Where all its files are."""
+        """The folder of all its files."""
         return self.slurm.folder
 
     @property
     def admin(self) -> SlurmAdmin:
-        """What an admin does and sees."""
+        """The commands of an admin."""
         return SlurmAdmin(self.slurm)
 
     @property
     def environment(self) -> dict[str, str]:
-        """What an agent is started with."""
+        """The environment of an agent."""
         return self.slurm.environment
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """What an agent is told of it."""
+        """The settings that an agent needs for this scheduler."""
         return {"slurm": {"timeout": "10s"}}
 
     def without_agent(self) -> None:
@@ -266,7 +266,7 @@ class PoweredCluster:
         self._controller.close()
 
     def kill9_server(self) -> None:
-        """End the controller as it stands."""
+        """Kill the controller: it saves nothing."""
         self._process.kill()
         self._controller.close()
 
@@ -290,7 +290,7 @@ class PoweredCluster:
         return [(float(at), nodes) for at, called, nodes, *_ in lines if called == program]
 
     def state(self, node: str) -> str:
-        """Return Slurm's word for a node, such as IDLE+POWERED_DOWN."""
+        """Return Slurm's state of a node, such as IDLE+POWERED_DOWN."""
         return self.admin.state(node)
 
     def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = PATIENCE_S) -> None:
@@ -301,7 +301,7 @@ class PoweredCluster:
             raise RuntimeError(f"{late}\n{self.picture()}") from None
 
     def picture(self) -> str:
-        """Return what Slurm shows, the last changes of power, and the agent's last words."""
+        """Return what Slurm shows, the last changes of power, and the end of the agent's log."""
         nodes, jobs = self.run("sinfo", "-N", "-o", "%N %T %E"), self.run("squeue", "-o", "%i %T %r %S %N")
         changes = "\n".join(f"{each.at_s:.1f} {each.node} {each.what}" for each in self.log.events()[-20:])
         log = self.folder / "agent.log"

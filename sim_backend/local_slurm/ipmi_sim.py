@@ -58,7 +58,7 @@ class SimulatedBmc:
     process: subprocess.Popen[bytes]
 
     def reset(self) -> None:
-        """Bring it back to where it began: on, 250 W, nothing logged, all that was sent to it answered."""
+        """Reset the BMC: on, 250 W, an empty log, a reply to every earlier request."""
         self.thaw()
         self.settle()
         for name in ("drops", "policy", "orders", "log"):
@@ -79,15 +79,15 @@ class SimulatedBmc:
         return []
 
     def settle(self) -> None:
-        """Return when it has answered all that was sent to it before."""
+        """Return when the BMC has replied to all earlier requests."""
         wait_for(self)
 
     def freeze(self) -> None:
-        """Let it neither answer nor end, as a BMC whose firmware hangs."""
+        """Let the BMC neither reply nor end, as one whose firmware hangs."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on, first with all that has come meanwhile."""
+        """Resume the BMC; it first handles all that has arrived meanwhile."""
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
@@ -180,7 +180,7 @@ def _process(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wait_for(simulated: SimulatedBmc) -> None:
-    """Return when the BMC answers."""
+    """Return when the BMC replies."""
     with socket.socket(type=socket.SOCK_DGRAM) as probe:
         probe.connect((simulated.host, simulated.port))
         probe.settimeout(0.05)

@@ -32,12 +32,12 @@ class MeteredNode:
 
     @property
     def power_w(self) -> float:
-        """What it draws now [W]."""
+        """The present power [W]."""
         return self.node.watts
 
     @property
     def energy_j(self) -> float:
-        """What it has drawn since the cluster was started [J]."""
+        """The energy used since the start of the cluster [J]."""
         return self.node.joules
 
 

@@ -33,7 +33,7 @@ _JOB = re.compile(rb"\[(\d+)\.")
 class PowerEvent:
     """One change; Unix seconds.
 
-    soft_off, hard_off, on: what the BMC was told. off: the power went. booting: it came. up: its slurmd was started.
+    soft_off, hard_off, on: the order to the BMC. off: the power went. booting: it came. up: its slurmd was started.
     by hand: what a test did to the node itself. `jobs` had processes there at that moment.
     """
 
@@ -62,7 +62,7 @@ class PowerLog:
 
     @property
     def sins(self) -> tuple[PowerEvent, ...]:
-        """Power that was taken, or ordered to be taken, from under a job."""
+        """Power that was cut, or ordered to be cut, while a job ran."""
         return tuple(each for each in self.events() if each.jobs and each.what in TAKES_POWER)
 
 
@@ -82,13 +82,13 @@ class Daemon(Protocol):
 
 
 class NodeWorkload(Protocol):
-    """What lives on a node, and goes with its power."""
+    """The processes on a node, which end with its power."""
 
     def jobs(self) -> tuple[str, ...]:
-        """Return the jobs that are there."""
+        """Return the jobs on the node."""
 
     def draw_w(self, *, idle_w: float, busy_w: float) -> float:
-        """Return what the node draws: `busy_w` while a job is there, if the job says nothing else."""
+        """Return the power of the node: `busy_w` while a job runs there, unless the job sets another value."""
 
     def kill(self) -> None:
         """End all of it at once."""
@@ -137,7 +137,7 @@ class PoweredNode:
         self._arrive()
 
     def follow(self, now_s: float) -> None:
-        """Do what the BMC was told since the last time, and what is due by now."""
+        """Execute the orders to the BMC since the last call, and what is due by now."""
         for order in self._new_orders():
             self._obey(order, now_s)
         if self.state in (SimulatedNodeState.BOOTS, SimulatedNodeState.SHUTS_DOWN) and now_s >= self._due_s:
@@ -155,7 +155,7 @@ class PoweredNode:
         self.slurmd = self.start()
 
     def pull_the_plug(self) -> None:
-        """Take its power by hand, as nobody who is tested does."""
+        """Cut the power by hand, which no part under test does."""
         self._lose_power("by hand: power cut")
 
     def _obey(self, order: str, now_s: float) -> None:
@@ -184,7 +184,7 @@ class PoweredNode:
         self.log.add(self.name, what, jobs)
 
     def end_slurmd(self) -> None:
-        """Kill its slurmd, without a word in the log."""
+        """Kill its slurmd, without an entry in the log."""
         if self.slurmd is not None:
             self.slurmd.kill()
             self.slurmd.wait()
@@ -209,7 +209,7 @@ class PoweredNode:
         self._show()
 
     def _show(self) -> None:
-        """Let BMC and meter show what is so."""
+        """Write state and power to the BMC and the meter."""
         up_w = self.processes.draw_w(idle_w=IDLE_W, busy_w=BUSY_W)
         self.watts = {SimulatedNodeState.OFF: OFF_W, SimulatedNodeState.BOOTS: BOOT_W}.get(self.state, up_w)
         off = self.bmc_lies_off or self.state is SimulatedNodeState.OFF
@@ -241,7 +241,7 @@ def followed(nodes: Mapping[str, PoweredNode]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class NodeProcesses:
-    """How they are told from those of other nodes and clusters. `spool` is the node's SlurmdSpoolDir."""
+    """What distinguishes them from those of other nodes and clusters. `spool` is the node's SlurmdSpoolDir."""
 
     name: str
     conf: Path
@@ -249,11 +249,11 @@ class NodeProcesses:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the node's slurmd is to be started with."""
+        """The environment of the node's slurmd."""
         return {"SLURM_CONF": str(self.conf), SIGN: str(self.spool)}
 
     def draw_w(self, *, idle_w: float, busy_w: float) -> float:
-        """Return what the node draws: `busy_w` while a job is there, if the job says nothing else."""
+        """Return the power of the node: `busy_w` while a job runs there, unless the job sets another value."""
         if not self._steps():
             (self.spool / "watts").unlink(missing_ok=True)
             return idle_w

@@ -1,4 +1,4 @@
-"""What a cluster with power is to be like, and the slurm.conf that follows from it."""
+"""The plan of a cluster with power, and its slurm.conf."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -81,7 +81,7 @@ class PoweredPlan:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def conf(self, folder: Path) -> str:
-        """Return what is special in its slurm.conf."""
+        """Return the lines of slurm.conf that depend on the plan."""
         share = "EXCLUSIVE" if self.exclusive else "NO"
         usual = f"PartitionName=batch Nodes=ALL Default=YES MaxTime=1-0 State=UP OverSubscribe={share}"
         lines = [self.partitions or usual]

@@ -56,7 +56,7 @@ def wait_until(
     seconds: float = START_S,
     every_s: float = 0.02,
 ) -> None:
-    """Return once the condition holds, looked at so often; RuntimeError when it has not for so long."""
+    """Return when the condition holds, checked every `every_s`; RuntimeError after `seconds`."""
     give_up = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up:
@@ -65,7 +65,7 @@ def wait_until(
 
 
 def listens(port: int) -> bool:
-    """Tell whether somebody takes connections at that port of this machine."""
+    """Return whether a server accepts connections at that port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -99,7 +99,7 @@ def _kill_all(sign: bytes) -> list[int]:
 
 
 def start_server(command: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a server that does not outlive the thread that starts it; whoever starts it ends it."""
+    """Start a server that does not outlive the thread that starts it; its caller ends it."""
     with log.open("ab") as output:
         return subprocess.Popen(
             # So that it does not outlive a test run that is killed.
@@ -137,7 +137,7 @@ def _exists(file: str) -> bool:
 
 
 def free_udp_port(host: str) -> int:
-    """Return a port of an address on which nobody listens."""
+    """Return a free port of an address."""
     with socket.socket(type=socket.SOCK_DGRAM) as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]

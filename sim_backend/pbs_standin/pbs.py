@@ -57,7 +57,7 @@ class Pbs:
         return [found] if found and found.job_id == number else []
 
     def shows(self, job: SimJob, user: str) -> bool:
-        """Whether somebody is shown a job."""
+        """Whether the server shows a job to a user."""
         everybody = self.attributes.get("query_other_jobs") == "True"
         return everybody or user in self.managers or user == job.user
 
@@ -82,7 +82,7 @@ class Pbs:
 
 
 def new_pbs(kind: str, nodes: dict[str, SimNode]) -> Pbs:
-    """Return a server as it is after its installation; whoever runs it counts as root."""
+    """Return a server in its state after installation; the user who runs it counts as root."""
     managers = frozenset({"root", pwd.getpwuid(os.geteuid()).pw_name})
     attributes = {"scheduling": "True", "managers": ",".join(f"{name}@*" for name in sorted(managers))}
     if kind == OPENPBS:
@@ -121,7 +121,7 @@ def letter_of(pbs: Pbs, job: SimJob, now_s: float) -> str:
 
 
 def holds_of(pbs: Pbs, job: SimJob) -> str:
-    """Return who holds it: n for nobody, s for the job that it waits for."""
+    """Return the type of the hold: n for none, s for a job that it waits for."""
     held = set(job.holds) | ({"s"} if job.state is JobState.PENDING and pbs.cluster.hangs(job) else set())
     return "".join(sorted(held, key="uos".index)) or "n"
 

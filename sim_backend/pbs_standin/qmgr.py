@@ -16,7 +16,7 @@ STATES = frozenset({"sleep", "offline"})
 
 
 def qmgr(pbs: Pbs, order: str, user: str) -> PbsReply:
-    """Do what qmgr is told and return its answer; Refused if it may not or cannot."""
+    """Execute an order to qmgr and return the reply; PbsError if the user may not or the server cannot."""
     match = _ORDER.match(order)
     verb, what = (match[1], match[2]) if match else ("", "")
     verb, what = SHORT.get(verb, verb), OBJECTS.get(what, what)

@@ -148,7 +148,7 @@ def _within(trace: Trace, prices: Series, offset_s: int) -> Trace:
 def anonymised(trace: Trace) -> Trace:
     """Return the log with users, groups, queues and applications numbered in the order in which they first submitted.
 
-    Job ids stay: they name nobody, and whoever may see the scheduler's books can look them up.
+    Job ids stay: they name no user, and those who may read the scheduler's accounting can look them up.
     """
     names, jobs = trace.names, trace.jobs
     return replace(

@@ -32,7 +32,7 @@ class SnmpUser:
 
 @dataclass(frozen=True)
 class PduLogins:
-    """Who may read a PDU: whoever knows the community, and users of SNMPv3."""
+    """The clients that may read a PDU: those that know the community, and users of SNMPv3."""
 
     community: str = field(repr=False)
     users: tuple[SnmpUser, ...] = ()
@@ -157,7 +157,7 @@ def room_logins(folder: Path) -> RoomLogins:
 def write_inventory(folder: Path, plan: RoomPlan, *, node_class: str, made_by: str) -> Path:
     """Write the room's inventory and return its path. One that `made_by` wrote before is kept, with what was enrolled.
 
-    BadInput if there is another inventory, which somebody may need.
+    BadInput if there is another inventory, which may be in use.
     """
     _make(folder)
     path, text = folder / INVENTORY, _inventory(plan, node_class, made_by).encode()

@@ -26,7 +26,7 @@ POWERS = {b"": 0, b"K": 1, b"M": 2, b"G": 3, b"T": 4}
 
 
 def by_distinct(column: pa.DictionaryArray, read: Callable[[bytes], int]) -> Int64:
-    """Return what `read` makes of each value; it is asked once for each that is different."""
+    """Return the result of `read` for each value; it is called once for each distinct value."""
     read_values = (read(text) for text in column.dictionary.to_pylist())
     values = np.array([value if value <= MOST else BAD for value in read_values], np.int64)
     return values[column.indices.to_numpy()] if len(values) else np.empty(0, np.int64)
