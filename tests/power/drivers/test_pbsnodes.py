@@ -40,8 +40,8 @@ def send(way: PbsnodesDriver, order: NodeOrder) -> None:
     asyncio.run(way.send(order))
 
 
-def told(torque: StandIn) -> str:
-    return torque.do(lambda pbs: pbs.cluster.nodes["node1"].told)
+def power_order(torque: StandIn) -> str:
+    return torque.do(lambda pbs: pbs.cluster.nodes["node1"].power_order)
 
 
 def test_a_node_goes_down_and_comes_back_though_the_server_says_it_failed(torque: StandIn) -> None:
@@ -54,7 +54,7 @@ def test_a_node_goes_down_and_comes_back_though_the_server_says_it_failed(torque
     assert state(way) is PowerState.ON
     change(NodeChange.CLOSE)
     send(way, NodeOrder.SOFT_OFF)
-    assert told(torque) == "shutdown"
+    assert power_order(torque) == "shutdown"
     # The server has not noticed yet.
     assert state(way) is PowerState.ON
     torque.do(lambda pbs: pbs.cluster.goes_down("node1", 0))
@@ -65,7 +65,7 @@ def test_a_node_goes_down_and_comes_back_though_the_server_says_it_failed(torque
     assert state(driver()) is PowerState.OFF
     change(NodeChange.POWER_UP)
     send(way, NodeOrder.ON)
-    assert told(torque) == "running"
+    assert power_order(torque) == "running"
     torque.do(lambda pbs: pbs.cluster.comes_up("node1", 2_000_000_000))
     assert state(way) is PowerState.ON
 
@@ -83,12 +83,12 @@ def test_a_node_with_a_job_is_refused_by_the_server(torque: StandIn) -> None:
     torque.run("qsub", "-l", "nodes=3:ppn=8", user="alice", stdin="sleep 1000\n")
     with pytest.raises(BadAnswer, match="node1: pbsnodes -m shutdown: Can't change power state on a node which has"):
         send(driver(), NodeOrder.SOFT_OFF)
-    assert told(torque) == ""
+    assert power_order(torque) == ""
 
 
 def test_what_is_there_already_is_not_told_again(torque: StandIn) -> None:
     send(driver(), NodeOrder.ON)
-    assert told(torque) == ""
+    assert power_order(torque) == ""
     with pytest.raises(NotSupported, match="cannot be told hard_off"):
         send(driver(), NodeOrder.HARD_OFF)
 
