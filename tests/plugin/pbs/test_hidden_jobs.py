@@ -66,7 +66,7 @@ def test_nothing_is_read_if_only_own_jobs_are_shown(kind: str, tmp_path: Path, m
             assert refused.value.hint.startswith("make ann a manager: qmgr -c 'set server managers += ann@head'")
         found = check_pbs(blind)
         assert found.verdict is CheckVerdict.DOUBTFUL
-        assert found.said.startswith("ann is no manager")
+        assert found.message.startswith("ann is no manager")
         monkeypatch.delenv(USER_VARIABLE)
         running.run("qmgr", "-c", "set server managers += ann@head")
         monkeypatch.setenv(USER_VARIABLE, "ann")
