@@ -45,9 +45,9 @@ def test_followed_literally(page: str, tmp_path: Path, zygote: Zygote) -> None:
         _end(terminal.pid)
     parts = printed.split(f"{MARK}\n")
     assert (terminal.returncode, len(parts)) == (0, len(steps) + 1), f"{printed}\n{complaints}"
-    for (typed, shown), said in zip(steps, parts, strict=False):
+    for (typed, shown), reply in zip(steps, parts, strict=False):
         if shown:
-            assert re.fullmatch(pattern(shown), said), f"{typed}\n{said}"
+            assert re.fullmatch(pattern(shown), reply), f"{typed}\n{reply}"
 
 
 def _end(session: int) -> None:

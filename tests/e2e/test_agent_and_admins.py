@@ -43,7 +43,7 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
     made.stop()
 
 
-def test_hands_on_nodes_that_stay_up(cluster: PoweredStage) -> None:
+def test_admins_and_nodes_that_stay_up(cluster: PoweredStage) -> None:
     cluster.admin.close("node1", "new DIMM")
     # Until the agent has looked at its nodes, it asks for the order once more.
     new_dimm = ("node", "node1", "sleep", "--reason", "new DIMM")
@@ -92,7 +92,7 @@ def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_e
     cluster.wait(lambda: all(is_up(cluster, node) for node in cluster.nodes), what="all to be idle")
 
 
-def test_hands_on_nodes_that_may_sleep(cluster: PoweredStage, running: RunningAgent) -> None:
+def test_admins_and_nodes_that_may_sleep(cluster: PoweredStage, running: RunningAgent) -> None:
     cluster.admin.close("node4", "broken fan")
     offpeak(cluster, "node", "node5", "hold", "--reason", "a benchmark")
     (job,) = cluster.jobs.submit(on="node6", seconds=120)

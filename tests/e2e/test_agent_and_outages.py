@@ -48,8 +48,8 @@ def test_the_scheduler_is_killed_and_stopped(cluster: PoweredStage, running: Run
     cluster.stop_server()
     cluster.start_server()
     wait_for_sleep(cluster, *cluster.nodes)
-    assert said(running, "meters: rack1 (snmp): rack1: silent") == 1
-    assert said(running, "WARNING scheduler:") <= 3
+    assert reply(running, "meters: rack1 (snmp): rack1: silent") == 1
+    assert reply(running, "WARNING scheduler:") <= 3
 
 
 def test_nodes_are_woken_without_a_ledger(cluster: PoweredStage, running: RunningAgent) -> None:
@@ -71,7 +71,7 @@ def test_nodes_are_woken_without_a_ledger(cluster: PoweredStage, running: Runnin
     # Nothing is switched off that cannot be recorded.
     for_a_while()
     assert [orders(cluster, node)[-1] for node in ("node1", "node2")] == ["on", "on"]
-    assert said(running, "ledger.sqlite: is gone") == 1
+    assert reply(running, "ledger.sqlite: is gone") == 1
     assert running.runs
 
 
@@ -86,6 +86,6 @@ def wait_until_free(cluster: PoweredStage, *nodes: str) -> None:
     cluster.wait(lambda: not any(map(cluster.admin.has_jobs, nodes)), what="the jobs to end")
 
 
-def said(running: RunningAgent, text: str) -> int:
+def reply(running: RunningAgent, text: str) -> int:
     """Return how many lines of the agent's log have that."""
     return sum(text in line for line in running.log.read_text().splitlines())

@@ -50,8 +50,8 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
     slow = {"timeout": "2min"}
     changes = {"slurm": slow, "pbs": {**cluster.settings.get("pbs", {}), **slow}, **FLAT}
     made = RunningAgent(cluster, ("agent", "--config", str(write_site(cluster, changes))), zygote.start)
-    asked = ("scontrol", '*"show node node"*') if cluster.kind == "slurm" else ("pbsnodes", "*")
-    made.environment["PATH"] = slowed(cluster, *asked)
+    requested = ("scontrol", '*"show node node"*') if cluster.kind == "slurm" else ("pbsnodes", "*")
+    made.environment["PATH"] = slowed(cluster, *requested)
     (cluster.folder / "slow").touch()
     made.start()
     cluster.wait((cluster.folder / "hangs").exists, what="an order to sleep, and a question that hangs")
@@ -59,19 +59,19 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
     made.kill9()
 
 
-def slowed(cluster: PoweredStage, program: str, asked: str) -> str:
+def slowed(cluster: PoweredStage, program: str, requested: str) -> str:
     """Return a PATH in which that program is slow, where its arguments match what is asked of nodes."""
     usual = cluster.environment["PATH"]
     found = shutil.which(program, path=usual)
     assert found is not None
     file = cluster.folder / "slowed" / program
     file.parent.mkdir(exist_ok=True)
-    file.write_text(SLOW.format(folder=cluster.folder, program=found, asked=asked))
+    file.write_text(SLOW.format(folder=cluster.folder, program=found, requested=requested))
     file.chmod(0o755)
     return f"{file.parent}:{usual}"
 
 
-def told_to_go(cluster: PoweredStage) -> list[str]:
+def ordered_to_go(cluster: PoweredStage) -> list[str]:
     """Return the nodes whose BMCs were told to switch them off."""
     return [node for node in ALL if "soft_off" in orders(cluster, node)]
 
@@ -84,7 +84,7 @@ def test_no_job_starts_on_a_node_that_was_just_ordered_to_sleep(cluster: Powered
     # The program hangs still: the end does not wait for it.
     running.process.wait(PATIENCE_S)
     assert (cluster.folder / "hangs").exists()
-    asleep = told_to_go(cluster)
+    asleep = ordered_to_go(cluster)
     awake = [node for node in ALL if node not in asleep]
     # To the scheduler they are up still.
     assert {cluster.nodes[node].state for node in asleep} == {SimulatedNodeState.OFF}

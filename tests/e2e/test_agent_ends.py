@@ -72,7 +72,7 @@ def test_killed_its_nodes_are_woken_without_it_and_all_is_given_back(
         cluster.jobs.cancel([blocker, hot, cool])
 
 
-def test_who_was_closed_and_not_told_to_go_is_opened(cluster: PoweredStage, settings: Path, zygote: Zygote) -> None:
+def test_a_node_closed_without_an_order_is_opened(cluster: PoweredStage, settings: Path, zygote: Zygote) -> None:
     cluster.wait(lambda: standings(cluster) == {StageNodeState.IDLE}, what="idle nodes")
     for node in cluster.nodes.values():
         # Told to go down they may follow yet: they stay closed, however the agent ends.
@@ -82,13 +82,13 @@ def test_who_was_closed_and_not_told_to_go_is_opened(cluster: PoweredStage, sett
         cluster.wait(lambda: bool(closed(cluster)), what="nodes to be closed")
         running.kill9()
         answer = run_offpeak(cluster, "agent", "--restore")
-        assert closed(cluster) == told_to_go(cluster, begin_s)
+        assert closed(cluster) == ordered_to_go(cluster, begin_s)
         assert all(f"{node}: closed still" in answer.stderr for node in closed(cluster))
         running.start()
         # A node that was on its way and came back rests for half a minute.
         cluster.wait(lambda: bool(closed(cluster)), what="nodes to be closed")
         running.stop()
-        assert closed(cluster) == told_to_go(cluster, begin_s)
+        assert closed(cluster) == ordered_to_go(cluster, begin_s)
 
 
 def test_ordered_down_just_before_it_was_killed(cluster: PoweredStage, settings: Path, zygote: Zygote) -> None:
@@ -97,10 +97,10 @@ def test_ordered_down_just_before_it_was_killed(cluster: PoweredStage, settings:
     offpeak_until_open(cluster)
     begin_s = time.time()
     with agent(cluster, settings, by=zygote.start) as running:
-        cluster.wait(lambda: bool(told_to_go(cluster, begin_s)), what="a node to be ordered down")
+        cluster.wait(lambda: bool(ordered_to_go(cluster, begin_s)), what="a node to be ordered down")
         # In the middle: of this node the scheduler knows only that it is closed.
         running.kill9()
-    gone = told_to_go(cluster, begin_s)
+    gone = ordered_to_go(cluster, begin_s)
     for node in set(closed(cluster)) - set(gone):
         # Killed between the closing and the order: it would stay closed for ten minutes, since it may have been sent.
         cluster.admin.open(node)
@@ -129,6 +129,6 @@ def restored_and_busy(cluster: PoweredStage) -> bool:
     return all_busy(cluster)
 
 
-def told_to_go(cluster: PoweredStage, since_s: float) -> list[str]:
+def ordered_to_go(cluster: PoweredStage, since_s: float) -> list[str]:
     """Return the nodes whose BMCs were told to switch them off."""
     return [node for node in ALL if "soft_off" in orders(cluster, node, since_s)]

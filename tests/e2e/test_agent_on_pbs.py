@@ -59,7 +59,7 @@ def test_who_is_shown_his_own_jobs_only_touches_nothing(cluster: PoweredPbs, zyg
         cluster.jobs.cancel([job])
 
 
-def test_killed_before_the_server_was_told_and_without_a_server(cluster: PoweredPbs, zygote: Zygote) -> None:
+def test_killed_before_the_server_was_informed_and_without_a_server(cluster: PoweredPbs, zygote: Zygote) -> None:
     with agent(cluster, write_site(cluster, {"agent": {"queue": "off"}, **FLAT}), by=zygote.start) as running:
         wait_for_sleep(cluster, "node3")
         cluster.wait(lambda: "off" in {cluster.nodes[node].state for node in ALL[:2]}, what="one to be off")

@@ -47,7 +47,7 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
                 nobody_answers.setenv("PATH", str(tmp_path))
                 output = "node3: cannot tell: squeue: not found on PATH"
                 assert refused(room) == ("no_job_now", output)
-            assert room.told() == {}
+            assert room.reported() == {}
             cluster.run("scancel", job)
             show = ("sinfo", "--noheader", "--nodes=node3", "--partition=batch", "--format=%t")
             wait_until(lambda: cluster.run(*show).strip() == "drain", what="the node to be free")
@@ -56,7 +56,7 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
             with monkeypatch.context() as nobody_answers:
                 nobody_answers.setenv("PATH", str(tmp_path))
                 assert isinstance(room.order(replace(ON, subject="node3"), OPEN), Outcome)
-            assert room.told() == {"node3": [5, 1]}
+            assert room.reported() == {"node3": [5, 1]}
         finally:
             cluster.run("scancel", job)
             cluster.run("scontrol", "update", "nodename=node3", "state=resume")

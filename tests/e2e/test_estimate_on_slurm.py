@@ -130,14 +130,14 @@ def test_one_screen_names_the_cluster_and_counts_its_jobs_and_nodes(site: HeadNo
 
 
 def test_energy_is_that_of_sacct_s_own_times(site: HeadNode, repository: Path) -> None:
-    asked_s = time.time()
+    requested_s = time.time()
     document = json.loads(site.estimate(*SETTINGS, "--json").stdout)
-    told_s = time.time()
+    reported_s = time.time()
     runs = documented_dump(site, repository)
     used = document["used"]
     begin_s, until_s = (used[edge] + document["unix_offset_s"] for edge in ("begin_s", "until_s"))
     assert begin_s == min(run.start_s for run in runs)
-    assert int(asked_s) <= until_s <= told_s
+    assert int(requested_s) <= until_s <= reported_s
     assert document["jobs"] == len(runs)
     assert used["energy_kwh"]["middle"] == pytest.approx(energy_kwh(runs, begin_s, until_s, nodes=4))
 
@@ -161,7 +161,7 @@ def test_the_last_day_without_names(site: HeadNode) -> None:
     assert JOB_NAME not in done.stdout
 
 
-def test_a_slurmdbd_that_is_down_is_told_in_a_line_with_a_hint(site: HeadNode) -> None:
+def test_a_slurmdbd_that_is_down_is_reported_in_a_line_with_a_hint(site: HeadNode) -> None:
     cluster = site.cluster
     with reserved_ports(1) as (port,), tempfile.TemporaryDirectory(dir=cluster.folder) as folder:
         settings = ACCOUNTING.format(port=port, munge=cluster.munge)

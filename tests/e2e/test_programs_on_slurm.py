@@ -31,7 +31,7 @@ class Site:
     cluster: SlurmCluster
     programs: SlurmPrograms
 
-    def told(self, node: str, state: str) -> None:
+    def reported(self, node: str, state: str) -> None:
         """Ask Slurm for that state of the node."""
         self.cluster.run("scontrol", "update", f"nodename={node}", f"state={state}")
 
@@ -81,7 +81,7 @@ def test_what_slurm_asks_reaches_the_agent_else_the_bmc(
     machines = (machine_of(bmc, node="node1"), machine_of(other, node="node2"))
     write_wake_list(programs.state, make_wake_list(Inventory(programs.folder / "inventory.toml", machines)))
     with agent_socket(programs.socket) as agent:
-        site.told("node[1-2]", "power_down")
+        site.reported("node[1-2]", "power_down")
         wait_until(lambda: len(agent.requests) == 1, what="suspend", log=programs.log)
         assert (agent.requests[0].what, agent.requests[0].nodes) == ("suspend", ("node1", "node2"))
         for node in ("node1", "node2"):
@@ -93,7 +93,7 @@ def test_what_slurm_asks_reaches_the_agent_else_the_bmc(
         assert (agent.requests[1].what, agent.requests[1].nodes) == ("resume", ("node2",))
         assert [str(each["job_id"]) for each in json.loads(agent.requests[1].text)["jobs"]] == [job]
     bmc.write("power", "off")
-    site.told("node1", "power_up")
+    site.reported("node1", "power_up")
     wait_until(lambda: bmc.lines("orders") == ["on"], what="the BMC's order", log=programs.log)
     wait_until(lambda: "was ordered to switch it on" in programs.lines()[-1], what="the log", log=programs.log)
     assert other.lines("orders") == []

@@ -103,7 +103,7 @@ def test_an_admins_hand_is_seen_and_respected(site: tuple[SlurmCluster, Site]) -
 
 
 @pytest.mark.parametrize("site", [Ranking.VALUE], indirect=True)
-def test_what_stands_out_at_first_sight(site: tuple[SlurmCluster, Site]) -> None:
+def test_what_stands_out_at_first_view(site: tuple[SlurmCluster, Site]) -> None:
     cluster, start = site
     for options in ((), ("--nice=10",), ("--nice=-5",), (), (), (), ()):
         submit(cluster, *options)

@@ -56,7 +56,7 @@ print(check_scheduler().verdict)
 """
 
 
-def asked_by_nobody(cluster: SlurmCluster) -> list[str]:
+def requested_by_nobody(cluster: SlurmCluster) -> list[str]:
     """Return what the last rule and `offpeak check` say to a user without rights of its own."""
     arguments = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", ASKS]
     done = subprocess.run(arguments, env=cluster.environment, capture_output=True, text=True, check=True)
@@ -79,12 +79,12 @@ def test_a_node_whose_jobs_are_hidden_is_not_free(private: SlurmCluster) -> None
             "CannotAskSlurm: scontrol: node3 is ALLOCATED+DRAIN CPUAlloc=4 AllocTRES=cpu=4, "
             "but squeue shows no job there"
         )
-        assert asked_by_nobody(private) == [hidden, allocated, "failed"]
+        assert requested_by_nobody(private) == [hidden, allocated, "failed"]
         # A suspended job has no processors of its node: only squeue shows that it is there.
         private.run("scontrol", "suspend", job)
-        assert asked_by_nobody(private)[0] == hidden
+        assert requested_by_nobody(private)[0] == hidden
         level(private, "Administrator")
-        assert asked_by_nobody(private) == [f"runs {job}", f"runs {job}", "ok"]
+        assert requested_by_nobody(private) == [f"runs {job}", f"runs {job}", "ok"]
     finally:
         private.run("scancel", job)
         private.run("scontrol", "update", "nodename=node3", "state=resume")

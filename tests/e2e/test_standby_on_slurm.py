@@ -107,7 +107,7 @@ def test_only_a_drained_node_without_a_job_is_suspended(
         assert run(command) == 1
         assert f"node2: {reason}; it was not touched\n  hint: close it to jobs" in capsys.readouterr().out
         assert "standby" not in _capabilities(site)
-        assert not any(request.startswith("standby") for request in node.asked)
+        assert not any(request.startswith("standby") for request in node.requested)
 
     refused_with("is not drained: a job may start there")
     job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node2", "--wrap=sleep 300").strip()
@@ -124,7 +124,7 @@ def test_only_a_drained_node_without_a_job_is_suspended(
         assert run(command) == 1
         output = capsys.readouterr().out
         assert 'standby is only recorded in mode shadow; it was not touched\n  hint: set mode = "advise"' in output
-        assert not any(request.startswith("standby") for request in node.asked)
+        assert not any(request.startswith("standby") for request in node.requested)
         config.write_text(advise)
         assert run(command) == 0
         output = capsys.readouterr().out

@@ -39,7 +39,7 @@ async def states(inventory: Inventory, *nodes: str) -> list[PowerState]:
     return [each.state for each in seen]
 
 
-async def told(inventory: Inventory, node: str, order: NodeOrder) -> str | None:
+async def reported(inventory: Inventory, node: str, order: NodeOrder) -> str | None:
     """Give an order; return who was told."""
     wire = Transport()
     driver = driver_of(inventory.chosen((node,))[0], wire)
@@ -68,7 +68,7 @@ def test_every_node_is_found_on(site: tuple[ServedRoom, Inventory]) -> None:
 
 def test_a_node_is_switched_off_and_the_meter_sees_it(site: tuple[ServedRoom, Inventory]) -> None:
     room, inventory = site
-    who = asyncio.run(told(inventory, "n07", NodeOrder.SOFT_OFF))
+    who = asyncio.run(reported(inventory, "n07", NodeOrder.SOFT_OFF))
     assert who is not None
     assert str(room.do(lambda room: room.bmcs["n07"].guid)).replace("-", "") in who.replace("-", "").lower()
     room.do(lambda room: room.nodes["n30"].use(1.0))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from offpeak.bits import NO_BIT, highest_bit, lowest_bit, next_bit, popcount, previous_bit, set_bit
 from offpeak.compiled import kernel
 
-WORDS = st.integers(0, 2**64 - 1)
+ARGUMENTS = st.integers(0, 2**64 - 1)
 
 
 @kernel
@@ -34,15 +34,15 @@ def write(bitmap, at, value):
     set_bit(bitmap, at, value)
 
 
-@given(WORDS.filter(bool))
+@given(ARGUMENTS.filter(bool))
 def test_of_a_name(word: int) -> None:
     assert of_bits(np.uint64(word)) == (word.bit_count(), (word & -word).bit_length() - 1, word.bit_length() - 1)
 
 
-@given(st.lists(WORDS, min_size=1, max_size=4))
-def test_all_bits_are_found_in_order(words: list[int]) -> None:
-    expected = [64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1]
-    upwards, downwards = bits_of(np.array(words, dtype=np.uint64))
+@given(st.lists(ARGUMENTS, min_size=1, max_size=4))
+def test_all_bits_are_found_in_order(arguments: list[int]) -> None:
+    expected = [64 * at + bit for at, word in enumerate(arguments) for bit in range(64) if word >> bit & 1]
+    upwards, downwards = bits_of(np.array(arguments, dtype=np.uint64))
     assert upwards == expected
     assert downwards == expected[::-1]
 

@@ -98,8 +98,8 @@ def _write_own_files(root: Path) -> None:
         (units / unit).symlink_to("/dev/null")
 
 
-def _mount(*words: str | Path) -> None:
-    subprocess.run(["mount", *words], check=True)
+def _mount(*arguments: str | Path) -> None:
+    subprocess.run(["mount", *arguments], check=True)
 
 
 def _become_systemd(folder: Path) -> None:

@@ -37,7 +37,7 @@ class FakeNode:
     speed: float = 1.0
     asleep: bool = False
     boots: int = 1
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     _server: asyncssh.SSHAcceptor | None = None
     _connections: set[asyncssh.SSHServerConnection] = field(default_factory=set)
     _groups: list[int] = field(default_factory=list)
@@ -121,7 +121,7 @@ class FakeNode:
 
     async def _run(self, process: "asyncssh.SSHServerProcess[bytes]") -> None:
         request = process.command or ""
-        self.asked.append(request)
+        self.requested.append(request)
         child = await asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", f"{self.script} --root {self.root}"),
             env={"PATH": "/nowhere", "SSH_ORIGINAL_COMMAND": request},

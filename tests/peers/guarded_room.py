@@ -97,7 +97,7 @@ class GuardedRoom:
         """Do something to the room."""
         return self.served.do(act)
 
-    def told(self) -> dict[str, list[int]]:
+    def reported(self) -> dict[str, list[int]]:
         """Return the chassis controls that reached each BMC that was told any."""
         return self.do(lambda room: {node: list(bmc.orders) for node, bmc in room.bmcs.items() if bmc.orders})
 

@@ -24,7 +24,7 @@ class HeadNode:
     port: int
     environment: Mapping[str, str]
     hangs_up: tuple[str, ...] = ()
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
 
     @property
     def reach(self) -> str:
@@ -39,7 +39,7 @@ class HeadNode:
     async def run(self, process: "asyncssh.SSHServerProcess[bytes]") -> None:
         """Run one command in a shell, as sshd does."""
         command = process.command or ""
-        self.asked.append(command)
+        self.requested.append(command)
         child = await asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", command),
             env={**self.environment, "SSH_ORIGINAL_COMMAND": command},

@@ -72,7 +72,7 @@ class ModelNode:
         return WATTS.get(self.state, 200.0)
 
     @property
-    def word(self) -> SchedulerState:
+    def term(self) -> SchedulerState:
         """What the scheduler says."""
         if self.job:
             return SchedulerState.BUSY
@@ -82,7 +82,7 @@ class ModelNode:
         """Somebody else switches it: at once, as by hand."""
         self.state = "off" if self.powered else "on"
 
-    def told(self, order: NodeOrder, *, way: str = "bmc") -> None:
+    def reported(self, order: NodeOrder, *, way: str = "bmc") -> None:
         """Do what is ordered, or not."""
         self.log.append(Arrived(order, self.state, self.job, frozenset(self.faults)))
         if way == "bmc" and "drops" in self.faults:
@@ -121,7 +121,7 @@ class ModelDriver:
             raise trouble
         if (await self.query()).state is not (PowerState.ON if order is NodeOrder.ON else PowerState.OFF):
             (await confirm())()
-            self._node.told(order)
+            self._node.reported(order)
 
     async def identity(self) -> str | None:
         return self.name

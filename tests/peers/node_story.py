@@ -59,9 +59,9 @@ def by_hand(cluster: PoweredStage, node: str, order: str) -> None:
         file.write(f"{order}\n")
 
 
-def offpeak(cluster: PoweredStage, *words: str) -> str:
+def offpeak(cluster: PoweredStage, *arguments: str) -> str:
     """Return what `offpeak` says to an admin; AssertionError if it fails."""
-    answer = run_offpeak(cluster, *words)
+    answer = run_offpeak(cluster, *arguments)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 

@@ -23,7 +23,7 @@ class OwnAgent(asyncio.DatagramProtocol):
     communities: set[bytes] = field(default_factory=set)
     gets: int = 0
     walks: int = 0
-    asked: list[int] = field(default_factory=list)
+    requested: list[int] = field(default_factory=list)
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -55,7 +55,7 @@ class OwnAgent(asyncio.DatagramProtocol):
             count = 1 if module is api.PROTOCOL_MODULES[api.SNMP_VERSION_1] else 25
             return self._next(module, oids[0], count)
         self.gets += 1
-        self.asked.append(len(oids))
+        self.requested.append(len(oids))
         if len(oids) > self.limit:
             return TOO_BIG, 0, []
         for index, oid in enumerate(oids, 1):

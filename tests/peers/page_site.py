@@ -216,7 +216,7 @@ class PageSite:
 
 @contextmanager
 def page_site(
-    zygote: Zygote, folder: Path, shown: StatusSnapshot, *words: str, hours: float = 24
+    zygote: Zygote, folder: Path, shown: StatusSnapshot, *arguments: str, hours: float = 24
 ) -> Iterator[PageSite]:
     """Run all of it until the block ends; `words` are further options of `offpeak page`."""
     url = f"sqlite:///{folder}/ledger.sqlite"
@@ -224,7 +224,7 @@ def page_site(
     with agent_socket(folder / "run" / "agent.sock") as agent, reserved_ports(1) as (port,):
         agent.picture = shown
         place = f"127.0.0.1:{port}"
-        options = ("--listen", place, "--socket", str(agent.path), "--ledger", url, *words)
+        options = ("--listen", place, "--socket", str(agent.path), "--ledger", url, *arguments)
         log = folder / "page.log"
         page = zygote.start(("page", *options), log, ENVIRONMENT)
         try:

@@ -16,7 +16,7 @@ from sim_backend.scheduler.cluster import SimJob
 START_S = 0.3
 """What a real server takes besides to start a job."""
 WATTS = "WATTS"
-WORDS = {JobState.PENDING: "PENDING", JobState.RUNNING: "RUNNING", JobState.ENDED: "COMPLETED"}
+ARGUMENTS = {JobState.PENDING: "PENDING", JobState.RUNNING: "RUNNING", JobState.ENDED: "COMPLETED"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class PbsJobs:
     def states(self) -> dict[str, str]:
         def fields(pbs: Pbs) -> dict[str, str]:
             jobs = pbs.cluster.jobs.values()
-            return {pbs.job_id(job): "LOST" if job.lost else WORDS.get(job.state, job.state) for job in jobs}
+            return {pbs.job_id(job): "LOST" if job.lost else ARGUMENTS.get(job.state, job.state) for job in jobs}
 
         return self.server.do(fields)
 

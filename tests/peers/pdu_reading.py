@@ -17,7 +17,7 @@ from power.meters.snmp.pdu import SnmpPdu
 
 AT_UNIX_S = 1_700_000_000.0
 J_PER_KWH = 3.6e6
-Said = dict[str, dict[str, Reading]]
+Reply = dict[str, dict[str, Reading]]
 PATIENT = SnmpPatience(timeout_s=20.0, retries=0)
 SHORT = SnmpPatience(timeout_s=1.0, retries=0)
 
@@ -61,31 +61,31 @@ async def read_all(pdus: Sequence[Pdu]) -> list[tuple[Reading, ...] | BaseExcept
 
 def read_recorded(
     names: Sequence[str], agents: tuple[Sequence[str], int], folder: Path, *, family: str = "auto"
-) -> Said:
+) -> Reply:
     """Return what each recorded PDU says once, by its name and part; its family is found out unless it is given."""
     (host, *_), port = agents
     pdus = [Pdu(name, host, family, login(folder, name), port) for name in names]
-    said = asyncio.run(read_all(pdus))
-    return {name: _by_part(each) for name, each in zip(names, said, strict=True)}
+    reply = asyncio.run(read_all(pdus))
+    return {name: _by_part(each) for name, each in zip(names, reply, strict=True)}
 
 
-def _by_part(said: tuple[Reading, ...] | BaseException) -> dict[str, Reading]:
-    if isinstance(said, BaseException):
-        raise said
-    return {reading.part: reading for reading in said}
+def _by_part(reply: tuple[Reading, ...] | BaseException) -> dict[str, Reading]:
+    if isinstance(reply, BaseException):
+        raise reply
+    return {reading.part: reading for reading in reply}
 
 
-def compare(said: dict[str, Reading], expected: Expected) -> None:
+def compare(reply: dict[str, Reading], expected: Expected) -> None:
     """Fail unless a PDU says what is expected, without any other doubt, and why where it has no value."""
-    total = said["total"]
+    total = reply["total"]
     assert total.power_w == pytest.approx(expected.total_w)
     assert total.energy_j == pytest.approx(expected.kwh if expected.kwh is None else expected.kwh * J_PER_KWH)
-    assert {part: said[part].power_w for part in expected.parts_w} == pytest.approx(expected.parts_w)
-    kwh = {part: (said[part].energy_j or 0) / J_PER_KWH for part in expected.parts_kwh}
+    assert {part: reply[part].power_w for part in expected.parts_w} == pytest.approx(expected.parts_w)
+    kwh = {part: (reply[part].energy_j or 0) / J_PER_KWH for part in expected.parts_kwh}
     assert kwh == pytest.approx(expected.parts_kwh)
-    silent = {part for part, reading in said.items() if reading.power_w is None}
+    silent = {part for part, reading in reply.items() if reading.power_w is None}
     assert silent == {*expected.none, *(("total",) if expected.total_w is None else ())}
-    assert all(said[part].why for part in silent)
+    assert all(reply[part].why for part in silent)
     assert total.resolution_w == expected.resolution_w
     assert expected.why in total.why
     assert "doubtful" not in total.why or "doubtful" in expected.why, total.why

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from heard_scheduler import Heard
 from queue_site import NOW_S, RULES, a_job, prices
+from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
@@ -23,7 +23,7 @@ HOURLY = prices(*(40.0 + 25 * ((hour + 4) % 24 > 8) + 3 * (hour * 7 % 11) for ho
 
 def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
     """Run so many cycles over jobs that may wait for 20 hours. In shadow and advise each decides anew."""
-    ledger, scheduler = Ledger(LedgerSettings(url=url)), Heard()
+    ledger, scheduler = Ledger(LedgerSettings(url=url)), RecordingScheduler()
     door = make_scheduler_door(ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
     controller, orders = QueueController(ledger, ProblemLog()), SchedulerOrders(door, scheduler)
     queue = tuple(a_job(at, comment="offpeak:delay=20h", limit_s=3600 + 60 * (at % 97)) for at in range(1, jobs + 1))

@@ -48,12 +48,12 @@ class RedfishPeer:
     closing: threading.Event
     resources: dict[str, Any] = field(default_factory=resources)
     login: str = "admin:secret"
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     resets: list[str] = field(default_factory=list)
     on_reset: Callable[[str], None] = lambda _reset: None
 
     def reply(self, method: str, path: str, authorization: str, body: bytes) -> tuple[int, bytes] | None:
-        self.asked.append(f"{method} {path}")
+        self.requested.append(f"{method} {path}")
         if b64decode(authorization.removeprefix("Basic ")).decode() != self.login:
             return 401, b""
         if method == "POST":

@@ -16,7 +16,7 @@ INSTALLED = Path(sys.executable).with_name("offpeak")
 
 
 @pytest.mark.parametrize(
-    ("words", "changed"),
+    ("arguments", "changed"),
     [
         ("--version", {}),
         ("show-config --config here.toml", {}),
@@ -28,11 +28,13 @@ INSTALLED = Path(sys.executable).with_name("offpeak")
         ("", {"_OFFPEAK_COMPLETE": "source_bash"}),
     ],
 )
-def test_it_answers_as_the_installed_one(zygote: Zygote, tmp_path: Path, words: str, changed: dict[str, str]) -> None:
+def test_it_answers_as_the_installed_one(
+    zygote: Zygote, tmp_path: Path, arguments: str, changed: dict[str, str]
+) -> None:
     (tmp_path / "here.toml").write_text('[power]\nidle = "80W"\n')
     installed, forked = (
         subprocess.run(
-            [program, *words.split()],
+            [program, *arguments.split()],
             cwd=tmp_path,
             env=os.environ | changed,
             input=b"this is no log\n",

@@ -82,9 +82,9 @@ class Zygote:
         """A program that does what the installed `offpeak` does, with its own files, folder and environment."""
         return self.address.with_name("offpeak")
 
-    def start(self, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> Forked:
+    def start(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Forked:
         """Start `offpeak` with these words, as running_agent.Start."""
-        request = {"words": list(words), "folder": str(Path.cwd()), "environment": dict(environment)}
+        request = {"words": list(arguments), "folder": str(Path.cwd()), "environment": dict(environment)}
         with socket.socket(socket.AF_UNIX) as line, log.open("ab") as output, Path(os.devnull).open() as nothing:
             line.connect(str(self.address))
             files = [nothing.fileno(), output.fileno(), output.fileno()]
@@ -106,14 +106,14 @@ def zygote_in(folder: Path) -> Iterator[Zygote]:
     made.command.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {TYPED} {made.address} "$@"\n')
     made.command.chmod(0o755)
     # What it forks has this environment too, for whoever looks from outside.
-    words = {
+    arguments = {
         "ZYGOTE": str(made.address),
         "PYTHONPATH": str(REPOSITORY),
         "OPENBLAS_NUM_THREADS": "1",
         "NUMBA_CACHE_DIR": str(cache_base()),
     }
     command = (sys.executable, __file__, made.address)
-    with running(*command, log=folder / "zygote.log", ready=made.address.is_socket, environment=words):
+    with running(*command, log=folder / "zygote.log", ready=made.address.is_socket, environment=arguments):
         yield made
     end_processes_with("ZYGOTE", made.address)
 
@@ -131,7 +131,7 @@ def _serve(address: str) -> None:
         while True:
             line, _ = door.accept()
             with line:
-                request, files = _heard(line)
+                request, files = _received(line)
                 begins, held_back = os.pipe()
                 if (pid := os.fork()) == 0:
                     door.close()
@@ -161,7 +161,7 @@ def _import_all() -> None:
     cpu_target.target_context.refresh()
 
 
-def _heard(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def _received(line: socket.socket) -> tuple[dict[str, Any], list[int]]:
     text, files, _, _ = socket.recv_fds(line, LONGEST_REQUEST, 3)
     while not text.endswith(b"\n"):
         text += line.recv(LONGEST_REQUEST)

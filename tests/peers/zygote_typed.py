@@ -13,11 +13,11 @@ from pathlib import Path
 KILLED = 128 + signal.SIGKILL
 
 
-def typed(address: str, words: list[str]) -> int:
+def typed(address: str, arguments: list[str]) -> int:
     """Return the exit code of `offpeak` with these words."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(address)
-        request = {"words": words, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+        request = {"words": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
         socket.send_fds(line, [json.dumps(request).encode() + b"\n"], [0, 1, 2])
         process = int(line.recv(100))
         for number in (signal.SIGINT, signal.SIGTERM):

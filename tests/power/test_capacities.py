@@ -28,7 +28,7 @@ def test_each_example_makes_a_policy_of_its_kind(kind) -> None:
     assert (capacity.decide is not None) == asks
 
 
-def test_an_unknown_one_is_told_the_nearest() -> None:
+def test_an_unknown_one_gets_the_nearest_as_a_hint() -> None:
     with pytest.raises(BadInput, match="unknown capacity policy 'timout'") as problem:
         check_policy_name("timout:5min")
     assert "timeout" in problem.value.hint

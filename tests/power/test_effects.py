@@ -51,7 +51,7 @@ def test_a_node_sleeps_and_wakes(room: GuardedRoom) -> None:
     outcome = room.order(ON)
     assert isinstance(outcome, Outcome)
     assert (outcome.result, outcome.message.startswith("accepted by ")) == ("done", True)
-    assert room.told() == {"n1": [SOFT_OFF, POWER_ON]}
+    assert room.reported() == {"n1": [SOFT_OFF, POWER_ON]}
 
 
 def test_the_same_effect_twice_reaches_the_device_once(room: GuardedRoom) -> None:
@@ -64,7 +64,7 @@ def test_the_same_effect_twice_reaches_the_device_once(room: GuardedRoom) -> Non
     first, second = room.run(twice())
     assert isinstance(first, Outcome)
     assert refused(second) == ("just_ordered", "n1: was told soft_off less than 30 s ago")
-    assert room.told() == {"n1": [SOFT_OFF]}
+    assert room.reported() == {"n1": [SOFT_OFF]}
 
 
 def test_limits_count_by_the_clock_that_is_handed_in(room: GuardedRoom) -> None:
@@ -84,7 +84,7 @@ def test_shadow_refuses_with_the_setting_that_allows_it(room: GuardedRoom) -> No
     assert isinstance(refusal, Refusal)
     assert refusal.rule == "mode"
     assert refusal.hint == 'set mode = "advise" below [agent], and what an admin orders is done'
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
 EFFECTS = st.lists(
@@ -115,7 +115,7 @@ def test_shadow_sends_nothing(room: GuardedRoom, effects: list[Effect], lies: li
 
     answers = room.run(all_at_once())
     assert all(isinstance(answer, Refusal) for answer in answers)
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -135,10 +135,10 @@ def test_whatever_is_ordered_nodes_with_a_job_keep_their_power(
         return await asyncio.gather(*map(orders.order, effects))
 
     room.run(all_at_once())
-    told = room.told()
-    assert not {"n6", *held, *unseen} & told.keys()
-    assert all(set(told.get(node, [])) <= {POWER_ON} for node in jobs)
-    assert sum(order != POWER_ON for orders in told.values() for order in orders) <= 3
+    reported = room.reported()
+    assert not {"n6", *held, *unseen} & reported.keys()
+    assert all(set(reported.get(node, [])) <= {POWER_ON} for node in jobs)
+    assert sum(order != POWER_ON for orders in reported.values() for order in orders) <= 3
 
 
 def test_a_bmc_that_says_off_does_not_hide_a_job(room: GuardedRoom) -> None:
@@ -152,10 +152,10 @@ def test_a_bmc_that_says_off_does_not_hide_a_job(room: GuardedRoom) -> None:
         "no_job_now",
         "n1: runs 4711",
     )
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
-def test_a_job_that_starts_while_the_rules_are_asked_is_seen(room: GuardedRoom) -> None:
+def test_a_job_that_starts_while_the_rules_are_queried_is_seen(room: GuardedRoom) -> None:
     """The scheduler's word is the last that is waited for."""
     room.look()
     slow = BmcFaults(delay_s=0.3)
@@ -168,7 +168,7 @@ def test_a_job_that_starts_while_the_rules_are_asked_is_seen(room: GuardedRoom) 
         return await task
 
     assert refused(room.run(job_starts_meanwhile())) == ("no_job_now", "n1: runs 8")
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
 @pytest.mark.slow("each example is an order to a BMC that answers late")
@@ -201,10 +201,10 @@ def test_a_job_that_starts_at_any_moment_keeps_its_node(
 
     def in_use(_node: str) -> str:
         pass_point()
-        said = "runs 8" if started_s else ""
+        reply = "runs 8" if started_s else ""
         now_s[0] += answers_s.pop(0) if answers_s else 0.0
         pass_point()
-        return said
+        return reply
 
     class Locked(MemoryJournal):
         def write_intent(self, effect: Effect, at_unix_s: float) -> int:
@@ -220,9 +220,9 @@ def test_a_job_that_starts_at_any_moment_keeps_its_node(
         answer = room.run(room.orders(journal=journal).order(OFF))
     finally:
         room.in_use, room.steady = None, steady
-    told = room.told()
-    assert not told or (isinstance(answer, Outcome) and answer.result == "done")
-    assert not told or not started_s or now_s[0] - started_s[0] <= FRESH_S
+    reported = room.reported()
+    assert not reported or (isinstance(answer, Outcome) and answer.result == "done")
+    assert not reported or not started_s or now_s[0] - started_s[0] <= FRESH_S
     assert journal.unfinished() == ()
     if isinstance(answer, Refusal) and closed and not slow:
         # The node may still follow the order of the example before.
@@ -246,10 +246,10 @@ def test_no_login_comes_between_the_answer_and_the_order(
     room.in_use = in_use
     answer = room.run(room.orders().order(OFF))
     assert isinstance(answer, Outcome)
-    assert (len(times), room.told()) == (2, {"n1": [SOFT_OFF]})
+    assert (len(times), room.reported()) == (2, {"n1": [SOFT_OFF]})
 
 
-def test_a_hold_that_comes_while_the_rules_are_asked_holds(room: GuardedRoom) -> None:
+def test_a_hold_that_comes_while_the_rules_are_queried_holds(room: GuardedRoom) -> None:
     room.look()
     room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(delay_s=0.3)))
 
@@ -260,18 +260,18 @@ def test_a_hold_that_comes_while_the_rules_are_asked_holds(room: GuardedRoom) ->
         return await task
 
     assert refused(room.run(held_meanwhile())) == ("held", "n1: ada holds it: fan")
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
-def test_a_bmc_that_is_another_since_the_decision_is_not_told(room: GuardedRoom) -> None:
+def test_a_bmc_that_is_another_since_the_decision_gets_no_order(room: GuardedRoom) -> None:
     room.look()
     other = UUID(int=7)
     room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(guid=other)))
     for effect in (OFF, replace(OFF, order=NodeOrder.HARD_OFF)):
-        rule, said = refused(room.run(room.orders().order(effect)))
+        rule, reply = refused(room.run(room.orders().order(effect)))
         assert rule == "identity"
-        assert "was enrolled on 2026-11-21" in said
-    assert room.told() == {}
+        assert "was enrolled on 2026-11-21" in reply
+    assert room.reported() == {}
 
 
 @pytest.mark.thorough
@@ -282,21 +282,21 @@ def test_a_silent_bmc_is_not_acted_on(room: GuardedRoom) -> None:
     room.look()
     assert refused(room.run(room.orders().order(OFF))) == ("observed_fresh", "n1: its state is not known")
     assert refused(room.run(room.orders().order(ON))) == ("observed_fresh", "n1: its state is not known")
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
 def test_what_was_seen_long_ago_is_not_acted_on(room: GuardedRoom) -> None:
     began_s = time.monotonic()
     room.look()
     room.late_s = 121.0
-    rule, said = refused(room.run(room.orders().order(OFF)))
-    age = re.fullmatch(r"n1: its state was read (\d+) s ago", said)
+    rule, reply = refused(room.run(room.orders().order(OFF)))
+    age = re.fullmatch(r"n1: its state was read (\d+) s ago", reply)
     assert rule == "observed_fresh"
     assert age
     assert 121 <= int(age[1]) <= 122 + time.monotonic() - began_s  # said to the nearest second
     room.late_s = -3600.0
     assert refused(room.run(room.orders().order(OFF)))[0] == "observed_fresh"
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
 def test_nodes_that_nobody_named_are_left_alone(room: GuardedRoom) -> None:
@@ -304,10 +304,10 @@ def test_nodes_that_nobody_named_are_left_alone(room: GuardedRoom) -> None:
     assert refused(room.order(OFF, replace(ALL_OPEN, nodes="n[2-6]")))[0] == "opted_in"
     with pytest.raises(BadInventory, match="has no node n7"):
         room.orders(replace(ALL_OPEN, nodes="n7"))
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
-def test_so_many_stay_on_however_many_are_told_at_once(room: GuardedRoom) -> None:
+def test_so_many_stay_on_however_many_are_ordered_at_once(room: GuardedRoom) -> None:
     room.look()
     orders = room.orders(replace(ALL_OPEN, min_on=4))
 
@@ -316,7 +316,7 @@ def test_so_many_stay_on_however_many_are_told_at_once(room: GuardedRoom) -> Non
 
     answers = room.run(all_at_once())
     assert [answer.rule for answer in answers if isinstance(answer, Refusal)] == ["min_on"] * 4
-    assert sum(map(len, room.told().values())) == 2
+    assert sum(map(len, room.reported().values())) == 2
 
 
 def test_a_restart_does_not_reset_the_caps(room: GuardedRoom) -> None:
@@ -324,7 +324,7 @@ def test_a_restart_does_not_reset_the_caps(room: GuardedRoom) -> None:
     for at in (1, 2):
         assert room.order(replace(OFF, subject=f"n{at}"), few).result == "done"  # type: ignore[union-attr]
     assert refused(room.order(replace(OFF, subject="n3"), few))[0] == "per_hour"
-    assert room.told() == {"n1": [SOFT_OFF], "n2": [SOFT_OFF]}
+    assert room.reported() == {"n1": [SOFT_OFF], "n2": [SOFT_OFF]}
 
 
 def test_wakes_are_staggered_by_their_draw(room: GuardedRoom) -> None:
@@ -337,7 +337,7 @@ def test_wakes_are_staggered_by_their_draw(room: GuardedRoom) -> None:
 
     answers = room.run(all_at_once())
     assert {answer.rule for answer in answers if isinstance(answer, Refusal)} == {"wake_ramp"}
-    assert len(room.told()) == 700 // power_step_of_class(room.served.plan.node_class).rise_w
+    assert len(room.reported()) == 700 // power_step_of_class(room.served.plan.node_class).rise_w
 
 
 def test_wakes_are_bounded_without_racks_and_watts(room: GuardedRoom) -> None:
@@ -350,7 +350,7 @@ def test_wakes_are_bounded_without_racks_and_watts(room: GuardedRoom) -> None:
 
     answers = room.run(all_at_once())
     assert [answer.rule for answer in answers if isinstance(answer, Refusal)] == ["wakes"] * 4
-    assert len(room.told()) == 2
+    assert len(room.reported()) == 2
 
 
 def test_many_failures_open_the_breaker(room: GuardedRoom) -> None:
@@ -366,13 +366,13 @@ def test_many_failures_open_the_breaker(room: GuardedRoom) -> None:
 
     first, second, third = room.run(three())
     assert (first, second) == (Outcome("failed", "bmc: silent", "NoAnswer"),) * 2
-    rule, said = refused(third)
+    rule, reply = refused(third)
     assert rule == "breaker"
-    assert "too many orders failed, the last: bmc: silent; one order is tried in 900 s" in said
+    assert "too many orders failed, the last: bmc: silent; one order is tried in 900 s" in reply
     # So it is after a restart, for a healthy node too; an admin who has looked closes it.
     again = room.orders(replace(ALL_OPEN, breaker_failures=2))
     assert refused(room.run(again.order(replace(OFF, subject="n4"))))[0] == "breaker"
-    assert room.told() == {}
+    assert room.reported() == {}
     assert isinstance(room.run(again.order(replace(OFF, subject="n4", by="admin ada"))), Outcome)
     assert isinstance(room.run(again.order(replace(OFF, subject="n5"))), Outcome)
 
@@ -393,7 +393,7 @@ def test_a_refused_login_is_not_used_again(room: GuardedRoom) -> None:
     assert isinstance(answers[0], Refusal)
     assert answers[0].trouble == "AccessRefused"
     assert room.do(lambda each: sum(bmc.logins.begun for bmc in each.bmcs.values())) - begun <= 2
-    assert room.told() == {}
+    assert room.reported() == {}
 
 
 @pytest.mark.thorough
@@ -416,4 +416,4 @@ def test_after_a_crash_nothing_is_sent_again_blind(room: GuardedRoom) -> None:
     ]
     assert journal.unfinished() == ()
     assert room.run(reconcile(journal, look_at, room.clock)) == ()
-    assert room.told() == {}
+    assert room.reported() == {}

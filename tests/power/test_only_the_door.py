@@ -67,7 +67,7 @@ def test_orders_are_given_by_one_function_only(program: dict[str, Source]) -> No
     assert around == []
 
 
-def test_that_function_hands_it_to_the_door(repository: Path) -> None:
+def test_that_function_passes_it_to_the_door(repository: Path) -> None:
     tree = ast.parse((repository / "power" / "door" / "node_orders.py").read_text(encoding="utf-8"))
     (orders,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "NodeOrders")
     methods = {node.name: ast.unparse(node) for node in orders.body if isinstance(node, ast.AsyncFunctionDef)}

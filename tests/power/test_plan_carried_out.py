@@ -55,8 +55,8 @@ class Site:
         facts = QueueFacts(
             self.now_s, view.jobs, Ranking.OFFSET, Peak.ON_PEAK, prices=CHEAP_AT_NIGHT, node_power_w=watts, marks=marks
         )
-        sight = PlanInputs(facts, BY_PLAN, view.nodes, shared_nodes=False, room=ROOM, caps=self.caps)
-        plan = self.standing = plan_day(sight, self.standing, budget_of(0.2))
+        snapshot = PlanInputs(facts, BY_PLAN, view.nodes, shared_nodes=False, room=ROOM, caps=self.caps)
+        plan = self.standing = plan_day(snapshot, self.standing, budget_of(0.2))
         assert plan is not None
         assert plan.violations == ()
         written = plan_queue(replace(facts, planned=planned_of(plan)), BY_PLAN)

@@ -17,11 +17,11 @@ jobs = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), max_size=6)
 
 
 @given(snapshots(), jobs)
-def test_the_plain_scheduler_starts_each_job_in_the_same_second(snapshot, asked):
-    asked = [job for job in asked if job[0] <= snapshot.usable_units]
+def test_the_plain_scheduler_starts_each_job_in_the_same_second(snapshot, requested):
+    requested = [job for job in requested if job[0] <= snapshot.usable_units]
     assume(snapshot.least_units <= snapshot.usable_units)
-    size, estimate_s = np.array(asked, dtype=np.int64).reshape(-1, 2).T
-    starts = [plain_starts(with_job(snapshot, *job), snapshot.usable_units, EASY_RULES)[-1] for job in asked]
+    size, estimate_s = np.array(requested, dtype=np.int64).reshape(-1, 2).T
+    starts = [plain_starts(with_job(snapshot, *job), snapshot.usable_units, EASY_RULES)[-1] for job in requested]
     assert simulate_waits_s(snapshot, size, estimate_s).tolist() == [start_s - NOW_S for start_s in starts]
 
 

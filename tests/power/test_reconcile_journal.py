@@ -20,16 +20,16 @@ from sim_backend.local_slurm.processes import wait_until
 SOFT_OFF = 5
 
 
-@pytest.mark.parametrize(("moment", "told", "state"), [("before", {}, "on"), ("after", {"n1": [SOFT_OFF]}, "off")])
+@pytest.mark.parametrize(("moment", "reported", "state"), [("before", {}, "on"), ("after", {"n1": [SOFT_OFF]}, "off")])
 def test_killed_between_intent_and_outcome(
-    moment: str, told: dict[str, list[int]], state: str, tmp_path: Path, repository: Path
+    moment: str, reported: dict[str, list[int]], state: str, tmp_path: Path, repository: Path
 ) -> None:
     with guarded_room(tmp_path) as room:
         script = Path(__file__).with_name("killed_agent.py")
         environment = os.environ | {"PYTHONPATH": str(repository)}
         done = subprocess.run([sys.executable, script, tmp_path, moment], env=environment, capture_output=True)
         assert done.returncode == -signal.SIGKILL, done.stderr
-        assert room.told() == told
+        assert room.reported() == reported
         wait_until(lambda: room.do(lambda each: each.nodes["n1"].powered) == (state == "on"), what="the node")
 
         journal = FileJournal(tmp_path / "journal")
@@ -37,7 +37,7 @@ def test_killed_between_intent_and_outcome(
         ((_, outcome),) = room.run(reconcile(journal, lambda node: _look(room, node), room.clock))
         assert outcome == Outcome("interrupted", f"found {state} after a restart")
         assert journal.unfinished() == ()
-        assert room.told() == told
+        assert room.reported() == reported
 
         # What may have been sent counts as sent.
         room.look()
@@ -45,7 +45,7 @@ def test_killed_between_intent_and_outcome(
         refusal = room.run(room.orders(ALL_OPEN, journal=journal).order(OFF))
         assert isinstance(refusal, Refusal)
         assert refusal.rule == "just_ordered"
-        assert room.told() == told
+        assert room.reported() == reported
 
 
 async def _look(room: GuardedRoom, node: str) -> StateReading:
@@ -61,8 +61,8 @@ def test_a_journal_without_loose_ends_needs_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "reply"),
     [("standby", "found standby after a restart"), ("unknown", "found in an unknown state after a restart")],
 )
-def test_what_is_found_is_said(state: str, said: str) -> None:
-    assert make_outcome(StateReading(state, 1.0)) == Outcome("interrupted", said)
+def test_what_is_found_is_reported(state: str, reply: str) -> None:
+    assert make_outcome(StateReading(state, 1.0)) == Outcome("interrupted", reply)

@@ -30,11 +30,11 @@ def test_files_and_tests_are_there(repository: Path) -> None:
 
 
 def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {name for row in rows(repository) for name in re.findall(r"`(\w+)`", row[0].partition(" | ")[0])}
-    asked: dict[str, tuple[tuple[str, object], ...]] = {}
-    monkeypatch.setattr("power.door.node_orders.Door", lambda _mode, **parts: asked.update(parts))
+    reported = {name for row in rows(repository) for name in re.findall(r"`(\w+)`", row[0].partition(" | ")[0])}
+    requested: dict[str, tuple[tuple[str, object], ...]] = {}
+    monkeypatch.setattr("power.door.node_orders.Door", lambda _mode, **parts: requested.update(parts))
     inventory = Inventory(Path("none"), tuple(InventoryNode(f"n{at}", Hardware("compute")) for at in range(1, 7)))
     site = InterlockContext(inventory, DriverPool({}, Transport()), {}.get, lambda: 0.0, {}.get, lambda _: "")
     make_node_orders(ALL_OPEN, site, MemoryJournal())
-    names = {name for kind in ("limits", "rules", "last") for name, _ in asked[kind]}
-    assert names | {"mode", "ledger", "too_late"} == told
+    names = {name for kind in ("limits", "rules", "last") for name, _ in requested[kind]}
+    assert names | {"mode", "ledger", "too_late"} == reported

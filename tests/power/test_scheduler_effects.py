@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from heard_scheduler import Heard
 from memory_journal import MemoryJournal
+from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from offpeak.model.orders import NodeChange
@@ -15,7 +15,7 @@ class Room:
     """Orders of a site with two nodes, one of which an admin holds."""
 
     def __init__(self, mode: Mode, **refuses: str) -> None:
-        self.scheduler, self.journal = Heard(refuses=refuses), MemoryJournal()
+        self.scheduler, self.journal = RecordingScheduler(refuses=refuses), MemoryJournal()
         holds = {"n2": Hold("carla", "memory test")}
         door = make_scheduler_door(self.journal, lambda _: mode, lambda: 1000.0, nodes=["n1", "n2"], hold_of=holds.get)
         self.orders = SchedulerOrders(door, self.scheduler)
@@ -40,16 +40,16 @@ def test_in_shadow_mode_the_scheduler_hears_nothing() -> None:
     answers = asyncio.run(all_orders())
     assert all(isinstance(each.answer, Refusal) and each.answer.rule == "mode" for each in answers)
     assert not any(each.done for each in answers)
-    assert room.scheduler.told == []
+    assert room.scheduler.reported == []
     assert len(room.journal.refusals) == len(answers)
 
 
-def test_in_advise_mode_only_owners_are_told() -> None:
+def test_in_advise_mode_only_owners_are_notified() -> None:
     room = Room(Mode.ADVISE)
     assert not asyncio.run(room.orders.rank("batch", {"1": 5}, why="dear")).done
     assert asyncio.run(room.orders.notify("batch", {"1": "would wait"}, why="dear")).done
     assert asyncio.run(room.orders.give_back("batch", {"1": 5}, {}, why="by hand", by="admin root")).done
-    assert [what for what, _ in room.scheduler.told] == ["notify", "rank", "defer"]
+    assert [what for what, _ in room.scheduler.reported] == ["notify", "rank", "defer"]
 
 
 def test_an_order_is_in_the_journal_before_and_after() -> None:
@@ -62,7 +62,7 @@ def test_an_order_is_in_the_journal_before_and_after() -> None:
     assert done.outcome == Outcome("done", "accepted")
 
 
-def test_what_the_scheduler_did_not_do_is_told_by_job() -> None:
+def test_what_the_scheduler_did_not_do_is_reported_by_job() -> None:
     answer = asyncio.run(Room(Mode.ACTIVE, **{"2": "is held"}).orders.rank("batch", {"1": 5, "2": 4}, why="dear"))
     assert answer.failed == {"2": "is held"}
     assert answer.done
@@ -79,7 +79,7 @@ def test_nodes_of_others_and_held_ones_are_left_alone(change: NodeChange) -> Non
     room = Room(Mode.ACTIVE)
     rules = [room.change(node, change).answer for node in ("n2", "n3")]
     assert [each.rule for each in rules if isinstance(each, Refusal)] == ["held", "opted_in"]
-    assert room.scheduler.told == []
+    assert room.scheduler.reported == []
 
 
 @pytest.mark.parametrize("change", [NodeChange.OPEN, NodeChange.RESUME])

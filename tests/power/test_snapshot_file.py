@@ -91,7 +91,7 @@ def test_a_file_has_a_line_for_each_job():
         (["queued", 0, "estimate_s"], -1, "queued[0].estimate_s: -1 is too small", "at least 0"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_key_and_a_hint(tmp_path, path, value, message, hint):
+def test_what_is_wrong_is_reported_with_its_key_and_a_hint(tmp_path, path, value, message, hint):
     document = json.loads(snapshot_json(EXAMPLE))
     place = document
     for key in path[:-1]:
@@ -122,7 +122,7 @@ def test_a_missing_key_is_named(tmp_path, key):
         ("", ":1: no JSON"),
     ],
 )
-def test_what_is_no_state_file_is_said(tmp_path, text, message):
+def test_what_is_no_state_file_is_reported(tmp_path, text, message):
     assert message in str(error_of(tmp_path, text))
 
 

@@ -163,7 +163,7 @@ def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
 
 
 @pytest.mark.slow("waits for the end of a time-out")
-def test_a_node_that_never_comes_back_is_said_and_never_cut(bench: Bench) -> None:
+def test_a_node_that_never_comes_back_is_reported_and_never_cut(bench: Bench) -> None:
     proof = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
     assert isinstance(proof.trouble, NoAnswer)
     assert str(proof.trouble) == "n001: does not come back from standby"
@@ -180,7 +180,7 @@ def test_a_way_that_fails_is_noted_and_the_next_one_tried(bench: Bench) -> None:
     assert "refuses GET /redfish/v1/ (HTTP 401)" in proof.notes[0]
 
 
-def test_a_node_that_stays_up_is_said(bench: Bench) -> None:
+def test_a_node_that_stays_up_is_reported(bench: Bench) -> None:
     def no_suspend(node: FakeNode) -> None:
         node.write("run/systemd/system/x", "")
         node.write("usr/bin/systemctl", "#!/bin/sh\nexit 1\n")
@@ -203,7 +203,7 @@ def test_a_node_that_cannot_or_works_is_left_alone(
     proof = bench.prove(spoil=lambda node: node.write(spoilt, text))
     assert type(proof.trouble) is kind
     assert str(proof.trouble) == message
-    assert bench.bmc.asked == []
+    assert bench.bmc.requested == []
 
 
 def test_a_refused_key_ends_the_test(bench: Bench) -> None:

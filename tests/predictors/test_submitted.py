@@ -6,7 +6,7 @@ from random_jobs import populations
 
 from predictors.submitted_jobs import jobs_at_submission
 
-TOLD_BY_TIME = ("runtime_s", "logged_start_s", "node_power_w")
+REPORTED_BY_TIME = ("runtime_s", "logged_start_s", "node_power_w")
 
 
 @given(populations)
@@ -17,4 +17,4 @@ def test_only_what_time_tells_is_masked(jobs):
     assert np.isnan(known.node_power_w).all()
     for name in ("job_id", "submit_s", "estimate_s", "size", "user", "group", "queue", "application"):
         assert (getattr(known, name) == getattr(jobs, name)).all()
-    assert not any(np.shares_memory(getattr(known, name), getattr(jobs, name)) for name in TOLD_BY_TIME)
+    assert not any(np.shares_memory(getattr(known, name), getattr(jobs, name)) for name in REPORTED_BY_TIME)

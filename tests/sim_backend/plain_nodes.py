@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE, asleep, coming_up, going_down
 from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, DepthTable
 
-WORD = 2**64
+TERM = 2**64
 DAY_S = 86_400
 LONG_AGO_S = -(10**12)
 
@@ -13,16 +13,16 @@ LONG_AGO_S = -(10**12)
 def splitmix(number: int) -> int:
     """Return the rounds of splitmix64 that `sim_backend.engine.power_transitions.chance` makes."""
     for _ in range(2):
-        number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % WORD
-        number = (number ^ number >> 27) * 0x94D049BB133111EB % WORD
-        number = ((number ^ number >> 31) + 0x9E3779B97F4A7C15) % WORD
+        number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % TERM
+        number = (number ^ number >> 27) * 0x94D049BB133111EB % TERM
+        number = ((number ^ number >> 31) + 0x9E3779B97F4A7C15) % TERM
     return number
 
 
 def chance(seed: int, node: int, draw: int) -> float:
     """Return the number in [0, 1) of that draw."""
     number = seed * 0xBF58476D1CE4E5B9 + node * 0x94D049BB133111EB + (draw + 1) * 0x9E3779B97F4A7C15
-    return (splitmix(number % WORD) >> 11) / 2**53
+    return (splitmix(number % TERM) >> 11) / 2**53
 
 
 @dataclass

@@ -43,7 +43,7 @@ def test_a_fall_back_is_reported_once(
             await wire.close()
 
     with served_room(plan), caplog.at_level(logging.WARNING, "offpeak"):
-        said = asyncio.run(use())
+        reply = asyncio.run(use())
     weak = offered == (3,)
-    assert (FALLEN_BACK in said) is weak, said
+    assert (FALLEN_BACK in reply) is weak, reply
     assert sum("the BMC refused cipher suite 17" in line for line in caplog.messages) == weak

@@ -21,7 +21,7 @@ def test_like_findings_are_put_together_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "reply"),
     [
         ("n3: silent", "silent"),
         ("n3 (BMC bmc3.site:623): silent", "silent"),
@@ -32,8 +32,8 @@ def test_like_findings_are_put_together_in_order() -> None:
         ("hardware.n3.driver: unknown", "hardware.n3.driver: unknown"),
     ],
 )
-def test_only_the_name_of_the_device_is_left_out(message: str, said: str) -> None:
-    assert failed_finding("bmc", "n3", NoAnswer(message)).message == said
+def test_only_the_name_of_the_device_is_left_out(message: str, reply: str) -> None:
+    assert failed_finding("bmc", "n3", NoAnswer(message)).message == reply
 
 
 def test_nothing_is_nothing() -> None:

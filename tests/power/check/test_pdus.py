@@ -14,7 +14,7 @@ from power.drivers.transport import Transport
 
 
 @pytest.mark.parametrize(
-    ("recording", "verdict", "said", "hint"),
+    ("recording", "verdict", "reply", "hint"),
     [
         ("vertiv_aggregated", CheckVerdict.GOOD, "1,517 W, 3 outlets metered", ""),
         (
@@ -37,11 +37,11 @@ from power.drivers.transport import Transport
         ),
     ],
 )
-def test_a_pdu_is_told_with_its_watts_or_what_it_lacks(
-    recorded: tuple[Sequence[str], int], tmp_path: Path, recording: str, verdict: CheckVerdict, said: str, hint: str
+def test_a_pdu_is_reported_with_its_watts_or_what_it_lacks(
+    recorded: tuple[Sequence[str], int], tmp_path: Path, recording: str, verdict: CheckVerdict, reply: str, hint: str
 ) -> None:
     (host, *_), port = recorded
     pdu = Pdu("rack1", host, "auto", login(tmp_path, recording), port)
     (finding,) = asyncio.run(check_pdu(pdu, Transport(timeout_s=20.0)))
-    assert (finding.verdict, finding.message) == (verdict, said)
+    assert (finding.verdict, finding.message) == (verdict, reply)
     assert hint in finding.hint

@@ -8,7 +8,7 @@ from power.check.findings import CheckVerdict
 
 
 @pytest.mark.parametrize(
-    ("driver", "bmc", "suite", "said"),
+    ("driver", "bmc", "suite", "reply"),
     [
         ("redfish", "http://10.0.0.1", 17, "is asked by http: its password travels unencrypted"),
         ("ipmi", "10.0.0.1", 3, "cipher_suite = 3, SHA-1"),
@@ -16,9 +16,9 @@ from power.check.findings import CheckVerdict
         ("ipmipower", "10.0.0.1", 8, "cipher_suite = 8, weaker than SHA-256"),
     ],
 )
-def test_an_unsafe_way_is_reported(driver: str, bmc: str, suite: int, said: str) -> None:
+def test_an_unsafe_way_is_reported(driver: str, bmc: str, suite: int, reply: str) -> None:
     (found,) = check_transport(InventoryNode("n1", Hardware("h", driver=driver, cipher_suite=suite), bmc=bmc))
-    assert (found.subject, found.verdict, found.message) == ("n1", CheckVerdict.DOUBTFUL, said)
+    assert (found.subject, found.verdict, found.message) == ("n1", CheckVerdict.DOUBTFUL, reply)
     assert found.hint
 
 

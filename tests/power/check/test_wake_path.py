@@ -24,12 +24,12 @@ WAY = {
 def test_the_question_is_that_of_the_resume_program(repository: Path) -> None:
     source = (repository / "deploy" / "slurm" / "offpeak-resume").read_text()
     (function,) = (each for each in ast.parse(source).body if getattr(each, "name", "") == "ipmitool")
-    asked: list[list[str]] = []
-    names = {"run": lambda command, _: asked.append(command), "PROGRAM_S": 1}
+    requested: list[list[str]] = []
+    names = {"run": lambda command, _: requested.append(command), "PROGRAM_S": 1}
     exec(compile(ast.Module([function], []), "offpeak-resume", "exec"), names)
     for privilege in ("admin", "operator"):
         names["ipmitool"](WAY | {"privilege": privilege}, "status")  # type: ignore[operator]
-        assert asked[-1] == wake_path.ipmitool_command(WAY | {"privilege": privilege})
+        assert requested[-1] == wake_path.ipmitool_command(WAY | {"privilege": privilege})
 
 
 def test_a_missing_ipmitool_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_a_missing_ipmitool_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(wake_path.check_wake_path(None, ["n2"], None)) == []  # type: ignore[arg-type]
 
 
-def test_what_ipmitool_says_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_ipmitool_says_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(wake_path, "_read_wake_list", lambda *_: {"n1": WAY})
     program = tmp_path / "ipmitool"
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")

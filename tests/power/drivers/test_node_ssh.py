@@ -221,7 +221,7 @@ def test_another_host_key_is_another_device(on_node: Callable[..., Any], tmp_pat
         with pytest.raises(WrongDevice, match="has no host key of") as caught:
             await ssh.probe()
         assert f"ssh-keyscan -p {port} 127.0.0.1" in caught.value.hint
-        assert node.asked == []
+        assert node.requested == []
 
     on_node(act)
 
@@ -280,7 +280,7 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
         with pytest.raises(NotSupported):
             await driver.send(NodeOrder.SOFT_OFF)
         await driver.send(NodeOrder.STANDBY)
-        assert node.asked[-1] == "standby 700"
+        assert node.requested[-1] == "standby 700"
         await asyncio.sleep(1.3)
         observed = await driver.query()
         assert observed.state is PowerState.UNKNOWN
@@ -289,7 +289,7 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
     on_node(act)
 
 
-def test_what_was_enrolled_is_offered_before_the_node_was_asked(machine: InventoryNode, tmp_path: Path) -> None:
+def test_what_was_enrolled_is_offered_before_the_node_was_queried(machine: InventoryNode, tmp_path: Path) -> None:
     (tmp_path / "known_hosts").write_text("")
     enrolled = Enrolment("guid", ("on", "standby"), "2026-11-21")
     known = InventoryNode("n001", machine.hardware, ssh="127.0.0.1", enrolled=enrolled)

@@ -86,7 +86,7 @@ def test_a_node_with_a_job_is_refused_by_the_server(torque: StandIn) -> None:
     assert power_order(torque) == ""
 
 
-def test_what_is_there_already_is_not_told_again(torque: StandIn) -> None:
+def test_what_is_there_already_is_not_ordered_again(torque: StandIn) -> None:
     send(driver(), NodeOrder.ON)
     assert power_order(torque) == ""
     with pytest.raises(NotSupported, match="cannot be told hard_off"):
@@ -145,7 +145,7 @@ def test_a_node_that_has_never_reported_is_nobody(recorded: Play) -> None:
 
 
 @pytest.mark.parametrize(
-    ("complaint", "kind", "said"),
+    ("complaint", "kind", "reply"),
     [
         ("Cbug_unpatched_power_lowtolow.txt.err", None, ""),
         ("C_power_lowtolow.txt.err", BadAnswer, "Host is down"),
@@ -154,17 +154,17 @@ def test_a_node_that_has_never_reported_is_nobody(recorded: Play) -> None:
         ("v4.2.10/pbsnodes_m_standby.txt.err", NotSupported, "has no -m"),
     ],
 )
-def test_recorded_complaints(complaint: str, kind: type[DeviceError] | None, said: str, recorded: Play) -> None:
+def test_recorded_complaints(complaint: str, kind: type[DeviceError] | None, reply: str, recorded: Play) -> None:
     way = recorded("C_power_standby_pbsnodes_x.xml", complaint)
     if kind is None:
         send(way, NodeOrder.SOFT_OFF)
         return
-    with pytest.raises(kind, match=said) as caught:
+    with pytest.raises(kind, match=reply) as caught:
         send(way, NodeOrder.SOFT_OFF)
     assert caught.value.hint
 
 
-def test_a_torque_without_that_way_is_told_nothing(recorded: Play) -> None:
+def test_a_torque_without_that_way_gets_no_order(recorded: Play) -> None:
     with pytest.raises(NotSupported, match="tells no power_state and has no -m") as caught:
         send(recorded("v4.2.10/pbsnodes_x.xml"), NodeOrder.SOFT_OFF)
     assert "ipmi" in caught.value.hint

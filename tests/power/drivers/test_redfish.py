@@ -140,23 +140,23 @@ def test_what_a_system_does_not_take_is_not_among_its_orders(
     action = peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"]
     action["ResetType@Redfish.AllowableValues"] = ["On", "ForceOff", "ForceRestart"]
 
-    async def asked(driver: RedfishDriver) -> frozenset[NodeOrder]:
+    async def requested(driver: RedfishDriver) -> frozenset[NodeOrder]:
         await driver.query()
         return driver.orders
 
-    assert done(machine(peer.url), asked) == {NodeOrder.ON, NodeOrder.HARD_OFF}
+    assert done(machine(peer.url), requested) == {NodeOrder.ON, NodeOrder.HARD_OFF}
     with pytest.raises(NotSupported, match=r"cannot be told soft_off$") as caught:
         done(machine(peer.url), lambda driver: driver.send(NodeOrder.SOFT_OFF))
     assert caught.value.hint == "it takes: hard_off, on"
     with pytest.raises(NotSupported):
         done(machine(peer.url), lambda driver: driver.send(NodeOrder.STANDBY))
     del peer.resources[SYSTEM]["Actions"]
-    assert done(machine(peer.url), asked) == frozenset()
+    assert done(machine(peer.url), requested) == frozenset()
     assert peer.resets == []
 
 
 def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
-    async def asked(driver: RedfishDriver) -> frozenset[NodeOrder]:
+    async def requested(driver: RedfishDriver) -> frozenset[NodeOrder]:
         await driver.query()
         return driver.orders
 
@@ -164,9 +164,9 @@ def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: C
     peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"] = action
     parameters = [{"Name": "Other", "AllowableValues": ["ForceOff"]}, {"Name": "ResetType", "AllowableValues": ["On"]}]
     peer.resources[f"{SYSTEM}/ResetActionInfo"] = {"Parameters": parameters}
-    assert done(machine(peer.url), asked) == {NodeOrder.ON}
+    assert done(machine(peer.url), requested) == {NodeOrder.ON}
     del action["@Redfish.ActionInfo"]
-    assert done(machine(peer.url), asked) == {NodeOrder.ON, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF}
+    assert done(machine(peer.url), requested) == {NodeOrder.ON, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF}
 
 
 def test_the_identity_is_the_uuid(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
@@ -184,7 +184,7 @@ def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[.
 
     troubles = asyncio.run(thrice())
     assert all(isinstance(trouble, AccessRefused) for trouble in troubles)
-    assert len(peer.asked) == 1
+    assert len(peer.requested) == 1
     assert not any("wrong" in f"{trouble} {trouble.hint}" for trouble in troubles if trouble)
 
 
@@ -237,13 +237,13 @@ def test_nobody_there(machine: Callable[..., InventoryNode]) -> None:
 def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., InventoryNode], where: str) -> None:
     with dripping_server(where) as server:
 
-        async def asked() -> list[PowerObservation]:
+        async def requested() -> list[PowerObservation]:
             driver = RedfishDriver(machine(server.url), logins=Logins(), timeout_s=1)
             found = [await driver.query(), await driver.query()]
             await driver.close()
             return found
 
-        assert all(isinstance(each.trouble, NoAnswer) for each in asyncio.run(asked()))
+        assert all(isinstance(each.trouble, NoAnswer) for each in asyncio.run(requested()))
         server.wait_until_left()
 
 
@@ -257,12 +257,12 @@ def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Calla
             first, second = (driver_of(machine(good.url), logins) for _ in range(2))
             await first.query()
             hanging = [RedfishDriver(machine(peer.url), logins=logins, timeout_s=5) for _ in range(20)]
-            asked = [asyncio.ensure_future(driver.query()) for driver in hanging]
+            requested = [asyncio.ensure_future(driver.query()) for driver in hanging]
             await asyncio.sleep(0.1)
             started = time.monotonic()
             assert (await second.query()).state is PowerState.ON
             assert time.monotonic() - started < 4
-            states = [(await each).state for each in asked]
+            states = [(await each).state for each in requested]
             for driver in (first, second, *hanging):
                 await driver.close()
             return states
@@ -289,7 +289,7 @@ def test_a_certificate_is_checked_unless_the_inventory_says_otherwise(
         trouble = trouble_of(machine(bmc))
         assert isinstance(trouble, WrongDevice)
         assert 'below [hardware.compute] set verify = "/path/to/ca.pem"' in trouble.hint
-        assert peer.asked == []
+        assert peer.requested == []
         for verify in (certificate, False):
             assert done(machine(bmc, verify=verify), RedfishDriver.query).state is PowerState.ON
         with pytest.raises(BadInventory, match="no such file of certificates"):
@@ -316,7 +316,7 @@ def test_addresses_of_bmcs(bmc: str, port: int | None, url: str) -> None:
     assert base_url(InventoryNode("n001", Hardware("compute", port=port), bmc=bmc)) == url
 
 
-def test_a_node_without_bmc_or_credential_is_said() -> None:
+def test_a_node_without_bmc_or_credential_is_reported() -> None:
     with pytest.raises(BadInventory, match="n001: has no bmc"):
         driver_of(InventoryNode("n001", Hardware("compute")))
     with pytest.raises(BadInventory, match=r"hardware\.compute: has no credential"):

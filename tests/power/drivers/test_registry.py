@@ -15,7 +15,7 @@ LOGIN = Credential("bmc", "admin")
 
 
 @pytest.mark.parametrize(
-    ("machine", "words"),
+    ("machine", "arguments"),
     [
         (InventoryNode("n1", Hardware("compute"), bmc="10.1.0.1"), "no driver switches it"),
         (InventoryNode("n1", Hardware("compute", driver="ipmi"), bmc="10.1.0.1"), "no login for its BMC"),
@@ -26,13 +26,13 @@ LOGIN = Credential("bmc", "admin")
         ),
     ],
 )
-def test_what_the_inventory_lacks_is_said(machine: InventoryNode, words: str) -> None:
-    with pytest.raises(BadInventory, match=words) as caught:
+def test_what_the_inventory_lacks_is_reported(machine: InventoryNode, arguments: str) -> None:
+    with pytest.raises(BadInventory, match=arguments) as caught:
         driver_of(machine, Transport())
     assert caught.value.hint
 
 
-def test_a_slip_is_told_the_nearest_name() -> None:
+def test_a_slip_gets_the_nearest_name_as_a_hint() -> None:
     with pytest.raises(BadInventory, match=r"no driver 'impi', see \[hardware.compute\]") as caught:
         driver_of(InventoryNode("n1", Hardware("compute", driver="impi")), Transport())
     assert caught.value.hint == "did you mean ipmi?"

@@ -7,10 +7,10 @@ from power.drivers.poll import ReportedProblem, limit_repeats
 
 
 def lines_of(troubles: list[tuple[float, str | None]]) -> list[tuple[float, str]]:
-    said: ReportedProblem | None = None
+    reply: ReportedProblem | None = None
     lines = []
     for at_unix_s, trouble in troubles:
-        said, line = limit_repeats(said, trouble, at_unix_s=at_unix_s)
+        reply, line = limit_repeats(reply, trouble, at_unix_s=at_unix_s)
         if line is not None:
             lines.append((at_unix_s, line))
     return lines
@@ -24,7 +24,7 @@ def test_a_week_of_silence_is_a_few_lines() -> None:
     assert 10 < len(lines) < 25
 
 
-def test_another_trouble_is_said_at_once_and_the_end_too() -> None:
+def test_another_trouble_is_reported_at_once_and_the_end_too() -> None:
     troubles: list[tuple[float, str | None]] = [(0, "a"), (1, "b"), (2, "b"), (3, None), (4, None), (5, "b")]
     assert lines_of(troubles) == [(0, "a"), (1, "b"), (3, "well again after 2 times in 2 s: b"), (5, "b")]
 

@@ -42,7 +42,7 @@ def test_who_is_late_has_not_answered() -> None:
     assert time.monotonic() - begin_s < 20
 
 
-def test_nobody_asked_is_nothing() -> None:
+def test_no_device_polled_gives_nothing() -> None:
     assert collected({}, 1) == []
 
 

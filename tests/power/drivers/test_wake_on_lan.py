@@ -62,7 +62,7 @@ def test_it_can_only_wake() -> None:
         asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).send(NodeOrder.SOFT_OFF))
 
 
-def test_a_packet_that_cannot_leave_is_said() -> None:
+def test_a_packet_that_cannot_leave_is_reported() -> None:
     with pytest.raises(NoAnswer, match=r"n001: no packet sent to no-such-host\.invalid: ") as caught:
         asyncio.run(WakeOnLanDriver(machine("no-such-host.invalid")).send(NodeOrder.ON))
     assert "wol_via" in caught.value.hint

@@ -128,7 +128,7 @@ SITE = Inventory(
 )
 
 
-def test_racks_and_pdus_are_told_few_things_a_minute() -> None:
+def test_racks_and_pdus_get_few_orders_a_minute() -> None:
     assert find_groups(SITE)["n3"] == {"rack A", "PDU pdu1"}
     time = Time()
     history = EffectHistory(time)
@@ -168,7 +168,7 @@ def test_a_node_of_which_nobody_knows_the_draw_waits_where_the_draw_is_bound() -
     assert limit(on("n9")) is None
 
 
-def test_a_node_that_is_too_large_for_the_bound_is_said() -> None:
+def test_a_node_that_is_too_large_for_the_bound_is_reported() -> None:
     refusal = limit_ramps(EffectHistory(), SWINGS.get, sleep_w=None, wake_w=250)(on("n1"))
     assert refusal is not None
     assert refusal.hint.startswith("one such node alone: raise wake_ramp")
@@ -216,7 +216,7 @@ def test_so_many_stay_on() -> None:
     assert Seen().enough.min_on(history, 0)(OFF) is None
 
 
-def test_nothing_sleeps_while_too_many_are_out_of_sight() -> None:
+def test_nothing_sleeps_while_too_many_are_out_of_view() -> None:
     seen = Seen(n1="on", n2="on", n3="on", n4="unknown")
     limit = seen.enough.not_too_many_unknown(25)
     assert limit(off("n1")) is None

@@ -20,11 +20,11 @@ DOWN = ("standby", "soft_off", "hard_off")
 
 
 def answer_of(rule: Rule | LastRule, effect: Effect) -> Refusal | None:
-    answer = asyncio.run(_asked(rule, effect))
+    answer = asyncio.run(_requested(rule, effect))
     return answer if isinstance(answer, Refusal) else None
 
 
-async def _asked(rule: Rule | LastRule, effect: Effect) -> Refusal | float | None:
+async def _requested(rule: Rule | LastRule, effect: Effect) -> Refusal | float | None:
     return await rule(effect)
 
 
@@ -46,10 +46,10 @@ def test_the_age_of_an_answer_counts_from_when_its_question_was_begun() -> None:
         now_s[0] += 5.0
         return ""
 
-    assert asyncio.run(_asked(require_no_job(slow, lambda: now_s[0]), OFF)) == 100.0
+    assert asyncio.run(_requested(require_no_job(slow, lambda: now_s[0]), OFF)) == 100.0
 
 
-def test_a_wake_needs_no_word_of_the_scheduler() -> None:
+def test_a_wake_needs_no_term_of_the_scheduler() -> None:
     def silent(_node: str) -> str:
         raise SlurmIsSilent("squeue: no answer")
 

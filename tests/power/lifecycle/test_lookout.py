@@ -39,7 +39,7 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
         kind = hardware(tmp_path, room.plan.bmc_port, port)
         machine = InventoryNode("n1", kind, bmc=room.plan.bmc_hosts[0], ssh="127.0.0.1")
 
-        async def told() -> list[tuple[bool | None, float | None]]:
+        async def reported() -> list[tuple[bool | None, float | None]]:
             wire = Transport(timeout_s=10.0)
             async with fake_node(tmp_path, port) as node:
                 lookout = make_poller([machine], wire)
@@ -49,7 +49,7 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
             await wire.close()
             return [up, silent]
 
-        assert asyncio.run(told()) == [(True, 200.0), (False, 200.0)]
+        assert asyncio.run(reported()) == [(True, 200.0), (False, 200.0)]
 
 
 def test_nobody_tells_of_a_node_without_ssh(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_node_that_nothing_switches_is_unknown_and_says_why() -> None:
     assert (str(record.observed.state), record.observed.problem) == ("unknown", "n1: no driver switches it")
 
 
-def test_ssh_without_known_hosts_is_said_beside_the_node(tmp_path: Path) -> None:
+def test_ssh_without_known_hosts_is_reported_beside_the_node(tmp_path: Path) -> None:
     machine = InventoryNode("n1", hardware(tmp_path, 623, 22), bmc="127.0.0.1", ssh="127.0.0.1")
     record = asyncio.run(poll_once([machine], {}, Transport()))["n1"]
     assert record.observed.problem.endswith("known_hosts: no such file")

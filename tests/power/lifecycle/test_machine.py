@@ -44,7 +44,7 @@ MODE = st.sampled_from((Mode.ACTIVE, Mode.ACTIVE, Mode.ACTIVE, Mode.ADVISE, Mode
 A_SWEEP_S = 100.0
 
 
-class AnyLife(RuleBasedStateMachine):
+class AnyRecord(RuleBasedStateMachine):
     """Four nodes, a door, and an agent that may be restarted."""
 
     @initialize(mode=MODE, cut_power=st.booleans(), seed=st.integers(0, 9999))
@@ -58,7 +58,7 @@ class AnyLife(RuleBasedStateMachine):
         self.records = NodeRecords({name: NodeRecord(name) for name in NODES})
         self.monotonic_s, self.unix_s = 5000.0, 1.8e9
         self.mode, self.refuses = mode, False
-        self.words = {name: node.word for name, node in self.nodes.items()}
+        self.scheduler_states = {name: node.term for name, node in self.nodes.items()}
         self.journal = MemoryJournal()
         self.door_opens()
 
@@ -192,9 +192,9 @@ class AnyLife(RuleBasedStateMachine):
         before = {name: len(node.log) for name, node in self.nodes.items()}
         self.history.begin_sweep()
         # What the scheduler said a round ago: a job may have begun since.
-        words, self.words = self.words, {name: node.word for name, node in self.nodes.items()}
+        known, self.scheduler_states = self.scheduler_states, {name: node.term for name, node in self.nodes.items()}
         means = SweepContext(self.lookout, self.order, self.context, self.now, 5, self.publish)
-        self.records = self.runner.run(sweep(means, self.records, words)).records
+        self.records = self.runner.run(sweep(means, self.records, known)).records
         downs = sum(each.order is not NodeOrder.ON for n, node in self.nodes.items() for each in node.log[before[n] :])
         assert downs <= DOWNS_A_SWEEP
 
@@ -224,7 +224,7 @@ class AnyLife(RuleBasedStateMachine):
         before_sending()
         node, order = self.nodes[effect.subject], NodeOrder(effect.order)
         if effect.way == "wol" or order is NodeOrder.STANDBY:
-            node.told(order, way=effect.way or "ssh")
+            node.reported(order, way=effect.way or "ssh")
         else:
             await self.lookout.drivers[effect.subject].send(order)
         return ""
@@ -264,12 +264,12 @@ class AnyLife(RuleBasedStateMachine):
             assert record.fault is None
 
 
-AnyLife.TestCase.settings = settings(stateful_step_count=40)
-TestAnyLife = AnyLife.TestCase
+AnyRecord.TestCase.settings = settings(stateful_step_count=40)
+TestAnyRecord = AnyRecord.TestCase
 
 
 def test_a_state_that_says_off_with_a_job_is_never_acted_on() -> None:
-    machine = AnyLife()
+    machine = AnyRecord()
     machine.begins(Mode.ACTIVE, cut_power=True, seed=1)
     machine.passes(5.0)
     machine.gets_a_job("n1")

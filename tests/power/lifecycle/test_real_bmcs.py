@@ -107,9 +107,9 @@ class Agent:
         record = apply_event(self.records.nodes[node], event, read_clocks(self.wire), self.context)
         self.records = NodeRecords({**self.records.nodes, node: record}, self.records.times)
 
-    async def round(self, words: Mapping[str, SchedulerState] | None = None) -> None:
+    async def round(self, arguments: Mapping[str, SchedulerState] | None = None) -> None:
         self.orders.door.history.begin_sweep()
-        self.records = (await sweep(self.means, self.records, words or {})).records
+        self.records = (await sweep(self.means, self.records, arguments or {})).records
 
     def states(self) -> dict[str, str]:
         return {node: str(record.observed.state) for node, record in self.records.nodes.items()}

@@ -33,7 +33,7 @@ def test_pauses_holds_faults_and_surprises_stay() -> None:
     assert len(walk.record.surprises) == 1
 
 
-def test_the_same_life_comes_back() -> None:
+def test_the_same_life_cycle_comes_back() -> None:
     walk = asleep(tries=1).desires("on").ordered(Refusal("cap", "full")).passes(30).ordered(Outcome("failed", "x"))
     walk.unseen().passes(900)
     text = record_to_json(walk.record, monotonic_s=walk.monotonic_s)

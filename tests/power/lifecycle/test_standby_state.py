@@ -75,6 +75,6 @@ def test_without_any_evidence_it_is_not_known() -> None:
     assert walk.blocked.startswith("its state is not known: neither by ssh nor by its power")
 
 
-def test_a_node_that_is_off_counts_as_asleep_for_a_wish_of_standby() -> None:
+def test_a_node_that_is_off_counts_as_asleep_for_a_goal_of_standby() -> None:
     walk = Walk().seen("off").desires("standby")
     assert (walk.state, walk.order, walk.blocked) == ("off", None, "it is as it is wanted")

@@ -144,7 +144,7 @@ def test_a_fault_of_ours_is_not_tried_over_a_hold() -> None:
     assert walk.passes(7200).seen("off").order is None
 
 
-def test_what_the_door_refuses_is_asked_again_with_growing_pauses() -> None:
+def test_what_the_door_refuses_is_queried_again_with_growing_pauses() -> None:
     walk = Walk().seen("on").desires("soft_off")
     for pause_s in (30, 60, 120):
         walk.ordered(CAP)
@@ -154,7 +154,7 @@ def test_what_the_door_refuses_is_asked_again_with_growing_pauses() -> None:
     assert walk.record.attempts.tries == 0
 
 
-def test_a_wake_that_the_door_refuses_is_asked_again_soon() -> None:
+def test_a_wake_that_the_door_refuses_is_queried_again_soon() -> None:
     walk = asleep().desires("on")
     for _ in range(5):
         walk.ordered(CAP)
@@ -180,7 +180,7 @@ def test_power_is_not_cut_because_a_bmc_was_silent() -> None:
     assert (walk.order, walk.record.attempts.tries) == (None, 1)
 
 
-def test_a_wish_that_changes_while_it_shuts_down_waits_for_that() -> None:
+def test_a_goal_that_changes_while_it_shuts_down_waits_for_that() -> None:
     walk = Walk().seen("on").desires("soft_off").ordered().seen("on").desires("on")
     assert walk.order is None
     assert walk.passes(90).seen("off").order == ("on", "bmc")
@@ -243,9 +243,9 @@ def test_the_scheduler_boots_it() -> None:
     assert (walk.state, walk.record.observed.by, walk.record.surprises) == ("on", "scheduler", ())
 
 
-@pytest.mark.parametrize(("word", "by"), [("up", "scheduler"), ("busy", "scheduler"), ("down", "unknown")])
-def test_the_scheduler_has_booted_it_while_nobody_looked(word: str, by: str) -> None:
-    walk = asleep().passes(600).reports(word).seen("on")
+@pytest.mark.parametrize(("term", "by"), [("up", "scheduler"), ("busy", "scheduler"), ("down", "unknown")])
+def test_the_scheduler_has_booted_it_while_nobody_looked(term: str, by: str) -> None:
+    walk = asleep().passes(600).reports(term).seen("on")
     assert (walk.state, walk.record.observed.by, len(walk.record.surprises)) == ("on", by, int(by == "unknown"))
 
 
@@ -318,7 +318,7 @@ def test_a_node_that_comes_up_after_all_has_no_fault_though_nobody_waits_for_it_
     assert (walk.state, walk.record.fault) == ("on", None)
 
 
-def test_where_the_node_can_be_asked_it_is_up_when_it_answers() -> None:
+def test_where_the_node_can_be_queried_it_is_up_when_it_answers() -> None:
     walk = asleep().desires("on").reports("up").ordered().passes(60).seen("on", answers=False)
     assert walk.state == "booting"
     assert walk.seen("on", answers=True).state == "on"

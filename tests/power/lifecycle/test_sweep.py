@@ -23,7 +23,7 @@ class Rounds:
         self.nodes = {name: ModelNode(name, state) for name, state in states.items()}
         self.records = NodeRecords({name: NodeRecord(name) for name in states})
         self.context = NodeContext(HARDWARE, random.Random(1))
-        self.asked, self.published = list[Effect](), list[NodeRecords]()
+        self.requested, self.published = list[Effect](), list[NodeRecords]()
         self.at_s = 0.0
 
     def now(self) -> Instant:
@@ -38,8 +38,8 @@ class Rounds:
     async def door(self, effect: Effect, before_sending: Callable[[], None]) -> Outcome | Refusal:
         assert self.published, "the rules look at what was seen"
         before_sending()
-        self.asked.append(effect)
-        self.nodes[effect.subject].told(NodeOrder(effect.order), way=effect.way)
+        self.requested.append(effect)
+        self.nodes[effect.subject].reported(NodeOrder(effect.order), way=effect.way)
         return Outcome("done", "")
 
     def round(self, at_s: float) -> SweepResult:
@@ -59,14 +59,14 @@ def test_those_that_are_to_wake_come_first() -> None:
     for node in ("n2", "n4"):
         rounds.wants(node, NodeOrder.ON)
     rounds.round(0.0)
-    assert [effect.subject for effect in rounds.asked] == ["n2", "n4", "n1", "n3"]
+    assert [effect.subject for effect in rounds.requested] == ["n2", "n4", "n1", "n3"]
 
 
 def test_an_order_carries_what_it_rests_on() -> None:
     rounds = Rounds(n1="on")
     rounds.wants("n1", NodeOrder.SOFT_OFF)
     rounds.round(0.0)
-    (effect,) = rounds.asked
+    (effect,) = rounds.requested
     assert (effect.order, effect.by, effect.reason) == ("soft_off", "offpeak", "idle")
     assert dict(effect.inputs) == {"way": "", "state": "on", "seen_s_ago": 0.0, "tries": 0}
 
@@ -131,7 +131,7 @@ def test_into_standby_and_back_by_what_the_node_itself_shows() -> None:
     assert rounds.records.times["model"].expected_s("resume") == 20.0
 
 
-def test_who_was_silent_is_asked_first() -> None:
+def test_who_was_silent_is_queried_first() -> None:
     rounds = Rounds(n1="on", n2="on", n3="on")
     rounds.nodes["n3"].faults.add("dead")
     rounds.round(0.0)

@@ -42,7 +42,7 @@ class ModelMachine:
     never_boots: bool = False
     ignores_shutdown: bool = False
     bmc_silent: bool = False
-    asked_off_s: list[int] = field(default_factory=list)
+    requested_off_s: list[int] = field(default_factory=list)
 
     def advance(self, now_s: int) -> None:
         if self.machine == "shuts down" and now_s >= self.until_s:
@@ -52,7 +52,7 @@ class ModelMachine:
 
     def follow(self, order: NodeOrder, now_s: int) -> None:
         if order is NodeOrder.SOFT_OFF and self.machine == "on":
-            self.asked_off_s.append(now_s)
+            self.requested_off_s.append(now_s)
         self.switched(order, now_s)
 
     def switched(self, order: NodeOrder, now_s: int) -> None:
@@ -167,9 +167,9 @@ class ModelCluster:
             node.reason = ""
             node.failed = node.failed and change is not NodeChange.RESUME
         else:
-            self.power_asked(node, change)
+            self.power_requested(node, change)
 
-    def power_asked(self, node: ModelMachine, change: NodeChange) -> None:
+    def power_requested(self, node: ModelMachine, change: NodeChange) -> None:
         if change is NodeChange.POWER_DOWN and node.power not in COMING:
             self.enter(node, NodePower.DOWN_REQUESTED)
         elif change is NodeChange.POWER_UP and node.power is NodePower.DOWN:

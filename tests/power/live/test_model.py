@@ -97,7 +97,7 @@ class AnyCluster(RuleBasedStateMachine):
 
     @rule(node=NODE, change=st.sampled_from((NodeChange.POWER_DOWN, NodeChange.POWER_UP)))
     def an_admin_powers(self, node: str, change: NodeChange) -> None:
-        self.cluster.power_asked(self.cluster.nodes[node], change)
+        self.cluster.power_requested(self.cluster.nodes[node], change)
 
     @rule(node=NODE, on=st.booleans())
     def an_admin_holds(self, node: str, on: bool) -> None:
@@ -193,13 +193,15 @@ class AnyCluster(RuleBasedStateMachine):
             if node.machine == "boots":
                 node.until_s = min(node.until_s, self.cluster.now_s + 300)
             self.happens(name, Release())
-            node.asked_off_s.clear()
+            node.requested_off_s.clear()
         for _ in range(150 + sum(job.left_s // A_CYCLE_S + 20 for job in self.cluster.jobs)):
             self.cycle()
             self.operator_repairs()
         assert not self.cluster.jobs, [vars(job) for job in self.cluster.jobs]
         for node in self.cluster.nodes.values():
-            gaps = [after - before for before, after in zip(node.asked_off_s, node.asked_off_s[1:], strict=False)]
+            gaps = [
+                after - before for before, after in zip(node.requested_off_s, node.requested_off_s[1:], strict=False)
+            ]
             assert all(gap >= MIN_AWAKE_S for gap in gaps), (node.name, gaps)
         before = self.effects
         for _ in range(20):

@@ -25,7 +25,7 @@ ALL_NODES = [
 
 
 @pytest.mark.parametrize("state", NodeState)
-def test_whatever_is_said_no_step_takes_power_from_a_job_or_undoes_what_others_did(state) -> None:
+def test_whatever_is_reported_no_step_takes_power_from_a_job_or_undoes_what_others_did(state) -> None:
     record = record_of(state=state)
     for node, to_sleep in product(ALL_NODES, (False, True)):
         step = choose_next_step(node, record, to_sleep=to_sleep, now=NOW)
@@ -159,7 +159,7 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> Non
         (NodePower.UP, OFF, None),
     ],
 )
-def test_the_scheduler_is_told_of_a_node_that_an_admin_wakes(power, state, change) -> None:
+def test_the_scheduler_is_informed_of_a_node_that_an_admin_wakes(power, state, change) -> None:
     record = record_of(state=state, desired=DesiredState(NodeOrder.ON, "admin jo", float(NOW_S), "morning"))
     assert choose_next_step(node_of(power=power), record, to_sleep=True, now=NOW).change is change
 

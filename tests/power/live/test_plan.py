@@ -38,7 +38,7 @@ def test_nodes_that_idle_for_long_are_closed_and_the_reason_has_numbers() -> Non
     assert plan.desired_states == {}
 
 
-def test_one_that_is_closed_and_free_is_wished_off_and_then_powered_down_and_opened() -> None:
+def test_a_closed_free_node_is_ordered_off_then_powered_down_and_opened() -> None:
     site = site_of(1)
     first = planned(cluster_snapshot([node_of("n01")]), site)
     closed = {"closed": True, "reason": first.changes[0].reason}
@@ -247,14 +247,14 @@ def test_who_has_not_left_yet_is_called_back_before_others_are_woken() -> None:
     assert changes_of(second) == {"n02": "open"}
 
 
-def test_coming_up_in_the_scheduler_is_wished_on() -> None:
+def test_a_node_that_comes_up_in_the_scheduler_is_ordered_on() -> None:
     node = node_of("n01", power=NodePower.COMING_UP, use=NodeUse.USED)
     plan = planned(cluster_snapshot([node], records=off_records("n01"), jobs=[running()]), site_of(1))
     assert plan.desired_states["n01"].order is NodeOrder.ON
     assert plan.desired_states["n01"].by == "scheduler"
 
 
-def test_one_that_did_not_come_up_is_told_once_and_resumed_when_it_is_well() -> None:
+def test_one_that_did_not_come_up_is_reported_once_and_resumed_when_it_is_well() -> None:
     node = node_of("n01", power=NodePower.DOWN, failed=True, reason="ResumeTimeout reached")
     site = site_of(1)
     first = planned(cluster_snapshot([node], records=off_records("n01")), site)

@@ -70,7 +70,7 @@ any_job = st.fixed_dictionaries(
     st.booleans(),
     st.dictionaries(st.sampled_from("01234567"), st.integers(0, 9000)),
 )
-def test_whatever_is_said_can_be_planned_with(node_rows, job_rows, seen, shared, run_s) -> None:
+def test_whatever_is_reported_can_be_planned_with(node_rows, job_rows, seen, shared, run_s) -> None:
     nodes = [node_of(name, **row) for name, row in zip(NAMES, node_rows, strict=False)]
     jobs = [job_of(str(number), **row) for number, row in enumerate(job_rows)]
     records = {name: record_of(name, each) for name, each in zip(NAMES, seen, strict=True)}

@@ -24,7 +24,7 @@ def test_a_node_that_is_seen_for_the_first_time_may_be_sent_away_at_once() -> No
     assert update_node_memory(node_of("n01"), record_of("n01"), None, ACTIVE, NOW_S).rest_until_s == 0
 
 
-def test_a_node_that_a_killed_agent_has_closed_and_told_to_sleep_still_leaves() -> None:
+def test_a_node_that_a_killed_agent_has_closed_and_ordered_to_sleep_still_leaves() -> None:
     sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=False)
     closed = node_of("n01", closed=True, reason="offpeak: idle 14 min")
     assert update_node_memory(closed, record_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving == SleepInProgress(

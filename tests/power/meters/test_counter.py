@@ -12,8 +12,8 @@ from power.meters.energy import CounterTotal, Energy, add_counter_value, find_co
 looks = st.lists(st.none() | st.integers(0, 10**9).map(float), max_size=30)
 
 
-def count(said: list[float | None]) -> CounterTotal:
-    return reduce(add_counter_value, said, CounterTotal())
+def count(reply: list[float | None]) -> CounterTotal:
+    return reduce(add_counter_value, reply, CounterTotal())
 
 
 def test_a_decrease_is_a_reset_and_nothing_is_added_over_it() -> None:
@@ -29,9 +29,9 @@ def test_no_value_is_no_reset() -> None:
 
 
 @given(looks)
-def test_what_is_counted_is_never_negative(said: list[float | None]) -> None:
-    known = [each for each in said if each is not None]
-    counting = count(said)
+def test_what_is_counted_is_never_negative(reply: list[float | None]) -> None:
+    known = [each for each in reply if each is not None]
+    counting = count(reply)
     assert counting.energy_j >= 0
     assert counting.resets == sum(after < before for before, after in pairwise(known))
     if not counting.resets and known:
@@ -39,8 +39,8 @@ def test_what_is_counted_is_never_negative(said: list[float | None]) -> None:
 
 
 @given(looks, st.integers(0, 30))
-def test_it_can_be_stopped_and_resumed(said: list[float | None], cut: int) -> None:
-    assert reduce(add_counter_value, said[cut:], count(said[:cut])) == count(said)
+def test_it_can_be_stopped_and_resumed(reply: list[float | None], cut: int) -> None:
+    assert reduce(add_counter_value, reply[cut:], count(reply[:cut])) == count(reply)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_an_average_goes_before_the_last_value_and_a_label_before_a_number(tmp_p
     assert [(each.part, each.power_w) for each in read(tmp_path, files)] == [("amdgpu PPT", 90), ("amdgpu power2", 7)]
 
 
-def test_two_alike_are_told_apart(tmp_path: Path) -> None:
+def test_two_alike_are_distinguished(tmp_path: Path) -> None:
     files = {f"hwmon{chip}/{file}": text for chip in (3, 4) for file, text in PSU.items()}
     assert [each.part for each in read(tmp_path, files)] == ["hwmon3 pmbus pin", "hwmon4 pmbus pin"]
 
@@ -54,6 +54,6 @@ def test_zero_is_zero(tmp_path: Path) -> None:
     assert (reading.part, reading.power_w, reading.why) == ("hwmon1 power1", 0.0, "")
 
 
-def test_a_machine_without_sensors_is_said(tmp_path: Path) -> None:
+def test_a_machine_without_sensors_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match="n001: has no power sensor"):
         read(tmp_path, {"hwmon0/temp1_input": "30000\n"})

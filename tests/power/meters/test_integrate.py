@@ -34,23 +34,23 @@ def series(draw: st.DrawFn) -> list[Reading]:
 
 
 def test_a_value_holds_until_the_next() -> None:
-    said = energy([reading(0, 12.0), reading(5, 100.0)])
-    assert (said.energy_j, said.covered_s, said.gap_s, said.mean_w) == (60.0, 5.0, 0.0, 12.0)
+    reply = energy([reading(0, 12.0), reading(5, 100.0)])
+    assert (reply.energy_j, reply.covered_s, reply.gap_s, reply.mean_w) == (60.0, 5.0, 0.0, 12.0)
 
 
 def test_a_long_silence_is_a_gap_beyond_what_a_value_holds() -> None:
-    said = energy([reading(0, 100.0), reading(200, 100.0)])
-    assert (said.energy_j, said.covered_s, said.gap_s) == (6000.0, 60.0, 140.0)
+    reply = energy([reading(0, 100.0), reading(200, 100.0)])
+    assert (reply.energy_j, reply.covered_s, reply.gap_s) == (6000.0, 60.0, 140.0)
 
 
 def test_no_value_ends_what_was_held() -> None:
-    said = energy([reading(0, 100.0), reading(10, None), reading(30, 100.0), reading(40, 0.0)])
-    assert (said.energy_j, said.covered_s, said.gap_s, said.readings) == (2000.0, 20.0, 20.0, 3)
+    reply = energy([reading(0, 100.0), reading(10, None), reading(30, 100.0), reading(40, 0.0)])
+    assert (reply.energy_j, reply.covered_s, reply.gap_s, reply.readings) == (2000.0, 20.0, 20.0, 3)
 
 
-def test_rounding_is_told() -> None:
-    said = energy([reading(0, 100.0, 10.0), reading(60, 100.0, 10.0)])
-    assert (said.rounding_j, said.rounding_share) == (300.0, 0.05)
+def test_rounding_is_reported() -> None:
+    reply = energy([reading(0, 100.0, 10.0), reading(60, 100.0, 10.0)])
+    assert (reply.rounding_j, reply.rounding_share) == (300.0, 0.05)
 
 
 def test_a_clock_that_goes_back_changes_nothing() -> None:
@@ -60,11 +60,11 @@ def test_a_clock_that_goes_back_changes_nothing() -> None:
 
 @given(series())
 def test_covered_and_gaps_are_all_of_the_time(readings: list[Reading]) -> None:
-    said = energy(readings)
+    reply = energy(readings)
     span_s = readings[-1].at_unix_s - readings[0].at_unix_s
-    assert said.covered_s + said.gap_s == pytest.approx(span_s, rel=1e-9, abs=1e-6)
-    assert said.energy_j >= 0
-    assert said.energy_j <= 1e5 * said.covered_s * (1 + 1e-9)
+    assert reply.covered_s + reply.gap_s == pytest.approx(span_s, rel=1e-9, abs=1e-6)
+    assert reply.energy_j >= 0
+    assert reply.energy_j <= 1e5 * reply.covered_s * (1 + 1e-9)
 
 
 @given(series(), st.integers(0, 29))

@@ -124,7 +124,7 @@ def test_a_clock_that_stood_still_tells_nothing(since_s: float) -> None:
     assert mean_power_between(zone, zone, since_s) == (None, "no time has passed since the reading before")
 
 
-def test_a_counter_without_range_is_a_gap_when_it_cannot_be_told(machine: Machine) -> None:
+def test_a_counter_without_range_is_a_gap_when_it_cannot_be_reported(machine: Machine) -> None:
     (machine.sysfs / "class/powercap/intel-rapl:0/max_energy_range_uj").unlink()
     machine.read()
     machine.at_s += 10
@@ -155,7 +155,7 @@ def test_a_counter_that_only_root_may_read_says_so(nobody: Path) -> None:
         assert reading.why == "energy_uj cannot be read: kernels show it to root only"
 
 
-def test_a_machine_without_counters_is_said(tmp_path: Path) -> None:
+def test_a_machine_without_counters_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotSupported, match="n001: has no RAPL counters") as caught:
         asyncio.run(RaplMeter("n001", sysfs=tmp_path).read())
     assert "modprobe" in caught.value.hint

@@ -9,14 +9,14 @@ def at(way: str, mean_w: float, covered_s: float = 3600, resolution_w: float = 1
     return MeasuringPoint(way, mean_w, covered_s, resolution_w)
 
 
-def test_losses_are_told_in_watts_and_as_a_share() -> None:
+def test_losses_are_reported_in_watts_and_as_a_share() -> None:
     supplies, board = compare_points([at("pdu", 400), at("bmc", 360), at("rapl", 180)])
     assert (supplies.power_w, supplies.share, supplies.trouble) == (40, 0.1, "")
     assert (board.outer, board.inner, board.power_w, board.share, board.trouble) == ("bmc", "rapl", 180, 0.5, "")
 
 
 @pytest.mark.parametrize(
-    ("places", "word"),
+    ("places", "term"),
     [
         ([at("pdu", 300), at("bmc", 360)], "less outside than inside"),
         ([at("bmc", 100), at("rapl", 180)], "less outside than inside"),
@@ -31,10 +31,10 @@ def test_losses_are_told_in_watts_and_as_a_share() -> None:
         ([at("pdu", 0), at("bmc", 0)], ""),
     ],
 )
-def test_what_cannot_be_is_named(places: list[MeasuringPoint], word: str) -> None:
+def test_what_cannot_be_is_named(places: list[MeasuringPoint], term: str) -> None:
     (between,) = compare_points(places)
-    assert word in between.trouble
-    assert bool(between.trouble) == bool(word)
+    assert term in between.trouble
+    assert bool(between.trouble) == bool(term)
 
 
 def test_two_outlets_of_a_node_are_one_place() -> None:

@@ -51,7 +51,7 @@ def test_the_newer_way_tells_power_and_energy(meter: RedfishMeter) -> None:
 
 
 @pytest.mark.parametrize("newer", [404, {}, {"PowerWatts": None}, {"PowerWatts": {"Reading": None}}])
-def test_the_older_way_is_asked_where_the_newer_tells_nothing(
+def test_the_older_way_is_queried_where_the_newer_tells_nothing(
     peer: RedfishPeer, meter: RedfishMeter, newer: Any
 ) -> None:
     peer.resources[METRICS] = newer
@@ -91,7 +91,7 @@ def test_only_chassis_of_the_system_count_and_those_that_measure(peer: RedfishPe
     assert [(each.part, each.power_w) for each in read(meter)] == [("1U", 374.5), ("Sled", 90.0)]
 
 
-def test_a_service_without_any_meter_is_said(peer: RedfishPeer, meter: RedfishMeter) -> None:
+def test_a_service_without_any_meter_is_reported(peer: RedfishPeer, meter: RedfishMeter) -> None:
     peer.resources[CHASSIS] = {"Id": "1U"}
     with pytest.raises(NotSupported, match="measures no power by Redfish"):
         read(meter)
@@ -110,9 +110,9 @@ def test_a_service_that_fails_gives_no_reading(
 def test_once_known_a_chassis_is_one_request(peer: RedfishPeer, meter: RedfishMeter) -> None:
     async def twice() -> int:
         await meter.read()
-        asked = len(peer.asked)
+        requested = len(peer.requested)
         await meter.read()
         await meter.close()
-        return len(peer.asked) - asked
+        return len(peer.requested) - requested
 
     assert asyncio.run(twice()) == 1

@@ -67,7 +67,7 @@ def test_recorded_configurations_measure_nothing(shared: Path) -> None:
         assert reading.why.startswith("Slurm measures nothing")
 
 
-def test_a_machine_without_slurm_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_without_slurm_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotSupported, match="alps: scontrol: not found on PATH"):
         asyncio.run(SlurmMeter("alps").read())

@@ -77,7 +77,7 @@ def test_what_cannot_be_read_there_has_no_value(on_node: OnNode) -> None:
     on_node(act)
 
 
-def test_a_node_that_measures_nothing_or_is_gone_is_said(on_node: OnNode) -> None:
+def test_a_node_that_measures_nothing_or_is_gone_is_reported(on_node: OnNode) -> None:
     async def act(node: FakeNode, meter: SshMeter) -> None:
         (node.root / "sys/class/powercap/intel-rapl:0/name").unlink()
         (node.root / "sys/class/hwmon/hwmon1/power1_average").unlink()

@@ -22,7 +22,7 @@ from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
 BY = "admin ada"
-WISH = DesiredState(NodeOrder.SOFT_OFF, BY, 0.0, "fan")
+DESIRED = DesiredState(NodeOrder.SOFT_OFF, BY, 0.0, "fan")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ class Site:
 
     def order(self, send: Callable[[], Awaitable[NodeRecord]]) -> tuple[NodeRecord, str]:
         try:
-            return self.room.run(self.closer.close_first(self.machine, WISH, send))
+            return self.room.run(self.closer.close_first(self.machine, DESIRED, send))
         finally:
             self.room.run(self.room.wire.close())
 

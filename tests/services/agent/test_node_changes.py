@@ -2,8 +2,8 @@
 
 import asyncio
 
-from heard_scheduler import Heard
 from memory_journal import MemoryJournal
+from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Mode
 from offpeak.model.orders import NodeChange
@@ -16,13 +16,13 @@ UPDATES = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
 
 def times_sent(mode: Mode, seconds: float, **refuses: str) -> int:
     """Return how often the door gets the same change that is sent twice, so many seconds apart."""
-    now, journal, scheduler = [0.0], MemoryJournal(), Heard(refuses=refuses)
+    now, journal, scheduler = [0.0], MemoryJournal(), RecordingScheduler(refuses=refuses)
     door = make_scheduler_door(journal, lambda _: mode, lambda: 1000.0, nodes=["n1"], hold_of=lambda _: None)
     orders, changes = SchedulerOrders(door, scheduler), NodeChanges(lambda: now[0])
     asyncio.run(changes.send(UPDATES, orders))
     now[0] += seconds
     asyncio.run(changes.send(UPDATES, orders))
-    return len(journal.refusals) + len(scheduler.told)
+    return len(journal.refusals) + len(scheduler.reported)
 
 
 def test_a_shadow_is_recorded_now_and_then() -> None:

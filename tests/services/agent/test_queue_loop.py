@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from heard_scheduler import Heard
 from queue_site import NOW_S, RULES, a_job
+from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Mode
 from offpeak.errors import CannotWrite
@@ -30,7 +30,7 @@ class Room:
 
     def __init__(self, folder: Path, mode: Mode) -> None:
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
-        self.modes, self.scheduler = PartitionModes(mode, {}), Heard()
+        self.modes, self.scheduler = PartitionModes(mode, {}), RecordingScheduler()
         door = make_scheduler_door(self.ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
         self.orders = SchedulerOrders(door, self.scheduler)
         self.controller = QueueController(self.ledger, ProblemLog())
@@ -52,13 +52,13 @@ class Room:
 
     @property
     def sent(self) -> list[str]:
-        return [what for what, _ in self.scheduler.told]
+        return [what for what, _ in self.scheduler.reported]
 
 
 def test_in_active_mode_marks_are_on_the_disk_before_the_order_is_written(tmp_path: Path) -> None:
     room = Room(tmp_path, Mode.ACTIVE)
     room.round()
-    assert room.scheduler.told == [("rank", {"1": JOBS[1].priority, "2": JOBS[0].priority})]
+    assert room.scheduler.reported == [("rank", {"1": JOBS[1].priority, "2": JOBS[0].priority})]
     marks = {mark.job: mark for mark in room.ledger.marks()}
     assert (marks["1"].was, marks["1"].to) == (JOBS[0].priority, JOBS[1].priority)
     swapped = (JOBS[0]._replace(priority=JOBS[1].priority), JOBS[1]._replace(priority=JOBS[0].priority))
@@ -84,7 +84,7 @@ def test_in_advise_mode_owners_get_one_comment_and_nothing_else_is_done(tmp_path
     room.round()
     room.round()
     assert room.sent == ["notify"]
-    ((_, texts),) = room.scheduler.told
+    ((_, texts),) = room.scheduler.reported
     assert "would be moved back: behind 2" in str(texts["1"])
     assert room.ledger.marks() == ()
     room.ledger.close()

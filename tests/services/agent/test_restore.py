@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from heard_scheduler import Heard
 from memory_journal import MemoryJournal
+from recording_scheduler import RecordingScheduler
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.door import Door
@@ -22,14 +22,14 @@ from services.agent.node_memory import load_node_records, read_last_sleep_orders
 from services.agent.restore import on_their_way, open_nodes
 
 CLOSED = {"closed": True, "reason": "offpeak: idle"}
-TOLD = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
+REPORTED = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
 
 
 @pytest.mark.parametrize(
     ("given", "record", "opened"),
     [
         ({}, record_of(), True),
-        ({}, record_of(sent=TOLD), False),
+        ({}, record_of(sent=REPORTED), False),
         ({}, record_of(state=NodeState.GOING_DOWN), False),
         # Off, and the scheduler has not noticed.
         ({}, record_of(state=NodeState.OFF), False),
@@ -40,15 +40,15 @@ TOLD = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, cle
     ],
 )
 def test_only_nodes_that_jobs_can_use_are_opened(given, record, opened) -> None:
-    scheduler, nodes = Heard(), [node_of(**CLOSED, **given)]
+    scheduler, nodes = RecordingScheduler(), [node_of(**CLOSED, **given)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
     but = on_their_way(nodes, NodeRecords({"n1": record}), {}, NOW)
     left = asyncio.run(open_nodes(nodes, orders, by=US, but=but))
-    assert (len(scheduler.told), left) == ((1, {}) if opened else (0, {"n1": "it is on its way down or up"}))
+    assert (len(scheduler.reported), left) == ((1, {}) if opened else (0, {"n1": "it is on its way down or up"}))
 
 
 def test_why_the_scheduler_does_not_open_a_node_is_reported() -> None:
-    scheduler, nodes = Heard(refuses={"n1": "Invalid user id"}), [node_of(**CLOSED)]
+    scheduler, nodes = RecordingScheduler(refuses={"n1": "Invalid user id"}), [node_of(**CLOSED)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
     assert asyncio.run(open_nodes(nodes, orders, by=US)) == {"n1": "Invalid user id"}
 
@@ -56,10 +56,10 @@ def test_why_the_scheduler_does_not_open_a_node_is_reported() -> None:
 @pytest.mark.parametrize(
     ("order_s", "kept", "sent"),
     [
-        (NOW_S + 1, record_of(), TOLD.order),
+        (NOW_S + 1, record_of(), REPORTED.order),
         # What was seen since counts.
         (NOW_S - 1, record_of(), None),
-        (NOW_S + 1, record_of(sent=SentOrder(NodeOrder.ON, US, 0.0, NodeState.OFF, clear=False)), TOLD.order),
+        (NOW_S + 1, record_of(sent=SentOrder(NodeOrder.ON, US, 0.0, NodeState.OFF, clear=False)), REPORTED.order),
     ],
 )
 def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s, kept, sent) -> None:

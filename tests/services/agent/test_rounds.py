@@ -6,7 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
-from heard_scheduler import Heard
+from recording_scheduler import RecordingScheduler
 
 from offpeak.errors import CannotWrite, SchedulerError
 from offpeak.ledger.rows import DecisionRecord
@@ -100,7 +100,7 @@ def test_no_round_begins_while_its_turn_is_held() -> None:
 
 
 def test_those_who_ask_at_the_same_time_get_one_answer_unless_something_was_changed() -> None:
-    scheduler = Heard()
+    scheduler = RecordingScheduler()
     observer = Observer(scheduler, ProblemLog())
 
     async def ask() -> None:
@@ -110,13 +110,13 @@ def test_those_who_ask_at_the_same_time_get_one_answer_unless_something_was_chan
         await observer.view(at_most_s=5.0)
 
     asyncio.run(ask())
-    assert scheduler.asked == 3
+    assert scheduler.requested == 3
 
 
 def test_an_answer_that_was_on_its_way_when_something_was_changed_is_too_old() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
-    class Slow(Heard):
+    class Slow(RecordingScheduler):
         def view(self) -> SchedulerView:
             begun.set()
             assert may_end.wait(60)
@@ -134,11 +134,11 @@ def test_an_answer_that_was_on_its_way_when_something_was_changed_is_too_old() -
         await observer.view(at_most_s=5.0)
 
     asyncio.run(ask())
-    assert scheduler.asked == 2
+    assert scheduler.requested == 2
 
 
 def test_a_scheduler_that_is_away_has_no_view_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    scheduler = Heard(trouble=SchedulerError("slurmctld is down", hint="start it"))
+    scheduler = RecordingScheduler(trouble=SchedulerError("slurmctld is down", hint="start it"))
     observer = Observer(scheduler, ProblemLog())
 
     async def ask() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from guarded_room import GuardedRoom, guarded_room
-from heard_scheduler import Heard
+from recording_scheduler import RecordingScheduler
 from scheduler_values import node_of, record_of
 from slurm_programs import SlurmPrograms, slurm_programs
 
@@ -43,7 +43,7 @@ TWO_DAYS_S = 2 * 86_400.0
 TARIFF = "on=30EUR/MWh,off=30EUR/MWh,hours=00:00-12:00,zone=UTC"
 
 
-class AnyMoment(Heard):
+class AnyMoment(RecordingScheduler):
     """A scheduler that shows its nodes as they are at this moment."""
 
     def view(self) -> SchedulerView:

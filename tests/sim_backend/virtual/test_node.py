@@ -26,7 +26,7 @@ ORDERS = {
     "rest": lambda node, now_s, _: used(node, 0.0, now_s),
 }
 
-LIVES = st.lists(st.tuples(st.integers(0, 400), st.sampled_from(sorted(ORDERS)), st.booleans()), max_size=20)
+RECORDS = st.lists(st.tuples(st.integers(0, 400), st.sampled_from(sorted(ORDERS)), st.booleans()), max_size=20)
 """Orders, each so many seconds after the one before, and whether a transition that it begins fails."""
 
 
@@ -78,7 +78,7 @@ def test_a_class_without_a_depth_cannot_enter_it() -> None:
         orders.suspend_node(VirtualNode(replace(bundled_node_class("juggle"), depths=())), 0)
 
 
-@given(LIVES)
+@given(RECORDS)
 def test_energy_is_the_sum_of_what_is_drawn_in_each_second(events: list[tuple[int, str, bool]]) -> None:
     node, now_s, drawn_j = NODE, 0, 0.0
     for pause_s, order, fails in [*events, (1000, "rest", False)]:
@@ -89,7 +89,7 @@ def test_energy_is_the_sum_of_what_is_drawn_in_each_second(events: list[tuple[in
     assert math.isclose(node.energy_at(now_s), drawn_j, rel_tol=1e-9)
 
 
-@given(LIVES, st.lists(st.integers(0, 8000)))
+@given(RECORDS, st.lists(st.integers(0, 8000)))
 def test_nothing_depends_on_who_looks_and_when(events: list[tuple[int, str, bool]], looks: list[int]) -> None:
     node, watched, now_s = NODE, NODE, 0
     for pause_s, order, _ in events:

@@ -13,7 +13,7 @@ from sim_backend.virtual.node import LiveNode, VirtualNode
 from sim_backend.virtual.pdu import RPDU2, UPTIME, PduFaults, VirtualPdu, apc_rows
 
 ACTS = ("on", "soft_off", "hard_off", "suspend", "reset", "fail_next")
-LIVES = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ACTS), st.floats(0, 500)), max_size=25)
+RECORDS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ACTS), st.floats(0, 500)), max_size=25)
 """Which of three nodes does what, and how long it then lasts [s]."""
 
 DEVICE, PHASE, OUTLET = (*RPDU2, 4, 3, 1), (*RPDU2, 6, 3, 1), (*RPDU2, 9, 4, 3, 1)
@@ -43,7 +43,7 @@ def rack() -> Rack:
     return Rack()
 
 
-@given(LIVES, st.sampled_from([1.0, 1.08]))
+@given(RECORDS, st.sampled_from([1.0, 1.08]))
 def test_the_joules_of_the_nodes_are_those_of_the_counters(
     events: list[tuple[int, str, float]], loss_factor: float
 ) -> None:

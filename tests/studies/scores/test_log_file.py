@@ -32,9 +32,9 @@ def test_jobs_without_a_start_are_left_out_of_a_log_with_starts(ran, written):
 
 def test_jobs_without_a_requested_time_get_the_usual_limit_and_not_their_run_time(ran, written):
     silent, absurd = np.arange(len(ran)) % 20 == 1, np.arange(len(ran)) == 0
-    asked_s = np.where(absurd, 10**9, np.minimum(ran.estimate_s, 7200))
-    log = read_log_file(written(replace(ran, estimate_s=np.where(silent, -1, asked_s))))
-    assert log.jobs.estimate_s.tolist() == np.where(silent, 7200, asked_s).tolist()
+    requested_s = np.where(absurd, 10**9, np.minimum(ran.estimate_s, 7200))
+    log = read_log_file(written(replace(ran, estimate_s=np.where(silent, -1, requested_s))))
+    assert log.jobs.estimate_s.tolist() == np.where(silent, 7200, requested_s).tolist()
     assert log.notes == ("8 jobs without an estimate: 7,200 s is assumed",)
 
 

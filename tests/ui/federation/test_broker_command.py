@@ -42,7 +42,7 @@ token_file = "{folder}/token"
 [ledger]
 url = "sqlite:///{folder}/ledger.sqlite"
 """
-SAID = SiteReport(0.0, "c", "slurm 22", 32, 32, 0, 0)
+REPLY = SiteReport(0.0, "c", "slurm 22", 32, 32, 0, 0)
 OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
 
 
@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.thorough
 def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
     with agent_socket(folder / "agent.sock") as agent, reserved_ports(1) as (port,):
-        agent.site = replace(SAID, at_unix_s=time.time())
+        agent.site = replace(REPLY, at_unix_s=time.time())
         arguments = (*OFFPEAK, "broker", "--listen", f"127.0.0.1:{port}", "--config", folder / "offpeak.toml")
         process = subprocess.Popen(arguments, cwd=folder, env={**os.environ, "PYTHONPATH": str(repository)})
         try:

@@ -30,7 +30,7 @@ reach = "local"
 """
 SETTINGS = '[agent]\nsocket = "agent.sock"\nstate_folder = "."\n\n[broker]\nsites = "sites.toml"\n'
 SCRIPT = "#!/bin/bash\n#SBATCH --ntasks=4 --time=60 --account=climate\nhostname\n"
-SAID = SiteReport(0.0, "c", "slurm 22", 32, 32, 0, 0, WaitTable((32,), (86_400,), ((0.0,),)))
+REPLY = SiteReport(0.0, "c", "slurm 22", 32, 32, 0, 0, WaitTable((32,), (86_400,), ((0.0,),)))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_jobs_of_the_ledger_count_and_one_that_cannot_be_read_is_reported(
 
     monkeypatch.chdir(folder)
     with agent_socket(folder / "agent.sock") as agent:
-        agent.site = replace(SAID, at_unix_s=time.time())
+        agent.site = replace(REPLY, at_unix_s=time.time())
         answer, complaint = offpeak()
         assert (answer["site"], complaint) == ("north", "")
         code, complaint = offpeak("--application", "gromacs")

@@ -36,17 +36,17 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
             if at_the_first_login:
                 await wire.close()
             begin_s, came_s = time.monotonic(), {}
-            asked = {node: each.query() for node, each in drivers.items()}
-            async for node, _ in iterate_completed(asked, timeout_s=ROUND_S):
+            requested = {node: each.query() for node, each in drivers.items()}
+            async for node, _ in iterate_completed(requested, timeout_s=ROUND_S):
                 came_s[node] = time.monotonic() - begin_s
             assert max(sorted(came_s.values())[:-DEAD]) < TIMEOUT_S
             assert max(came_s.values()) < 4 * TIMEOUT_S
 
-        said: dict[str, ReportedProblem | None] = dict.fromkeys(drivers)
+        reply: dict[str, ReportedProblem | None] = dict.fromkeys(drivers)
         lines = Counter[str]()
         for round_ in range(3):
             for node, observed in (await poll_drivers(drivers, timeout_s=ROUND_S, clock=time.time)).items():
-                said[node], line = limit_repeats(said[node], _words(observed), at_unix_s=10.0 * round_)
+                reply[node], line = limit_repeats(reply[node], _arguments(observed), at_unix_s=10.0 * round_)
                 lines.update([node] if line else [])
         assert lines == Counter(f"n{i}" for i in range(DEAD))
         await wire.close()
@@ -54,6 +54,6 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
     asyncio.run(run())
 
 
-def _words(observed: PowerObservation) -> str | None:
+def _arguments(observed: PowerObservation) -> str | None:
     assert observed.trouble is None or isinstance(observed.trouble, NoAnswer)
     return None if observed.trouble is None else str(observed.trouble)

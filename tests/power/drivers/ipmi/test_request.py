@@ -28,7 +28,7 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmc, own_network
 Result = TypeVar("Result")
 
 
-def asked(machine: InventoryNode, question: Callable[[SendRequest], Awaitable[Result]]) -> Result:
+def requested(machine: InventoryNode, question: Callable[[SendRequest], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         wire = Transport(timeout_s=10)
         try:
@@ -39,9 +39,9 @@ def asked(machine: InventoryNode, question: Callable[[SendRequest], Awaitable[Re
     return asyncio.run(run())
 
 
-def ipmitool(bmc: SimulatedBmc, *words: str) -> None:
+def ipmitool(bmc: SimulatedBmc, *arguments: str) -> None:
     login = ("-H", bmc.host, "-p", str(bmc.port), "-U", "admin", "-P", "secret", "-C", "3")
-    subprocess.run(["ipmitool", "-I", "lanplus", *login, *words], capture_output=True, timeout=10, check=True)
+    subprocess.run(["ipmitool", "-I", "lanplus", *login, *arguments], capture_output=True, timeout=10, check=True)
 
 
 @pytest.mark.parametrize("policy", RESTORE_POLICIES[:3])
@@ -49,18 +49,18 @@ def test_the_restore_policy_is_what_ipmitool_has_set(
     policy: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     ipmitool(few_bmcs[0], "chassis", "policy", policy)
-    assert asked(machine_of(few_bmcs[0]), read_restore_policy) == policy
+    assert requested(machine_of(few_bmcs[0]), read_restore_policy) == policy
 
 
 def test_a_policy_that_the_bmc_does_not_know_is_unknown(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     few_bmcs[0].write("policy", "3")
-    assert asked(machine_of(few_bmcs[0]), read_restore_policy) == "unknown"
-    assert asked(machine_of(few_bmcs[0]), read_is_on) is True
+    assert requested(machine_of(few_bmcs[0]), read_restore_policy) == "unknown"
+    assert requested(machine_of(few_bmcs[0]), read_is_on) is True
 
 
 def test_a_bmc_may_have_no_identity(bmc_commands: Path, tmp_path: Path, machine_of: MachineOf) -> None:
     with own_network() as network, bmc(tmp_path / "bmc", f"{network}.1", 1, bmc_commands, guid="00" * 16) as nameless:
-        assert asked(machine_of(nameless), read_system_guid) is None
+        assert requested(machine_of(nameless), read_system_guid) is None
 
 
 def test_a_bmc_of_ipmi_1_5_is_not_supported(bmc_commands: Path, tmp_path: Path, machine_of: MachineOf) -> None:
@@ -70,7 +70,7 @@ def test_a_bmc_of_ipmi_1_5_is_not_supported(bmc_commands: Path, tmp_path: Path, 
         bmc(tmp_path / "bmc", f"{network}.1", 1, bmc_commands, guid="") as old,
         pytest.raises(NotSupported, match=r"IPMI 2\.0 unavailable"),
     ):
-        asked(machine_of(old), read_is_on)
+        requested(machine_of(old), read_is_on)
 
 
 def answers(data: bytes | None) -> SendRequest:
@@ -82,7 +82,7 @@ def answers(data: bytes | None) -> SendRequest:
     return ask
 
 
-def test_the_bmc_is_asked_where_the_system_has_no_name() -> None:
+def test_the_bmc_is_queried_where_the_system_has_no_name() -> None:
     assert asyncio.run(read_system_guid(answers(bytes(range(16))))) is not None
     assert asyncio.run(read_system_guid(answers(bytes(16)))) is None
     assert asyncio.run(read_system_guid(answers(None))) is None

@@ -170,7 +170,7 @@ def test_a_late_answer_does_not_pass_for_a_wrong_password(few_bmcs: list[Simulat
     on_a_wire(use, timeout_s=0.4)
 
 
-def test_a_lost_answer_is_asked_for_again_without_a_login(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+def test_a_lost_answer_is_requested_again_without_a_login(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     async def use(wire: Transport) -> None:
         with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
             driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)

@@ -12,7 +12,7 @@ BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"),
+    ("reply", "kind"),
     [
         # pyghmi
         ("Incorrect password provided", AccessRefused),
@@ -45,10 +45,10 @@ BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
         ("BMC error", BadAnswer),
     ],
 )
-def test_what_programs_say_is_understood(said: str, kind: type[DeviceError]) -> None:
-    trouble = error_of_text(BMC, said)
+def test_what_programs_say_is_understood(reply: str, kind: type[DeviceError]) -> None:
+    trouble = error_of_text(BMC, reply)
     assert type(trouble) is kind
-    assert said in str(trouble)
+    assert reply in str(trouble)
     assert str(trouble).startswith("n1 (BMC 10.1.0.1): ")
 
 
@@ -68,8 +68,8 @@ def test_missing_privilege_names_what_to_change() -> None:
 
 
 @given(st.text())
-def test_any_words_are_an_error_in_one_line(said: str) -> None:
-    trouble = error_of_text(BMC, said)
+def test_any_text_is_an_error_in_one_line(reply: str) -> None:
+    trouble = error_of_text(BMC, reply)
     assert isinstance(trouble, DeviceError)
     assert len(str(trouble).splitlines()) == 1
 

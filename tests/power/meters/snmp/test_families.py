@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from pdu_reading import Expected, Said, compare, read_recorded
+from pdu_reading import Expected, Reply, compare, read_recorded
 
 from power.meters.snmp.family_file import bundled_names
 
@@ -126,13 +126,13 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def said(recorded: tuple[Sequence[str], int], tmp_path_factory: pytest.TempPathFactory) -> Said:
+def reply(recorded: tuple[Sequence[str], int], tmp_path_factory: pytest.TempPathFactory) -> Reply:
     return read_recorded(list(EXPECTED), recorded, tmp_path_factory.mktemp("logins"))
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_says_what_its_mib_says(name: str, said: Said) -> None:
-    compare(said[name], EXPECTED[name])
+def test_says_what_its_mib_says(name: str, reply: Reply) -> None:
+    compare(reply[name], EXPECTED[name])
 
 
 def test_every_family_is_tried(repository: Path) -> None:
@@ -143,10 +143,10 @@ def test_every_family_is_tried(repository: Path) -> None:
 
 
 @pytest.mark.parametrize(("recording", "parts"), [("apc_apdu_chain", 7), ("panduit_chain", 7), ("aten_outlets", 3)])
-def test_rows_of_parts_that_do_not_exist_are_left_out(recording: str, parts: int, said: Said) -> None:
-    assert len(said[recording]) == 1 + parts
+def test_rows_of_parts_that_do_not_exist_are_left_out(recording: str, parts: int, reply: Reply) -> None:
+    assert len(reply[recording]) == 1 + parts
 
 
 def test_a_family_with_a_tree_for_each_model_may_be_named(recorded: tuple[Sequence[str], int], tmp_path: Path) -> None:
-    said = read_recorded(["gude_banks"], recorded, tmp_path, family="gude")
-    compare(said["gude_banks"], EXPECTED["gude_banks"])
+    reply = read_recorded(["gude_banks"], recorded, tmp_path, family="gude")
+    compare(reply["gude_banks"], EXPECTED["gude_banks"])

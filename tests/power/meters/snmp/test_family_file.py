@@ -76,10 +76,10 @@ def test_bundled_families_say_where_they_are_from(name: str, repository: Path) -
 def test_what_is_wrong_is_named(tmp_path: Path, text: str, match: str, hint: str) -> None:
     file = tmp_path / "own.toml"
     file.write_text(text)
-    with pytest.raises(BadInput, match=match) as told:
+    with pytest.raises(BadInput, match=match) as reported:
         read_family(str(file))
-    assert str(file) in str(told.value)
-    assert hint in told.value.hint
+    assert str(file) in str(reported.value)
+    assert hint in reported.value.hint
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ def serve(
 ) -> None:
     async def run() -> None:
         async with own_agent(values) as (agent, port):
-            words = {"family": "apc", "credential": login(folder, "public"), "port": port} | others
-            reader = meter(Pdu("pdu1", "127.0.0.1", **words), SnmpEngines(), patience=patience)  # type: ignore[arg-type]
+            arguments = {"family": "apc", "credential": login(folder, "public"), "port": port} | others
+            reader = meter(Pdu("pdu1", "127.0.0.1", **arguments), SnmpEngines(), patience=patience)  # type: ignore[arg-type]
             try:
                 await scenario(agent, reader)
             finally:
@@ -63,25 +63,25 @@ async def total(reader: SnmpPdu) -> Reading:
     return (await reader.read())[0]
 
 
-def test_rows_are_walked_once_and_then_asked_for_in_one_packet(tmp_path: Path) -> None:
+def test_rows_are_walked_once_and_then_requested_in_one_packet(tmp_path: Path) -> None:
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
         await reader.read()
         walks = agent.walks
         for _ in range(3):
             assert (await total(reader)).power_w == 1200
         assert agent.walks == walks
-        assert agent.asked == [1, 7, 7, 7, 7]
+        assert agent.requested == [1, 7, 7, 7, 7]
 
     serve(tmp_path, apc(), scenario)
 
 
-def test_a_silent_pdu_is_told_and_found_again(tmp_path: Path) -> None:
+def test_a_silent_pdu_is_reported_and_found_again(tmp_path: Path) -> None:
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
         assert (await total(reader)).power_w == 1200
         agent.silent = True
-        with pytest.raises(NoAnswer, match="does not answer") as told:
+        with pytest.raises(NoAnswer, match="does not answer") as reported:
             await reader.read()
-        assert "wrong community" in told.value.hint
+        assert "wrong community" in reported.value.hint
         agent.silent = False
         assert (await total(reader)).power_w == 1200
 
@@ -120,9 +120,9 @@ def test_a_restart_is_seen_after_a_long_silence_too(tmp_path: Path) -> None:
 def test_rows_are_looked_up_of_a_few_pdus_at_a_time(tmp_path: Path) -> None:
     async def run() -> None:
         async with own_agent(apc()) as (agent, port):
-            engines, words = SnmpEngines(), {"family": "apc", "credential": login(tmp_path, "public"), "port": port}
-            known, new = (meter(Pdu(name, "127.0.0.1", **words), engines) for name in ("known", "new"))  # type: ignore[arg-type]
-            dead = meter(Pdu("dead", "127.0.0.2", **words), engines, patience=SHORT)  # type: ignore[arg-type]
+            engines, arguments = SnmpEngines(), {"family": "apc", "credential": login(tmp_path, "public"), "port": port}
+            known, new = (meter(Pdu(name, "127.0.0.1", **arguments), engines) for name in ("known", "new"))  # type: ignore[arg-type]
+            dead = meter(Pdu("dead", "127.0.0.2", **arguments), engines, patience=SHORT)  # type: ignore[arg-type]
             await known.read()
             walks = agent.walks
             for _ in range(LISTED_AT_ONCE):
@@ -194,7 +194,7 @@ def test_a_row_that_loses_its_value_takes_the_total_with_it(tmp_path: Path) -> N
     serve(tmp_path, apc() | {f"{POWER}.2": 30}, scenario)
 
 
-def test_a_row_that_never_had_a_value_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_row_that_never_had_a_value_is_left_out_and_reported(tmp_path: Path) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         partial = await total(reader)
         assert (partial.power_w, "without row 2" in partial.why) == (1200, True)
@@ -203,15 +203,15 @@ def test_a_row_that_never_had_a_value_is_left_out_and_told(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "word"), [(12, "doubtful"), (90, "doubtful"), (1200, "doubtful"), (118, ""), (240, "")]
+    ("reply", "term"), [(12, "doubtful"), (90, "doubtful"), (1200, "doubtful"), (118, ""), (240, "")]
 )
-def test_a_total_that_its_outlets_contradict_is_doubtful_and_not_hidden(tmp_path: Path, said: int, word: str) -> None:
+def test_a_total_that_its_outlets_contradict_is_doubtful_and_not_hidden(tmp_path: Path, reply: int, term: str) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         doubted = await total(reader)
-        assert doubted.power_w == 10 * said
-        assert doubted.why.partition(":")[0] == word
+        assert doubted.power_w == 10 * reply
+        assert doubted.why.partition(":")[0] == term
 
-    serve(tmp_path, apc() | {f"{POWER}.1": said}, scenario)
+    serve(tmp_path, apc() | {f"{POWER}.1": reply}, scenario)
 
 
 def test_a_total_of_zero_gives_way_to_outlets_that_draw_power(tmp_path: Path) -> None:
@@ -242,8 +242,8 @@ def test_a_phase_that_is_lost_takes_the_sum_of_phases_with_it(tmp_path: Path) ->
 def test_missing_rows_are_named_and_the_rest_of_many_counted(tmp_path: Path) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         none = await total(reader)
-        said = [f"outlet {row}: the PDU says -1, its sign for none" for row in range(2, 8)]
-        assert (none.power_w, none.why) == (None, "; ".join(["the PDU has no total of its own", *said, "and 17 more"]))
+        reply = [f"outlet {row}: the PDU says -1, its sign for none" for row in range(2, 8)]
+        assert (none.power_w, none.why) == (None, "; ".join(["the PDU has no total of its own", *reply, "and 17 more"]))
 
     outlets = {f"{OUTLETS}.{column}.{row}": value for row in range(1, 25)
                for column, value in ((4, row), (7, 100 if row == 1 else -1))}  # fmt: skip
@@ -328,7 +328,7 @@ def test_an_error_for_one_number_leaves_the_others(tmp_path: Path) -> None:
     serve(tmp_path, apc(), scenario)
 
 
-def test_a_small_agent_is_asked_for_less_at_once(tmp_path: Path) -> None:
+def test_a_small_agent_is_queried_for_less_at_once(tmp_path: Path) -> None:
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
         agent.limit = 2
         assert (await total(reader)).power_w == 1200
@@ -389,7 +389,7 @@ def test_dead_pdus_hold_nobody(tmp_path: Path) -> None:
     serve(tmp_path, apc(), scenario)
 
 
-def test_a_name_without_address_is_told(tmp_path: Path) -> None:
+def test_a_name_without_address_is_reported(tmp_path: Path) -> None:
     async def scenario() -> None:
         pdu = Pdu("pdu1", "no-such-host.invalid", "apc", login(tmp_path, "public"))
         reader = meter(pdu, SnmpEngines(), patience=SnmpPatience(timeout_s=5))
@@ -403,15 +403,15 @@ def test_a_name_without_address_is_told(tmp_path: Path) -> None:
 def test_a_community_is_never_shown(tmp_path: Path) -> None:
     async def scenario(agent: OwnAgent, reader: SnmpPdu) -> None:
         agent.silent = True
-        with pytest.raises(NoAnswer) as told:
+        with pytest.raises(NoAnswer) as reported:
             await reader.read()
-        assert "s3cret" not in f"{told.value} {told.value.hint} {told.value!r}"
+        assert "s3cret" not in f"{reported.value} {reported.value.hint} {reported.value!r}"
 
     serve(tmp_path, apc(), scenario, patience=SHORT, credential=login(tmp_path, "s3cret"))
 
 
 @pytest.mark.parametrize(
-    ("words", "match"),
+    ("arguments", "match"),
     [
         ({"version": "4"}, "no version of SNMP"),
         ({"version": "3"}, "has a user"),
@@ -419,33 +419,33 @@ def test_a_community_is_never_shown(tmp_path: Path) -> None:
         ({"version": "3", "credential": Credential("pdu", "mon", privacy="ROT13")}, "privacy"),
     ],
 )
-def test_what_snmp_does_not_know_is_told(tmp_path: Path, words: dict[str, object], match: str) -> None:
+def test_what_snmp_does_not_know_is_reported(tmp_path: Path, arguments: dict[str, object], match: str) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         with pytest.raises(BadInventory, match=match):
             await reader.read()
 
-    serve(tmp_path, apc(), scenario, **words)
+    serve(tmp_path, apc(), scenario, **arguments)
 
 
-def test_an_unknown_family_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no family of PDUs") as told:
+def test_an_unknown_family_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no family of PDUs") as reported:
         meter(Pdu("pdu1", "127.0.0.1", "enlogik", login(tmp_path, "public")), SnmpEngines())
-    assert "enlogic" in told.value.hint
+    assert "enlogic" in reported.value.hint
 
 
-@pytest.mark.parametrize(("said", "doubtful"), [(120, False), (1200, True), (12, True)])
-def test_amperes_and_volts_tell_a_unit_that_is_wrong_by_ten(tmp_path: Path, said: int, doubtful: bool) -> None:
+@pytest.mark.parametrize(("reply", "doubtful"), [(120, False), (1200, True), (12, True)])
+def test_amperes_and_volts_tell_a_unit_that_is_wrong_by_ten(tmp_path: Path, reply: int, doubtful: bool) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         doubted = await total(reader)
-        assert doubted.power_w == 10 * said
+        assert doubted.power_w == 10 * reply
         assert ("amperes times volts 1265 VA" in doubted.why) is doubtful
 
     # The unit and its only phase agree: both would be wrong by ten.
-    phase = {f"{RPDU2}.6.3.1.{column}.1": value for column, value in ((5, 55), (6, 230), (7, said))}
-    serve(tmp_path, {UPTIME: 1, f"{POWER}.1": said, **phase}, scenario)
+    phase = {f"{RPDU2}.6.3.1.{column}.1": value for column, value in ((5, 55), (6, 230), (7, reply))}
+    serve(tmp_path, {UPTIME: 1, f"{POWER}.1": reply, **phase}, scenario)
 
 
-def test_rows_that_cannot_be_told_apart_are_doubtful(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_distinguished_are_doubtful(tmp_path: Path) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         assert "does not say which of its rows add up" in (await total(reader)).why
 

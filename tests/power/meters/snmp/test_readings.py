@@ -29,8 +29,8 @@ power = {{ oid = "{OUTLET}", unit = "W" }}
 )
 PDU = Pdu("pdu1", "h", "own", Credential("c", password_file=Path("c")), outlets=(("1", "n1"), ("9", "n9")))
 
-said = st.integers(-2, 70_000) | st.just(65535) | st.just("n/a") | st.just(NoSnmpValue("genErr"))
-columns = st.lists(said, min_size=1, max_size=6)
+reply = st.integers(-2, 70_000) | st.just(65535) | st.just("n/a") | st.just(NoSnmpValue("genErr"))
+columns = st.lists(reply, min_size=1, max_size=6)
 
 
 def answers(totals: list[int | str | NoSnmpValue], outlets: list[int | str | NoSnmpValue]) -> SnmpValues:

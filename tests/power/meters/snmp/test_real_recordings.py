@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from pdu_reading import Expected, Said, compare, read_recorded
+from pdu_reading import Expected, Reply, compare, read_recorded
 
 EXPECTED = {
     "apc-8641": Expected(
@@ -43,13 +43,13 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def said(real: tuple[Sequence[str], int], tmp_path_factory: pytest.TempPathFactory) -> Said:
+def reply(real: tuple[Sequence[str], int], tmp_path_factory: pytest.TempPathFactory) -> Reply:
     return read_recorded(list(EXPECTED), real, tmp_path_factory.mktemp("logins"))
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_says_what_its_recording_says(name: str, said: Said) -> None:
-    compare(said[name], EXPECTED[name])
+def test_says_what_its_recording_says(name: str, reply: Reply) -> None:
+    compare(reply[name], EXPECTED[name])
 
 
 def test_every_recording_is_read(shared: Path) -> None:

@@ -53,7 +53,7 @@ async def write(place: tuple[str, int], community: str, oid: str, value: object)
     assert (trouble, int(status)) == (None, 0)
 
 
-def test_watts_vary_and_a_reset_counter_is_told(recorded: Agents, tmp_path: Path) -> None:
+def test_watts_vary_and_a_reset_counter_is_reported(recorded: Agents, tmp_path: Path) -> None:
     (host,), port = recorded
 
     async def scenario(reader: SnmpPdu) -> None:
@@ -73,7 +73,7 @@ def test_watts_vary_and_a_reset_counter_is_told(recorded: Agents, tmp_path: Path
 
 
 @pytest.mark.parametrize(("timeout_s", "waits"), [(20.0, True), (0.1, False)])
-def test_a_slow_pdu_is_waited_for_as_long_as_is_said(
+def test_a_slow_pdu_is_waited_for_as_long_as_is_set(
     recorded: Agents, tmp_path: Path, timeout_s: float, waits: bool
 ) -> None:
     (host,), port = recorded
@@ -96,8 +96,8 @@ def test_many_may_list_their_rows_at_once(recorded: Agents, tmp_path: Path) -> N
     async def run() -> None:
         engines = SnmpEngines()
         readers = [meter(pdu, engines) for _ in range(12)]
-        said = await asyncio.gather(*(reader.read() for reader in readers))
-        assert {readings[0].power_w for readings in said} == {2160}
+        reply = await asyncio.gather(*(reader.read() for reader in readers))
+        assert {readings[0].power_w for readings in reply} == {2160}
         for reader in readers:
             await reader.close()
 

@@ -59,23 +59,23 @@ async def read_each(
 ) -> list[Reading | DeviceError]:
     """Return the totals of PDUs that are read one after the other."""
     engines = SnmpEngines()
-    said: list[Reading | DeviceError] = []
+    reply: list[Reading | DeviceError] = []
     meters = [meter(each, engines, logins=logins, patience=patience) for each in pdus]
     for each in meters:
         try:
-            said.append((await each.read())[0])
+            reply.append((await each.read())[0])
         except DeviceError as problem:
-            said.append(problem)
+            reply.append(problem)
     for each in meters:
         await each.close()
-    return said
+    return reply
 
 
 @pytest.mark.parametrize("user", USERS, ids=lambda user: user.name)
 def test_every_level_and_cipher_is_understood(tmp_path: Path, agent: tuple[str, int], user: User) -> None:
-    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential_of(tmp_path, user))], Logins()))
-    assert isinstance(said, Reading), said
-    assert said.power_w == 72
+    (reply,) = asyncio.run(read_each([pdu(tmp_path, agent, credential_of(tmp_path, user))], Logins()))
+    assert isinstance(reply, Reading), reply
+    assert reply.power_w == 72
 
 
 @pytest.mark.parametrize(
@@ -91,39 +91,39 @@ def test_what_is_wrong_is_refused_at_once(
     tmp_path: Path, agent: tuple[str, int], user: User, wrong: dict[str, str]
 ) -> None:
     began = time.monotonic()
-    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential_of(tmp_path, user, **wrong))], Logins()))
-    assert isinstance(said, AccessRefused), said
+    (reply,) = asyncio.run(read_each([pdu(tmp_path, agent, credential_of(tmp_path, user, **wrong))], Logins()))
+    assert isinstance(reply, AccessRefused), reply
     assert time.monotonic() - began < 10
-    assert not any(word in f"{said} {said.hint}" for word in (KEY, PRIVACY_KEY, "not-the-key"))
+    assert not any(term in f"{reply} {reply.hint}" for term in (KEY, PRIVACY_KEY, "not-the-key"))
 
 
 def test_a_wrong_privacy_key_is_silence_and_the_hint_says_so(tmp_path: Path, agent: tuple[str, int]) -> None:
     credential = credential_of(tmp_path, USERS[3], privacy_key="not-the-key-1")
-    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], Logins(), patience=SHORT))
-    assert isinstance(said, NoAnswer)
-    assert "privacy key" in said.hint
+    (reply,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], Logins(), patience=SHORT))
+    assert isinstance(reply, NoAnswer)
+    assert "privacy key" in reply.hint
 
 
 def wrong_digests(tmp_path: Path, agent: tuple[str, int]) -> float:
-    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, login(tmp_path, "public"), oid=WRONG_DIGESTS)], Logins()))
-    assert isinstance(said, Reading), said
-    assert said.power_w is not None
-    return said.power_w
+    (reply,) = asyncio.run(read_each([pdu(tmp_path, agent, login(tmp_path, "public"), oid=WRONG_DIGESTS)], Logins()))
+    assert isinstance(reply, Reading), reply
+    assert reply.power_w is not None
+    return reply.power_w
 
 
 def test_a_wrong_key_is_sent_once(tmp_path: Path, agent: tuple[str, int]) -> None:
     before = wrong_digests(tmp_path, agent)
     wrong = credential_of(tmp_path, USERS[3], key="not-the-key-2")
-    said = asyncio.run(read_each([pdu(tmp_path, agent, wrong)] * 3, Logins()))
-    assert all(isinstance(each, AccessRefused) for each in said)
+    reply = asyncio.run(read_each([pdu(tmp_path, agent, wrong)] * 3, Logins()))
+    assert all(isinstance(each, AccessRefused) for each in reply)
     assert wrong_digests(tmp_path, agent) == before + 1
 
 
 def test_two_keys_of_one_user_do_not_overwrite_each_other(tmp_path: Path, agent: tuple[str, int]) -> None:
     right = pdu(tmp_path, agent, credential_of(tmp_path, USERS[3]))
     wrong = pdu(tmp_path, agent, credential_of(tmp_path, USERS[3], key="not-the-key-3"))
-    said = asyncio.run(read_each([right, wrong, right], Logins()))
-    assert [isinstance(each, Reading) for each in said] == [True, False, True]
+    reply = asyncio.run(read_each([right, wrong, right], Logins()))
+    assert [isinstance(each, Reading) for each in reply] == [True, False, True]
 
 
 def test_a_mended_key_is_tried_again(tmp_path: Path, agent: tuple[str, int]) -> None:
@@ -132,5 +132,5 @@ def test_a_mended_key_is_tried_again(tmp_path: Path, agent: tuple[str, int]) -> 
     (refused,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], logins))
     assert credential.password_file
     credential.password_file.write_text(KEY)
-    (said,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], logins))
-    assert (type(refused), type(said)) == (AccessRefused, Reading)
+    (reply,) = asyncio.run(read_each([pdu(tmp_path, agent, credential)], logins))
+    assert (type(refused), type(reply)) == (AccessRefused, Reading)

@@ -11,20 +11,20 @@ NOTHING = SchedulerView(0, (), (), ())
 
 
 @dataclass
-class Heard:
+class RecordingScheduler:
     """A scheduler that shows what it is given, keeps what it is told, and refuses what is in `refuses`."""
 
-    told: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
+    reported: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     refuses: dict[str, str] = field(default_factory=dict)
     shows: SchedulerView = NOTHING
     trouble: SchedulerError | None = None
-    asked: int = 0
+    requested: int = 0
 
     def traits(self) -> SchedulerTraits:
         return SchedulerTraits("heard", "1", Ranking.VALUE, power_saving=True, boot_s=60, shared_nodes=False)
 
     def view(self) -> SchedulerView:
-        self.asked += 1
+        self.requested += 1
         if self.trouble:
             raise self.trouble
         return self.shows
@@ -45,5 +45,5 @@ class Heard:
         return self._hear(change, dict.fromkeys(nodes, reason))
 
     def _hear(self, what: str, subjects: Mapping[str, object]) -> dict[str, str]:
-        self.told.append((what, subjects))
+        self.reported.append((what, subjects))
         return {each: self.refuses[each] for each in subjects if each in self.refuses}
