@@ -83,7 +83,8 @@ class Structure:
     def _imports_of(self, module: Module, *, everywhere: bool) -> Iterator[str]:
         for node in ast.walk(module.tree) if everywhere else module.tree.body:
             if isinstance(node, ast.ImportFrom) and node.module:
-                candidates = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+                names = [f"{node.module}.{each.name}" for each in node.names]
+                candidates = [name if name in self.modules else node.module for name in names]
             elif isinstance(node, ast.Import):
                 candidates = [each.name for each in node.names]
             else:

@@ -13,9 +13,9 @@ from offpeak.model.arrays import Float64, Int64
 from sim_backend.engine.advance import advance
 from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
 from sim_backend.engine.power import Power, all_active
+from sim_backend.engine.running_jobs import hold_until, next_event_s
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload, new_state
 from sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
-from sim_backend.grid.late_data import hold_until, next_event_s
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.powered_replay import LogBook, depth_table
 from sim_backend.replay import NO_PEAKS

@@ -2,5 +2,5 @@
 
 `command.py` declares the commands and imports only light modules; `job.py` reads the job's file. `choose_answer.py`
 queries the running broker, and `own_choice.py` chooses if no broker runs (it imports numpy). `submit_answer.py`
-submits and follows a job. `snapshot_answer.py` prints what the agent of this site reports to brokers.
+submits and follows a job.
 """

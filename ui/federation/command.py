@@ -92,9 +92,18 @@ def submit(
 def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
     """Print the report of this site's agent to brokers as JSON: free resources, expected waits, prices and CO2."""
     settings = settings_of(config, {"agent.socket": socket})
-    from ui.federation.snapshot_answer import print_snapshot
+    # Brokers run this over ssh every few seconds, so that it imports little, and only here.
+    import asyncio
 
-    print_snapshot(settings.agent.socket)
+    from services.agent.client import AgentSilent
+    from services.broker.agent_snapshot import read_agent_snapshot
+
+    agent_socket = settings.agent.socket
+    try:
+        typer.echo(asyncio.run(read_agent_snapshot(agent_socket)).decode())
+    except OSError as problem:
+        hint = "is it running? `systemctl status offpeak-agent`; --socket names another"
+        raise AgentSilent(f"no agent answers at {agent_socket}: {problem.strerror}", hint=hint) from None
 
 
 def broker(

@@ -2,5 +2,4 @@
 
 `command.py` declares the commands and their options; it imports only light modules, because `--help` imports it.
 Each `*_answer.py` does the work of one command and prints its result; the command imports it when it runs.
-`pdu_families_page.py` writes the reference page of PDU families.
 """
