@@ -48,8 +48,8 @@ async def check_bmc(machine: InventoryNode, wire: Transport) -> list[Finding]:
         found += check_transport(machine) + _check_cipher_suite(machine, wire)
     except OffpeakError as problem:
         return [failed_finding("bmc", machine.node, problem)]
-    message = [each for each in found if each.verdict is not CheckVerdict.GOOD]
-    return message or [Finding("bmc", machine.node, CheckVerdict.GOOD, f"{seen.state}, as enrolled, measures power")]
+    problems = [finding for finding in found if finding.verdict is not CheckVerdict.GOOD]
+    return problems or [Finding("bmc", machine.node, CheckVerdict.GOOD, f"{seen.state}, as enrolled, measures power")]
 
 
 async def _check_enrolled_identity(machine: InventoryNode, driver: PowerDriver) -> Finding:

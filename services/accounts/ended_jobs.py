@@ -126,6 +126,8 @@ def _unseen(job: Job, before_s: int, at_s: int) -> EndedJob:
 
 MEMORY_NAME = "jobs"
 """The name of the watch in the ledger."""
+FIELDS_BEFORE = {"state_word": "native_state"}
+"""Fields of a job that a watch of an older version calls by another name."""
 SAVE_EVERY_S = 60
 """The least time between two writes."""
 
@@ -156,7 +158,7 @@ def parse_job_watch(text: str | None) -> JobWatch | None:
     """Return the watch of `job_watch_json`; None for no text, and for the text of another version of the program."""
     try:
         kept = json.loads(text or "null")
-        if not kept or tuple(kept["fields"]) != Job._fields:
+        if not kept or tuple(FIELDS_BEFORE.get(name, name) for name in kept["fields"]) != Job._fields:
             return None
         running = {job.job_id: job for job in map(_parse_job, kept["running"])}
         ended = [EndedJob(_parse_job(job), seen_s, unseen) for *job, seen_s, unseen in kept["waiting"]]

@@ -173,7 +173,7 @@ ALIVE = ": alive\n\n"
 
 
 class TooManyFollowers(Exception):
-    """There is no address with a port for another follower."""
+    """There is no room for another follower."""
 
 
 class Followers:

@@ -21,12 +21,12 @@ A_MINUTE_MS = 60_000
 @part
 def chance(seed: int, node: int, draw: int) -> float:
     """Return a number in [0, 1) that depends on nothing else (splitmix64: Steele, Lea and Flood, OOPSLA 2014)."""
-    chunk = np.uint64(seed) * FIRST_MIX + np.uint64(node) * SECOND_MIX + np.uint64(draw + 1) * GOLDEN
+    mixed = np.uint64(seed) * FIRST_MIX + np.uint64(node) * SECOND_MIX + np.uint64(draw + 1) * GOLDEN
     for _ in range(2):
-        chunk = (chunk ^ (chunk >> np.uint64(30))) * FIRST_MIX
-        chunk = (chunk ^ (chunk >> np.uint64(27))) * SECOND_MIX
-        chunk = (chunk ^ (chunk >> np.uint64(31))) + GOLDEN
-    return float(np.float64(chunk >> np.uint64(11)) * TO_UNIT)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST_MIX
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * SECOND_MIX
+        mixed = (mixed ^ (mixed >> np.uint64(31))) + GOLDEN
+    return float(np.float64(mixed >> np.uint64(11)) * TO_UNIT)
 
 
 @part

@@ -67,6 +67,7 @@ def test_what_somebody_else_closed_or_took_down_stays(basic: SlurmCluster, slurm
         refused = change(slurm, "node3", what)
         if not refused:
             # With ReturnToService=2 a node that registers is up again, whoever took it down: it was before the change.
+            assert not node_of(slurm, "node3").failed
             change(slurm, "node3", NodeChange.OPEN)
         return refused
 

@@ -116,6 +116,15 @@ def test_what_is_kept_is_small_and_not_written_too_often() -> None:
     assert not is_worth_saving(ran, replace(ran, at_s=110 + SAVE_EVERY_S - 1, running={}))
 
 
+def test_a_watch_in_the_words_of_an_older_version_is_used() -> None:
+    ran, _ = looks((1000, [job(7, start_s=900)]))
+    older = job_watch_json(ran).replace('"native_state"', '"state_word"')
+    assert '"state_word"' in older
+    again = parse_job_watch(older)
+    assert again is not None
+    assert again == parse_job_watch(job_watch_json(ran))
+
+
 def test_what_another_version_kept_is_not_used() -> None:
     for text in (None, "", "null", "{", "[]", '{"fields": ["job_id"]}', "7"):
         assert parse_job_watch(text) is None
