@@ -129,7 +129,7 @@ class _Soak:
         task = asyncio.create_task(self._follow())
         try:
             # What a reload makes its parts with.
-            with mock.patch.object(service, "parts_of", self.parts_of):
+            with mock.patch.object(service, "make_site_context", self.make_site_context):
                 yield
         finally:
             task.cancel()
@@ -198,7 +198,7 @@ class _Soak:
     @asynccontextmanager
     async def _serving(self) -> "AsyncIterator[asyncio.Task[None]]":
         ledger = Ledger(self._settings.ledger, clock=self._clock.unix_s, patience_s=1.0)
-        served = SiteAgent(self.parts_of(self._settings), ledger, ProblemLog(self._clock.unix_s))
+        served = SiteAgent(self.make_site_context(self._settings), ledger, ProblemLog(self._clock.unix_s))
         running = asyncio.create_task(Service(served, lambda: self._settings).run())
         try:
             await asyncio.sleep(0.1)
@@ -229,6 +229,6 @@ class _Soak:
         if mode != self._rules.mode:
             self._rules.mode, self._rules.mode_since_s = mode, time.monotonic()
 
-    def parts_of(self, settings: Settings, *_: object) -> SiteContext:
+    def make_site_context(self, settings: Settings, *_: object) -> SiteContext:
         """Return the parts of these settings, on the clock of the site and with its scheduler."""
         return replace(make_site_context(settings, self._clock.clock), scheduler=self.scheduler)

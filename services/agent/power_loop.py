@@ -54,7 +54,7 @@ class NodeChanges:
         self._not_before_s: dict[tuple[str, NodeChange], float] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
 
-    async def send(self, updates: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> bool:
+    async def request(self, updates: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> bool:
         """Send all updates that are not paused; return whether anything was changed."""
         now_s = self._clock()
         wanted = {(update.node, update.change) for update in updates}
@@ -195,7 +195,7 @@ class PowerController:
             if node not in received:
                 self._apply(node, DesiredStateChange(desired))
         updates = [update for update in plan.changes if update.node not in received]
-        changed = await self._changes.send(updates, orders.scheduler)
+        changed = await self._changes.request(updates, orders.scheduler)
         await self._sweep(orders, plan.scheduler_states)
         return changed or any(record.attempts.pending is not None for record in self.records.nodes.values())
 

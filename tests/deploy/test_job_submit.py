@@ -73,7 +73,7 @@ def at(from_now: timedelta) -> str:
 )
 def test_what_passes(cluster: SlurmCluster, comment: str) -> None:
     assert submit(cluster, comment) == ""
-    assert parse_user_hints(comment, UTC).troubles == ()
+    assert parse_user_hints(comment, UTC).errors == ()
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_passes(cluster: SlurmCluster, comment: str) -> None:
 )
 def test_what_is_refused_here_the_agent_cannot_read_either(cluster: SlurmCluster, hint: str, problem: str) -> None:
     assert submit(cluster, f"for ann, offpeak:now,offpeak:{hint}") == f"offpeak:{hint} in the comment: {problem}"
-    assert len(parse_user_hints(f"offpeak:{hint}", UTC).troubles) == 1
+    assert len(parse_user_hints(f"offpeak:{hint}", UTC).errors) == 1
 
 
 def test_a_deadline_has_to_leave_room_for_the_limit(cluster: SlurmCluster) -> None:

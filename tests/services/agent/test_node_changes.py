@@ -19,9 +19,9 @@ def times_sent(mode: Mode, seconds: float, **refuses: str) -> int:
     now, journal, scheduler = [0.0], MemoryJournal(), RecordingScheduler(refuses=refuses)
     door = make_scheduler_door(journal, lambda _: mode, lambda: 1000.0, nodes=["n1"], hold_of=lambda _: None)
     orders, changes = SchedulerOrders(door, scheduler), NodeChanges(lambda: now[0])
-    asyncio.run(changes.send(UPDATES, orders))
+    asyncio.run(changes.request(UPDATES, orders))
     now[0] += seconds
-    asyncio.run(changes.send(UPDATES, orders))
+    asyncio.run(changes.request(UPDATES, orders))
     return len(journal.refusals) + len(scheduler.reported)
 
 
