@@ -22,7 +22,7 @@ SLOW = """\
 #!/bin/sh
 # The scheduler's program. What is asked of single nodes takes half a second each, one after the other, so that an order
 # is given between two of them; and hangs once a node was ordered to sleep, while there is a file.
-case "$*" in {asked}) ;; *) exec "{program}" "$@" ;; esac
+case "$*" in {requested}) ;; *) exec "{program}" "$@" ;; esac
 exec 9>"{folder}/turn"
 flock 9
 sleep 0.5

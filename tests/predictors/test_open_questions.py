@@ -1,4 +1,4 @@
-"""What was asked and said of jobs that have not ended."""
+"""The open questions about jobs that have not ended."""
 
 from predictors.recent_errors import MOST_OPEN, OpenQuestions
 

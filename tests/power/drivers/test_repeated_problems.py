@@ -1,4 +1,4 @@
-"""A trouble is said when it begins, seldom while it lasts, and when it ends."""
+"""A problem is reported when it begins, seldom while it lasts, and when it ends."""
 
 from hypothesis import given
 from hypothesis import strategies as st
