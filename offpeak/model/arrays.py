@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
-
-
 Float64 = NDArray[np.float64]
 
 
