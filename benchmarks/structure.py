@@ -133,7 +133,7 @@ class Structure:
         ]
 
     def walk(self, function: str) -> Walk:
-        """Follow all calls of a decision, depth first, each function once, by their names."""
+        """Follow the calls of functions and classes by name, depth first, each once; methods are not followed."""
         start = next(name for name, module in self.modules.items() if function in module.functions)
         files, done, returns = [start], set(), 0
 
