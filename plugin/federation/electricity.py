@@ -8,14 +8,13 @@ and equations (2) and (3); the table has kg CO2 per kWh.
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S
-from offpeak.model.step_series import IntegralCurve, Series, running_integral, split, value_at
+from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.tariff import tariff_series
 from offpeak.text import did_you_mean
 from plugin.federation.sites import Site
@@ -66,22 +65,6 @@ def mix_carbon(site: Site, from_s: int, until_s: int) -> Series | None:
 
 
 CENTURY_S = 36_525.0 * DAY_S
-
-
-def known_else_forecast(known: Series | None, forecast: Series) -> Series:
-    """Return the published values wherever there are any, and the forecast only where there are none."""
-    if known is None:
-        return forecast
-    if known.unit != forecast.unit:
-        raise BadPrices(f"{known.source}: is in {known.unit}, but {forecast.source} in {forecast.unit}")
-    start_s = min(int(known.start_s[0]), int(forecast.start_s[0]))
-    end_s = max(known.end_s, forecast.end_s)
-    whole = Series(np.array([start_s]), end_s, np.array([np.nan]), known.unit, forecast.source)
-    # Where either ends the other may go on: both ends are edges, too.
-    edges = np.concatenate([known.start_s, forecast.start_s, [known.end_s, forecast.end_s]])
-    cut = split(whole, edges)
-    published = value_at(known, cut.start_s)
-    return replace(cut, value=np.where(np.isnan(published), value_at(forecast, cut.start_s), published))
 
 
 def integrate_series(series: Series) -> IntegralCurve:

@@ -79,13 +79,6 @@ def parse_formula(written: str) -> Formula:
     return Formula(site, PRIORITY_RESOURCE in plain, "", tree)
 
 
-def add_our_term(written: str) -> str:
-    """Return the formula with our term added; the site's own terms stay."""
-    if PRIORITY_RESOURCE in written:
-        return written
-    return f"{written} + {PRIORITY_RESOURCE}" if written.strip() else PRIORITY_RESOURCE
-
-
 def _check_terms(tree: ast.expr) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and _HIDDEN_TERMS.search(node.id):

@@ -1,7 +1,5 @@
 """Integrals of series are exact, published values hold wherever there are any, and forecasts only behind them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
 from offpeak.model.step_series import Series, value_at
-from plugin.federation.electricity import integrate_series, known_else_forecast
+from plugin.federation.electricity import integrate_series
 
 HOUR_S = 3600
 
@@ -44,19 +42,3 @@ def test_before_the_series_its_first_value_holds_and_gaps_count_as_the_mean() ->
     assert of.between(np.array([3600.0]), np.array([7200.0]))[0] == pytest.approx(3600 * 20.0)
     with pytest.raises(BadPrices, match="has no known value"):
         integrate_series(hours(np.nan))
-
-
-def test_a_forecast_never_stands_where_a_price_is_published() -> None:
-    known = hours(1.0, np.nan, 3.0)
-    forecast = hours(*[100.0] * 5, start_s=-HOUR_S)
-    whole = known_else_forecast(known, forecast)
-    seconds = HOUR_S * np.arange(-1, 4)
-    assert value_at(whole, seconds).tolist() == [100.0, 1.0, 100.0, 3.0, 100.0]
-    assert known_else_forecast(None, forecast) is forecast
-    with pytest.raises(BadPrices, match="EUR/MWh, but test in USD/MWh"):
-        known_else_forecast(known, replace(forecast, unit="USD/MWh"))
-
-
-def test_a_known_tail_behind_the_forecast_stays() -> None:
-    whole = known_else_forecast(hours(1.0, 2.0, 3.0), hours(9.0))
-    assert value_at(whole, HOUR_S * np.arange(3)).tolist() == [1.0, 2.0, 3.0]

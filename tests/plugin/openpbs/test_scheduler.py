@@ -13,7 +13,7 @@ from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.openpbs_server import HOOK_FAILURES, add_our_term, parse_formula
+from plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodePower
 from sim_backend.local_slurm.processes import wait_until
@@ -152,9 +152,6 @@ def test_formulas() -> None:
         assert formula.ours == ("offpeak_prio" in written)
     for written in ("fairshare_perc * 5", "sqrt(ncpus)", "ncpus +* 2"):
         assert parse_formula(written).problem
-    assert add_our_term("") == "offpeak_prio"
-    assert add_our_term("-walltime") == "-walltime + offpeak_prio"
-    assert add_our_term("offpeak_prio + 1") == "offpeak_prio + 1"
 
 
 def test_where_the_sites_order_is_not_known_nobody_is_moved(openpbs: StandIn) -> None:
