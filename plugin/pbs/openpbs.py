@@ -370,13 +370,11 @@ class OpenPbsScheduler(PbsScheduler):
         """Set the time before which the runjob hook does not let each job start, 0 for now; return why not, by job."""
         return _set_resources(self.commands, {job: f"{BEGIN_RESOURCE}={at_s}" for job, at_s in begin_s.items()})
 
-    def _problems(self, attributes: Mapping[str, str]) -> list[tuple[str, str]]:
+    def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
         formula = parse_formula(attributes.get("job_sort_formula", ""))
         resources = parse_resources(self.commands.query("qmgr", "-c", "list resource"))
-        return [*find_problems(formula, resources, self._hooks()), *hook_failures()]
-
-    def _reorder_method(self) -> str:
-        return f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula"
+        lacks = [*find_problems(formula, resources, self._hooks()), *hook_failures()]
+        return f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula", lacks
 
     def _hooks(self) -> frozenset[str] | None:
         """Return the enabled hooks; None where the server does not show them: only root at its host sees them.

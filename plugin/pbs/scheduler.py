@@ -133,7 +133,8 @@ class PbsScheduler(ABC):
         """Return the settings of the server and of its scheduler."""
         name, attributes = self._server()
         hidden = find_hidden_jobs(name, attributes, self.user)
-        problems = [*([hidden] if hidden else []), *self._problems(attributes)]
+        reorder_method, lacks = self._reordering(attributes)
+        problems = [*([hidden] if hidden else []), *lacks]
         if attributes.get("scheduling", "True") != "True":
             problems.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
         return SchedulerTraits(
@@ -145,7 +146,7 @@ class PbsScheduler(ABC):
             shared_nodes=True,
             problems=tuple(problems),
             cluster=name,
-            reorder_method=self._reorder_method(),
+            reorder_method=reorder_method,
         )
 
     def view(self) -> SchedulerView:
@@ -197,12 +198,11 @@ class PbsScheduler(ABC):
         return {name: refusal for name, refusal in refusals.items() if refusal}
 
     @abstractmethod
-    def _problems(self, attributes: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Return what the server lacks for offpeak, each as message and hint."""
+    def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
+        """Return the command by which jobs change places and how that is known, and what the server lacks for offpeak.
 
-    @abstractmethod
-    def _reorder_method(self) -> str:
-        """Return the command by which jobs change places, and how that is known."""
+        Each lack is a message and a hint.
+        """
 
     def _run(self, commands: Sequence[Command]) -> str:
         """Run the commands until one fails; return its failure, "" if none fails."""

@@ -431,12 +431,9 @@ class TorqueScheduler(PbsScheduler):
         times = {job: qalter_time(max(at_s, now_s)) for job, at_s in begin_s.items() if job not in refused}
         return refused | change_by_value(self.commands, "qalter", "-a", times)
 
-    def _problems(self, attributes: Mapping[str, str]) -> list[tuple[str, str]]:  # noqa: ARG002
+    def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:  # noqa: ARG002
         found = find_reorder_method(self.settings)
-        return [(found.why, found.hint)] if found.hint else []
-
-    def _reorder_method(self) -> str:
-        return find_reorder_method(self.settings).description
+        return found.description, [(found.why, found.hint)] if found.hint else []
 
     def _jobs(self, queues: AttributesByName) -> tuple[PbsJob, ...]:
         """Return all jobs; where jobs exchange positions, with their position as the priority."""
