@@ -22,7 +22,7 @@ from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from plugin.pbs.demand import Chunk
+from plugin.pbs.demand import PbsChunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
@@ -112,7 +112,7 @@ class SiteScheduler:
     def submit(self, nodes: int, run_s: float) -> None:
         """Take a job in that needs so many whole nodes."""
         with self._turn:
-            chunks, now_s = (Chunk(nodes, CPUS),), int(self.clock())
+            chunks, now_s = (PbsChunk(nodes, CPUS),), int(self.clock())
             job = SimJob(0, "work", "ann", QUEUE, chunks, run_s, now_s, limit_s=3600, whole_nodes=True)
             self.cluster.submit(job)
 

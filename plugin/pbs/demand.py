@@ -31,7 +31,7 @@ CONSUMED_RESOURCES = frozenset(
 )
 
 
-class Chunk(NamedTuple):
+class PbsChunk(NamedTuple):
     """`times` nodes with `cpus` processors and these features each; the node named `host`, if that is set."""
 
     times: int
@@ -41,12 +41,12 @@ class Chunk(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def chunks_of(request: str) -> tuple[Chunk, ...]:
+def chunks_of(request: str) -> tuple[PbsChunk, ...]:
     """Return the chunks of Torque's `2:ppn=4:fast+n004:ppn=2` or OpenPBS's `2:ncpus=4:mem=4gb:kind=fast+1`."""
     return tuple(_parse_chunk(part.split(":")) for part in request.split("+") if part)
 
 
-def _parse_chunk(terms: list[str]) -> Chunk:
+def _parse_chunk(terms: list[str]) -> PbsChunk:
     count, cpus, host, features = 1, 1, "", []
     if terms[0].isdecimal():
         count = int(terms[0])
@@ -62,7 +62,7 @@ def _parse_chunk(terms: list[str]) -> Chunk:
             host = value
         elif name not in CONSUMED_RESOURCES:
             features += _feature(name, sign, value)
-    return Chunk(count, cpus, tuple(features), host)
+    return PbsChunk(count, cpus, tuple(features), host)
 
 
 def _feature(name: str, sign: str, value: str) -> list[str]:
@@ -74,7 +74,7 @@ def _feature(name: str, sign: str, value: str) -> list[str]:
     return [value] if _PLAIN_VALUE.fullmatch(value) and not value.isdecimal() and value.lower() != "false" else []
 
 
-def cpu_count(chunks: tuple[Chunk, ...]) -> int:
+def cpu_count(chunks: tuple[PbsChunk, ...]) -> int:
     """Return how many processors the chunks request."""
     return sum(chunk.times * chunk.cpus for chunk in chunks)
 
@@ -241,7 +241,7 @@ def _place_job(pbs_job: PbsJob, capacities: Iterable[NodeCapacity]) -> list[Node
     return [capacity for capacity, _ in taken]
 
 
-def _fits(capacity: NodeCapacity, chunk: Chunk, job: Job) -> bool:
+def _fits(capacity: NodeCapacity, chunk: PbsChunk, job: Job) -> bool:
     wanted = capacity.node.cpus if job.whole_nodes else chunk.cpus
     if capacity.cpus < wanted or (chunk.host and chunk.host != capacity.node.name):
         return False

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from offpeak.model.constants import DAY_S
-from plugin.pbs.demand import Chunk
+from plugin.pbs.demand import PbsChunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import NodePower
 
@@ -23,7 +23,7 @@ class SimJob:
     name: str
     user: str
     queue: str
-    chunks: tuple[Chunk, ...]
+    chunks: tuple[PbsChunk, ...]
     run_s: float
     submit_s: int
     limit_s: int | None = None
@@ -230,7 +230,7 @@ class SimulatedCluster:
                 job.lost = True
                 self.end(job, now_s)
 
-    def _fits(self, name: str, left: int, chunk: Chunk, job: SimJob, placed: dict[str, int], apart: bool) -> bool:
+    def _fits(self, name: str, left: int, chunk: PbsChunk, job: SimJob, placed: dict[str, int], apart: bool) -> bool:
         node = self.nodes[name]
         if (apart and name in placed) or (chunk.host and chunk.host != name) or not self._serves(node, job):
             return False

@@ -21,7 +21,7 @@ def structure() -> Structure:
 
 def test_files_and_lines(structure: Structure) -> None:
     assert len(structure.modules) <= 562
-    assert sum(structure.lines) <= 85_000
+    assert sum(structure.lines) <= 87_000
 
 
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:
@@ -33,7 +33,7 @@ def test_a_public_class_name_stands_once(structure: Structure) -> None:
 
 
 def test_most_modules_serve_more_than_one(structure: Structure) -> None:
-    assert len(structure.imported_by_one) <= 130
+    assert len(structure.imported_by_one) <= 131
 
 
 def test_calls_name_their_arguments(structure: Structure) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from queue_site import a_job
 
-from plugin.pbs.demand import Chunk, chunks_of, with_demand
+from plugin.pbs.demand import PbsChunk, chunks_of, with_demand
 from plugin.pbs.jobs import PbsJob
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodePower, NodeUse
@@ -127,10 +127,10 @@ def test_or_when_the_limits_of_the_jobs_there_are_reached(end_s: int | None, sta
 
 
 def test_requests_of_both() -> None:
-    assert chunks_of("2:ppn=4:fast+n004:ppn=2") == (Chunk(2, 4, ("fast",)), Chunk(1, 2, (), "n004"))
+    assert chunks_of("2:ppn=4:fast+n004:ppn=2") == (PbsChunk(2, 4, ("fast",)), PbsChunk(1, 2, (), "n004"))
     assert chunks_of("3:ncpus=8:mem=4gb:mpiprocs=8:bigmem=True:kind=a100+1:host=n7") == (
-        Chunk(3, 8, ("bigmem", "a100")),
-        Chunk(1, 1, (), "n7"),
+        PbsChunk(3, 8, ("bigmem", "a100")),
+        PbsChunk(1, 1, (), "n7"),
     )
-    assert chunks_of("ncpus=4:gpu=False") == (Chunk(1, 4),)
+    assert chunks_of("ncpus=4:gpu=False") == (PbsChunk(1, 4),)
     assert chunks_of("") == ()

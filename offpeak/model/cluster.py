@@ -1,0 +1,197 @@
+"""A cluster: pools of equal nodes, the partitions over them, and which nodes a request could use.
+
+Homogeneous machines are clusters with one pool. The simulator, the estimate, the queue hook, the plan and the broker
+decide on this model. Two jobs compete if their requests could use nodes of the same pool.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+from offpeak.model.request import Chunk, Request
+
+UNKNOWN = 0
+"""Cores or memory of a node that its source does not tell; every request fits them."""
+
+
+class NodeType(NamedTuple):
+    """The equipment of a node: `gpus` are types with counts, `power_class` and `enclosure` are "" where not known."""
+
+    cores: int
+    memory_mib: int = UNKNOWN
+    gpus: tuple[tuple[str, int], ...] = ()
+    features: frozenset[str] = frozenset()
+    power_class: str = ""
+    enclosure: str = ""
+
+    def gpu_count(self, gpu_type: str = "") -> int:
+        """Return the number of GPUs of that type, of all types for ""."""
+        return sum(count for name, count in self.gpus if gpu_type in ("", name))
+
+    def holds(self, chunk: Chunk) -> int:
+        """Return how many such parts an empty node of this type holds."""
+        if chunk.features and not any(needed <= self.features for needed in chunk.features):
+            return 0
+        room = chunk.copies
+        if self.cores != UNKNOWN and chunk.cores:
+            room = min(room, self.cores // chunk.cores)
+        if self.memory_mib != UNKNOWN and chunk.memory_mib:
+            room = min(room, self.memory_mib // chunk.memory_mib)
+        if chunk.gpus:
+            room = min(room, self.gpu_count(chunk.gpu_type) // chunk.gpus)
+        return room
+
+    def share(self, chunk: Chunk) -> float:
+        """Return the share of a node that one such part takes: that of its scarcest resource, at most 1."""
+        shares = [0.0]
+        if self.cores:
+            shares.append(chunk.cores / self.cores)
+        if self.memory_mib:
+            shares.append(chunk.memory_mib / self.memory_mib)
+        if gpus := self.gpu_count(chunk.gpu_type):
+            shares.append(chunk.gpus / gpus)
+        return min(1.0, max(shares))
+
+
+class Pool(NamedTuple):
+    """`nodes` equal nodes in the same partitions; `names` are theirs, empty where the source names none."""
+
+    node_type: NodeType
+    partitions: frozenset[str]
+    nodes: int
+    names: frozenset[str] = frozenset()
+
+
+class Partition(NamedTuple):
+    """A partition (PBS: a queue); limits are None where there is none. `shared`: jobs may share its nodes.
+
+    Jobs of a higher `priority_tier` go first, whatever their priority. `preempts`: they may stop jobs of lower tiers.
+    """
+
+    name: str
+    shared: bool = False
+    priority_tier: int = 1
+    most_nodes: int | None = None
+    limit_s: int | None = None
+    preempts: bool = False
+
+
+class ClusterNode(NamedTuple):
+    """A node by name, as a source of the model lists it."""
+
+    name: str
+    node_type: NodeType
+    partitions: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Pools, partitions by name, the nodes of reservations by name, and the counts of licences by name."""
+
+    pools: tuple[Pool, ...]
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
+    reservations: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    licences: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return sum(pool.nodes for pool in self.pools)
+
+    def candidates(self, request: Request) -> tuple[int, ...]:
+        """Return the pools with a node that could run a part of the request, by number; () if it fits nowhere."""
+        named = self._named_nodes(request)
+        found = {
+            number
+            for number, pool in enumerate(self.pools)
+            if self._is_reachable(pool, request, named) and any(pool.node_type.holds(chunk) for chunk in request.chunks)
+        }
+        return tuple(sorted(found)) if not self.misfit(request) else ()
+
+    def misfit(self, request: Request) -> str:
+        """Return why the request fits no nodes of the cluster, "" if it fits."""
+        if absent := [name for name in request.partitions if name not in self.partitions]:
+            return f"there is no partition {absent[0]}"
+        named = self._named_nodes(request)
+        reachable = [pool for pool in self.pools if self._is_reachable(pool, request, named)]
+        if not reachable:
+            return f"{_where(request)} has no node for it"
+        for chunk in request.chunks:
+            per_node = [pool.node_type.holds(chunk) for pool in reachable]
+            if not any(per_node):
+                return f"no node of {_where(request)} has {_text(chunk)}"
+            parts = sum(
+                pool.nodes * (min(room, 1) if request.apart else room)
+                for pool, room in zip(reachable, per_node, strict=True)
+            )
+            if parts < chunk.copies:
+                return f"{_where(request)} has room for {parts} of {chunk.copies} times {_text(chunk)}"
+        return ""
+
+    def _named_nodes(self, request: Request) -> frozenset[str] | None:
+        """Return the nodes to which the request is bound by name, None if it is not."""
+        reserved = self.reservations.get(request.reservation) if request.reservation else None
+        if not request.hosts:
+            return reserved
+        return request.hosts if reserved is None else request.hosts & reserved
+
+    @staticmethod
+    def _is_reachable(pool: Pool, request: Request, named: frozenset[str] | None) -> bool:
+        if request.partitions and pool.partitions.isdisjoint(request.partitions):
+            return False
+        if named is not None and pool.names and pool.names.isdisjoint(named):
+            return False
+        return not (pool.names and pool.names <= request.excluded)
+
+
+def _where(request: Request) -> str:
+    names = ", ".join(request.partitions)
+    place = f"partition {names}" if names else "the cluster"
+    return f"reservation {request.reservation} in {place}" if request.reservation else place
+
+
+def _text(chunk: Chunk) -> str:
+    terms = [f"{chunk.cores} cores"]
+    if chunk.memory_mib:
+        terms.append(f"{chunk.memory_mib} MiB")
+    if chunk.gpus:
+        terms.append(f"{chunk.gpus} {chunk.gpu_type} GPUs".replace("  ", " "))
+    if chunk.features:
+        terms.append("|".join("&".join(sorted(names)) for names in chunk.features))
+    return ", ".join(terms)
+
+
+def pools_of(nodes: Iterable[ClusterNode]) -> tuple[Pool, ...]:
+    """Return the pools of nodes with equal type and partitions, in the order of their first nodes."""
+    names: dict[tuple[NodeType, frozenset[str]], list[str]] = defaultdict(list)
+    for node in nodes:
+        names[node.node_type, node.partitions].append(node.name)
+    return tuple(
+        Pool(node_type, partitions, len(members), frozenset(members))
+        for (node_type, partitions), members in names.items()
+    )
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def competition_groups(candidates: Mapping[Key, Sequence[int]]) -> dict[Key, int]:
+    """Return the group of each request from its candidate pools; requests without candidates are left out.
+
+    Requests are in one group if a chain of shared pools joins them. Groups are numbered by their smallest pool.
+    """
+    joined: dict[int, int] = {}
+
+    def root(pool: int) -> int:
+        while joined.setdefault(pool, pool) != pool:
+            joined[pool] = joined[joined[pool]]
+            pool = joined[pool]
+        return pool
+
+    for pools in candidates.values():
+        for pool in pools:
+            low, high = sorted((root(pools[0]), root(pool)))
+            joined[high] = low
+    return {key: root(pools[0]) for key, pools in candidates.items() if pools}
