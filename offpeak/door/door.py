@@ -270,7 +270,7 @@ def _too_late(effect: Effect) -> Refusal:
 
 def _rule_failed(rule: str, effect: Effect, problem: Exception) -> Refusal:
     message = f"{effect.subject}: cannot tell: {_error_text(problem)}"
-    hint = problem.hint if isinstance(problem, OffpeakError) else "it is asked again later"
+    hint = problem.hint if isinstance(problem, OffpeakError) else "offpeak tries again later"
     return Refusal(rule, message, hint, error_kind(problem))
 
 

@@ -1,8 +1,8 @@
-"""Drivers: they switch a node, and read whether it is on.
+"""Drivers switch a node and read its power state.
 
-`port.py` holds the interface, `registry.py` the entry: it makes a driver by its name in the inventory, and
-`DriverPool` keeps those of a site. One file or folder for each kind of driver: `ipmi/`, `redfish.py`, `ssh.py`
-(standby), `wake_on_lan.py`, `pbsnodes.py`. `transport.py` holds what all of them share: logins, sessions, time-out
-and clock. `poll.py` queries many nodes at once. Orders arrive from the door and go through a driver to the device;
-observations come back as values. Drivers decide nothing.
+`port.py` holds the interface. `registry.py` is the entry: it creates a driver by its name in the inventory, and
+`DriverPool` keeps the drivers of a site. Each kind of driver has one file or folder: `ipmi/`, `redfish.py`, `ssh.py`
+(standby), `wake_on_lan.py`, `pbsnodes.py`. `transport.py` holds what all drivers share: logins, sessions, time-out and
+clock. `poll.py` queries many nodes at once. Orders come from the door and go through a driver to the device;
+observations are returned as values. Drivers make no decisions.
 """

@@ -1,4 +1,4 @@
-"""Logins that do not lock accounts: a password that was refused is not tried a second time."""
+"""Logins that do not lock accounts: a refused password is not tried a second time."""
 
 import asyncio
 from collections import defaultdict
@@ -10,14 +10,16 @@ from offpeak.errors import AccessRefused
 from offpeak.machines.credentials import Credential, Secret
 
 FIRST_LOGIN_ALONE_S = 0.5
-"""So long a password that nobody has accepted yet is tried at one device only: a wrong one must not go to all."""
+"""How long a password that no device has accepted yet is tried at one device only, lest a wrong one locks all
+accounts.
+"""
 
 Session = TypeVar("Session")
 
 
 @dataclass
 class _LoginRecord:
-    """What has become of one password: of which device it was accepted, and where it was refused."""
+    """Whether a device has accepted one password, and which devices have refused it."""
 
     accepted: bool = False
     refused_by: list[str] = field(default_factory=list)
@@ -25,7 +27,7 @@ class _LoginRecord:
 
 
 class Logins:
-    """Remembers what became of every password. A changed password file makes a new one, which is tried again."""
+    """Remembers which passwords were accepted or refused. A changed password file counts as a new password."""
 
     def __init__(self) -> None:
         self._records: dict[tuple[str, Secret | None], _LoginRecord] = defaultdict(_LoginRecord)
@@ -33,9 +35,10 @@ class Logins:
     async def log_in(
         self, credential: Credential, host: str, attempt: Callable[[], Awaitable[Session]], *, secret: Secret | None
     ) -> Session:
-        """Return what `attempt` does; AccessRefused, without an attempt, where the secret was refused before.
+        """Return the result of `attempt`. Raises AccessRefused without an attempt if this host refused the secret
+        before.
 
-        A secret that another device has refused and none has accepted is not tried either.
+        The same applies if another device has refused the secret and none has accepted it.
         """
         record = self._records[credential.name, secret]
         async with record.turn:
@@ -67,7 +70,5 @@ def _check_refusals(record: _LoginRecord, credential: Credential, host: str) -> 
         by = record.refused_by[0]
     else:
         return
-    hint = (
-        f"mend {credential.password_file or credential.key_file}, and the login below [credentials.{credential.name}]"
-    )
+    hint = f"fix {credential.password_file or credential.key_file}, and the login below [credentials.{credential.name}]"
     raise AccessRefused(f"{host}: not tried: {by} refused the login {credential.name}", hint=hint)

@@ -1,4 +1,5 @@
-"""A node's power by Torque itself: by `pbsnodes -m` its daemon shuts it down, and the server wakes it by a packet.
+"""Switches a node through Torque: `pbsnodes -m` makes the node's daemon shut it down, or the server send it a
+Wake-on-LAN packet.
 
 For nodes without a BMC. The `bmc` of such a machine is its name in Torque.
 """
@@ -29,14 +30,14 @@ POWER_ARGUMENTS = {NodeOrder.ON: "running", NodeOrder.SOFT_OFF: "shutdown"}
 OFF = frozenset({"Shutdown", "Hibernate"})
 SLEEP_MARKS = (MarkKind.ASLEEP, MarkKind.WAKES)
 OTHER_DRIVER_HINT = 'switch it by its BMC: driver = "ipmi" or "redfish"'
-# What the server of 6.1 says when the node's daemon has already begun to shut it down.
+# Torque 6.1's server answers so when the node's daemon has already begun to shut down.
 HARMLESS_ERROR = "Job not found"
 
 Answer = TypeVar("Answer")
 
 
 class PbsnodesDriver:
-    """Reads and sets one node's power; a call runs one or two commands, each of at most `timeout_s`."""
+    """Reads and sets one node's power. A call runs one or two commands of at most `timeout_s` each."""
 
     name = "pbsnodes"
     orders = frozenset(POWER_ARGUMENTS)
@@ -49,20 +50,22 @@ class PbsnodesDriver:
         self._sent_off = False
 
     async def query(self) -> PowerObservation:
-        """Return on or off. A daemon that is silent is off only if it was told so by us, here or by the node's note."""
+        """Return on or off. A node whose daemon is silent counts as off only if this driver or the node's note says
+        that offpeak shut it down.
+        """
         try:
             return self._observed(await self._attributes())
         except DeviceError as trouble:
             return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
-        """Give the order, unless the node is there already; the server refuses to shut down a node with jobs.
+        """Send the order, unless the node is already in that state; the server refuses to shut down a node with jobs.
 
-        NotSupported where pbsnodes has no -m. The error that 6.1 gives though the order was followed is none here: what
-        became of it is read back by the next queries.
+        Raises NotSupported if pbsnodes has no -m. The error that Torque 6.1 prints although it carried out the order is
+        ignored: the next queries read the state back.
         """
         if order not in POWER_ARGUMENTS:
-            raise NotSupported(f"{self._node}: pbsnodes cannot be told {order}", hint=OTHER_DRIVER_HINT)
+            raise NotSupported(f"{self._node}: pbsnodes does not support {order}", hint=OTHER_DRIVER_HINT)
         seen = self._observed(await self._attributes())
         if seen.trouble is not None:
             raise seen.trouble
@@ -81,7 +84,7 @@ class PbsnodesDriver:
         self._sent_off = order is NodeOrder.SOFT_OFF
 
     async def identity(self) -> str | None:
-        """Return what the node's daemon calls its host, None where it has never reported."""
+        """Return the host name that the node's daemon reports, None if it has never reported."""
         fields = status_of((await self._attributes()).get("status", "")).get("uname", "").split()
         return fields[1] if len(fields) > 1 else None
 
@@ -109,20 +112,20 @@ class PbsnodesDriver:
         )
         if power is None:
             trouble = NotSupported(
-                f"{self._node}: this Torque tells no power_state and has no -m", hint=OTHER_DRIVER_HINT
+                f"{self._node}: this Torque reports no power_state and has no -m", hint=OTHER_DRIVER_HINT
             )
             return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
         if power in OFF or (down and (self._sent_off or (mark is not None and mark.kind in SLEEP_MARKS))):
             return PowerObservation(PowerState.OFF, self._now())
         if power == RUNNING and not down:
             return PowerObservation(PowerState.ON, self._now())
-        state = "its daemon does not answer, and nobody here told it to go" if down else f"is in {power}"
+        state = "its daemon does not answer, and offpeak did not shut it down" if down else f"is in {power}"
         hint = f"look at the node; `pbsnodes -m running {self._node}` wakes it"
         return PowerObservation(PowerState.UNKNOWN, self._now(), BadAnswer(f"{self._node}: {state}", hint=hint))
 
 
 def error_of_complaint(node: str, option: str, reply: str) -> DeviceError:
-    """Return what pbsnodes' complaint means."""
+    """Return the error that pbsnodes' error message stands for."""
     message = f"{node}: pbsnodes -m {option}: {reply.rpartition(' - ')[2]}"
     if "invalid option" in reply:
         return NotSupported(f"{node}: this Torque's pbsnodes has no -m", hint=OTHER_DRIVER_HINT)

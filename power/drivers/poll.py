@@ -1,6 +1,6 @@
-"""Polls many devices at once, and limits how often the same problem is reported.
+"""Polls many devices at once and limits how often the same problem is reported.
 
-A dead device delays no other one, and a BMC that is dead for a week does not fill the disk with log lines.
+A dead device delays no other device, and a BMC that is dead for a week does not fill the disk with log lines.
 """
 
 import asyncio
@@ -18,9 +18,10 @@ Result = TypeVar("Result")
 async def iterate_completed(
     calls: Mapping[str, Awaitable[Result]], *, timeout_s: float
 ) -> AsyncIterator[tuple[str, Result | DeviceError]]:
-    """Give each call's name with its result or DeviceError, as soon as it is there; NoAnswer for those out of time.
+    """Yield each call's name with its result or DeviceError as calls complete, and NoAnswer for calls that run out of
+    time.
 
-    All run at once. Those that are late, or not waited for any longer, are cancelled.
+    All calls run at once. Late calls are cancelled, and so are the remaining ones if the caller stops iterating.
     """
     tasks: dict[asyncio.Future[Result], str] = {asyncio.ensure_future(call): name for name, call in calls.items()}
     ended: asyncio.Queue[asyncio.Future[Result]] = asyncio.Queue()
@@ -76,7 +77,7 @@ LONGEST_PAUSE_S = DAY_S
 
 @dataclass(frozen=True)
 class ReportedProblem:
-    """What was said last of a device: its trouble, since when, how often it was met, and when it is said again."""
+    """The last reported problem of a device: since when, how often it occurred, and when it is reported again."""
 
     problem: str
     since_unix_s: float
@@ -88,10 +89,10 @@ class ReportedProblem:
 def limit_repeats(
     reported: ReportedProblem | None, problem: str | None, *, at_unix_s: float
 ) -> tuple[ReportedProblem | None, str | None]:
-    """Return what to remember and the line to write, None for none. `said` is what was returned the last time.
+    """Return what to remember, and the log line or None. `reported` is what the last call returned.
 
-    A new trouble is a line; the same one is a line after a minute, then after twice as long each time, to a day; its
-    end is a line too.
+    A new problem is logged at once, the same problem again after a minute, then after twice as long each time up to a
+    day. The end of a problem is logged, too.
     """
     if problem is None:
         return (

@@ -1,4 +1,4 @@
-"""The interface of all drivers: orders, a power state of three values, and the identity of the device."""
+"""The interface of all drivers: orders, a power state with three values, and the identity of the device."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +22,7 @@ class NeededLogins:
 
 
 class PowerState(StrEnum):
-    """Whether a node has power. UNKNOWN means hands off: it is neither of the others."""
+    """Whether a node has power. UNKNOWN means hands off."""
 
     ON = "on"
     OFF = "off"
@@ -31,7 +31,7 @@ class PowerState(StrEnum):
 
 @dataclass(frozen=True)
 class PowerObservation:
-    """What was seen of a node, and when; `trouble` says why the state is unknown."""
+    """The observed power state of a node, and when; `trouble` is the reason why the state is unknown."""
 
     state: PowerState
     at_unix_s: float
@@ -39,41 +39,43 @@ class PowerObservation:
 
 
 async def confirm_at_once() -> Guard:
-    """Confirm without a question: for the tests of devices. The door has its own."""
+    """Confirm unconditionally, for tests of devices. The door passes a confirmation of its own."""
     return lambda: None
 
 
 class PowerDriver(Protocol):
-    """One way to one node. All calls are bounded in time by the driver itself and may be cancelled."""
+    """Controls one node. The driver bounds the time of every call; calls may be cancelled."""
 
     name: str
     orders: frozenset[NodeOrder]
 
     async def query(self) -> PowerObservation:
-        """Return the node's state, UNKNOWN with the trouble where it cannot be told; never raises a DeviceError."""
+        """Return the node's state, or UNKNOWN with the reason. Never raises a DeviceError."""
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
-        """Give the order, without waiting for its effect, unless the node is known to be there already.
+        """Send the order without waiting for its effect, unless the node is known to be in that state already.
 
-        The driver logs in and reads the state first, then awaits `confirm`, and sends only the one command after it;
-        directly before, it calls the guard that `confirm` has returned. It raises what these raise.
-        Raises DeviceError where it was not accepted, NotSupported for an order that is not in `orders`.
+        The driver logs in, reads the state and awaits `confirm`. After that it sends only the one command, and calls
+        the guard that `confirm` returned directly before. It raises what these two raise, DeviceError if the device
+        rejects the order, and NotSupported for an order that is not in `orders`.
         """
 
     async def identity(self) -> str | None:
-        """Return who answers (the BMC's GUID, the system's UUID), None where there is no such thing."""
+        """Return the identity of the device (the BMC's GUID, the system's UUID), None if it has none."""
 
     async def close(self) -> None:
-        """Log out. The driver may be used again afterwards; it then logs in anew."""
+        """Log out. The next call logs in again."""
 
 
 async def check_identity(driver: PowerDriver, enrolled: Enrolment) -> None:
-    """Return if the device is the one that was enrolled; WrongDevice if it is another or does not say, or NoAnswer.
+    """Raise WrongDevice if the device is not the enrolled one or reports no identity, NoAnswer if it is silent.
 
-    To be asked before every order that takes power away: an address may lead to another node since a repair.
+    Call this before every order that removes power: after a repair an address may belong to another node.
     """
     identity = await driver.identity()
     if identity != enrolled.identity:
-        is_now = f"says it is {identity}" if identity else "does not say who it is"
+        is_now = f"says it is {identity}" if identity else "reports no identity"
         what = f"{driver.name}: {is_now}, but {enrolled.identity} was enrolled on {enrolled.date}"
-        raise WrongDevice(what, hint="look where the address leads; enrol the node again if its board was replaced")
+        raise WrongDevice(
+            what, hint="check which node has this address; enrol the node again if its board was replaced"
+        )

@@ -1,8 +1,8 @@
 """Redfish: the service of one BMC, its ComputerSystem, and the driver that switches it.
 
-Any part of an answer may be missing or of another type: Redfish services return nested JSON objects. Errors of the
-service become DeviceErrors. Requests block, so each service has its own thread: a BMC that hangs delays no other
-one.
+Redfish services return nested JSON objects; any part of an answer may be missing or have another type. Errors of the
+service become DeviceErrors. Requests block, so each service has its own thread, and a BMC that hangs delays no other
+BMC.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Resource = dict[str, Any]
 
 
 def get_nested(value: Any, *keys: str) -> Any:
-    """Return what is below those keys of nested JSON objects, None where there is nothing."""
+    """Return the value below these keys of nested JSON objects, None if there is none."""
     for key in keys:
         if not isinstance(value, dict):
             return None
@@ -42,13 +42,13 @@ def get_nested(value: Any, *keys: str) -> Any:
 
 
 def parse_links(value: Any) -> tuple[str, ...]:
-    """Return the addresses of a list of links to resources, () if it is none."""
+    """Return the paths of a list of links to resources, () if `value` is no such list."""
     found = (get_nested(link, "@odata.id") for link in value) if isinstance(value, list) else ()
     return tuple(link for link in found if isinstance(link, str))
 
 
 def parse_error_message(body: bytes) -> str:
-    """Return what an error's body says for people, "" if it says nothing."""
+    """Return the message in the body of an error, "" if it has none."""
     try:
         reply = get_nested(json.loads(body), "error")
     except (ValueError, RecursionError):
@@ -70,9 +70,9 @@ class _Response:
 
 
 class RedfishService:
-    """Sends every request with user and password, which are nowhere kept.
+    """Sends every request with user and password, and stores neither.
 
-    A request takes at most `timeout_s`, and is broken off then: what a BMC drips holds up nothing that comes after it.
+    A request is aborted after `timeout_s`, so a BMC that sends its answer byte by byte does not delay the next request.
     """
 
     def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float) -> None:
@@ -85,7 +85,7 @@ class RedfishService:
         self._thread = ThreadPoolExecutor(1)
 
     async def get(self, path: str) -> Resource:
-        """Return the resource; a DeviceError says what is wrong, NotSupported that there is none."""
+        """Return the resource. Raises NotSupported if it does not exist, and other DeviceErrors."""
         answer = await self._ask("GET", path)
         try:
             resource = json.loads(answer.body)
@@ -109,16 +109,14 @@ class RedfishService:
 
     async def _ask(self, method: str, path: str, body: Resource | None = None, guard: Guard | None = None) -> _Response:
         if not path.startswith("/") or path.startswith("//"):
-            # Elsewhere is where the password must not go.
-            raise BadAnswer(f"{self.who}: leads us elsewhere: {path[:80]!r}", hint="its firmware may need an update")
+            # Do not follow redirects: the password must not go to another host.
+            raise BadAnswer(f"{self.who}: redirects us to {path[:80]!r}", hint="its firmware may need an update")
         secret = self._credential.password()
 
         async def attempt() -> _Response:
             answer = await self._exchange(method, path, body, secret, guard)
             if answer.status in (401, 403):
-                hint = (
-                    f"mend user and password_file below [credentials.{self._credential.name}]; it may need more rights"
-                )
+                hint = f"fix user and password_file below [credentials.{self._credential.name}], or the user's rights"
                 raise AccessRefused(f"{self.who}: refuses {method} {path} (HTTP {answer.status})", hint=hint)
             return answer
 
@@ -144,7 +142,7 @@ class RedfishService:
         try:
             return await asyncio.wrap_future(exchange)
         except asyncio.CancelledError:
-            # One that has not begun yet is cancelled by that.
+            # This cancels a request that has not started yet.
             session = self._session
             if session is not None and not exchange.cancelled():
                 self._session = None
@@ -174,12 +172,12 @@ class RedfishService:
 
     def _new_session(self) -> WebSession:
         if isinstance(self._verify, Path) and not self._verify.exists():
-            hint = f"mend verify below [hardware.{self._kind}]"
+            hint = f"fix verify below [hardware.{self._kind}]"
             raise BadInventory(f"{self._verify}: no such file of certificates", hint=hint)
         if self._verify is False:
             warnings.simplefilter("ignore", InsecureRequestWarning)
         session = WebSession()
-        # Neither ~/.netrc nor a proxy of the environment may come between.
+        # Use neither ~/.netrc nor a proxy from the environment.
         session.trust_env = False
         session.verify = str(self._verify) if isinstance(self._verify, Path) else self._verify
         return session
@@ -188,11 +186,11 @@ class RedfishService:
         if "CERTIFICATE_VERIFY_FAILED" in str(problem):
             hint = (
                 f'below [hardware.{self._kind}] set verify = "/path/to/ca.pem", '
-                "or verify = false where nobody else is on that network"
+                "or verify = false if the network is private to the BMCs"
             )
             return WrongDevice(f"{self.who}: its certificate is not trusted", hint=hint)
         if isinstance(problem, requests.exceptions.SSLError):
-            return BadAnswer(f"{self.who}: TLS does not come about", hint=f"try: curl -vk {self._url}{ROOT}")
+            return BadAnswer(f"{self.who}: the TLS handshake fails", hint=f"try: curl -vk {self._url}{ROOT}")
         if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
             return NoAnswer(f"{self.who}: cannot be reached", hint=f"try: curl -k {self._url}{ROOT}")
         return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=f"try: curl -k {self._url}{ROOT}")
@@ -205,7 +203,7 @@ class RedfishService:
 
 
 def base_url(machine: InventoryNode) -> str:
-    """Return "https://10.1.0.1" for the machine's BMC; an address with a scheme ("http://...") is taken as it is."""
+    """Return "https://10.1.0.1" for the machine's BMC; an address with a scheme ("http://...") is used unchanged."""
     bmc, port = machine.bmc, machine.hardware.port
     if bmc is None:
         raise BadInventory(f"{machine.node}: has no bmc", hint="add bmc = ... to its [[machines]]")
@@ -233,17 +231,19 @@ RESET_ACTION = ("Actions", "#ComputerSystem.Reset")
 
 @dataclass(frozen=True)
 class ResetAction:
-    """Where a reset is posted to, and which orders the system takes."""
+    """The path to which a reset is posted, and the orders that the system supports."""
 
     path: str
     orders: frozenset[NodeOrder]
 
 
 async def find_system(service: RedfishService, machine: InventoryNode) -> str:
-    """Return the system's address: the only one, else that of the enrolled UUID, else the one named like the node."""
+    """Return the path of the system: the only one, else the one with the enrolled UUID, else the one named like the
+    node.
+    """
     collection = get_nested(await service.get(ROOT), "Systems", "@odata.id")
     if not isinstance(collection, str):
-        raise BadAnswer(f"{service.who}: names no systems", hint="is that the address of a Redfish service?")
+        raise BadAnswer(f"{service.who}: lists no systems", hint="is that the address of a Redfish service?")
     paths = parse_links((await service.get(collection)).get("Members"))
     if len(paths) == 1:
         return paths[0]
@@ -251,19 +251,21 @@ async def find_system(service: RedfishService, machine: InventoryNode) -> str:
     if len(ours) == 1:
         return ours[0]
     if machine.enrolled is not None:
-        raise WrongDevice(f"{service.who}: none of its {len(paths)} systems is the enrolled one", hint="enrol it anew")
+        raise WrongDevice(
+            f"{service.who}: none of its {len(paths)} systems is the enrolled one", hint="enrol the node again"
+        )
     hint = f"give one of them the HostName {machine.node} in the BMC"
     raise BadAnswer(f"{service.who}: {len(ours)} of its {len(paths)} systems are named {machine.node}", hint=hint)
 
 
 def system_uuid(system: Resource) -> str | None:
-    """Return the system's UUID in small letters, None if it tells none."""
+    """Return the system's UUID in lower case, None if it reports none."""
     uuid = system.get("UUID")
     return uuid.lower() if isinstance(uuid, str) and uuid else None
 
 
 async def read_reset_action(service: RedfishService, system: Resource) -> ResetAction | None:
-    """Return how the system is switched, None if it cannot be; one that does not list its resets may know all."""
+    """Return the system's reset action, None if it has none. A system that does not list its resets may support all."""
     action = get_nested(system, *RESET_ACTION)
     target = get_nested(action, "target")
     if not isinstance(target, str):
@@ -295,9 +297,10 @@ GOALS = {NodeOrder.ON: PowerState.ON, NodeOrder.SOFT_OFF: PowerState.OFF, NodeOr
 
 
 class RedfishDriver:
-    """Reads and sets one node's power. `orders` are all that Redfish has until its system was read, then what it takes.
+    """Reads and sets one node's power. `orders` holds all orders of Redfish until the system is read, then those it
+    supports.
 
-    Each request takes at most `timeout_s`; the first call makes up to five, later ones one or two.
+    Each request takes at most `timeout_s`. The first call makes up to five requests, later calls one or two.
     """
 
     name = "redfish"
@@ -313,18 +316,20 @@ class RedfishDriver:
         self.orders = frozenset(RESETS)
 
     async def query(self) -> PowerObservation:
-        """Return on or off; UNKNOWN also while the node goes up or down, as the trouble then says."""
+        """Return on or off, or UNKNOWN, also while the node powers on or off."""
         try:
             return self._observed(await self._system())
         except DeviceError as trouble:
             return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
-        """Give the order, unless the node is there already; BadAnswer, and nothing sent, where that is not known."""
+        """Send the order, unless the node is already in that state. Raises BadAnswer, and sends nothing, if the state
+        is unknown.
+        """
         observed = self._observed(await self._system())
         if self._reset is None or order not in self.orders:
             offered = ", ".join(sorted(self.orders)) or "nothing"
-            raise NotSupported(f"{self._service.who}: cannot be told {order}", hint=f"it takes: {offered}")
+            raise NotSupported(f"{self._service.who}: does not support {order}", hint=f"it supports: {offered}")
         if observed.trouble is not None:
             raise observed.trouble
         if observed.state is not GOALS[order]:
@@ -352,6 +357,6 @@ class RedfishDriver:
         state = STATES.get(reply, PowerState.UNKNOWN) if isinstance(reply, str) else PowerState.UNKNOWN
         trouble = None
         if state is PowerState.UNKNOWN:
-            message = f"{self._service.who}: its power state is {reply or 'not told'}"
+            message = f"{self._service.who}: its power state is {reply or 'missing'}"
             trouble = BadAnswer(message, hint="ask again in a minute; if it stays so, look at the BMC's web page")
         return PowerObservation(state, self._now(), trouble)

@@ -1,6 +1,6 @@
-"""The drivers by their names in the inventory, and the pool of the drivers of a site.
+"""The drivers by their names in the inventory, and the pool of a site's drivers.
 
-Libraries that are slow to import are imported when their driver is first needed.
+Libraries that are slow to import are imported when their driver is first used.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -41,11 +41,13 @@ DRIVERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {
     "redfish": _redfish,
     "pbsnodes": _pbsnodes,
 }
-"""What switches a node, mostly through its BMC, by `driver` in [hardware]."""
+"""The drivers that switch a node, mostly through its BMC, by the value of `driver` in [hardware]."""
 
 
 def driver_of(machine: InventoryNode, wire: Transport) -> PowerDriver:
-    """Return the machine's driver; BadInventory if it has none, an unknown one, or lacks what that one needs."""
+    """Return the machine's driver. Raises BadInventory if it has none, an unknown one, or lacks a setting of its
+    driver.
+    """
     name, where = machine.hardware.driver, f"[hardware.{machine.hardware.name}]"
     if name is None:
         raise BadInventory(f"{machine.node}: no driver switches it", hint=f'add driver = "ipmi" below {where}')
@@ -55,11 +57,11 @@ def driver_of(machine: InventoryNode, wire: Transport) -> PowerDriver:
 
 
 WAKERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
-"""What wakes a node, by the words of `wake` in its rungs."""
+"""The drivers that wake a node, by the value of `wake` in its rungs."""
 
 
 def wakers_of(machine: InventoryNode, names: Iterable[str], wire: Transport) -> dict[str, PowerDriver]:
-    """Return the ways of these names that wake the machine; BadInventory where one lacks what it needs."""
+    """Return the named drivers that wake the machine. Raises BadInventory if a setting of one is missing."""
     return {name: WAKERS[name](machine, wire) for name in names}
 
 
@@ -67,9 +69,9 @@ BY_BMC, BY_SSH = "bmc", "ssh"
 
 
 class DriverPool:
-    """Gives drivers; BadInventory where the inventory lacks what one needs. `machines` are the nodes by name.
+    """Creates and keeps drivers. Raises BadInventory if a setting of one is missing. `machines` are the nodes by name.
 
-    A node in standby that nobody woke for `dead_man_s` wakes itself; half a day when not given.
+    A node that has been in standby for `dead_man_s` (default: half a day) wakes by its own clock.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class DriverPool:
         return self._driver(node, BY_BMC)
 
     def for_effect(self, effect: Effect) -> PowerDriver:
-        """Return the driver that gives the order."""
+        """Return the driver that sends the order."""
         return self._driver(effect.subject, driver_kind_of(effect))
 
     def needed(self, effect: Effect) -> NeededLogins:
@@ -96,7 +98,7 @@ class DriverPool:
         return NeededLogins(ssh.name if ssh else None, by_bmc) if way == BY_SSH else NeededLogins(by_bmc, by_bmc)
 
     async def close(self) -> None:
-        """Log out everywhere. It may be used again afterwards."""
+        """Log out everywhere. The pool may be used again afterwards."""
         drivers, self._drivers = self._drivers, {}
         for driver in drivers.values():
             await driver.close()
@@ -119,5 +121,5 @@ class DriverPool:
 
 
 def driver_kind_of(effect: Effect) -> str:
-    """Return how the order is given: a standby by the node itself, all else by the BMC unless the effect says how."""
+    """Return the kind of driver that sends the order: ssh for a standby, else the one in the effect, else the BMC's."""
     return BY_SSH if effect.order == NodeOrder.STANDBY else effect.way or BY_BMC

@@ -1,8 +1,8 @@
-"""A node by ssh: the commands that its offpeak-node allows (probe, standby, clock governor, meters), and the standby
+"""Controls a node by ssh: the commands of offpeak-node (probe, standby, clock governor, meters), and the standby
 driver.
 
-The login uses a private key of ours and nothing else. The kernel of the node suspends it. The driver can observe
-that a node is on, never that it is off: a silent node may hang, or be cut off from the network.
+The login uses offpeak's private key and nothing else. The node's own kernel suspends it. The driver can observe that a
+node is on, never that it is off: a silent node may hang, or be disconnected from the network.
 """
 
 import asyncio
@@ -25,33 +25,33 @@ from power.drivers.port import PowerObservation, PowerState, confirm_at_once
 
 
 def read_private_key(file: Path) -> asyncssh.SSHKey:
-    """Return the key; BadInventory if it cannot be read, has a passphrase, or others may read it."""
+    """Return the key. Raises BadInventory if it cannot be read, has a passphrase, or is readable by others."""
     try:
         private = file.stat().st_mode & 0o077 == 0
         key = asyncssh.read_private_key(file)
     except OSError as problem:
-        hint = f"make one: ssh-keygen -t ed25519 -N '' -f {file}"
+        hint = f"create one: ssh-keygen -t ed25519 -N '' -f {file}"
         raise BadInventory(f"{file}: cannot be read: {problem.strerror}", hint=hint) from None
     except asyncssh.KeyImportError:
         raise BadInventory(
-            f"{file}: no private key without a passphrase", hint=f"try: ssh-keygen -y -f {file}"
+            f"{file}: not a private key without a passphrase", hint=f"try: ssh-keygen -y -f {file}"
         ) from None
     if not private:
-        raise BadInventory(f"{file}: others than its owner may read it", hint=f"chmod 600 {file}")
+        raise BadInventory(f"{file}: readable by others than its owner", hint=f"chmod 600 {file}")
     return key
 
 
 async def connect_by_key(
     host: str, port: int, user: str, *, key: asyncssh.SSHKey, known_hosts: Path
 ) -> asyncssh.SSHClientConnection:
-    """Return a connection; what asyncssh and the system raise where there is none."""
+    """Return a connection. Raises the errors of asyncssh and of the operating system."""
     return await asyncssh.connect(
         host,
         port,
         username=user,
         client_keys=[key],
         known_hosts=str(known_hosts),
-        # Nothing but that key and that file: no agent, no ~/.ssh, no password.
+        # Use only that key and that file: no ssh agent, no ~/.ssh, no password.
         config=None,
         agent_path=None,
         preferred_auth="publickey",
@@ -62,10 +62,10 @@ async def connect_by_key(
 
 @dataclass(frozen=True)
 class NodeProbe:
-    """What a node is and can do. `boot_id` changes with every boot; `wake_on_lan` are pairs of network card and flags.
+    """What a node supports. `boot_id` changes with every boot; `wake_on_lan` holds pairs of network card and flags.
 
-    `wake_clock` tells whether its own clock can wake it, `governors` what its processors offer, `governor` what they
-    use: several words where they differ.
+    `wake_clock` tells whether the node's clock can wake it. `governors` are the governors that its processors offer,
+    `governor` those in use: several words if the processors differ.
     """
 
     version: str
@@ -80,20 +80,20 @@ class NodeProbe:
 
     @property
     def can_stand_by(self) -> bool:
-        """Whether kernel and firmware offer suspend to memory (ACPI S3), and not just s2idle."""
+        """Whether kernel and firmware offer suspend to memory (ACPI S3), not only s2idle."""
         return "mem" in self.power_states and "deep" in self.mem_sleep
 
 
 @dataclass(frozen=True)
 class GovernorChange:
-    """What the processors' clocks were governed by before a change, and after it."""
+    """The clock governor of the processors before and after a change."""
 
     before: str
     after: str
 
 
 def parse_probe(text: str, who: str) -> NodeProbe:
-    """Return what the answer to `probe` says; BadAnswer if it is none."""
+    """Parse the answer to `probe`. Raises BadAnswer."""
     reply = parse_pairs(text)
     try:
         return NodeProbe(
@@ -112,7 +112,7 @@ def parse_probe(text: str, who: str) -> NodeProbe:
 
 
 def parse_governors(text: str, who: str) -> GovernorChange:
-    """Return what the answer to `governor` says; BadAnswer if it is none."""
+    """Parse the answer to `governor`. Raises BadAnswer."""
     reply = parse_pairs(text)
     try:
         return GovernorChange(reply["before"], reply["after"])
@@ -121,15 +121,15 @@ def parse_governors(text: str, who: str) -> GovernorChange:
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """Return the lines "key=value" of an answer; others do not count."""
+    """Return the lines "key=value" of an answer; other lines are ignored."""
     lines = (line.partition("=") for line in text.splitlines())
     return {key: value.strip() for key, sign, value in lines if sign}
 
 
 def unexpected_answer(who: str, text: str) -> BadAnswer:
-    """Return the error for an answer that offpeak-node does not give."""
-    hint = "is its offpeak-node the one of this release? compare it with deploy/node/offpeak-node"
-    return BadAnswer(f"{who}: a strange answer: {text[:60]!r}", hint=hint)
+    """Return the error for an answer that offpeak-node never sends."""
+    hint = "is its offpeak-node of this release? compare it with deploy/node/offpeak-node"
+    return BadAnswer(f"{who}: an unexpected answer: {text[:60]!r}", hint=hint)
 
 
 def _require_text(text: str) -> str:
@@ -148,10 +148,11 @@ EXIT_NOT_SUPPORTED, EXIT_BUSY = 3, 4
 
 
 class NodeSsh:
-    """One node's offpeak-node. A call logs in, asks and logs out: each of the two takes at most `timeout_s`.
+    """Runs the commands of one node's offpeak-node. A call logs in, runs one command and logs out; login and command
+    take at most `timeout_s` each.
 
-    Calls raise a DeviceError: NoAnswer from a silent node, AccessRefused for a refused key, WrongDevice where the host
-    key is not the one in known_hosts, NotSupported for what the node cannot do, BadAnswer for what fails.
+    Calls raise a DeviceError: NoAnswer if the node is silent, AccessRefused if it refuses the key, WrongDevice if the
+    host key is not the one in known_hosts, NotSupported if the node lacks the function, BadAnswer if the command fails.
     """
 
     def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float = 10.0) -> None:
@@ -162,14 +163,14 @@ class NodeSsh:
         self._logins, self._timeout_s = logins, timeout_s
 
     async def probe(self) -> NodeProbe:
-        """Return what the node is and can do."""
+        """Return what the node supports."""
         return parse_probe(await self._ask("probe"), self.node)
 
     async def standby(self, dead_man_s: int, confirm: Confirm = confirm_at_once) -> bool:
-        """Let the node suspend to memory a second later; tells whether its own clock will wake it after `dead_man_s`.
+        """Suspend the node to memory a second later. Return whether its own clock will wake it after `dead_man_s`.
 
-        BadAnswer while a job runs there. `confirm` is awaited after the login, its guard is called
-        before the command.
+        Raises BadAnswer while a job runs there. `confirm` is awaited after the login, its guard is called before the
+        command.
         """
         text = await self._ask(f"standby {dead_man_s}", confirm)
         if not text.startswith("ok\n"):
@@ -186,7 +187,7 @@ class NodeSsh:
 
     async def _ask(self, request: str, confirm: Confirm = confirm_at_once) -> str:
         key = read_private_key(self._key_file)
-        # Its public half tells a changed key, which may be tried, from the one that was refused.
+        # The public half distinguishes a changed key, which may be tried, from the refused one.
         mark = Secret(key.public_data)
         connection = await self._logins.log_in(
             self._credential, f"{self._host}:{self._port}", lambda: self._connected(key), secret=mark
@@ -217,7 +218,7 @@ class NodeSsh:
             except asyncio.IncompleteReadError as whole:
                 text = str(whole.partial)
             else:
-                raise BadAnswer(f"{self.node}: an endless answer to {request}", hint="look at the node")
+                raise BadAnswer(f"{self.node}: the answer to {request} is too long", hint="look at the node")
             complaint = await process.stderr.read(1000)
             await process.wait_closed()
             status = process.exit_status
@@ -231,11 +232,11 @@ class NodeSsh:
         lines = complaint.splitlines() or [f"ended with {status}"]
         message = printable(lines[0].removeprefix("offpeak-node: "))
         if status == EXIT_NOT_SUPPORTED:
-            return NotSupported(f"{self.node}: {message}", hint="docs/how-to/standby.md tells what a node needs")
+            return NotSupported(f"{self.node}: {message}", hint="docs/how-to/standby.md lists what a node needs")
         hint = (
-            "it is asked again later"
+            "offpeak tries again later"
             if status == EXIT_BUSY
-            else "is /usr/local/sbin/offpeak-node there, as that key's command?"
+            else "is /usr/local/sbin/offpeak-node installed, and the command of that key?"
         )
         return BadAnswer(f"{self.node}: {request.split()[0]}: {message}", hint=hint)
 
@@ -254,9 +255,9 @@ class NodeSsh:
         name = self._host if self._port == 22 else f"[{self._host}]:{self._port}"
         keys = asyncssh.match_known_hosts(str(self._known_hosts), self._host, self._host, self._port)[0]
         if not keys:
-            hint = f"if it is it: ssh-keyscan -p {self._port} {self._host} >>{self._known_hosts}"
+            hint = f"if this is the right host: ssh-keyscan -p {self._port} {self._host} >>{self._known_hosts}"
             return WrongDevice(f"{self.node}: {self._known_hosts} has no host key of {name}", hint=hint)
-        hint = f"if it was installed anew: ssh-keygen -R '{name}' -f {self._known_hosts}, then add its new key"
+        hint = f"if the node was reinstalled: ssh-keygen -R '{name}' -f {self._known_hosts}, then add its new key"
         return WrongDevice(f"{self.node}: its host key is not the one in {self._known_hosts}", hint=hint)
 
 
@@ -265,22 +266,22 @@ def _ssh_login_of(machine: InventoryNode) -> tuple[Credential, Path, Path]:
     if credential is None:
         raise BadInventory(f"hardware.{kind}: has no ssh", hint=f'set ssh = "nodes" below [hardware.{kind}]')
     where = f"credentials.{credential.name}"
-    # Without known_hosts asyncssh would believe anybody.
+    # Without known_hosts asyncssh would accept any host.
     if credential.known_hosts is None or credential.key_file is None:
         missing = "key_file" if credential.key_file is None else "known_hosts"
         raise BadInventory(f"{where}: has no {missing}", hint=f"add {missing} below [{where}]")
     if not credential.known_hosts.is_file():
-        hint = f"make it: ssh-keyscan NODES >{credential.known_hosts}, and compare the fingerprints"
+        hint = f"create it: ssh-keyscan NODES >{credential.known_hosts}, and compare the fingerprints"
         raise BadInventory(f"{credential.known_hosts}: no such file", hint=hint)
     return credential, credential.key_file, credential.known_hosts
 
 
 DEAD_MAN_S = 12 * HOUR_S
-"""A node that nobody woke for so long wakes itself."""
+"""A node that has been in standby for so long wakes by its own clock."""
 
 
 class SshDriver:
-    """Sends a node into standby. `orders` has it once the node said, or had said when enrolled, that it can."""
+    """Suspends a node. `orders` holds STANDBY once the node has reported, now or at enrolment, that it supports it."""
 
     name = "ssh"
 
@@ -300,7 +301,9 @@ class SshDriver:
         self.orders = _supported_orders(can)
 
     async def query(self) -> PowerObservation:
-        """Return ON for a node that answers, else UNKNOWN: a silent node may be hung, or cut off from the network."""
+        """Return ON for a node that answers, else UNKNOWN: a silent node may hang, or be disconnected from the
+        network.
+        """
         try:
             await self._probed()
         except DeviceError as trouble:
@@ -308,16 +311,16 @@ class SshDriver:
         return PowerObservation(PowerState.ON, self._now())
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
-        """Suspend the node; NoAnswer where it does not answer, which it does not in standby either."""
+        """Suspend the node. Raises NoAnswer if the node is silent, also if it is already in standby."""
         if order is NodeOrder.STANDBY and not self._is_probed:
             await self._probed()
         if order not in self.orders:
-            hint = "what can it do? docs/how-to/standby.md tells what a node needs"
-            raise NotSupported(f"{self._node.node}: cannot be told {order} by ssh", hint=hint)
+            hint = "docs/how-to/standby.md lists what a node needs"
+            raise NotSupported(f"{self._node.node}: does not support {order} by ssh", hint=hint)
         await self._node.standby(self._dead_man_s, confirm)
 
     async def identity(self) -> None:
-        """Return None: who answers is proven by the host key, each time."""
+        """Return None: the host key proves the identity at each login."""
 
     async def close(self) -> None:
         """Do nothing: every call logs out."""

@@ -1,6 +1,6 @@
 """Runs commands on the head node of another site by ssh.
 
-The login uses one key, which the site may bind to a command of its own.
+The login uses one key, which the other site may restrict to one command.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from power.drivers.ssh import connect_by_key, read_private_key
 
 MAX_OUTPUT_CHARACTERS = 16 * 1024 * 1024
 NOT_STARTED = 255
-"""The code of a command that was certainly not run."""
+"""The exit code of a command that certainly did not run."""
 
 
 class SshRoute:
@@ -26,7 +26,7 @@ class SshRoute:
         self._site, self._reach = site, reach
 
     async def run(self, command: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
-        """Return the result of the command; its code is None if it was begun and its end is not known."""
+        """Return the result of the command. Its code is None if the command started and its end is unknown."""
         connection: asyncssh.SSHClientConnection | None = None
         try:
             async with asyncio.timeout(timeout_s):
@@ -59,7 +59,7 @@ class SshRoute:
 
 
 async def _run_command(connection: asyncssh.SSHClientConnection, command: str, stdin: str | None) -> BatchResult:
-    # An empty input would never end it.
+    # asyncssh does not send end-of-file for an empty input.
     source = {"stdin": asyncssh.DEVNULL} if not stdin else {"input": stdin}
     done = await connection.run(command, check=False, errors="replace", **source)
     output, complaint = str(done.stdout or ""), str(done.stderr or "")

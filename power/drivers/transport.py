@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     from power.meters.snmp.engines import SnmpEngines
 
 MAX_SEARCHES = 256
-"""Devices that are looked for at the same time; each takes a file, and pyghmi cannot use those beyond 1024."""
+"""The number of devices that are searched at the same time. Each takes a file descriptor; pyghmi cannot use those above
+1024.
+"""
 MAX_FORKS = 16
-"""Programs that run at the same time; more are no faster on two processors."""
+"""The number of programs that run at the same time; more are no faster on two processors."""
 
 
 @dataclass(frozen=True)
 class Transport:
-    """One for a whole program and its event loop.
+    """Shared by a whole program and its event loop.
 
-    `timeout_s` bounds each thing that a device is asked; `clock` tells Unix time [s].
+    `timeout_s` bounds each request to a device; `clock` returns Unix time [s].
     """
 
     logins: Logins = field(default_factory=Logins)
@@ -42,12 +44,12 @@ class Transport:
 
     @cached_property
     def engines(self) -> "SnmpEngines":
-        """SNMP engines that ask PDUs."""
+        """SNMP engines that query PDUs."""
         from power.meters.snmp.engines import SnmpEngines
 
         return SnmpEngines()
 
     async def close(self) -> None:
-        """Log out wherever a session is held. The wire may be used again afterwards."""
+        """Log out of all sessions. The transport may be used again afterwards."""
         if "sessions" in vars(self):
             await self.sessions.close_all()

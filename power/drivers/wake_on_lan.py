@@ -1,4 +1,4 @@
-"""Wake-on-LAN: one packet that a sleeping node's network card listens for. Nothing ever answers it."""
+"""Wake-on-LAN: one packet that the network card of a sleeping node listens for. The node sends no answer."""
 
 import asyncio
 import re
@@ -17,9 +17,11 @@ _MAC = re.compile(r"([0-9a-f]{2})([:-]?)(?:[0-9a-f]{2}\2){4}[0-9a-f]{2}|(?:[0-9a
 
 
 def parse_mac(text: str) -> bytes:
-    """Return "aa:bb:cc:dd:ee:ff", with "-", as "aabb.ccdd.eeff" or without any, as 6 bytes; BadInventory otherwise."""
+    """Return "aa:bb:cc:dd:ee:ff", "aa-bb-...", "aabb.ccdd.eeff" or "aabbccddeeff" as 6 bytes. Raises BadInventory."""
     if not _MAC.fullmatch(text):
-        raise BadInventory(f"{text!r} is no MAC address", hint="write it like aa:bb:cc:dd:ee:ff, as `ip link` shows it")
+        raise BadInventory(
+            f"{text!r} is not a MAC address", hint="write it like aa:bb:cc:dd:ee:ff, as `ip link` shows it"
+        )
     return bytes.fromhex(re.sub("[:.-]", "", text))
 
 
@@ -29,9 +31,10 @@ def magic_packet(mac: bytes) -> bytes:
 
 
 class WakeOnLanDriver:
-    """Sends a node's packet to the `wol_via` of its machine: "host", or "host:port" where that is not port 9.
+    """Sends a node's packet to the `wol_via` of its machine: "host" for port 9, or "host:port".
 
-    The host is a directed broadcast address of the node's network, or one that passes packets on within its rack.
+    The host is a directed broadcast address of the node's network, or a relay that forwards packets within the node's
+    rack.
     """
 
     name = "wol"
@@ -47,13 +50,13 @@ class WakeOnLanDriver:
         self._now = now
 
     async def query(self) -> PowerObservation:
-        """Return UNKNOWN: a network card that listens for packets says nothing."""
+        """Return UNKNOWN: a network card that listens for packets reports nothing."""
         return PowerObservation(
-            PowerState.UNKNOWN, self._now(), NotSupported(f"{self._node}: wake-on-LAN tells no state")
+            PowerState.UNKNOWN, self._now(), NotSupported(f"{self._node}: wake-on-LAN reports no state")
         )
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
-        """Send the packet; NoAnswer where the network takes none, NotSupported for anything but ON."""
+        """Send the packet. Raises NoAnswer if the network does not accept it, NotSupported for anything but ON."""
         if order not in self.orders:
             raise NotSupported(f"{self._node}: wake-on-LAN can only wake, not {order}")
         try:
@@ -61,12 +64,12 @@ class WakeOnLanDriver:
             async with asyncio.timeout(self._timeout_s):
                 await self._send_packet()
         except (OSError, TimeoutError) as problem:
-            hint = "check wol_via of its [[machines]]; `ip route get ADDRESS` shows which way packets go"
+            hint = "check wol_via of its [[machines]]; `ip route get ADDRESS` shows the route of the packets"
             reason = getattr(problem, "strerror", None) or "no answer from the name server in time"
             raise NoAnswer(f"{self._node}: no packet sent to {self._host}: {reason}", hint=hint) from None
 
     async def identity(self) -> None:
-        """Return None: nobody answers."""
+        """Return None: the node sends no answer."""
 
     async def close(self) -> None:
         """Do nothing: there is no login."""
@@ -86,5 +89,5 @@ def _parse_host_and_port(via: str) -> tuple[str, int]:
     if not colon or ":" in host:
         return via, DISCARD_PORT
     if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise BadInventory(f"{via!r} is no address", hint="write wol_via like 10.1.255.255 or rack7-head:4009")
+        raise BadInventory(f"{via!r} is not an address", hint="write wol_via like 10.1.255.255 or rack7-head:4009")
     return host, int(port)

@@ -166,7 +166,7 @@ def limit_ramps(
         direction = "fall" if effect.takes_power_away else "rise"
         text = f"{effect.subject}: the draw would {direction} by more than {bound_w:,.0f} W within a minute"
         passes_later = swing.of(effect) <= bound_w
-        hint = "it is asked again later" if passes_later else f"one such node alone: raise {key}"
+        hint = "offpeak tries again later" if passes_later else f"one such node alone: raise {key}"
         kind = "" if passes_later else ErrorKind.BAD_SETTING
         return Refusal(key, text, f"{hint}; {key} below [agent] is the bound", kind)
 

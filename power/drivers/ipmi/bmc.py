@@ -1,7 +1,7 @@
-"""One BMC: its address and login from the inventory, whether it is there, and its errors.
+"""One BMC: its address and login from the inventory, its presence check, and its errors.
 
-Presence is checked without a login, so a dead BMC costs no login attempt and delays no other one.
-IPMI programs fail in one way only: the text and the completion code tell the errors apart.
+The presence check needs no login, so a dead BMC costs no login attempt and delays no other BMC. Only the text and the
+completion code distinguish the errors of IPMI programs.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from offpeak.text import did_you_mean
 
 IPMI_PORT = 623
 PRIVILEGES = {"user": 2, "operator": 3, "admin": 4}
-"""Levels by their number (IPMI v2.0, table 22-19). A node cannot be switched with less than operator."""
+"""Privilege levels by number (IPMI v2.0, table 22-19). Switching a node needs at least operator."""
 
 
 @dataclass(frozen=True)
 class BmcAddress:
-    """A BMC by host name or address and UDP port, with the login and what else a session there needs."""
+    """A BMC by host name or address and UDP port, with the login and the settings of a session."""
 
     node: str
     host: str
@@ -36,7 +36,9 @@ class BmcAddress:
 
 
 def address_of(machine: InventoryNode) -> BmcAddress:
-    """Return where the machine's BMC is; BadInventory without an address or login, or for an unknown privilege."""
+    """Return the address of the machine's BMC. Raises BadInventory if address or login are missing or the privilege is
+    unknown.
+    """
     hardware = machine.hardware
     if machine.bmc is None:
         raise BadInventory(f"{machine.node}: has no address of a BMC", hint='add bmc = "..." to its [[machines]]')
@@ -44,7 +46,7 @@ def address_of(machine: InventoryNode) -> BmcAddress:
         where = f"[hardware.{hardware.name}]"
         raise BadInventory(f"{machine.node}: no login for its BMC", hint=f"add credential = ... below {where}")
     if hardware.privilege not in PRIVILEGES:
-        what = f"hardware.{hardware.name}.privilege: {hardware.privilege!r} is no privilege"
+        what = f"hardware.{hardware.name}.privilege: {hardware.privilege!r} is not a privilege level"
         raise BadInventory(what, hint=did_you_mean(hardware.privilege, PRIVILEGES))
     return BmcAddress(
         node=machine.node,
@@ -58,7 +60,7 @@ def address_of(machine: InventoryNode) -> BmcAddress:
 
 
 def read_password(bmc: BmcAddress) -> Secret:
-    """Return the password; AccessRefused if its file cannot be used, which stops this login and nobody else's."""
+    """Return the password. Raises AccessRefused if its file cannot be used, which stops this login only."""
     try:
         return bmc.credential.password()
     except BadInput as problem:
@@ -108,7 +110,9 @@ OTHER_CODES = {
 
 
 def error_of_text(bmc: BmcAddress, message: str) -> DeviceError:
-    """Return the error behind what pyghmi, ipmitool or ipmipower said of a login or request; BadAnswer if unknown."""
+    """Return the error for a message of pyghmi, ipmitool or ipmipower about a login or request; BadAnswer if
+    unknown.
+    """
     folded, one_line = message.casefold(), " ".join(message.split()) or "no reason given"
     for terms, make in _MEANINGS:
         if any(term in folded for term in terms):
@@ -117,30 +121,30 @@ def error_of_text(bmc: BmcAddress, message: str) -> DeviceError:
 
 
 def error_of_code(bmc: BmcAddress, request: str, code: int) -> DeviceError:
-    """Return the error of a completion code other than 0."""
+    """Return the error for a completion code other than 0."""
     if code in NO_PRIVILEGE_CODES:
         return _privilege_error(bmc, f"{request}: {NO_PRIVILEGE_CODES[code]} ({code:02X}h)")
     if code in NOT_SUPPORTED_CODES:
         return NotSupported(f"{bmc}: {request}: {NOT_SUPPORTED_CODES[code]} ({code:02X}h)")
-    meaning = OTHER_CODES.get(code, "code of the manufacturer" if code < 0x80 else "not known")
+    meaning = OTHER_CODES.get(code, "code of the manufacturer" if code < 0x80 else "unknown")
     return BadAnswer(f"{bmc}: {request}: {meaning} ({code:02X}h)", hint="look at the BMC's event log")
 
 
 def timeout_error(bmc: BmcAddress, timeout_s: float) -> NoAnswer:
-    """Return the error of a BMC that said nothing in time."""
+    """Return the error for a BMC that did not answer in time."""
     hint = f"is it up? try: ping {bmc.host}; does it allow IPMI over LAN, UDP port {bmc.port}?"
     return NoAnswer(f"{bmc}: no answer within {timeout_s:g} s", hint=hint)
 
 
 def login_timeout_error(bmc: BmcAddress, timeout_s: float) -> NoAnswer:
-    """Return the error of a BMC that was found, but did not get through a login in time."""
-    hint = "it may be restarting; if it is always so, try cipher_suite = 3: some fall silent when they are offered 17"
-    return NoAnswer(f"{bmc}: is there, but finished no login within {timeout_s:g} s", hint=hint)
+    """Return the error for a BMC that is present but completed no login in time."""
+    hint = "it may be restarting; if this persists, try cipher_suite = 3: some BMCs do not answer when 17 is proposed"
+    return NoAnswer(f"{bmc}: is present, but completed no login within {timeout_s:g} s", hint=hint)
 
 
 def _login_refused_error(bmc: BmcAddress, message: str) -> DeviceError:
     login = bmc.credential
-    hint = f"mend {login.password_file} or user below [credentials.{login.name}]; the BMC is not asked again with it"
+    hint = f"fix {login.password_file} or user below [credentials.{login.name}]; offpeak does not try this login again"
     return AccessRefused(f"{bmc}: login {login.name} refused: {message}", hint=hint)
 
 
@@ -150,12 +154,12 @@ def _privilege_error(bmc: BmcAddress, message: str) -> DeviceError:
 
 
 def _cipher_error(bmc: BmcAddress, message: str) -> DeviceError:
-    hint = f"set cipher_suite: {bmc.cipher_suite} is not taken; try 17, then 3"
+    hint = f"set cipher_suite: {bmc.cipher_suite} is not accepted; try 17, then 3"
     return NotSupported(f"{bmc}: {message}", hint=hint)
 
 
 def _session_error(bmc: BmcAddress, message: str) -> DeviceError:
-    return BadAnswer(f"{bmc}: {message}", hint="sessions were left open: they end within minutes, or restart the BMC")
+    return BadAnswer(f"{bmc}: {message}", hint="wait some minutes until sessions expire, or restart the BMC")
 
 
 def _silence_error(bmc: BmcAddress, message: str) -> DeviceError:
@@ -163,15 +167,15 @@ def _silence_error(bmc: BmcAddress, message: str) -> DeviceError:
 
 
 def unknown_host_error(bmc: BmcAddress, message: str) -> NoAnswer:
-    """Return the error of a host name that nobody can look up."""
-    return NoAnswer(f"{bmc}: {message}", hint=f"try: getent hosts {bmc.host}; or write the BMC's address")
+    """Return the error for a host name that cannot be resolved."""
+    return NoAnswer(f"{bmc}: {message}", hint=f"try: getent hosts {bmc.host}; or use the BMC's IP address")
 
 
 def _unsupported_error(bmc: BmcAddress, message: str) -> DeviceError:
     return NotSupported(f"{bmc}: {message}", hint="update the BMC's firmware")
 
 
-# In this order: "password verification timeout" is a refusal, "privilege level cannot be obtained" is no password's.
+# The order matters: "password verification timeout" is a refused login, "privilege level cannot be obtained" is not.
 _MEANINGS = (
     (PASSWORD_PHRASES, _login_refused_error),
     (PRIVILEGE_PHRASES, _privilege_error),
@@ -188,13 +192,13 @@ PRESENCE_REQUEST = bytes.fromhex("0600ff07 00 00000000 00000000 09 20 18 c8 81 0
 RMCP header, no authentication, sequence and session 0, 9 bytes: to 20h, App; from 81h: 38h for this channel and admin.
 """
 PRESENCE_DELAYS_S = (0.0, 0.3, 0.7, 1.0, 1.0, 2.0)
-"""Waited before each question; UDP loses packets, and BMCs sleep on duty."""
+"""Wait times before each request: UDP loses packets, and busy BMCs drop them."""
 
 
 async def find_bmc(bmc: BmcAddress, timeout_s: float, *, at_once: asyncio.Semaphore) -> str:
-    """Return the BMC's numeric address once it has answered; NoAnswer if nobody has in time, or the name is unknown.
+    """Return the BMC's numeric address once it has answered. Raises NoAnswer if it is silent or its name is unknown.
 
-    `at_once` bounds how many are looked for at the same time, and with it the open files.
+    `at_once` bounds how many searches run at the same time, and with it the number of open files.
     """
     try:
         async with at_once, asyncio.timeout(timeout_s):
@@ -213,9 +217,7 @@ async def _resolve_address(bmc: BmcAddress) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(bmc.host, bmc.port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as problem:
-        raise unknown_host_error(
-            bmc, f"its name cannot be looked up: {getattr(problem, 'strerror', problem)}"
-        ) from None
+        raise unknown_host_error(bmc, f"its name cannot be resolved: {getattr(problem, 'strerror', problem)}") from None
     return str(found[0][4][0])
 
 
@@ -240,7 +242,7 @@ async def _await_any_answer(bmc: BmcAddress, address: str) -> None:
 
 
 class _AnswerListener(asyncio.DatagramProtocol):
-    """Hears that something came. A port that is closed counts as silence: the BMC may be starting."""
+    """Notes that a packet arrived. A closed port counts as silence: the BMC may be starting."""
 
     def __init__(self, received: asyncio.Future[None]) -> None:
         self._received = received

@@ -1,4 +1,4 @@
-"""A node's power by its BMC, however the BMC is spoken to: the state is read first, and only a needed order is sent."""
+"""The driver over any kind of IPMI access: it reads the state first and sends an order only if it is needed."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from power.drivers.transport import Transport
 
 
 class Bmc(Protocol):
-    """What a BMC is asked for. Every call raises DeviceError and is bounded in time."""
+    """The requests to a BMC. Every call raises DeviceError and is bounded in time."""
 
     async def is_on(self) -> bool:
         """Return whether the chassis has power."""
 
     async def control(self, order: NodeOrder, guard: Guard) -> None:
-        """Give the order, an order of CONTROL, without looking first; `guard` is called before it goes out."""
+        """Send the order, one of CONTROL, without reading the state; `guard` is called directly before."""
 
     async def guid(self) -> str | None:
-        """Return who it is, as `system_guid`."""
+        """Return the GUID, as `read_system_guid` does."""
 
     def close(self) -> Awaitable[None]:
         """Log out."""
@@ -41,7 +41,7 @@ class BmcDriver:
         self._bmc, self._clock = bmc, clock
 
     async def query(self) -> PowerObservation:
-        """Return the state of the chassis; UNKNOWN with the trouble if the BMC does not tell."""
+        """Return the state of the chassis, or UNKNOWN with the reason."""
         try:
             on = await self._bmc.is_on()
         except DeviceError as trouble:
@@ -49,7 +49,9 @@ class BmcDriver:
         return PowerObservation(PowerState.ON if on else PowerState.OFF, self._clock())
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
-        """Give the order unless the chassis is so already; DeviceError, and nothing given, if it does not tell."""
+        """Send the order unless the chassis is already in that state. Raises DeviceError, and sends nothing, if the
+        state is unknown.
+        """
         if order not in self.orders:
             raise NotSupported(f"{self.name}: IPMI has no order {order}")
         if await self._bmc.is_on() is not (order is NodeOrder.ON):
@@ -66,7 +68,7 @@ class BmcDriver:
 
 @dataclass(frozen=True)
 class RawRequestBmc:
-    """A BMC of which raw requests can be made; `command` calls a guard directly before its request."""
+    """A BMC that takes raw requests; `command` calls a guard directly before its request."""
 
     ask: SendRequest
     command: SendCommand
@@ -81,20 +83,20 @@ class RawRequestBmc:
         await self.command(CONTROL[order], guard)
 
     async def guid(self) -> str | None:
-        """Return who it is."""
+        """Return the GUID."""
         return await read_system_guid(self.ask)
 
 
 def ipmi_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
-    """Return the driver over a held session, by pyghmi, shared with the meter of that BMC.
+    """Return the driver over a pyghmi session that stays open and is shared with the meter of that BMC.
 
-    Of the inventory it takes privilege and cipher_suite: 17 proposes SHA-256 and falls back to SHA-1 where the BMC
-    refuses that; 3 proposes SHA-1 only; others raise BadInventory. It knows no workarounds, and must not know any: ask
-    ipmipower where one is needed.
+    It uses privilege and cipher_suite of the inventory: 17 proposes SHA-256 and falls back to SHA-1 if the BMC refuses
+    that; 3 proposes SHA-1 only; others raise BadInventory. It has no workarounds: a BMC that needs one is controlled by
+    ipmipower.
     """
     bmc = address_of(machine)
     if bmc.cipher_suite not in (3, 17):
-        what = f"hardware.{machine.hardware.name}.cipher_suite: the driver ipmi speaks 3 and 17, not {bmc.cipher_suite}"
+        what = f"hardware.{machine.hardware.name}.cipher_suite: driver ipmi supports 3 and 17, not {bmc.cipher_suite}"
         raise BadInventory(what, hint='set driver = "ipmitool"')
     sessions = wire.sessions
     requests = RawRequestBmc(partial(sessions.ask, bmc), partial(sessions.command, bmc), partial(sessions.close, bmc))

@@ -1,8 +1,8 @@
 """The programs ipmitool and ipmipower as drivers: one process for each request.
 
-ipmitool is for BMCs that pyghmi cannot talk to; FreeIPMI's ipmipower has workarounds for the faults of many BMCs.
-The program reads the password from a pipe. Neither arguments nor environment hold it: both can be read in /proc,
-the arguments by everybody.
+ipmitool is for BMCs that pyghmi cannot talk to; FreeIPMI's ipmipower has workarounds for the faults of many BMCs. The
+program reads the password from a pipe. Neither arguments nor environment contain it: both can be read in /proc, the
+arguments by every user.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from power.drivers.ipmi.driver import BmcDriver, RawRequestBmc
 from power.drivers.ipmi.requests import IpmiRequest, read_system_guid
 from power.drivers.transport import Transport
 
-# A service's PATH may lack the folders of the administrator's programs.
+# A service's PATH may lack the sbin folders.
 SEARCH_PATH = os.pathsep.join(["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"])
 
 Meaning = TypeVar("Meaning")
@@ -40,7 +40,7 @@ Meaning = TypeVar("Meaning")
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """What a program printed until it ended with `code`."""
+    """The output and exit code of a program."""
 
     code: int | None
     output: str
@@ -49,7 +49,7 @@ class ProgramOutput:
 
 @dataclass(frozen=True)
 class ProgramCall:
-    """A program with its arguments after it has been told the BMC's numeric address and the path of the pipe."""
+    """A program, and the function that returns its arguments for the BMC's numeric address and the path of the pipe."""
 
     program: str
     package: str
@@ -59,7 +59,7 @@ class ProgramCall:
 
 @dataclass(frozen=True)
 class ProgramRunner:
-    """Runs programs for one BMC. Each run is a login, so each goes through the wire's `logins`."""
+    """Runs programs for one BMC. Each run is a login, so each goes through the transport's `logins`."""
 
     bmc: BmcAddress
     wire: Transport
@@ -67,11 +67,11 @@ class ProgramRunner:
     async def run(
         self, call: ProgramCall, meaning: Callable[[ProgramOutput], Meaning], guard: Guard | None = None
     ) -> Meaning:
-        """Return what the program's output means; `meaning` raises DeviceError where the login has failed.
+        """Return the parsed output of the program; `meaning` parses it and raises DeviceError if the login failed.
 
-        `guard` is called directly before the program starts; the program's own login belongs to the one command.
-        NotSupported if the program is not installed, NoAnswer if there is no BMC or the program is not done in time;
-        then it is killed.
+        `guard` is called directly before the program starts; the program's own login belongs to the one command. Raises
+        NotSupported if the program is not installed, NoAnswer if the BMC is absent or the program takes too long; the
+        program is then killed.
         """
         path = shutil.which(call.program, path=SEARCH_PATH)
         if path is None:
@@ -117,7 +117,7 @@ async def _run_program(path: str, call: ProgramCall, address: str, secret: Secre
 
 
 def _filled_pipe(text: bytes) -> int:
-    """Return the end to read of a pipe that holds the text, which is much shorter than a pipe is deep."""
+    """Return the read end of a pipe that holds the text, which is much shorter than the pipe's buffer."""
     read_end, write_end = os.pipe()
     os.write(write_end, text)
     os.close(write_end)
@@ -134,22 +134,22 @@ IPMITOOL_NOISE = (
     "Get HPM.x",
     "RAW R",
 )
-"""Lines that `-v` prints of requests which succeed; without it, a wrong password looks like a dead BMC."""
+"""Lines that `-v` prints for successful requests; without `-v`, a wrong password looks like a dead BMC."""
 
 
 @dataclass(frozen=True)
 class IpmitoolBmc:
-    """Makes requests of one BMC."""
+    """Sends requests to one BMC."""
 
     bmc: BmcAddress
     runs: ProgramRunner
 
     async def ask(self, request: IpmiRequest) -> bytes:
-        """Return the data of the answer; DeviceError as `troubles` tells."""
+        """Return the data of the answer. Raises DeviceError."""
         return await self.command(request, None)
 
     async def command(self, request: IpmiRequest, guard: Guard | None) -> bytes:
-        """As `ask`; `guard` is called directly before the program starts."""
+        """Like `ask`; `guard` is called directly before the program starts."""
         call = ProgramCall("ipmitool", "ipmitool", partial(self._arguments, request), _password_line)
         code, data = await self.runs.run(call, self._meaning, guard)
         if code:
@@ -184,7 +184,7 @@ class IpmitoolBmc:
 
 
 def ipmitool_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
-    """Return the driver; of the inventory it takes cipher_suite and privilege as they are, and no workarounds."""
+    """Return the driver. It passes cipher_suite and privilege of the inventory unchanged, and no workarounds."""
     bmc = address_of(machine)
     tool = IpmitoolBmc(bmc, ProgramRunner(bmc, wire))
     return BmcDriver(f"{bmc} by ipmitool", RawRequestBmc(tool.ask, tool.command, tool.close), wire.clock)
@@ -201,7 +201,7 @@ IPMIPOWER_STATES = {"on": True, "off": False}
 
 @dataclass(frozen=True)
 class IpmipowerBmc:
-    """Asks one BMC for its power by ipmipower, and for who it is by ipmi-raw of the same package."""
+    """Reads one BMC's power state by ipmipower, and its GUID by ipmi-raw of the same package."""
 
     bmc: BmcAddress
     runs: ProgramRunner
@@ -248,7 +248,7 @@ class IpmipowerBmc:
         return b"username %s\npassword %s\n" % (_quote(self.bmc.credential.user.encode()), _quote(secret.value))
 
     def _power_meaning(self, printed: ProgramOutput) -> str:
-        # Its exit code is no help: it is 0 for "BMC error".
+        # The exit code does not help: it is 0 for "BMC error".
         reply = printed.output.strip().rpartition(": ")[2]
         if reply in ("on", "off", "ok"):
             return reply
@@ -262,11 +262,11 @@ class IpmipowerBmc:
 
 
 def ipmipower_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
-    """Return the driver; of the inventory it takes cipher_suite, privilege and workarounds as they are."""
+    """Return the driver. It passes cipher_suite, privilege and workarounds of the inventory unchanged."""
     bmc = address_of(machine)
     return BmcDriver(f"{bmc} by ipmipower", IpmipowerBmc(bmc, ProgramRunner(bmc, wire)), wire.clock)
 
 
 def _quote(value: bytes) -> bytes:
-    """Return a word as freeipmi.conf wants it: quoted, a backslash before what would end it or begin a comment."""
+    """Quote a word for freeipmi.conf, with a backslash before characters that would end it or start a comment."""
     return b'"' + re.sub(rb'(["#\\])', rb"\\\1", value) + b'"'

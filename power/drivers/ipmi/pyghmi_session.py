@@ -1,14 +1,14 @@
 """pyghmi adapted to a program that must not block: its session, and the one thread in which it runs.
 
 What differs from pyghmi's session, and why:
-- Set Session Privilege Level, the last step of a login, is sent and awaited by callback: pyghmi waits there for half a
-  minute if the BMC has just died, and all other BMCs with it.
-- A lost answer does not make it log in again by itself: every login goes through `Logins`, or accounts get locked.
-- Each session has a number of its own. pyghmi begins with the same one, so the late answer to an earlier attempt passed
-  for one to this attempt, and its hash for a wrong password.
-- A login that is given up or begun anew is closed at the BMC. pyghmi just forgets it, and a BMC that is slow has opened
-  the session by then: a few of these, and nobody can log in there for a minute.
-- Cipher suite 3 (SHA-1) can be requested; by itself pyghmi proposes 17 (SHA-256), then 3 if that is refused.
+- Set Session Privilege Level, the last step of a login, uses a callback: pyghmi blocks there for half a minute if the
+  BMC has just died, and with it all other BMCs.
+- It does not log in again by itself after a lost answer: every login goes through `Logins`, or accounts get locked.
+- Each session has its own number. pyghmi always starts with the same number, so it took the late answer to an earlier
+  attempt for an answer to this one, and its hash for a wrong password.
+- A login that is given up or restarted is closed at the BMC. pyghmi only forgets it, but a slow BMC has opened the
+  session by then: after a few of these, the BMC accepts no login for a minute.
+- Cipher suite 3 (SHA-1) can be requested; pyghmi itself proposes 17 (SHA-256), then 3 if the BMC refuses that.
 
 pyghmi keeps its state in its modules and stalls when it is called from several threads, so a process has one such
 thread. The thread lives until the process ends; with no session open it sleeps.
@@ -35,8 +35,7 @@ RAKP_3, NO_RESOURCES = 0x14, 0x01
 SHA1 = 1
 LARGEST_NUMBER = 0xFFFF_0000
 
-# pyghmi draws its time-outs in the thread of the sessions. Drawn from the generator that all modules share, they change
-# the numbers of whoever seeded that one.
+# pyghmi draws random time-outs in its thread. A generator of its own keeps the shared, seeded one reproducible.
 pyghmi_session.random = random.Random()
 
 
@@ -54,10 +53,10 @@ class HeldSession(Session):  # type: ignore[misc]
         super()._relog()
 
     def end_login(self) -> None:
-        """Have the BMC forget a login that goes no further; without waiting.
+        """Make the BMC forget an unfinished login, without waiting.
 
-        Up to RAKP message 2 it ends with a message 3 that says so (IPMI v2.0, table 13-13). After message 3 the BMC has
-        opened the session, or does when it comes to it: then that is closed.
+        Before RAKP message 3, a message 3 with an error status ends the login (IPMI v2.0, table 13-13). After message 3
+        the BMC has opened the session or will do so: then Close Session is sent.
         """
         reached, number = self.sessioncontext, b""
         if reached in ("EXPECTINGRAKP2", "EXPECTINGRAKP4"):
@@ -71,7 +70,7 @@ class HeldSession(Session):  # type: ignore[misc]
             self._send_ipmi_net_payload(CLOSE_SESSION.netfn, CLOSE_SESSION.command, number, retry=False)
 
     def _get_session_challenge(self) -> None:
-        # Where pyghmi turns to IPMI 1.5, with a login that anybody on the network could break.
+        # pyghmi would fall back to IPMI 1.5 here, whose login anybody on the network can break.
         self.onlogon({"error": "IPMI 2.0 unavailable"})
 
     def _req_priv_level(self) -> None:
@@ -82,7 +81,7 @@ class HeldSession(Session):  # type: ignore[misc]
     def _got_privilege(self, response: dict[str, Any]) -> None:
         release_session(self)
         self.logging = False
-        if trouble := get_ipmi_error(response, suffix=", when it was asked for the privilege level"):
+        if trouble := get_ipmi_error(response, suffix=", when the privilege level was set"):
             self.onlogon({"error": trouble})
             return
         Session.keepalive_sessions[self] = {"ipmisession": self, "timeout": _monotonic_time() + MAX_IDLE - 5}
@@ -90,7 +89,7 @@ class HeldSession(Session):  # type: ignore[misc]
 
 
 class Sha1Session(HeldSession):
-    """The same with cipher suite 3 from the start, for BMCs that fall silent when they are offered 17."""
+    """Proposes cipher suite 3 only, for BMCs that do not answer when 17 is proposed."""
 
     def _initsession(self) -> None:
         super()._initsession()
@@ -98,23 +97,24 @@ class Sha1Session(HeldSession):
 
 
 def release_session(session: Session) -> None:
-    """Say that a request has ended: pyghmi leaves this to whoever takes answers by callback."""
+    """Mark the request as ended; pyghmi leaves this to the caller if answers come by callback."""
     session.incommand = False
     while session.evq:
         session.evq.popleft().set()
 
 
 def is_usable(session: Session) -> bool:
-    """Tell whether the session is logged in, as far as is known."""
+    """Tell whether the session is logged in, as far as known."""
     return bool(session.logged) and not session.broken
 
 
 def send_request(
     session: Session, request: IpmiRequest, settle: Callable[[object], None], guard: Callable[[], None] | None
 ) -> bool:
-    """Send a request, which settles with pyghmi's answer; False if another is under way, such as a sign of life.
+    """Send a request that settles with pyghmi's answer; return False while another one, such as a keep-alive, is
+    pending.
 
-    `guard` is called directly before; what it raises is raised, and nothing is sent.
+    `guard` is called directly before. If it raises, nothing is sent.
     """
     if not is_usable(session):
         settle({"error": "session no longer connected"})
@@ -133,20 +133,20 @@ def send_request(
 
 
 def abandon_session(session: HeldSession) -> None:
-    """Log out without waiting for anything, and forget the session: pyghmi makes a new one the next time."""
+    """Log out without waiting, and forget the session: pyghmi creates a new one the next time."""
     if session.broken:
         return
     release_session(session)
     session.lastpayload = None
     session.pendingpayloads.clear()
-    # What has come, but was not looked at yet, would go on with the login.
+    # A packet that is still in the queue would continue the login.
     session.pktqueue.clear()
     session.end_login()
     session._mark_broken()
 
 
 def run_pyghmi(timeout_s: float) -> None:
-    """Take what came from BMCs, send again what was lost, keep sessions alive; for at most that long."""
+    """Receive packets, resend lost requests and keep sessions alive, for at most that long."""
     if Session.socketpool:
         Session.wait_for_rsp(timeout_s)
 
@@ -157,18 +157,18 @@ def has_live_sessions() -> bool:
 
 
 TURN_S = 0.02
-"""While something is awaited: a wake-up that pyghmi loses, or a new call, waits at most this long."""
+"""While a call is pending: a wake-up that pyghmi loses, or a new call, waits at most this long."""
 IDLE_TURN_S = 0.5
 """While sessions are only kept alive."""
 
 Settle = Callable[[object], None]
-"""Takes the result of a call, or the error; only the first counts."""
+"""Takes the result of a call, or the error; only the first one counts."""
 Job = Callable[[Settle], bool]
-"""Begins something that settles later. False: it cannot begin yet, and is tried again."""
+"""Starts a call that settles later. False if it cannot start yet and must be tried again."""
 
 
 class PyghmiThread:
-    """Runs jobs one after the other; between them, pyghmi's own work."""
+    """Runs jobs one after the other, and pyghmi's own work between them."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], bool]] = SimpleQueue()
@@ -182,7 +182,7 @@ class PyghmiThread:
 
         def settle(value: object) -> None:
             self._unanswered.discard(result)
-            # The loop may have ended before the answer came.
+            # The event loop may have been closed before the answer arrived.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_put, result, value)
 
@@ -194,7 +194,7 @@ class PyghmiThread:
             raise
 
     def soon(self, job: Callable[[], None]) -> None:
-        """Run the job without waiting for it, or for what becomes of it."""
+        """Run the job without waiting for it or its result."""
 
         def done() -> bool:
             with suppress(Exception):
@@ -220,7 +220,7 @@ class PyghmiThread:
             busy = bool(self._unanswered or postponed)
             wait_s = 0.0 if busy else IDLE_TURN_S if has_live_sessions() else None
             postponed = [job for job in (*postponed, *self._arrived(wait_s)) if not job()]
-            # A malformed packet of one BMC must not end the thread for all: whoever awaits its answer gives up in time.
+            # A malformed packet of one BMC must not end the thread for all. Its caller runs into the time-out.
             with suppress(Exception):
                 run_pyghmi(TURN_S if self._unanswered or postponed else 0.0)
 

@@ -1,7 +1,7 @@
-"""The IPMI requests that offpeak makes of a BMC, and what their answers mean.
+"""The IPMI requests that offpeak sends to a BMC, and the parsers of their answers.
 
-Numbers are those of the IPMI v2.0 specification, revision 1.1, appendix G; layouts are from the section named
-beside each. A GUID is 16 bytes. BMCs send these bytes in one of three orders and do not say in which.
+Numbers are from the IPMI v2.0 specification, revision 1.1, appendix G; layouts from the section named beside each. A
+GUID is 16 bytes. BMCs send these bytes in one of three orders and do not say in which.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -21,10 +21,10 @@ VERSIONS = range(1, 6)
 def format_guid(answer: bytes) -> str | None:
     """Return the 16 bytes of an answer as `ipmitool mc guid` writes them, in lower case; None if all are 00 or ff.
 
-    The order is found as ipmitool's manual page says: the first that makes a version 1 with a time stamp of our days,
-    else the first that makes any version, of: SMBIOS (DMTF DSP0134, section 7.2.1: three fields swapped), IPMI (v2.0,
-    section 20.8: all backwards), RFC 4122 (as written). Bytes without a version are written as they came. Our days end
-    in 2100 instead of this year: who is who must not change at New Year.
+    The byte order is guessed as ipmitool's manual page describes. Candidates are SMBIOS (DMTF DSP0134, section 7.2.1:
+    three fields swapped), IPMI (v2.0, section 20.8: reversed) and RFC 4122 (unchanged). The first that gives a version
+    1 GUID with a plausible time stamp is taken, else the first that gives any version, else the bytes unchanged. Time
+    stamps are plausible up to 2100, not up to the current year: the identity of a node must not change at New Year.
     """
     if answer in (bytes(16), b"\xff" * 16):
         return None
@@ -40,13 +40,13 @@ def _guid_readings(answer: bytes) -> Iterator[UUID]:
 
 
 def _guid_version(guid: UUID) -> int:
-    # Not UUID.version, which is None unless the variant is RFC 4122's too.
+    # UUID.version does not work here: it is None unless the variant is RFC 4122.
     return guid.time_hi_version >> 12
 
 
 @dataclass(frozen=True)
 class IpmiRequest:
-    """Network function, command and data. `name` is how people call it."""
+    """Network function, command and data. `name` is used in messages."""
 
     name: str
     netfn: int
@@ -55,16 +55,16 @@ class IpmiRequest:
 
 
 SendRequest = Callable[[IpmiRequest], Awaitable[bytes]]
-"""Returns the data behind a completion code of 0; DeviceError for every other, and for no answer."""
+"""Returns the data after a completion code of 0. Raises DeviceError for other codes and if no answer comes."""
 
 SendCommand = Callable[[IpmiRequest, Guard], Awaitable[bytes]]
-"""The same without a login, and with a guard that is called directly before the request goes out."""
+"""Like SendRequest, without a new login and with a guard that is called directly before the request is sent."""
 
 CHASSIS_STATUS = IpmiRequest("Get Chassis Status", 0x00, 0x01)
 DEVICE_GUID = IpmiRequest("Get Device GUID", 0x06, 0x08)
 SYSTEM_GUID = IpmiRequest("Get System GUID", 0x06, 0x37)
 CONTROL = {
-    # Section 28.3: down at once, up, and a soft shutdown through ACPI by emulating a fatal over-temperature.
+    # Section 28.3. The soft shutdown emulates a fatal over-temperature through ACPI.
     NodeOrder.HARD_OFF: IpmiRequest("Chassis Control: power down", 0x00, 0x02, b"\x00"),
     NodeOrder.ON: IpmiRequest("Chassis Control: power up", 0x00, 0x02, b"\x01"),
     NodeOrder.SOFT_OFF: IpmiRequest("Chassis Control: soft shutdown", 0x00, 0x02, b"\x05"),
@@ -80,12 +80,12 @@ async def read_is_on(ask: SendRequest) -> bool:
 
 
 async def read_restore_policy(ask: SendRequest) -> str:
-    """Return the word of RESTORE_POLICIES: anything but "always-off" switches nodes on after a power failure."""
+    """Return one of RESTORE_POLICIES: anything but "always-off" can switch nodes on after a power failure."""
     return RESTORE_POLICIES[await _read_power_state(ask) >> 5 & 3]
 
 
 async def read_system_guid(ask: SendRequest) -> str | None:
-    """Return the GUID of the system, else that of the BMC, as `guid_text`; None where there is neither."""
+    """Return the GUID of the system, else that of the BMC, as `format_guid` writes it; None if there is neither."""
     for request in (SYSTEM_GUID, DEVICE_GUID):
         try:
             answer = await ask(request)

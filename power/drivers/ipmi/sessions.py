@@ -1,4 +1,4 @@
-"""Sessions with BMCs, held open and shared by all that ask the same BMC: a login costs as much as ten requests."""
+"""Sessions with BMCs, kept open and shared by all callers: a login costs as much as ten requests."""
 
 import asyncio
 import logging
@@ -39,12 +39,14 @@ from power.drivers.logins import Logins
 LOG = logging.getLogger("offpeak")
 
 SESSION_OF_SUITE = {17: HeldSession, 3: Sha1Session}
-"""What pyghmi speaks: 17, and 3 if the BMC refuses that; or 3 only."""
+"""The sessions by proposed cipher suite: 17 with 3 as a fallback, or 3 only."""
 
 
 @dataclass
 class _HeldSession:
-    """The session with one BMC, None before the login; one asks at a time. `silent_s`: when it last fell silent."""
+    """The session with one BMC, None before the login. One caller at a time. `silent_s`: when the BMC last did not
+    answer.
+    """
 
     session: HeldSession | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -52,9 +54,10 @@ class _HeldSession:
 
 
 class IpmiSessions:
-    """All sessions of a program. A BMC that does not answer in time loses its session; the next call logs in anew.
+    """All sessions of a program. If a BMC does not answer in time, its session is dropped and the next call logs in
+    again.
 
-    `timeout_s` bounds each of a call's steps: to find the BMC, to log in, to be answered. A dead one costs it once.
+    `timeout_s` bounds each step of a call: presence check, login, request. A dead BMC costs only the first one.
     """
 
     def __init__(self, logins: Logins, *, timeout_s: float, searches: asyncio.Semaphore) -> None:
@@ -67,11 +70,11 @@ class IpmiSessions:
         return self._suites.get(bmc)
 
     async def ask(self, bmc: BmcAddress, request: IpmiRequest) -> bytes:
-        """Return the data of the answer; DeviceError as `troubles` tells. It is never sent twice by this."""
+        """Return the data of the answer. Raises DeviceError. The request is never sent twice."""
         return await self._ask(bmc, request, None)
 
     async def command(self, bmc: BmcAddress, request: IpmiRequest, guard: Guard) -> bytes:
-        """As `ask`, in the session that is held: OrderTooLate where there is none any more, or `guard` says so."""
+        """Like `ask`, in the open session. Raises OrderTooLate if the session has ended or `guard` raises it."""
         return await self._ask(bmc, request, guard)
 
     async def _ask(self, bmc: BmcAddress, request: IpmiRequest, guard: Guard | None) -> bytes:
@@ -79,7 +82,7 @@ class IpmiSessions:
         queried_s = clock()
         async with held.turn:
             if held.silent_s >= queried_s:
-                # Whoever waited for the turn meanwhile need not find out again.
+                # The BMC was found silent while this call waited for its turn.
                 raise timeout_error(bmc, self._timeout_s)
             try:
                 return await self._answer(bmc, held, request, guard)
@@ -147,7 +150,7 @@ class IpmiSessions:
         return begun[0]
 
     def _keep_suite(self, bmc: BmcAddress, suite: int) -> None:
-        """Log a suite that is weaker than the one of the inventory, once."""
+        """Log once a cipher suite that is weaker than the one in the inventory."""
         if suite < bmc.cipher_suite and self._suites.get(bmc) != suite:
             LOG.warning(
                 "%s: the BMC refused cipher suite %d; its sessions use %d (SHA-1)", bmc, bmc.cipher_suite, suite
@@ -155,7 +158,7 @@ class IpmiSessions:
         self._suites[bmc] = suite
 
     async def _in_time(self, bmc: BmcAddress, job: Job) -> Any:
-        """Return what the job settles with, or raise its DeviceError; whatever else is wrong becomes one."""
+        """Return what the job settles with, or raise its DeviceError; other errors become one."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await pyghmi_thread().call(job)
@@ -168,14 +171,14 @@ class IpmiSessions:
 
 
 def _begin_login(begun: list[HeldSession], bmc: BmcAddress, address: str, secret: Secret, settle: Settle) -> bool:
-    """In pyghmi's thread: begin a login, which settles with a DeviceError or nothing."""
+    """In pyghmi's thread: start a login, which settles with a DeviceError or None."""
 
     def ended(response: Mapping[str, Any]) -> None:
         settle(error_of_text(bmc, response["error"]) if "error" in response else None)
 
     session = SESSION_OF_SUITE[bmc.cipher_suite](
         bmc=address,
-        # Both as bytes: with str, pyghmi never forgets an attempt, and the next one to this BMC waits for ever.
+        # Both as bytes: with str, pyghmi never forgets an attempt, and the next login to this BMC waits for ever.
         userid=bmc.credential.user.encode(),
         password=secret.value,
         port=bmc.port,

@@ -109,7 +109,7 @@ def test_a_rule_that_cannot_answer_refuses() -> None:
         return through(door(rules=[("asks", rule)], patience_s=0.05), OFF, device.act)
 
     assert refusal(fails) == Refusal("asks", "n1: cannot tell: bmc1: silent", "look", "NoAnswer")
-    again = "it is asked again later"
+    again = "offpeak tries again later"
     assert refusal(is_broken) == Refusal("asks", "n1: cannot tell: KeyError: 'n1'", again, "KeyError")
     assert refusal(is_slow) == Refusal("asks", "n1: cannot tell: TimeoutError: took too long", again, "TimeoutError")
     assert device.sent == 0

@@ -42,5 +42,5 @@ def test_who_does_not_say_who_it_is_is_not_believed() -> None:
         async def identity(self) -> str | None:
             return None
 
-    with pytest.raises(WrongDevice, match="n1: does not say who it is"):
+    with pytest.raises(WrongDevice, match="n1: reports no identity"):
         asyncio.run(check_identity(Nameless(), Enrolment("a", (), "2026-11-21")))  # type: ignore[arg-type]

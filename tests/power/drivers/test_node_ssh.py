@@ -162,9 +162,9 @@ def test_an_order_for_a_shell_is_refused(on_node: Callable[..., Any], tmp_path: 
 @pytest.mark.parametrize(
     ("script", "kind", "message"),
     [
-        ("/usr/bin/head -c 3000000 /dev/zero", BadAnswer, "n001: an endless answer to probe"),
-        ("echo hello", BadAnswer, "n001: a strange answer: 'hello\\\\n'"),
-        ("printf 'boot_id\\377=\\n'", BadAnswer, "n001: a strange answer"),
+        ("/usr/bin/head -c 3000000 /dev/zero", BadAnswer, "n001: the answer to probe is too long"),
+        ("echo hello", BadAnswer, "n001: an unexpected answer: 'hello\\\\n'"),
+        ("printf 'boot_id\\377=\\n'", BadAnswer, "n001: an unexpected answer"),
         ("printf '\\033]0;x\\007no\\nmore' >&2; exit 1", BadAnswer, r"n001: probe: \?\]0;x\?no$"),
         ("exit 127", BadAnswer, "n001: probe: ended with 127"),
     ],
@@ -237,7 +237,7 @@ def test_a_port_that_listens_and_says_nothing(machine: InventoryNode, tmp_path: 
 def test_what_an_older_script_answers_is_strange(on_node: Callable[..., Any]) -> None:
     async def act(node: FakeNode, ssh: NodeSsh) -> None:
         node.write("proc/sys/kernel/random/boot_id", "")
-        with pytest.raises(BadAnswer, match="n001: a strange answer"):
+        with pytest.raises(BadAnswer, match="n001: an unexpected answer"):
             await ssh.probe()
 
     on_node(act)
@@ -253,10 +253,10 @@ def test_keys_and_known_hosts_are_needed_and_private(machine: InventoryNode, tmp
     (tmp_path / "known_hosts").write_text("")
     fails("key: cannot be read: No such file")
     (tmp_path / "key").write_text("rubbish")
-    fails("no private key without a passphrase")
+    fails("not a private key without a passphrase")
     write_key(asyncssh.generate_private_key("ssh-ed25519"), tmp_path / "key")
     (tmp_path / "key").chmod(0o640)
-    fails("others than its owner may read it")
+    fails("readable by others than its owner")
     for credential, message in (
         (None, "hardware.compute: has no ssh"),
         (Credential("nodes", "root"), "credentials.nodes: has no key_file"),
@@ -272,7 +272,7 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
         assert driver.orders == frozenset()
         node.write("sys/power/mem_sleep", "[s2idle]\n")
         assert (await driver.query()).state is PowerState.ON
-        with pytest.raises(NotSupported, match="n001: cannot be told standby by ssh"):
+        with pytest.raises(NotSupported, match="n001: does not support standby by ssh"):
             await driver.send(NodeOrder.STANDBY)
         node.write("sys/power/mem_sleep", "s2idle [deep]\n")
         assert (await driver.query()).state is PowerState.ON

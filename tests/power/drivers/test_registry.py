@@ -22,7 +22,7 @@ LOGIN = Credential("bmc", "admin")
         (InventoryNode("n1", Hardware("compute", driver="ipmi", credential=LOGIN)), "has no address of a BMC"),
         (
             InventoryNode("n1", Hardware("compute", driver="ipmi", credential=LOGIN, privilege="root"), bmc="b"),
-            "no privilege",
+            "not a privilege level",
         ),
     ],
 )

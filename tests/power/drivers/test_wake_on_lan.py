@@ -47,7 +47,7 @@ def test_addresses_are_read_as_every_tool_writes_them(mac: bytes, sign: str, upp
     "text", ["", "52:54:00:12:34", "52:54:00:12:34:5g", "52:54-00:12:34:56", "52:54:00:12:34:56\n"]
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(BadInventory, match="is no MAC address"):
+    with pytest.raises(BadInventory, match="is not a MAC address"):
         parse_mac(text)
 
 
@@ -70,7 +70,7 @@ def test_a_packet_that_cannot_leave_is_reported() -> None:
 
 @pytest.mark.parametrize("via", [":9", "host:", "host:99999", "host:x"])
 def test_an_address_with_a_strange_port_is_refused(via: str) -> None:
-    with pytest.raises(BadInventory, match="is no address"):
+    with pytest.raises(BadInventory, match="is not an address"):
         WakeOnLanDriver(machine(via))
 
 

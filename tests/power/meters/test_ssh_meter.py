@@ -94,5 +94,5 @@ def test_a_node_that_measures_nothing_or_is_gone_is_reported(on_node: OnNode) ->
     "text", ["", "hello\n", "clock\ta\tb\n", "clock\ta\t1\nrapl\tx\n", "clock\ta\t1\nclock\ta\t1\n"]
 )
 def test_what_is_no_answer_is_strange(text: str) -> None:
-    with pytest.raises(BadAnswer, match="n001: a strange answer"):
+    with pytest.raises(BadAnswer, match="n001: an unexpected answer"):
         parse_meters(text, "n001")

@@ -146,7 +146,7 @@ def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[Simulat
             assert time.monotonic() - begin_s < 3
             trouble = (await dying).trouble
             assert isinstance(trouble, NoAnswer)
-            assert str(trouble).endswith("is there, but finished no login within 4 s")
+            assert str(trouble).endswith("is present, but completed no login within 4 s")
             assert "cipher_suite = 3" in trouble.hint
             tapped.swallowed.clear()
             assert (await driver.query()).state is PowerState.ON

@@ -19,7 +19,7 @@ BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
         ("Unauthorized name in RAKP2", AccessRefused),
         ("Invalid role in RAKP2", AccessRefused),
         ("Invalid RAKP4 integrity code (wrong Kg?)", AccessRefused),
-        ("User is not allowed requested privilege level, when it was asked for the privilege level", AccessRefused),
+        ("User is not allowed requested privilege level, when the privilege level was set", AccessRefused),
         ("Insufficient resources to create new session (wait for existing sessions to timeout)", BadAnswer),
         ("No Cipher suite match with proposed security algorithms", NotSupported),
         ("timeout", NoAnswer),
