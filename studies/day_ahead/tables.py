@@ -182,9 +182,10 @@ def errors_table(results: DayAheadResults) -> StudyTable:
     results = results.shared(StrategyCase("mcmf", wrong_h=hours) for hours in WRONG_H)
     return StudyTable(
         "errors",
-        "Table 5: MCMF with waits known less well",
-        "To each predicted wait up to so many hours are added, drawn anew each time. Longer and dearer: per cent above "
-        f"no perturbation. Error: of the predicted waits, a mean in minutes. {RANGES}",
+        "Table 5: MCMF with errors in the predicted waits",
+        "Each predicted wait is increased by a random time of up to so many hours, drawn anew each time. Longer and "
+        "dearer: per cent above the result without errors. Error: mean error of the predicted waits in minutes. "
+        f"{RANGES}",
         ("up to", "error", "response", "longer", "paper", "cost", "dearer", "paper"),
         tuple(_error_row(results, hours) for hours in WRONG_H),
     )
@@ -220,8 +221,8 @@ def estimates_table(results: DayAheadResults) -> StudyTable:
     """Return Table 6 beside ours."""
     return StudyTable(
         "estimates",
-        "Table 6: by how wrong the users' run times are",
-        "Per cent that the mean response is shorter under MCMF with w_t = 25 %, by estimate over run time less one.",
+        "Table 6: by the error of the users' estimates",
+        "Reduction of the mean response in per cent under MCMF with w_t = 25 %, by estimate / run time - 1.",
         ("error [%]", "jobs", "than baseline", "paper", "than INST", "paper", "than TWOPRICE", "paper"),
         tuple(_estimates_row(results, number, label) for number, label in enumerate(TABLE_6)),
     )
@@ -257,8 +258,8 @@ def sizes_table(results: DayAheadResults) -> StudyTable:
     """Return the values of Figure 5."""
     return StudyTable(
         "sizes",
-        "Figure 5: by the jobs' size",
-        "What MCMF with w_t = 25 % saves of a job on average: minutes of response, and USD.",
+        "Figure 5: by job size",
+        "Mean saving of a job under MCMF with w_t = 25 %: minutes of response, and USD.",
         ("jobs", "number", "response shorter by", "cheaper by"),
         tuple(_size_row(results, number, label) for number, label in enumerate(SIZES)),
     )
@@ -286,10 +287,10 @@ def sites_table(results: DayAheadResults) -> StudyTable:
     )
     return StudyTable(
         "sites",
-        "Figure 8: fairness, and where jobs run",
+        "Figure 8: fairness and placement of jobs",
         "Fairness: the geometric mean of baseline response over response of the jobs submitted at a system, if all "
-        "jobs go to the broker, and if half of them do. "
-        "Utilization in per cent, from the first counted job to the last end.",
+        "jobs use the broker, and if half of them do. Utilization in per cent, from the first counted job to the last "
+        "end.",
         (
             "system",
             "all brokered",

@@ -87,9 +87,9 @@ def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> S
     """Return a row for each log: its properties, and what the policies save at the starting point."""
     return StudyTable(
         "logs",
-        "Every log as it is, at the starting point",
-        "Savings in per cent of the bill under EASY. The ceiling is what the best order could save if on-peak and "
-        "off-peak hours kept their node-hours. Run: the mean run time of a node-hour's job; it and the mean waits are "
+        "Every log at its original load, at the starting point",
+        "Savings in per cent of the bill under EASY. The ceiling is the saving of the best order if on-peak and "
+        "off-peak hours keep their node-hours. Run: the mean run time of jobs by node-hours; it and the mean waits are "
         f"in hours. {RANGES}",
         (
             "log",
@@ -153,7 +153,7 @@ def ratios_table(results: PricingResults, subjects: Sequence[PricingSubject]) ->
     """Return the savings at the paper's ratios for every log, means alone."""
     return StudyTable(
         "ratios",
-        "The paper's ratios on every log as it is",
+        "The paper's ratios on every log at its original load",
         "Mean savings in per cent by power ratio and price ratio.",
         ("log", "power", *(f"{policy} 1:{ratio:g}" for policy in POLICIES for ratio in PRICE_RATIOS)),
         tuple(_ratio_row(results, subject, power_ratio) for subject in subjects for power_ratio in POWER_RATIOS),
@@ -177,8 +177,8 @@ def implied_table() -> StudyTable:
     return StudyTable(
         "implied",
         "The share of energy used on-peak that the paper's own figures imply",
-        "From its savings at two price ratios each. As no policy knows the ratio, both figures of a row must agree, "
-        "and all rows of a log nearly.",
+        "From the savings at two price ratios each. No policy knows the ratio, so both figures of a row must agree, "
+        "and the rows of a log must nearly agree.",
         ("paper's log", "power", "policy", *(f"from 1:3 and 1:{ratio:g}" for ratio in PRICE_RATIOS[1:])),
         tuple(rows),
     )
@@ -198,9 +198,9 @@ def alone_table(results: PricingResults, subject: PricingSubject, number: int) -
     return StudyTable(
         f"alone{number}",
         f"One assumption at a time: {subject.name}",
-        "Savings in per cent, and how many points that is above the starting point in the same replays; where the "
-        "bracket holds 0 it may be chance.",
-        ("assumption", "made otherwise", "greedy", "more", "knapsack", "more"),
+        "Savings in per cent, and the difference from the starting point in percentage points over the same replays; a "
+        "difference whose bracket contains 0 may be random.",
+        ("assumption", "changed to", "greedy", "more", "knapsack", "more"),
         tuple(rows),
     )
 
@@ -216,10 +216,10 @@ def ladder_table(results: PricingResults, subject: PricingSubject, number: int) 
         before = variant
     return StudyTable(
         f"ladder{number}",
-        f"The ladder: {subject.name}",
-        "Savings in per cent with this change and all above it, how many points it added, and what the best order "
-        "could save if on-peak and off-peak hours kept their node-hours. " + _paper_note(subject),
-        ("assumption", "made otherwise", "greedy", "added", "knapsack", "added", "ceiling"),
+        f"Cumulative changes: {subject.name}",
+        "Savings in per cent with this change and all above it, the percentage points that it adds, and the saving of "
+        "the best order if on-peak and off-peak hours keep their node-hours. " + _paper_note(subject),
+        ("assumption", "changed to", "greedy", "added", "knapsack", "added", "ceiling"),
         tuple(rows),
     )
 
@@ -244,8 +244,8 @@ def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject])
     return StudyTable(
         "frequency",
         "Scheduling frequency",
-        "A pass each period. Savings, and utilizations from the first submission to the last end, in per cent; mean "
-        "wait in hours, and how many seconds longer it is under the policies.",
+        "One pass in each period. Savings, and utilizations from the first submission to the last end, in per cent; "
+        "mean wait in hours, and its change under the policies in seconds.",
         (
             "log",
             "period",
@@ -290,8 +290,8 @@ def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) ->
     return StudyTable(
         "letter",
         "The knapsack to the letter, which holds all jobs back on-peak",
-        "It differs from the others in that it leaves nodes idle. A job that was passed over or held back for longer "
-        "than the bound keeps its place. Savings and utilizations in per cent, mean waits in hours.",
+        "Unlike the others, this policy leaves nodes idle. A job that was overtaken or held back for longer than the "
+        "bound keeps its place. Savings and utilizations in per cent, mean waits in hours.",
         (
             "log",
             "bound",

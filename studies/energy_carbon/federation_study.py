@@ -117,8 +117,8 @@ def saved_table(results: FederationResults) -> StudyTable:
     return StudyTable(
         "energy",
         "Figures 4 to 7: energy of three clusters",
-        "Saved of the energy of the same normal scheduler with round-robin, per cent. E: idle nodes are switched off. "
-        f"{RANGES}",
+        "Energy saved compared with the same normal scheduler with round-robin, per cent. E: idle nodes are switched "
+        f"off. {RANGES}",
         ("load", "scheduler", *_heads()),
         (("", "paper", *map(_band, bands)), *_rows(results, energy)),
     )
@@ -129,7 +129,7 @@ def co2_table(results: FederationResults) -> StudyTable:
     return StudyTable(
         "co2",
         "Figures 11 and 12: CO2 of three clusters",
-        f"Saved of the CO2 of the same normal scheduler with round-robin, per cent. {RANGES}",
+        f"CO2 saved compared with the same normal scheduler with round-robin, per cent. {RANGES}",
         ("load", "scheduler", *_heads()),
         (("", "paper", None, None, None, None, _band(CO2_SAVED_PCT)), *_rows(results, co2)),
     )
@@ -167,7 +167,7 @@ def waits_table(results: FederationResults) -> StudyTable:
     """Return mean waits and durations, by scheduler and load."""
     return StudyTable(
         "waits",
-        "Figures 8 and 9: waits, and until all jobs are done",
+        "Figures 8 and 9: waits, and time until all jobs have ended",
         f"Hours: the mean wait of a job and the time to the last end, nodes that stay on. {RANGES}",
         ("load", "scheduler", *(f"{what} {name}" for what in ("wait", "duration") for name in SELECTIONS)),
         tuple(
@@ -188,9 +188,9 @@ def limits_table(results: FederationResults) -> StudyTable:
     """Return the effect of ECA's limit of the queue."""
     return StudyTable(
         "limits",
-        "ECA by the queue beyond which a cluster is passed over",
-        "Energy-aware schedulers. CO2 and energy saved against the normal scheduler with round-robin, per cent; the "
-        f"mean wait in hours, and round-robin's. {RANGES}",
+        "ECA by the queue length above which it skips a cluster",
+        "Energy-aware schedulers. CO2 and energy saved compared with the normal scheduler with round-robin, per "
+        f"cent; the mean wait in hours, also for round-robin. {RANGES}",
         ("load", "scheduler", "limit", "CO2 saved", "energy saved", "wait", "wait of RR"),
         tuple(_limit_row(results, combination) for combination in product(LOADS, DISCIPLINES, LIMITS)),
     )

@@ -164,11 +164,11 @@ def savings_table(results: SingleSiteResults, testbed: MeasuredCluster) -> Study
     """Return the testbed's table beside ours."""
     return StudyTable(
         testbed.name,
-        f"{testbed.name.capitalize()}: savings beside the paper's",
-        "Savings in per cent of the default scheduler's energy, and of its average power. Elapsed: the energy-aware "
-        f"run's time over the default's. Within: no more than {BAR_POINTS:g} points from the paper's saving. As "
-        "measured: both runs last as long as the paper's, and the utilization is the energy-aware run's. At 0 % both "
-        f"follow from the node's figures, which are from that column. {WORKLOAD_RANGES}",
+        f"{testbed.name.capitalize()}: savings compared with the paper's",
+        "Savings in per cent of the default scheduler's energy, and of its average power. Elapsed: the time of the "
+        f"energy-aware run divided by that of the default run. Within: no more than {BAR_POINTS:g} points from the "
+        "paper's saving. As measured: both runs last as long as the paper's, and the utilization is the energy-aware "
+        f"run's. At 0 % both follow from the draws of the nodes, which are taken from that column. {WORKLOAD_RANGES}",
         (
             "asleep by",
             "load",
@@ -229,10 +229,10 @@ def implied_table(testbeds: tuple[MeasuredCluster, ...]) -> StudyTable:
     return StudyTable(
         "implied",
         "What the paper's own totals imply",
-        "By eq. (8): the saving of the printed power times the printed time. Ceiling: the saving if all nodes without "
-        "a job slept all the time, for nothing, at the table's utilization of the default run. Awake: the share of "
-        "node time in which nodes of the energy-aware run cannot have slept, by its energy. Equally long: the saving "
-        "had the default run lasted as long as the energy-aware one. Per cent.",
+        "By eq. (8): the saving of the printed power times the printed time. Ceiling: the saving if all nodes "
+        "without a job slept all the time without drawing power, at the table's utilization of the default run. "
+        "Awake: the share of node time in which nodes of the energy-aware run cannot have slept according to its "
+        "energy. Equally long: the saving if the default run had lasted as long as the energy-aware one. Per cent.",
         ("testbed", "asleep by", "load", "saved", "by eq. (8)", "ceiling", "awake", "equally long"),
         tuple(_implied_row(testbed, case) for testbed in testbeds for case in cells(testbed)),
     )
@@ -258,10 +258,10 @@ def changes_table(results: SingleSiteResults, testbed: MeasuredCluster) -> Study
     loads = loads_of(testbed)
     return StudyTable(
         f"{testbed.name}-assumptions",
-        f"{testbed.name.capitalize()}: assumptions made otherwise",
-        "Savings in per cent and elapsed times over the default's, by utilization. Far shorter: the per cent of "
-        "workloads that first fit ends at least 15 % earlier than the default scheduler, no node asleep. Wakes: nodes "
-        f"woken in a workload. {WORKLOAD_RANGES}",
+        f"{testbed.name.capitalize()}: changed assumptions",
+        "Savings in per cent and elapsed times divided by the default's, by utilization. Far shorter: the share in "
+        "per cent of workloads that first fit ends at least 15 % earlier than the default scheduler without sleeping "
+        f"nodes. Wakes: wake-ups in a workload. {WORKLOAD_RANGES}",
         (
             "assumption",
             *(f"{what} at {load} %" for what in ("saved", "elapsed", "far shorter", "wakes") for load in loads),
@@ -289,8 +289,8 @@ def clusters_table(results: SingleSiteResults) -> StudyTable:
     return StudyTable(
         "clusters",
         "Six schedulers on one cluster",
-        "What E-FIFO, E-BFF and E-BBF save of the energy of their counterparts, whose nodes stay on, and the "
-        f"utilization that these reach: above it a load is only a longer queue. Per cent. {RANGES}",
+        "Energy that E-FIFO, E-BFF and E-BBF save compared with the same schedulers with nodes that stay on, and the "
+        f"utilization of the latter: a load above it only makes the queue longer. Per cent. {RANGES}",
         (
             "servers",
             "load",
@@ -313,9 +313,9 @@ def waits_table(results: SingleSiteResults) -> StudyTable:
     headers = [head for name in DISCIPLINES for head in (f"wait {name}", f"longer by {name}", f"delay {name}")]
     return StudyTable(
         "waits",
-        "What the jobs wait",
-        "Mean wait in hours; how much longer it is under the energy-aware counterpart, in minutes, and for how long "
-        f"nothing but sleeping nodes kept a job from running, a mean in minutes. A boot takes 2.5 minutes. {RANGES}",
+        "Waits of the jobs",
+        "Mean wait in hours; its increase under the energy-aware scheduler in minutes; and the mean time in minutes "
+        f"for which only sleeping nodes kept a job from running. A boot takes 2.5 minutes. {RANGES}",
         ("servers", "load", *headers),
         tuple(_wait_row(results, servers, load) for servers in SERVERS for load in LOADS),
     )

@@ -91,7 +91,7 @@ def _warm_up() -> None:
 def _replays_note(replays: Replays, experiments: int) -> str:
     return (
         f"{replays.describe()}, with submit times 0 to 60 s later: {replays.describe_seeds()}; a quarter as many of "
-        "hourly OLS, of what is made otherwise with daily OLS, and of each later begin of the weeks; "
+        "hourly OLS, of the changes with daily OLS, and of each later begin of the weeks; "
         f"{counted(experiments, 'experiment')}"
     )
 

@@ -113,7 +113,7 @@ def logs_table(subjects: Sequence[OnlineSubject]) -> StudyTable:
     return StudyTable(
         "logs",
         "The logs",
-        "Load: the share of all processors that the jobs ask for. L: the lower of the two levels.",
+        "Load: the share of all processors that the jobs request. L: the lower of the two levels.",
         ("log", "jobs", "the paper's", "weeks", "processors", "load [%]", "L"),
         tuple(_log_row(subject) for subject in subjects),
     )
@@ -147,7 +147,7 @@ def periods_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> 
     return StudyTable(
         "periods",
         "OLS decided more and less often (the paper's figure 8)",
-        f"{RANGES} There are a quarter as many of hourly decisions.",
+        f"{RANGES} Hourly decisions have a quarter of the replays.",
         ("log", "period", *MEASURED),
         tuple(
             (subject.name, period, *measured(results, subject, subject.setup(f"ols:{period}")))
@@ -167,8 +167,9 @@ def servers_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> 
     return StudyTable(
         "servers",
         "Transitions that take no time, and those of the bundled class `server`",
-        "Times: the slowdown over that with no transitions, in the same replays. Saved: of the energy that the idle "
-        f"processors would draw, were they awake. Of all: the slowdown over that of all processors. {RANGES}",
+        "Times: the slowdown divided by that without transitions, in the same replays. Saved: the share of the "
+        "energy that the idle processors would draw if they were awake. Of all: the slowdown divided by that of all "
+        f"processors. {RANGES}",
         ("log", "policy", "slowdown", "times", "of all", "inactive [%]", "saved, no transitions [%]", "saved [%]"),
         tuple(
             _server_row(results, subject, at_once, server)
@@ -198,8 +199,8 @@ def knowledge_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -
     return StudyTable(
         "knowledge",
         "Known run times",
-        "What the scheduler knows, and OLS too unless stated otherwise. Predicted: the mean of the user's last two run "
-        f"times. {RANGES}",
+        "The run times that the scheduler knows, and also OLS unless stated otherwise. Predicted: the mean of the "
+        f"user's last two run times. {RANGES}",
         (
             "log",
             "known run times",
@@ -235,10 +236,10 @@ def readings_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) ->
     """Return weekly OLS with one other reading of the paper in each row."""
     return StudyTable(
         "readings",
-        "Weekly OLS, one thing made otherwise",
-        f"{RANGES} Where weeks begin later, the log's first 8 to 13 days are left out, "
-        "with a quarter as many replays of each.",
-        ("log", "made otherwise", "slowdown", "inactive [%]", "jobs above 200 [%]"),
+        "Weekly OLS, one change at a time",
+        f"{RANGES} If weeks begin later, the first 8 to 13 days of the log are left out, and each case has a quarter "
+        "of the replays.",
+        ("log", "change", "slowdown", "inactive [%]", "jobs above 200 [%]"),
         tuple(
             (subject.name, name, *(_of_all(results, subject, setups, measure) for measure in MEASURES_OF_READINGS))
             for subject in subjects
@@ -337,9 +338,9 @@ def claims_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> S
     """Return a row for each sentence: our figure on each log that it is about, and where it does not hold."""
     return StudyTable(
         "claims",
-        "The paper's sentences beside our figures",
-        "Ratios are those of the same replays, in brackets the lowest and the highest of them. Empty where the "
-        "sentence is not about the log. The last column names the logs whose mean does not bear it out.",
+        "The paper's sentences compared with our figures",
+        "Ratios are those of the same replays, in brackets the lowest and the highest of them. Empty if the sentence "
+        "does not refer to the log. The last column names the logs whose mean contradicts it.",
         ("the paper", *(subject.name for subject in subjects), "differs"),
         tuple(_claim_row(results, subjects, claim) for claim in CLAIMS),
     )

@@ -86,11 +86,11 @@ def policies_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
     """Return a row for each log and policy at the starting point."""
     return StudyTable(
         "policies",
-        "What fewer nodes in expensive hours save, and what jobs wait for it",
-        "Against nodes that are always on, in the same replays. Jobs: what is saved of the cost of the jobs' energy, "
-        "by moving them alone; machine: of the cost of all, sleeping nodes included. Longer: the mean wait. Per 100 h: "
-        "what is saved of the machine's cost for 100 hours that jobs wait longer, in the prices' currency. "
-        + IN_BRACKETS,
+        "Savings of fewer nodes in expensive hours, and the longer waits",
+        "Compared with nodes that are always on, in the same replays. Jobs: saved share of the cost of the jobs' "
+        "energy, by moving jobs alone; machine: saved share of the total cost, sleeping nodes included. Longer: the "
+        "increase of the mean wait. Per 100 h: saving of the machine's cost for 100 hours of longer waits, in the "
+        "currency of the prices. " + IN_BRACKETS,
         ("log", "policy", "jobs [%]", "machine [%]", *WAITS, "per 100 h"),
         tuple(_policy_row(results, log, policy) for log in logs for policy in START.policies),
     )
@@ -131,10 +131,10 @@ def factors_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
     rows += [(log, factor.name, factor.value, factor.setup) for log in logs for factor in FACTORS]
     return StudyTable(
         "factors",
-        "What load, price spread and the length of jobs change",
-        "Everything else as in the starting point. What is saved of the jobs' cost and of the machine's, and by how "
-        f"many hours jobs wait longer, for an SLA of {FEW_SLAS[0]:g} and one of {FEW_SLAS[1]:g}; the time-out's "
-        "saving of the machine's cost beside them. " + IN_BRACKETS,
+        "Effect of load, price spread and length of jobs",
+        "Everything else is as at the starting point. Saved share of the jobs' cost and of the "
+        f"machine's cost, and increase of the wait in hours, for an SLA of {FEW_SLAS[0]:g} and one of "
+        f"{FEW_SLAS[1]:g}; the time-out's saving of the machine's cost for comparison. " + IN_BRACKETS,
         ("log", "factor", "", "mean wait [h]", *headers, "time-out: machine [%]"),
         tuple(
             (log, name, value, *_factor_cells(results, log, setup))

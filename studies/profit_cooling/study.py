@@ -153,10 +153,10 @@ def gains_table(results: Results) -> StudyTable:
     return StudyTable(
         "gains",
         "Tables 1 and 2: our best search against rule-based schedulers",
-        "Profit at the last submission and makespan, in per cent better than the best rule-based scheduler, strict or "
-        "not, and than the best strict one. No plan: what a machine that is always full of the most frugal jobs would "
-        "gain, more than which is impossible. Daily: gain over the best in EUR a day. The cooling tables were made to "
-        "give the paper's PUE, so that both are equal confirms nothing.",
+        "Profit at the last submission and makespan, in per cent better than the best rule-based scheduler, strict "
+        "or not, and than the best strict one. No plan: the upper bound, the gain of a machine that is always full "
+        "of the jobs with the lowest power. Daily: gain over the best in EUR per day. The cooling tables are built "
+        "to give the paper's PUE, so equal values are no confirmation.",
         (
             "scenario", "best search", "best rule", "profit", "no plan", "best strict", "profit", "no plan", "paper",
             "makespan", "over strict", "paper", "daily", "paper", "PUE", "paper",
@@ -196,9 +196,9 @@ def solvers_table(results: Results) -> StudyTable:
     return StudyTable(
         "solvers",
         "All solvers",
-        "Profit until the last submission in thousand EUR and in per cent of a machine that is always full of the most "
-        "frugal jobs, makespan in days, median of the days' gaps to their upper bounds in per cent, PUE, seconds that "
-        "all plans took, plans, and what the verifier found wrong with them.",
+        "Profit until the last submission in thousand EUR and in per cent of a machine that is always full of the "
+        "jobs with the lowest power, makespan in days, median of the days' gaps to their upper bounds in per cent, "
+        "PUE, seconds for all plans, number of plans, and violations found by the verifier.",
         ("scenario", "solver", "profit", "of full", "makespan", "median gap", "PUE", "seconds", "plans", "violations"),
         tuple(_solver_row(results, *case) for case in results),
     )
@@ -227,10 +227,10 @@ def searches_table(results: Results) -> StudyTable:
     """Return figures 5 to 8: gains over the default search."""
     return StudyTable(
         "searches",
-        "Figures 5 to 8: what the searches gain over the default search",
-        "Profit at the last submission in per cent above the default search's, and the days that had a plan of the "
-        "search's own: of the default search the others are the heuristic's in the order of release. The paper's "
-        "default search is another solver's.",
+        "Figures 5 to 8: gain of the searches over the default search",
+        "Profit at the last submission in per cent above the default search's, and the days with a plan found by the "
+        "search itself. On its other days the default search uses the heuristic in the order of release. The paper's "
+        "default search is that of another solver.",
         ("scenario", *SEARCHES, "paper's best", "paper", "own: default", *IMPROVERS),
         tuple(_searches_row(results, scenario) for scenario in SCENARIOS),
     )
@@ -248,8 +248,8 @@ def efficiency_table(results: Results) -> StudyTable:
     return StudyTable(
         "efficiency",
         "Table 3: gains by second, in per cent",
-        "MultiSearch: its gain over the best rule-based scheduler by second of all its plans. The others: their gain "
-        "over MultiSearch by second of what they searched beyond it; below 0 where the whole came to less.",
+        "MultiSearch: its gain over the best rule-based scheduler per second of all its plans. The others: their "
+        "gain over MultiSearch per second of their additional search; below 0 if the total is lower.",
         ("scenario", "multi", "paper", *(cell for name in IMPROVERS for cell in _paired(name))),
         tuple(_efficiency_row(results, scenario) for scenario in SCENARIOS),
     )
@@ -278,7 +278,7 @@ def gaps_table(results: Results) -> StudyTable:
     names = {scenario: best(results, scenario, SEARCHES) for scenario in SCENARIOS}
     return StudyTable(
         "gaps",
-        "What each day may have missed",
+        "Gaps of each day to its upper bound",
         "The gap to the upper bound, in per cent of it, of each day's plan of the best search, "
         + ", ".join(f"{name} in {scenario}" for scenario, name in names.items()),
         ("day", *SCENARIOS),

@@ -138,10 +138,10 @@ def policies_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
     return StudyTable(
         "policies",
         "Energy, delay and cycles of every rule",
-        "Saved: the share of the idle nodes' energy. Delay: how long nothing but sleeping nodes kept a job from "
-        "starting, the mean over all jobs; delayed: the share of jobs for which that is not 0. Cycles: a node's and "
-        "day's. Longer: the mean wait against nodes that are always on, in the same replays; it is more than chance if "
-        f"no replay of at least {FEWEST_REPLAYS} has another sign. {RANGES}",
+        "Saved: the share of the idle nodes' energy. Delay: the mean time over all jobs for which only sleeping "
+        "nodes kept a job from starting; delayed: the share of jobs for which this time is not 0. Cycles: per node "
+        "and day. Longer: the increase of the mean wait over nodes that are always on, in the same replays; it is "
+        f"significant if no replay of at least {FEWEST_REPLAYS} has another sign. {RANGES}",
         (
             "log",
             "policy",
@@ -185,9 +185,9 @@ def equal_energy_table(results: SleepingResults, logs: Sequence[str]) -> StudyTa
     return StudyTable(
         "equal-energy",
         "At equal energy",
-        "Each family where it saves the same share of the idle energy: straight lines between its policies, replay by "
-        "replay. Times: over the time-out's, in the same replays. Empty where a family does not save so much. Last: "
-        f"the fewest cycles with which so much can be saved, were the future known and no job moved. {RANGES}",
+        "Each family at the same share of saved idle energy, interpolated linearly between its policies for each "
+        "replay. Times: divided by the time-out's, in the same replays. Empty if a family does not save so much. "
+        f"Last: the fewest cycles that save as much if the future is known and no job moves. {RANGES}",
         ("log", "saved [%]", "rule", "delay [s]", "times", "cycles", "times "),
         tuple(row for log in logs for row in _equal_rows(results, log)),
     )

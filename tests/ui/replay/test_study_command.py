@@ -34,7 +34,7 @@ def test_prints_tables_and_writes_them(site: Path, capfd: pytest.CaptureFixture[
     printed, errors = capfd.readouterr()
     assert errors == ""
     assert printed.splitlines()[-1].startswith("written to dynamic-pricing: study.md")
-    assert "The ladder: SDSC-BLUE" in printed
+    assert "Cumulative changes: SDSC-BLUE" in printed
     assert "The paper has 4.33 and 3.16 on SDSC-Blue." in printed
     written = {path.name for path in (site / "dynamic-pricing").iterdir()}
     assert {"study.md", "ladder.svg", "results.jsonl", "paper.csv", "logs.csv"} <= written
@@ -55,7 +55,7 @@ def test_goes_on_where_it_was_stopped(
     assert (study.returncode, errors) == ((130, "offpeak: interrupted\n") if how == signal.SIGINT else (-how, ""))
     kept = journal.read_text().splitlines()[:20]
     assert run([*ARGUMENTS, "--replays", "1", "--processes", "1"]) == 0
-    assert "The ladder" in capfd.readouterr().out
+    assert "Cumulative changes" in capfd.readouterr().out
     assert journal.read_text().splitlines()[:20] == kept
 
 
