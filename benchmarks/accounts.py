@@ -11,9 +11,10 @@ from benchmarks.bars import Measured
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading, Price
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.orders import PowerState
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
 from power.meters.port import MeterResult, Reading
@@ -29,7 +30,7 @@ NODE = Node(
     name="n0",
     native_state="mixed",
     use=NodeUse.USED,
-    power=NodePower.UP,
+    power=PowerState.ON,
     closed=False,
     failed=False,
     responds=True,

@@ -11,6 +11,7 @@ from benchmarks.bars import Measured
 from benchmarks.queue_hook import HOUR_S, NOW_S, waiting_job
 from offpeak.errors import OffpeakError
 from offpeak.model.facility import facility_named
+from offpeak.model.orders import PowerState
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
@@ -18,7 +19,7 @@ from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking
 
 JOBS, NODES, LOST = 1000, 200, 50
@@ -75,4 +76,4 @@ def _inputs(jobs: tuple[Job, ...], later_s: int) -> PlanInputs:
 
 def _node(name: str) -> Node:
     known = (False, False, True, False, False, "", "", None, ("batch",), (), 1, 0, 1000, None, None)
-    return Node(name, "IDLE", NodeUse.FREE, NodePower.UP, *known)
+    return Node(name, "IDLE", NodeUse.FREE, PowerState.ON, *known)

@@ -11,8 +11,9 @@ from benchmarks.bars import Measured
 from offpeak.errors import DeviceError
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
+from offpeak.model.orders import PowerState
 from power.drivers.poll import iterate_completed, poll_drivers
-from power.drivers.port import PowerDriver, PowerState
+from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands

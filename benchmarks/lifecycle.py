@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from benchmarks.bars import Measured
 from offpeak.door.effect import US, Outcome
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerObservation, PowerState
+from power.drivers.port import PowerObservation
 from power.lifecycle.decisions import NodeContexts, NodeRecords, find_due_orders, make_effect, record_poll
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import (

@@ -12,12 +12,12 @@ from benchmarks.bars import Measured
 from benchmarks.power_loop import NAMES, NODES, PENDING, RUNNING, snapshot_of
 from offpeak.door.door import Confirm
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.orders import NodeChange, NodeOrder
+from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from power.drivers.port import PowerDriver, PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerDriver, PowerObservation, confirm_at_once
 from power.lifecycle.sweep import NodePoller
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog

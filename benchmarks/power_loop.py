@@ -8,11 +8,11 @@ from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.node_class_file import bundled_node_class
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import Instant, NodeRecord, ObservedState
@@ -47,7 +47,7 @@ def snapshot_of(now_s: int) -> ClusterSnapshot:
     seen = {
         state: ObservedState(state, now_s, 0.0, now_s - 9999, known=state) for state in (NodeState.ON, NodeState.OFF)
     }
-    states = [NodeState.OFF if node.power is NodePower.DOWN else NodeState.ON for node in nodes]
+    states = [NodeState.OFF if node.power is PowerState.OFF else NodeState.ON for node in nodes]
     records = {name: NodeRecord(name, observed=seen[state]) for name, state in zip(NAMES, states, strict=True)}
     return ClusterSnapshot(Instant(0.0, now_s), SchedulerView(now_s, jobs, nodes, ()), NodeRecords(records))
 
@@ -59,7 +59,7 @@ def _node(number: int, now_s: int) -> Node:
         name=NAMES[number],
         native_state="ALLOCATED" if used else "IDLE",
         use=NodeUse.USED if used else NodeUse.FREE,
-        power=NodePower.DOWN if number >= NODES - 100 else NodePower.UP,
+        power=PowerState.OFF if number >= NODES - 100 else PowerState.ON,
         closed=False,
         failed=False,
         responds=True,

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.site import Look
 from benchmarks.soak.truth import NodeTruth, Truth
-from power.drivers.port import PowerObservation, PowerState
+from offpeak.model.orders import PowerState
+from power.drivers.port import PowerObservation
 from power.meters.port import MeterResult
 
 MUTE = ("silent", "late", "garbage", "restarts", "says -1")

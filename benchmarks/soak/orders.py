@@ -10,8 +10,8 @@ from benchmarks.soak.site import Look, Site
 from benchmarks.soak.truth import Truth
 from offpeak.errors import DeviceError
 from offpeak.machines.inventory import Enrolment
-from offpeak.model.orders import NodeOrder
-from power.drivers.port import PowerState, check_identity
+from offpeak.model.orders import NodeOrder, PowerState
+from power.drivers.port import check_identity
 
 OFTEN = 0.5
 """In so many sweeps an order is given."""

@@ -10,8 +10,9 @@ from benchmarks.soak.plan import BMC_PORT, PDU_PORT, SoakPlan
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, Pdu
+from offpeak.model.orders import PowerState
 from power.drivers.poll import iterate_completed
-from power.drivers.port import PowerDriver, PowerObservation, PowerState
+from power.drivers.port import PowerDriver, PowerObservation
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from power.meters.port import Meter, MeterResult, read_meters

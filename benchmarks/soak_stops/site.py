@@ -19,12 +19,11 @@ from offpeak.machines.inventory import Enrolment
 from offpeak.model.node_class import NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from plugin.pbs.demand import PbsChunk
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodePower
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
@@ -130,7 +129,7 @@ class SiteScheduler:
             self.cluster.step(now_s)
             self._lose_jobs(now_s)
             self._forget_ended()
-            coming = {name for name, node in self.cluster.nodes.items() if node.power is NodePower.COMING_UP}
+            coming = {name for name, node in self.cluster.nodes.items() if node.power is PowerState.POWERING_ON}
             new, self._coming = sorted(coming - self._coming), coming
         if new:
             self.resume(new)

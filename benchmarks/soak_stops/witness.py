@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from benchmarks.soak_stops.site import SiteScheduler
-from plugin.scheduler.node import NodePower
+from offpeak.model.orders import PowerState
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.rmcp.commands import HARD_OFF, ON, SOFT_OFF
 
@@ -88,7 +88,7 @@ class Witness:
         nodes = self.scheduler.cluster.nodes
         states = (f"{name} is {nodes[name].power}, {self.scheduler.room.nodes[name].now().state}" for name in names)
         shut = [name for name, node in nodes.items() if node.shut]
-        up = sum(node.power is NodePower.UP and not node.shut for node in nodes.values())
+        up = sum(node.power is PowerState.ON and not node.shut for node in nodes.values())
         return f"{'; '.join(states) or 'no node was given to it'}; {len(shut)} are closed, {up} up and open"
 
 

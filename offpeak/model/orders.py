@@ -28,6 +28,22 @@ class NodeState(StrEnum):
     UNKNOWN = "unknown"
 
 
+class PowerState(StrEnum):
+    """The power of a node as its BMC or its scheduler reports it. A node whose power is UNKNOWN gets no order.
+
+    A BMC reports ON, OFF or UNKNOWN; a scheduler also its own orders: it powers a node on when a job needs it, and with
+    OFF_REQUESTED it powers the node off when its jobs have ended.
+    """
+
+    ON = "on"
+    OFF_REQUESTED = "off requested"
+    POWERING_OFF = "powering off"
+    OFF = "off"
+    ON_REQUESTED = "on requested"
+    POWERING_ON = "powering on"
+    UNKNOWN = "unknown"
+
+
 class NodeChange(StrEnum):
     """A change to a node in the scheduler.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.model.facility import PowerCap
+from offpeak.model.orders import PowerState
 from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan, Load, PlannedJob, PowerProfile, StartChange
 from plugin.day_plan.inputs import PlanInputs, power_over_time, subtract_power
@@ -21,7 +22,7 @@ from plugin.day_plan.pools import PoolProblem, StartHold, expected_run_s_of, is_
 from plugin.planner.problem import TOMORROW, Plan, Rates, first_unit
 from plugin.planner.verify import verify_plan
 from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 
 
 def idle_w(inputs: PlanInputs) -> float:
@@ -37,7 +38,7 @@ def subtract_outside_load(rates: Rates, inputs: PlanInputs, loads: Sequence[Load
 
 
 def _is_idle(node: Node) -> bool:
-    return is_usable(node) and node.use is NodeUse.FREE and node.power is NodePower.UP
+    return is_usable(node) and node.use is NodeUse.FREE and node.power is PowerState.ON
 
 
 def bind_to_caps(job: PlannedJob, inputs: PlanInputs) -> PlannedJob:

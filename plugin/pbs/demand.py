@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from offpeak.model.orders import PowerState
 from plugin.pbs.commands import as_int
 from plugin.pbs.jobs import PbsJob
 from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 
 CPU_RESOURCES = frozenset({"ppn", "ncpus"})
 _PLAIN_VALUE = re.compile(r"[\w.-]+")
@@ -182,7 +183,7 @@ def _free_s(
         return estimated_s
     if _place_job(pbs_job, named):
         return min(estimated_s, now_s)
-    if all(capacity.node.power is NodePower.UP for capacity in named):
+    if all(capacity.node.power is PowerState.ON for capacity in named):
         return estimated_s
     return min(estimated_s, max(now_s, *(held_until_s.get(capacity.node.name, now_s) for capacity in named)))
 
@@ -202,11 +203,11 @@ def _node_capacity(node: Node) -> NodeCapacity | None:
     opens = node.closed_by_us and node.planned
     if (node.closed and not opens) or node.failed or node.reserved or node.use is NodeUse.UNKNOWN:
         return None
-    if node.power is NodePower.UP:
+    if node.power is PowerState.ON:
         return NodeCapacity(node, node.cpus - node.cpus_used, sleeps=False) if node.responds else None
     if node.use is NodeUse.USED:
         return None
-    return NodeCapacity(node, node.cpus, sleeps=node.power is NodePower.DOWN)
+    return NodeCapacity(node, node.cpus, sleeps=node.power is PowerState.OFF)
 
 
 def _could_start(job: Job, now_s: int) -> bool:

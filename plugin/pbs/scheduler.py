@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import AttributesByName, CannotAskPbs, PbsCommands, execution_queues, failure, parse_attributes
 from plugin.pbs.demand import with_demand
@@ -29,7 +29,7 @@ from plugin.pbs.jobs import (
     read_holding_jobs,
     with_holders,
 )
-from plugin.scheduler.node import Node, NodePower
+from plugin.scheduler.node import Node
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
 
 
@@ -51,7 +51,7 @@ class NodeMark(NamedTuple):
 class PbsNodeState(NamedTuple):
     """What a node's state and our mark mean together, as in plugin.scheduler.node.Node."""
 
-    power: NodePower
+    power: PowerState
     closed: bool
     failed: bool
 
@@ -65,14 +65,14 @@ def derive_node_state(
     was set. `overdue`: the mark is older than a boot takes.
     """
     if mark is None or not closed or mark.kind is MarkKind.CLOSED:
-        return PbsNodeState(NodePower.UP, closed=closed, failed=down)
+        return PbsNodeState(PowerState.ON, closed=closed, failed=down)
     if mark.kind is MarkKind.ASLEEP:
-        return PbsNodeState(NodePower.DOWN, closed=False, failed=False)
+        return PbsNodeState(PowerState.OFF, closed=False, failed=False)
     if registered and not down:
-        return PbsNodeState(NodePower.UP, closed=True, failed=False)
+        return PbsNodeState(PowerState.ON, closed=True, failed=False)
     if overdue:
-        return PbsNodeState(NodePower.DOWN, closed=False, failed=True)
-    return PbsNodeState(NodePower.COMING_UP, closed=False, failed=False)
+        return PbsNodeState(PowerState.OFF, closed=False, failed=True)
+    return PbsNodeState(PowerState.POWERING_ON, closed=False, failed=False)
 
 
 class PbsServer(NamedTuple):

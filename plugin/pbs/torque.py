@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import (
     HINTS_VARIABLE,
@@ -47,7 +47,7 @@ from plugin.pbs.scheduler import (
     unclear_record,
 )
 from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
+from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking
 
 STATES = {
@@ -347,9 +347,9 @@ def _node(record: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: i
         overdue=mark is not None and now_s - mark.since_s > boot_s,
     )
     power = derived.power
-    if power is NodePower.UP and mark is None and record.get("power_state", RUNNING) != RUNNING:
+    if power is PowerState.ON and mark is None and record.get("power_state", RUNNING) != RUNNING:
         # Another user's `pbsnodes -m` sent it to sleep: Torque shows it as free and gives it no job.
-        power = NodePower.DOWN
+        power = PowerState.OFF
     use = NodeUse.USED if record.get("jobs") or states & USED else NodeUse.FREE
     return Node(
         name=record.get("name", ""),

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
+from offpeak.model.orders import PowerState
+
 OURS = "offpeak"
 """The prefix of the reason of a node that offpeak has closed to jobs."""
 
@@ -14,17 +16,6 @@ class NodeUse(StrEnum):
     FREE = "free"
     USED = "used"
     UNKNOWN = "unknown"
-
-
-class NodePower(StrEnum):
-    """A node's power as the scheduler counts it. DOWN_REQUESTED: the node goes down when its jobs have ended."""
-
-    UP = "up"
-    DOWN_REQUESTED = "down requested"
-    GOING_DOWN = "going down"
-    DOWN = "powered down"
-    UP_REQUESTED = "up requested"
-    COMING_UP = "coming up"
 
 
 class SchedulerState(StrEnum):
@@ -41,8 +32,7 @@ class SchedulerState(StrEnum):
     DOWN = "down"
 
 
-POWERING_UP = frozenset({NodePower.UP_REQUESTED, NodePower.COMING_UP})
-POWERING_DOWN = frozenset({NodePower.DOWN_REQUESTED, NodePower.GOING_DOWN})
+COMING_UP = frozenset({PowerState.ON_REQUESTED, PowerState.POWERING_ON})
 
 
 class Node(NamedTuple):
@@ -57,7 +47,7 @@ class Node(NamedTuple):
     name: str
     native_state: str
     use: NodeUse
-    power: NodePower
+    power: PowerState
     closed: bool
     failed: bool
     responds: bool
@@ -83,7 +73,7 @@ class Node(NamedTuple):
     @property
     def is_awaited(self) -> bool:
         """Whether the scheduler waits for it to come up: for a job, or because an admin requested that."""
-        return self.power in POWERING_UP or (self.power is NodePower.DOWN and self.use is NodeUse.USED)
+        return self.power in COMING_UP or (self.power is PowerState.OFF and self.use is NodeUse.USED)
 
     @property
     def scheduler_state(self) -> SchedulerState | None:
@@ -97,9 +87,9 @@ class Node(NamedTuple):
             return SchedulerState.BOOTS
         if self.use is NodeUse.USED:
             return SchedulerState.BUSY
-        if self.power in (NodePower.DOWN, NodePower.GOING_DOWN) or self.failed or not self.responds:
+        if self.power in (PowerState.OFF, PowerState.POWERING_OFF) or self.failed or not self.responds:
             return SchedulerState.DOWN
-        if self.closed or self.power is NodePower.DOWN_REQUESTED:
+        if self.closed or self.power is PowerState.OFF_REQUESTED:
             return SchedulerState.DRAINED
         return SchedulerState.UP
 

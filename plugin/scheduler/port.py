@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, NodePower, Reservation
+from plugin.scheduler.node import Node, Reservation
 
 
 class Ranking(StrEnum):
@@ -80,7 +80,7 @@ class Scheduler(Protocol):
         """Order the change of these nodes."""
 
 
-UP_STATES = (NodePower.UP, NodePower.UP_REQUESTED, NodePower.COMING_UP)
+UP_STATES = (PowerState.ON, PowerState.ON_REQUESTED, PowerState.POWERING_ON)
 
 
 def change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> str:
@@ -90,7 +90,7 @@ def change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> 
         return "there is no such node"
     if node.closed and not node.closed_by_us:
         return f"was closed by {node.reason_by or 'another user'}: {node.reason}"
-    if node.failed and node.power is NodePower.UP and not node.closed and change is NodeChange.RESUME:
+    if node.failed and node.power is PowerState.ON and not node.closed and change is NodeChange.RESUME:
         return f"is down: {node.reason}"
     return ""
 
@@ -105,6 +105,6 @@ def is_change_done(node: Node, change: NodeChange) -> bool:
         case NodeChange.RESUME:
             return not node.failed
         case NodeChange.POWER_DOWN:
-            return node.power is NodePower.DOWN and not node.failed
+            return node.power is PowerState.OFF and not node.failed
         case NodeChange.POWER_UP:
             return node.power in UP_STATES

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from offpeak.model.orders import NodeChange
-from plugin.scheduler.node import OURS, Node, NodePower
+from offpeak.model.orders import NodeChange, PowerState
+from plugin.scheduler.node import OURS, Node
 from plugin.scheduler.port import Ranking
 from plugin.slurm.commands import ask, complaint_of_one, complaints_by_job
 from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
@@ -169,7 +169,7 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
         and change in CHANGES_OF_REASON
     ):
         return f"was taken down by {by}"
-    if change is NodeChange.POWER_UP and node.power is NodePower.GOING_DOWN:
+    if change is NodeChange.POWER_UP and node.power is PowerState.POWERING_OFF:
         return "still powers down, and Slurm would forget the order"
     return ""
 
@@ -184,9 +184,9 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
             return not node.failed
         case NodeChange.POWER_DOWN:
             # A second order would power the node down again, possibly after it has been woken.
-            return node.power in (NodePower.DOWN_REQUESTED, NodePower.GOING_DOWN, NodePower.DOWN)
+            return node.power in (PowerState.OFF_REQUESTED, PowerState.POWERING_OFF, PowerState.OFF)
         case NodeChange.POWER_UP:
-            return node.power in (NodePower.UP_REQUESTED, NodePower.COMING_UP, NodePower.UP)
+            return node.power in (PowerState.ON_REQUESTED, PowerState.POWERING_ON, PowerState.ON)
 
 
 def _change_node(node: str, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:

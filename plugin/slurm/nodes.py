@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from offpeak.machines.node_sets import expand
-from plugin.scheduler.node import Node, NodePower, NodeUse, Reservation
+from offpeak.model.orders import PowerState
+from plugin.scheduler.node import Node, NodeUse, Reservation
 from plugin.slurm.commands import (
     CannotAskSlurm,
     Record,
@@ -39,11 +40,11 @@ BASE_STATES = {
 
 # The first flag that a node has counts.
 _POWERS = (
-    ("POWERING_DOWN", NodePower.GOING_DOWN),
-    ("POWERING_UP", NodePower.COMING_UP),
-    ("POWER_DOWN", NodePower.DOWN_REQUESTED),
-    ("POWER_UP", NodePower.UP_REQUESTED),
-    ("POWERED_DOWN", NodePower.DOWN),
+    ("POWERING_DOWN", PowerState.POWERING_OFF),
+    ("POWERING_UP", PowerState.POWERING_ON),
+    ("POWER_DOWN", PowerState.OFF_REQUESTED),
+    ("POWER_UP", PowerState.ON_REQUESTED),
+    ("POWERED_DOWN", PowerState.OFF),
 )
 _FAILED = frozenset({"DOWN", "FAIL", "INVALID_REG"})
 _RESERVED = frozenset({"RESERVED", "MAINT", "MAINTENANCE"})
@@ -57,7 +58,7 @@ class SlurmNodeState(NamedTuple):
     """What a node's state means, as in plugin.scheduler.node.Node."""
 
     use: NodeUse
-    power: NodePower
+    power: PowerState
     closed: bool
     failed: bool
     responds: bool
@@ -89,10 +90,10 @@ def _parse_use(flags: frozenset[str], busy: bool) -> NodeUse:
     return next(use for base, use in BASE_STATES.items() if base in flags)
 
 
-def _parse_power(flags: frozenset[str], use: NodeUse) -> NodePower:
-    power = next((power for flag, power in _POWERS if flag in flags), NodePower.UP)
+def _parse_power(flags: frozenset[str], use: NodeUse) -> PowerState:
+    power = next((power for flag, power in _POWERS if flag in flags), PowerState.ON)
     # A job has been allocated the node: Slurm is about to wake it.
-    return NodePower.UP_REQUESTED if power is NodePower.DOWN and use is NodeUse.USED else power
+    return PowerState.ON_REQUESTED if power is PowerState.OFF and use is NodeUse.USED else power
 
 
 NODES_ARGUMENTS = ("--all", "--oneliner", "show", "nodes")

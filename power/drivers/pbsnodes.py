@@ -12,7 +12,7 @@ from typing import TypeVar
 from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from plugin.pbs.commands import (
     RIGHTS_HINT,
     CannotAskPbs,
@@ -24,7 +24,7 @@ from plugin.pbs.commands import (
 )
 from plugin.pbs.scheduler import MarkKind
 from plugin.pbs.torque import DOWN, RUNNING, parse_torque_note, status_of
-from power.drivers.port import PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, confirm_at_once
 
 POWER_ARGUMENTS = {NodeOrder.ON: "running", NodeOrder.SOFT_OFF: "shutdown"}
 OFF = frozenset({"Shutdown", "Hibernate"})

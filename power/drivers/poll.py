@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.model.constants import DAY_S
-from power.drivers.port import PowerDriver, PowerObservation, PowerState
+from offpeak.model.orders import PowerState
+from power.drivers.port import PowerDriver, PowerObservation
 
 Result = TypeVar("Result")
 

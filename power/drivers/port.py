@@ -1,13 +1,12 @@
-"""The interface of all drivers: orders, a power state with three values, and the identity of the device."""
+"""The interface of all drivers: orders, the power state (on, off, unknown), and the identity of the device."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from offpeak.door.door import Confirm, Guard
 from offpeak.errors import DeviceError, WrongDevice
 from offpeak.machines.inventory import Enrolment
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 
 BY_PACKET = "wol"
 """The kind of a driver that wakes by a network packet and needs no login."""
@@ -19,14 +18,6 @@ class NeededLogins:
 
     to_act: str | None = None
     to_identify: str | None = None
-
-
-class PowerState(StrEnum):
-    """Whether a node has power. UNKNOWN means hands off."""
-
-    ON = "on"
-    OFF = "off"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from offpeak.door.door import Confirm, Guard
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from offpeak.text import printable
 from offpeak.web_session import WebSession, read_body
 from power.drivers.logins import Logins
-from power.drivers.port import PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, confirm_at_once
 
 Resource = dict[str, Any]
 

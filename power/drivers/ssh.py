@@ -18,10 +18,10 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.constants import HOUR_S
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from offpeak.text import printable
 from power.drivers.logins import Logins
-from power.drivers.port import PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, confirm_at_once
 
 
 def read_private_key(file: Path) -> asyncssh.SSHKey:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from offpeak.door.door import Confirm
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from offpeak.model.orders import NodeOrder
-from power.drivers.port import PowerObservation, PowerState, confirm_at_once
+from offpeak.model.orders import NodeOrder, PowerState
+from power.drivers.port import PowerObservation, confirm_at_once
 
 DISCARD_PORT = 9
 _MAC = re.compile(r"([0-9a-f]{2})([:-]?)(?:[0-9a-f]{2}\2){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)

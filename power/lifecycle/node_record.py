@@ -16,9 +16,9 @@ from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import DeviceError
 from offpeak.ledger.rows import NodeStateRecord
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerObservation, PowerState
+from power.drivers.port import PowerObservation
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

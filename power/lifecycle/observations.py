@@ -1,8 +1,7 @@
 """Derives the state of a node from one poll: the BMC's answer, the pending order, the node's answer, its power."""
 
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerState
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import NodeObservation, NodeRecord
 
@@ -17,7 +16,7 @@ NO_EVIDENCE = "neither by ssh nor by its power can be told whether it is in stan
 
 def determine_state(record: NodeRecord, observation: NodeObservation, context: NodeContext) -> tuple[NodeState, str]:
     """Return the state, and the trouble where it is UNKNOWN: also where two who must know contradict each other."""
-    if observation.power is PowerState.UNKNOWN:
+    if observation.power not in (PowerState.ON, PowerState.OFF):
         return NodeState.UNKNOWN, str(observation.problem or "no answer")
     if observation.power is PowerState.OFF and (observation.answers or record.scheduler_state is SchedulerState.BUSY):
         return NodeState.UNKNOWN, OFF_BUT_ANSWERS if observation.answers else OFF_WITH_JOB

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from plugin.scheduler.node import SchedulerState
 from power.drivers.poll import iterate_completed, poll_drivers
-from power.drivers.port import PowerDriver, PowerObservation, PowerState
+from power.drivers.port import PowerDriver, PowerObservation
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from power.lifecycle.decisions import (

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from offpeak.door.effect import ADMIN, SCHEDULER, US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
-from offpeak.model.orders import NodeChange, NodeOrder, NodeState
-from plugin.scheduler.node import OURS, Node, NodePower, NodeUse
+from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
+from plugin.scheduler.node import OURS, Node, NodeUse
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 
 
@@ -89,7 +89,7 @@ def choose_next_step(
         return _choose_for_failed(node, record)
     to_sleep = to_sleep and not node.reserved
     sleeps = NodeStep(order, why=f"it goes to sleep: {order}")
-    if node.power is not NodePower.UP:
+    if node.power is not PowerState.ON:
         return _choose_for_counted_down(node, record, sleeps, to_sleep=to_sleep)
     if node.closed:
         return _choose_for_closed(node, record, sleeps, now, to_sleep=to_sleep)
@@ -101,12 +101,12 @@ def choose_change_for_admin(node: Node, record: NodeRecord) -> NodeChange | None
     if record.desired is None or not record.desired.by.startswith(ADMIN) or node.closed or node.failed or node.reserved:
         return None
     if record.desired.order is NodeOrder.ON:
-        return NodeChange.POWER_UP if node.power is NodePower.DOWN and record.observed.state in ASLEEP else None
-    return NodeChange.CLOSE if node.power is NodePower.UP and record.observed.state is NodeState.ON else None
+        return NodeChange.POWER_UP if node.power is PowerState.OFF and record.observed.state in ASLEEP else None
+    return NodeChange.CLOSE if node.power is PowerState.ON and record.observed.state is NodeState.ON else None
 
 
 def _choose_for_failed(node: Node, record: NodeRecord) -> NodeStep:
-    if node.power is NodePower.UP:
+    if node.power is PowerState.ON:
         return NodeStep(why=f"the scheduler counts it as failed: {node.reason or node.native_state}")
     # That it has power does not say that it has come up: one that hangs in its boot has power too.
     if record.observed.state is NodeState.ON:
@@ -116,11 +116,11 @@ def _choose_for_failed(node: Node, record: NodeRecord) -> NodeStep:
 
 def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     """Whether it sleeps by our order, and the scheduler, which has lost its memory since, counts it as broken."""
-    if node.power is NodePower.DOWN:
+    if node.power is PowerState.OFF:
         # One that did not come up in time has another reason than ours.
         silent = node.reason.startswith(OURS)
     else:
-        silent = node.power is NodePower.UP and not node.responds
+        silent = node.power is PowerState.ON and not node.responds
     return silent and record.observed.state in ASLEEP and record.observed.by == US
 
 
@@ -135,7 +135,7 @@ def _choose_for_counted_down(node: Node, record: NodeRecord, sleeps: NodeStep, *
         if node.reserved:
             return NodeStep(why="it is up, counts as powered down, and is reserved")
         return NodeStep(change=NodeChange.CLOSE, why="it is up, and the scheduler counts it as powered down")
-    if state not in ASLEEP or node.power is not NodePower.DOWN:
+    if state not in ASLEEP or node.power is not PowerState.OFF:
         return sleeps
     if node.failed:
         return NodeStep(sleeps.order, NodeChange.RESUME, "it sleeps, and the scheduler counts it as failed")
@@ -177,7 +177,7 @@ def _choose_for_open(node: Node, record: NodeRecord, *, to_sleep: bool) -> NodeS
 
 def may_reopen(node: Node, record: NodeRecord, now: Instant) -> bool:
     """Whether it is up and closed by the agent, and no admin or pending order keeps it closed."""
-    is_up = record.observed.state is NodeState.ON and node.power is NodePower.UP and node.responds and not node.failed
+    is_up = record.observed.state is NodeState.ON and node.power is PowerState.ON and node.responds and not node.failed
     return (
         is_up
         and node.closed_by_us
@@ -268,7 +268,7 @@ def _is_unusable(node: Node, record: NodeRecord | None, now: Instant) -> bool:
         return True
     if record is not None and is_held(record, now):
         return True
-    if node.power is not NodePower.UP or node.closed:
+    if node.power is not PowerState.ON or node.closed:
         return node.failed and not node.closed
     # Another program switched off a node that counts as up. A silent node is about to count as failed.
     is_off = record is not None and record.observed.state in ASLEEP
@@ -277,6 +277,6 @@ def _is_unusable(node: Node, record: NodeRecord | None, now: Instant) -> bool:
 
 def _state_by_scheduler(node: Node, observed: NodeState) -> int:
     """Return the state of a node that is on, or not polled yet."""
-    if node.power is NodePower.UP:
+    if node.power is PowerState.ON:
         return GOING_OFF if node.closed else ACTIVE
-    return ASLEEP_OFF if node.power is NodePower.DOWN and observed is NodeState.UNKNOWN else GOING_OFF
+    return ASLEEP_OFF if node.power is PowerState.OFF and observed is NodeState.UNKNOWN else GOING_OFF

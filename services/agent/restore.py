@@ -14,16 +14,16 @@ from offpeak.door.journal import Intent
 from offpeak.errors import BadInventory, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
-from offpeak.model.orders import NodeChange, NodeState
+from offpeak.model.orders import NodeChange, NodeState, PowerState
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.queue_hook.queue_plan import restore_plan
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower
+from plugin.scheduler.node import Node
 from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.drivers.poll import poll_drivers
-from power.drivers.port import PowerDriver, PowerState
+from power.drivers.port import PowerDriver
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 from power.live.node_steps import may_still_go_down
@@ -110,7 +110,7 @@ def on_their_way(
 
 def is_usable(node: Node) -> bool:
     """Return whether a job can run on the node: it responds, or it counts as powered down and is woken for the job."""
-    return node.power is NodePower.DOWN or (node.power is NodePower.UP and node.responds and not node.failed)
+    return node.power is PowerState.OFF or (node.power is PowerState.ON and node.responds and not node.failed)
 
 
 def _may_follow(node: Node, record: NodeRecord, order: Intent | None) -> bool:
@@ -122,7 +122,7 @@ def _may_follow(node: Node, record: NodeRecord, order: Intent | None) -> bool:
 
 def _is_on_its_way(node: Node, record: NodeRecord, now: Instant) -> bool:
     went_down = record.observed.state in DOWNWARDS and (node.boot_s or 0) <= record.observed.since_unix_s
-    return may_still_go_down(record, now) or (went_down and node.power is not NodePower.DOWN)
+    return may_still_go_down(record, now) or (went_down and node.power is not PowerState.OFF)
 
 
 async def give_back(agent: SiteAgent, acted: PartitionModes, stays: PartitionModes) -> dict[str, str]:
@@ -186,7 +186,7 @@ async def _restore(site: SiteContext, ledger: Ledger) -> RestoreResult:
         ledger.forget_marks(marks)
     # A node that its scheduler shows as up may be off since an old order.
     off = await _find_off_nodes(
-        [node.name for node in view.nodes if node.closed_by_us and node.power is not NodePower.DOWN], site
+        [node.name for node in view.nodes if node.closed_by_us and node.power is not PowerState.OFF], site
     )
     but = on_their_way(view.nodes, records, sleep_orders, now) | off
     closed = await open_nodes(view.nodes, orders, by=by, but=but)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
 from sim_backend.local_slurm.node import NodeProcesses, PoweredNode, PowerLog, followed
 from sim_backend.local_slurm.plan import PoweredPlan
@@ -26,7 +27,7 @@ from sim_backend.local_slurm.servers import (
     slurmdbd,
     wait_for_nodes,
 )
-from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, JobTraceEntry, StageNodeState
+from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, JobTraceEntry
 
 SCRIPT = """\
 #!/bin/bash
@@ -131,7 +132,7 @@ class SlurmJobs:
 SLEEPS, BESIDE = {"IDLE", "POWERED_DOWN"}, {"NOT_RESPONDING", "PLANNED"}
 """What a sleeping node is, and what Slurm may say besides: that slurmd is silent, or that a job is to start there."""
 
-STAGE_STATES = {"ALLOCATED": StageNodeState.BUSY, "IDLE": StageNodeState.IDLE, "IDLE+DRAIN": StageNodeState.CLOSED}
+STAGE_STATES = {"ALLOCATED": SchedulerState.BUSY, "IDLE": SchedulerState.UP, "IDLE+DRAIN": SchedulerState.DRAINED}
 CHANGES_BY_ITSELF = ("CPULoad=", "FreeMem=", "LastBusyTime=")
 
 
@@ -180,10 +181,13 @@ class SlurmAdmin:
         # Slurm lets it wait for two minutes.
         self.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
 
-    def standing(self, node: str) -> StageNodeState:
-        """Return the state of a node in the terms that all schedulers share."""
-        state = self.state(node)
-        return StageNodeState.MAINTENANCE if "MAINT" in state else STAGE_STATES.get(state, StageNodeState.OTHER)
+    def scheduler_state(self, node: str) -> SchedulerState | None:
+        """Return the state of a node in the terms that all schedulers share, None for any that tests do not ask for."""
+        return STAGE_STATES.get(self.state(node))
+
+    def in_maintenance(self, node: str) -> bool:
+        """Whether a reservation for maintenance holds the node."""
+        return "MAINT" in self.state(node)
 
     def is_shut(self, node: str) -> bool:
         """Whether a node is drained."""
@@ -224,7 +228,7 @@ class PoweredCluster:
     log: PowerLog
     jobs: SlurmJobs
     kind: str = "slurm"
-    silent: StageNodeState = StageNodeState.IDLE
+    silent: SchedulerState = SchedulerState.UP
     gives_sleepers: bool = True
     offpeak: tuple[str, ...] = OFFPEAK
     _controller: ExitStack = field(default_factory=ExitStack)

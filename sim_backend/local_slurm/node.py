@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from offpeak.model.orders import NodeState
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import wait_until
 
@@ -94,15 +94,6 @@ class NodeWorkload(Protocol):
         """End all of it at once."""
 
 
-class SimulatedNodeState(StrEnum):
-    """What the power of a node and its operating system are doing."""
-
-    OFF = "off"
-    BOOTS = "boots"
-    UP = "up"
-    SHUTS_DOWN = "shuts down"
-
-
 @dataclass
 class PoweredNode:
     """One node, and what is wrong with it: set `hangs_in_boot` and the like at any time; `boot_s` may be changed too.
@@ -121,7 +112,7 @@ class PoweredNode:
     hangs_in_boot: bool = False
     ignores_shutdown: bool = False
     bmc_lies_off: bool = False
-    state: SimulatedNodeState = SimulatedNodeState.OFF
+    state: NodeState = NodeState.OFF
     joules: float = 0.0
     asleep_s: float = 0.0
     watts: float = OFF_W
@@ -140,7 +131,7 @@ class PoweredNode:
         """Execute the orders to the BMC since the last call, and what is due by now."""
         for order in self._new_orders():
             self._obey(order, now_s)
-        if self.state in (SimulatedNodeState.BOOTS, SimulatedNodeState.SHUTS_DOWN) and now_s >= self._due_s:
+        if self.state in (NodeState.BOOTING, NodeState.GOING_DOWN) and now_s >= self._due_s:
             self._arrive()
         self._meter(now_s)
 
@@ -160,24 +151,24 @@ class PoweredNode:
 
     def _obey(self, order: str, now_s: float) -> None:
         self.log.add(self.name, order, () if order == "on" else self.processes.jobs())
-        if order == "hard_off" and self.state is not SimulatedNodeState.OFF:
+        if order == "hard_off" and self.state is not NodeState.OFF:
             self._lose_power()
-        elif order == "soft_off" and self.state is SimulatedNodeState.UP and not self.ignores_shutdown:
-            self.state, self._due_s = SimulatedNodeState.SHUTS_DOWN, now_s + self.shutdown_s
-        elif order == "on" and self.state is SimulatedNodeState.OFF:
+        elif order == "soft_off" and self.state is NodeState.ON and not self.ignores_shutdown:
+            self.state, self._due_s = NodeState.GOING_DOWN, now_s + self.shutdown_s
+        elif order == "on" and self.state is NodeState.OFF:
             self.log.add(self.name, "booting")
-            self.state, self._due_s = SimulatedNodeState.BOOTS, now_s + self.boot_s
+            self.state, self._due_s = NodeState.BOOTING, now_s + self.boot_s
 
     def _arrive(self) -> None:
-        if self.state is SimulatedNodeState.SHUTS_DOWN:
+        if self.state is NodeState.GOING_DOWN:
             self._lose_power()
         elif not self.hangs_in_boot:
-            self.slurmd, self.state = self.start(), SimulatedNodeState.UP
+            self.slurmd, self.state = self.start(), NodeState.ON
             self.log.add(self.name, "up")
 
     def _lose_power(self, what: str = "off") -> None:
         jobs = self.processes.jobs()
-        self.state = SimulatedNodeState.OFF
+        self.state = NodeState.OFF
         self.end_slurmd()
         self.processes.kill()
         self._show()
@@ -204,15 +195,15 @@ class PoweredNode:
     def _meter(self, now_s: float) -> None:
         passed_s = now_s - self._metered_s
         self.joules += self.watts * passed_s
-        self.asleep_s += passed_s if self.state is SimulatedNodeState.OFF else 0.0
+        self.asleep_s += passed_s if self.state is NodeState.OFF else 0.0
         self._metered_s = now_s
         self._show()
 
     def _show(self) -> None:
         """Write state and power to the BMC and the meter."""
         up_w = self.processes.draw_w(idle_w=IDLE_W, busy_w=BUSY_W)
-        self.watts = {SimulatedNodeState.OFF: OFF_W, SimulatedNodeState.BOOTS: BOOT_W}.get(self.state, up_w)
-        off = self.bmc_lies_off or self.state is SimulatedNodeState.OFF
+        self.watts = {NodeState.OFF: OFF_W, NodeState.BOOTING: BOOT_W}.get(self.state, up_w)
+        off = self.bmc_lies_off or self.state is NodeState.OFF
         shown = ("off" if off else "on", f"{self.watts:.0f}")
         for name, old, new in zip(("power", "watts"), self._shown, shown, strict=True):
             if old != new:

@@ -4,10 +4,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.node import PoweredNode, PowerLog
 from sim_backend.local_slurm.plan import PoweredPlan
 
@@ -16,21 +16,6 @@ PATIENCE_S = 120.0
 """How long a test waits for what is sure to come, on a machine with much else to do."""
 LOOK_EVERY_S = 0.2
 """Each look runs a command of the scheduler's."""
-
-
-class StageNodeState(StrEnum):
-    """What a scheduler says of a node.
-
-    BUSY: a job has it, and it is up. IDLE: up and free. CLOSED: free, and gets no job. DOWN: open, and its daemon does
-    not answer. OTHER: whatever else, such as one that sleeps or wakes.
-    """
-
-    BUSY = "busy"
-    IDLE = "idle"
-    CLOSED = "closed"
-    DOWN = "down"
-    MAINTENANCE = "maintenance"
-    OTHER = "other"
 
 
 @dataclass(frozen=True)
@@ -118,8 +103,11 @@ class Admin(Protocol):
     def let_go(self, job: str) -> None:
         """Have a job that was put back tried again at once."""
 
-    def standing(self, node: str) -> StageNodeState:
-        """Return how a node stands."""
+    def scheduler_state(self, node: str) -> SchedulerState | None:
+        """Return the state of a node, None where it sleeps, wakes or is in maintenance."""
+
+    def in_maintenance(self, node: str) -> bool:
+        """Whether the node is in maintenance."""
 
     def is_shut(self, node: str) -> bool:
         """Whether a node gets no jobs, and not for a maintenance."""
@@ -147,7 +135,7 @@ class PoweredStage(Protocol):
     plan: PoweredPlan
     nodes: dict[str, PoweredNode]
     log: PowerLog
-    silent: StageNodeState
+    silent: SchedulerState
     gives_sleepers: bool
     offpeak: tuple[str, ...]
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from offpeak.model.constants import DAY_S
+from offpeak.model.orders import PowerState
 from plugin.pbs.demand import PbsChunk
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodePower
 
 
 @dataclass
@@ -88,7 +88,7 @@ class SimNode:
     dead: bool = False
     changed_s: int = 0
     shut: set[str] = field(default_factory=set)
-    power: NodePower = NodePower.UP
+    power: PowerState = PowerState.ON
     power_s: int = 0
     reason_s: int = 0
     note: str = ""
@@ -175,7 +175,7 @@ class SimulatedCluster:
     def place(self, job: SimJob) -> dict[str, int]:
         """Return the processors that the job could have by node, {} if it cannot start; nodes that are up go first."""
         left = {node.name: node.cpus - node.cpus_used for node in self.nodes.values() if self.is_open(node)}
-        names = sorted(left, key=lambda name: self.nodes[name].power is not NodePower.UP)
+        names = sorted(left, key=lambda name: self.nodes[name].power is not PowerState.ON)
         placed: dict[str, int] = {}
         for chunk in job.chunks:
             for _ in range(chunk.times):
@@ -192,7 +192,7 @@ class SimulatedCluster:
         """Whether jobs may be given the node."""
         if node.shut:
             return False
-        return node.alive if node.power is NodePower.UP else self.wakes
+        return node.alive if node.power is PowerState.ON else self.wakes
 
     def end(self, job: SimJob, at_s: float) -> None:
         """Take a job off its nodes."""
@@ -209,7 +209,7 @@ class SimulatedCluster:
     def comes_up(self, name: str, now_s: float) -> None:
         """A node's daemon registers."""
         node = self.nodes[name]
-        node.alive, node.changed_s, node.power = True, int(now_s), NodePower.UP
+        node.alive, node.changed_s, node.power = True, int(now_s), PowerState.ON
         node.shown_up = node.dead = False
         node.shut.discard(SLEEP)
 
@@ -245,11 +245,11 @@ class SimulatedCluster:
         for name, cpus in placed.items():
             node = self.nodes[name]
             node.used[job.job_id] = cpus
-            if node.power is NodePower.DOWN:
-                node.power, node.power_s = NodePower.COMING_UP, int(now_s)
+            if node.power is PowerState.OFF:
+                node.power, node.power_s = PowerState.POWERING_ON, int(now_s)
 
     def _begin_if_up(self, job: SimJob, now_s: float) -> None:
-        if all(self.nodes[name].power is NodePower.UP for name in job.placed):
+        if all(self.nodes[name].power is PowerState.ON for name in job.placed):
             job.state, job.start_s = JobState.RUNNING, now_s
             self.started.append(job)
             for name in job.placed:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from offpeak.errors import SchedulerError
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 
@@ -107,9 +107,9 @@ class SimulatedScheduler:
             case NodeChange.OPEN:
                 node.shut, node.note, node.reason_s = set(), "", 0
             case NodeChange.POWER_DOWN:
-                node.power, node.power_s = NodePower.DOWN, now_s
+                node.power, node.power_s = PowerState.OFF, now_s
             case NodeChange.POWER_UP | NodeChange.RESUME:
-                node.power, node.power_s = NodePower.COMING_UP, now_s
+                node.power, node.power_s = PowerState.POWERING_ON, now_s
         return ""
 
     def _job(self, job: SimJob) -> Job:
@@ -142,14 +142,14 @@ class SimulatedScheduler:
         )
 
     def _node(self, node: SimNode) -> Node:
-        late = node.power is NodePower.COMING_UP and self._clock() - node.power_s > BOOT_S
+        late = node.power is PowerState.POWERING_ON and self._clock() - node.power_s > BOOT_S
         return Node(
             name=node.name,
             native_state="+".join([str(node.power), *(["closed"] if node.shut else [])]),
             use=NodeUse.USED if node.used else NodeUse.FREE,
-            power=NodePower.DOWN if late else node.power,
+            power=PowerState.OFF if late else node.power,
             closed=bool(node.shut),
-            failed=late or (node.power is NodePower.UP and not node.alive),
+            failed=late or (node.power is PowerState.ON and not node.alive),
             responds=node.alive,
             reserved=False,
             planned=False,

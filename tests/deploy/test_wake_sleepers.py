@@ -130,7 +130,7 @@ def test_sleepers_are_woken_and_the_end_says_whether_all_are_back(kind: str, mak
         ]
         sleepers.comes_up("node1")
         assert sleepers.run() == (1, ["--wake node2"])
-        assert (sleepers.node("node1").closed, str(sleepers.node("node1").power)) == (False, "up")
+        assert (sleepers.node("node1").closed, str(sleepers.node("node1").power)) == (False, "on")
         sleepers.comes_up("node2")
         assert sleepers.run()[1] == []
         assert sleepers.run() == (0, [])

@@ -17,10 +17,11 @@ from node_story import (
 from powered_fixtures import StartStage
 from zygote import Zygote
 
+from offpeak.model.orders import NodeState
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
-from sim_backend.local_slurm.node import SimulatedNodeState
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
+from sim_backend.local_slurm.stage import PoweredStage
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
@@ -54,8 +55,8 @@ def test_admins_and_nodes_that_stay_up(cluster: PoweredStage) -> None:
     wait_for_sleep(cluster, *reported)
     # The agent keeps away from a node that somebody else has switched off, and from one that is drained.
     for_a_while()
-    assert cluster.admin.standing("node1") is StageNodeState.CLOSED
-    assert (cluster.admin.standing("node3"), orders(cluster, "node3")) == (cluster.silent, ["soft_off"])
+    assert cluster.admin.scheduler_state("node1") is SchedulerState.DRAINED
+    assert (cluster.admin.scheduler_state("node3"), orders(cluster, "node3")) == (cluster.silent, ["soft_off"])
     offpeak(cluster, "node", "node1", "wake", "--reason", "it has its DIMM")
     by_hand(cluster, "node3", "on")
     for node in reported:
@@ -71,7 +72,7 @@ def test_admins_and_nodes_that_stay_up(cluster: PoweredStage) -> None:
 def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_ends(cluster: PoweredStage) -> None:
     since_s = time.time()
     (job,) = cluster.jobs.submit(on="node9", seconds=300)
-    cluster.wait(lambda: cluster.admin.standing("node9") is StageNodeState.BUSY, what="the job to run")
+    cluster.wait(lambda: cluster.admin.scheduler_state("node9") is SchedulerState.BUSY, what="the job to run")
     for node in ("node9", "node10"):
         output = offpeak(cluster, "node", node, "sleep", "--reason", "a quiet night")
         assert (
@@ -96,7 +97,7 @@ def test_admins_and_nodes_that_may_sleep(cluster: PoweredStage, running: Running
     cluster.admin.close("node4", "broken fan")
     offpeak(cluster, "node", "node5", "hold", "--reason", "a benchmark")
     (job,) = cluster.jobs.submit(on="node6", seconds=120)
-    cluster.wait(lambda: cluster.admin.standing("node6") is StageNodeState.BUSY, what="the job to run")
+    cluster.wait(lambda: cluster.admin.scheduler_state("node6") is SchedulerState.BUSY, what="the job to run")
     site(cluster, "timeout:2s")
     running.reread()
     wait_for_sleep(cluster, "node7", "node8")
@@ -109,7 +110,7 @@ def test_admins_and_nodes_that_may_sleep(cluster: PoweredStage, running: Running
     # A node that somebody else has switched on is left alone for a while; what nobody may switch stays as it is.
     assert orders(cluster, "node7") == ["soft_off", "on"]
     assert [orders(cluster, node) for node in ("node4", "node6")] == [[], []]
-    assert cluster.admin.standing("node4") is StageNodeState.CLOSED
+    assert cluster.admin.scheduler_state("node4") is SchedulerState.DRAINED
     cluster.jobs.cancel([job])
 
 
@@ -137,4 +138,4 @@ def test_a_hold_is_in_force_when_its_command_returns(cluster: PoweredStage, runn
 
 def off(cluster: PoweredStage) -> set[str]:
     """Return the nodes that are off."""
-    return {name for name, node in cluster.nodes.items() if node.state is SimulatedNodeState.OFF}
+    return {name for name, node in cluster.nodes.items() if node.state is NodeState.OFF}

@@ -8,9 +8,10 @@ from node_story import FLAT, orders, wait_for_line, wait_for_sleep
 from powered_fixtures import StartStage
 from zygote import Zygote
 
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
+from sim_backend.local_slurm.stage import PoweredStage
 from sim_backend.pbs_standin.pbs import TORQUE
 
 HOT, COOL = "hot", "cool"
@@ -62,7 +63,7 @@ def test_advise_and_maintenance(cluster: PoweredStage, running: RunningAgent, jo
     cluster.wait(
         lambda: f"before {hot}" in cluster.jobs.note_to_owner(cool), what="the other one to be told", seconds=5
     )
-    cluster.wait(lambda: cluster.admin.standing("node6") is StageNodeState.MAINTENANCE, what="the maintenance")
+    cluster.wait(lambda: cluster.admin.in_maintenance("node6"), what="the maintenance")
     assert cluster.jobs.order() == [hot, cool]
     assert all(orders(cluster, node) == [] for node in cluster.nodes)
     assert running.runs
@@ -97,7 +98,7 @@ def test_a_node_that_slept_when_the_mode_closed_is_woken(cluster: PoweredStage, 
 
     def is_there_for_jobs() -> bool:
         cluster.without_agent()
-        return cluster.admin.standing("node5") in (StageNodeState.BUSY, StageNodeState.IDLE)
+        return cluster.admin.scheduler_state("node5") in (SchedulerState.BUSY, SchedulerState.UP)
 
     cluster.wait(is_there_for_jobs, what="node5 to be woken", seconds=60)
     assert (orders(cluster, "node5")[-1], orders(cluster, "node6")) == ("on", [])

@@ -9,10 +9,11 @@ from node_story import FLAT, for_a_while, orders, wait_for_line, wait_for_sleep
 from powered_fixtures import StartStage
 from zygote import Zygote
 
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, write_site
 from sim_backend.local_slurm.meters import metered_racks
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
+from sim_backend.local_slurm.stage import PoweredStage
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
@@ -78,7 +79,7 @@ def test_nodes_are_woken_without_a_ledger(cluster: PoweredStage, running: Runnin
 def is_woken(cluster: PoweredStage, node: str, jobs: list[str]) -> None:
     """See to it that a job wakes the node, and keep the job with the others."""
     jobs += cluster.jobs.submit(on=node, seconds=60)
-    cluster.wait(lambda: cluster.admin.standing(node) is StageNodeState.BUSY, what=f"{node} to be woken")
+    cluster.wait(lambda: cluster.admin.scheduler_state(node) is SchedulerState.BUSY, what=f"{node} to be woken")
 
 
 def wait_until_free(cluster: PoweredStage, *nodes: str) -> None:

@@ -9,10 +9,11 @@ from node_story import FLAT, orders, wait_for_line
 from powered_fixtures import StartStage
 from zygote import Zygote
 
+from offpeak.model.orders import NodeState
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
-from sim_backend.local_slurm.node import SimulatedNodeState
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage, StageNodeState
+from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage
 
 ALL = ("node1", "node2", "node3")
 WHILE_S = 3.0
@@ -87,10 +88,10 @@ def test_no_job_starts_on_a_node_that_was_just_ordered_to_sleep(cluster: Powered
     asleep = ordered_to_go(cluster)
     awake = [node for node in ALL if node not in asleep]
     # To the scheduler they are up still.
-    assert {cluster.nodes[node].state for node in asleep} == {SimulatedNodeState.OFF}
-    assert {cluster.admin.standing(node) for node in asleep} == {StageNodeState.CLOSED}
+    assert {cluster.nodes[node].state for node in asleep} == {NodeState.OFF}
+    assert {cluster.admin.scheduler_state(node) for node in asleep} == {SchedulerState.DRAINED}
     cluster.wait(
-        lambda: {cluster.admin.standing(node) for node in awake} == {StageNodeState.IDLE},
+        lambda: {cluster.admin.scheduler_state(node) for node in awake} == {SchedulerState.UP},
         what="the other nodes to be open",
     )
     jobs = cluster.jobs.submit(count=len(ALL) + 1, seconds=60)

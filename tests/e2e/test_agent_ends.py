@@ -8,10 +8,11 @@ from node_story import FLAT, offpeak, orders, wait_for_sleep
 from powered_fixtures import StartStage
 from zygote import Zygote
 
+from offpeak.model.orders import NodeState
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import agent, run_offpeak, write_site
-from sim_backend.local_slurm.node import SimulatedNodeState
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
+from sim_backend.local_slurm.stage import PoweredStage
 
 ALL = ("node1", "node2", "node3", "node4")
 HOT, COOL = "hot", "cool"
@@ -32,12 +33,12 @@ def settings(cluster: PoweredStage) -> Path:
 def all_busy(cluster: PoweredStage) -> bool:
     """Whether a job has all nodes, after what the site itself does for that."""
     cluster.without_agent()
-    return standings(cluster) == {StageNodeState.BUSY}
+    return scheduler_states(cluster) == {SchedulerState.BUSY}
 
 
-def standings(cluster: PoweredStage) -> set[StageNodeState]:
+def scheduler_states(cluster: PoweredStage) -> set[SchedulerState | None]:
     """Return how the nodes stand."""
-    return {cluster.admin.standing(node) for node in ALL}
+    return {cluster.admin.scheduler_state(node) for node in ALL}
 
 
 def closed(cluster: PoweredStage) -> list[str]:
@@ -73,7 +74,7 @@ def test_killed_its_nodes_are_woken_without_it_and_all_is_given_back(
 
 
 def test_a_node_closed_without_an_order_is_opened(cluster: PoweredStage, settings: Path, zygote: Zygote) -> None:
-    cluster.wait(lambda: standings(cluster) == {StageNodeState.IDLE}, what="idle nodes")
+    cluster.wait(lambda: scheduler_states(cluster) == {SchedulerState.UP}, what="idle nodes")
     for node in cluster.nodes.values():
         # Told to go down they may follow yet: they stay closed, however the agent ends.
         node.ignores_shutdown = True
@@ -104,9 +105,7 @@ def test_ordered_down_just_before_it_was_killed(cluster: PoweredStage, settings:
     for node in set(closed(cluster)) - set(gone):
         # Killed between the closing and the order: it would stay closed for ten minutes, since it may have been sent.
         cluster.admin.open(node)
-    cluster.wait(
-        lambda: all(cluster.nodes[node].state is SimulatedNodeState.OFF for node in gone), what="these to be off"
-    )
+    cluster.wait(lambda: all(cluster.nodes[node].state is NodeState.OFF for node in gone), what="these to be off")
     assert closed(cluster)
     (job,) = cluster.jobs.submit(nodes=len(ALL), seconds=300)
     cluster.wait(
@@ -120,7 +119,7 @@ def offpeak_until_open(cluster: PoweredStage) -> None:
     """Give back what the scene before has left closed: nodes that do not follow an order any more."""
     for node in closed(cluster):
         cluster.admin.open(node)
-    cluster.wait(lambda: standings(cluster) == {StageNodeState.IDLE}, what="idle nodes")
+    cluster.wait(lambda: scheduler_states(cluster) == {SchedulerState.UP}, what="idle nodes")
 
 
 def restored_and_busy(cluster: PoweredStage) -> bool:

@@ -8,9 +8,10 @@ from node_story import FLAT, by_hand, offpeak, orders, taken, wait_for_sleep
 from powered_fixtures import StartStage
 from zygote import Zygote
 
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
+from sim_backend.local_slurm.stage import PoweredStage
 
 pytestmark = pytest.mark.thorough
 
@@ -80,7 +81,7 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running
     assert orders(cluster, broken, begin_s) == ["on"]
     mend(cluster, broken)
     (again,) = cluster.jobs.submit(on=broken, seconds=60)
-    cluster.wait(lambda: cluster.admin.standing(broken) is StageNodeState.BUSY, what="the mended node to serve")
+    cluster.wait(lambda: cluster.admin.scheduler_state(broken) is SchedulerState.BUSY, what="the mended node to serve")
     cluster.jobs.cancel([again])
     assert cluster.jobs.lost() == ([job] if cluster.gives_sleepers else [])
     assert cluster.log.sins == ()

@@ -10,8 +10,8 @@ from node_story import FLAT, came_up_s, dear_until, for_a_while, orders, wait_fo
 from powered_pbs import PoweredPbs, powered_pbs
 from zygote import Zygote
 
+from offpeak.model.orders import NodeState
 from sim_backend.local_slurm.agent import RunningAgent, agent, write_site
-from sim_backend.local_slurm.node import SimulatedNodeState
 from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.server import USER_VARIABLE
@@ -69,12 +69,12 @@ def test_killed_before_the_server_was_informed_and_without_a_server(cluster: Pow
         wait_for_sleep(cluster, *ALL)
         cluster.stop_server()
         for_a_while(3)
-        assert {node.state for node in cluster.nodes.values()} == {SimulatedNodeState.OFF}
+        assert {node.state for node in cluster.nodes.values()} == {NodeState.OFF}
         cluster.start_server()
         (one,) = cluster.jobs.submit(seconds=2)
         cluster.wait(lambda: one in cluster.jobs.started(), what="a node to be woken for a job")
         # None that it did not need.
-        assert [node.state for node in cluster.nodes.values()].count(SimulatedNodeState.OFF) == 2
+        assert [node.state for node in cluster.nodes.values()].count(NodeState.OFF) == 2
         (wide,) = cluster.jobs.submit(nodes=3)
         cluster.wait(lambda: wide in cluster.jobs.started(), what="all to be woken for a wide one")
 
@@ -95,7 +95,7 @@ def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote
         cluster.wait(lambda: job in cluster.jobs.started(), what="the job to start")
     start = next(each for each in cluster.jobs.trace() if each.job == job)
     assert came_up_s(cluster, start.nodes, asleep_s, start.at_s) < edge_s <= start.at_s, cluster.picture()
-    assert [cluster.nodes[node].state for node in ALL].count(SimulatedNodeState.OFF) == 2, cluster.picture()
+    assert [cluster.nodes[node].state for node in ALL].count(NodeState.OFF) == 2, cluster.picture()
 
 
 def test_nodes_that_the_server_counts_on_are_up_when_the_others_are_free(cluster: PoweredPbs, zygote: Zygote) -> None:

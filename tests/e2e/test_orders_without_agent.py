@@ -6,9 +6,10 @@ import pytest
 from node_story import FLAT, offpeak, orders
 from powered_fixtures import StartStage
 
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage, StageNodeState
+from sim_backend.local_slurm.stage import PoweredStage
 
 ALL = ("node1", "node2", "node3", "node4")
 
@@ -26,7 +27,9 @@ def closed(cluster: PoweredStage) -> list[str]:
 
 
 def test_an_order_to_sleep_without_an_agent_closes_the_node_first(cluster: PoweredStage) -> None:
-    cluster.wait(lambda: {cluster.admin.standing(node) for node in ALL} == {StageNodeState.IDLE}, what="idle nodes")
+    cluster.wait(
+        lambda: {cluster.admin.scheduler_state(node) for node in ALL} == {SchedulerState.UP}, what="idle nodes"
+    )
     sleep = ("sleep", "--reason", "a quiet night")
     # What a rule refuses is opened again.
     write_site(cluster, {"agent": {"min_on": len(ALL)}, **FLAT})
@@ -35,7 +38,7 @@ def test_an_order_to_sleep_without_an_agent_closes_the_node_first(cluster: Power
     assert closed(cluster) == []
     write_site(cluster, FLAT)
     (busy,) = cluster.jobs.submit(on="node2", seconds=300)
-    cluster.wait(lambda: cluster.admin.standing("node2") is StageNodeState.BUSY, what="the job to run")
+    cluster.wait(lambda: cluster.admin.scheduler_state("node2") is SchedulerState.BUSY, what="the job to run")
     refused = run_offpeak(cluster, "node", "node2", *sleep)
     assert refused.returncode == 1
     assert "nothing was sent to it, and it is closed to new jobs now" in refused.stderr
@@ -54,5 +57,5 @@ def test_an_order_to_sleep_without_an_agent_closes_the_node_first(cluster: Power
     assert not cluster.admin.has_jobs("node1")
     # OpenPBS opens a node that boots by itself.
     offpeak(cluster, "node", "node1", "wake")
-    cluster.wait(lambda: cluster.admin.standing("node1") is StageNodeState.BUSY, what="the late job to run")
+    cluster.wait(lambda: cluster.admin.scheduler_state("node1") is SchedulerState.BUSY, what="the late job to run")
     cluster.jobs.cancel([busy, late])

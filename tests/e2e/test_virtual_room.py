@@ -9,8 +9,7 @@ from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.model.orders import NodeOrder
-from power.drivers.port import PowerState
+from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from power.meters.port import Reading

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, confirm_at_once
 from power.lifecycle.sweep import NodePoller
 from power.meters.port import Reading
 

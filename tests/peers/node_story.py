@@ -3,10 +3,12 @@
 import time
 from datetime import UTC, datetime
 
+from offpeak.model.orders import NodeState
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak
-from sim_backend.local_slurm.node import TAKES_POWER, SimulatedNodeState
+from sim_backend.local_slurm.node import TAKES_POWER
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage, StageNodeState
+from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage
 
 FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
 """One price, so that nothing is put off for another."""
@@ -21,7 +23,7 @@ def dear_until(edge_unix_s: float) -> str:
 
 def sleeping(cluster: PoweredStage) -> set[str]:
     """Return the nodes that are off, and are woken when a job needs them."""
-    off = [name for name, node in cluster.nodes.items() if node.state is SimulatedNodeState.OFF]
+    off = [name for name, node in cluster.nodes.items() if node.state is NodeState.OFF]
     return {name for name in off if cluster.admin.sleeps(name)}
 
 
@@ -32,7 +34,7 @@ def wait_for_sleep(cluster: PoweredStage, *nodes: str) -> None:
 
 def is_up(cluster: PoweredStage, node: str) -> bool:
     """Whether it has power and counts as idle and up."""
-    return cluster.nodes[node].state is SimulatedNodeState.UP and cluster.admin.standing(node) is StageNodeState.IDLE
+    return cluster.nodes[node].state is NodeState.ON and cluster.admin.scheduler_state(node) is SchedulerState.UP
 
 
 def orders(cluster: PoweredStage, node: str, since_s: float = 0.0) -> list[str]:

@@ -10,7 +10,7 @@ from pbs_standin import StandIn
 from plugin.pbs.openpbs import parse_openpbs_mark as mark_at_node
 from plugin.pbs.scheduler import MarkKind, NodeMark
 from plugin.pbs.torque import parse_torque_note as mark_in_note
-from sim_backend.local_slurm.stage import StageNodeState
+from plugin.scheduler.node import SchedulerState
 from sim_backend.pbs_standin.pbs import OPENPBS
 from sim_backend.scheduler.cluster import SimNode
 
@@ -61,14 +61,17 @@ class PbsAdmin:
     def let_go(self, job: str) -> None:
         """It was never given a node that did not come up."""
 
-    def standing(self, node: str) -> StageNodeState:
+    def scheduler_state(self, node: str) -> SchedulerState | None:
         known = self._node(node)
         if known.used:
-            return StageNodeState.BUSY
+            return SchedulerState.BUSY
         if known.shut:
-            closed = StageNodeState.MAINTENANCE if known.note == REPAIR else StageNodeState.CLOSED
-            return StageNodeState.OTHER if self.sleeps(node) else closed
-        return StageNodeState.IDLE if known.alive else StageNodeState.DOWN
+            return None if self.sleeps(node) or self.in_maintenance(node) else SchedulerState.DRAINED
+        return SchedulerState.UP if known.alive else SchedulerState.DOWN
+
+    def in_maintenance(self, node: str) -> bool:
+        known = self._node(node)
+        return bool(known.shut) and known.note == REPAIR and not self.sleeps(node)
 
     def is_shut(self, node: str) -> bool:
         known = self._node(node)

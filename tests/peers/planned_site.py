@@ -5,11 +5,12 @@ from typing import Any
 from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
 
 from offpeak.model.facility import PowerCap, facility_named
+from offpeak.model.orders import PowerState
 from offpeak.prices.peak import Peak
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking
 
 ROOM = PlanFacility(facility_named("air", full_power_w=4000.0), idle_w=50.0, revenue_per_core_h=0.1, outside_c=15.0)
@@ -22,7 +23,7 @@ def a_node(name: str, **fields: Any) -> Node:
         name=name,
         native_state="IDLE",
         use=NodeUse.FREE,
-        power=NodePower.UP,
+        power=PowerState.ON,
         closed=False,
         failed=False,
         responds=True,

@@ -19,11 +19,12 @@ from pbs_standin import StandIn, standin
 
 from offpeak.compiled import cache_base
 from offpeak.machines.node_sets import expand
+from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
 from sim_backend.local_slurm.node import PoweredNode, PowerLog, followed
 from sim_backend.local_slurm.plan import REPOSITORY, PoweredPlan
 from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, StageNodeState
+from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 
 SOCKET, DEBUG = "pbs.sock", "debug"
@@ -86,7 +87,7 @@ class PoweredPbs:
     server: StandIn
     nodes: dict[str, PoweredNode]
     log: PowerLog
-    silent: StageNodeState = StageNodeState.DOWN
+    silent: SchedulerState = SchedulerState.DOWN
     gives_sleepers: bool = False
     offpeak: tuple[str, ...] = OFFPEAK
     _bmcs: ExitStack = field(default_factory=ExitStack)

@@ -3,6 +3,7 @@
 import pytest
 
 from offpeak.errors import SchedulerError
+from offpeak.model.orders import PowerState
 from plugin.pbs.commands import invalid_job_numbers
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
@@ -59,7 +60,7 @@ def of_a_node(node: Node, view: SchedulerView) -> None:
     assert node.cpus > 0
     assert node.memory_mib > 100 or not node.responds
     assert not (node.closed_by_us and not node.reason)
-    assert node.responds or node.failed or node.power != "up"
+    assert node.responds or node.failed or node.power is not PowerState.ON
     used = {name for job in view.jobs if job.state in HOLDING for name in job.hosts.split(",")}
     assert node.name not in used or node.use is NodeUse.USED
 

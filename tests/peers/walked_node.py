@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from offpeak.door.effect import US, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, SleepMethod
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerObservation, PowerState
+from power.drivers.port import PowerObservation
 from power.lifecycle.decisions import DueOrder, find_due_order, find_obstacle
 from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import (

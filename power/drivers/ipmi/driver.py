@@ -8,10 +8,10 @@ from typing import Protocol
 from offpeak.door.door import Confirm, Guard
 from offpeak.errors import BadInventory, DeviceError, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.ipmi.bmc import address_of
 from power.drivers.ipmi.requests import CONTROL, SendCommand, SendRequest, read_is_on, read_system_guid
-from power.drivers.port import PowerObservation, PowerState, confirm_at_once
+from power.drivers.port import PowerObservation, confirm_at_once
 from power.drivers.transport import Transport
 
 

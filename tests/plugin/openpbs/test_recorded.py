@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.model.orders import PowerState
 from plugin.pbs.commands import CannotAskPbs, execution_queues, parse_attributes
 from plugin.pbs.openpbs import jobs_of_json, nodes_of_json
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "openpbs"
 
@@ -121,22 +122,22 @@ def node(state: str, mark: str, comment: str = "") -> Node:
 
 def test_our_marks() -> None:
     closed = node("sleep", "closed.400", "offpeak: nobody needs it")
-    assert (closed.closed_by_us, closed.reason, closed.power) == (True, "offpeak: nobody needs it", NodePower.UP)
+    assert (closed.closed_by_us, closed.reason, closed.power) == (True, "offpeak: nobody needs it", PowerState.ON)
     assert closed.features == ("bigmem", "fast", "rack1")
     # The server has overwritten the comment when the node went down.
     off = node("down,sleep", "closed.400", "node down: communication closed")
     assert (off.closed_by_us, off.failed) == (True, True)
     asleep = node("down,sleep", "asleep.400", "node down: communication closed")
-    assert (asleep.closed, asleep.failed, asleep.power) == (False, False, NodePower.DOWN)
+    assert (asleep.closed, asleep.failed, asleep.power) == (False, False, PowerState.OFF)
     wakes = node("down,sleep", "wakes.900")
-    assert (wakes.closed, wakes.failed, wakes.power) == (False, False, NodePower.COMING_UP)
+    assert (wakes.closed, wakes.failed, wakes.power) == (False, False, PowerState.POWERING_ON)
     late = node("down,sleep", "wakes.50")
-    assert (late.failed, late.power) == (True, NodePower.DOWN)
+    assert (late.failed, late.power) == (True, PowerState.OFF)
     # It has registered: the server has ended the state by itself, and what we wrote stays behind.
     back = node("free", "wakes.900", "offpeak: wakes")
-    assert (back.closed, back.power, back.reason) == (False, NodePower.UP, "")
+    assert (back.closed, back.power, back.reason) == (False, PowerState.ON, "")
     theirs = node("down,offline,sleep", "asleep.400", "broken fan")
-    assert (theirs.closed, theirs.closed_by_us, theirs.power) == (True, False, NodePower.UP)
+    assert (theirs.closed, theirs.closed_by_us, theirs.power) == (True, False, PowerState.ON)
     assert node("sleep", "", "set by hand").closed_by_us is False
     assert node("provisioning", "").use is NodeUse.UNKNOWN
     assert node("free,new-word", "").use is NodeUse.UNKNOWN

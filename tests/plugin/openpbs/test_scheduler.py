@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from pbs_standin import StandIn, installed, standin
 
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower
+from plugin.scheduler.node import Node
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.server import USER_VARIABLE
@@ -200,15 +200,15 @@ def test_a_node_that_sleeps_and_wakes(openpbs: StandIn) -> None:
     openpbs.run("qmgr", "-c", 'set node node1 comment = "node down: communication closed"')
     assert (node(scheduler).closed_by_us, node(scheduler).failed) == (True, True)
     change(NodeChange.POWER_DOWN)
-    assert (node(scheduler).power, node(scheduler).native_state) == (NodePower.DOWN, "down,sleep")
+    assert (node(scheduler).power, node(scheduler).native_state) == (PowerState.OFF, "down,sleep")
     assert scheduler.in_use("node1") == ""
     change(NodeChange.POWER_UP)
-    assert node(scheduler).power is NodePower.COMING_UP
+    assert node(scheduler).power is PowerState.POWERING_ON
     now_s[0] += 301
-    assert (node(scheduler).power, node(scheduler).failed) == (NodePower.DOWN, True)
+    assert (node(scheduler).power, node(scheduler).failed) == (PowerState.OFF, True)
     openpbs.do(lambda pbs: pbs.cluster.comes_up("node1", now_s[0]))
     # The server itself has ended the state.
-    assert (node(scheduler).power, node(scheduler).closed) == (NodePower.UP, False)
+    assert (node(scheduler).power, node(scheduler).closed) == (PowerState.ON, False)
 
 
 def test_what_the_server_has_noticed_of_a_node_is_not_written_over(openpbs: StandIn) -> None:

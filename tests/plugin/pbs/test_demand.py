@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from queue_site import a_job
 
+from offpeak.model.orders import PowerState
 from plugin.pbs.demand import PbsChunk, chunks_of, with_demand
 from plugin.pbs.jobs import PbsJob
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 
 NOW_S = 1_795_300_000
 
@@ -19,7 +20,7 @@ def pbs_job(number: int, request: str, *, apart: bool = True, **fields: Any) -> 
     )
 
 
-def a_node(name: str, power: NodePower = NodePower.UP, *, used: int = 0, **fields: Any) -> Node:
+def a_node(name: str, power: PowerState = PowerState.ON, *, used: int = 0, **fields: Any) -> Node:
     use = NodeUse.USED if used else NodeUse.FREE
     node = Node(
         name, "", use, power, False, False, True, False, False, "", "", None, ("batch",), (), 8, used, 1, None, None
@@ -27,7 +28,7 @@ def a_node(name: str, power: NodePower = NodePower.UP, *, used: int = 0, **field
     return node._replace(**fields)
 
 
-DOWN = NodePower.DOWN
+DOWN = PowerState.OFF
 
 
 def planned(jobs: list[PbsJob], nodes: list[Node]) -> dict[str, str]:
@@ -49,7 +50,7 @@ def test_two_of_one_node_or_of_two() -> None:
 
 def test_what_comes_up_is_reckoned_with() -> None:
     opens = a_node("n1", closed=True, planned=True, reason="offpeak: wakes since 5")
-    for first in (a_node("n1", NodePower.COMING_UP), opens):
+    for first in (a_node("n1", PowerState.POWERING_ON), opens):
         assert planned([pbs_job(1, "1:ppn=8")], [first, a_node("n2", DOWN)]) == {}
 
 
@@ -87,7 +88,7 @@ def estimate_of(*jobs: PbsJob, nodes: list[Node]) -> tuple[int | None, str]:
 def test_an_estimate_stays_where_waking_would_not_help() -> None:
     job = pbs_job(1, "1:ppn=8", start_s=ESTIMATED_S, hosts="n2")
     assert estimate_of(job, nodes=[a_node("n1", DOWN)]) == (ESTIMATED_S, "n2")
-    for other in (DOWN, NodePower.UP):
+    for other in (DOWN, PowerState.ON):
         assert estimate_of(job, nodes=[a_node("n1", other), a_node("n2", used=8)]) == (ESTIMATED_S, "n2")
 
 
@@ -111,7 +112,7 @@ def test_the_nodes_of_an_estimate_are_woken_when_they_are_what_the_job_waits_for
     # Nobody else has them meanwhile.
     assert planned([job, pbs_job(2, "1:ncpus=8")], [a_node("n1", used=8), *nodes[1:]]) == {"1": "n2,n3"}
     # Nor are they sent to sleep again before the server has looked.
-    for power in (NodePower.COMING_UP, NodePower.UP):
+    for power in (PowerState.POWERING_ON, PowerState.ON):
         assert estimate_of(job, nodes=[*nodes[:2], a_node("n3", power)]) == (NOW_S, "n2,n3")
 
 

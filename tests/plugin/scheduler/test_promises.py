@@ -13,9 +13,9 @@ from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, Wanted
 from offpeak.door.door import Door
 from offpeak.door.effect import Mode
 from offpeak.errors import SchedulerError
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrders
 from services.agent.restore import clear_comments
@@ -301,13 +301,13 @@ def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None
     assert change(["node1"], NodeChange.CLOSE, reason=WHY) == {}
     assert change(["node1"], NodeChange.POWER_DOWN, reason="offpeak: it is off") == {}
     assert change(["node1"], NodeChange.POWER_DOWN, reason="offpeak: once more") == {}
-    wait_until(lambda: node(sleepy, "node1").power is NodePower.DOWN, what="the node to count as off")
+    wait_until(lambda: node(sleepy, "node1").power is PowerState.OFF, what="the node to count as off")
     assert change(["node1"], NodeChange.OPEN, reason="") == {}
     asleep = node(sleepy, "node1")
     assert (asleep.closed, asleep.failed, asleep.use) == (False, False, NodeUse.FREE)
     assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: it is to wake") == {}
     # One that was never really off may have registered meanwhile.
-    assert node(sleepy, "node1").power in (NodePower.UP_REQUESTED, NodePower.COMING_UP, NodePower.UP)
+    assert node(sleepy, "node1").power in (PowerState.ON_REQUESTED, PowerState.POWERING_ON, PowerState.ON)
     assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: once more") == {}
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.scheduler.node import NodePower, NodeUse
+from offpeak.model.orders import PowerState
+from plugin.scheduler.node import NodeUse
 from plugin.slurm.nodes import nodes_of_text, parse_node_state, reservations_of_text
 
 FLAGS = ["DRAIN", "NOT_RESPONDING", "PLANNED", "MAINT", "RESERVED", "CLOUD"]
@@ -54,20 +55,20 @@ def test_lines_that_go_on_and_fields_that_are_missing() -> None:
 @pytest.mark.parametrize(
     ("native_state", "use", "power"),
     [
-        ("IDLE", NodeUse.FREE, NodePower.UP),
-        ("MIXED+PLANNED", NodeUse.USED, NodePower.UP),
-        ("IDLE+COMPLETING+POWER_DOWN", NodeUse.USED, NodePower.DOWN_REQUESTED),
-        ("IDLE+POWER_UP+POWERED_DOWN", NodeUse.FREE, NodePower.UP_REQUESTED),
-        ("MIXED+POWERED_DOWN", NodeUse.USED, NodePower.UP_REQUESTED),
-        ("DOWN+POWERED_DOWN+NOT_RESPONDING", NodeUse.FREE, NodePower.DOWN),
-        ("IDLE+REBOOT_ISSUED", NodeUse.UNKNOWN, NodePower.UP),
-        ("FUTURE", NodeUse.UNKNOWN, NodePower.UP),
-        ("UNKNOWN+POWER_DOWN", NodeUse.UNKNOWN, NodePower.DOWN_REQUESTED),
-        ("IDLE+NEW_IN_27_05", NodeUse.UNKNOWN, NodePower.UP),
-        ("", NodeUse.UNKNOWN, NodePower.UP),
+        ("IDLE", NodeUse.FREE, PowerState.ON),
+        ("MIXED+PLANNED", NodeUse.USED, PowerState.ON),
+        ("IDLE+COMPLETING+POWER_DOWN", NodeUse.USED, PowerState.OFF_REQUESTED),
+        ("IDLE+POWER_UP+POWERED_DOWN", NodeUse.FREE, PowerState.ON_REQUESTED),
+        ("MIXED+POWERED_DOWN", NodeUse.USED, PowerState.ON_REQUESTED),
+        ("DOWN+POWERED_DOWN+NOT_RESPONDING", NodeUse.FREE, PowerState.OFF),
+        ("IDLE+REBOOT_ISSUED", NodeUse.UNKNOWN, PowerState.ON),
+        ("FUTURE", NodeUse.UNKNOWN, PowerState.ON),
+        ("UNKNOWN+POWER_DOWN", NodeUse.UNKNOWN, PowerState.OFF_REQUESTED),
+        ("IDLE+NEW_IN_27_05", NodeUse.UNKNOWN, PowerState.ON),
+        ("", NodeUse.UNKNOWN, PowerState.ON),
     ],
 )
-def test_states(native_state: str, use: NodeUse, power: NodePower) -> None:
+def test_states(native_state: str, use: NodeUse, power: PowerState) -> None:
     parsed = parse_node_state(native_state, False)
     assert (parsed.use, parsed.power) == (use, power)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
+from offpeak.model.orders import PowerState
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodePower
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.pyslurm_child import JOB, NODE
 from plugin.slurm.readers import read_pyslurm, read_text, tres_of_text
@@ -102,7 +102,7 @@ def test_jobs_and_nodes_are_read() -> None:
     assert [jobs[job].plain for job in ("3", "7", "9", "13")] == [True, False, False, False]
     nodes = {node.name: node for node in view.nodes}
     node = nodes["n1"]
-    assert (node.power, node.cpus, node.idle_since_s) == (NodePower.UP_REQUESTED, 8, 1_795_215_172)
+    assert (node.power, node.cpus, node.idle_since_s) == (PowerState.ON_REQUESTED, 8, 1_795_215_172)
     assert (node.partitions, node.features) == (("batch",), ("gpu",))
     assert nodes["node1"].cpus_used == 1
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.model.orders import PowerState
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.slurm.commands import CannotAskSlurm
 from plugin.slurm.configuration import traits_of_text
 from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, separator
@@ -85,23 +86,23 @@ def test_the_state_of_each_node(answers: Path) -> None:
     assert (nodes["node10"].closed, nodes["node10"].closed_by_us) == (True, False)
     assert (nodes["node10"].reason, nodes["node10"].reason_by) == ("broken fan", "root")
     assert nodes["node11"].failed
-    assert [nodes[f"node{i}"].power for i in (13, 14, 15, 16)] == [NodePower.DOWN] * 4
+    assert [nodes[f"node{i}"].power for i in (13, 14, 15, 16)] == [PowerState.OFF] * 4
     assert nodes["node16"].closed_by_us
 
 
 @pytest.mark.parametrize(
     ("of", "power", "use", "failed"),
     [
-        ("POWER_DOWN_asked", NodePower.DOWN_REQUESTED, NodeUse.FREE, False),
-        ("POWERING_DOWN", NodePower.GOING_DOWN, NodeUse.FREE, False),
-        ("POWER_UP_asked", NodePower.UP_REQUESTED, NodeUse.FREE, False),
-        ("POWERING_UP", NodePower.COMING_UP, NodeUse.FREE, False),
-        ("POWERING_UP_by_job", NodePower.COMING_UP, NodeUse.USED, False),
-        ("after_power_up", NodePower.UP, NodeUse.FREE, False),
-        ("boot_failed", NodePower.DOWN, NodeUse.FREE, True),
+        ("POWER_DOWN_asked", PowerState.OFF_REQUESTED, NodeUse.FREE, False),
+        ("POWERING_DOWN", PowerState.POWERING_OFF, NodeUse.FREE, False),
+        ("POWER_UP_asked", PowerState.ON_REQUESTED, NodeUse.FREE, False),
+        ("POWERING_UP", PowerState.POWERING_ON, NodeUse.FREE, False),
+        ("POWERING_UP_by_job", PowerState.POWERING_ON, NodeUse.USED, False),
+        ("after_power_up", PowerState.ON, NodeUse.FREE, False),
+        ("boot_failed", PowerState.OFF, NodeUse.FREE, True),
     ],
 )
-def test_nodes_that_change_their_power(of: str, power: NodePower, use: NodeUse, failed: bool, answers: Path) -> None:
+def test_nodes_that_change_their_power(of: str, power: PowerState, use: NodeUse, failed: bool, answers: Path) -> None:
     # Not one a line: a line that goes on is the same to the parser.
     (node,) = nodes_of_text(answer(answers, f"scontrol_show_node_{of}.txt"))
     assert (node.power, node.use, node.failed) == (power, use, failed)
@@ -110,7 +111,11 @@ def test_nodes_that_change_their_power(of: str, power: NodePower, use: NodeUse, 
 @pytest.mark.parametrize("of", ["POWERING_DOWN", "POWERING_UP", "boot_failed"])
 def test_their_json_says_the_same(of: str, answers: Path) -> None:
     (node,) = nodes_of_json(answer(answers, f"scontrol_show_nodes_{of}.json"), source="scontrol")
-    powers = {"POWERING_DOWN": NodePower.GOING_DOWN, "POWERING_UP": NodePower.COMING_UP, "boot_failed": NodePower.DOWN}
+    powers = {
+        "POWERING_DOWN": PowerState.POWERING_OFF,
+        "POWERING_UP": PowerState.POWERING_ON,
+        "boot_failed": PowerState.OFF,
+    }
     assert (node.power, node.failed) == (powers[of], of == "boot_failed")
 
 
@@ -171,4 +176,6 @@ def test_jobs_of_22_05(shared: Path) -> None:
     assert jobs[0].whole_nodes
     nodes = nodes_of_json((recorded / "sinfo_mixed_power.json").read_bytes(), source="sinfo")
     shown = nodes_of_text((recorded / "scontrol_show_nodes_mixed_power.txt").read_bytes())
-    assert [node.power for node in nodes] == [node.power for node in shown] == [NodePower.UP] * 8 + [NodePower.DOWN] * 8
+    assert (
+        [node.power for node in nodes] == [node.power for node in shown] == [PowerState.ON] * 8 + [PowerState.OFF] * 8
+    )

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from slurm_queue import empty, submit
 
-from offpeak.model.orders import NodeChange
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from offpeak.model.orders import NodeChange, PowerState
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
@@ -46,7 +46,7 @@ def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
     node = node_of(slurm, "node2")
     assert (node.closed, node.closed_by_us, node.reason, node.reason_by) == (True, True, WHY, "root")
     assert before - 1 <= (node.reason_s or 0) <= before + 60
-    assert (node.use, node.power, node.failed, node.native_state) == (NodeUse.FREE, NodePower.UP, False, "IDLE+DRAIN")
+    assert (node.use, node.power, node.failed, node.native_state) == (NodeUse.FREE, PowerState.ON, False, "IDLE+DRAIN")
     assert (node.partitions, node.cpus, node.memory_mib) == (("batch", "again"), 4, 1000)
     assert slurm.in_use("node2") == ""
     assert change(slurm, "node2", NodeChange.CLOSE) == {}

@@ -8,9 +8,9 @@ import pytest
 from slurm_fixtures import sleeping_slurm
 from slurm_queue import submit
 
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.local_slurm.servers import SlurmCluster
@@ -32,22 +32,22 @@ def test_down_and_up_again(one_node: SlurmCluster, slurm: SlurmScheduler) -> Non
     def change(what: NodeChange) -> dict[str, str]:
         return slurm.change_nodes(["node1"], what, reason="offpeak: sleeps")
 
-    def becomes(power: NodePower) -> None:
+    def becomes(power: PowerState) -> None:
         wait_until(lambda: node().power is power, what=f"node1 to be {power}")
 
     assert change(NodeChange.CLOSE) == {}
     assert change(NodeChange.POWER_DOWN) == {}
-    assert node().power in (NodePower.DOWN_REQUESTED, NodePower.GOING_DOWN)
+    assert node().power in (PowerState.OFF_REQUESTED, PowerState.POWERING_OFF)
     assert change(NodeChange.POWER_DOWN) == {}
-    becomes(NodePower.GOING_DOWN)
+    becomes(PowerState.POWERING_OFF)
     assert change(NodeChange.POWER_UP) == {"node1": "still powers down, and Slurm would forget the order"}
-    becomes(NodePower.DOWN)
+    becomes(PowerState.OFF)
     os.kill(int((one_node.folder / "node1.pid").read_text()), signal.SIGKILL)
     # Slurm 22.05 opens it with that and keeps the reason.
     assert (node().reason, node().use, node().failed) == ("offpeak: sleeps", NodeUse.FREE, False)
     job = submit(one_node)
     assert change(NodeChange.OPEN) == {}
-    becomes(NodePower.COMING_UP)
+    becomes(PowerState.POWERING_ON)
     assert node().use is NodeUse.USED
     assert slurm.view().jobs[0].state is JobState.STARTS
     # Nobody boots it, so it fails; and is tried again.
@@ -55,6 +55,6 @@ def test_down_and_up_again(one_node: SlurmCluster, slurm: SlurmScheduler) -> Non
     assert node().reason == "ResumeTimeout reached"
     one_node.run("scancel", job)
     assert change(NodeChange.RESUME) == {}
-    assert (node().failed, node().power) == (False, NodePower.DOWN)
+    assert (node().failed, node().power) == (False, PowerState.OFF)
     assert change(NodeChange.POWER_UP) == {}
-    becomes(NodePower.COMING_UP)
+    becomes(PowerState.POWERING_ON)

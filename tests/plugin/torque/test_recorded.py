@@ -6,11 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from offpeak.model.orders import PowerState
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsJob
 from plugin.pbs.torque import jobs_of_xml, jobs_on, nodes_of_xml, status_of
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "torque"
 JOBS = sorted(file.relative_to(ANSWERS) for file in ANSWERS.rglob("*qstat_x*.xml"))
@@ -124,7 +125,7 @@ def test_our_notes_are_distinguished_from_others(answers: Path) -> None:
 
 def test_torques_own_power_state_is_read_though_the_state_says_free(answers: Path) -> None:
     found = nodes(answers / "C_power_two_pbsnodes_x.xml")
-    assert [found[name].power for name in ("n002", "n003", "n004")] == [NodePower.UP, NodePower.DOWN, NodePower.DOWN]
+    assert [found[name].power for name in ("n002", "n003", "n004")] == [PowerState.ON, PowerState.OFF, PowerState.OFF]
     assert found["n003"].native_state == "free"
 
 
@@ -149,20 +150,20 @@ def node(state: str, note: str, rectime: int = 0) -> Node:
 
 def test_our_marks() -> None:
     closed = node("offline", "offpeak: nobody needs it")
-    assert (closed.closed_by_us, closed.power) == (True, NodePower.UP)
+    assert (closed.closed_by_us, closed.power) == (True, PowerState.ON)
     asleep = node("down,offline", "offpeak: asleep since 400")
-    assert (asleep.closed, asleep.failed, asleep.power) == (False, False, NodePower.DOWN)
+    assert (asleep.closed, asleep.failed, asleep.power) == (False, False, PowerState.OFF)
     # The server has not noticed yet that it is off.
-    assert node("offline", "offpeak: asleep since 990", 985).power is NodePower.DOWN
+    assert node("offline", "offpeak: asleep since 990", 985).power is PowerState.OFF
     wakes = node("down,offline", "offpeak: wakes since 900", 400)
-    assert (wakes.closed, wakes.failed, wakes.power) == (False, False, NodePower.COMING_UP)
-    assert node("offline", "offpeak: wakes since 900", 899).power is NodePower.COMING_UP
+    assert (wakes.closed, wakes.failed, wakes.power) == (False, False, PowerState.POWERING_ON)
+    assert node("offline", "offpeak: wakes since 900", 899).power is PowerState.POWERING_ON
     registered = node("offline", "offpeak: wakes since 900 - ERROR: appended by the server", 960)
-    assert (registered.closed_by_us, registered.power, registered.planned) == (True, NodePower.UP, True)
+    assert (registered.closed_by_us, registered.power, registered.planned) == (True, PowerState.ON, True)
     late = node("down,offline", "offpeak: wakes since 600", 400)
-    assert (late.closed, late.failed, late.power) == (False, True, NodePower.DOWN)
+    assert (late.closed, late.failed, late.power) == (False, True, PowerState.OFF)
     # A note that stayed behind at an open node says nothing.
-    assert node("free", "offpeak: asleep since 400").power is NodePower.UP
+    assert node("free", "offpeak: asleep since 400").power is PowerState.ON
     assert node("job-exclusive,new-word", "").use is NodeUse.UNKNOWN
 
 
@@ -172,10 +173,10 @@ def test_a_node_that_was_sent_down_by_pbsnodes_is_still_to_be_marked_as_asleep()
         text += f"<status>rectime={rectime}</status>"
         return nodes_of_xml(f"<Data><Node>{text}</Node></Data>".encode(), queues=(), now_s=1000, boot_s=300)[0]
 
-    assert (low("offpeak: nobody needs it", 900).power, low("broken fan", 900).power) == (NodePower.UP, NodePower.DOWN)
-    assert low("offpeak: asleep since 950", 960).power is NodePower.DOWN
+    assert (low("offpeak: nobody needs it", 900).power, low("broken fan", 900).power) == (PowerState.ON, PowerState.OFF)
+    assert low("offpeak: asleep since 950", 960).power is PowerState.OFF
     # What it reported on its way down is no sign that it is back.
-    assert low("offpeak: wakes since 950", 960).power is NodePower.COMING_UP
+    assert low("offpeak: wakes since 950", 960).power is PowerState.POWERING_ON
 
 
 def test_what_is_no_xml() -> None:

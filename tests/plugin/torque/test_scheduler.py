@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pbs_standin import StandIn, standin
 
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
 from plugin.pbs.torque import NO_METHOD, QUEUE_MOVED, ReorderMethod, TorqueScheduler, find_reorder_method, plan_swaps
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower
+from plugin.scheduler.node import Node
 from sim_backend.local_slurm.processes import wait_until
 
 BY_PRIORITY = PbsSettings(timeout_s=20, torque_order="priority")
@@ -157,16 +157,16 @@ def test_a_node_that_sleeps_and_wakes(torque: StandIn) -> None:
     assert (node(scheduler).closed_by_us, node(scheduler).failed) == (True, True)
     change(NodeChange.POWER_DOWN)
     assert torque.run("pbsnodes", "-x", "node1").count("<state>down,offline</state>") == 1
-    assert node(scheduler).power is NodePower.DOWN
+    assert node(scheduler).power is PowerState.OFF
     assert scheduler.in_use("node1") == ""
     now_s[0] += 100
     change(NodeChange.POWER_UP)
-    assert node(scheduler).power is NodePower.COMING_UP
+    assert node(scheduler).power is PowerState.POWERING_ON
     now_s[0] += 301
-    assert (node(scheduler).power, node(scheduler).failed) == (NodePower.DOWN, True)
+    assert (node(scheduler).power, node(scheduler).failed) == (PowerState.OFF, True)
     torque.do(lambda pbs: pbs.cluster.comes_up("node1", now_s[0]))
     # Torque leaves it offline: opening it is ours.
-    assert (node(scheduler).power, node(scheduler).closed_by_us) == (NodePower.UP, True)
+    assert (node(scheduler).power, node(scheduler).closed_by_us) == (PowerState.ON, True)
     change(NodeChange.OPEN)
     assert (node(scheduler).closed, node(scheduler).reason) == (False, "")
     assert torque.do(lambda pbs: pbs.cluster.nodes["node1"].note) == ""

@@ -14,9 +14,8 @@ from node_tree import BOOT, write_tree
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.logins import Logins
-from power.drivers.port import PowerState
 from power.drivers.ssh import GovernorChange, NodeProbe, NodeSsh, SshDriver
 from sim_backend.local_slurm.processes import reserved_ports
 

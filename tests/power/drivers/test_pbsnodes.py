@@ -10,11 +10,10 @@ from pbs_standin import StandIn, standin
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import Hardware, InventoryNode
-from offpeak.model.orders import NodeChange, NodeOrder
+from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.torque import TorqueScheduler
 from power.drivers.pbsnodes import PbsnodesDriver
-from power.drivers.port import PowerState
 
 CAPTURES = "data/captures/torque"
 Play = Callable[..., PbsnodesDriver]

@@ -15,9 +15,9 @@ from sushy_server import sushy, uuid
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.logins import Logins
-from power.drivers.port import PowerObservation, PowerState
+from power.drivers.port import PowerObservation
 from power.drivers.redfish import RedfishDriver, base_url
 from sim_backend.local_slurm.processes import reserved_ports
 

@@ -7,8 +7,9 @@ from collections.abc import Awaitable
 import pytest
 
 from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer
+from offpeak.model.orders import PowerState
 from power.drivers.poll import iterate_completed, poll_drivers
-from power.drivers.port import PowerObservation, PowerState
+from power.drivers.port import PowerObservation
 
 
 async def after(delay_s: float, result: int | Exception) -> int:

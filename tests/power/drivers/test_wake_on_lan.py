@@ -9,8 +9,7 @@ from wake_listener import wake_listener
 
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import Hardware, InventoryNode
-from offpeak.model.orders import NodeOrder
-from power.drivers.port import PowerState
+from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.wake_on_lan import WakeOnLanDriver, magic_packet, parse_mac
 
 MAC = "52:54:00:12:34:56"

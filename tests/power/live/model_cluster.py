@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 
 from scheduler_values import job_of, node_of
 
-from offpeak.model.orders import NodeChange, NodeOrder
+from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodePower, NodeUse
+from plugin.scheduler.node import NodeUse
 from plugin.scheduler.port import SchedulerView
 
 BOOT_S, SHUTDOWN_S, SUSPEND_S, RESUME_TIMEOUT_S, SILENT_S = 200, 40, 50, 900, 300
-COMING = (NodePower.UP_REQUESTED, NodePower.COMING_UP)
-RUNS = (NodePower.UP, NodePower.DOWN_REQUESTED)
+COMING = (PowerState.ON_REQUESTED, PowerState.POWERING_ON)
+RUNS = (PowerState.ON, PowerState.OFF_REQUESTED)
 
 
 @dataclass
@@ -30,7 +30,7 @@ class ModelMachine:
     """A node: what Slurm thinks of it, and how it really is."""
 
     name: str
-    power: NodePower = NodePower.UP
+    power: PowerState = PowerState.ON
     since_s: int = 0
     reason: str = ""
     failed: bool = False
@@ -90,20 +90,20 @@ class ModelCluster:
 
     def power_moves(self, node: ModelMachine) -> None:
         for_s = self.now_s - node.since_s
-        if node.power is NodePower.DOWN_REQUESTED and not self.has_job(node.name):
-            self.enter(node, NodePower.GOING_DOWN)
-        elif node.power is NodePower.GOING_DOWN and for_s >= SUSPEND_S:
-            self.enter(node, NodePower.DOWN)
-        elif node.power is NodePower.UP_REQUESTED:
-            self.enter(node, NodePower.COMING_UP)
-        elif node.power is NodePower.COMING_UP and node.machine == "on" and node.boot_s > node.since_s - 20:
-            self.enter(node, NodePower.UP)
+        if node.power is PowerState.OFF_REQUESTED and not self.has_job(node.name):
+            self.enter(node, PowerState.POWERING_OFF)
+        elif node.power is PowerState.POWERING_OFF and for_s >= SUSPEND_S:
+            self.enter(node, PowerState.OFF)
+        elif node.power is PowerState.ON_REQUESTED:
+            self.enter(node, PowerState.POWERING_ON)
+        elif node.power is PowerState.POWERING_ON and node.machine == "on" and node.boot_s > node.since_s - 20:
+            self.enter(node, PowerState.ON)
             node.failed = False
-        elif node.power is NodePower.COMING_UP and for_s >= RESUME_TIMEOUT_S:
-            self.enter(node, NodePower.DOWN)
+        elif node.power is PowerState.POWERING_ON and for_s >= RESUME_TIMEOUT_S:
+            self.enter(node, PowerState.OFF)
             self.fails(node)
 
-    def enter(self, node: ModelMachine, power: NodePower) -> None:
+    def enter(self, node: ModelMachine, power: PowerState) -> None:
         node.power, node.since_s = power, self.now_s
 
     def fails(self, node: ModelMachine) -> None:
@@ -113,8 +113,8 @@ class ModelCluster:
                 job.hosts = []
 
     def answers_or_fails(self, node: ModelMachine) -> None:
-        if node.power is not NodePower.UP or node.machine == "on":
-            node.failed = node.failed and node.power is not NodePower.UP
+        if node.power is not PowerState.ON or node.machine == "on":
+            node.failed = node.failed and node.power is not PowerState.ON
             node.silent_since_s = None
             return
         node.silent_since_s = node.silent_since_s or self.now_s
@@ -132,18 +132,18 @@ class ModelCluster:
 
     def start(self, job: ModelJob) -> None:
         free = [node for node in self.nodes.values() if self.can_take(node)]
-        free.sort(key=lambda node: node.power is NodePower.DOWN)
+        free.sort(key=lambda node: node.power is PowerState.OFF)
         if len(free) < job.width:
             return
         for node in free[: job.width]:
             job.hosts.append(node.name)
-            if node.power is NodePower.DOWN:
-                self.enter(node, NodePower.UP_REQUESTED)
+            if node.power is PowerState.OFF:
+                self.enter(node, PowerState.ON_REQUESTED)
 
     def can_take(self, node: ModelMachine) -> bool:
         if node.reason or node.failed or self.has_job(node.name):
             return False
-        return node.power is NodePower.DOWN or (node.power is NodePower.UP and node.machine == "on")
+        return node.power is PowerState.OFF or (node.power is PowerState.ON and node.machine == "on")
 
     def end(self, job: ModelJob) -> None:
         for name in job.hosts:
@@ -171,9 +171,9 @@ class ModelCluster:
 
     def power_requested(self, node: ModelMachine, change: NodeChange) -> None:
         if change is NodeChange.POWER_DOWN and node.power not in COMING:
-            self.enter(node, NodePower.DOWN_REQUESTED)
-        elif change is NodeChange.POWER_UP and node.power is NodePower.DOWN:
-            self.enter(node, NodePower.UP_REQUESTED)
+            self.enter(node, PowerState.OFF_REQUESTED)
+        elif change is NodeChange.POWER_UP and node.power is PowerState.OFF:
+            self.enter(node, PowerState.ON_REQUESTED)
 
     def order(self, name: str, order: NodeOrder) -> None:
         """Do what reaches a BMC; AssertionError where that takes power from a job."""
@@ -196,7 +196,7 @@ class ModelCluster:
         return node_of(
             node.name, use=NodeUse.USED if used else NodeUse.FREE, power=node.power, closed=bool(node.reason),
             reason=node.reason, failed=node.failed, cpus_used=4 * used, boot_s=node.boot_s or None,
-            responds=node.power is NodePower.UP and node.machine == "on", idle_since_s=node.idle_since_s,
+            responds=node.power is PowerState.ON and node.machine == "on", idle_since_s=node.idle_since_s,
         )  # fmt: skip
 
     def _job(self, job: ModelJob):

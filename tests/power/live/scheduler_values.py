@@ -1,9 +1,9 @@
 """Nodes, jobs and records for the tests of the power loop, with what matters given and the rest as usual."""
 
 from offpeak.door.effect import US
-from offpeak.model.orders import NodeState
+from offpeak.model.orders import NodeState, PowerState
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from power.lifecycle.node_record import SETTLED, Instant, NodeRecord, ObservedState
 
 NOW_S = 1_800_000_000
@@ -13,7 +13,7 @@ NOW = Instant(5000.0, float(NOW_S))
 def node_of(name: str = "n1", **given) -> Node:
     """Return a node that is free and up since long ago."""
     usual = {
-        "name": name, "native_state": "IDLE", "use": NodeUse.FREE, "power": NodePower.UP, "closed": False,
+        "name": name, "native_state": "IDLE", "use": NodeUse.FREE, "power": PowerState.ON, "closed": False,
         "failed": False, "responds": True, "reserved": False, "planned": False, "reason": "", "reason_by": "",
         "reason_s": None, "partitions": ("batch",), "features": (), "cpus": 4, "cpus_used": 0, "memory_mib": 1000,
         "boot_s": None, "idle_since_s": NOW_S - 10_000,

@@ -9,12 +9,12 @@ from small_site import HARDWARE, SERVER, cluster_snapshot, site_of
 
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up, going_down
-from offpeak.model.orders import NodeChange, NodeState
+from offpeak.model.orders import NodeChange, NodeState, PowerState
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodePower, NodeUse
+from plugin.scheduler.node import NodeUse
 from power.capacity.registry import make_capacity_policy
 from power.lifecycle.node_record import Instant
 from power.live.cluster_snapshot import NodeMemory, PowerMemory
@@ -31,10 +31,10 @@ BEGAN_S = 1_800_000_000
 """The Unix time of the replay's second 0."""
 
 LIKE = {
-    ACTIVE: (NodePower.UP, NodeState.ON),
-    going_down(OFF): (NodePower.GOING_DOWN, NodeState.GOING_DOWN),
-    asleep(OFF): (NodePower.DOWN, NodeState.OFF),
-    coming_up(OFF): (NodePower.COMING_UP, NodeState.BOOTING),
+    ACTIVE: (PowerState.ON, NodeState.ON),
+    going_down(OFF): (PowerState.POWERING_OFF, NodeState.GOING_DOWN),
+    asleep(OFF): (PowerState.OFF, NodeState.OFF),
+    coming_up(OFF): (PowerState.POWERING_ON, NodeState.BOOTING),
 }
 ONLY_OFF = {"depths": ("off",)}
 

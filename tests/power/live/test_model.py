@@ -12,10 +12,10 @@ from small_site import HARDWARE, site_of
 
 from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.errors import NoAnswer
-from offpeak.model.orders import NodeChange, NodeOrder
+from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.settings.capacity import CapacitySettings
-from plugin.scheduler.node import NodePower, scheduler_states
-from power.drivers.port import PowerObservation, PowerState
+from plugin.scheduler.node import scheduler_states
+from power.drivers.port import PowerObservation
 from power.lifecycle.decisions import DueOrder, NodeContexts, NodeRecords, find_due_orders, record_poll
 from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import (
@@ -214,7 +214,7 @@ class AnyCluster(RuleBasedStateMachine):
             if node.failed and not node.reason:
                 node.failed = False
                 # What the scheduler counts as powered down is taken back only after a boot that it asked for.
-                node.switched(NodeOrder.ON if node.power is NodePower.UP else NodeOrder.SOFT_OFF, self.cluster.now_s)
+                node.switched(NodeOrder.ON if node.power is PowerState.ON else NodeOrder.SOFT_OFF, self.cluster.now_s)
             if self.records.nodes[name].fault is not None:
                 self.happens(name, Release())
 

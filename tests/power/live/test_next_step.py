@@ -7,8 +7,8 @@ import pytest
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.effect import SCHEDULER, Hold
-from offpeak.model.orders import NodeChange, NodeOrder, NodeState
-from plugin.scheduler.node import NodePower, NodeUse, SchedulerState, scheduler_states
+from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
+from plugin.scheduler.node import NodeUse, SchedulerState, scheduler_states
 from power.lifecycle.node_record import DesiredState, SentOrder
 from power.live.node_steps import choose_next_step
 
@@ -19,7 +19,7 @@ FLAGS = ("failed", "responds", "reserved", "planned")
 ALL_NODES = [
     node_of(use=use, power=power, **closed, **dict(zip(FLAGS, flags, strict=True)))
     for use, power, closed, flags in product(
-        NodeUse, NodePower, CLOSINGS, list(product((False, True), repeat=len(FLAGS)))
+        NodeUse, PowerState, CLOSINGS, list(product((False, True), repeat=len(FLAGS)))
     )
 ]
 
@@ -55,9 +55,9 @@ def test_states_of_all_nodes() -> None:
         ({}, SchedulerState.UP),
         (OURS, SchedulerState.DRAINED),
         ({"use": NodeUse.USED}, SchedulerState.BUSY),
-        ({"use": NodeUse.USED, "power": NodePower.COMING_UP}, SchedulerState.BOOTS),
-        ({"use": NodeUse.USED, "power": NodePower.DOWN}, SchedulerState.BOOTS),
-        ({"power": NodePower.DOWN}, SchedulerState.DOWN),
+        ({"use": NodeUse.USED, "power": PowerState.POWERING_ON}, SchedulerState.BOOTS),
+        ({"use": NodeUse.USED, "power": PowerState.OFF}, SchedulerState.BOOTS),
+        ({"power": PowerState.OFF}, SchedulerState.DOWN),
         ({"failed": True}, SchedulerState.DOWN),
     ],
 )
@@ -65,7 +65,7 @@ def test_the_state_of_a_node(given, state) -> None:
     assert node_of(**given).scheduler_state is state
 
 
-DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
+DOWN, ON, OFF = PowerState.OFF, NodeState.ON, NodeState.OFF
 
 
 @pytest.mark.parametrize(
@@ -77,20 +77,20 @@ DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
         (OURS, NodeState.GOING_DOWN, True, NodeOrder.SOFT_OFF, None),
         (OURS, OFF, True, NodeOrder.SOFT_OFF, NodeChange.POWER_DOWN),
         (OURS | {"failed": True}, OFF, True, NodeOrder.SOFT_OFF, NodeChange.POWER_DOWN),
-        (OURS | {"power": NodePower.GOING_DOWN}, OFF, True, NodeOrder.SOFT_OFF, None),
+        (OURS | {"power": PowerState.POWERING_OFF}, OFF, True, NodeOrder.SOFT_OFF, None),
         (OURS | {"power": DOWN, "failed": True}, OFF, True, NodeOrder.SOFT_OFF, NodeChange.RESUME),
         (OURS | {"power": DOWN}, OFF, True, NodeOrder.SOFT_OFF, NodeChange.OPEN),
         ({"power": DOWN}, OFF, True, NodeOrder.SOFT_OFF, None),
         # To wake.
         ({"power": DOWN}, OFF, False, NodeOrder.SOFT_OFF, NodeChange.POWER_UP),
-        ({"power": NodePower.GOING_DOWN}, OFF, False, NodeOrder.SOFT_OFF, None),
-        ({"power": NodePower.COMING_UP}, OFF, True, NodeOrder.ON, None),
+        ({"power": PowerState.POWERING_OFF}, OFF, False, NodeOrder.SOFT_OFF, None),
+        ({"power": PowerState.POWERING_ON}, OFF, True, NodeOrder.ON, None),
         ({"power": DOWN, "use": NodeUse.USED}, OFF, True, NodeOrder.ON, None),
         ({}, ON, False, None, None),
         # Half-way states.
         (OURS, ON, False, None, NodeChange.OPEN),
         (OURS | {"use": NodeUse.USED}, ON, True, None, NodeChange.OPEN),
-        (OURS | {"power": NodePower.COMING_UP}, OFF, False, NodeOrder.ON, NodeChange.OPEN),
+        (OURS | {"power": PowerState.POWERING_ON}, OFF, False, NodeOrder.ON, NodeChange.OPEN),
         ({"power": DOWN}, ON, False, None, NodeChange.CLOSE),
         (OURS | {"power": DOWN}, ON, False, NodeOrder.SOFT_OFF, None),
         ({}, OFF, False, None, NodeChange.CLOSE),
@@ -110,7 +110,7 @@ DOWN, ON, OFF = NodePower.DOWN, NodeState.ON, NodeState.OFF
         ({"failed": True, "responds": False}, OFF, False, None, NodeChange.CLOSE),
         ({"failed": True, "responds": False}, ON, False, None, None),
         (THEIRS, ON, True, None, None),
-        (THEIRS | {"power": NodePower.UP_REQUESTED}, OFF, True, NodeOrder.ON, None),
+        (THEIRS | {"power": PowerState.ON_REQUESTED}, OFF, True, NodeOrder.ON, None),
     ],
 )
 def test_the_next_step(given, state, to_sleep, order, change) -> None:
@@ -152,11 +152,11 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> Non
 @pytest.mark.parametrize(
     ("power", "state", "change"),
     [
-        (NodePower.DOWN, OFF, NodeChange.POWER_UP),
+        (PowerState.OFF, OFF, NodeChange.POWER_UP),
         # The boot has begun: a scheduler that waits for a fresh one would wait in vain.
-        (NodePower.DOWN, NodeState.BOOTING, None),
-        (NodePower.GOING_DOWN, OFF, None),
-        (NodePower.UP, OFF, None),
+        (PowerState.OFF, NodeState.BOOTING, None),
+        (PowerState.POWERING_OFF, OFF, None),
+        (PowerState.ON, OFF, None),
     ],
 )
 def test_the_scheduler_is_informed_of_a_node_that_an_admin_wakes(power, state, change) -> None:
@@ -175,7 +175,7 @@ def test_the_scheduler_is_informed_of_a_node_that_an_admin_wakes(power, state, c
 @pytest.mark.parametrize("to_sleep", [False, True])
 def test_who_has_a_hand_on_it_keeps_it(given, to_sleep) -> None:
     record = record_of(state=OFF, **given)
-    for power in (NodePower.UP, NodePower.DOWN, NodePower.GOING_DOWN):
+    for power in (PowerState.ON, PowerState.OFF, PowerState.POWERING_OFF):
         step = choose_next_step(node_of(power=power, **OURS), record, to_sleep=to_sleep, now=NOW)
         assert (step.order, step.change) == (None, None)
 

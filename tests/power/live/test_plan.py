@@ -7,9 +7,9 @@ from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
 from small_site import HARDWARE, changes_of, cluster_snapshot, planned, site_of, slept_long_ago
 
 from offpeak.door.effect import Hold
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.settings.capacity import CapacitySettings
-from plugin.scheduler.node import NodePower, NodeUse, Reservation
+from plugin.scheduler.node import NodeUse, Reservation
 from power.lifecycle.node_context import MeasuredDurations
 from power.lifecycle.node_record import Attempts, DesiredState, PendingOrder
 
@@ -22,7 +22,7 @@ def four(**given):
 
 
 def down(name, **given):
-    return node_of(name, power=NodePower.DOWN, **given)
+    return node_of(name, power=PowerState.OFF, **given)
 
 
 def off_records(*names):
@@ -248,14 +248,14 @@ def test_who_has_not_left_yet_is_called_back_before_others_are_woken() -> None:
 
 
 def test_a_node_that_comes_up_in_the_scheduler_is_ordered_on() -> None:
-    node = node_of("n01", power=NodePower.COMING_UP, use=NodeUse.USED)
+    node = node_of("n01", power=PowerState.POWERING_ON, use=NodeUse.USED)
     plan = planned(cluster_snapshot([node], records=off_records("n01"), jobs=[running()]), site_of(1))
     assert plan.desired_states["n01"].order is NodeOrder.ON
     assert plan.desired_states["n01"].by == "scheduler"
 
 
 def test_one_that_did_not_come_up_is_reported_once_and_resumed_when_it_is_well() -> None:
-    node = node_of("n01", power=NodePower.DOWN, failed=True, reason="ResumeTimeout reached")
+    node = node_of("n01", power=PowerState.OFF, failed=True, reason="ResumeTimeout reached")
     site = site_of(1)
     first = planned(cluster_snapshot([node], records=off_records("n01")), site)
     assert "as soon as it is up it is tried again" in first.decisions[0].reason
@@ -266,14 +266,14 @@ def test_one_that_did_not_come_up_is_reported_once_and_resumed_when_it_is_well()
 
 
 def test_one_that_hangs_in_its_boot_is_not_taken_for_well() -> None:
-    hung = node_of("n01", power=NodePower.DOWN, failed=True, responds=False, reason="ResumeTimeout reached")
+    hung = node_of("n01", power=PowerState.OFF, failed=True, responds=False, reason="ResumeTimeout reached")
     plan = planned(cluster_snapshot([hung]), site_of(1))
     assert changes_of(plan) == {}
     assert "switch it off if it is up" in plan.decisions[0].reason
 
 
 def test_a_boot_that_the_scheduler_has_given_up_is_waited_for() -> None:
-    hung = node_of("n01", power=NodePower.DOWN, failed=True, responds=False, reason="ResumeTimeout reached")
+    hung = node_of("n01", power=PowerState.OFF, failed=True, responds=False, reason="ResumeTimeout reached")
     desired = DesiredState(NodeOrder.ON, "scheduler", NOW.unix_s, "a job")
     course = PendingOrder(NodeOrder.ON, "bmc", "scheduler", NOW.monotonic_s, 1, NodeState.OFF)
     boots = record_of("n01", NodeState.BOOTING, desired=desired, attempts=Attempts(pending=course))

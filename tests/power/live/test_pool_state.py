@@ -8,11 +8,11 @@ from small_site import SERVER, cluster_snapshot, site_of
 
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
 from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodePower, NodeUse
+from plugin.scheduler.node import NodeUse
 from power.capacity.price_profile import make_power_terms
 from power.capacity.profile_simulation import resume_machine
 from power.lifecycle.node_record import DesiredState, SentOrder
@@ -35,7 +35,7 @@ def state_of(nodes, jobs, *, records=None, shared_nodes=False, run_s=None):
 any_node = st.fixed_dictionaries(
     {
         "use": st.sampled_from(NodeUse),
-        "power": st.sampled_from(NodePower),
+        "power": st.sampled_from(PowerState),
         "closed": st.booleans(),
         "reason": st.sampled_from(("", "offpeak: idle", "repair")),
         "failed": st.booleans(),
@@ -85,14 +85,14 @@ def test_whatever_is_reported_can_be_planned_with(node_rows, job_rows, seen, sha
 
 
 def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
-    down, used = {"power": NodePower.DOWN}, {"use": NodeUse.USED}
+    down, used = {"power": PowerState.OFF}, {"use": NodeUse.USED}
     cases = [
         ({}, NodeState.ON, ACTIVE),
         ({}, NodeState.UNKNOWN, ACTIVE),
         (down, NodeState.OFF, asleep(OFF)),
         (down, NodeState.UNKNOWN, asleep(OFF)),
         (down | used, NodeState.OFF, coming_up(OFF)),
-        ({"power": NodePower.COMING_UP}, NodeState.BOOTING, coming_up(OFF)),
+        ({"power": PowerState.POWERING_ON}, NodeState.BOOTING, coming_up(OFF)),
         ({"closed": True, "reason": "offpeak: idle"}, NodeState.ON, ACTIVE),
         ({"closed": True, "reason": "offpeak: idle", "responds": False}, NodeState.ON, going_down(OFF)),
         ({"closed": True, "reason": "offpeak: idle"}, NodeState.GOING_DOWN, going_down(OFF)),

@@ -1,7 +1,8 @@
 """Waits that are told to brokers: by size and limit, of a cluster with jobs and without."""
 
+from offpeak.model.orders import PowerState
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.live.expected_waits import TIME_LIMITS_S, simulate_waits
 from services.agent.reports import count_idle_cores
@@ -11,7 +12,7 @@ NOW_S = 1_795_215_600
 
 def node(name: str, use: NodeUse = NodeUse.FREE, *, used: int = 0, failed: bool = False, closed: bool = False) -> Node:
     flags = (closed, failed, True, False, False)
-    return Node(name, "", use, NodePower.UP, *flags, "", "", None, ("batch",), (), 8, used, 1000, None, None)
+    return Node(name, "", use, PowerState.ON, *flags, "", "", None, ("batch",), (), 8, used, 1000, None, None)
 
 
 def job(number: int, state: JobState, nodes: int, **given: object) -> Job:

@@ -9,9 +9,10 @@ from account_jobs import job
 from offpeak.errors import BadInput, BadSetting, CannotWrite
 from offpeak.ledger.rows import JobUse
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.orders import PowerState
 from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from power.capacity.price_profile import JOB_UTILISATION
 from services.accounts import job_forecasts as kept_predictor
 from services.accounts.ended_jobs import EndedJob
@@ -39,7 +40,7 @@ def ran(number: str, node_w: float, *, measured: float = 1.0, **other: object) -
 
 def node(name: str, *partitions: str, cpus: int = 8) -> Node:
     return Node(
-        name, "idle", NodeUse.FREE, NodePower.UP, False, False, True, False, False, "", "", None,
+        name, "idle", NodeUse.FREE, PowerState.ON, False, False, True, False, False, "", "", None,
         partitions, (), cpus, 0, 1024, None, None,
     )  # fmt: skip
 

@@ -12,9 +12,8 @@ from scheduler_values import NOW, NOW_S, node_of, record_of
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Mode, Outcome
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.node import NodePower
 from power.door.scheduler_orders import SchedulerOrders
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import Instant, NodeRecord, ObservedState, SentOrder
@@ -34,8 +33,8 @@ REPORTED = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON,
         # Off, and the scheduler has not noticed.
         ({}, record_of(state=NodeState.OFF), False),
         ({"boot_s": NOW_S - 60}, record_of(state=NodeState.OFF), True),
-        ({"power": NodePower.DOWN}, record_of(state=NodeState.OFF), True),
-        ({"power": NodePower.GOING_DOWN}, record_of(state=NodeState.OFF), False),
+        ({"power": PowerState.OFF}, record_of(state=NodeState.OFF), True),
+        ({"power": PowerState.POWERING_OFF}, record_of(state=NodeState.OFF), False),
         ({"responds": False}, record_of(), False),
     ],
 )

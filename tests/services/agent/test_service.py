@@ -25,7 +25,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import actions_in
 from offpeak.ledger.rows import DecisionRecord
-from offpeak.model.orders import NodeChange, NodeOrder
+from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.feeds import FeedSettings
@@ -34,7 +34,6 @@ from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
-from plugin.scheduler.node import NodePower
 from power.door.scheduler_orders import SchedulerOrderResult
 from power.lifecycle.decisions import NodeRecords
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
@@ -447,7 +446,7 @@ def test_restore_opens_a_node_that_is_off_only_as_powered_down(
     scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: idle")
     # Its order to sleep is long ago, and no agent has looked since.
     assert run_restore(with_bmc) == RestoreResult(nodes=("n1",))
-    counts_as = NodePower.DOWN if power == "off" else NodePower.UP
+    counts_as = PowerState.OFF if power == "off" else PowerState.ON
     assert [(node.closed, node.power) for node in scheduler.view().nodes] == [(False, counts_as)]
 
 

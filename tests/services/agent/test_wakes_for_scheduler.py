@@ -22,12 +22,12 @@ from slurm_programs import SlurmPrograms, slurm_programs
 from offpeak.door.effect import SCHEDULER, US, Effect, Hold, Outcome
 from offpeak.errors import AccessRefused, NoAnswer, OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.node import Node, NodePower, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
 from services.agent import site_context
@@ -114,7 +114,7 @@ def shown(*wanted: str) -> SchedulerView:
 
 
 def node(name: str, wanted: bool) -> Node:
-    power, use = (NodePower.COMING_UP, NodeUse.USED) if wanted else (NodePower.DOWN, NodeUse.FREE)
+    power, use = (PowerState.POWERING_ON, NodeUse.USED) if wanted else (PowerState.OFF, NodeUse.FREE)
     return node_of(name, power=power, use=use, responds=False)
 
 

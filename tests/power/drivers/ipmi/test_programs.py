@@ -10,7 +10,7 @@ import pytest
 from ipmi_fixtures import MachineOf
 
 from offpeak.errors import NoAnswer, NotSupported
-from power.drivers.port import PowerState
+from offpeak.model.orders import PowerState
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import QUOTED, SimulatedBmc

@@ -12,9 +12,8 @@ from udp_tap import MESSAGE, RAKP_1, Tap, tap
 
 from offpeak.errors import AccessRefused, BadInventory, NoAnswer
 from offpeak.machines.inventory import InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.ipmi.driver import ipmi_driver
-from power.drivers.port import PowerState
 from power.drivers.transport import Transport
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 

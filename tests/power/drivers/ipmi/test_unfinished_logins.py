@@ -14,8 +14,8 @@ from udp_tap import RAKP_2, RAKP_4, Tap, tap
 from offpeak.errors import NoAnswer
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
+from offpeak.model.orders import PowerState
 from power.drivers.ipmi.driver import BmcDriver, ipmi_driver
-from power.drivers.port import PowerState
 from power.drivers.transport import Transport
 from sim_backend.virtual.bmc import BmcUser, VirtualBmc
 from sim_backend.virtual.node import LiveNode, VirtualNode, clock_of
