@@ -62,7 +62,7 @@ async def _seen(drivers: dict[str, PowerDriver]) -> None:
 async def _live_s(drivers: dict[str, PowerDriver]) -> float:
     begin_s, last_s = time.perf_counter(), 0.0
     async for _, seen in iterate_completed({name: each.query() for name, each in drivers.items()}, timeout_s=60.0):
-        if not isinstance(seen, DeviceError) and seen.trouble is None:
+        if not isinstance(seen, DeviceError) and seen.error is None:
             last_s = time.perf_counter() - begin_s
     return last_s
 

@@ -68,7 +68,7 @@ def _keep_up(ledger: Ledger, first: int, *, prune: bool = False) -> float:
     for number, sweep in enumerate(sweeps):
         ledger.write_readings(sweep)
         if not ledger.settle(60):
-            raise RuntimeError(f"the ledger does not keep up: {ledger.trouble()}")
+            raise RuntimeError(f"the ledger does not keep up: {ledger.problem()}")
         if prune and number % 30 == 29:
             ledger.prune((first + number) * EVERY_S)
     return (time.process_time() - began) / (SWEEPS * EVERY_S)

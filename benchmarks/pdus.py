@@ -67,7 +67,7 @@ async def _read(meters: Sequence[Meter], answers: int) -> float:
     replies = await asyncio.gather(*(meter.read() for meter in meters), return_exceptions=True)
     took_s = time.perf_counter() - began
     problems = [each for each in replies if isinstance(each, BaseException)]
-    if len(meters) - len(problems) != answers or not all(isinstance(trouble, NoAnswer) for trouble in problems):
+    if len(meters) - len(problems) != answers or not all(isinstance(error, NoAnswer) for error in problems):
         raise RuntimeError(f"{len(problems)} of {len(meters)} PDUs did not answer: {problems[:1]}")
     return took_s
 

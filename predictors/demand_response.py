@@ -193,11 +193,11 @@ def _duration_s(text: str | None) -> int:
 
 @dataclass(frozen=True)
 class OrderedCaps:
-    """What a file and a server say of caps; where one cannot be read, what it said last. `troubles` are sentences."""
+    """What a file and a server say of caps; where one cannot be read, what it said last. `problems` are sentences."""
 
     of_file: tuple[PowerCap, ...] = ()
     of_server: tuple[PowerCap, ...] = ()
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
     def ahead(self, now_s: int) -> tuple[PowerCap, ...]:
         """Return those that are not over, the first to begin first."""
@@ -207,14 +207,14 @@ class OrderedCaps:
 
 def read_caps(plan: PlanSettings, zone: tzinfo, before: OrderedCaps, *, timeout_s: float = TIMEOUT_S) -> OrderedCaps:
     """Return what is said now; it asks a server. Never raises: a cap that was known holds on."""
-    of_file, of_server, troubles = before.of_file, before.of_server, []
+    of_file, of_server, problems = before.of_file, before.of_server, []
     try:
         of_file = read_events(plan.events, zone) if plan.events else ()
     except BadInput as problem:
-        troubles.append(f"{problem}; {problem.hint}")
+        problems.append(f"{problem}; {problem.hint}")
     answer = OpenAdr(plan.openadr, plan.openadr_token, timeout_s).fetch() if plan.openadr else ()
     if isinstance(answer, FeedProblem):
-        troubles.append(f"{answer}; {answer.hint}")
+        problems.append(f"{answer}; {answer.hint}")
     else:
         of_server = answer
-    return OrderedCaps(of_file, of_server, tuple(troubles))
+    return OrderedCaps(of_file, of_server, tuple(problems))

@@ -21,7 +21,7 @@ from predictors.price_forecast import PriceForecast, PriceSource, forecast_price
 class PriceCurve:
     """A series of prices without gaps from a midnight on, and of each interval its class (`Peak`) and its basis.
 
-    `basis` is "published", "tariff", "forecast ..." in words. `troubles` are those of the sources. `quantiles` are of
+    `basis` is "published", "tariff", "forecast ..." in words. `problems` are those of the sources. `quantiles` are of
     each interval the lowest and the highest of predictors.port.LEVELS, float64[n, 2]; None where nothing is forecast.
     `mae` is how wrong forecasts of its kind were of late [unit], NaN if nobody knows, by so many `outcomes`.
     """
@@ -29,7 +29,7 @@ class PriceCurve:
     series: Series
     peak: NDArray[np.int8]
     basis: tuple[str, ...]
-    troubles: tuple[FeedProblem, ...] = ()
+    problems: tuple[FeedProblem, ...] = ()
     quantiles: Float64 | None = None
     mae: float = math.nan
     outcomes: int = 0
@@ -86,7 +86,7 @@ def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:
         series,
         peak,
         tuple(basis[each] for each in at),
-        forecast.troubles,
+        forecast.problems,
         quantiles=quantiles[at],
         mae=origin.mae if origin else math.nan,
         outcomes=origin.outcomes if origin else 0,

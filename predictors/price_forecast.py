@@ -40,7 +40,7 @@ class PriceForecast:
     steps: PriceSteps
     prediction: Prediction
     unit: str
-    troubles: tuple[FeedProblem, ...] = ()
+    problems: tuple[FeedProblem, ...] = ()
     origin: ModelOrigin | None = None
     exact: BasedSeries | None = None
 
@@ -75,10 +75,10 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     if known.series:
         predictor.learn(price_history(known.series), now_s)
     steps = _steps(window, known.series)
-    current = replace(known, troubles=(*damage, *known.troubles))
+    current = replace(known, problems=(*damage, *known.problems))
     if 0 < predictor.known_until_s < window.from_s - TOO_OLD_S:
         old = FeedProblem(FeedCondition.TOO_OLD, "forecast", f"the last one ends {format_utc(predictor.known_until_s)}")
-        return _by_tariff(source.tariff, window, replace(current, troubles=(*current.troubles, old)))
+        return _by_tariff(source.tariff, window, replace(current, problems=(*current.problems, old)))
     try:
         prediction = predictor.predict(steps, now_s)
     except BadPrices:
@@ -87,10 +87,10 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     pairs = zip(_published_now(steps, known), prediction.basis, strict=True)
     basis = tuple(known.basis if now else each for now, each in pairs)
     # Missing prices in the requested hours are forecast; the basis says so.
-    serious = tuple(each for each in current.troubles if each.condition not in INCOMPLETE)
-    unit, troubles = source.feed.quantity.unit, (*serious, *failed)
+    serious = tuple(each for each in current.problems if each.condition not in INCOMPLETE)
+    unit, problems = source.feed.quantity.unit, (*serious, *failed)
     exact = BasedSeries(known.series, (known.basis,) * len(known.series)) if known.series else None
-    return PriceForecast(steps, replace(prediction, basis=basis), unit, troubles, predictor.origin, exact)
+    return PriceForecast(steps, replace(prediction, basis=basis), unit, problems, predictor.origin, exact)
 
 
 def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[FeedProblem, ...]]:
@@ -141,7 +141,7 @@ def _by_tariff(tariff: Tariff, window: Window, known: KnownSeries) -> PriceForec
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
     price = price_history(based.series).price.reshape(steps.count, -1).mean(axis=1)
     current = replace(certain(price, ""), basis=tuple(based.basis[at] for at in held))
-    return PriceForecast(steps, current, based.series.unit, known.troubles, exact=based)
+    return PriceForecast(steps, current, based.series.unit, known.problems, exact=based)
 
 
 def _steps_that_fit(window: Window, series: Series) -> PriceSteps:

@@ -88,6 +88,6 @@ def carbon_series(
         return None, ()
     if isinstance(source, Feed):
         known = source.known(window, now_s)
-        return known.series, known.troubles
+        return known.series, known.problems
     start_s = np.array([window.from_s], np.int64)
     return Series(start_s, window.until_s, np.array([source]), "g/kWh", "declared"), ()

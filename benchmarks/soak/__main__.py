@@ -25,8 +25,8 @@ def main() -> int:
     result = asyncio.run(soaked(plan, speed=arguments.speed))
     measured = figures(result)
     print_table(measured)
-    for trouble in (*result.seen.wrong, *result.seen.leaks, *result.seen.lacking)[:FEW]:
-        Console(stderr=True, highlight=False).print(trouble, markup=False, soft_wrap=True)
+    for error in (*result.seen.wrong, *result.seen.leaks, *result.seen.lacking)[:FEW]:
+        Console(stderr=True, highlight=False).print(error, markup=False, soft_wrap=True)
     return 0 if all(each.reached for each in measured) else 1
 
 

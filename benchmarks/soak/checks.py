@@ -28,11 +28,11 @@ def lacking(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
     excused = {device for device, fault in faults.items() if fault in (*MUTE, *WAVERING)}
     for node, seen in look.states.items():
         if seen.state is PowerState.UNKNOWN and node not in excused:
-            yield f"{node}: state not known: {seen.trouble}"
+            yield f"{node}: state not known: {seen.error}"
     for taken in look.taken:
         reported = {reading.part for reading in taken.readings if reading.power_w is not None}
         if taken.meter not in excused and (parts := _expected(taken, truth).keys() - reported):
-            yield f"{taken.meter} by {taken.way}: {', '.join(sorted(parts))} not known: {taken.trouble}"
+            yield f"{taken.meter} by {taken.way}: {', '.join(sorted(parts))} not known: {taken.error}"
 
 
 def _wrong_state(node: str, seen: PowerObservation, truth: NodeTruth, fault: str) -> Iterator[str]:

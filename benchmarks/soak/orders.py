@@ -31,11 +31,11 @@ class Orders:
         if not known or self.chance.random() > OFTEN:
             return ""
         node, order = self.chance.choice(known), self.chance.choice((NodeOrder.ON, NodeOrder.SOFT_OFF))
-        trouble = await self._trouble_of(site, node, order)
+        error = await self._error_of(site, node, order)
         fault = faults.get(node, "")
-        if fault == "exchanged" and trouble is None:
+        if fault == "exchanged" and error is None:
             return f"{node}: {order} went to another BMC than was enrolled"
-        return f"{node}, well: {order} refused: {trouble}" if trouble and not fault else ""
+        return f"{node}, well: {order} refused: {error}" if error and not fault else ""
 
     def surplus_orders(self, truth: Truth) -> Iterator[str]:
         """Yield the nodes whose BMC heard of more orders than were given."""
@@ -43,11 +43,11 @@ class Orders:
             if each.orders > self.given[node]:
                 yield f"{node}: {each.orders} orders reached its BMC, but {self.given[node]} were given"
 
-    async def _trouble_of(self, site: Site, node: str, order: NodeOrder) -> DeviceError | None:
+    async def _error_of(self, site: Site, node: str, order: NodeOrder) -> DeviceError | None:
         try:
             await check_identity(site.drivers[node], self.enrolled[node])
             self.given[node] += 1
             await site.drivers[node].send(order)
-        except DeviceError as trouble:
-            return trouble
+        except DeviceError as error:
+            return error
         return None

@@ -100,7 +100,7 @@ class _Run:
         truth = self._pass(faults)
         look = await self._site.look()
         self.seen.after_sweep(look, truth, faults, self._at_s)
-        self.seen.wrong += [trouble] if (trouble := await self.orders.perhaps_give(self._site, look, faults)) else []
+        self.seen.wrong += [error] if (error := await self.orders.perhaps_give(self._site, look, faults)) else []
         self.seen.footprints.append(footprint())
 
     async def hang(self) -> None:

@@ -22,17 +22,17 @@ class Log:
     _reported: dict[str, ReportedProblem | None] = field(default_factory=dict)
 
     def hear(self, look: Look, at_s: float) -> None:
-        """Take the troubles of one sweep."""
-        for device, trouble in _troubles(look).items():
+        """Log the errors of one sweep."""
+        for device, error in _device_errors(look).items():
             reported = self._reported.get(device)
-            self._reported[device], line = limit_repeats(reported, str(trouble) if trouble else None, at_unix_s=at_s)
+            self._reported[device], line = limit_repeats(reported, str(error) if error else None, at_unix_s=at_s)
             self.lines[device] += line is not None
 
 
-def _troubles(look: Look) -> Mapping[str, OffpeakError | None]:
-    """Return the trouble of every device that was asked, that of a BMC's state before that of its watts."""
-    of_meters = {taken.meter: taken.trouble for taken in look.taken}
-    return of_meters | {node: seen.trouble or of_meters.get(node) for node, seen in look.states.items()}
+def _device_errors(look: Look) -> Mapping[str, OffpeakError | None]:
+    """Return the error of every device that was polled: that of a BMC's state, else that of its meter."""
+    of_meters = {taken.meter: taken.error for taken in look.taken}
+    return of_meters | {node: seen.error or of_meters.get(node) for node, seen in look.states.items()}
 
 
 @dataclass

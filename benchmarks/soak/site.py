@@ -47,7 +47,7 @@ class Site:
         (states, after_s), of_pdus = await asyncio.gather(
             self._states(longest_s), read_meters(self.of_pdus.values(), timeout_s=longest_s)
         )
-        reachable = [self.of_bmcs[node] for node, seen in states.items() if not isinstance(seen.trouble, NoAnswer)]
+        reachable = [self.of_bmcs[node] for node, seen in states.items() if not isinstance(seen.error, NoAnswer)]
         return Look(states, after_s, (*of_pdus, *await read_meters(reachable, timeout_s=longest_s)))
 
     async def close(self) -> None:

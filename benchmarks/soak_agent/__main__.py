@@ -29,8 +29,8 @@ def main() -> int:
     ]
     measured = [each for found in soaks for each in figures(found)]
     print_table(measured)
-    for trouble in [trouble for found in soaks for trouble in found.broken][:FEW]:
-        console.print(trouble, markup=False, soft_wrap=True)
+    for error in [error for found in soaks for error in found.broken][:FEW]:
+        console.print(error, markup=False, soft_wrap=True)
     return 0 if all(each.reached for each in measured) else 1
 
 

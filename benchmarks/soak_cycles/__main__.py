@@ -29,8 +29,8 @@ def main() -> int:
     result = asyncio.run(cycled(CyclesPlan(arguments.bmcs, arguments.cycles, arguments.seed)))
     measured = figures(result)
     print_table(measured)
-    for trouble in result.witness.broken[:FEW]:
-        console.print(trouble, markup=False, soft_wrap=True)
+    for error in result.witness.broken[:FEW]:
+        console.print(error, markup=False, soft_wrap=True)
     return 0 if all(each.reached for each in measured) else 1
 
 

@@ -202,9 +202,9 @@ class Door:
         def write() -> None:
             passage.intent = self._journal.write_intent(effect, self._clock())
 
-        trouble = self._try_to_write(write)
-        if trouble and effect.takes_power_away:
-            message = f"{effect.subject}: nothing is switched off that cannot be recorded: {trouble}"
+        problem = self._try_to_write(write)
+        if problem and effect.takes_power_away:
+            message = f"{effect.subject}: nothing is switched off that cannot be recorded: {problem}"
             raise _EffectRefused(Refusal("ledger", message, "offpeak ledger actions; df -h"))
         passage.written = True
 
@@ -246,11 +246,11 @@ class Door:
     def _end(self, passage: _Passage, outcome: Outcome) -> Outcome:
         if passage.entry is not None:
             self.history.ended(passage.entry, outcome)
-        trouble = "its intent could not be written"
+        problem = "its intent could not be written"
         if passage.intent is not None:
             number = passage.intent
-            trouble = self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
-        return replace(outcome, message=f"{outcome.message}; not in the ledger: {trouble}") if trouble else outcome
+            problem = self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
+        return replace(outcome, message=f"{outcome.message}; not in the ledger: {problem}") if problem else outcome
 
     def _try_to_write(self, write: Callable[[], object]) -> str:
         """Write and return the error text, "" on success: a failed write must not hide what was done."""

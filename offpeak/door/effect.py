@@ -76,12 +76,12 @@ class Effect:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The rule that refused, its message and a hint; `trouble` is the class of the error, if an error refused."""
+    """The rule that refused, its message and a hint; `error_kind` is the class of the error, if an error refused."""
 
     rule: str
     message: str
     hint: str = ""
-    trouble: str = ""
+    error_kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ class Outcome:
     """The outcome of an act.
 
     "done": the device accepted it. "failed": it did not. "interrupted": not known. "refused": a rule refused the order
-    after the intent was written, and the order was not sent. `trouble` is the kind of the error, such as
+    after the intent was written, and the order was not sent. `error_kind` is the kind of the error, such as
     "AccessRefused", or the rule that refused.
     """
 
     result: str
     message: str
-    trouble: str = ""
+    error_kind: str = ""
 
 
 @dataclass(frozen=True)

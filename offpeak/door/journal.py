@@ -170,7 +170,7 @@ class EffectHistory:
 
     def refused(self, effect: Effect, refusal: Refusal) -> None:
         """Add an error of a device that a rule met; only the breaker counts it."""
-        if refusal.trouble:
+        if refusal.error_kind:
             self._append_end(HistoryEntry(0, effect, self.now_s, refusal, self.now_s))
 
     def within(self, window_s: float) -> Iterator[HistoryEntry]:

@@ -44,7 +44,7 @@ class Ledger:
     """One writer of one ledger, a `Journal`. The constructor returns at once; `ready` tells whether the ledger works.
 
     The writer queues rows at once and writes them within a second. If the write fails, up to `most_waiting` rows wait,
-    and `trouble` returns the reason. Intents, marks, holds and queries never wait in memory: they raise CannotWrite.
+    and `problem` returns the reason. Intents, marks, holds and queries never wait in memory: they raise CannotWrite.
     Their callers wait for the disk, for seconds if another program keeps the lock: an event loop calls them in a
     thread. `remember` and all `write_` methods except `write_intent` return at once.
     """
@@ -223,9 +223,9 @@ class Ledger:
         """Wait until all rows are written, at most `bound_s`; return whether they are."""
         return self._writer.settle(bound_s)
 
-    def trouble(self) -> LedgerProblem | None:
+    def problem(self) -> LedgerProblem | None:
         """Return the problem and the losses since the start, None if there are none."""
-        return self._writer.trouble()
+        return self._writer.problem()
 
     def close(self, bound_s: float = 2 * BOUND_S) -> int:
         """Write the waiting rows and close; return the number of rows that are lost."""

@@ -144,6 +144,10 @@ class SubmissionRecord:
 Row = MeterReading | NodeStateRecord | DecisionRecord | Price | JobUse | SavingRecord | MemoryRecord | dict[str, Any]
 
 
+COLUMN_OF = {"message": "said", "error_kind": "trouble"}
+"""Fields whose columns have other names."""
+
+
 def columns_of(record: object) -> dict[str, Any]:
-    """Return the fields of a record by their columns: the column of `message` is called "said"."""
-    return {"said" if name == "message" else name: value for name, value in vars(record).items()}
+    """Return the fields of a record by their columns."""
+    return {COLUMN_OF.get(name, name): value for name, value in vars(record).items()}

@@ -55,7 +55,7 @@ class LedgerStore:
             self.close()
             if isinstance(problem, IntegrityError | DataError):
                 raise
-            raise self._trouble(problem) from problem
+            raise self._ledger_error(problem) from problem
         except BaseException:
             self.close()
             raise
@@ -87,7 +87,7 @@ class LedgerStore:
             self.close()
         self._file_is = found
 
-    def _trouble(self, problem: Exception) -> CannotWrite:
+    def _ledger_error(self, problem: Exception) -> CannotWrite:
         message = (
             str(problem.orig) if isinstance(problem, DBAPIError) else getattr(problem, "strerror", None) or str(problem)
         )
@@ -223,7 +223,7 @@ class Writer:
             self._changed.notify_all()
             return self._changed.wait_for(lambda: not len(self._backlog), bound_s)
 
-    def trouble(self) -> LedgerProblem | None:
+    def problem(self) -> LedgerProblem | None:
         """Return the problem and the losses, None if there are none."""
         with self._changed:
             dropped = self._backlog.dropped

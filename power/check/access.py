@@ -108,11 +108,11 @@ def check_feeds(feeds: Iterable[tuple[str, Feed | None]], *, now_s: int) -> list
 
 
 def _feed_finding(name: str, known: KnownSeries) -> Finding:
-    troubles = "; ".join(map(str, known.troubles))
-    hint = known.troubles[0].hint if known.troubles else ""
+    problems = "; ".join(map(str, known.problems))
+    hint = known.problems[0].hint if known.problems else ""
     if known.series is None:
-        return Finding("feed", name, CheckVerdict.BAD, troubles or "knows nothing of this hour", hint)
+        return Finding("feed", name, CheckVerdict.BAD, problems or "knows nothing of this hour", hint)
     message = f"{known.source}: {known.basis}"
-    if troubles:
-        return Finding("feed", name, CheckVerdict.DOUBTFUL, f"{message}; {troubles}", hint)
+    if problems:
+        return Finding("feed", name, CheckVerdict.DOUBTFUL, f"{message}; {problems}", hint)
     return Finding("feed", name, CheckVerdict.GOOD, message)

@@ -40,8 +40,8 @@ async def check_bmc(machine: InventoryNode, wire: Transport) -> list[Finding]:
     try:
         driver = driver_of(machine, wire)
         seen = await driver.query()
-        if seen.trouble is not None:
-            raise seen.trouble
+        if seen.error is not None:
+            raise seen.error
         found = [await _check_enrolled_identity(machine, driver)]
         found += await _check_bmc_meter(machine, wire)
         found += await _check_restore_policy(machine, wire)

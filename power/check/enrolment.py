@@ -17,18 +17,18 @@ METERED = "metered"
 
 @dataclass(frozen=True)
 class EnrolmentResult:
-    """What became of one node: what is to be written, or the trouble. `same` if that is in the inventory already."""
+    """The result of one node: what is to be written, or the error. `same` if that is in the inventory already."""
 
     node: str
     enrolled: Enrolment | None = None
-    trouble: OffpeakError | None = None
+    error: OffpeakError | None = None
     same: bool = False
 
 
 async def probe_bmcs(
     machines: Iterable[InventoryNode], wire: Transport, *, date: str, replace: bool
 ) -> tuple[EnrolmentResult, ...]:
-    """Return what every BMC says, all asked at the same time; a changed identity is a trouble unless `replace`."""
+    """Return what every BMC says, all asked at the same time; a changed identity is an error unless `replace`."""
     try:
         return tuple(await asyncio.gather(*(_probe_bmc(each, wire, date, replace) for each in machines)))
     finally:
@@ -39,18 +39,18 @@ async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace
     try:
         driver = driver_of(machine, wire)
         seen = await driver.query()
-        if seen.trouble is not None and not isinstance(seen.trouble, NotSupported):
-            raise seen.trouble
+        if seen.error is not None and not isinstance(seen.error, NotSupported):
+            raise seen.error
         identity = await driver.identity()
         if identity is None:
             hint = "such nodes can be measured, but are never switched off"
             raise NotSupported(f"{machine.node}: its BMC does not say who it is", hint=hint)
         can = [*sorted(map(str, driver.orders)), *([METERED] if await _has_power_meter(machine, wire) else [])]
     except OffpeakError as problem:
-        return EnrolmentResult(machine.node, trouble=problem)
+        return EnrolmentResult(machine.node, error=problem)
     known = machine.enrolled
     if known is not None and known.identity != identity and not replace:
-        return EnrolmentResult(machine.node, trouble=_identity_error(machine, known, identity))
+        return EnrolmentResult(machine.node, error=_identity_error(machine, known, identity))
     kept = (
         [NodeOrder.STANDBY] if known and known.identity == identity and NodeOrder.STANDBY in known.capabilities else []
     )

@@ -49,14 +49,14 @@ class StandbyParts:
 
 @dataclass(frozen=True)
 class StandbyProof:
-    """What came of a test. `trouble` says why the rung is not to be offered, `notes` what else is to be known.
+    """What came of a test. `error` says why the rung is not to be offered, `notes` what else is to be known.
 
     `by_power`: the meter showed it below the ceiling; `asleep_w` is what it drew last. `woken_by` is one of the rung's
     ways, or "clock". Times are None for what did not happen.
     """
 
     node: str
-    trouble: DeviceError | None = None
+    error: DeviceError | None = None
     by_power: bool = False
     asleep_w: float | None = None
     enter_s: float | None = None
@@ -67,7 +67,7 @@ class StandbyProof:
     @property
     def offered(self) -> bool:
         """Whether nodes of that kind may be sent into standby."""
-        return self.trouble is None
+        return self.error is None
 
 
 async def prove_standby(
@@ -104,8 +104,8 @@ class _StandbyTest:
                 hint = "`cat /sys/power/mem_sleep` without deep: its firmware has no S3; leave out this rung"
                 raise NotSupported(f"{node.node}: offers no suspend to memory", hint=hint)
             await self._parts.order(NodeOrder.STANDBY, "")
-        except DeviceError as trouble:
-            return replace(self._proof, trouble=trouble)
+        except DeviceError as error:
+            return replace(self._proof, error=error)
         queried_s = self._clock()
         if not before.wake_clock:
             self._note("it has no alarm clock: would nothing else wake it, it would sleep on")
@@ -154,8 +154,8 @@ class _StandbyTest:
             began = self._clock()
             try:
                 await self._parts.order(NodeOrder.ON, way)
-            except OffpeakError as trouble:
-                self._note(f"{way}: {trouble}")
+            except OffpeakError as error:
+                self._note(f"{way}: {error}")
                 continue
             if after := await self._answer_until(began + patience_s):
                 self._proof = replace(self._proof, woken_by=way, wake_s=self._clock() - began)
@@ -218,11 +218,11 @@ class _StandbyTest:
         message = f"{self._proof.node}: still answers {self._parts.rung.enter_patience_s} s after it was to sleep"
         return BadAnswer(message, hint="on the node: journalctl -b -u systemd-suspend; dmesg | grep PM:")
 
-    def _goes_wrong(self, trouble: DeviceError) -> None:
+    def _goes_wrong(self, error: DeviceError) -> None:
         # The last thing that went wrong is the worst.
-        if self._proof.trouble is not None:
-            self._note(str(self._proof.trouble))
-        self._proof = replace(self._proof, trouble=trouble)
+        if self._proof.error is not None:
+            self._note(str(self._proof.error))
+        self._proof = replace(self._proof, error=error)
 
     def _note(self, text: str) -> None:
         self._proof = replace(self._proof, notes=(*self._proof.notes, text))

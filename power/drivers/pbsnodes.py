@@ -55,8 +55,8 @@ class PbsnodesDriver:
         """
         try:
             return self._observed(await self._attributes())
-        except DeviceError as trouble:
-            return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
+        except DeviceError as error:
+            return PowerObservation(PowerState.UNKNOWN, self._now(), error)
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Send the order, unless the node is already in that state; the server refuses to shut down a node with jobs.
@@ -67,8 +67,8 @@ class PbsnodesDriver:
         if order not in POWER_ARGUMENTS:
             raise NotSupported(f"{self._node}: pbsnodes does not support {order}", hint=OTHER_DRIVER_HINT)
         seen = self._observed(await self._attributes())
-        if seen.trouble is not None:
-            raise seen.trouble
+        if seen.error is not None:
+            raise seen.error
         if (seen.state is PowerState.ON) is (order is NodeOrder.ON):
             return
         guard = await confirm()
@@ -111,10 +111,10 @@ class PbsnodesDriver:
             parse_torque_note(attributes.get("note", "")),
         )
         if power is None:
-            trouble = NotSupported(
+            error = NotSupported(
                 f"{self._node}: this Torque reports no power_state and has no -m", hint=OTHER_DRIVER_HINT
             )
-            return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
+            return PowerObservation(PowerState.UNKNOWN, self._now(), error)
         if power in OFF or (down and (self._sent_off or (mark is not None and mark.kind in SLEEP_MARKS))):
             return PowerObservation(PowerState.OFF, self._now())
         if power == RUNNING and not down:

@@ -44,7 +44,7 @@ async def iterate_completed(
 async def poll_drivers(
     drivers: Mapping[str, PowerDriver], *, timeout_s: float, clock: Callable[[], float]
 ) -> dict[str, PowerObservation]:
-    """Return the state of every node, UNKNOWN with the trouble where it did not come in time."""
+    """Return the state of every node, UNKNOWN with the error where it did not come in time."""
     seen = {}
     async for node, observed in iterate_completed(
         {node: driver.query() for node, driver in drivers.items()}, timeout_s=timeout_s

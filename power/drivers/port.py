@@ -22,11 +22,11 @@ class NeededLogins:
 
 @dataclass(frozen=True)
 class PowerObservation:
-    """The observed power state of a node, and when; `trouble` is the reason why the state is unknown."""
+    """The observed power state of a node, and when; `error` is the reason why the state is unknown."""
 
     state: PowerState
     at_unix_s: float
-    trouble: DeviceError | None = None
+    error: DeviceError | None = None
 
 
 async def confirm_at_once() -> Guard:

@@ -136,7 +136,7 @@ class RedfishService:
             hint = f"is it up? try: curl -k {self._url}{ROOT}"
             raise NoAnswer(f"{self.who}: no answer within {self._timeout_s:g} s", hint=hint) from None
         except requests.RequestException as problem:
-            raise self._trouble(problem) from None
+            raise self._device_error(problem) from None
 
     async def _within_task(self, exchange: "Future[_Response]") -> _Response:
         try:
@@ -182,7 +182,7 @@ class RedfishService:
         session.verify = str(self._verify) if isinstance(self._verify, Path) else self._verify
         return session
 
-    def _trouble(self, problem: requests.RequestException) -> DeviceError:
+    def _device_error(self, problem: requests.RequestException) -> DeviceError:
         if "CERTIFICATE_VERIFY_FAILED" in str(problem):
             hint = (
                 f'below [hardware.{self._kind}] set verify = "/path/to/ca.pem", '
@@ -319,8 +319,8 @@ class RedfishDriver:
         """Return on or off, or UNKNOWN, also while the node powers on or off."""
         try:
             return self._observed(await self._system())
-        except DeviceError as trouble:
-            return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
+        except DeviceError as error:
+            return PowerObservation(PowerState.UNKNOWN, self._now(), error)
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
         """Send the order, unless the node is already in that state. Raises BadAnswer, and sends nothing, if the state
@@ -330,8 +330,8 @@ class RedfishDriver:
         if self._reset is None or order not in self.orders:
             offered = ", ".join(sorted(self.orders)) or "nothing"
             raise NotSupported(f"{self._service.who}: does not support {order}", hint=f"it supports: {offered}")
-        if observed.trouble is not None:
-            raise observed.trouble
+        if observed.error is not None:
+            raise observed.error
         if observed.state is not GOALS[order]:
             await self._service.post(self._reset.path, {"ResetType": RESETS[order]}, await confirm())
 
@@ -355,8 +355,8 @@ class RedfishDriver:
     def _observed(self, system: Resource) -> PowerObservation:
         reply = system.get("PowerState")
         state = STATES.get(reply, PowerState.UNKNOWN) if isinstance(reply, str) else PowerState.UNKNOWN
-        trouble = None
+        error = None
         if state is PowerState.UNKNOWN:
             message = f"{self._service.who}: its power state is {reply or 'missing'}"
-            trouble = BadAnswer(message, hint="ask again in a minute; if it stays so, look at the BMC's web page")
-        return PowerObservation(state, self._now(), trouble)
+            error = BadAnswer(message, hint="ask again in a minute; if it stays so, look at the BMC's web page")
+        return PowerObservation(state, self._now(), error)

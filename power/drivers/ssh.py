@@ -209,7 +209,7 @@ class NodeSsh:
                 user = self._credential.user or "root"
                 return await connect_by_key(self._host, self._port, user, key=key, known_hosts=self._known_hosts)
         except (TimeoutError, OSError, asyncssh.Error) as problem:
-            raise self._trouble(problem) from None
+            raise self._device_error(problem) from None
 
     async def _answer(self, connection: asyncssh.SSHClientConnection, request: str) -> str:
         async with connection.create_process(request, stdin=asyncssh.DEVNULL, errors="replace") as process:
@@ -240,7 +240,7 @@ class NodeSsh:
         )
         return BadAnswer(f"{self.node}: {request.split()[0]}: {message}", hint=hint)
 
-    def _trouble(self, problem: Exception) -> DeviceError:
+    def _device_error(self, problem: Exception) -> DeviceError:
         at = f"{self._credential.user}@{self._host}"
         if isinstance(problem, asyncssh.PermissionDenied):
             hint = f"add {self._key_file}.pub to its authorized_keys, as docs/how-to/standby.md says"
@@ -306,8 +306,8 @@ class SshDriver:
         """
         try:
             await self._probed()
-        except DeviceError as trouble:
-            return PowerObservation(PowerState.UNKNOWN, self._now(), trouble)
+        except DeviceError as error:
+            return PowerObservation(PowerState.UNKNOWN, self._now(), error)
         return PowerObservation(PowerState.ON, self._now())
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:

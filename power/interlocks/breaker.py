@@ -60,7 +60,7 @@ def _has_failed(entry: HistoryEntry) -> bool | None:
     """Return whether the device failed, at the order or at its identification; None if the answer does not show it."""
     if isinstance(entry.answer, Outcome):
         return None if entry.answer.result == "interrupted" else entry.answer.result == "failed"
-    return True if entry.answer is not None and entry.answer.trouble in DEVICE_ERRORS else None
+    return True if entry.answer is not None and entry.answer.error_kind in DEVICE_ERRORS else None
 
 
 class Breaker:
@@ -114,7 +114,7 @@ class Breaker:
         name = needed.to_act if isinstance(answer, Outcome) else needed.to_identify
         if name is None or answer is None:
             return
-        if answer.trouble == ErrorKind.ACCESS_REFUSED:
+        if answer.error_kind == ErrorKind.ACCESS_REFUSED:
             self._refused[name] = entry
         elif isinstance(answer, Outcome) and answer.result == "done" and self._came_after(entry, name):
             del self._refused[name]

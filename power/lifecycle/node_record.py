@@ -178,7 +178,7 @@ class NodeObservation:
     @property
     def problem(self) -> DeviceError | None:
         """Why that is not known."""
-        return self.bmc.trouble
+        return self.bmc.error
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ NO_EVIDENCE = "neither by ssh nor by its power can be told whether it is in stan
 
 
 def determine_state(record: NodeRecord, observation: NodeObservation, context: NodeContext) -> tuple[NodeState, str]:
-    """Return the state, and the trouble where it is UNKNOWN: also where two who must know contradict each other."""
+    """Return the state, and the error where it is UNKNOWN: also if sources contradict each other."""
     if observation.power not in (PowerState.ON, PowerState.OFF):
         return NodeState.UNKNOWN, str(observation.problem or "no answer")
     if observation.power is PowerState.OFF and (observation.answers or record.scheduler_state is SchedulerState.BUSY):

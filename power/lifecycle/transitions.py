@@ -167,7 +167,7 @@ def record_sending(record: NodeRecord, order: NodeOrder, by: str, now: Instant) 
 def record_answer(record: NodeRecord, answered: OrderAnswer, now: Instant, context: NodeContext) -> NodeRecord:
     """Return the record after the door's answer. A failed order may have been executed, its answer being lost."""
     answer, before = answered.answer, record.attempts.pending
-    if answer.trouble in FINAL_ERRORS:
+    if answer.error_kind in FINAL_ERRORS:
         return hand_over(record, answer.message, answer.hint if isinstance(answer, Refusal) else "", now)
     if isinstance(answer, Refusal):
         return _record_refusal(record, answered.order, answer, now, context)

@@ -159,7 +159,7 @@ class PowerDifference:
     inner: str
     power_w: float
     share: float
-    trouble: str = ""
+    problem: str = ""
 
 
 def combine_parts(way: str, parts: Sequence[Energy]) -> MeasuringPoint | None:

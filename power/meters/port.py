@@ -51,7 +51,7 @@ class MeterResult:
     meter: str
     way: str
     readings: tuple[Reading, ...] = ()
-    trouble: OffpeakError | None = None
+    error: OffpeakError | None = None
 
 
 async def read_meters(meters: Iterable[Meter], *, timeout_s: float) -> tuple[MeterResult, ...]:
@@ -66,7 +66,7 @@ async def _read_meter(meter: Meter, timeout_s: float) -> MeterResult:
     except TimeoutError:
         hint = "look at its network and power; --device-timeout gives it longer"
         return MeterResult(
-            meter.name, meter.way, trouble=NoAnswer(f"{meter.name}: silent for {timeout_s:g} s", hint=hint)
+            meter.name, meter.way, error=NoAnswer(f"{meter.name}: silent for {timeout_s:g} s", hint=hint)
         )
     except OffpeakError as problem:
-        return MeterResult(meter.name, meter.way, trouble=problem)
+        return MeterResult(meter.name, meter.way, error=problem)

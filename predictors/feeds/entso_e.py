@@ -54,8 +54,8 @@ class EntsoE:
         try:
             prices = client.query_day_ahead_prices(self.area, start=edges[0], end=edges[1])
         except requests.HTTPError as error:
-            trouble = status_problem(self.name, error.response) if error.response is not None else None
-            return trouble or request_problem(self.name, self.url, error)
+            problem = status_problem(self.name, error.response) if error.response is not None else None
+            return problem or request_problem(self.name, self.url, error)
         except requests.RequestException as error:
             return request_problem(self.name, self.url, error)
         except Exception as error:

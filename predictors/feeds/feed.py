@@ -163,16 +163,16 @@ class Feed:
 
         That may be an answer with values missing, or the last good series from the cache; an old value of what is not
         final, or that the operator's own file said, is used only without a new answer. Never raises: what failed is in
-        `troubles`.
+        `problems`.
         """
         kept, damage = _usable(read_cache(self.cache), self.quantity)
         published = self._published(kept)
-        fresh, troubles = self._ask(CheckContext(window, self.quantity, self.clock, published))
+        fresh, source_problems = self._ask(CheckContext(window, self.quantity, self.clock, published))
         if fresh is None or (self.quantity.final and published and known_s(published, window) > known_s(fresh, window)):
-            return _from_cache(kept, now_s, window, (*damage, *troubles))
+            return _from_cache(kept, now_s, window, (*damage, *source_problems))
         failed = write_cache(self.cache, CachedSeries(fresh, now_s))
-        problems = (*damage, *troubles, *((failed,) if failed else ()))
-        return KnownSeries(fresh, fresh.source, now_s, 0, fresh=True, troubles=problems)
+        problems = (*damage, *source_problems, *((failed,) if failed else ()))
+        return KnownSeries(fresh, fresh.source, now_s, 0, fresh=True, problems=problems)
 
     def _published(self, kept: CachedSeries | None) -> Series | None:
         # What the operator's own file said does not tell whether a market's answer is right.
@@ -181,18 +181,18 @@ class Feed:
 
     def _ask(self, context: CheckContext) -> tuple[Series | None, list[FeedProblem]]:
         best: Series | None = None
-        troubles: list[FeedProblem] = []
+        problems: list[FeedProblem] = []
         for source in self.sources:
             answer = fetch_within(source, context.window, self.limit_s)
-            trouble = answer if isinstance(answer, FeedProblem) else check_series(answer, context, own=source.own)
-            if trouble:
-                troubles.append(replace(trouble, source=source.name))
-            if isinstance(answer, Series) and (trouble is None or trouble.condition in INCOMPLETE):
+            problem = answer if isinstance(answer, FeedProblem) else check_series(answer, context, own=source.own)
+            if problem:
+                problems.append(replace(problem, source=source.name))
+            if isinstance(answer, Series) and (problem is None or problem.condition in INCOMPLETE):
                 part = clip_series(answer, context.window)
                 best = part if known_s(part, context.window) > known_s(best, context.window) else best
-            if trouble is None:
+            if problem is None:
                 break
-        return best, troubles
+        return best, problems
 
 
 def _usable(
@@ -207,10 +207,10 @@ def _usable(
 
 
 def _from_cache(
-    kept: CachedSeries | None, now_s: int, window: Window, troubles: tuple[FeedProblem, ...]
+    kept: CachedSeries | None, now_s: int, window: Window, problems: tuple[FeedProblem, ...]
 ) -> KnownSeries:
     part = clip_series(kept.series, window) if kept else None
     if kept is None or part is None:
-        return KnownSeries(troubles=troubles)
+        return KnownSeries(problems=problems)
     age_s = max(0, now_s - kept.fetched_s)
-    return KnownSeries(part, part.source, kept.fetched_s, age_s, troubles=troubles)
+    return KnownSeries(part, part.source, kept.fetched_s, age_s, problems=problems)

@@ -48,7 +48,7 @@ def poll_result(known: KnownSeries, window: Window, now_s: int, before: PollResu
     """Return how the poll that brought `known` went."""
     complete = known.fresh and known_s(known.series, window) == window.until_s - window.from_s
     failures = 0 if complete else (before.failures if before else 0) + 1
-    return PollResult(now_s, complete, failures, max((trouble.retry_after_s for trouble in known.troubles), default=0))
+    return PollResult(now_s, complete, failures, max((problem.retry_after_s for problem in known.problems), default=0))
 
 
 def next_poll_s(last: PollResult, publication: Publication, *, seed: int) -> int:

@@ -167,7 +167,7 @@ class KnownSeries:
     """What a feed knows of a window; `series` is None if nothing at all is.
 
     `source` is who said it and `fetched_s` when; `fresh` if that was just now, otherwise it is the last good series,
-    from the cache, `age_s` old. `troubles` are the conditions of everything that was tried.
+    from the cache, `age_s` old. `problems` are the conditions of everything that was tried.
     """
 
     series: Series | None = None
@@ -175,7 +175,7 @@ class KnownSeries:
     fetched_s: int = 0
     age_s: int = 0
     fresh: bool = False
-    troubles: tuple[FeedProblem, ...] = ()
+    problems: tuple[FeedProblem, ...] = ()
 
     @property
     def basis(self) -> str:

@@ -73,10 +73,10 @@ def next_comparison(
 
 def _find_differences(found: MeterComparison) -> dict[str, str]:
     places = {
-        f"{node}, {difference.outer} and {difference.inner}": difference.trouble
+        f"{node}, {difference.outer} and {difference.inner}": difference.problem
         for node, of_node in compare_meters(found.sums).items()
         for difference in of_node
-        if difference.trouble
+        if difference.problem
     }
     counters = find_contradictions(found.sums, found.counts).items()
     return places | {f"{meter} {part}, counter and watts": reported for (meter, _, part, _), reported in counters}
@@ -106,7 +106,7 @@ def make_meter_rows(
 
 def _readings(last: LatestReadings, taken: Iterable[MeterResult], now_unix_s: float) -> Iterator[Reading]:
     """Yield the readings; a silent meter gives a reading without a value for each of its parts."""
-    silent = {(result.meter, result.way): str(result.trouble) for result in taken if result.trouble is not None}
+    silent = {(result.meter, result.way): str(result.error) for result in taken if result.error is not None}
     for result in taken:
         yield from result.readings
     for reading in last.values():
@@ -203,7 +203,7 @@ def _note_silence(
 ) -> str | None:
     """Record whether a meter is silent, and return the line that is due about it."""
     name = (taken.meter, taken.way)
-    problem = None if taken.trouble is None else str(taken.trouble)
+    problem = None if taken.error is None else str(taken.error)
     if problem is None:
         silent.pop(name, None)
     else:

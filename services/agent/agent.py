@@ -282,7 +282,7 @@ class SiteAgent:
         order, by, reason = parse_order(request.text)
         for node in request.nodes:
             self._check_can_be_ordered(node)
-        unrecorded = None if order is NodeOrder.ON else self.ledger.trouble()
+        unrecorded = None if order is NodeOrder.ON else self.ledger.problem()
         if unrecorded is not None and unrecorded.message:
             # The door would refuse the order in the next round, when the admin no longer waits for the reply.
             text = f"{fold(request.nodes)}: nothing is switched off that cannot be recorded: {unrecorded.message}"

@@ -112,7 +112,7 @@ class PriceLoop(Loop):
         curve = await fetched(lambda: read_prices(section, now_s=now_s))
         window = Window(int(curve.series.start_s[0]), curve.series.end_s)
         carbon, carbon_problems = await fetched(lambda: carbon_series(section.carbon, window, now_s))
-        self._problem_log.report("prices", describe_problems(curve.troubles))
+        self._problem_log.report("prices", describe_problems(curve.problems))
         self._problem_log.report("carbon", describe_problems(carbon_problems))
         self.curve, self.carbon = curve, carbon
         self._written, rows = make_price_rows(self._written, curve.series, curve.basis, now_s=now_s, carbon=carbon)
@@ -202,7 +202,7 @@ class OutsideLoop(Loop):
             return
         before, timeout_s = self._caps, section.feeds.timeout_s
         self._caps = await fetched(lambda: read_caps(section.plan, section.zone, before, timeout_s=timeout_s))
-        self._problem_log.report("caps on power", "; ".join(self._caps.troubles) or None)
+        self._problem_log.report("caps on power", "; ".join(self._caps.problems) or None)
         if section.feeds.temperature and self._clock() - self._weather_s > WEATHER_EVERY_S:
             await self._read_weather(section.feeds, int(self._clock()))
             self._weather_s = self._clock()
@@ -213,5 +213,5 @@ class OutsideLoop(Loop):
             return
         known = await fetched(lambda: feed.known(Window(now_s - HOUR_S, now_s + int(PRICES_AHEAD_S)), now_s))
         self.weather = known.series or self.weather
-        problem = "; ".join(f"{each}; {each.hint}" for each in known.troubles) if known.series is None else None
+        problem = "; ".join(f"{each}; {each.hint}" for each in known.problems) if known.series is None else None
         self._problem_log.report("weather", problem)

@@ -50,7 +50,7 @@ def read_plan_context(site: SiteContext, marks: tuple[JobMark, ...]) -> PlanCont
     asyncio.run(outside.round())
     observed = observe_cluster(site.scheduler, site.price_section)
     view, prices = observed.view, observed.prices
-    problem_log.report("prices", describe_problems(prices.troubles) if prices else None)
+    problem_log.report("prices", describe_problems(prices.problems) if prices else None)
     powers, times = open_forecasts(settings.agent.state_folder, settings.power)
     draws = powers.of(view.jobs, find_node_kinds(view.nodes, site.node_class), at_s=view.at_s)
     facts = queue_facts(observed, draws=draws, run_s=times.of(view.jobs, at_s=view.at_s), marks=marks)

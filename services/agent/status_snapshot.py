@@ -85,7 +85,7 @@ class StatusReply:
     nodes: NodeCounts = NodeCounts()
     saved_today: SavingStatus = SavingStatus()
     jobs: tuple[JobStatus, ...] = ()
-    troubles: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
     now_unix_s: float | None = None
     clock_factor: float = 1.0
     first_round_until_unix_s: float | None = None
@@ -95,12 +95,12 @@ class StatusReply:
         """Return what that user may see: their own jobs, and totals; None may see everything."""
         if user is None:
             return self
-        return replace(self, jobs=tuple(job for job in self.jobs if job.user == user), troubles=())
+        return replace(self, jobs=tuple(job for job in self.jobs if job.user == user), problems=())
 
 
 def status_json(status: StatusReply) -> Any:
     """Return the status as JSON objects, lists, numbers and texts."""
-    return _status_type().dump_python(status, mode="json")
+    return _status_type().dump_python(status, mode="json", by_alias=True)
 
 
 def parse_status(reply: object) -> StatusReply:
@@ -112,9 +112,10 @@ def parse_status(reply: object) -> StatusReply:
 @cache
 def _status_type() -> Any:
     # pydantic is slow to import: `offpeak --version` does without it.
-    from pydantic import TypeAdapter
+    from pydantic import ConfigDict, TypeAdapter, with_config
 
-    return TypeAdapter(StatusReply)
+    json_keys = ConfigDict(alias_generator=lambda name: "troubles" if name == "problems" else name)
+    return TypeAdapter(with_config(json_keys)(StatusReply))
 
 
 class NodeStatus(NamedTuple):

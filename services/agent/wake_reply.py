@@ -80,7 +80,7 @@ def make_wake_reply(names: Iterable[str], outlook: WakeOutlook, requested_unix_s
             refused[name] = why
             continue
         elif refusal := _find_refusal(outlook.records[name], outlook):
-            if refusal.rule not in PACING or refusal.trouble:
+            if refusal.rule not in PACING or refusal.error_kind:
                 refused[name] = refusal.message
                 continue
             waiting[name] = refusal.message

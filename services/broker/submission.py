@@ -98,7 +98,7 @@ class Broker:
                 raise OffpeakError(outcome.message, hint=MODE_HINT if outcome.rule == "mode" else outcome.hint)
             if outcome.result == "done":
                 return self.changed(row, replace(row, state=TAKEN, job=outcome.message, message="accepted"))
-            if outcome.trouble != SiteRefused.__name__:
+            if outcome.error_kind != SiteRefused.__name__:
                 return await self._doubtful(row, outcome)
             row = self.changed(row, replace(row, state=FAILED, message=outcome.message))
             without = {**without, choice.site: f"refused it: {outcome.message.partition(': ')[2]}"}

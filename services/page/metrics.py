@@ -81,7 +81,7 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
         "offpeak_agent_last_look_timestamp_seconds", "Time of the last round of the queue; 0: never.", looked_unix_s
     )
     yield _gauge("offpeak_agent_cycle_seconds", "Cycle of the agent.", status.cycle_s)
-    yield _gauge("offpeak_agent_troubles", "Number of present problems of the agent.", len(status.troubles))
+    yield _gauge("offpeak_agent_troubles", "Number of present problems of the agent.", len(status.problems))
     modes = ((mode, float(mode == status.mode)) for mode in MODES)
     yield _by_labels("offpeak_agent_mode", "The mode that is 1 is the agent's.", "mode", modes)
     yield _by_labels("offpeak_jobs", "Jobs that the scheduler shows, by state.", "state", snapshot.job_counts)

@@ -43,7 +43,7 @@ def test_a_job_waits_for_its_time(repository: Path, failures: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "trouble"),
+    ("value", "error"),
     [
         ("delay=12h", ""),
         ("delay=1.5h;deadline=2026-11-22T08:00", ""),
@@ -58,11 +58,11 @@ def test_a_job_waits_for_its_time(repository: Path, failures: Path) -> None:
         ("dealy=12h", "OFFPEAK=dealy=12h: unknown hint"),
     ],
 )
-def test_hints_are_checked_at_submission(value: str, trouble: str, repository: Path) -> None:
+def test_hints_are_checked_at_submission(value: str, error: str, repository: Path) -> None:
     job = SimpleNamespace(Variable_List={"OFFPEAK": value}, Resource_List=Resources())
     refusal = run("offpeak_queuejob", repository, job=job)
-    assert refusal.startswith(trouble)
-    assert bool(refusal) == bool(trouble)
+    assert refusal.startswith(error)
+    assert bool(refusal) == bool(error)
     assert job.Resource_List["offpeak_prio"] == 0.0
 
 

@@ -43,7 +43,7 @@ PUBLISHED = StatusReply(
         ),
         JobStatus("1850", "nobody", "long", "PENDING", 1, None, 0, None, "its power is not known", opted_out=True),
     ),
-    troubles=("prices are of yesterday",),
+    problems=("prices are of yesterday",),
 )
 
 

@@ -111,14 +111,14 @@ class ModelDriver:
 
     async def query(self) -> PowerObservation:
         node = self._node
-        if trouble := _trouble(node):
-            return PowerObservation(PowerState.UNKNOWN, 0.0, trouble)
+        if error := _device_error(node):
+            return PowerObservation(PowerState.UNKNOWN, 0.0, error)
         on = node.powered and "says off" not in node.faults
         return PowerObservation(PowerState.ON if on else PowerState.OFF, 0.0)
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
-        if trouble := _trouble(self._node):
-            raise trouble
+        if error := _device_error(self._node):
+            raise error
         if (await self.query()).state is not (PowerState.ON if order is NodeOrder.ON else PowerState.OFF):
             (await confirm())()
             self._node.reported(order)
@@ -150,8 +150,8 @@ class ModelMeter:
     way: str = "dcmi"
 
     async def read(self) -> tuple[Reading, ...]:
-        if trouble := _trouble(self.node):
-            raise trouble
+        if error := _device_error(self.node):
+            raise error
         return (Reading(self.node.name, self.way, "total", self.node.watts, 0.0, node=self.node.name),)
 
     async def close(self) -> None:
@@ -168,7 +168,7 @@ def model_lookout(nodes: dict[str, ModelNode]) -> NodePoller:
     )
 
 
-def _trouble(node: ModelNode) -> DeviceError | None:
+def _device_error(node: ModelNode) -> DeviceError | None:
     if "dead" in node.faults:
         return NoAnswer(f"{node.name}: no answer")
     return BadAnswer(f"{node.name}: 2 bytes instead of 3") if "garbage" in node.faults else None

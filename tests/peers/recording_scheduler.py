@@ -17,7 +17,7 @@ class RecordingScheduler:
     reported: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     refuses: dict[str, str] = field(default_factory=dict)
     shows: SchedulerView = NOTHING
-    trouble: SchedulerError | None = None
+    error: SchedulerError | None = None
     requested: int = 0
 
     def traits(self) -> SchedulerTraits:
@@ -25,8 +25,8 @@ class RecordingScheduler:
 
     def view(self) -> SchedulerView:
         self.requested += 1
-        if self.trouble:
-            raise self.trouble
+        if self.error:
+            raise self.error
         return self.shows
 
     def in_use(self, _node: str) -> str:

@@ -88,9 +88,9 @@ class Walk:
             TimePassed()
         )
 
-    def unseen(self, trouble: DeviceError | None = None) -> "Walk":
-        trouble = trouble or NoAnswer("n1: no answer")
-        return self.happens(NodeObservation(PowerObservation(PowerState.UNKNOWN, self.unix_s, trouble))).happens(
+    def unseen(self, error: DeviceError | None = None) -> "Walk":
+        error = error or NoAnswer("n1: no answer")
+        return self.happens(NodeObservation(PowerObservation(PowerState.UNKNOWN, self.unix_s, error))).happens(
             TimePassed()
         )
 

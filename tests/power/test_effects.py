@@ -391,7 +391,7 @@ def test_a_refused_login_is_not_used_again(room: GuardedRoom) -> None:
     answers = room.run(three())
     assert [refused(answer)[0] for answer in answers] == ["identity", "refused_login", "refused_login"]
     assert isinstance(answers[0], Refusal)
-    assert answers[0].trouble == "AccessRefused"
+    assert answers[0].error_kind == "AccessRefused"
     assert room.do(lambda each: sum(bmc.logins.begun for bmc in each.bmcs.values())) - begun <= 2
     assert room.reported() == {}
 

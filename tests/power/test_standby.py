@@ -144,20 +144,20 @@ def test_a_meter_that_fails_is_no_proof(bench: Bench) -> None:
 
 def test_a_node_that_is_silent_but_hot_is_woken_and_not_offered(bench: Bench) -> None:
     proof = bench.prove(bmc_wakes=True, asleep_w=AWAKE_W)
-    assert str(proof.trouble) == "n001: silent, but draws 212 W, above the ceiling of 25 W"
+    assert str(proof.error) == "n001: silent, but draws 212 W, above the ceiling of 25 W"
     assert not proof.offered
     assert proof.woken_by == "bmc"
 
 
 def test_a_node_that_boots_instead_of_waking_has_lost_its_standby(bench: Bench) -> None:
     proof = bench.prove(bmc_wakes=True, boots_on_wake=True)
-    assert str(proof.trouble) == "n001: it rebooted: standby is lost"
+    assert str(proof.error) == "n001: it rebooted: standby is lost"
     assert (proof.offered, proof.woken_by) == (False, "bmc")
 
 
 def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
     proof = bench.prove(replace(RUNG, wake=("pdu",), wake_patience_s=20))
-    assert str(proof.trouble) == "n001: nothing but its own alarm clock woke it"
+    assert str(proof.error) == "n001: nothing but its own alarm clock woke it"
     assert proof.notes == ("pdu: it has none",)
     assert (proof.woken_by, proof.wake_s) == ("clock", None)
 
@@ -165,9 +165,9 @@ def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
 @pytest.mark.slow("waits for the end of a time-out")
 def test_a_node_that_never_comes_back_is_reported_and_never_cut(bench: Bench) -> None:
     proof = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
-    assert isinstance(proof.trouble, NoAnswer)
-    assert str(proof.trouble) == "n001: does not come back from standby"
-    assert "console" in proof.trouble.hint
+    assert isinstance(proof.error, NoAnswer)
+    assert str(proof.error) == "n001: does not come back from standby"
+    assert "console" in proof.error.hint
     assert proof.notes == ("bmc: did not wake it within 20 s", "wol: did not wake it within 20 s")
     assert bench.bmc.resets == ["On"]
 
@@ -186,7 +186,7 @@ def test_a_node_that_stays_up_is_reported(bench: Bench) -> None:
         node.write("usr/bin/systemctl", "#!/bin/sh\nexit 1\n")
 
     proof = bench.prove(spoil=no_suspend)
-    assert str(proof.trouble) == "n001: still answers 100 s after it was to sleep"
+    assert str(proof.error) == "n001: still answers 100 s after it was to sleep"
     assert (proof.enter_s, proof.wake_s) == (None, None)
 
 
@@ -201,15 +201,15 @@ def test_a_node_that_cannot_or_works_is_left_alone(
     bench: Bench, spoilt: str, text: str, kind: type[Exception], message: str
 ) -> None:
     proof = bench.prove(spoil=lambda node: node.write(spoilt, text))
-    assert type(proof.trouble) is kind
-    assert str(proof.trouble) == message
+    assert type(proof.error) is kind
+    assert str(proof.error) == message
     assert bench.bmc.requested == []
 
 
 def test_a_refused_key_ends_the_test(bench: Bench) -> None:
     other = asyncssh.generate_private_key("ssh-ed25519").export_public_key()
     proof = bench.prove(spoil=lambda node: node.authorized_keys.write_bytes(other))
-    assert isinstance(proof.trouble, AccessRefused)
+    assert isinstance(proof.error, AccessRefused)
 
 
 def test_a_node_without_an_alarm_clock_is_warned_of(bench: Bench) -> None:

@@ -15,12 +15,12 @@ WINDOW = Window(1_795_280_400, 1_795_287_600)
 
 
 def test_one_figure_holds_for_all_hours() -> None:
-    series, troubles = carbon_series(
+    series, problems = carbon_series(
         build_carbon_source(FeedSettings(), CarbonSettings("0.4kg/kWh")), WINDOW, WINDOW.from_s
     )
     assert series is not None
     assert (series.value.tolist(), series.start_s.tolist(), series.end_s) == ([400.0], [WINDOW.from_s], WINDOW.until_s)
-    assert troubles == ()
+    assert problems == ()
 
 
 def test_a_file_is_read_for_the_window(tmp_path: Path) -> None:

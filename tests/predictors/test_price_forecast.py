@@ -83,7 +83,7 @@ def test_without_the_network_the_forecast_rests_on_what_was_kept(tmp_path, condi
     assert after.prediction.mean.tolist() == before.prediction.mean.tolist()
     assert set(before.prediction.basis) - set(after.prediction.basis) == {"published"}
     assert set(after.prediction.basis) - set(before.prediction.basis) == {"cached 5 h"}
-    assert condition in {trouble.condition for trouble in after.troubles}
+    assert condition in {problem.condition for problem in after.problems}
 
 
 @pytest.mark.parametrize("condition", [FeedCondition.REFUSED, FeedCondition.HANGING, FeedCondition.GARBAGE])
@@ -91,7 +91,7 @@ def test_without_anything_the_tariff_holds(tmp_path, condition):
     forecast = forecast_prices(source_of(Broken(condition), tmp_path), WINDOW, NOW)
     assert set(forecast.prediction.basis) == {"tariff"}
     assert set(forecast.prediction.mean) == {30, 90}
-    assert [trouble.condition for trouble in forecast.troubles] == [condition]
+    assert [problem.condition for problem in forecast.problems] == [condition]
     assert forecast.origin is None
 
 
@@ -117,7 +117,7 @@ def test_prices_of_last_month_tell_nothing_of_this_one(tmp_path):
     stale = source_of(Market(MIDNIGHT - 10 * DAY), tmp_path)
     forecast = forecast_prices(stale, WINDOW, NOW)
     assert set(forecast.prediction.basis) == {"tariff"}
-    assert [each.detail for each in forecast.troubles if each.condition is FeedCondition.TOO_OLD] == [
+    assert [each.detail for each in forecast.problems if each.condition is FeedCondition.TOO_OLD] == [
         "the last one ends 2024-10-24T23:00Z"
     ]
 
@@ -127,7 +127,7 @@ def test_hours_that_are_known_already_are_requested_all_the_same(tmp_path):
     forecast_prices(source, WINDOW, NOW)
     again = forecast_prices(source, Window(NOW, NOW + 6 * HOUR), NOW)
     assert again.prediction.basis == ("published",) * 6
-    assert again.troubles == ()
+    assert again.problems == ()
 
 
 def test_a_model_that_is_damaged_in_part_leaves_nothing_behind(tmp_path):
@@ -148,14 +148,14 @@ def test_a_damaged_model_is_made_again(tmp_path):
     source.model.write_bytes(b"nothing of the kind")
     again = forecast_prices(source, WINDOW, NOW)
     assert again.prediction.mean.tolist() == whole.prediction.mean.tolist()
-    assert [trouble.condition for trouble in again.troubles if trouble.source == "model"] == ["cache damaged"]
-    assert not forecast_prices(source, WINDOW, NOW).troubles[1:]
+    assert [problem.condition for problem in again.problems if problem.source == "model"] == ["cache damaged"]
+    assert not forecast_prices(source, WINDOW, NOW).problems[1:]
 
 
 def test_a_model_that_cannot_be_kept_is_reported(tmp_path):
     (tmp_path / "cache").write_text("a file where a folder should be")
     forecast = forecast_prices(source_of(Market(MIDNIGHT + DAY), tmp_path), WINDOW, NOW)
-    assert "cache cannot be written" in {str(each.condition) for each in forecast.troubles if each.source == "model"}
+    assert "cache cannot be written" in {str(each.condition) for each in forecast.problems if each.source == "model"}
     assert "published" in forecast.prediction.basis
 
 

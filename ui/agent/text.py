@@ -48,7 +48,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"price        {price_text(reply.price, clock)}",
         f"nodes        {counts_text(reply.nodes.counts) or 'none'}{drawn}",
         f"saved today  {energy}{cost}",
-        *(f"- {printable(each)}" for each in reply.troubles),
+        *(f"- {printable(each)}" for each in reply.problems),
     ]
 
 

@@ -69,8 +69,8 @@ def print_forecast(
     console.print(f"course: {course(forecast.prediction.point, forecast.prediction.point)}")
     if forecast.origin:
         console.print(_origin_text(forecast))
-    for trouble in forecast.troubles:
-        console.print(f"- {trouble}; {trouble.hint}")
+    for problem in forecast.problems:
+        console.print(f"- {problem}; {problem.hint}")
 
 
 def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
@@ -123,7 +123,7 @@ def forecast_json(forecast: PriceForecast, feeds: FeedSettings) -> str:
         ],
         "troubles": [
             {"source": each.source, "condition": each.condition, "detail": each.detail, "hint": each.hint}
-            for each in forecast.troubles
+            for each in forecast.problems
         ],
     }  # fmt: skip
     return json.dumps(document, indent=2)

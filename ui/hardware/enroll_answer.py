@@ -86,8 +86,8 @@ def _write_proof(path: Path, machine: InventoryNode, *, offered: bool) -> None:
 def proof_lines(proof: StandbyProof) -> list[str]:
     """Return the result of a test as lines, the problem first."""
     lines = []
-    if proof.trouble is not None:
-        lines += [f"{proof.trouble}", f"  hint: {proof.trouble.hint}"]
+    if proof.error is not None:
+        lines += [f"{proof.error}", f"  hint: {proof.error.hint}"]
     else:
         by = f"{proof.asleep_w:,.0f} W" if proof.by_power else "its power was not proven"
         lines.append(
@@ -124,7 +124,7 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
     write_enrolments(path, {each.node: each.enrolled for each in probed if each.enrolled and not each.same})
     print_enrolled(probed)
     tested = not request.standby_test or prove_all_standby(settings, request.nodes or "")
-    if not tested or any(each.trouble for each in probed):
+    if not tested or any(each.error for each in probed):
         raise typer.Exit(1)
 
 
@@ -161,8 +161,8 @@ def print_enrolled(probed: Sequence[EnrolmentResult]) -> None:
                 by_capabilities.setdefault(each.enrolled.capabilities, []).append(each.node)
         for capabilities, nodes in by_capabilities.items():
             typer.echo(f"{label}: {fold(nodes)} ({', '.join(capabilities)})")
-    found = [failed_finding("bmc", each.node, each.trouble) for each in probed if each.trouble]
-    for trouble in group_findings(found):
-        typer.echo(f"not enrolled: {fold(trouble.subjects)}: {trouble.message}")
-        if trouble.hint:
-            typer.echo(f"  hint: {trouble.hint}")
+    found = [failed_finding("bmc", each.node, each.error) for each in probed if each.error]
+    for error in group_findings(found):
+        typer.echo(f"not enrolled: {fold(error.subjects)}: {error.message}")
+        if error.hint:
+            typer.echo(f"  hint: {error.hint}")

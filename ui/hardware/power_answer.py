@@ -45,12 +45,12 @@ from power.meters.registry import site_meters
 def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:
     """Return all readings, the problems of meters without a reading, and the load of this machine."""
     readings = [asdict(reading) for each in taken for reading in each.readings]
-    troubles = [
-        {"meter": each.meter, "way": each.way, "said": str(each.trouble), "hint": each.trouble.hint}
+    problems = [
+        {"meter": each.meter, "way": each.way, "said": str(each.error), "hint": each.error.hint}
         for each in taken
-        if each.trouble
+        if each.error
     ]
-    answer = {"readings": readings, "troubles": troubles} | ({"head_node": asdict(here)} if here else {})
+    answer = {"readings": readings, "troubles": problems} | ({"head_node": asdict(here)} if here else {})
     return json.dumps(answer, indent=2)
 
 
@@ -71,7 +71,7 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
         if table.row_count:
             console.print(table)
             console.print()
-    for line in (*power_summary(taken), *([load_line(here)] if here else []), *trouble_lines(taken)):
+    for line in (*power_summary(taken), *([load_line(here)] if here else []), *problem_lines(taken)):
         console.print(line)
 
 
@@ -122,7 +122,7 @@ def power_summary(taken: Sequence[MeterResult]) -> list[str]:
         ways = [way for way in COLUMN_OF_WAY if COLUMN_OF_WAY[way] == place]
         nodes = node_readings(reading for each in taken for reading in each.readings if reading.way in ways)
         known = [total_w([part for way in parts.values() for part in way]) for parts in nodes.values()]
-        silent = {each.meter for each in taken if each.trouble and each.way in ways} if place != OUTLETS else set()
+        silent = {each.meter for each in taken if each.error and each.way in ways} if place != OUTLETS else set()
         if nodes or silent:
             drawn = [each for each in known if each is not None]
             of = counted(len(nodes) + len(silent), "node")
@@ -136,9 +136,9 @@ def load_line(here: HeadNodeLoad) -> str:
     return f"this machine: processors {here.cpu_percent:.0f} %, memory {here.memory_percent:.0f} % in use{warmth}"
 
 
-def trouble_lines(taken: Iterable[MeterResult]) -> list[str]:
+def problem_lines(taken: Iterable[MeterResult]) -> list[str]:
     """Return a line for each kind of problem, with the meters that have it."""
-    found = [failed_finding(each.way, each.meter, each.trouble) for each in taken if each.trouble]
+    found = [failed_finding(each.way, each.meter, each.error) for each in taken if each.error]
     return [
         f"- {fold(each.subjects)} ({each.part}): {each.message}\n  hint: {each.hint}" for each in group_findings(found)
     ]
@@ -154,7 +154,7 @@ def print_differences(between: Mapping[str, Sequence[PowerDifference]]) -> None:
     table = _table("node", "from", "to", "between", "share", "")
     for node, found in between.items():
         for each in found:
-            table.add_row(node, each.outer, each.inner, power_text(each.power_w), f"{each.share:.1%}", each.trouble)
+            table.add_row(node, each.outer, each.inner, power_text(each.power_w), f"{each.share:.1%}", each.problem)
     console.print()
     console.print(table)
 
@@ -205,7 +205,7 @@ def select_nodes(taken: Sequence[MeterResult], nodes: str | None) -> tuple[Meter
         return tuple(taken)
     wanted = set(expand(nodes))
     return tuple(
-        MeterResult(each.meter, each.way, tuple(of for of in each.readings if of.node in wanted), each.trouble)
+        MeterResult(each.meter, each.way, tuple(of for of in each.readings if of.node in wanted), each.error)
         for each in taken
     )
 
@@ -275,15 +275,15 @@ class _Watch:
         self.sums = add_readings(self.sums, taken, longest_hold_s=HOLD_ROUNDS * self._every_s)
         self.counts = add_counter_values(self.counts, taken)
         typer.echo(round_line(taken, self.sums, datetime.now().astimezone()))
-        for line in self._new_troubles(taken):
+        for line in self._new_problems(taken):
             typer.echo(f"  - {line}")
 
-    def _new_troubles(self, taken: Sequence[MeterResult]) -> list[str]:
+    def _new_problems(self, taken: Sequence[MeterResult]) -> list[str]:
         lines = []
         for each in taken:
-            trouble = None if each.trouble is None else str(each.trouble)
+            error = None if each.error is None else str(each.error)
             key = (each.meter, each.way)
-            self._reported[key], line = limit_repeats(self._reported.get(key), trouble, at_unix_s=time.time())
+            self._reported[key], line = limit_repeats(self._reported.get(key), error, at_unix_s=time.time())
             if line:
                 lines.append(f"{each.meter} ({each.way}): {line}")
         return lines

@@ -62,11 +62,11 @@ def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode
         admin_order = AdminOrder(inventory, settings.agent, book, wire, scheduler.in_use)
         closer = NodeCloser(inventory, settings.agent, book, wire, scheduler)
         record, note = asyncio.run(_run_order(admin_order, closer, machine, to, reason))
-    trouble = error_of_order(record, to, wire)
-    if trouble is not None:
+    error = error_of_order(record, to, wire)
+    if error is not None:
         if note:
             typer.echo(f"{name}: {note}", err=True)
-        raise trouble
+        raise error
     took = f"after {time.monotonic() - began_s:.0f} s" if record.measured else "already"
     typer.echo(f"{name}: {record.observed.state} {took}")
     if note:

@@ -27,16 +27,16 @@ def answer(settings: Settings, request: PlanRequest) -> None:
         check_report_path(request.report)
     _check_events(settings)
     applied = _applied(settings) if request.apply else None
-    plan, troubles = (applied.plan, applied.problems) if applied else _planned(settings, request)
+    plan, problems = (applied.plan, applied.problems) if applied else _planned(settings, request)
     zone = machine_zone()
     if request.report:
         from ui.plan.page import write_page
 
-        write_page(request.report, plan, zone, troubles)
+        write_page(request.report, plan, zone, problems)
     if request.as_json:
-        typer.echo(json.dumps(plan_json(plan, zone) | {"troubles": troubles} | _done(applied), indent=2))
+        typer.echo(json.dumps(plan_json(plan, zone) | {"troubles": problems} | _done(applied), indent=2))
     else:
-        print_plan(plan, zone, day=request.day, troubles=troubles)
+        print_plan(plan, zone, day=request.day, problems=problems)
         if applied:
             typer.echo(_applied_text(applied))
     if request.report:
@@ -54,10 +54,10 @@ def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[s
         plan = fetch_plan(settings.agent.socket)
     except (AgentSilent, BadInput) as problem:
         # No agent, one with another policy, or one that does not tell us: anybody may plan for themselves.
-        plan, troubles = plan_once(settings)
+        plan, problems = plan_once(settings)
         if settings.agent.queue != PLAN:
-            return plan, troubles
-        return plan, (*troubles, f"this plan is made here and now, and is not the agent's: {problem}")
+            return plan, problems
+        return plan, (*problems, f"this plan is made here and now, and is not the agent's: {problem}")
     made = datetime.fromtimestamp(plan.at_s, machine_zone())
     return plan, (f"this is the plan that the agent carries out, made at {made:%H:%M:%S}",)
 
@@ -72,9 +72,9 @@ def _applied(settings: Settings) -> AppliedPlan:
 
 def _check_events(settings: Settings) -> None:
     """Raise an error for settings that the agent would only log, because here a user waits for the plan."""
-    troubles = read_caps(settings.plan, machine_zone(), OrderedCaps()).troubles
-    if troubles:
-        what, _, hint = troubles[0].rpartition("; ")
+    problems = read_caps(settings.plan, machine_zone(), OrderedCaps()).problems
+    if problems:
+        what, _, hint = problems[0].rpartition("; ")
         raise BadSetting(what, hint=hint)
 
 

@@ -157,18 +157,18 @@ TEXTS = 3
 """The first columns of the table are text."""
 
 
-def write_page(path: Path, plan: DayPlan, zone: tzinfo, troubles: Sequence[str]) -> None:
+def write_page(path: Path, plan: DayPlan, zone: tzinfo, problems: Sequence[str]) -> None:
     """Write the page; raise CannotWrite on failure, without a partial file."""
-    content = plan_page(plan, zone, troubles).encode()
+    content = plan_page(plan, zone, problems).encode()
     with replacing(path) as file:
         file.write(content)
 
 
-def plan_page(plan: DayPlan, zone: tzinfo, troubles: Sequence[str] = ()) -> str:
-    """Return the page; `troubles` are the problems of the inputs of the plan."""
+def plan_page(plan: DayPlan, zone: tzinfo, problems: Sequence[str] = ()) -> str:
+    """Return the page; `problems` are the problems of the inputs of the plan."""
     clock = LocalClock(float(plan.at_s), zone)
     sections = [figure_section(plan_figure(plan, zone)), _jobs(plan, clock)]
-    notes = (*plan.remarks, *plan.violations, *troubles)
+    notes = (*plan.remarks, *plan.violations, *problems)
     if notes:
         sections.append(section("Notes", bullets(notes)))
     return html_page("The plan of the queue", _head(plan, clock), sections)

@@ -22,7 +22,7 @@ HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "late
 RIGHT = ("nodes", "power", "starts", "ends", "latest")
 
 
-def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, troubles: Sequence[str]) -> None:
+def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, problems: Sequence[str]) -> None:
     """Print the plan; `day` is today, tomorrow, or None for the whole plan."""
     clock = LocalClock(float(plan.at_s), zone)
     jobs = jobs_of(plan, zone, day)
@@ -33,7 +33,7 @@ def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, troubles: Sequen
     typer.echo("")
     for name, text in sums(plan, clock):
         typer.echo(f"{name:<7}{text}")
-    for sentence in (*plan.remarks, *plan.violations, *troubles):
+    for sentence in (*plan.remarks, *plan.violations, *problems):
         typer.echo(f"- {printable(sentence)}")
 
 

@@ -94,8 +94,8 @@ def answer(settings: Settings, request: PricesRequest) -> None:
     window = window_of(request, int(time.time()), zone)
     known = feed.known(window, int(time.time()))
     if known.series is None:
-        reasons = "; ".join(str(trouble) for trouble in known.troubles)
-        hints = [trouble.hint for trouble in known.troubles if trouble.condition not in INCOMPLETE]
+        reasons = "; ".join(str(problem) for problem in known.problems)
+        hints = [problem.hint for problem in known.problems if problem.condition not in INCOMPLETE]
         hint = hints[0] if hints else "--from and --to ask for another time"
         raise BadPrices(f"no price is known of that time: {reasons}", hint=hint)
     prices = KnownPrices(

@@ -60,10 +60,10 @@ def print_prices(prices: KnownPrices) -> None:
     console.print(f"{name}: {prices.series.unit}, {source}; days of {zone_text(prices.clock) or 'this machine'}")
     console.print()
     console.print(day_table(prices))
-    if known.troubles:
+    if known.problems:
         console.print()
-    for trouble in known.troubles:
-        console.print(f"- {trouble}; {trouble.hint}")
+    for problem in known.problems:
+        console.print(f"- {problem}; {problem.hint}")
 
 
 def day_table(prices: KnownPrices) -> Table:
@@ -112,8 +112,8 @@ def prices_json(prices: KnownPrices) -> str:
             for from_s, until_s, value in intervals
         ],
         "troubles": [
-            {"source": trouble.source, "condition": trouble.condition, "detail": trouble.detail, "hint": trouble.hint}
-            for trouble in known.troubles
+            {"source": problem.source, "condition": problem.condition, "detail": problem.detail, "hint": problem.hint}
+            for problem in known.problems
         ],
     }
     return json.dumps(document, indent=2)

@@ -44,8 +44,8 @@ class BmcDriver:
         """Return the state of the chassis, or UNKNOWN with the reason."""
         try:
             on = await self._bmc.is_on()
-        except DeviceError as trouble:
-            return PowerObservation(PowerState.UNKNOWN, self._clock(), trouble)
+        except DeviceError as error:
+            return PowerObservation(PowerState.UNKNOWN, self._clock(), error)
         return PowerObservation(PowerState.ON if on else PowerState.OFF, self._clock())
 
     async def send(self, order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:

@@ -81,8 +81,8 @@ class HeldSession(Session):  # type: ignore[misc]
     def _got_privilege(self, response: dict[str, Any]) -> None:
         release_session(self)
         self.logging = False
-        if trouble := get_ipmi_error(response, suffix=", when the privilege level was set"):
-            self.onlogon({"error": trouble})
+        if error := get_ipmi_error(response, suffix=", when the privilege level was set"):
+            self.onlogon({"error": error})
             return
         Session.keepalive_sessions[self] = {"ipmisession": self, "timeout": _monotonic_time() + MAX_IDLE - 5}
         self.onlogon({"success": True})

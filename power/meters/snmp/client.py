@@ -75,14 +75,14 @@ def status_name(status: int) -> str:
     return _STATUS_NAMES.get(status, f"error {status}")
 
 
-def error_of_indication(trouble: Any, device: str, host: str, login: SnmpLogin) -> DeviceError:
+def error_of_indication(error: Any, device: str, host: str, login: SnmpLogin) -> DeviceError:
     """Return the error for what pysnmp says instead of an answer."""
-    if isinstance(trouble, errind.RequestTimedOut):
+    if isinstance(error, errind.RequestTimedOut):
         return NoAnswer(f"{device}: {host} does not answer to SNMP", hint=_silence_hint(login))
-    if isinstance(trouble, _REFUSALS):
+    if isinstance(error, _REFUSALS):
         hint = f"check user {login.user}, its keys and protocols on the PDU; `snmpget -v3 -u {login.user}` tries them"
-        return AccessRefused(f"{device}: {host} refused SNMPv3 user {login.user}: {trouble}", hint=hint)
-    return BadAnswer(f"{device}: {host}: {trouble}", hint="check that the PDU speaks this version of SNMP")
+        return AccessRefused(f"{device}: {host} refused SNMPv3 user {login.user}: {error}", hint=hint)
+    return BadAnswer(f"{device}: {host}: {error}", hint="check that the PDU speaks this version of SNMP")
 
 
 def _silence_hint(login: SnmpLogin) -> str:
@@ -131,12 +131,12 @@ class SnmpClient:
         answers: SnmpValues = {}
         oid = column
         while len(answers) < MAX_COLUMN_ROWS:
-            page, trouble = await self._page(login, oid, ROWS_PER_BULK if answers else ROWS_OF_FIRST_BULK)
+            page, error = await self._page(login, oid, ROWS_PER_BULK if answers else ROWS_OF_FIRST_BULK)
             fresh = {at: answer for at, answer in page.items() if at.startswith(f"{column}.") and at not in answers}
             answers |= fresh
             # An agent that gives the same again would be walked for ever.
             if len(fresh) < len(page) or not fresh:
-                return answers, "" if page else trouble
+                return answers, "" if page else error
             oid = list(page)[-1]
         return answers, f"more than {MAX_COLUMN_ROWS} rows below {column}"
 
@@ -185,11 +185,11 @@ class SnmpClient:
                 answer = await command(engine, auth, to, ContextData(), *numbers, *wanted, lookupMib=False)
         except PySnmpError as problem:
             raise BadAnswer(f"{self._device}: SNMP failed: {type(problem).__name__}", hint=_CHECK_V3_HINT) from None
-        trouble, status, index, found = answer
-        if trouble:
+        error, status, index, found = answer
+        if error:
             # Silence may be that of an address that its name no longer has.
             self._target = None
-            raise error_of_indication(trouble, self._device, self._host, login)
+            raise error_of_indication(error, self._device, self._host, login)
         return int(status), int(index), found
 
     async def _resolved(self) -> UdpTransportTarget | Udp6TransportTarget:

@@ -228,22 +228,22 @@ class PduLayout:
         return tuple(dict.fromkeys(oid for row in rows for oid in row.oids()))
 
 
-def find_layout(family: PduFamily, walked: SnmpValues, troubles: Sequence[str] = ()) -> PduLayout:
+def find_layout(family: PduFamily, walked: SnmpValues, problems: Sequence[str] = ()) -> PduLayout:
     """Return where this PDU says what: of each kind the first source that has a value in any row, else any rows.
 
     A PDU without a total of its own is the sum of its phases if each of them has a value, else of its outlets if each
-    of them has one. `troubles` are what kept rows from being seen.
+    of them has one. `problems` say why rows may be missing.
     """
     total, energy, phases, outlets = (_choose_rows(family, kind, walked) for kind in KINDS)
     total_from = "row"
-    if not troubles and not any(_has_value(family, row.power, walked) for row in total):
+    if not problems and not any(_has_value(family, row.power, walked) for row in total):
         for kind, rows in (("phase", phases), ("outlet", outlets)):
             if rows and all(_is_metered(family, row, walked) for row in rows):
                 total_from, total = kind, rows
                 if not any(_has_value(family, row.energy, walked) for row in energy):
                     energy = rows if all(_has_value(family, row.energy, walked) for row in rows) else ()
                 break
-    doubts = [f"rows may be missing: {trouble}" for trouble in troubles]
+    doubts = [f"rows may be missing: {error}" for error in problems]
     if len(total) > 1 and _is_unsorted(family, "total" if total_from == "row" else total_from, walked):
         doubts.append("the PDU does not say which of its rows add up")
     doubts += dict.fromkeys(row.doubt for row in total if row.doubt and _has_value(family, row.power, walked))

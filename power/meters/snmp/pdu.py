@@ -332,12 +332,12 @@ class SnmpPdu:
 
     async def _laid_out(self, login: SnmpLogin, family: PduFamily) -> PduLayout:
         walked: SnmpValues = {}
-        troubles = []
+        problems = []
         for column in family.columns():
-            below, trouble = await self._agent.walk(login, column)
+            below, error = await self._agent.walk(login, column)
             walked |= below
-            troubles += [trouble] if trouble else []
-        return find_layout(family, walked, troubles)
+            problems += [error] if error else []
+        return find_layout(family, walked, problems)
 
 
 def _is_gone(answers: SnmpValues, oid: str) -> bool:

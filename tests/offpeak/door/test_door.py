@@ -21,14 +21,14 @@ NO = Refusal("test", "no")
 class Device:
     """What an act does: it counts, waits and fails as told."""
 
-    def __init__(self, *, trouble: BaseException | None = None, takes_s: float = 0.0) -> None:
-        self.sent, self.trouble, self.takes_s = 0, trouble, takes_s
+    def __init__(self, *, error: BaseException | None = None, takes_s: float = 0.0) -> None:
+        self.sent, self.error, self.takes_s = 0, error, takes_s
 
     async def act(self) -> str:
         self.sent += 1
         await asyncio.sleep(self.takes_s)
-        if self.trouble:
-            raise self.trouble
+        if self.error:
+            raise self.error
         return "accepted"
 
 
@@ -161,14 +161,14 @@ def test_one_node_has_one_effect_at_a_time() -> None:
 
 
 def test_a_device_that_fails_is_an_outcome() -> None:
-    device, journal = Device(trouble=AccessRefused("bmc1: refuses")), MemoryJournal()
+    device, journal = Device(error=AccessRefused("bmc1: refuses")), MemoryJournal()
     outcome = through(door(journal=journal), OFF, device.act)
     assert outcome == Outcome("failed", "bmc1: refuses", "AccessRefused")
     assert journal.recent(0)[0].outcome == outcome
 
 
 def test_what_nobody_expected_is_an_outcome_too() -> None:
-    outcome = through(door(), OFF, Device(trouble=ValueError("line\n2")).act)
+    outcome = through(door(), OFF, Device(error=ValueError("line\n2")).act)
     assert outcome == Outcome("failed", "ValueError: line 2", "ValueError")
 
 
@@ -273,9 +273,7 @@ def test_an_order_that_was_not_sent_puts_nothing_to_sleep() -> None:
 def test_a_wake_that_failed_leaves_the_node_to_be_woken_for_the_scheduler_in_every_mode() -> None:
     journal, device, history = MemoryJournal(), Device(), EffectHistory()
     assert through(door(journal=journal, history=history), OFF, device.act).result == "done"
-    assert (
-        through(door(journal=journal, history=history), ON, Device(trouble=NoAnswer("silent")).act).result == "failed"
-    )
+    assert through(door(journal=journal, history=history), ON, Device(error=NoAnswer("silent")).act).result == "failed"
     wake = replace(ON, by=SCHEDULER)
     for known in (history, EffectHistory.of(journal, 1e9)):
         assert through(door(Mode.SHADOW, journal=journal, history=known), wake, device.act).result == "done"

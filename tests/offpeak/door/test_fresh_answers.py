@@ -29,7 +29,7 @@ class World:
     login_s: float = 0.0
     waits_s: list[float] = field(default_factory=list)
     job_at_s: float = 1e9
-    trouble: Exception | None = None
+    error: Exception | None = None
     mode: Mode = Mode.ACTIVE
     now_s: float = 1000.0
     requests: int = 0
@@ -56,8 +56,8 @@ class World:
 
     async def act(self, confirm: Confirm) -> str:
         self.now_s += self.login_s
-        if self.trouble:
-            raise self.trouble
+        if self.error:
+            raise self.error
         guard = await confirm()
         self.now_s += self.waits_s.pop(0) if self.waits_s else 0.0
         guard()
@@ -131,18 +131,18 @@ def test_an_order_that_waits_for_its_turn_at_the_device_is_requested_anew() -> N
     refusal = world.order()
     assert isinstance(refusal, Refusal)
     assert (refusal.rule, world.sent, results(world)) == ("too_late", [], ["refused"])
-    assert [done.outcome.trouble for done in world.journal.recent(0) if done.outcome] == ["too_late"]
+    assert [done.outcome.error_kind for done in world.journal.recent(0) if done.outcome] == ["too_late"]
 
 
 def test_a_device_that_cannot_be_prepared_is_a_failed_order() -> None:
-    world = World(trouble=NoAnswer("bmc: silent"))
+    world = World(error=NoAnswer("bmc: silent"))
     assert world.order() == Outcome("failed", "bmc: silent", "NoAnswer")
     assert (world.requests, results(world), len(list(world.history.within(60.0)))) == (0, ["failed"], 1)
 
 
 @pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.ADVISE])
 def test_nothing_is_prepared_where_the_mode_refuses(mode: Mode) -> None:
-    world = World(mode=mode, trouble=NoAnswer("was asked"))
+    world = World(mode=mode, error=NoAnswer("was asked"))
     refusal = world.order()
     assert isinstance(refusal, Refusal)
     assert (refusal.rule, world.requests) == ("mode", 1)

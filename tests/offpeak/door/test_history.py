@@ -55,7 +55,7 @@ def test_ends_are_read_on_from_where_one_was() -> None:
     ((number, entry),) = history.ends_after(0)
     assert (entry.effect.subject, entry.answer) == ("n2", FAILED)
     history.ended(first, DONE)
-    history.refused(OFF, Refusal("identity", "no", trouble="AccessRefused"))
+    history.refused(OFF, Refusal("identity", "no", error_kind="AccessRefused"))
     history.refused(OFF, Refusal("held", "no"))
     assert [type(each.answer) for _, each in history.ends_after(number)] == [Outcome, Refusal]
     steady.now_s += KEPT_S

@@ -50,7 +50,7 @@ def test_an_intent_is_unfinished_until_its_outcome_is_written(ledger: Ledger) ->
     journal.write_refusal(SLEEP, Refusal("held", "ann holds it"), 104.0)
     assert ledger.settle(60)
     assert [each.number for each in journal.unfinished()] == [other]
-    assert ledger.trouble() is None
+    assert ledger.problem() is None
 
 
 def test_an_intent_outlives_a_kill_between_it_and_its_outcome(url: str, opened: Callable[..., Ledger]) -> None:

@@ -95,9 +95,9 @@ def test_of_one_name_only_the_last_text_waits(tmp_path: Path, opened: Open) -> N
         for number in range(1000):
             ledger.remember(f"of {number % 2}", str(number))
         assert not ledger.settle(2.5)
-        trouble = ledger.trouble()
-        assert trouble
-        assert trouble.waiting <= 4
+        problem = ledger.problem()
+        assert problem
+        assert problem.waiting <= 4
     assert (ledger.remembered("of 0"), ledger.remembered("of 1")) == ("998", "999")
 
 

@@ -181,9 +181,9 @@ def test_a_driver_that_is_missing_is_named(opened: Open, monkeypatch: pytest.Mon
         ledger.ready()
     ledger.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
     assert not ledger.settle(0.3)
-    trouble = ledger.trouble()
-    assert trouble
-    assert (trouble.waiting, trouble.dropped_others) == (1, 0)
+    problem = ledger.problem()
+    assert problem
+    assert (problem.waiting, problem.dropped_others) == (1, 0)
 
 
 def test_a_place_is_reported_without_a_password() -> None:

@@ -66,13 +66,13 @@ def test_nobody_waits_longer_than_his_bound_and_then_nothing_was_written(
         own.call(lambda _: None, bound_s=0.1)
     assert time.perf_counter() - began < 1.0
     monkeypatch.setattr(writer, "HANGS_S", 0.1)
-    trouble = own.trouble()
-    assert trouble
-    assert (trouble.message, trouble.waiting) == ("has not answered for 0 s", 1)
+    problem = own.problem()
+    assert problem
+    assert (problem.message, problem.waiting) == ("has not answered for 0 s", 1)
     go_on.set()
     assert own.settle(10)
     time.sleep(0.2)
-    assert own.trouble() is None
+    assert own.problem() is None
     assert count(url, tables.series) == 0
     assert count(url, tables.decisions) == 1
 

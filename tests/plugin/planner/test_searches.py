@@ -107,7 +107,7 @@ def test_5000_jobs_in_a_second_get_the_heuristics_answer(drawn) -> None:
     assert plan.solver.startswith(("multi-search", "delay"))
 
 
-def test_no_work_is_no_trouble(drawn) -> None:
+def test_searches_accept_no_work(drawn) -> None:
     problem = drawn(5, seed=1, running=2)
     problem = replace(problem, work=problem.work.take(np.zeros(5, np.bool_)))
     for name in ("multi", "delay", "neighbourhood", "strict EST"):

@@ -37,7 +37,7 @@ def test_a_fall_back_is_reported_once(
             driver = ipmi_driver(machine, wire)
             for _ in range(2):
                 await driver.close()
-                assert (await driver.query()).trouble is None
+                assert (await driver.query()).error is None
             return [each.message for each in found]
         finally:
             await wire.close()

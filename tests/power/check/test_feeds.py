@@ -1,4 +1,4 @@
-"""A feed is checked by asking it for this hour; what answers with a trouble is to be looked at."""
+"""A feed is checked by asking it for this hour; a source that answers with an error is a doubtful finding."""
 
 from dataclasses import replace
 from pathlib import Path

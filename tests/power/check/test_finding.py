@@ -1,4 +1,4 @@
-"""Sixty-four nodes with one trouble are one line."""
+"""Equal findings of many nodes are one line."""
 
 import pytest
 

@@ -64,5 +64,5 @@ def test_a_user_from_whom_slurm_hides_jobs() -> None:
     hidden = check_rights(SlurmRights("offpeak", AdminLevel.NONE, ("cloud", "jobs", "nodes")))
     assert hidden.verdict is CheckVerdict.BAD
     assert hidden.message.startswith("PrivateData=jobs,nodes in slurm.conf hides what belongs to others from offpeak")
-    # What hides no jobs and no nodes is no trouble.
+    # A setting that hides no jobs and no nodes is accepted.
     assert check_rights(SlurmRights("offpeak", AdminLevel.NONE, ("usage",))).verdict is CheckVerdict.DOUBTFUL

@@ -283,7 +283,7 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
         await asyncio.sleep(1.3)
         observed = await driver.query()
         assert observed.state is PowerState.UNKNOWN
-        assert isinstance(observed.trouble, NoAnswer)
+        assert isinstance(observed.error, NoAnswer)
 
     on_node(act)
 

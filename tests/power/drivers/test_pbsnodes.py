@@ -73,7 +73,7 @@ def test_a_daemon_that_is_silent_by_itself_is_not_taken_for_off(torque: StandIn)
     torque.do(lambda pbs: pbs.cluster.goes_down("node1", 0))
     seen = asyncio.run(driver().query())
     assert seen.state is PowerState.UNKNOWN
-    assert "offpeak did not shut it down" in str(seen.trouble)
+    assert "offpeak did not shut it down" in str(seen.error)
     with pytest.raises(BadAnswer, match="does not answer"):
         send(driver(), NodeOrder.ON)
 
@@ -97,7 +97,7 @@ def test_a_server_that_is_gone_and_a_node_that_is_not_there(tmp_path: Path, monk
         monkeypatch.setenv("PATH", running.path)
         with pytest.raises(BadAnswer, match="node9: pbsnodes: Unknown node"):
             asyncio.run(driver("node9").identity())
-    assert isinstance(asyncio.run(driver().query()).trouble, NoAnswer)
+    assert isinstance(asyncio.run(driver().query()).error, NoAnswer)
 
 
 def test_a_machine_without_a_name() -> None:

@@ -61,10 +61,10 @@ def done(machine: InventoryNode, act: Callable[[RedfishDriver], Awaitable[Any]],
     return asyncio.run(run())
 
 
-def trouble_of(machine: InventoryNode, timeout_s: float = 5.0) -> DeviceError:
+def error_of(machine: InventoryNode, timeout_s: float = 5.0) -> DeviceError:
     observed = done(machine, RedfishDriver.query, timeout_s)
     assert observed.state is PowerState.UNKNOWN
-    return observed.trouble
+    return observed.error
 
 
 @pytest.mark.thorough
@@ -128,7 +128,7 @@ def test_nothing_is_sent_while_the_state_is_not_known(
     peer: RedfishPeer, machine: Callable[..., InventoryNode], state: object, order: NodeOrder
 ) -> None:
     peer.resources[SYSTEM]["PowerState"] = state
-    assert "its power state is" in str(trouble_of(machine(peer.url)))
+    assert "its power state is" in str(error_of(machine(peer.url)))
     with pytest.raises(BadAnswer):
         done(machine(peer.url), lambda driver: driver.send(order))
     assert peer.resets == []
@@ -180,12 +180,12 @@ def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[.
         driver = driver_of(machine(peer.url, password="wrong"))
         observed = [await driver.query() for _ in range(3)]
         await driver.close()
-        return [each.trouble for each in observed]
+        return [each.error for each in observed]
 
-    troubles = asyncio.run(thrice())
-    assert all(isinstance(trouble, AccessRefused) for trouble in troubles)
+    problems = asyncio.run(thrice())
+    assert all(isinstance(error, AccessRefused) for error in problems)
     assert len(peer.requested) == 1
-    assert not any("wrong" in f"{trouble} {trouble.hint}" for trouble in troubles if trouble)
+    assert not any("wrong" in f"{error} {error.hint}" for error in problems if error)
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -193,9 +193,9 @@ def test_who_may_read_but_not_switch_does_not_try_again(
     peer: RedfishPeer, machine: Callable[..., InventoryNode], status: int
 ) -> None:
     peer.resources[SYSTEM] = status
-    trouble = trouble_of(machine(peer.url))
-    assert isinstance(trouble, AccessRefused)
-    assert str(trouble).endswith(f"refuses GET {SYSTEM} (HTTP {status})")
+    error = error_of(machine(peer.url))
+    assert isinstance(error, AccessRefused)
+    assert str(error).endswith(f"refuses GET {SYSTEM} (HTTP {status})")
 
 
 @pytest.mark.slow("waits for the end of a time-out")
@@ -220,17 +220,17 @@ def test_faults_have_names(
     peer: RedfishPeer, machine: Callable[..., InventoryNode], answer: object, kind: type[DeviceError], message: str
 ) -> None:
     peer.resources["/redfish/v1/"] = answer
-    trouble = trouble_of(machine(peer.url), timeout_s=5)
-    assert type(trouble) is kind
-    assert message in str(trouble)
-    assert trouble.hint
+    error = error_of(machine(peer.url), timeout_s=5)
+    assert type(error) is kind
+    assert message in str(error)
+    assert error.hint
 
 
 def test_nobody_there(machine: Callable[..., InventoryNode]) -> None:
     with reserved_ports(1) as (port,):
-        trouble = trouble_of(machine(f"http://127.0.0.1:{port}"))
-    assert isinstance(trouble, NoAnswer)
-    assert str(trouble) == f"n001: BMC 127.0.0.1:{port}: cannot be reached"
+        error = error_of(machine(f"http://127.0.0.1:{port}"))
+    assert isinstance(error, NoAnswer)
+    assert str(error) == f"n001: BMC 127.0.0.1:{port}: cannot be reached"
 
 
 @pytest.mark.parametrize("where", ["head", "body"])
@@ -243,7 +243,7 @@ def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., InventoryNode]
             await driver.close()
             return found
 
-        assert all(isinstance(each.trouble, NoAnswer) for each in asyncio.run(requested()))
+        assert all(isinstance(each.error, NoAnswer) for each in asyncio.run(requested()))
         server.wait_until_left()
 
 
@@ -286,9 +286,9 @@ def test_a_certificate_is_checked_unless_the_inventory_says_otherwise(
     certificate = write_certificate(tmp_path / "bmc.pem", "127.0.0.1")
     with redfish_peer(certificate) as peer:
         bmc = peer.url.removeprefix("https://")
-        trouble = trouble_of(machine(bmc))
-        assert isinstance(trouble, WrongDevice)
-        assert 'below [hardware.compute] set verify = "/path/to/ca.pem"' in trouble.hint
+        error = error_of(machine(bmc))
+        assert isinstance(error, WrongDevice)
+        assert 'below [hardware.compute] set verify = "/path/to/ca.pem"' in error.hint
         assert peer.requested == []
         for verify in (certificate, False):
             assert done(machine(bmc, verify=verify), RedfishDriver.query).state is PowerState.ON
@@ -297,9 +297,9 @@ def test_a_certificate_is_checked_unless_the_inventory_says_otherwise(
 
 
 def test_an_http_service_where_https_is_expected(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
-    trouble = trouble_of(machine(peer.url.removeprefix("http://")))
-    assert type(trouble) is BadAnswer
-    assert str(trouble).endswith("the TLS handshake fails")
+    error = error_of(machine(peer.url.removeprefix("http://")))
+    assert type(error) is BadAnswer
+    assert str(error).endswith("the TLS handshake fails")
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from power.drivers.poll import ReportedProblem, limit_repeats
 
 
-def lines_of(troubles: list[tuple[float, str | None]]) -> list[tuple[float, str]]:
+def lines_of(problems: list[tuple[float, str | None]]) -> list[tuple[float, str]]:
     reply: ReportedProblem | None = None
     lines = []
-    for at_unix_s, trouble in troubles:
-        reply, line = limit_repeats(reply, trouble, at_unix_s=at_unix_s)
+    for at_unix_s, error in problems:
+        reply, line = limit_repeats(reply, error, at_unix_s=at_unix_s)
         if line is not None:
             lines.append((at_unix_s, line))
     return lines
@@ -24,9 +24,9 @@ def test_a_week_of_silence_is_a_few_lines() -> None:
     assert 10 < len(lines) < 25
 
 
-def test_another_trouble_is_reported_at_once_and_the_end_too() -> None:
-    troubles: list[tuple[float, str | None]] = [(0, "a"), (1, "b"), (2, "b"), (3, None), (4, None), (5, "b")]
-    assert lines_of(troubles) == [(0, "a"), (1, "b"), (3, "well again after 2 times in 2 s: b"), (5, "b")]
+def test_another_problem_is_reported_at_once_and_its_end_too() -> None:
+    problems: list[tuple[float, str | None]] = [(0, "a"), (1, "b"), (2, "b"), (3, None), (4, None), (5, "b")]
+    assert lines_of(problems) == [(0, "a"), (1, "b"), (3, "well again after 2 times in 2 s: b"), (5, "b")]
 
 
 def test_all_is_well_is_no_line() -> None:
@@ -34,11 +34,9 @@ def test_all_is_well_is_no_line() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.sampled_from([None, "a", "b"]))))
-def test_each_change_is_a_line(troubles: list[tuple[float, str | None]]) -> None:
-    in_time = sorted(troubles, key=lambda each: each[0])
+def test_each_change_is_a_line(problems: list[tuple[float, str | None]]) -> None:
+    in_time = sorted(problems, key=lambda each: each[0])
     changes = [
-        trouble
-        for before, (_, trouble) in zip([None, *(t for _, t in in_time)], in_time, strict=False)
-        if before != trouble
+        error for before, (_, error) in zip([None, *(t for _, t in in_time)], in_time, strict=False) if before != error
     ]
     assert len(lines_of(in_time)) >= len(changes)

@@ -29,9 +29,9 @@ def collected(calls: dict[str, Awaitable[int]], timeout_s: float) -> list[tuple[
 
 
 def test_results_come_in_the_order_of_their_arrival() -> None:
-    trouble = BadAnswer("b")
-    results = collected({"a": after(0.06, 1), "b": after(0.03, trouble), "c": after(0.0, 3)}, 5)
-    assert results == [("c", 3), ("b", trouble), ("a", 1)]
+    error = BadAnswer("b")
+    results = collected({"a": after(0.06, 1), "b": after(0.03, error), "c": after(0.0, 3)}, 5)
+    assert results == [("c", 3), ("b", error), ("a", 1)]
 
 
 def test_who_is_late_has_not_answered() -> None:
@@ -75,4 +75,4 @@ def test_a_late_node_is_unknown_not_off() -> None:
     seen = asyncio.run(poll_drivers(drivers, timeout_s=0.1, clock=lambda: 9.0))  # type: ignore[arg-type]
     assert seen["n1"] == PowerObservation(PowerState.ON, 7.0)
     assert (seen["n2"].state, seen["n2"].at_unix_s) == (PowerState.UNKNOWN, 9.0)
-    assert isinstance(seen["n2"].trouble, NoAnswer)
+    assert isinstance(seen["n2"].error, NoAnswer)

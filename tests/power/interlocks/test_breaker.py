@@ -78,10 +78,10 @@ def test_so_many_failures_among_the_latest_open_it(bench: Bench) -> None:
 
 
 def test_devices_that_fail_before_the_order_count(bench: Bench) -> None:
-    for trouble in ("NoAnswer", "SlurmIsSilent", "KeyError", "WrongDevice", "", "SlurmIsSilent"):
-        bench.history.refused(OFF, Refusal("identity", "n1: cannot tell", trouble=trouble))
+    for kind in ("NoAnswer", "SlurmIsSilent", "KeyError", "WrongDevice", "", "SlurmIsSilent"):
+        bench.history.refused(OFF, Refusal("identity", "n1: cannot tell", error_kind=kind))
     assert not bench.is_open
-    bench.history.refused(OFF, Refusal("identity", "n1: cannot tell", trouble="BadAnswer"))
+    bench.history.refused(OFF, Refusal("identity", "n1: cannot tell", error_kind="BadAnswer"))
     assert bench.is_open
 
 
@@ -183,7 +183,7 @@ def test_a_refusal_of_a_rule_is_about_the_login_that_it_used() -> None:
     history.ended(history.begun(standby), REFUSED)
     assert breaker.for_login(standby) is not None
     assert breaker.for_login(OFF) is None
-    history.refused(standby, Refusal("identity", "n1: cannot tell", trouble="AccessRefused"))
+    history.refused(standby, Refusal("identity", "n1: cannot tell", error_kind="AccessRefused"))
     refusal = breaker.for_login(OFF)
     assert refusal is not None
     assert "the login bmc was refused" in refusal.message

@@ -11,8 +11,8 @@ def at(way: str, mean_w: float, covered_s: float = 3600, resolution_w: float = 1
 
 def test_losses_are_reported_in_watts_and_as_a_share() -> None:
     supplies, board = compare_points([at("pdu", 400), at("bmc", 360), at("rapl", 180)])
-    assert (supplies.power_w, supplies.share, supplies.trouble) == (40, 0.1, "")
-    assert (board.outer, board.inner, board.power_w, board.share, board.trouble) == ("bmc", "rapl", 180, 0.5, "")
+    assert (supplies.power_w, supplies.share, supplies.problem) == (40, 0.1, "")
+    assert (board.outer, board.inner, board.power_w, board.share, board.problem) == ("bmc", "rapl", 180, 0.5, "")
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_losses_are_reported_in_watts_and_as_a_share() -> None:
 )
 def test_what_cannot_be_is_named(places: list[MeasuringPoint], term: str) -> None:
     (between,) = compare_points(places)
-    assert term in between.trouble
-    assert bool(between.trouble) == bool(term)
+    assert term in between.problem
+    assert bool(between.problem) == bool(term)
 
 
 def test_two_outlets_of_a_node_are_one_place() -> None:

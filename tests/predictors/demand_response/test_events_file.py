@@ -60,5 +60,5 @@ def test_a_file_that_is_damaged_leaves_what_it_reported_before(tmp_path):
     written(tmp_path, "[[event]]\n")
     damaged = read_caps(settings, ZONE, known)
     assert damaged.of_file == known.of_file
-    assert "event 1" in damaged.troubles[0]
+    assert "event 1" in damaged.problems[0]
     assert damaged.ahead(FIVE_PM + 4 * 3600) == ()

@@ -58,13 +58,13 @@ def series(hours: int = 48, *, source: str = "says", from_s: int = MIDNIGHT, add
 
 
 def conditions(known: KnownSeries) -> list[FeedCondition]:
-    return [trouble.condition for trouble in known.troubles]
+    return [problem.condition for problem in known.problems]
 
 
 def test_the_first_good_source_is_taken_and_no_other_queried(tmp_path, player):
     second = EnergyCharts("DE-LU", player.url)
     known = feed(tmp_path, Says(series()), second).known(WINDOW, NOW)
-    assert (known.source, known.fresh, known.fetched_s, known.age_s, known.troubles) == ("says", True, NOW, 0, ())
+    assert (known.source, known.fresh, known.fetched_s, known.age_s, known.problems) == ("says", True, NOW, 0, ())
     assert not player.requests
 
 
@@ -111,7 +111,7 @@ def test_tomorrow_from_the_source_that_has_it(tmp_path):
     late, whole = Says(series(24), "late"), Says(series(48), "whole")
     known = feed(tmp_path, late, whole).known(WINDOW, NOW)
     assert (known.source, conditions(known)) == ("says", [FeedCondition.NOT_YET_PUBLISHED])
-    assert known.troubles[0].source == "late"
+    assert known.problems[0].source == "late"
 
 
 def test_an_incomplete_answer_is_used_where_nothing_is_better(tmp_path):
@@ -157,13 +157,13 @@ def test_a_wrong_answer_is_neither_used_nor_kept(tmp_path, answer, condition):
 def test_the_operator_may_correct_a_file_of_prices(tmp_path):
     feed(tmp_path, Says(series(), own=True)).known(WINDOW, NOW)
     known = feed(tmp_path, Says(series(add=20), own=True)).known(WINDOW, NOW)
-    assert (known.fresh, known.troubles) == (True, ())
+    assert (known.fresh, known.problems) == (True, ())
 
 
 def test_what_a_file_reported_does_not_judge_a_market(tmp_path):
     feed(tmp_path, Says(series(source="my.csv", add=20), own=True)).known(WINDOW, NOW)
     known = feed(tmp_path, Says(series()), Says(series(source="my.csv"), "file", own=True)).known(WINDOW, NOW)
-    assert (known.source, known.troubles) == ("says", ())
+    assert (known.source, known.problems) == ("says", ())
 
 
 def test_a_damaged_cache_is_named_and_replaced(tmp_path):
@@ -194,9 +194,9 @@ def test_a_cache_in_another_currency_is_not_used(tmp_path):
 
 def test_every_condition_says_what_to_do():
     for condition in FeedCondition:
-        trouble = FeedProblem(condition, "nord-pool", "what happened")
-        assert trouble.hint
-        assert str(trouble) == f"nord-pool: {condition.value}: what happened"
+        problem = FeedProblem(condition, "nord-pool", "what happened")
+        assert problem.hint
+        assert str(problem) == f"nord-pool: {condition.value}: what happened"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -25,10 +25,10 @@ def test_the_environment_wins(key_file, monkeypatch):
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
 def test_a_file_that_others_can_read_is_not_used(key_file, mode):
     key_file.chmod(mode)
-    trouble = read_key(KeyLocation("ENTSOE_API_KEY", key_file), "test")
-    assert trouble.condition is FeedCondition.NO_KEY
-    assert f"{mode:04o}" in trouble.detail
-    assert "chmod 600" in trouble.hint
+    problem = read_key(KeyLocation("ENTSOE_API_KEY", key_file), "test")
+    assert problem.condition is FeedCondition.NO_KEY
+    assert f"{mode:04o}" in problem.detail
+    assert "chmod 600" in problem.hint
 
 
 @pytest.mark.parametrize("content", [b"", b"OTHER=1\n", b"ENTSOE_API_KEY=\n", b"ENTSOE_API_KEY\n", b"\xff\xfe"])

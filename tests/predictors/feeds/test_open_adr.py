@@ -67,9 +67,9 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
 )
 def test_what_makes_no_sense_is_garbage(player, change):
     player.plays_json([{key: value for key, value in (EVENT | change).items() if value is not None}])
-    trouble = fetched(player)
-    assert trouble.condition is FeedCondition.GARBAGE
-    assert "\n" not in str(trouble)
+    problem = fetched(player)
+    assert problem.condition is FeedCondition.GARBAGE
+    assert "\n" not in str(problem)
 
 
 def test_while_the_server_is_away_what_it_reported_holds(player, reply):
@@ -78,8 +78,8 @@ def test_while_the_server_is_away_what_it_reported_holds(player, reply):
     known = read_caps(settings, zone, OrderedCaps(), timeout_s=5)
     player.plays(reply(status=503))
     away = read_caps(settings, zone, known, timeout_s=5)
-    assert away == replace(known, troubles=away.troubles)
-    assert "service unavailable" in away.troubles[0]
+    assert away == replace(known, problems=away.problems)
+    assert "service unavailable" in away.problems[0]
 
 
 def test_a_token_that_cannot_be_read_is_reported(player, tmp_path):

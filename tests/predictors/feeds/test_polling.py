@@ -100,7 +100,7 @@ def test_how_a_poll_went():
     window = Window(0, 7200)
     series = Series(np.array([0, 3600]), 7200, np.array([1.0, 2.0]), "EUR/MWh", "test")
     failed = KnownSeries(
-        troubles=(FeedProblem(FeedCondition.TOO_MANY, "test", "", 600), FeedProblem(FeedCondition.REFUSED, "test", ""))
+        problems=(FeedProblem(FeedCondition.TOO_MANY, "test", "", 600), FeedProblem(FeedCondition.REFUSED, "test", ""))
     )
     first = poll_result(failed, window, 10)
     assert first == PollResult(10, complete=False, failures=1, retry_after_s=600)

@@ -21,7 +21,7 @@ def watts(at_s: float, power_w: float | None, way: str = "snmp") -> MeterResult:
 
 
 def silent(problem: str = "pdu1: silent for 5 s") -> MeterResult:
-    return MeterResult("pdu1", "snmp", trouble=NoAnswer(problem))
+    return MeterResult("pdu1", "snmp", error=NoAnswer(problem))
 
 
 def after(*rounds: tuple[float, MeterResult]) -> list[MeterReading]:

@@ -103,7 +103,7 @@ def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Pat
     ledger.close()
 
 
-def test_the_trouble_of_a_ledger_is_cleared_when_it_is_back(tmp_path: Path) -> None:
+def test_agent_clears_the_problem_of_the_ledger_when_it_is_back(tmp_path: Path) -> None:
     file = tmp_path / "ledger"
     ledger, problem_log = Ledger(LedgerSettings(url=f"sqlite:///{file}")), ProblemLog()
     ledger.ready()
@@ -112,8 +112,8 @@ def test_the_trouble_of_a_ledger_is_cleared_when_it_is_back(tmp_path: Path) -> N
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         asyncio.run(controller.read_holds())
-        (trouble,) = problem_log.problems
-        assert trouble.startswith("ledger: ")
+        (problem,) = problem_log.problems
+        assert problem.startswith("ledger: ")
         assert controller.known.hold_of("n1") is None
         other.execute("ROLLBACK")
 

@@ -7,7 +7,7 @@ import pytest
 from services.agent.loop import ProblemLog
 
 
-def test_the_same_trouble_is_one_line_and_its_end_another(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_repeated_problem_is_one_line_and_its_end_another(caplog: pytest.LogCaptureFixture) -> None:
     now = [1000.0]
     problem_log = ProblemLog(lambda: now[0])
     with caplog.at_level(logging.INFO, "offpeak"):

@@ -34,5 +34,5 @@ def test_something_else(reply: object) -> None:
 
 def test_who_sees_what() -> None:
     assert PUBLISHED.seen_by(None) is PUBLISHED
-    assert PUBLISHED.seen_by("bob") == replace(PUBLISHED, jobs=PUBLISHED.jobs[1:2], troubles=())
+    assert PUBLISHED.seen_by("bob") == replace(PUBLISHED, jobs=PUBLISHED.jobs[1:2], problems=())
     assert PUBLISHED.seen_by("").jobs == ()

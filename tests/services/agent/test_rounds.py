@@ -138,13 +138,13 @@ def test_an_answer_that_was_on_its_way_when_something_was_changed_is_too_old() -
 
 
 def test_a_scheduler_that_is_away_has_no_view_and_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    scheduler = RecordingScheduler(trouble=SchedulerError("slurmctld is down", hint="start it"))
+    scheduler = RecordingScheduler(error=SchedulerError("slurmctld is down", hint="start it"))
     observer = Observer(scheduler, ProblemLog())
 
     async def ask() -> None:
         assert await observer.view(at_most_s=0.0) is None
         assert await observer.view(at_most_s=0.0) is None
-        scheduler.trouble = None
+        scheduler.error = None
         assert await observer.view(at_most_s=0.0) is not None
 
     with caplog.at_level(logging.INFO, "offpeak"):

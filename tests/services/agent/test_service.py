@@ -167,7 +167,7 @@ def test_an_agent_whose_first_round_failed_has_not_looked(
         reply = await asyncio.to_thread(lambda: fetch_status(settings.agent.socket, ask="status"))
         first = status_lines(reply, LocalClock(reply.now_unix_s or 0.0, UTC))[0]
         assert "NO DATA YET: no cycle has succeeded, it tries every 0:00:30" in first
-        assert any("the ledger is locked" in each for each in reply.troubles)
+        assert any("the ledger is locked" in each for each in reply.problems)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         assert await agent.close() == 0
@@ -504,7 +504,7 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("BEGIN EXCLUSIVE")
             ledger.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
-            await asyncio.to_thread(wait_until, ledger.trouble, what="the ledger to say that it is locked")
+            await asyncio.to_thread(wait_until, ledger.problem, what="the ledger to say that it is locked")
             with pytest.raises(OffpeakError, match=r"n1: nothing is switched off that cannot be recorded: .*locked"):
                 agent.receive(order("soft_off"))
             assert agent.power.records.nodes["n1"].desired is None

@@ -65,7 +65,7 @@ def test_root_hears_everything(agent: AgentSocket) -> None:
     assert parse_status(agent.say({"ask": "queue"})["published"]) == PUBLISHED
     assert jobs_of(agent.say({"ask": "why", "job": "1841"})) == ["1841"]
     reply = parse_status(agent.say({"ask": "status"})["published"])
-    assert (reply.jobs, reply.troubles) == ((), PUBLISHED.troubles)
+    assert (reply.jobs, reply.problems) == ((), PUBLISHED.problems)
 
 
 def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> None:
@@ -88,7 +88,7 @@ def test_others_hear_of_their_own_jobs_and_totals(agent: AgentSocket) -> None:
     reply = say_as(NOBODY, agent, {"ask": "queue"})
     assert jobs_of(reply) == ["1850"]
     seen = parse_status(reply["published"])
-    assert (seen.troubles, seen.nodes, seen.saved_today) == ((), PUBLISHED.nodes, PUBLISHED.saved_today)
+    assert (seen.problems, seen.nodes, seen.saved_today) == ((), PUBLISHED.nodes, PUBLISHED.saved_today)
     assert jobs_of(say_as(NOBODY, agent, {"ask": "why", "job": "1850"})) == ["1850"]
     assert say_as(NOBODY, agent, {"ask": "why", "job": "1841"})["error"] == "job 1841 is another user's"
 

@@ -230,7 +230,7 @@ def test_without_a_ledger_slurms_program_wakes(site: SleepingSite, reloads: bool
 
 
 def scheduler_is_silent(site: SleepingSite, _agent: SiteAgent) -> None:
-    site.scheduler.trouble = SchedulerError("squeue: the token has expired", hint="scontrol token")
+    site.scheduler.error = SchedulerError("squeue: the token has expired", hint="scontrol token")
 
 
 def plan_is_broken(_site: SleepingSite, agent: SiteAgent) -> None:

@@ -48,10 +48,10 @@ IDLE = SiteReport(
 )
 
 
-def site_replies(**troubles: str) -> dict[str, SiteReply]:
+def site_replies(**problems: str) -> dict[str, SiteReply]:
     """Return replies of all sites that are new, except of those with a problem."""
     report = replace(IDLE, at_unix_s=time.time())
-    return {name: SiteReply(problem=troubles[name]) if name in troubles else SiteReply(report) for name in GRID.names}
+    return {name: SiteReply(problem=problems[name]) if name in problems else SiteReply(report) for name in GRID.names}
 
 
 def broker_job(script: str = SCRIPT, **preferences: object) -> BrokerJob:

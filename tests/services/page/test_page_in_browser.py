@@ -135,7 +135,7 @@ def long_texts() -> StatusSnapshot:
         mode="shadow",
         price=replace(shown.published.price, now=12345.6, on_peak=True),
         saved_today=SavingStatus(1.2e12, 123456.7, "EUR", "96.0 h of rest of 20 nodes; 50% measured"),
-        troubles=(
+        problems=(
             "scheduler: qstat: cannot connect to server a-cluster-with-quite-a-long-name.example.org " + "y" * 80,
         ),
     )

@@ -20,7 +20,7 @@ Golden = Callable[[str, str], None]
 
 def test_status(golden: Golden) -> None:
     little = replace(
-        PUBLISHED, price=PriceStatus(None, "", ""), nodes=NodeCounts(), saved_today=SavingStatus(), troubles=()
+        PUBLISHED, price=PriceStatus(None, "", ""), nodes=NodeCounts(), saved_today=SavingStatus(), problems=()
     )
     hangs = replace(little, at_unix_s=AT_S - 3600)
     golden(
@@ -66,7 +66,7 @@ def test_queue(golden: Golden) -> None:
 
 def test_what_others_wrote_cannot_steer_the_terminal() -> None:
     (job, *_) = PUBLISHED.jobs
-    rude = replace(PUBLISHED, jobs=(replace(job, user="\x1b[2J", why="a\nb"),), troubles=("x\ry",))
+    rude = replace(PUBLISHED, jobs=(replace(job, user="\x1b[2J", why="a\nb"),), problems=("x\ry",))
     lines = why_lines(rude, CLOCK) + status_lines(rude, CLOCK)
     assert all(line.isprintable() for line in lines)
 

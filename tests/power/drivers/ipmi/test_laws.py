@@ -53,7 +53,7 @@ def test_the_state_is_that_of_the_chassis(
 ) -> None:
     few_bmcs[0].write("power", state)
     observed = with_driver(way, machine_of(few_bmcs[0]), lambda driver: driver.query())
-    assert (observed.state, observed.trouble) == (state, None)
+    assert (observed.state, observed.error) == (state, None)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_a_dead_bmc_is_unknown_within_the_timeout(
     machine = machine_of(few_bmcs[0])
     observed = with_driver(way, machine, lambda driver: driver.query(), timeout_s=0.4)
     assert observed.state is PowerState.UNKNOWN
-    assert isinstance(observed.trouble, NoAnswer)
-    assert str(observed.trouble) == f"n1 (BMC {few_bmcs[0].host}): no answer within 0.4 s"
+    assert isinstance(observed.error, NoAnswer)
+    assert str(observed.error) == f"n1 (BMC {few_bmcs[0].host}): no answer within 0.4 s"
     with pytest.raises(NoAnswer):
         with_driver(way, machine, lambda driver: driver.send(NodeOrder.SOFT_OFF), timeout_s=0.4)
     few_bmcs[0].thaw()
@@ -123,8 +123,8 @@ def test_a_name_that_nobody_knows_is_no_answer(
     way: str, host: str, hint: str, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     observed = with_driver(way, machine_of(few_bmcs[0], host=host), lambda driver: driver.query())
-    assert isinstance(observed.trouble, NoAnswer)
-    assert hint in observed.trouble.hint
+    assert isinstance(observed.error, NoAnswer)
+    assert hint in observed.error.hint
 
 
 @pytest.mark.parametrize(("user", "password"), [("admin", "wrong"), ("nobody", "secret")])
@@ -136,8 +136,8 @@ def test_a_refused_login_reaches_the_bmc_once(
         drivers = [by(each, machine, wire) for each in (way, *WAYS)]
         for driver in drivers:
             observed = await driver.query()
-            assert isinstance(observed.trouble, AccessRefused), observed
-            assert password not in f"{observed.trouble!r} {observed.trouble.hint}".replace("password", "").split()
+            assert isinstance(observed.error, AccessRefused), observed
+            assert password not in f"{observed.error!r} {observed.error.hint}".replace("password", "").split()
             with pytest.raises(AccessRefused):
                 await driver.send(NodeOrder.SOFT_OFF)
         await wire.close()
@@ -170,8 +170,8 @@ def test_a_password_file_that_others_can_read_stops_nothing_else(
     with pytest.raises(BadInput):
         credential.password()
     observed = with_driver(way, machine, lambda driver: driver.query())
-    assert isinstance(observed.trouble, AccessRefused)
-    assert observed.trouble.hint.startswith("chmod 600")
+    assert isinstance(observed.error, AccessRefused)
+    assert observed.error.hint.startswith("chmod 600")
 
 
 def test_a_driver_can_be_used_again_after_it_was_closed(

@@ -61,7 +61,7 @@ def test_a_program_that_hangs_is_killed(
     begin_s = time.monotonic()
     observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Transport(timeout_s=0.3)).query())
     assert time.monotonic() - begin_s < 20
-    assert isinstance(observed.trouble, NoAnswer)
+    assert isinstance(observed.error, NoAnswer)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
@@ -77,9 +77,9 @@ def test_a_program_that_is_not_there_is_named_with_its_package(
 ) -> None:
     monkeypatch.setattr("power.drivers.ipmi.programs.SEARCH_PATH", str(tmp_path))
     observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Transport()).query())
-    assert isinstance(observed.trouble, NotSupported)
-    assert f"{program} is not installed" in str(observed.trouble)
-    assert observed.trouble.hint == f"apt install {package}"
+    assert isinstance(observed.error, NotSupported)
+    assert f"{program} is not installed" in str(observed.error)
+    assert observed.error.hint == f"apt install {package}"
 
 
 @pytest.mark.parametrize("program", [*PROGRAMS, "ipmi"])
@@ -101,4 +101,4 @@ def test_messages_of_a_program_are_one_line(
 ) -> None:
     stand_in("echo 'something new' >&2; echo 'and more' >&2; exit 3")
     observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver="ipmitool"), Transport()).query())
-    assert str(observed.trouble).endswith(": something new; and more")
+    assert str(observed.error).endswith(": something new; and more")

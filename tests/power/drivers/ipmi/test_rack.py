@@ -56,5 +56,5 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
 
 
 def _arguments(observed: PowerObservation) -> str | None:
-    assert observed.trouble is None or isinstance(observed.trouble, NoAnswer)
-    return None if observed.trouble is None else str(observed.trouble)
+    assert observed.error is None or isinstance(observed.error, NoAnswer)
+    return None if observed.error is None else str(observed.error)

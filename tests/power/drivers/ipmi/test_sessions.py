@@ -87,9 +87,9 @@ def test_several_drivers_of_one_bmc_do_not_wait_for_each_other(
         for _ in range(3):
             drivers = [ipmi_driver(machine, each) for machine in machines for each in (wire, other)]
             seen = await asyncio.gather(*(driver.query() for driver in drivers * 3))
-            assert [each.trouble for each in seen] == [None] * 12
+            assert [each.error for each in seen] == [None] * 12
             await drivers[0].close()
-            assert (await drivers[1].query()).trouble is None
+            assert (await drivers[1].query()).error is None
             await asyncio.gather(*(driver.close() for driver in drivers))
 
     begin_s = time.monotonic()
@@ -106,7 +106,7 @@ def test_a_bmc_that_freezes_costs_the_timeout_and_is_found_again(
         few_bmcs[0].freeze()
         begin_s = time.monotonic()
         for _ in range(2):
-            assert isinstance((await driver.query()).trouble, NoAnswer)
+            assert isinstance((await driver.query()).error, NoAnswer)
         assert 4 <= time.monotonic() - begin_s < 12
         few_bmcs[0].thaw()
         assert (await driver.query()).state is PowerState.ON
@@ -122,7 +122,7 @@ def test_many_that_ask_a_dead_bmc_wait_once(few_bmcs: list[SimulatedBmc], machin
             few_bmcs[0].freeze()
             begin_s = time.monotonic()
             seen = await asyncio.gather(*(driver.query() for _ in range(10)))
-            assert all(isinstance(each.trouble, NoAnswer) for each in seen)
+            assert all(isinstance(each.error, NoAnswer) for each in seen)
             assert time.monotonic() - begin_s < 3
             few_bmcs[0].thaw()
 
@@ -143,10 +143,10 @@ def test_a_bmc_that_dies_during_the_login_holds_nobody_up(few_bmcs: list[Simulat
             begin_s = time.monotonic()
             assert (await live.query()).state is PowerState.ON
             assert time.monotonic() - begin_s < 3
-            trouble = (await dying).trouble
-            assert isinstance(trouble, NoAnswer)
-            assert str(trouble).endswith("is present, but completed no login within 4 s")
-            assert "cipher_suite = 3" in trouble.hint
+            error = (await dying).error
+            assert isinstance(error, NoAnswer)
+            assert str(error).endswith("is present, but completed no login within 4 s")
+            assert "cipher_suite = 3" in error.hint
             tapped.swallowed.clear()
             assert (await driver.query()).state is PowerState.ON
             await driver.close()
@@ -159,11 +159,11 @@ def test_a_late_answer_does_not_pass_for_a_wrong_password(few_bmcs: list[Simulat
         with tap(few_bmcs[0].host, few_bmcs[0].port) as tapped:
             tapped.late_rakp_2 = True
             driver = ipmi_driver(through(tapped, machine_of(few_bmcs[0])), wire)
-            assert isinstance((await driver.query()).trouble, NoAnswer)
+            assert isinstance((await driver.query()).error, NoAnswer)
             async with asyncio.timeout(30):
-                while isinstance((observed := await driver.query()).trouble, NoAnswer):
+                while isinstance((observed := await driver.query()).error, NoAnswer):
                     pass
-            assert (observed.state, observed.trouble) == (PowerState.ON, None)
+            assert (observed.state, observed.error) == (PowerState.ON, None)
             await driver.close()
 
     on_a_wire(use, timeout_s=0.4)
@@ -255,7 +255,7 @@ def test_nonsense_of_one_bmc_disturbs_no_other(rest: str, few_bmcs: list[Simulat
         while not babble.done():
             assert (await live.query()).state is PowerState.ON
             await asyncio.sleep(0.05)
-        assert isinstance((await babble).trouble, NoAnswer)
+        assert isinstance((await babble).error, NoAnswer)
         transport.close()
 
     on_a_wire(use, timeout_s=3)

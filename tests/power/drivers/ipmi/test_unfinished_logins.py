@@ -64,7 +64,7 @@ def test_a_login_that_is_given_up_leaves_no_session(lost: int, password: Path) -
     async def use() -> None:
         async with tapped_bmc(password, timeout_s=0.4) as (driver, tapped, sessions):
             tapped.lost.append(lost)
-            assert isinstance((await driver.query()).trouble, NoAnswer)
+            assert isinstance((await driver.query()).error, NoAnswer)
             assert await settled(sessions, count=0) == 0
             async with asyncio.timeout(30):
                 while (await driver.query()).state is not PowerState.ON:

@@ -46,11 +46,9 @@ async def write(place: tuple[str, int], community: str, oid: str, value: object)
     engine = SnmpEngine()
     target = await UdpTransportTarget.create(place)
     wanted = ObjectType(ObjectIdentity(oid), value)
-    trouble, status, *_ = await set_cmd(
-        engine, CommunityData(community), target, ContextData(), wanted, lookupMib=False
-    )
+    error, status, *_ = await set_cmd(engine, CommunityData(community), target, ContextData(), wanted, lookupMib=False)
     engine.close_dispatcher()
-    assert (trouble, int(status)) == (None, 0)
+    assert (error, int(status)) == (None, 0)
 
 
 def test_watts_vary_and_a_reset_counter_is_reported(recorded: Agents, tmp_path: Path) -> None:

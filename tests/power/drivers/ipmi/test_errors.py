@@ -46,10 +46,10 @@ BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
     ],
 )
 def test_what_programs_say_is_understood(reply: str, kind: type[DeviceError]) -> None:
-    trouble = error_of_text(BMC, reply)
-    assert type(trouble) is kind
-    assert reply in str(trouble)
-    assert str(trouble).startswith("n1 (BMC 10.1.0.1): ")
+    error = error_of_text(BMC, reply)
+    assert type(error) is kind
+    assert reply in str(error)
+    assert str(error).startswith("n1 (BMC 10.1.0.1): ")
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_what_programs_say_is_understood(reply: str, kind: type[DeviceError]) ->
     [(0xC1, NotSupported), (0xD4, AccessRefused), (0xC0, BadAnswer), (0xD5, BadAnswer), (0x80, BadAnswer)],
 )
 def test_completion_codes(code: int, kind: type[DeviceError]) -> None:
-    trouble = error_of_code(BMC, "Get Chassis Status", code)
-    assert type(trouble) is kind
-    assert f"({code:02X}h)" in str(trouble)
+    error = error_of_code(BMC, "Get Chassis Status", code)
+    assert type(error) is kind
+    assert f"({code:02X}h)" in str(error)
 
 
 def test_missing_privilege_names_what_to_change() -> None:
@@ -69,9 +69,9 @@ def test_missing_privilege_names_what_to_change() -> None:
 
 @given(st.text())
 def test_any_text_is_an_error_in_one_line(reply: str) -> None:
-    trouble = error_of_text(BMC, reply)
-    assert isinstance(trouble, DeviceError)
-    assert len(str(trouble).splitlines()) == 1
+    error = error_of_text(BMC, reply)
+    assert isinstance(error, DeviceError)
+    assert len(str(error).splitlines()) == 1
 
 
 @given(st.integers(1, 255))

@@ -51,11 +51,11 @@ def decision(number: int) -> DecisionRecord:
 
 
 def problem_text(ledger: Ledger) -> str:
-    return getattr(ledger.trouble(), "message", "")
+    return getattr(ledger.problem(), "message", "")
 
 
-def has_trouble(ledger: Ledger, what: str) -> None:
-    wait_until(lambda: what in problem_text(ledger), what=f"{what!r}, not {ledger.trouble()}")
+def wait_for_problem(ledger: Ledger, what: str) -> None:
+    wait_until(lambda: what in problem_text(ledger), what=f"{what!r}, not {ledger.problem()}")
 
 
 def is_full(ledger: Ledger) -> bool:
@@ -79,17 +79,17 @@ def test_a_locked_file_keeps_rows_waiting_and_refuses_intents(small: Ledger) -> 
         small.write_decisions([decision(1)])
         # To wait for the lock would take QUICK's patience, or longer.
         assert time.perf_counter() - began < 0.29
-        has_trouble(small, "database is locked")
-        trouble = small.trouble()
-        assert trouble
-        assert (trouble.waiting, trouble.dropped_readings, trouble.dropped_others) == (21, 0, 0)
-        assert trouble.since_unix_s == pytest.approx(time.time(), abs=20)
-        assert trouble.hint.startswith("another program writes to it")
+        wait_for_problem(small, "database is locked")
+        problem = small.problem()
+        assert problem
+        assert (problem.waiting, problem.dropped_readings, problem.dropped_others) == (21, 0, 0)
+        assert problem.since_unix_s == pytest.approx(time.time(), abs=20)
+        assert problem.hint.startswith("another program writes to it")
         with pytest.raises(CannotWrite, match=r"ledger\.sqlite: database is locked"):
             small.write_intent(SLEEP, 1.0)
         other.execute("ROLLBACK")
     assert small.settle(60)
-    assert small.trouble() is None
+    assert small.problem() is None
     assert count(small.settings.url, tables.readings) == 20
     assert count(small.settings.url, tables.intents) == 0
 
@@ -119,18 +119,18 @@ def test_a_full_disk_keeps_the_newest_readings_and_every_decision(
     for number in range(filled + 1, filled + 100):
         ledger.write_readings(sweep(number))
         ledger.write_decisions([decision(number)])
-    trouble = ledger.trouble()
-    assert trouble
-    assert (trouble.waiting, trouble.dropped_others) == (150, 0)
-    assert trouble.dropped_readings > 1000
+    problem = ledger.problem()
+    assert problem
+    assert (problem.waiting, problem.dropped_others) == (150, 0)
+    assert problem.dropped_readings > 1000
     with pytest.raises(CannotWrite, match="disk is full") as refused:
         ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "x" * 50_000), 1.0)
     assert "`offpeak ledger prune`" in refused.value.hint
     room["pages"] = 100_000
     assert ledger.settle(60)
-    left = ledger.trouble()
+    left = ledger.problem()
     assert left
-    assert (left.message, left.waiting, left.dropped_readings) == ("", 0, trouble.dropped_readings)
+    assert (left.message, left.waiting, left.dropped_readings) == ("", 0, problem.dropped_readings)
     assert count(ledger.settings.url, tables.decisions) == 99
     # The last sweep came through whole.
     assert [row[0] for row in rows_of(ledger, tables.readings)[-20:]] == [10.0 * (filled + 99)] * 20
@@ -156,7 +156,7 @@ def test_a_file_that_is_gone_is_not_begun_anew(small: Ledger) -> None:
     with pytest.raises(CannotWrite, match=r"ledger\.sqlite: is gone"):
         small.write_intent(SLEEP, 2.0)
     small.write_outcome(number, Outcome("done", "accepted"), 3.0)
-    has_trouble(small, "is gone")
+    wait_for_problem(small, "is gone")
     assert not file.exists()
     file.with_suffix(".away").rename(file)
     assert small.settle(60)
@@ -207,9 +207,9 @@ def test_a_row_that_no_database_takes_stops_no_other(ledger: Ledger) -> None:
     ledger.write_outcome(12345, Outcome("done", "of an intent that never was"), 1.0)
     ledger.write_readings(sweep(1))
     assert ledger.settle(60)
-    trouble = ledger.trouble()
-    assert trouble
-    assert (trouble.message, trouble.waiting, trouble.dropped_others) == ("", 0, 2)
+    problem = ledger.problem()
+    assert problem
+    assert (problem.message, problem.waiting, problem.dropped_others) == ("", 0, 2)
     assert count(ledger.settings.url, tables.decisions) == 50
     assert count(ledger.settings.url, tables.readings) == 20
 
@@ -223,13 +223,13 @@ def test_postgresql_that_is_restarted_is_found_again(opened: Open) -> None:
             number = ledger.write_intent(SLEEP, 1.0)
         ledger.write_outcome(number, Outcome("done", "accepted"), 2.0)
         ledger.write_readings(sweep(1))
-        has_trouble(ledger, "refused")
+        wait_for_problem(ledger, "refused")
         with pytest.raises(CannotWrite, match=f"127.0.0.1:{server.port}/offpeak: ") as refused:
             ledger.write_intent(SLEEP, 3.0)
         assert refused.value.hint.startswith("is the database up")
         with server.up():
             assert ledger.settle(60)
-            assert ledger.trouble() is None
+            assert ledger.problem() is None
             assert ledger.unfinished() == ()
             assert count(ledger.settings.url, tables.readings) == 20
             assert ledger.write_intent(SLEEP, 4.0) > number
