@@ -24,8 +24,8 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class SleepDepth:
-    """A sleep depth of a node class; `depth` is its number in `offpeak.model.node_states`."""
+class DepthPower:
+    """The power of a node class in a sleep depth, and the ways into it and out of it; `depth` is its number."""
 
     depth: int
     power_w: float
@@ -44,7 +44,7 @@ class NodeClass:
     name: str
     idle_w: float
     running: tuple[tuple[float, float], ...]
-    depths: tuple[SleepDepth, ...]
+    depths: tuple[DepthPower, ...]
     repair_s: int | None = None
 
     def running_w(self, utilisation: float) -> float:
@@ -52,7 +52,7 @@ class NodeClass:
         used, power_w = zip(*self.running, strict=True)
         return float(np.interp(utilisation, used, power_w))
 
-    def find_depth(self, depth: int) -> SleepDepth | None:
+    def find_depth(self, depth: int) -> DepthPower | None:
         """Return the class's depth of that number, None if it has none."""
         return next((found for found in self.depths if found.depth == depth), None)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.constants import DAY_S
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import DEPTHS
 from offpeak.settings.kinds import DURATION, POWER, SettingKind
 from offpeak.text import did_you_mean
@@ -174,7 +174,7 @@ def _points(curve: TomlEntry) -> Iterator[tuple[float, float]]:
         yield read_share(replace(curve, written=point[0])), read_power_w(replace(curve, written=point[1]))
 
 
-def _depths(top: dict[str, TomlEntry], idle_w: float) -> Iterator[SleepDepth]:
+def _depths(top: dict[str, TomlEntry], idle_w: float) -> Iterator[DepthPower]:
     above, above_w = "idle", idle_w
     for number, name in enumerate(DEPTHS):
         if name not in top:
@@ -187,9 +187,9 @@ def _depths(top: dict[str, TomlEntry], idle_w: float) -> Iterator[SleepDepth]:
         yield depth
 
 
-def _depth(table: TomlEntry, number: int) -> SleepDepth:
+def _depth(table: TomlEntry, number: int) -> DepthPower:
     below = entries_below(table, ("power", "enter", "leave"))
-    return SleepDepth(number, read_power_w(below["power"]), _transition(below["enter"]), _transition(below["leave"]))
+    return DepthPower(number, read_power_w(below["power"]), _transition(below["enter"]), _transition(below["leave"]))
 
 
 def _transition(table: TomlEntry) -> Transition:

@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.table import Settings
 from power.capacity.registry import make_capacity_policy
@@ -54,7 +54,7 @@ def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:
     def less(transition: Transition) -> Transition:
         return replace(transition, power_w=transition.power_w * times)
 
-    def lighter(depth: SleepDepth) -> SleepDepth:
+    def lighter(depth: DepthPower) -> DepthPower:
         return replace(depth, power_w=depth.power_w * times, enter=less(depth.enter), leave=less(depth.leave))
 
     return replace(

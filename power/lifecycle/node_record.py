@@ -16,6 +16,7 @@ from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import DeviceError
 from offpeak.ledger.rows import NodeStateRecord
+from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import SchedulerState
 from power.drivers.port import PowerObservation
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 UNKNOWN_CAUSE = "unknown"
 
 
-ASLEEP = frozenset({NodeState.STANDBY, NodeState.OFF})
+ASLEEP = frozenset(DEPTH_OF_STATE)
 SETTLED = ASLEEP | {NodeState.ON}
 
 

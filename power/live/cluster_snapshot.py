@@ -15,8 +15,8 @@ from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
-from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
-from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, POWERSAVE, STANDBY
+from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
+from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_DEPTH, POWERSAVE, SleepDepth
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
@@ -30,12 +30,8 @@ from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NO_DURATIONS
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
+from power.lifecycle.transitions import name_change
 
-ORDER_OF = {STANDBY: NodeOrder.STANDBY, OFF: NodeOrder.SOFT_OFF}
-"""The order that leads to a depth. None leads to powersave: the node lowers its clock by itself."""
-
-WAKE_CHANGES = {STANDBY: "resume", OFF: "boot"}
-SLEEP_CHANGES = {STANDBY: "suspend", OFF: "shutdown"}
 LEAD_FACTOR = 1.2
 """A node is woken this much earlier than its wake takes."""
 HANDOVER_S = 10
@@ -88,7 +84,7 @@ class PowerSite:
             depths = tuple(
                 depth
                 for depth in (node_class.depths if node_class else ())
-                if depth.depth in ORDER_OF and hardware.sleep_method(ORDER_OF[depth.depth])
+                if (order := ORDER_OF_DEPTH.get(depth.depth)) and hardware.sleep_method(order)
             )
             if node_class and depths:
                 found[hardware.name] = replace(node_class, depths=depths)
@@ -128,7 +124,8 @@ class PowerSite:
 
     def wake_s(self, node: str, depth: int, snapshot: "ClusterSnapshot") -> int:
         """Return how long a node takes from that depth until jobs can run there, 0 if unknown."""
-        measured_s = self._measured_s(node, WAKE_CHANGES.get(depth, ""), snapshot)
+        state = SleepDepth(depth).state
+        measured_s = self._measured_s(node, name_change(NodeOrder.ON, state), snapshot) if state else None
         if measured_s is not None:
             return measured_s
         sleep, method = self._depth(node, depth), self._sleep_method(node, depth)
@@ -136,7 +133,8 @@ class PowerSite:
 
     def enter_s(self, node: str, depth: int, snapshot: "ClusterSnapshot") -> int:
         """Return how long a node takes to reach that depth, 0 if unknown."""
-        measured_s = self._measured_s(node, SLEEP_CHANGES.get(depth, ""), snapshot)
+        order = ORDER_OF_DEPTH.get(depth)
+        measured_s = self._measured_s(node, name_change(order, NodeState.ON), snapshot) if order else None
         if measured_s is not None:
             return measured_s
         sleep = self._depth(node, depth)
@@ -144,14 +142,14 @@ class PowerSite:
 
     def waking_s(self, node: str, snapshot: "ClusterSnapshot") -> tuple[int, ...]:
         """Return how long such a node takes to wake, by depth number."""
-        return tuple(0 if depth == POWERSAVE else self.wake_s(node, depth, snapshot) for depth in range(len(DEPTHS)))
+        return tuple(0 if depth == POWERSAVE else self.wake_s(node, depth, snapshot) for depth in SleepDepth)
 
     def lead_s(self, node: str, snapshot: "ClusterSnapshot") -> int:
         """Return how long before it is needed a sleeping node has to be woken.
 
         A demand that arises directly after a poll is seen by the next one and carried out at the end of that cycle.
         """
-        longest_s = max(self.wake_s(node, depth, snapshot) for depth in WAKE_CHANGES)
+        longest_s = max(self.wake_s(node, depth, snapshot) for depth in DEPTH_OF_STATE.values())
         cycle_s = max(self.agent.cycle_s, snapshot.cycle_took_s) + snapshot.cycle_took_s
         return math.ceil(LEAD_FACTOR * longest_s + cycle_s) + HANDOVER_S
 
@@ -162,13 +160,13 @@ class PowerSite:
         expected_s = snapshot.records.times.get(machine.hardware.name, NO_DURATIONS).expected_s(change)
         return None if expected_s is None else math.ceil(expected_s)
 
-    def _depth(self, node: str, depth: int) -> SleepDepth | None:
+    def _depth(self, node: str, depth: int) -> DepthPower | None:
         node_class = self.node_class(node)
         return node_class.find_depth(depth) if node_class else None
 
     def _sleep_method(self, node: str, depth: int) -> SleepMethod | None:
-        machine = self.machines.get(node)
-        return machine.hardware.sleep_method(ORDER_OF[depth]) if machine and depth in ORDER_OF else None
+        machine, order = self.machines.get(node), ORDER_OF_DEPTH.get(depth)
+        return machine.hardware.sleep_method(order) if machine and order else None
 
 
 @dataclass(frozen=True, eq=False)

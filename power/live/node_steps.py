@@ -11,7 +11,7 @@ wake is reported to the scheduler before the node boots.
 from dataclasses import dataclass
 
 from offpeak.door.effect import ADMIN, SCHEDULER, US
-from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
@@ -238,8 +238,7 @@ def observe_node(node: Node, record: NodeRecord | None, now: Instant, *, switcha
 
 ASLEEP_OFF, GOING_OFF, BOOTING, RESUMING = asleep(OFF), going_down(OFF), coming_up(OFF), coming_up(STANDBY)
 STATE_OF_OBSERVED = {
-    NodeState.OFF: ASLEEP_OFF,
-    NodeState.STANDBY: asleep(STANDBY),
+    **{state: asleep(depth) for state, depth in DEPTH_OF_STATE.items()},
     NodeState.GOING_DOWN: GOING_OFF,
     NodeState.BOOTING: BOOTING,
 }

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from offpeak.display import duration_text
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S
-from offpeak.model.node_states import ACTIVE, DEPTHS, asleep
+from offpeak.model.node_states import ACTIVE, DEPTHS, ORDER_OF_DEPTH, asleep
 from offpeak.model.orders import NodeOrder
 from plugin.capacity.need import new_record
 from plugin.capacity.port import CapacityPolicy
@@ -24,7 +24,7 @@ from plugin.capacity.rules import NEVER, NodeTable
 from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, follow_queue, pick_sleepers
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
-from power.live.cluster_snapshot import ORDER_OF, ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
+from power.live.cluster_snapshot import ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
 from power.live.node_steps import ObservedNode
 from power.live.pool_state import PoolState
 
@@ -305,12 +305,12 @@ def _choose_sleepers(
     pick_sleepers(SleepCriteria(table, rules, schedule, targets.row, now_s, not rules.on_demand), allowed, depth)
     return {
         node.name: (
-            ORDER_OF[each],
+            ORDER_OF_DEPTH[each],
             f"{targets.why}; idle {duration_text(now_s - memory.nodes[node.name].idle_since_s)}; "
             f"break-even {duration_text(pool.sleep.pays_s)}",
         )
         for node, each in zip(pool.pool.nodes, depth.tolist(), strict=True)
-        if each in ORDER_OF
+        if each in ORDER_OF_DEPTH
     }
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
-from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
@@ -23,7 +23,7 @@ from plugin.scheduler.port import SchedulerView
 from power.live.cluster_snapshot import ClusterSnapshot, NodeSleep, PowerSite
 
 CURRENT_STATES = HOLDING | {JobState.PENDING}
-RISING_DEPTH = {coming_up(depth): depth for depth in (STANDBY, OFF)}
+RISING_DEPTH = {coming_up(depth): depth for depth in DEPTH_OF_STATE.values()}
 GOING_OFF = going_down(OFF)
 
 

@@ -19,8 +19,8 @@ from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord, SavingRecord
 from offpeak.model.constants import HOUR_S, J_PER_MWH
-from offpeak.model.node_class import NodeClass, SleepDepth
-from offpeak.model.node_states import OFF, STANDBY
+from offpeak.model.node_class import DepthPower, NodeClass
+from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
@@ -77,7 +77,6 @@ def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[t
 
 
 BASELINE = "all nodes on"
-DEPTH_OF = {NodeState.STANDBY: STANDBY, NodeState.OFF: OFF}
 
 
 @dataclass(frozen=True)
@@ -124,8 +123,8 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
     )
 
 
-def _deepest(rest: NodeRest, node_class: NodeClass) -> SleepDepth | None:
-    slept = [depth for state, depth in DEPTH_OF.items() if state in rest.seconds]
+def _deepest(rest: NodeRest, node_class: NodeClass) -> DepthPower | None:
+    slept = [depth for state, depth in DEPTH_OF_STATE.items() if state in rest.seconds]
     # A rest that midnight cut off before the node slept, or after: such nodes are mostly switched off.
     return node_class.find_depth(max(slept)) if slept else (node_class.depths[-1] if node_class.depths else None)
 

@@ -13,8 +13,8 @@ from datetime import datetime, tzinfo
 
 from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import DecisionRecord
-from offpeak.model.node_class import NodeClass, SleepDepth
-from offpeak.model.node_states import OFF, STANDBY
+from offpeak.model.node_class import DepthPower, NodeClass
+from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
 from plugin.federation.site_report import Curve, SiteReport, WaitTable, make_curve
@@ -159,9 +159,6 @@ def _node_counts(agent: SiteAgent) -> NodeCounts:
     return NodeCounts(tuple(states.most_common()), agent.meters.watts)
 
 
-DEPTH_OF = {NodeState.STANDBY: STANDBY, NodeState.OFF: OFF}
-
-
 def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSnapshot | None:
     """Return the snapshot, None before there is a status; without the jobs if they are still those of that instant."""
     facts = agent.queue_loop.facts
@@ -218,13 +215,13 @@ def modelled_w(record: NodeRecord, node_class: NodeClass | None) -> float | None
     state = record.observed.state
     if state is NodeState.ON:
         return None if record.scheduler_state in (None, SchedulerState.BUSY) else node_class.idle_w
-    depth = node_class.find_depth(DEPTH_OF.get(state, node_class.depths[-1].depth))
+    depth = node_class.find_depth(DEPTH_OF_STATE.get(state, node_class.depths[-1].depth))
     return None if depth is None else _depth_w(state, depth)
 
 
-def _depth_w(state: NodeState, depth: SleepDepth) -> float | None:
+def _depth_w(state: NodeState, depth: DepthPower) -> float | None:
     draws = {NodeState.GOING_DOWN: depth.enter.power_w, NodeState.BOOTING: depth.leave.power_w}
-    asleep_w = depth.power_w if state in DEPTH_OF else None
+    asleep_w = depth.power_w if state in DEPTH_OF_STATE else None
     return draws.get(state, asleep_w)
 
 

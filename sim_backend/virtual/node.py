@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from offpeak.errors import NotSupported
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 
 Fate = Callable[[Transition], bool]
@@ -88,7 +88,7 @@ def advance(node: VirtualNode, now_s: float) -> VirtualNode:
     return node
 
 
-def depth_of(node: VirtualNode) -> SleepDepth | None:
+def depth_of(node: VirtualNode) -> DepthPower | None:
     """Return the depth that the node is in, or on its way into or out of; None if it is up or hangs."""
     if node.state in (ACTIVE, FAILED):
         return None
@@ -169,7 +169,7 @@ def _down(node: VirtualNode, depth: int, now_s: float, fate: Fate) -> VirtualNod
     return in_transition(node, now_s, going_down(depth), enter, fate)
 
 
-def _depth(node: VirtualNode, number: int) -> SleepDepth:
+def _depth(node: VirtualNode, number: int) -> DepthPower:
     depth = node.node_class.find_depth(number)
     if depth is None:
         name = node.node_class.name

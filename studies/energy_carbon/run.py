@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
-from offpeak.model.node_class import NodeClass, SleepDepth, break_even_s
+from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import DEPTHS, coming_up
 from offpeak.model.schedule_metrics import utilization
@@ -226,7 +226,7 @@ def node_class_of(testbed: str, way: str) -> NodeClass:
     return replace(node_class, depths=(*node_class.depths[:-1], replace(deepest, power_w=both_w)))
 
 
-def depth_of(node_class: NodeClass, way: str) -> SleepDepth:
+def depth_of(node_class: NodeClass, way: str) -> DepthPower:
     """Return the depth that the way to sleep uses."""
     name = _depth_name(way)
     return node_class.depths[0] if name == "powersave" else node_class.depths[-1]

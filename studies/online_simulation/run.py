@@ -13,7 +13,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
@@ -143,7 +143,7 @@ def node_class_of(nodes: str) -> NodeClass:
     return replace(server, name=INSTANT, depths=tuple(map(_at_once, server.depths))) if nodes == INSTANT else server
 
 
-def _at_once(depth: SleepDepth) -> SleepDepth:
+def _at_once(depth: DepthPower) -> DepthPower:
     return replace(depth, enter=NO_TIME, leave=NO_TIME)
 
 

@@ -7,21 +7,21 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition, break_even_s
+from offpeak.model.node_class import DepthPower, NodeClass, Transition, break_even_s
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, STATES, asleep, coming_up, going_down
 
 DOWN, UP = Transition(60, 150, 0), Transition(180, 200, 0)
-NODE = NodeClass("node", 150, ((0, 150), (0.5, 270), (1, 300)), (SleepDepth(OFF, 10, DOWN, UP),))
+NODE = NodeClass("node", 150, ((0, 150), (0.5, 270), (1, 300)), (DepthPower(OFF, 10, DOWN, UP),))
 
 powers = st.floats(0, 2000).map(lambda power_w: round(power_w, 2))
 transitions = st.builds(Transition, st.integers(1, 3600), powers, st.just(0.0))
 
 
 def node(idle_w: float, power_w: float, enter: Transition, leave: Transition) -> NodeClass:
-    return NodeClass("any", idle_w, ((0, idle_w), (1, idle_w)), (SleepDepth(OFF, power_w, enter, leave),))
+    return NodeClass("any", idle_w, ((0, idle_w), (1, idle_w)), (DepthPower(OFF, power_w, enter, leave),))
 
 
-def slept_j(sleep: SleepDepth, idle_s: float) -> float:
+def slept_j(sleep: DepthPower, idle_s: float) -> float:
     """Return what a node takes that sleeps for as long as the idle time allows."""
     asleep_s = idle_s - sleep.enter.duration_s - sleep.leave.duration_s
     return sleep.enter.energy_j + asleep_s * sleep.power_w + sleep.leave.energy_j

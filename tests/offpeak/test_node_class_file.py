@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition, break_even_s
+from offpeak.model.node_class import DepthPower, NodeClass, Transition, break_even_s
 from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes, node_class_named, read_node_class
 from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
 
@@ -43,8 +43,8 @@ def refused(file: Path, text: str) -> BadInput:
 
 def test_a_file_becomes_a_class(file: Path) -> None:
     file.write_text(GOOD)
-    standby = SleepDepth(STANDBY, 30, Transition(15, 150, 0), Transition(30, 160, 0.01))
-    off = SleepDepth(OFF, 10, Transition(60, 150, 0), Transition(180, 200, 0.02))
+    standby = DepthPower(STANDBY, 30, Transition(15, 150, 0), Transition(30, 160, 0.01))
+    off = DepthPower(OFF, 10, Transition(60, 150, 0), Transition(180, 200, 0.02))
     assert read_node_class(file) == NodeClass("ours", 150, ((0, 150), (1, 300)), (standby, off))
 
 
@@ -136,7 +136,7 @@ def test_figures_are_kept(
     way = f'{{ duration = "{duration_s}s", power = "{power_w}W", failure_probability = {failure_probability!r} }}'
     file.write_text(f"{GOOD[: GOOD.index('[standby]')]}[off]\npower = '{power_w}W'\nenter = {way}\nleave = {way}\n")
     transition = Transition(duration_s, power_w, failure_probability)
-    assert read_node_class(file).depths == (SleepDepth(OFF, power_w, transition, transition),)
+    assert read_node_class(file).depths == (DepthPower(OFF, power_w, transition, transition),)
 
 
 @pytest.mark.parametrize("name", bundled_node_classes())

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 from random_snapshots import NOW_S
 
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
 from offpeak.model.snapshot import QueuedJobs, Snapshot
 from offpeak.settings.capacity import CapacitySettings
@@ -18,9 +18,9 @@ QUICK = NodeClass(
     100.0,
     ((0.0, 100.0), (1.0, 300.0)),
     (
-        SleepDepth(POWERSAVE, 80.0, Transition(1, 100.0, 0.0), Transition(1, 100.0, 0.0)),
-        SleepDepth(STANDBY, 30.0, Transition(2, 100.0, 0.0), Transition(3, 100.0, 0.0)),
-        SleepDepth(OFF, 10.0, Transition(3, 100.0, 0.0), Transition(8, 150.0, 0.0)),
+        DepthPower(POWERSAVE, 80.0, Transition(1, 100.0, 0.0), Transition(1, 100.0, 0.0)),
+        DepthPower(STANDBY, 30.0, Transition(2, 100.0, 0.0), Transition(3, 100.0, 0.0)),
+        DepthPower(OFF, 10.0, Transition(3, 100.0, 0.0), Transition(8, 150.0, 0.0)),
     ),
 )
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
 from offpeak.model.step_integrals import StepIntegral, Usage, integrate_series
 from offpeak.model.step_series import Series
@@ -26,7 +26,7 @@ def node_classes(draw, *, usual=False) -> NodeClass:
     rows = np.array(draw(st.lists(st.tuples(way, way), min_size=len(numbers), max_size=len(numbers)))).reshape(-1, 2, 2)
     rows = np.sort(rows, axis=0) if usual else rows
     ways = [[Transition(int(long_s), watts, 0.0) for long_s, watts in row] for row in rows.tolist()]
-    depths = [SleepDepth(number, watts, *pair) for number, watts, pair in zip(numbers, power_w, ways, strict=True)]
+    depths = [DepthPower(number, watts, *pair) for number, watts, pair in zip(numbers, power_w, ways, strict=True)]
     return NodeClass("test", IDLE_W, ((0.0, IDLE_W), (1.0, 3 * IDLE_W)), tuple(depths))
 
 

@@ -9,7 +9,7 @@ from plain_power import PlainPower
 from plain_scheduler import PlainJob
 from random_logs import POLICIES, Log, log_of, policy_of, rules
 
-from offpeak.model.node_class import NodeClass, SleepDepth, Transition
+from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.snapshot import Snapshot
 from offpeak.prices.peak import Peak
 from plugin.capacity.port import CapacityPolicy, CapacityTargets
@@ -94,7 +94,7 @@ def class_of(*depths, repair_s=None) -> NodeClass:
     for number, enter_s, leave_s, *failures in depths:
         enter_fails, leave_fails = failures or (0.0, 0.0)
         enter, leave = Transition(enter_s, 100, enter_fails), Transition(leave_s, 120, leave_fails)
-        made.append(SleepDepth(number, 30 - 10 * number, enter, leave))
+        made.append(DepthPower(number, 30 - 10 * number, enter, leave))
     return NodeClass("under test", 100, ((0, 100), (1, 200)), tuple(made), repair_s)
 
 

@@ -1,7 +1,7 @@
 """The commands `offpeak nodes` and `offpeak node`: show nodes, wake one, send it to sleep, hold it, or release it."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -37,14 +37,7 @@ class NodeAction(StrEnum):
     RELEASE = "release"
 
 
-class DepthChoice(StrEnum):
-    """The sleep depths, as the inventory names them."""
-
-    STANDBY = "standby"
-    SOFT_OFF = "soft_off"
-    HARD_OFF = "hard_off"
-
-
+SleepOrder = Literal[NodeOrder.STANDBY, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF]
 ACTIONS_OF_OPTION = {
     "--depth": (NodeAction.SLEEP,),
     "--until": (NodeAction.HOLD,),
@@ -56,7 +49,7 @@ ACTIONS_OF_OPTION = {
 def node(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A node of the inventory.")],
     action: Annotated[NodeAction, typer.Argument(help="The action.", show_default=False)] = NodeAction.SHOW,
-    depth: Annotated[DepthChoice | None, typer.Option(help="Sleep depth. [default: soft_off]")] = None,
+    depth: Annotated[SleepOrder | None, typer.Option(help="Sleep depth. [default: soft_off]")] = None,
     reason: Annotated[str | None, typer.Option(help="Reason, recorded in the ledger.")] = None,
     until: Annotated[str | None, typer.Option(help="End of a hold: 8h, 2d, 18:00 or 2026-12-01T08:00.")] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="Release a node that another admin holds.")] = False,
@@ -79,7 +72,7 @@ def node(
         case NodeAction.WAKE:
             node_order.order(settings, name, NodeOrder.ON, reason)
         case NodeAction.SLEEP:
-            node_order.order(settings, name, NodeOrder(depth or DepthChoice.SOFT_OFF), reason)
+            node_order.order(settings, name, depth or NodeOrder.SOFT_OFF, reason)
         case NodeAction.HOLD:
             node_answer.hold(settings, name, reason, until)
         case NodeAction.RELEASE:
