@@ -13,8 +13,8 @@ from benchmarks.bars import Measured
 from benchmarks.command import ROUNDS, run_cold
 from benchmarks.logs import price_file
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.policy import parse_policy
-from sim_backend.replay import replay
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import replay
 from sim_backend.traces.slurm.write import write_sacct
 from sim_backend.workloads.generate import lublin_jobs
 

@@ -13,8 +13,8 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
 from power.capacity.registry import make_capacity_policy
-from sim_backend.policy import parse_policy
-from sim_backend.powered_replay import PoweredMachine, replay_powered
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.powered import PoweredMachine, replay_powered
 
 NODE_CLASS = bundled_node_class("server")
 BARS_S = {"timeout:5min": float("inf"), "ols:1h": 60.0}

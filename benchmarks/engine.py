@@ -10,12 +10,12 @@ from benchmarks.logs import price_file, rebuilt_logs
 from offpeak.model.job_power import default_power_model, node_power_w
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.case import log_span
-from sim_backend.compare import ReplayCase, guessed_end_s, meters_of, usage_of
-from sim_backend.electricity import peak_times, prices_of
-from sim_backend.outcome import ReplayMachine, charges_of
-from sim_backend.policy import parse_policy
-from sim_backend.replay import replay
+from sim_backend.case.electricity import peak_times, prices_of
+from sim_backend.case.replay_case import ReplayCase, ReplayMachine, guessed_end_s, log_span
+from sim_backend.comparison.compare import meters_of, usage_of
+from sim_backend.comparison.outcome import charges_of
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import replay
 
 ROUNDS = 15
 HOURLY = PriceSettings(file=price_file())

@@ -34,8 +34,8 @@ from sim_backend.engine.state import PeakTimes
 from sim_backend.local_slurm.cluster import SlurmJobs
 from sim_backend.local_slurm.processes import reserved_ports
 from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
-from sim_backend.policy import parse_policy
-from sim_backend.replay import replay
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import replay
 from sim_backend.sample import NODES as LOGGED_NODES
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf

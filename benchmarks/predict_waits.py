@@ -15,8 +15,8 @@ from predictors.waits.arbiter import WaitPredictor
 from predictors.waits.questions import NO_JOB, WaitQuestions
 from predictors.waits.registry import wait_predictors
 from predictors.waits.states import snapshot_features
-from sim_backend.policy import parse_policy
-from sim_backend.replay import replay
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import replay
 
 HISTORY, ASKED = 50_000, 1000
 ROUNDS = 5

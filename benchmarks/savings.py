@@ -26,11 +26,11 @@ from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from power.capacity.levers import add_sleeping_nodes
 from power.capacity.registry import make_capacity_policy
-from sim_backend.case import fleet_of, prepare
-from sim_backend.compare import ReplayCase, compare
-from sim_backend.outcome import PolicyOutcome
-from sim_backend.policy import parse_policy
-from sim_backend.replications import WITHIN_PERCENTILES
+from sim_backend.case.replay_case import ReplayCase, fleet_of, prepare
+from sim_backend.comparison.compare import compare
+from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.comparison.replications import WITHIN_PERCENTILES
+from sim_backend.replay.policy import parse_policy
 from sim_backend.traces.swf.read import read_swf
 
 LOGS = ("KTH-SP2", "SDSC-SP2", "CTC-SP2", "SDSC-BLUE")

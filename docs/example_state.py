@@ -8,8 +8,8 @@ from offpeak.model.node_states import ACTIVE, OFF, asleep
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from offpeak.settings.replay import SchedulingSettings
 from power.whatif.snapshot_file import write_snapshot
-from sim_backend.policy import parse_policy
-from sim_backend.replay import replay
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import replay
 from sim_backend.sample import MONDAY, NODES, SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
 

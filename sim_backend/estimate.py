@@ -17,12 +17,12 @@ from offpeak.model.jobs import Jobs, RejectedJobs, Trace
 from offpeak.model.schedule_metrics import utilization
 from offpeak.prices.peak import Peak, classify
 from offpeak.settings.table import Settings
-from sim_backend.case import PreparedCase, prepare
-from sim_backend.compare import Comparison, ReplayCase, compare, meters_of, usage_of
-from sim_backend.outcome import PolicyOutcome, charges_of
-from sim_backend.policy import Policy
-from sim_backend.replay import Schedule
-from sim_backend.replications import ReplicationSpread, replay_each, spreads_of
+from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
+from sim_backend.comparison.compare import Comparison, compare, meters_of, usage_of
+from sim_backend.comparison.outcome import PolicyOutcome, charges_of
+from sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.schedule import Schedule
 from sim_backend.traces.filters import known_period_s, last_days, priced
 
 

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from offpeak.model.jobs import Jobs
 from offpeak.prices.file import write_series_csv
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.policy import parse_policy
-from sim_backend.replay import replay
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import replay
 from sim_backend.traces.slurm.write import write_sacct
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.generate import lublin_jobs

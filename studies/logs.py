@@ -13,8 +13,8 @@ from offpeak.errors import BadInput, BadTrace
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.model.step_integrals import Usage
-from sim_backend.powered_replay import PoweredMachine, PoweredSchedule
-from sim_backend.replications import LARGEST_SHIFT_S
+from sim_backend.comparison.replications import LARGEST_SHIFT_S
+from sim_backend.replay.powered import PoweredMachine, PoweredSchedule
 from sim_backend.traces.filters import runnable
 from sim_backend.traces.swf.read import read_swf
 from sim_backend.workloads.generate import lublin_jobs

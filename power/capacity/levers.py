@@ -16,12 +16,11 @@ from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.table import Settings
 from power.capacity.registry import make_capacity_policy
-from sim_backend.case import ASSUMED_CLASS, fleet_of
-from sim_backend.compare import ReplayCase
+from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, fleet_of
+from sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
 from sim_backend.estimate import CapabilitySaving, SavingsEstimate, saving_of
-from sim_backend.policy import Policy
-from sim_backend.powered_replay import PoweredMachine
-from sim_backend.replications import ReplicationSpread, replay_each, spreads_of
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.powered import PoweredMachine
 
 
 def take_last_days(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:

@@ -18,7 +18,7 @@ from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacityRules, DepthTable
 from power.whatif.simulation import EASY_RULES
 from sim_backend.engine.rules import SchedulingRules
-from sim_backend.powered_replay import depth_table
+from sim_backend.replay.powered import depth_table
 
 HORIZON_S = 24 * HOUR_S
 """So far ahead prices count as known: day-ahead auctions tell tomorrow's at noon, 11 to 35 hours ahead."""

@@ -30,7 +30,7 @@ from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, State, Workload
 from sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
-from sim_backend.replay import NO_PEAKS
+from sim_backend.replay.schedule import NO_PEAKS
 
 UNCHANGED = ("profile", "window", "fillings", "recent_s", "log")
 """What of the engine's state a run without window policy, promises and predictions does not change, and the log."""

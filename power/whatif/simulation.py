@@ -23,7 +23,7 @@ from sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, FIRST_
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.start_forecast import KnownSchedule, start_times_of_one_more
 from sim_backend.engine.state import NEVER, Workload
-from sim_backend.replay import NO_PEAKS
+from sim_backend.replay.schedule import NO_PEAKS
 
 DISCIPLINES = {"fcfs": FCFS, "easy": EASY, "first-fit": FIRST_FIT, "best-fit": BEST_FIT}
 

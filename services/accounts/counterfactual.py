@@ -18,14 +18,14 @@ from offpeak.model.step_series import Series, fill_gaps
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from offpeak.settings.table import Settings
 from services.accounts.month_account import ReplayInputs, add_draws, find_ordered_peaks
-from sim_backend.case import PreparedCase, prepare
-from sim_backend.compare import ReplayCase, meters_of, usage_of
-from sim_backend.electricity import LaidSeries, ReplayPrices
+from sim_backend.case.electricity import LaidSeries, ReplayPrices
+from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
+from sim_backend.comparison.compare import meters_of, usage_of
+from sim_backend.comparison.outcome import Meters, charges_of
+from sim_backend.comparison.replications import WITHIN_PERCENTILES, ReplicationInterval, shifted
 from sim_backend.engine.state import PeakTimes
-from sim_backend.outcome import Meters, charges_of
-from sim_backend.policy import Policy
-from sim_backend.replay import Schedule, replay
-from sim_backend.replications import WITHIN_PERCENTILES, ReplicationInterval, shifted
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.schedule import Schedule, replay
 from sim_backend.traces.filters import between
 
 REPLAYS = 20

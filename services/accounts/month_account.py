@@ -25,7 +25,7 @@ from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff import site_tariff
 from offpeak.settings.replay import PriceSettings
 from services.accounts.savings import BASELINE
-from sim_backend.electricity import LaidSeries
+from sim_backend.case.electricity import LaidSeries
 from sim_backend.engine.state import PeakTimes
 
 

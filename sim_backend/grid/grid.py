@@ -16,8 +16,8 @@ from plugin.federation.sites import Grid, Link, Site
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.rules import CAN_BE_OUTLIVED, EXACT_RUNTIME
 from sim_backend.engine.state import NEVER
-from sim_backend.policy import Policy
-from sim_backend.powered_replay import PoweredMachine
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.powered import PoweredMachine
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from sim_backend.engine.running_jobs import hold_until, next_event_s
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload, new_state
 from sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
 from sim_backend.nodes.node_log import NodeLog
-from sim_backend.powered_replay import LogBook, depth_table
-from sim_backend.replay import NO_PEAKS
+from sim_backend.replay.powered import LogBook, depth_table
+from sim_backend.replay.schedule import NO_PEAKS
 
 
 @dataclass(frozen=True, eq=False)

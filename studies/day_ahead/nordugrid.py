@@ -30,7 +30,7 @@ from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
 from sim_backend.grid.outcome import outcome_of
 from sim_backend.grid.sites import GridSchedule
 from sim_backend.grid.waits import LearnedWaits, ZeroGridWaits
-from sim_backend.policy import parse_policy
+from sim_backend.replay.policy import parse_policy
 from studies.day_ahead.inputs import PricePlace, SiteDemand, daily_prices, draw, forecasts, place_of
 from studies.logs import make_jobs
 

@@ -18,7 +18,7 @@ from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.sites import Link, Site
 from sim_backend.grid.electricity import DayAhead
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
-from sim_backend.policy import parse_policy
+from sim_backend.replay.policy import parse_policy
 from studies.day_ahead.inputs import (
     DrawnJobs,
     PricePlace,

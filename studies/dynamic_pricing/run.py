@@ -19,12 +19,12 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integrals
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.case import log_span
-from sim_backend.compare import Comparison, ReplayCase, compare, meters_of, usage_of
-from sim_backend.electricity import prices_of
-from sim_backend.outcome import ReplayMachine, saving_pct
-from sim_backend.policy import Policy, parse_policy
-from sim_backend.replications import shifted
+from sim_backend.case.electricity import prices_of
+from sim_backend.case.replay_case import ReplayCase, ReplayMachine, log_span
+from sim_backend.comparison.compare import Comparison, compare, meters_of, usage_of
+from sim_backend.comparison.outcome import saving_pct
+from sim_backend.comparison.replications import shifted
+from sim_backend.replay.policy import Policy, parse_policy
 from studies.logs import StudyLog, at_load
 
 WITH_BACKFILLING = ("easy", "greedy", "knapsack")

@@ -33,8 +33,8 @@ from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, Sleepin
 from sim_backend.grid.sites import GridSchedule
 from sim_backend.grid.waits import LongestWaits
 from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
-from sim_backend.policy import parse_policy
-from sim_backend.powered_replay import PoweredMachine
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.powered import PoweredMachine
 from studies.energy_carbon.paper import WALLTIME_S, WIDE_SHARE
 from studies.energy_carbon.run import NODES, Simulation, discipline, draw_jobs, energy_aware
 from studies.logs import make_jobs

@@ -24,9 +24,9 @@ from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import CapacityPolicy, Fleet
 from power.capacity.registry import make_capacity_policy
 from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
-from sim_backend.policy import Policy, parse_policy
-from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, replay_powered
-from sim_backend.replay import replay
+from sim_backend.replay.policy import Policy, parse_policy
+from sim_backend.replay.powered import PoweredMachine, PoweredSchedule, replay_powered
+from sim_backend.replay.schedule import replay
 from studies.energy_carbon.paper import (
     JOB_CORES,
     JOB_LOAD_PCT,

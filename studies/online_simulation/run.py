@@ -26,8 +26,8 @@ from power.capacity.online_simulation import list_offers
 from power.capacity.registry import make_capacity_policy
 from power.whatif.simulation import WhatIfPlan, simulate_units
 from sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, sleep_figures
-from sim_backend.policy import parse_policy
-from sim_backend.powered_replay import PoweredMachine, replay_powered
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.powered import PoweredMachine, replay_powered
 from studies.logs import StudyLog, shift_submissions, usage_of
 
 SLA = 200.0

@@ -24,13 +24,13 @@ from plugin.capacity.port import CapacityPolicy, Fleet
 from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import make_power_terms
 from power.capacity.registry import make_capacity_policy
-from sim_backend.case import fleet_of, log_span
-from sim_backend.compare import ReplayCase, compare
-from sim_backend.electricity import ReplayPrices, prices_of
-from sim_backend.outcome import PolicyOutcome, PolicyRun, ReplayMachine, saving_pct
-from sim_backend.policy import Policy, parse_policy
-from sim_backend.powered_replay import PoweredMachine
-from sim_backend.replications import shifted
+from sim_backend.case.electricity import ReplayPrices, prices_of
+from sim_backend.case.replay_case import ReplayCase, ReplayMachine, fleet_of, log_span
+from sim_backend.comparison.compare import compare
+from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, saving_pct
+from sim_backend.comparison.replications import shifted
+from sim_backend.replay.policy import Policy, parse_policy
+from sim_backend.replay.powered import PoweredMachine
 from studies.logs import LogSource, StudyLog, at_load, remembered_log
 
 ALWAYS_ON, TIMEOUT, BLIND = "always-on", "timeout:10min", "blind"

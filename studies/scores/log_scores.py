@@ -31,9 +31,9 @@ from predictors.scores.exams import JobExam, WaitExam, power_exam, run_time_exam
 from predictors.trees.boosted import SCHEDULE, BoostedTrees
 from predictors.trees.grow import GrowthSchedule, can_grow
 from predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
-from sim_backend.machine_size import NODES, units_of
-from sim_backend.policy import parse_policy
-from sim_backend.replay import replay
+from sim_backend.case.machine_size import NODES, units_of
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import replay
 from sim_backend.traces.filters import runnable
 from sim_backend.traces.read import read_log
 from studies.report import StudyTable, TableCell

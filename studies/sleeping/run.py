@@ -23,8 +23,8 @@ from plugin.capacity.port import Fleet
 from power.capacity.registry import make_capacity_policy
 from sim_backend.nodes.bounds import gaps_of, saved_asleep, sleep_terms
 from sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
-from sim_backend.policy import parse_policy
-from sim_backend.powered_replay import PoweredMachine, replay_powered
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.powered import PoweredMachine, replay_powered
 from studies.logs import StudyLog, offered_load, shift_submissions, usage_of
 
 ALWAYS_ON = "always-on"

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from offpeak.text import counted
-from sim_backend.powered_replay import PoweredMachine
+from sim_backend.replay.powered import PoweredMachine
 from studies.figures import (
     BLUE,
     DARK,

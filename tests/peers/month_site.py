@@ -19,9 +19,9 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
 from plugin.slurm.accounting import SACCT_COLUMNS
-from sim_backend.case import prepare
-from sim_backend.compare import ReplayCase, compare
-from sim_backend.policy import parse_policy
+from sim_backend.case.replay_case import ReplayCase, prepare
+from sim_backend.comparison.compare import compare
+from sim_backend.replay.policy import parse_policy
 from sim_backend.traces.filters import between
 from sim_backend.traces.read import read_log
 

@@ -15,8 +15,8 @@ from power.capacity.profile_simulation import simulate_profile
 from sim_backend.engine.advance_powered import PoweredRules, advance_powered
 from sim_backend.engine.power import all_active
 from sim_backend.engine.state import NEVER, State, new_state
-from sim_backend.powered_replay import depth_table, snapshot_of
-from sim_backend.replay import NO_PEAKS, workload_of
+from sim_backend.replay.powered import depth_table, snapshot_of
+from sim_backend.replay.schedule import NO_PEAKS, workload_of
 
 LONG_AGO_S = -(1 << 40)
 

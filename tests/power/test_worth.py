@@ -15,7 +15,7 @@ from offpeak.settings.table import Settings
 from power.capacity import levers as worth
 from power.capacity.levers import LEVERS, Lever, add_sleeping_nodes, measure_levers, scale_node_class, take_last_days
 from sim_backend.estimate import SavingsEstimate, estimate_savings
-from sim_backend.policy import parse_policy
+from sim_backend.replay.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
 from ui.estimate.answer import HARDLY_LONGER_S

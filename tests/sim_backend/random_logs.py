@@ -23,8 +23,8 @@ from sim_backend.engine.rules import (
     SchedulingRules,
 )
 from sim_backend.engine.state import PeakTimes, State, Workload, new_state
-from sim_backend.policy import Policy
-from sim_backend.replay import Schedule, replay, workload_of
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.schedule import Schedule, replay, workload_of
 
 DISCIPLINES = (FCFS, EASY, CONSERVATIVE, FIRST_FIT, BEST_FIT)
 BACKFILLING = (FCFS, EASY, FIRST_FIT, BEST_FIT)

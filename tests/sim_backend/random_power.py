@@ -21,8 +21,8 @@ from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.power import TransitionLog as EngineLog
 from sim_backend.engine.rules import SchedulingRules
 from sim_backend.engine.state import State, new_state
-from sim_backend.powered_replay import PoweredMachine, PoweredSchedule, depth_table, replay_powered
-from sim_backend.replay import NO_PEAKS, workload_of
+from sim_backend.replay.powered import PoweredMachine, PoweredSchedule, depth_table, replay_powered
+from sim_backend.replay.schedule import NO_PEAKS, workload_of
 
 Entry = tuple[int, int, int]
 

@@ -12,12 +12,11 @@ from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.policies import energy_aware, timeout, two_level
-from sim_backend.case import fleet_of
-from sim_backend.compare import Comparison, ReplayCase, compare
-from sim_backend.electricity import LaidSeries, ReplayPrices
-from sim_backend.outcome import ReplayMachine
-from sim_backend.policy import parse_policy
-from sim_backend.powered_replay import PoweredMachine
+from sim_backend.case.electricity import LaidSeries, ReplayPrices
+from sim_backend.case.replay_case import ReplayCase, ReplayMachine, fleet_of
+from sim_backend.comparison.compare import Comparison, compare
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.powered import PoweredMachine
 from sim_backend.workloads.generate import lublin_jobs
 
 UNITS = 32

@@ -7,7 +7,7 @@ from offpeak.model.step_integrals import integrate_constant
 from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.sites import Site
 from sim_backend.grid.grid import GridLog, SimulatedSite
-from sim_backend.policy import parse_policy
+from sim_backend.replay.policy import parse_policy
 
 UNITS = 6
 

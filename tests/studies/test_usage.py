@@ -7,8 +7,8 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
 from power.capacity.registry import make_capacity_policy
-from sim_backend.policy import parse_policy
-from sim_backend.powered_replay import PoweredMachine, replay_powered
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.powered import PoweredMachine, replay_powered
 from sim_backend.workloads.generate import lublin_jobs
 from studies.logs import usage_of
 

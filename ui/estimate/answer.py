@@ -29,7 +29,7 @@ from sim_backend.estimate import (
     estimate_savings,
     reasons,
 )
-from sim_backend.policy import Policy, parse_policy
+from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.progress import repeat_progress
 from ui.replay.comparison import basis_json, basis_lines, remarks, unlike_remark

@@ -14,7 +14,7 @@ from offpeak.settings.table import Settings
 from offpeak.text import printable
 from services.accounts.counterfactual import Counterfactual, replay_site_order
 from services.accounts.month_account import MonthAccount, make_month_account
-from sim_backend.policy import DISCIPLINES, Policy, parse_policy
+from sim_backend.replay.policy import DISCIPLINES, Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.ledger.text import print_nothing, print_table, rows_csv
 from ui.month.page import month_page

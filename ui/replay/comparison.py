@@ -24,11 +24,11 @@ from offpeak.display import (
 )
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.text import counted
-from sim_backend.breakdown import BreakdownRow
-from sim_backend.case import Basis, PreparedCase
-from sim_backend.compare import Comparison
-from sim_backend.outcome import PolicyOutcome
-from sim_backend.replications import ReplicationSpread
+from sim_backend.case.replay_case import Basis, PreparedCase
+from sim_backend.comparison.breakdown import BreakdownRow
+from sim_backend.comparison.compare import Comparison
+from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.comparison.replications import ReplicationSpread
 from ui.replay.policy_tables import REMARK, cooling_table, sleep_remark, sleep_table, spread_remark, spread_table
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from offpeak.display import ENERGY_UNITS, Unit, clock_text, figure, unit_of
-from sim_backend.outcome import PolicyOutcome
-from sim_backend.replications import ReplicationInterval, ReplicationSpread
+from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
 
 COOLING_HEADERS = (
     "policy",

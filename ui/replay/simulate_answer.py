@@ -9,12 +9,12 @@ import typer
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from power.capacity.registry import check_policy_name, expand_front, make_capacity_policy
-from sim_backend.breakdown import breakdown
-from sim_backend.case import PreparedCase, fleet_of, prepare
-from sim_backend.compare import compare
-from sim_backend.policy import Policy, parse_policy
-from sim_backend.replications import ReplicationSpread, replay_often
-from sim_backend.traces.schedule_csv import check_schedule_path, write_schedules
+from sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
+from sim_backend.comparison.breakdown import breakdown
+from sim_backend.comparison.compare import compare
+from sim_backend.comparison.replications import ReplicationSpread, replay_often
+from sim_backend.comparison.schedule_csv import check_schedule_path, write_schedules
+from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import log_of
 from ui.progress import repeat_progress, replay_progress, say_written
 from ui.replay.comparison import comparison_json, print_comparison

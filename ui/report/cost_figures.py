@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from offpeak.model.arrays import Float64
-from sim_backend.breakdown import Periods, cost_by_period, cost_periods
-from sim_backend.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
+from sim_backend.comparison.breakdown import Periods, cost_by_period, cost_periods
+from sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
 from ui.report.figure import Figure, Json, axis, line, name_text, packed, time_axis
 from ui.report.power_figure import PRICE_KEY
 from ui.report.subject import ReportPolicy, ReportSubject

@@ -8,7 +8,7 @@ import numpy as np
 from offpeak.model.arrays import Int64
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.text import counted
-from sim_backend.figures import BusiestWindow, placed
+from sim_backend.comparison.figures import BusiestWindow, placed
 from sim_backend.nodes.power_curve import within
 from ui.report.figure import Figure, Json, Key, axis, packed, time_axis
 from ui.report.power_figure import HIDDEN_AXIS, power_keys, power_traces, price_trace, shading, steps_of

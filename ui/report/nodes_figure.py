@@ -7,7 +7,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.step_series import integral_between
-from sim_backend.figures import (
+from sim_backend.comparison.figures import (
     CHANGING,
     FIRST_DEPTH,
     HUNG,

@@ -9,8 +9,8 @@ from html import escape
 from importlib.resources import files
 
 from offpeak.display import clock_text, figure, length_text
-from sim_backend.outcome import PolicyOutcome
-from sim_backend.replications import ReplicationSpread
+from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.comparison.replications import ReplicationSpread
 from ui.replay.comparison import machine_text, prices_text
 from ui.report.figure import Figure, Json, Key
 from ui.report.html_text import definitions, paragraph

@@ -10,8 +10,8 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.prices.peak import Peak
-from sim_backend.electricity import LaidSeries, ReplayPrices, peak_times
-from sim_backend.figures import BusiestWindow, extreme_pieces
+from sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_times
+from sim_backend.comparison.figures import BusiestWindow, extreme_pieces
 from sim_backend.nodes.power_curve import PowerCurve
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
 from ui.report.subject import Calendar, ReportPolicy, ReportSubject

@@ -12,13 +12,13 @@ from offpeak.display import minute_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.local_time import date_text, offset_at
-from sim_backend.case import PreparedCase
-from sim_backend.compare import Comparison, curve_of, draw_of, usage_of
+from sim_backend.case.replay_case import PreparedCase
+from sim_backend.comparison.compare import Comparison, curve_of, draw_of, usage_of
+from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, SleepOutcome
+from sim_backend.comparison.replications import ReplicationSpread
 from sim_backend.nodes.node_log import StateCounts
 from sim_backend.nodes.power_curve import PowerCurve, StandingDraw
-from sim_backend.outcome import PolicyOutcome, PolicyRun, SleepOutcome
-from sim_backend.powered_replay import PoweredMachine
-from sim_backend.replications import ReplicationSpread
+from sim_backend.replay.powered import PoweredMachine
 from ui.report.figure import Key
 
 

@@ -15,9 +15,9 @@ from offpeak.display import Unit, clock_text
 from offpeak.installation import installed_version
 from offpeak.model.arrays import Int64
 from offpeak.model.schedule_metrics import SHORTEST_S, postponement_s
+from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
+from sim_backend.comparison.replications import ReplicationSpread
 from sim_backend.engine.state import NOT_YET
-from sim_backend.outcome import PolicyOutcome, PolicyRun
-from sim_backend.replications import ReplicationSpread
 from ui.replay.comparison import PolicyUnits, policy_row, policy_units, remarks, unlike_remark
 from ui.replay.policy_tables import (
     NOISE,

@@ -11,7 +11,7 @@ import numpy as np
 
 from offpeak.display import clock_text
 from offpeak.model.arrays import Float64
-from sim_backend.figures import pareto_front
+from sim_backend.comparison.figures import pareto_front
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed
 from ui.report.subject import ReportPolicy, ReportSubject
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, WEEK_S
+from sim_backend.comparison.figures import cumulative_share
+from sim_backend.comparison.outcome import sleep_delay_s
 from sim_backend.engine.state import NOT_YET
-from sim_backend.figures import cumulative_share
 from sim_backend.nodes.node_log import power_cycles
-from sim_backend.outcome import sleep_delay_s
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
 from ui.report.subject import ReportPolicy, ReportSubject
 

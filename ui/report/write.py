@@ -4,10 +4,10 @@ from pathlib import Path
 
 from offpeak.files import check_writable, replacing
 from offpeak.model.jobs import Trace
-from sim_backend.case import PreparedCase
-from sim_backend.compare import Comparison
-from sim_backend.figures import busiest_window
-from sim_backend.replications import ReplicationSpread
+from sim_backend.case.replay_case import PreparedCase
+from sim_backend.comparison.compare import Comparison
+from sim_backend.comparison.figures import busiest_window
+from sim_backend.comparison.replications import ReplicationSpread
 from ui.report.cost_figures import cost_figure, hours_figure
 from ui.report.jobs_figure import jobs_figure, most_jobs
 from ui.report.nodes_figure import nodes_figure

@@ -22,9 +22,9 @@ from power.live.power_plan import plan_power
 from sim_backend.engine.advance_powered import CAPACITY, PoweredRules, advance_powered
 from sim_backend.engine.power import all_active
 from sim_backend.engine.state import new_state
-from sim_backend.policy import parse_policy
-from sim_backend.powered_replay import depth_table, snapshot_of
-from sim_backend.replay import NO_PEAKS, workload_of
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.powered import depth_table, snapshot_of
+from sim_backend.replay.schedule import NO_PEAKS, workload_of
 
 NODES, JOBS, DAYS = 12, 60, 2
 BEGAN_S = 1_800_000_000

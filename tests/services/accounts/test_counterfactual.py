@@ -12,8 +12,8 @@ from offpeak.ledger.database import open_ledger
 from offpeak.model.time_range import TimeRange
 from services.accounts.counterfactual import Counterfactual, replay_site_order
 from services.accounts.month_account import MonthAccount, make_month_account
-from sim_backend.policy import parse_policy
-from sim_backend.replications import replay_each
+from sim_backend.comparison.replications import replay_each
+from sim_backend.replay.policy import parse_policy
 
 SPAN = TimeRange(*(day.timestamp() for day in MAY))
 

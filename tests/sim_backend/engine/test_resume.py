@@ -9,7 +9,7 @@ from sim_backend.engine.advance import FINISHED, advance
 from sim_backend.engine.nodes import node_numbers
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, Workload
-from sim_backend.replay import NO_PEAKS
+from sim_backend.replay.schedule import NO_PEAKS
 
 NOW_S = 50
 holders = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=20)

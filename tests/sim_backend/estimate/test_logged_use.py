@@ -10,10 +10,9 @@ from logged_jobs import ROWS, Row, logged
 
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
-from sim_backend.compare import ReplayCase
-from sim_backend.electricity import LaidSeries, ReplayPrices
+from sim_backend.case.electricity import LaidSeries, ReplayPrices
+from sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from sim_backend.estimate import LoggedUse, logged_use, waiting_share
-from sim_backend.outcome import ReplayMachine
 
 IDLE_W = 40.0
 PRICE_S = 10

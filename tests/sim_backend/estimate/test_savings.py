@@ -15,7 +15,7 @@ from offpeak.prices.file import write_series_csv
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, SavingsEstimate, estimate_savings, reasons
-from sim_backend.policy import parse_policy
+from sim_backend.replay.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
 

@@ -15,8 +15,8 @@ from power.capacity.registry import make_capacity_policy
 from sim_backend.grid.broker import Moment, StayHome, run_grid
 from sim_backend.grid.grid import SimulatedGrid, SleepingNodes
 from sim_backend.grid.sites import NO_SITE
-from sim_backend.powered_replay import PoweredMachine, replay_powered
-from sim_backend.replay import replay
+from sim_backend.replay.powered import PoweredMachine, replay_powered
+from sim_backend.replay.schedule import replay
 
 DUNE = bundled_node_class("dune")
 DISCIPLINES = ("fcfs", "easy", "first-fit", "best-fit", "conservative")

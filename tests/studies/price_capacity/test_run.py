@@ -15,8 +15,8 @@ from offpeak.model.step_series import Series
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings
 from plugin.capacity.port import Fleet
-from sim_backend.case import log_span
-from sim_backend.electricity import ReplayPrices, prices_of
+from sim_backend.case.electricity import ReplayPrices, prices_of
+from sim_backend.case.replay_case import log_span
 from sim_backend.sample import SAMPLE_PRICES
 from studies.logs import StudyLog, offered_load
 from studies.price_capacity import run as arrange

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.step_integrals import Usage, charge, integrate_constant
 from sim_backend.nodes.bounds import lowest_for_schedule
-from sim_backend.powered_replay import PoweredMachine
+from sim_backend.replay.powered import PoweredMachine
 from studies.logs import StudyLog
 from studies.sleeping.run import (
     ALWAYS_ON,

@@ -14,7 +14,7 @@ import pytest
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
 from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
-from sim_backend.policy import parse_policy
+from sim_backend.replay.policy import parse_policy
 from sim_backend.traces.read import read_log
 from ui.estimate.answer import print_estimate, verdict
 

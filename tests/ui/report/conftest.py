@@ -13,10 +13,10 @@ from offpeak.model.jobs import Jobs, LogNames, Trace
 from offpeak.settings.replay import CarbonSettings, PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import CapacitySettings, Settings
 from power.capacity.registry import make_capacity_policy
-from sim_backend.case import PreparedCase, fleet_of, prepare
-from sim_backend.compare import compare
-from sim_backend.policy import Policy, parse_policy
-from sim_backend.replications import ReplicationSpread
+from sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
+from sim_backend.comparison.compare import compare
+from sim_backend.comparison.replications import ReplicationSpread
+from sim_backend.replay.policy import Policy, parse_policy
 from sim_backend.workloads.generate import lublin_jobs
 from ui.report.figure import Figure
 from ui.report.subject import ReportSubject, subject_of

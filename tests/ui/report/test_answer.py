@@ -8,9 +8,9 @@ import pytest
 
 from offpeak.display import clock_text
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.outcome import PolicyOutcome, sleep_delay_s
-from sim_backend.policy import parse_policy
-from sim_backend.replications import ReplicationInterval, ReplicationSpread, replay_often
+from sim_backend.comparison.outcome import PolicyOutcome, sleep_delay_s
+from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread, replay_often
+from sim_backend.replay.policy import parse_policy
 from ui.report.page import answer
 from ui.report.subject import ReportSubject
 from ui.report.tables import savings_section

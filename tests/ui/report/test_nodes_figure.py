@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_backend.figures import BusiestWindow
+from sim_backend.comparison.figures import BusiestWindow
 from ui.report import nodes_figure as module
 from ui.report.figure import Figure
 from ui.report.nodes_figure import nodes_figure

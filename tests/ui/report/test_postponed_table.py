@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.jobs import LogNames
-from sim_backend.outcome import Charges, PolicyRun
-from sim_backend.replay import Schedule
+from sim_backend.comparison.outcome import Charges, PolicyRun
+from sim_backend.replay.schedule import Schedule
 from ui.report.subject import ReportSubject
 from ui.report.tables import most_postponed, postponed_section
 

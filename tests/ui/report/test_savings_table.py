@@ -6,9 +6,9 @@ from collections.abc import Callable
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import CapacitySettings
 from power.capacity.registry import make_capacity_policy
-from sim_backend.case import fleet_of
-from sim_backend.policy import parse_policy
-from sim_backend.replications import replay_often
+from sim_backend.case.replay_case import fleet_of
+from sim_backend.comparison.replications import replay_often
+from sim_backend.replay.policy import parse_policy
 from ui.replay.comparison import policy_row, policy_units
 from ui.replay.policy_tables import sleep_row
 from ui.report.subject import ReportSubject

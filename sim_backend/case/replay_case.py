@@ -1,0 +1,215 @@
+"""Makes the case of a comparison from a log and the settings: machine, job power, electricity, and what is assumed."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC
+
+import numpy as np
+
+from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S
+from offpeak.model.job_power import JobPower, MeasuredPower, UniformPower, job_power_of
+from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.local_time import parse_zone
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class_file import node_class_named
+from offpeak.model.node_states import DEPTHS
+from offpeak.prices.alignment import LogSpan
+from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
+from offpeak.settings.replay import PowerSettings
+from offpeak.settings.table import Settings
+from plugin.capacity.port import Fleet
+from sim_backend.case.cooling import CoolingConditions, room_of
+from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, prices_of
+from sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
+from sim_backend.replay.powered import PoweredMachine
+from sim_backend.traces.filters import runnable
+
+BUSY_WATTS, IDLE_WATTS = "watts of busy nodes (--power)", "watts of idle nodes (--idle-power)"
+
+A_MONTH_S = 30 * DAY_S
+
+
+@dataclass(frozen=True)
+class ReplayMachine:
+    """The machine of a replay: allocation units, and what an idle one draws [W]."""
+
+    size: int
+    idle_w: float
+
+
+@dataclass(frozen=True)
+class ReplayCase:
+    """What is compared on: jobs that can all run, their draw per unit [W], the machine and its electricity.
+
+    `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
+    none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
+    """
+
+    jobs: Jobs
+    node_power_w: Float64
+    machine: ReplayMachine
+    prices: ReplayPrices
+    carbon: LaidSeries | float | None
+    nodes: PoweredMachine | None = None
+    sla: float = DEFAULT_SLA
+    room: CoolingConditions | None = None
+
+    def notes_until(self, trace_s: int) -> tuple[str, ...]:
+        """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""
+        laid = (self.prices.laid, self.carbon)
+        return tuple(note for each in laid if isinstance(each, LaidSeries) for note in each.notes_until(trace_s))
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The prices in words, the notes that these contain, and what of them is assumed, "" for nothing; and the machine.
+
+    A busy node draws `busy_w`, lowest and highest; these are one and the same where draws are not left to chance: the
+    mean over the jobs. `busy_source` says where that comes from. `assumed` names each fact of the machine that nobody
+    declared, with the option that does.
+    """
+
+    prices: str
+    prices_notes: tuple[str, ...]
+    prices_assumed: str
+    nodes: int
+    processors_per_node: int
+    busy_w: tuple[float, float]
+    busy_source: str
+    idle_w: float
+    assumed: tuple[str, ...]
+
+
+def basis_of(
+    units: AllocationUnits,
+    laid: LaidSeries,
+    power: JobPower,
+    draw_w: Float64,
+    settings: PowerSettings,
+    node: NodeClass | None,
+) -> Basis:
+    """Return what the figures of these jobs rest on; `draw_w` is what each draws per unit [W]."""
+    tariff = laid.tariff
+    notes = () if tariff else laid.notes
+    prices = tariff.description if tariff else "; ".join((f"{laid.series.source} in {laid.series.unit}", *notes))
+    assumed = "; ".join(filter(None, (tariff.assumed if tariff else "", laid.assumed)))
+    is_idle_assumed = settings.node_class is None if node else settings.idle_w is None
+    return Basis(
+        prices=prices,
+        prices_notes=(laid.assumed,) if laid.assumed else notes,
+        prices_assumed=assumed,
+        nodes=units.size // units.per_node,
+        processors_per_node=units.node_processors,
+        busy_w=_busy_w(power, draw_w),
+        busy_source="measured in the log, on average" if power.model == MeasuredPower() else settings.job or "",
+        idle_w=node.idle_w if node else settings.idle_node_w,
+        assumed=(
+            *units.assumed,
+            *((BUSY_WATTS,) if power.assumed else ()),
+            *((IDLE_WATTS,) if is_idle_assumed else ()),
+        ),
+    )
+
+
+def _busy_w(power: JobPower, draw_w: Float64) -> tuple[float, float]:
+    if isinstance(power.model, UniformPower):
+        return power.model.low_w, power.model.high_w
+    weights = np.maximum(power.jobs.size * power.jobs.runtime_s, 1)
+    mean_w = float(np.average(draw_w, weights=weights)) * power.units_per_node
+    return mean_w, mean_w
+
+
+@dataclass(frozen=True)
+class PreparedCase:
+    """A case, what was left out of it, and what a reader should know of it, in sentences."""
+
+    case: ReplayCase
+    rejected: tuple[RejectedJobs, ...]
+    notes: tuple[str, ...]
+    power: JobPower
+    units_per_node: int
+    basis: Basis
+
+
+def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace | None = None) -> PreparedCase:
+    """Return the case of a log under these settings; `whole` is the log before it was cut, if it was.
+
+    BadTrace if no job can run, BadPrices if the prices do not fit, BadInput for an unknown node class.
+    """
+    units = units_of(trace, settings.machine, whole)
+    jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
+    node_class, class_notes = node_class_of(settings)
+    power = job_power_of(jobs, settings.power, units.per_node, node_class)
+    log = log_span(trace, jobs)
+    prices = prices_of(log, settings.prices, start)
+    idle_w = node_class.idle_w if node_class else settings.power.idle_node_w
+    machine = ReplayMachine(units.size, idle_w / units.per_node)
+    nodes = PoweredMachine(units.size, units.per_node, node_class, settings.power.seed) if node_class else None
+    carbon = carbon_of(log, settings.carbon, prices.laid)
+    draw_w = power.draw_w(settings.power.seed)
+    room = room_of(settings.plan, full_power_w=machine.size * max(machine.idle_w, float(draw_w.max())))
+    case = ReplayCase(
+        jobs=jobs,
+        node_power_w=draw_w,
+        machine=machine,
+        prices=prices,
+        carbon=carbon,
+        nodes=nodes,
+        sla=settings.capacity.sla,
+        room=room,
+    )
+    overload = overload_note(jobs, units.size)
+    notes = (*trace.notes, *units.notes, *overload, *class_notes, *power.notes, *([room.note] if room else []))
+    basis = basis_of(units, prices.laid, power, draw_w, settings.power, node_class)
+    return PreparedCase(case, rejected, notes, power, units.per_node, basis)
+
+
+ASSUMED_CLASS = "server"
+
+
+def node_class_of(settings: Settings) -> tuple[NodeClass | None, tuple[str, ...]]:
+    """Return the node class of the settings, and what was assumed; None where nodes need none."""
+    named = settings.power.node_class
+    if named is None and settings.capacity.policies == CapacitySettings().policies:
+        return None, ()
+    node_class = node_class_named(named or ASSUMED_CLASS)
+    depths = ", ".join(f"{DEPTHS[depth.depth]} {depth.power_w:g} W" for depth in node_class.depths)
+    origin = "" if named else " (assumed; --node-class says otherwise)"
+    return node_class, (
+        f"node class: {node_class.name}{origin}, idle {node_class.idle_w:g} W, {depths or 'never sleeps'}",
+    )
+
+
+def fleet_of(case: ReplayCase) -> Fleet:
+    """Return what capacity policies have to know of the case's machine, jobs and prices."""
+    assert case.nodes is not None
+    jobs = case.jobs
+    span_s = int((jobs.submit_s + jobs.runtime_s).max() - jobs.submit_s[0])
+    demand = float((jobs.size * jobs.runtime_s).sum())
+    laid = case.prices.laid.until(guessed_end_s(case))
+    return Fleet(
+        nodes=case.nodes.nodes,
+        units_per_node=case.nodes.units_per_node,
+        node_class=case.nodes.node_class,
+        load=min(1.0, demand / (case.machine.size * max(1, span_s))),
+        price_at_s=laid.series.start_s - laid.offset_s,
+        price_per_mwh=laid.series.value,
+    )
+
+
+def log_span(trace: Trace, jobs: Jobs) -> LogSpan:
+    """Return the time that the jobs need at least, on the log's own clock."""
+    return LogSpan(
+        first_s=int(jobs.submit_s[0]),
+        last_s=int((jobs.submit_s + jobs.runtime_s).max()),
+        unix_start_s=trace.unix_start_s,
+        zone=parse_zone(trace.time_zone) if trace.time_zone else UTC,
+        is_zone_assumed=not trace.time_zone,
+    )
+
+
+def guessed_end_s(case: ReplayCase) -> int:
+    """Return a second by which most schedules have ended: a tenth of the log's length and a month after it."""
+    jobs = case.jobs
+    first_s, last_s = int(jobs.submit_s[0]), int(jobs.submit_s[-1])
+    return last_s + (last_s - first_s) // 10 + int(jobs.runtime_s.max()) + A_MONTH_S

@@ -1,0 +1,184 @@
+"""Breaks the energy and the money of a run down by power class of the jobs, by user, by local day, week or month."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
+from offpeak.model.job_power import POWER_CLASSES, power_class
+from offpeak.model.jobs import NUMBERS_ONLY, LogNames
+from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, weekday
+from offpeak.model.step_integrals import StepIntegral, charge_by_job, integrals, integrate_constant, integrate_series
+from sim_backend.case.replay_case import ReplayCase
+from sim_backend.comparison.compare import Comparison, draw_of, usage_of
+from sim_backend.comparison.outcome import PolicyRun
+from sim_backend.engine.state import NOT_YET
+from sim_backend.nodes.power_curve import StandingDraw, standing_charge
+from sim_backend.replay.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class BreakdownRow:
+    """One group: its jobs (for a day: those that end on it), their mean wait, energy and money.
+
+    A day has the energy and money of idle units and sleeping nodes too; jobs alone have none of it.
+    """
+
+    group: str
+    jobs: int
+    mean_wait_s: float
+    energy_kwh: float
+    cost: float
+
+
+def breakdown(
+    comparison: Comparison, run: PolicyRun, kind: str, names: LogNames = NUMBERS_ONLY
+) -> tuple[BreakdownRow, ...]:
+    """Return the rows of a run by "class", "user" or "day"; `names` are those of the log.
+
+    A job that never started is in none of them.
+    """
+    comparison, run = _of_those_that_ran(comparison, run)
+    case = comparison.case
+    if kind == "class":
+        return _by_group(comparison, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
+    if kind == "user":
+        users, group = np.unique(case.jobs.user, return_inverse=True)
+        return _by_group(comparison, run, tuple(names.user_text(int(user)) for user in users), group)
+    return _by_day(comparison, run)
+
+
+def _of_those_that_ran(comparison: Comparison, run: PolicyRun) -> tuple[Comparison, PolicyRun]:
+    case, schedule = comparison.case, run.schedule
+    ran = schedule.start_s != NOT_YET
+    if ran.all():
+        return comparison, run
+    some = replace(case, jobs=case.jobs.take(ran), node_power_w=case.node_power_w[ran])
+    ended = Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
+    return replace(comparison, case=some), replace(run, schedule=ended)
+
+
+def _by_group(comparison: Comparison, run: PolicyRun, names: tuple[str, ...], group: Int64) -> tuple[BreakdownRow, ...]:
+    case = comparison.case
+    usage = usage_of(case, run.schedule, comparison.begin_s, comparison.until_s)
+    energy_j, cost = (_sums(group, charge_by_job(each, usage), len(names)) for each in _meters(case))
+    return _rows(case, run, names, group, energy_j, cost)
+
+
+def _meters(case: ReplayCase) -> tuple[StepIntegral, StepIntegral]:
+    """Return the meters of energy and money."""
+    laid = case.prices.laid
+    return integrate_constant(1.0), integrate_series(laid.series, laid.offset_s)
+
+
+def _by_day(comparison: Comparison, run: PolicyRun) -> tuple[BreakdownRow, ...]:
+    case = comparison.case
+    laid = case.prices.laid
+    edges_s = day_edges_s(comparison)
+    names = tuple(date_text(int(edge_s) + laid.offset_s, laid.zone) for edge_s in edges_s[:-1])
+    ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
+    draw = draw_of(case, run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None)
+    energy_j, cost = (used_by_day(case, run, edges_s, each, draw=draw) for each in _meters(case))
+    return _rows(case, run, names, ending, energy_j, cost)
+
+
+def day_edges_s(comparison: Comparison) -> Int64:
+    """Return the comparison's begin, the local midnights inside it, and its end [trace seconds]."""
+    laid = comparison.case.prices.laid
+    begin, until = comparison.begin_s + laid.offset_s, comparison.until_s + laid.offset_s
+    midnights, _ = to_unix_s(local_days(begin, until, laid.zone) * DAY_S, laid.zone)
+    inner = midnights[(midnights > begin) & (midnights < until)]
+    return np.concatenate([[begin], inner, [until]]) - laid.offset_s
+
+
+def used_by_day(
+    case: ReplayCase, run: PolicyRun, edges_s: Int64, meter: StepIntegral, *, draw: StandingDraw | None
+) -> Float64:
+    """Return the integral of the machine's power times the meter's series between neighbouring edges, float64[days].
+
+    `draw` is that of the run's nodes.
+    """
+    start_s, end_s = run.schedule.start_s, run.schedule.end_s
+    days = len(edges_s) - 1
+    first = np.clip(np.searchsorted(edges_s, start_s, side="right") - 1, 0, days - 1)
+    last = np.clip(np.searchsorted(edges_s, end_s, side="left") - 1, first, days - 1)
+    pieces = np.where(start_s == NOT_YET, 0, last - first + 1)
+    job = np.repeat(np.arange(len(start_s)), pieces)
+    day = first[job] + np.arange(len(job)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    run_in_day = integrals(meter, np.maximum(start_s[job], edges_s[day]), np.minimum(end_s[job], edges_s[day + 1]))
+    size, power_w = case.jobs.size[job], case.node_power_w[job]
+    jobs = _sums(day, size * power_w * run_in_day, days)
+    busy = _sums(day, size * run_in_day, days)
+    if draw is None:
+        whole = case.machine.size * integrals(meter, edges_s[:-1], edges_s[1:])
+        return jobs + case.machine.idle_w * (whole - busy)
+    return jobs + standing_charge(draw, case.machine.idle_w, edges_s, meter) - case.machine.idle_w * busy
+
+
+def _sums(group: Int64, value: Float64, groups: int) -> Float64:
+    return np.bincount(group, weights=value, minlength=groups).astype(np.float64)
+
+
+def _rows(
+    case: ReplayCase, run: PolicyRun, names: tuple[str, ...], group: Int64, energy_j: Float64, cost: Float64
+) -> tuple[BreakdownRow, ...]:
+    count = np.bincount(group, minlength=len(names))
+    wait_s = _sums(group, (run.schedule.start_s - case.jobs.submit_s).astype(np.float64), len(names))
+    return tuple(
+        BreakdownRow(
+            group=name,
+            jobs=int(count[at]),
+            mean_wait_s=float(wait_s[at]) / max(int(count[at]), 1),
+            energy_kwh=float(energy_j[at]) / J_PER_KWH,
+            cost=float(cost[at]) / J_PER_MWH,
+        )
+        for at, name in enumerate(names)
+    )
+
+
+MOST_PERIODS = 120
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Days, weeks from Monday or months of the local calendar; the first and the last may be cut.
+
+    `edges_s` are trace seconds; `unit` is "day", "week" or "month".
+    """
+
+    edges_s: Int64
+    unit: str
+
+
+def cost_periods(comparison: Comparison) -> Periods:
+    """Return the shortest periods of which the comparison has at most 120, or its months."""
+    days_s = day_edges_s(comparison)
+    laid = comparison.case.prices.laid
+    day = to_local_s(days_s + laid.offset_s, laid.zone) // DAY_S
+    begins = {
+        "day": np.ones(len(day), np.bool_),
+        "week": weekday(day) == 0,
+        "month": day.astype("datetime64[D]") == day.astype("datetime64[D]").astype("datetime64[M]"),
+    }
+    unit = next((unit for unit, each in begins.items() if np.count_nonzero(each) <= MOST_PERIODS), "month")
+    return Periods(days_s[_with_ends(begins[unit])], unit)
+
+
+def _with_ends(begins: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    kept = begins.copy()
+    kept[[0, -1]] = True
+    return kept
+
+
+def cost_by_period(
+    comparison: Comparison, run: PolicyRun, periods: Periods, *, draw: StandingDraw | None = None
+) -> Float64:
+    """Return what the machine's electricity costs in each period, float64[periods], in the currency of the prices.
+
+    `draw` is that of nodes that sleep: breakdown.draw_of the run.
+    """
+    laid = comparison.case.prices.laid
+    price = integrate_series(laid.series, laid.offset_s)
+    return used_by_day(comparison.case, run, periods.edges_s, price, draw=draw) / J_PER_MWH

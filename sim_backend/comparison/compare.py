@@ -1,0 +1,217 @@
+"""Replays one log under several policies and charges each for its electricity: the main job of `offpeak simulate`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from offpeak.errors import BadInput
+from offpeak.model.constants import WEEK_S
+from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
+from offpeak.prices.alignment import REPEATED_WEEKS
+from offpeak.text import counted
+from sim_backend.case.cooling import Cooling, cooling_of
+from sim_backend.case.electricity import peak_times
+from sim_backend.case.machine_size import backlog_s
+from sim_backend.case.replay_case import ReplayCase, guessed_end_s
+from sim_backend.comparison.outcome import (
+    Meters,
+    PolicyOutcome,
+    PolicyRun,
+    SleepOutcome,
+    charges_of,
+    failed_nodes,
+    outcome_of,
+    powered_charges_of,
+    powered_usage,
+    price_meters,
+    sleep_delay_s,
+)
+from sim_backend.engine.state import NOT_YET, PeakTimes
+from sim_backend.nodes.bounds import lowest_for_schedule
+from sim_backend.nodes.node_log import StateCounts, sleep_figures
+from sim_backend.nodes.power_curve import PowerCurve, StandingDraw, power_curve, powered_curve, standing_draw
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.powered import PoweredReplay
+from sim_backend.replay.schedule import Schedule, replay
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The runs of all policies, the first being the baseline, over one period: first submission to the last end of all.
+
+    `case` is the one given, its prices continued as far as they were needed.
+    """
+
+    case: ReplayCase
+    runs: tuple[PolicyRun, ...]
+    outcomes: tuple[PolicyOutcome, ...]
+    begin_s: int
+    until_s: int
+
+    def mean_waits_s(self) -> tuple[float, float] | None:
+        """Return how long jobs waited on average in the log and in the baseline's replay; None without a logged start.
+
+        Both are of the jobs that started in the log and in the replay.
+        """
+        jobs, start_s = self.case.jobs, self.runs[0].schedule.start_s
+        both = (jobs.logged_start_s >= 0) & (start_s != NOT_YET)
+        if not both.any():
+            return None
+        logged_s, replayed_s = ((each - jobs.submit_s)[both] for each in (jobs.logged_start_s, start_s))
+        return float(logged_s.mean()), float(replayed_s.mean())
+
+
+def compare(
+    case: ReplayCase, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None = None
+) -> Comparison:
+    """Replay `case` under each policy. `progress` gets the policy and the number of jobs submitted so far.
+
+    BadInput if jobs never start under a policy: there may be one that starts none on-peak, and prices always on-peak.
+    """
+    begin_s = int(case.jobs.submit_s[0])
+    case, schedules = _replay_all(case, policies, progress)
+    until_s = max(int(schedule.end_s.max()) for schedule in schedules)
+    meters = meters_of(case, until_s)
+    runs = tuple(
+        _run(case, policy, schedule, usage_of(case, schedule, begin_s, until_s), meters)
+        for policy, schedule in zip(policies, schedules, strict=True)
+    )
+    outcomes = tuple(outcome_of(run, runs[0], case.jobs, case.machine, meters.currency) for run in runs)
+    return Comparison(case, runs, outcomes, begin_s, until_s)
+
+
+def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> PolicyRun:
+    if case.nodes is None:
+        cooling = _cooling(case, usage, meters, None)
+        return PolicyRun(policy.name, schedule, charges_of(usage, meters), cooling=cooling)
+    powered = powered_usage(schedule, usage, case.nodes)
+    figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
+    least_energy, least_cost = (
+        lowest_for_schedule(meter, usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
+        for meter in (integrate_constant(1.0), meters.price)
+    )
+    sleep = SleepOutcome(powered.node_log, figures, least_energy, least_cost)
+    cooling = _cooling(case, usage, meters, sleep)
+    return PolicyRun(policy.name, schedule, powered_charges_of(powered, meters), sleep, cooling)
+
+
+def _cooling(case: ReplayCase, usage: Usage, meters: Meters, sleep: SleepOutcome | None) -> Cooling | None:
+    if case.room is None:
+        return None
+    counts = sleep.node_log.counts(usage.begin_s) if sleep else None
+    return cooling_of(case.room, curve_of(usage, draw_of(case, counts)), meters.price, meters.carbon)
+
+
+def draw_of(case: ReplayCase, counts: StateCounts | None) -> StandingDraw | None:
+    """Return what the case's nodes draw besides their jobs if so many are in each state; None where they have none."""
+    if counts is None or case.nodes is None:
+        return None
+    return standing_draw(counts, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
+
+
+def curve_of(usage: Usage, draw: StandingDraw | None) -> PowerCurve:
+    """Return the machine's power over the period of `usage`, jobs that never start left out."""
+    ran = usage.start_s != NOT_YET
+    columns = ("size", "node_power_w", "start_s", "end_s")
+    some = usage if ran.all() else replace(usage, **{name: getattr(usage, name)[ran] for name in columns})
+    return power_curve(some) if draw is None else powered_curve(some, draw)
+
+
+def _replay_all(
+    case: ReplayCase, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None
+) -> tuple[ReplayCase, list[Schedule]]:
+    """Replay under each policy, again with prices that reach further where a schedule goes beyond their end."""
+    begin_s = int(case.jobs.submit_s[0])
+    needed_s = guessed_end_s(case) + backlog_s(case.jobs, case.machine.size)
+    left_before = None
+    while True:
+        # Always from the prices as given: what was continued once must not be continued from.
+        reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
+        peaks = peak_times(reaching.prices)
+        schedules = _replays(case, policies, peaks, progress)
+        until_s = max(int(schedule.end_s.max()) for schedule in schedules)
+        left = sum(
+            int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules if not failed_nodes(schedule)
+        )
+        if not left and until_s <= needed_s:
+            return reaching, schedules
+        if left and left == left_before:
+            raise _never_started(case, policies, schedules)
+        # Prices repeat within a year: what a year and more of them does not start never starts.
+        left_before = left
+        needed_s = max(until_s, needed_s) + max(until_s - begin_s, needed_s - begin_s, (REPEATED_WEEKS + 1) * WEEK_S)
+
+
+def _never_started(case: ReplayCase, policies: tuple[Policy, ...], schedules: list[Schedule]) -> BadInput:
+    left = {
+        policy.name: case.jobs.job_id[each.start_s == NOT_YET]
+        for policy, each in zip(policies, schedules, strict=True)
+        if not failed_nodes(each)
+    }
+    name, jobs = next((name, jobs) for name, jobs in left.items() if len(jobs))
+    return BadInput(
+        f"policy {name!r} never starts {counted(len(jobs), 'job')}, the first is job {jobs[0]}",
+        hint="it waits for off-peak hours: choose a tariff or --peak-rule that has some, or another policy",
+    )
+
+
+def _replays(
+    case: ReplayCase, policies: tuple[Policy, ...], peaks: PeakTimes, progress: Callable[[str, int], None] | None
+) -> list[Schedule]:
+    """Replay under each policy; nodes that can sleep go on until the last job under any of them has ended."""
+    replays = [_replay(case, policy, peaks, progress) for policy in policies]
+    until_s = max(int(each.end_s.max()) for each in replays)
+    return [_rested(each, until_s) if isinstance(each, PoweredReplay) else each for each in replays]
+
+
+def _replay(
+    case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
+) -> Schedule | PoweredReplay:
+    report = (lambda submitted: progress(policy.name, submitted)) if progress else None
+    if policy.capacity is not None:
+        assert case.nodes is not None
+        powered = PoweredReplay(case.jobs, case.node_power_w, case.nodes, policy, policy.capacity, peaks=peaks)
+        powered.run(report)
+        return powered
+    return replay(
+        case.jobs,
+        case.node_power_w,
+        machine_size=case.machine.size,
+        policy=policy,
+        peaks=peaks,
+        progress=report,
+    )
+
+
+def _rested(powered: PoweredReplay, until_s: int) -> Schedule:
+    powered.rest(until_s)
+    return powered.schedule()
+
+
+def usage_of(case: ReplayCase, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
+    """Return who used the machine when, over the period [begin_s, until_s)."""
+    return Usage(
+        size=case.jobs.size,
+        node_power_w=case.node_power_w,
+        start_s=schedule.start_s,
+        end_s=schedule.end_s,
+        machine_size=case.machine.size,
+        idle_w=case.machine.idle_w,
+        begin_s=begin_s,
+        until_s=until_s,
+    )
+
+
+def meters_of(case: ReplayCase, until_s: int) -> Meters:
+    """Return what schedules that end by `until_s` are charged by; the prices reach that far."""
+    laid = case.prices.laid
+    begin_s = int(case.jobs.submit_s[0])
+    price, known = price_meters(laid.series, laid.offset_s, begin_s, until_s)
+    carbon = None
+    if isinstance(case.carbon, float):
+        carbon = integrate_constant(case.carbon)
+    elif case.carbon is not None:
+        continued = case.carbon.until(until_s)
+        carbon = integrate_series(continued.series, continued.offset_s)
+    return Meters(price, known, carbon, laid.series.currency)

@@ -1,0 +1,292 @@
+"""The outcome of one policy on a log: its schedule in figures, beside the baseline's, with and without sleeping nodes.
+
+A schedule on nodes that sleep is charged by its node log, laid beside its jobs.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.model.arrays import Int64
+from offpeak.model.constants import J_PER_KWH, J_PER_MWH
+from offpeak.model.jobs import Jobs
+from offpeak.model.node_states import FAILED
+from offpeak.model.schedule_metrics import (
+    bounded_slowdown,
+    bounded_slowdown_by_delay,
+    makespan_s,
+    postponement_s,
+    response_ratio,
+    utilization,
+)
+from offpeak.model.step_integrals import (
+    Charge,
+    StepIntegral,
+    Usage,
+    charge,
+    energy_and_charge,
+    integrate_known_time,
+    integrate_series,
+)
+from offpeak.model.step_series import Series
+from sim_backend.case.cooling import Cooling
+from sim_backend.case.replay_case import ReplayMachine
+from sim_backend.engine.state import NOT_YET
+from sim_backend.nodes.bounds import captured_share
+from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
+from sim_backend.replay.powered import PoweredMachine, PoweredSchedule
+from sim_backend.replay.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Meters:
+    """What a schedule is charged by, on the log's clock. `known` is None where the prices have no gaps."""
+
+    price: StepIntegral
+    known: StepIntegral | None
+    carbon: StepIntegral | None
+    currency: str
+
+
+@dataclass(frozen=True)
+class PolicyOutcome:
+    """The figures of one policy, units in the names; `saving_pct` and what follows are against the first policy.
+
+    `mean_bounded_slowdown` is max((wait + run) / max(run, 10 s), 1), `mean_bounded_slowdown_by_delay` is
+    1 + wait / max(10 s, run). `cost` leaves out `unpriced_kwh`, used while no price was known. `co2_kg` is None without
+    a carbon intensity. `worst_postponement_s` is the latest that a job starts after its start under the first policy,
+    `worst_postponement_job_id` that job. `response_ratio` is the geometric mean of response under the first policy over
+    response under this one.
+
+    `never_started` jobs needed more nodes than had not failed; the times are those of the others. What follows is None
+    where nodes cannot sleep. `idle_saved_pct` is what sleeping saves of the energy of idle nodes, `captured_pct` the
+    share of what it could save with these starts, were the future known. `asleep_share` is that of node time in which
+    nodes are not active, `utilization_of_active` the jobs' share of the rest. The sleep delay of a job is how long
+    nothing but sleeping nodes keeps it from running; `delayed_share` that of the jobs that have one. `above_sla_share`
+    is that of the jobs whose slowdown is above the SLA.
+
+    Cooling comes on top of energy, cost and CO2, None where no machine room is known; `pue` is the energy of both over
+    that of the computers, `cooled_saving_pct` what is saved of the cost of both.
+    """
+
+    policy: str
+    jobs: int
+    mean_wait_s: float
+    mean_response_s: float
+    mean_bounded_slowdown: float
+    mean_bounded_slowdown_by_delay: float
+    utilization: float
+    makespan_s: int
+    energy_kwh: float
+    idle_energy_kwh: float
+    unpriced_kwh: float
+    cost: float
+    currency: str
+    co2_kg: float | None
+    saving_pct: float
+    worst_postponement_s: int
+    worst_postponement_job_id: int
+    response_ratio: float
+    simulate_s: float
+    never_started: int = 0
+    idle_saved_pct: float | None = None
+    captured_pct: float | None = None
+    asleep_share: float | None = None
+    utilization_of_active: float | None = None
+    cycles_per_node_day: float | None = None
+    most_cycles_of_a_node: int | None = None
+    mean_sleep_delay_s: float | None = None
+    delayed_share: float | None = None
+    worst_sleep_delay_s: int | None = None
+    above_sla_share: float | None = None
+    cooling_kwh: float | None = None
+    cooling_cost: float | None = None
+    cooling_co2_kg: float | None = None
+    pue: float | None = None
+    cooled_saving_pct: float | None = None
+
+
+@dataclass(frozen=True)
+class Charges:
+    """What a schedule used: energy [J], and money and CO2 in watts times their unit times seconds."""
+
+    energy: Charge
+    cost: Charge
+    unpriced_j: float
+    carbon: Charge | None
+
+    @property
+    def co2_kg(self) -> float | None:
+        """The emissions, None without a carbon intensity."""
+        return None if self.carbon is None else self.carbon.total / J_PER_KWH / 1000
+
+
+@dataclass(frozen=True)
+class PolicyRun:
+    """One policy's schedule and what it used."""
+
+    policy: str
+    schedule: Schedule
+    charges: Charges
+    sleep: "SleepOutcome | None" = None
+    cooling: Cooling | None = None
+
+
+@dataclass(frozen=True)
+class SleepOutcome:
+    """What nodes that can sleep did in a run, and the least that its starts would have needed, were the future known.
+
+    Energy in joules, cost in watts times the price's unit times seconds.
+    """
+
+    node_log: NodeLog
+    figures: SleepFigures
+    lowest_energy: Charge
+    lowest_cost: Charge
+
+
+def charges_of(usage: Usage, meters: Meters) -> Charges:
+    """Return what the machine used over the period of `usage`."""
+    energy, cost = energy_and_charge(meters.price, usage)
+    known_j = charge(meters.known, usage).total if meters.known else energy.total
+    carbon = charge(meters.carbon, usage) if meters.carbon else None
+    return Charges(energy, cost, energy.total - known_j, carbon)
+
+
+def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> tuple[StepIntegral, StepIntegral | None]:
+    """Return the meter of the prices, and that of the time in which they are known unless they always are.
+
+    "Always" is from `begin_s` to `until_s` on the clock that is `offset_s` behind the series'.
+    """
+    first, last = np.searchsorted(series.start_s, [begin_s + offset_s, until_s + offset_s], side="right") - 1
+    if series.known[max(first, 0) : last + 1].all():
+        return integrate_series(series, offset_s), None
+    return integrate_series(series, offset_s), integrate_known_time(series, offset_s)
+
+
+def outcome_of(run: PolicyRun, baseline: PolicyRun, jobs: Jobs, machine: ReplayMachine, currency: str) -> PolicyOutcome:
+    """Return the figures of a run, against those of the first policy's run.
+
+    Times are those of the jobs that started under both, of which there is one at least.
+    """
+    used = run.charges
+    ran = (run.schedule.start_s != NOT_YET) & (baseline.schedule.start_s != NOT_YET)
+    never_started = int(np.count_nonzero(run.schedule.start_s == NOT_YET))
+    schedule, first = run.schedule, baseline.schedule
+    if not ran.all():
+        jobs, schedule, first = jobs.take(np.flatnonzero(ran)), _only(schedule, ran), _only(first, ran)
+    wait_s = schedule.start_s - jobs.submit_s
+    runtime_s = schedule.end_s - schedule.start_s
+    span_s = makespan_s(jobs.submit_s, schedule.end_s)
+    postponed_s = postponement_s(schedule.start_s, first.start_s)
+    worst = int(np.argmax(postponed_s))
+    return PolicyOutcome(
+        policy=run.policy,
+        jobs=len(jobs),
+        mean_wait_s=float(wait_s.mean()),
+        mean_response_s=float((schedule.end_s - jobs.submit_s).mean()),
+        mean_bounded_slowdown=float(bounded_slowdown(wait_s, runtime_s).mean()),
+        mean_bounded_slowdown_by_delay=float(bounded_slowdown_by_delay(wait_s, runtime_s).mean()),
+        utilization=utilization(jobs.size, runtime_s, machine_size=machine.size, period_s=span_s),
+        makespan_s=span_s,
+        energy_kwh=used.energy.total / J_PER_KWH,
+        idle_energy_kwh=used.energy.idle / J_PER_KWH,
+        unpriced_kwh=used.unpriced_j / J_PER_KWH,
+        cost=used.cost.total / J_PER_MWH,
+        currency=currency,
+        co2_kg=used.co2_kg,
+        saving_pct=saving_pct(used.cost.total, baseline.charges.cost.total),
+        worst_postponement_s=int(postponed_s[worst]),
+        worst_postponement_job_id=int(jobs.job_id[worst]),
+        response_ratio=response_ratio(schedule.end_s - jobs.submit_s, first.end_s - jobs.submit_s),
+        simulate_s=schedule.simulate_s,
+        never_started=never_started,
+        **(_sleep_fields(run.sleep, used) if run.sleep else {}),
+        **(_cooling_fields(run, baseline) if run.cooling and baseline.cooling else {}),
+    )
+
+
+def _only(schedule: Schedule, ran: NDArray[np.bool_]) -> Schedule:
+    return Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
+
+
+def _sleep_fields(sleep: SleepOutcome, used: Charges) -> dict[str, Any]:
+    """Return the fields of an Outcome that only nodes which can sleep have."""
+    figures = sleep.figures
+    captured = captured_share(used.energy.idle, always_on=figures.always_on_idle_j, lowest=sleep.lowest_energy.idle)
+    return {
+        "idle_saved_pct": figures.idle_saved_pct,
+        "captured_pct": 100 * captured,
+        "asleep_share": figures.inactive_share,
+        "utilization_of_active": figures.utilization_of_active,
+        "cycles_per_node_day": figures.power_cycles_per_node_day,
+        "most_cycles_of_a_node": figures.most_power_cycles_of_a_node,
+        "mean_sleep_delay_s": figures.mean_boot_delay_s,
+        "delayed_share": figures.delayed_share,
+        "worst_sleep_delay_s": figures.largest_boot_delay_s,
+        "above_sla_share": figures.above_bound_share,
+    }
+
+
+def _cooling_fields(run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
+    """Return the fields of an Outcome that only a machine room has."""
+    assert run.cooling is not None
+    cost, before = (_cooled_cost(each) for each in (run, baseline))
+    return {
+        "cooling_kwh": run.cooling.kwh,
+        "cooling_cost": run.cooling.cost,
+        "cooling_co2_kg": run.cooling.co2_kg,
+        "pue": run.cooling.pue,
+        "cooled_saving_pct": saving_pct(cost, before),
+    }
+
+
+def _cooled_cost(run: PolicyRun) -> float:
+    return run.charges.cost.total / J_PER_MWH + (run.cooling.cost if run.cooling else 0.0)
+
+
+def saving_pct(cost: float, baseline: float) -> float:
+    """Return by how many per cent `cost` is below the baseline's; 0 where that is nothing."""
+    return 100 * (baseline - cost) / abs(baseline) if baseline else 0.0
+
+
+def powered_usage(schedule: Schedule, usage: Usage, machine: PoweredMachine) -> PoweredUsage:
+    """Return the usage with what the nodes did: nothing, where the schedule is of nodes that are always on."""
+    if isinstance(schedule, PoweredSchedule):
+        return PoweredUsage(usage, schedule.node_log.until(usage.until_s), machine.node_class)
+    always_on = NodeLog(machine.nodes, machine.units_per_node, _none(np.int64), _none(np.int32), _none(np.int8))
+    return PoweredUsage(usage, always_on, machine.node_class)
+
+
+def _none(kind: type[np.generic]) -> np.ndarray:
+    return np.empty(0, dtype=kind)
+
+
+def sleep_delay_s(schedule: Schedule) -> Int64:
+    """Return how long sleeping nodes kept each job from running [s]."""
+    return schedule.sleep_delay_s if isinstance(schedule, PoweredSchedule) else np.zeros_like(schedule.start_s)
+
+
+def failed_nodes(schedule: Schedule) -> int:
+    """Return how many nodes had failed at the end of the replay."""
+    if not isinstance(schedule, PoweredSchedule):
+        return 0
+    return int((schedule.node_log.counts(0).nodes[-1])[FAILED])
+
+
+def powered_charges_of(powered: PoweredUsage, meters: Meters) -> Charges:
+    """Return what the machine used over the period; all but the jobs counts as idle."""
+    energy, cost = (_charge(part) for part in node_energy_and_charge(meters.price, powered))
+    known_j = _weighted(meters.known, powered).total if meters.known else energy.total
+    carbon = _weighted(meters.carbon, powered) if meters.carbon else None
+    return Charges(energy, cost, energy.total - known_j, carbon)
+
+
+def _weighted(meter: StepIntegral, powered: PoweredUsage) -> Charge:
+    return _charge(node_energy_and_charge(meter, powered)[1])
+
+
+def _charge(charge: NodeCharge) -> Charge:
+    return Charge(charge.jobs, charge.besides_jobs)

@@ -1,0 +1,178 @@
+"""Replays one case many times with slightly shifted submit times, to tell a policy's effect from chance.
+
+Replays are chaotic: a job submitted half a minute later can lead to another schedule of everything behind it. So one
+replay says little about a small difference between policies. Twenty, each with its own small shifts, tell how much of
+it is chance.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import sched_getaffinity
+from threading import Event
+
+import numpy as np
+from numpy.random import Generator
+
+from offpeak.model.arrays import Float64
+from sim_backend.case.replay_case import ReplayCase
+from sim_backend.comparison.compare import compare
+from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.replay.policy import Policy
+
+FIGURES = (
+    "cost",
+    "saving_pct",
+    "energy_kwh",
+    "co2_kg",
+    "utilization",
+    "mean_wait_s",
+    "mean_bounded_slowdown",
+    "mean_bounded_slowdown_by_delay",
+    "worst_postponement_s",
+    "response_ratio",
+    "idle_saved_pct",
+    "captured_pct",
+    "asleep_share",
+    "cycles_per_node_day",
+    "delayed_share",
+    "mean_sleep_delay_s",
+    "above_sla_share",
+    "cooling_kwh",
+    "cooling_cost",
+    "pue",
+    "cooled_saving_pct",
+)
+"""The fields of an Outcome that are given with their interval, where they have a value."""
+
+WITHIN_PERCENTILES = (2.5, 97.5)
+"""An interval holds 19 of 20 replays."""
+
+
+@dataclass(frozen=True)
+class ReplicationInterval:
+    """The mean of a figure over the replays, and the range that 19 of 20 of them lie in."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ReplicationSpread:
+    """The figures of one policy over all replays, and how far each is above the baseline's in the same replay."""
+
+    policy: str
+    replays: int
+    figures: Mapping[str, ReplicationInterval]
+    differences: Mapping[str, ReplicationInterval]
+
+    def is_noise(self, figure: str) -> bool:
+        """Say whether the difference to the baseline has either sign within the interval: chance alone could do it."""
+        difference = self.differences[figure]
+        return difference.low <= 0 <= difference.high
+
+
+def spreads_of(outcomes: Sequence[Sequence[PolicyOutcome]]) -> tuple[ReplicationSpread, ...]:
+    """Return a spread a policy; `outcomes` holds for each replay the outcomes of all policies, the baseline first."""
+    return tuple(_spread(of_policy, [each[0] for each in outcomes]) for of_policy in zip(*outcomes, strict=True))
+
+
+def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome]) -> ReplicationSpread:
+    names = [name for name in FIGURES if getattr(outcomes[0], name) is not None]
+    own = {name: np.array([getattr(outcome, name) for outcome in outcomes], float) for name in names}
+    first = {name: np.array([getattr(outcome, name) for outcome in baseline], float) for name in names}
+    return ReplicationSpread(
+        policy=outcomes[0].policy,
+        replays=len(outcomes),
+        figures={name: _interval(own[name]) for name in names},
+        differences={name: _interval(own[name] - first[name]) for name in names},
+    )
+
+
+def _interval(values: Float64) -> ReplicationInterval:
+    low, high = np.percentile(values, WITHIN_PERCENTILES)
+    return ReplicationInterval(float(values.mean()), float(low), float(high))
+
+
+LARGEST_SHIFT_S = 60
+
+DrawPower = Callable[[Generator], Float64]
+"""Draws the jobs' power per unit [W] anew, in the order of the case's jobs."""
+
+
+class _Stopped(Exception):
+    """The replays were interrupted from outside."""
+
+
+def replay_often(
+    case: ReplayCase,
+    policies: tuple[Policy, ...],
+    *,
+    replays: int,
+    seed: int,
+    progress: Callable[[int], None] = lambda _: None,
+) -> tuple[ReplicationSpread, ...]:
+    """Return each policy's figures over that many replays, with every submit time 0 to 60 s later than in the log."""
+    return spreads_of(replay_each(case, policies, range(replays), seed=seed, progress=progress))
+
+
+def replay_each(
+    case: ReplayCase,
+    policies: tuple[Policy, ...],
+    numbers: range,
+    *,
+    seed: int,
+    draw_power: DrawPower | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[tuple[PolicyOutcome, ...]]:
+    """Return the outcomes of all policies in the replays of these numbers, in their order.
+
+    With `draw_power` the jobs' draws, too, differ from replay to replay. Replay number i has the seed (seed, i), so
+    that its result depends neither on the others nor on the number of processors, over which they run in parallel.
+    `progress` gets the number of finished replays, including those before the first of the numbers.
+    """
+    done = numbers.start
+    outcomes: dict[int, tuple[PolicyOutcome, ...]] = {}
+    with _threads() as (pool, stop):
+        futures = {
+            pool.submit(_one, case, policies, np.random.default_rng([seed, number]), draw_power, stop): number
+            for number in numbers
+        }
+        for future in as_completed(futures):
+            outcomes[futures[future]] = future.result()
+            done += 1
+            progress(done)
+    return [outcomes[number] for number in numbers]
+
+
+@contextmanager
+def _threads() -> Iterator[tuple[ThreadPoolExecutor, Event]]:
+    """Yield threads, one a processor: the kernels run without Python's lock. Ctrl-C makes them stop soon."""
+    stop = Event()
+    pool = ThreadPoolExecutor(len(sched_getaffinity(0)))
+    try:
+        yield pool, stop
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _one(
+    case: ReplayCase, policies: tuple[Policy, ...], rng: Generator, draw_power: DrawPower | None, stop: Event
+) -> tuple[PolicyOutcome, ...]:
+    def hear_stop(_policy: str, _submitted: int) -> None:
+        if stop.is_set():
+            raise _Stopped
+
+    return compare(shifted(case, rng, draw_power), policies, hear_stop).outcomes
+
+
+def shifted(case: ReplayCase, rng: Generator, draw_power: DrawPower | None = None) -> ReplayCase:
+    """Return the case with each job submitted 0 to 60 s later, jobs in their new order."""
+    submit_s = case.jobs.submit_s + rng.integers(0, LARGEST_SHIFT_S, len(case.jobs), endpoint=True)
+    node_power_w = draw_power(rng) if draw_power else case.node_power_w
+    order = np.argsort(submit_s, kind="stable")
+    jobs = replace(case.jobs, submit_s=submit_s).take(order)
+    return replace(case, jobs=jobs, node_power_w=node_power_w[order])

@@ -1,0 +1,207 @@
+"""Replays a log on a machine whose nodes sleep: when would each job have run, and what was each node doing?"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.errors import OffpeakError
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Jobs
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import DEPTHS
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
+from plugin.capacity.port import CapacityPolicy
+from plugin.capacity.rules import DepthTable
+from plugin.window_policy import ARRIVAL
+from sim_backend.engine.advance import DECIDE
+from sim_backend.engine.advance_powered import CAPACITY, LOG_FULL, PoweredRules, advance_powered
+from sim_backend.engine.power import Power, all_active
+from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
+from sim_backend.nodes.node_log import NodeLog
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_order, steps, workload_of
+
+
+@dataclass(frozen=True)
+class PoweredMachine:
+    """Nodes of one class: allocation units, units a node, and the seed of their failures.
+
+    OffpeakError unless the units are those of whole nodes.
+    """
+
+    size: int
+    units_per_node: int
+    node_class: NodeClass
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        surplus = self.size % self.units_per_node
+        if surplus:
+            raise OffpeakError(
+                f"{self.size:,} units are no whole nodes of {self.units_per_node:,}",
+                hint=f"leave out the last {surplus:,} units",
+            )
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return self.size // self.units_per_node
+
+
+@dataclass(frozen=True)
+class PoweredSchedule(Schedule):
+    """A schedule, what the nodes did meanwhile, and how long sleeping nodes kept each job from starting [s]."""
+
+    node_log: NodeLog
+    sleep_delay_s: Int64
+
+
+def depth_table(node_class: NodeClass, seed: int) -> DepthTable:
+    """Return the transitions of the class as the kernels take them."""
+    enter_s, leave_s = np.zeros((2, len(DEPTHS)), dtype=np.int64)
+    enter_failure, leave_failure = np.zeros((2, len(DEPTHS)))
+    for depth in node_class.depths:
+        enter_s[depth.depth], leave_s[depth.depth] = depth.enter.duration_s, depth.leave.duration_s
+        enter_failure[depth.depth] = depth.enter.failure_probability
+        leave_failure[depth.depth] = depth.leave.failure_probability
+    repair_s = NEVER if node_class.repair_s is None else node_class.repair_s
+    return DepthTable(enter_s, leave_s, enter_failure, leave_failure, repair_s, seed)
+
+
+class LogBook:
+    """Gathers the pieces of a node log that the engine gives out when its own is full."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def empty(self, power: Power) -> None:
+        """Take what the engine's log has, and let it begin anew."""
+        length = int(power.scalars["log_length"][0])
+        self.pieces.append(tuple(column[:length].copy() for column in power.log))  # type: ignore[arg-type]
+        power.scalars["log_length"] = 0
+
+    def node_log(self, machine: PoweredMachine) -> NodeLog:
+        """Return all that was taken."""
+        at_s, node, state = (np.concatenate(columns) for columns in zip(*self.pieces, strict=True))
+        return NodeLog(machine.nodes, machine.units_per_node, at_s, node, state)
+
+
+class PoweredReplay:
+    """A replay on a machine under two policies: of the jobs, none wider than it, then of the nodes."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        node_power_w: Float64,
+        machine: PoweredMachine,
+        policy: Policy,
+        capacity: CapacityPolicy,
+        *,
+        peaks: PeakTimes = NO_PEAKS,
+    ) -> None:
+        self._jobs, self._machine, self._policy, self._capacity = jobs, machine, policy, capacity
+        self._peaks = NO_PEAKS if policy.rules.policy == ARRIVAL else peaks
+        self._workload = workload_of(jobs, node_power_w, policy)
+        self._state = new_state(self._workload, policy.rules, machine_size=machine.size)
+        begin_s = int(self._state.scalars["now_s"][0])
+        self._power = all_active(
+            capacity.rules,
+            machine_size=machine.size,
+            units_per_node=machine.units_per_node,
+            slots=len(self._state.slots.job),
+            jobs=len(jobs),
+            begin_s=begin_s,
+            rest_until_s=begin_s - 1,
+        )
+        self._depths = depth_table(machine.node_class, machine.seed)
+        self._book, self._simulate_s = LogBook(), 0.0
+
+    def run(self, progress: Callable[[int], None] | None = None) -> None:
+        """Go on until no job can change any more; `progress` gets the number of jobs submitted so far."""
+        for until_s, submitted in steps(self._jobs, self._workload, self._policy, self._state):
+            self._go_on(until_s)
+            if progress:
+                progress(submitted)
+
+    def rest(self, until_s: int) -> None:
+        """Go on behind the last job, nodes asleep or awake as the policy wants."""
+        self._power.scalars["rest_until_s"] = until_s
+        self._go_on(NEVER - 1)
+
+    def schedule(self) -> PoweredSchedule:
+        """Return what came of it. A job that waits for more nodes than have not failed never starts: NOT_YET."""
+        start_s = self._state.start_s
+        delay_s = np.where(start_s != NOT_YET, start_s - self._power.wanted_s, 0)
+        self._book.empty(self._power)
+        return PoweredSchedule(start_s, self.end_s, self._simulate_s, self._book.node_log(self._machine), delay_s)
+
+    @property
+    def end_s(self) -> Int64:
+        """When each job has ended, NOT_YET if it has not started."""
+        start_s = self._state.start_s
+        return np.where(start_s != NOT_YET, start_s + self._workload.runtime_s, NOT_YET)
+
+    def _go_on(self, until_s: int) -> None:
+        begin = time.perf_counter()
+        capacity = self._capacity
+        rules = PoweredRules(self._policy.rules, capacity.rules, capacity.schedule, self._depths, self._machine.size)
+        while True:
+            stop = advance_powered(self._workload, self._peaks, rules, self._state, self._power, until_s)
+            if stop == LOG_FULL:
+                self._book.empty(self._power)
+            elif stop == DECIDE:
+                decide_order(self._workload, self._peaks, self._policy, self._state, self._jobs.job_id)
+            elif stop == CAPACITY:
+                _decide_capacity(self._workload, self._state, self._power, self._depths, self._capacity)
+            else:
+                break
+        self._simulate_s += time.perf_counter() - begin
+
+
+def replay_powered(
+    jobs: Jobs,
+    node_power_w: Float64,
+    machine: PoweredMachine,
+    policy: Policy,
+    capacity: CapacityPolicy,
+    *,
+    peaks: PeakTimes = NO_PEAKS,
+) -> PoweredSchedule:
+    """Return the schedule of the jobs under a scheduling and a capacity policy, up to the last job's end."""
+    replay = PoweredReplay(jobs, node_power_w, machine, policy, capacity, peaks=peaks)
+    replay.run()
+    return replay.schedule()
+
+
+def _decide_capacity(
+    workload: Workload, state: State, power: Power, depths: DepthTable, capacity: CapacityPolicy
+) -> None:
+    assert capacity.decide is not None
+    targets = capacity.decide(snapshot_of(workload, state, power, depths))
+    power.scalars["target"] = targets.awake
+    power.scalars["reserve"] = targets.reserve
+
+
+def snapshot_of(workload: Workload, state: State, power: Power, depths: DepthTable) -> Snapshot:
+    """Return what a capacity policy may know now: nothing of run times but estimates, nothing of later submissions."""
+    now = state.scalars[0]
+    slot = state.expected[: now["listed"]]
+    slot = slot[np.argsort(state.slots.started[slot], kind="stable")]
+    running = state.slots.job[slot]
+    waiting = np.arange(now["head"], now["tail"])
+    waiting = waiting[state.queue.size[waiting] != NEVER]
+    queued = state.queue.job[waiting]
+    now_s = int(now["now_s"])
+    return Snapshot(
+        now_s=now_s,
+        units_per_node=int(power.scalars["units_per_node"][0]),
+        node_state=power.table.state,
+        ready_s=np.where(power.ready_s == NEVER, now_s, power.ready_s),
+        wake_s=tuple(depths.leave_s.tolist()),
+        running=RunningJobs(
+            state.slots.size[slot], workload.submit_s[running], state.start_s[running], state.slots.expected_end_s[slot]
+        ),
+        queued=QueuedJobs(state.queue.size[waiting], workload.submit_s[queued], state.queue.estimate_s[waiting]),
+    )

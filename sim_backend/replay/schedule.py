@@ -1,0 +1,184 @@
+"""Replays a log under one policy: when would each job have started?
+
+Boosted trees may predict run times meanwhile: they know only the jobs that have ended by then.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import OffpeakError
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S
+from offpeak.model.jobs import Jobs
+from offpeak.prices.peak import Peak
+from plugin.window_order import count_kept
+from plugin.window_policy import ARRIVAL, WindowView
+from predictors.run_times.registry import boosted_run_time
+from predictors.submitted_jobs import jobs_at_submission
+from sim_backend.engine.advance import DECIDE, advance
+from sim_backend.engine.rules import FORESEEN_RUNTIME, PREDICTED_RUNTIME
+from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
+from sim_backend.replay.policy import Policy
+
+
+def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[tuple[int, int]]:
+    """Yield up to which second the engine is to go on, and how many jobs have been submitted by then.
+
+    Before each step `workload.foreseen_s` is written of the jobs that are submitted in it: those of an hour, foreseen
+    from the jobs that had ended before the first of them.
+    """
+    ended, predictor = replace(jobs, runtime_s=workload.runtime_s), boosted_run_time()
+    submitted_jobs, awaited = jobs_at_submission(jobs), np.empty(0, dtype=np.int64)
+    first = np.append(np.flatnonzero(np.diff(jobs.submit_s // HOUR_S, prepend=-HOUR_S)), len(jobs))
+    for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+        now_s = int(jobs.submit_s[begin])
+        yield now_s - 1, begin
+        over, awaited = _over(awaited, state.start_s, workload.runtime_s, now_s)
+        predictor.learn(ended.take(over), now_s)
+        block = np.arange(begin, end)
+        median_s = predictor.predict(submitted_jobs.take(block), now_s).point
+        workload.foreseen_s[block] = np.rint(median_s).astype(np.int64)
+        awaited = np.append(awaited, block)
+    yield NEVER - 1, len(jobs)
+
+
+def _over(awaited: Int64, start_s: Int64, runtime_s: Int64, now_s: int) -> tuple[Int64, Int64]:
+    """Return which of the jobs have ended before now, in the order of their ends, and the others."""
+    end_s = np.where(start_s[awaited] == NOT_YET, NEVER, start_s[awaited] + runtime_s[awaited])
+    is_over = end_s < now_s
+    return awaited[is_over][np.argsort(end_s[is_over], kind="stable")], awaited[~is_over]
+
+
+JOBS_PER_STEP = 50_000
+NO_PEAKS = PeakTimes(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int8))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When each job started and ended [trace seconds], in the order of the jobs; `simulate_s` the time it took."""
+
+    start_s: Int64
+    end_s: Int64
+    simulate_s: float
+
+
+def workload_of(jobs: Jobs, node_power_w: Float64, policy: Policy) -> Workload:
+    """Return the jobs as the engine takes them: run times as they will be, users numbered from 0 if they matter."""
+    runtime_s = np.minimum(jobs.runtime_s, jobs.estimate_s) if policy.kill_at_estimate else jobs.runtime_s
+    user = jobs.user
+    if policy.rules.estimates == PREDICTED_RUNTIME:
+        user = np.unique(jobs.user, return_inverse=True)[1].astype(np.int64)
+    foreseen_s = jobs.estimate_s.copy() if policy.rules.estimates == FORESEEN_RUNTIME else jobs.estimate_s
+    return Workload(
+        submit_s=jobs.submit_s,
+        runtime_s=runtime_s,
+        estimate_s=jobs.estimate_s,
+        foreseen_s=foreseen_s,
+        size=jobs.size,
+        node_power_w=node_power_w,
+        user=user,
+    )
+
+
+def replay(
+    jobs: Jobs,
+    node_power_w: Float64,
+    *,
+    machine_size: int,
+    policy: Policy,
+    peaks: PeakTimes = NO_PEAKS,
+    progress: Callable[[int], None] | None = None,
+) -> Schedule:
+    """Return the schedule of `jobs`, none wider than `machine_size`; `node_power_w` is their draw per unit [W].
+
+    `progress` is called after each step with the number of jobs submitted so far. Ctrl-C takes effect between steps.
+    """
+    begin = time.perf_counter()
+    workload = workload_of(jobs, node_power_w, policy)
+    state = new_state(workload, policy.rules, machine_size=machine_size)
+    if policy.rules.policy == ARRIVAL:
+        peaks = NO_PEAKS
+    for until_s, submitted in steps(jobs, workload, policy, state):
+        _advance(workload, peaks, policy, state, until_s, machine_size=machine_size, job_id=jobs.job_id)
+        if progress:
+            progress(submitted)
+    return Schedule(state.start_s, state.start_s + workload.runtime_s, time.perf_counter() - begin)
+
+
+def steps(jobs: Jobs, workload: Workload, policy: Policy, state: State) -> Iterator[tuple[int, int]]:
+    """Yield up to which second the engine is to go on, and how many jobs have been submitted by then."""
+    if policy.rules.estimates == FORESEEN_RUNTIME:
+        yield from foreseeing_steps(jobs, workload, state)
+        return
+    for last in range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP):
+        yield int(jobs.submit_s[last]), last
+    yield NEVER - 1, len(jobs)
+
+
+def _advance(
+    workload: Workload,
+    peaks: PeakTimes,
+    policy: Policy,
+    state: State,
+    until_s: int,
+    *,
+    machine_size: int,
+    job_id: Int64,
+) -> None:
+    while advance(workload, peaks, policy.rules, machine_size, state, until_s) == DECIDE:
+        decide_order(workload, peaks, policy, state, job_id)
+
+
+def decide_order(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:
+    """Let a policy from outside order the window; jobs that were passed over for too long keep their place."""
+    assert policy.window_policy.order is not None
+    window = int(state.scalars["window"][0])
+    view = window_view(workload, peaks, state, job_id)
+    ranks = checked_ranks(policy.name, policy.window_policy.order(view), window)
+    now = state.scalars[0]
+    kept = count_kept(
+        state.queue.passed_over_s, state.window.position, window, now["now_s"], policy.rules.max_postponement_s
+    )
+    state.window.order[:window] = list(range(kept)) + [rank for rank in ranks if rank >= kept]
+
+
+def window_view(workload: Workload, peaks: PeakTimes, state: State, job_id: Int64) -> WindowView:
+    """Return what a policy in Python may see of the present window."""
+    now = state.scalars[0]
+    position = state.window.position[: now["window"]]
+    job = state.queue.job[position]
+    return WindowView(
+        now_s=int(now["now_s"]),
+        peak=Peak(peaks.peak[now["next_peak"] - 1]) if now["next_peak"] > 0 else Peak.UNKNOWN,
+        free=int(now["free"]),
+        job_id=_read_only(job_id[job]),
+        size=_read_only(workload.size[job]),
+        estimate_s=_read_only(state.queue.estimate_s[position]),
+        waited_s=_read_only(now["now_s"] - workload.submit_s[job]),
+        node_power_w=_read_only(workload.node_power_w[job]),
+    )
+
+
+def _read_only(column: NDArray[Any]) -> NDArray[Any]:
+    column.flags.writeable = False
+    return column
+
+
+def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
+    """Return a policy's answer completed by the ranks left out; OffpeakError if it is no order of the window."""
+    try:
+        given = [int(rank) for rank in ranks]  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise OffpeakError(f"policy {name!r} returned {ranks!r}", hint="it must return ranks of the window") from error
+    if len(set(given)) != len(given) or not all(0 <= rank < window for rank in given):
+        raise OffpeakError(
+            f"policy {name!r} returned {given}, which is no order of {window} jobs",
+            hint="it must return each rank from 0 to the window's length at most once",
+        )
+    named = set(given)
+    return given + [rank for rank in range(window) if rank not in named]

@@ -1,0 +1,89 @@
+"""The spread of replays: intervals and noise."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.comparison.replications import FIGURES, spreads_of
+
+BASELINE = PolicyOutcome(
+    policy="easy",
+    jobs=10,
+    mean_wait_s=100.0,
+    mean_response_s=200.0,
+    mean_bounded_slowdown=2.0,
+    mean_bounded_slowdown_by_delay=2.0,
+    utilization=0.5,
+    makespan_s=1000,
+    energy_kwh=50.0,
+    idle_energy_kwh=10.0,
+    unpriced_kwh=0.0,
+    cost=10.0,
+    currency="EUR",
+    co2_kg=None,
+    saving_pct=0.0,
+    worst_postponement_s=0,
+    worst_postponement_job_id=1,
+    response_ratio=1.0,
+    simulate_s=0.1,
+)
+
+
+def outcomes(waits: list[float], other_waits: list[float]) -> list[tuple[PolicyOutcome, PolicyOutcome]]:
+    """Each replay's outcomes under two policies that differ in their mean wait alone."""
+    return [
+        (replace(BASELINE, mean_wait_s=wait), replace(BASELINE, policy="greedy", mean_wait_s=other))
+        for wait, other in zip(waits, other_waits, strict=True)
+    ]
+
+
+WAITS = st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)), min_size=2, max_size=30)
+
+
+@given(WAITS)
+def test_an_interval_holds_its_mean_and_lies_within_what_was_seen(waits: list[tuple[float, float]]) -> None:
+    own, other = zip(*waits, strict=True)
+    _, spread = spreads_of(outcomes(list(own), list(other)))
+    interval = spread.figures["mean_wait_s"]
+    assert min(other) <= interval.low <= interval.high <= max(other)
+    assert interval.mean == pytest.approx(np.mean(other))
+
+
+@given(WAITS)
+def test_differences_are_taken_within_each_replay(waits: list[tuple[float, float]]) -> None:
+    own, other = zip(*waits, strict=True)
+    _, spread = spreads_of(outcomes(list(own), list(other)))
+    assert spread.differences["mean_wait_s"].mean == pytest.approx(np.mean(np.subtract(other, own)), abs=1e-6)
+
+
+def test_nineteen_of_twenty_replays_lie_within_the_interval() -> None:
+    waits = list(np.arange(20.0))
+    first, _ = spreads_of(outcomes(waits, waits))
+    interval = first.figures["mean_wait_s"]
+    assert sum(interval.low <= wait <= interval.high for wait in np.linspace(0, 19, 1001)) == pytest.approx(950, abs=2)
+
+
+def test_a_difference_that_may_have_either_sign_is_noise() -> None:
+    _, unsure = spreads_of(outcomes([100, 100, 100], [99, 101, 100.5]))
+    _, sure = spreads_of(outcomes([100, 150, 200], [90, 140, 189]))
+    assert unsure.is_noise("mean_wait_s")
+    assert not sure.is_noise("mean_wait_s"), "the baseline moved more than the difference, but both moved together"
+
+
+def test_figures_without_a_value_have_no_interval() -> None:
+    first, _ = spreads_of(outcomes([1.0, 2.0], [1.0, 2.0]))
+    without = {"co2_kg", "idle_saved_pct", "captured_pct", "asleep_share", "cycles_per_node_day", "delayed_share"}
+    without |= {"mean_sleep_delay_s", "above_sla_share", "cooling_kwh", "cooling_cost", "pue", "cooled_saving_pct"}
+    assert set(first.figures) == set(FIGURES) - without
+
+
+def test_figures_of_nodes_that_sleep_have_their_interval() -> None:
+    replays = [(BASELINE, replace(BASELINE, policy="asleep", idle_saved_pct=saved)) for saved in (80.0, 82.0)]
+    asleep = [(replace(first, idle_saved_pct=0.0), second) for first, second in replays]
+    _, spread = spreads_of(asleep)
+    assert spread.figures["idle_saved_pct"].mean == 81
+    assert not spread.is_noise("idle_saved_pct")

@@ -1,0 +1,61 @@
+"""Run times that boosted trees foresee in a replay: from what has ended, and from nothing else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from offpeak.model.constants import HOUR_S
+from offpeak.settings.replay import SchedulingSettings
+from sim_backend.engine.state import NEVER, new_state
+from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import foreseeing_steps, replay, workload_of
+from sim_backend.workloads.generate import lublin_jobs
+
+NODES = 64
+POLICY = parse_policy("easy", replace(SchedulingSettings(), estimates="boosted"))
+JOBS = lublin_jobs(1500, machine_size=NODES, seed=3, load=0.7)
+
+
+def foreseen(jobs):
+    """Return what was foreseen of each job, and when each started."""
+    workload = workload_of(jobs, np.zeros(len(jobs)), POLICY)
+    state = new_state(workload, POLICY.rules, machine_size=NODES)
+    schedule = replay(jobs, np.zeros(len(jobs)), machine_size=NODES, policy=POLICY)
+    state.start_s[:] = schedule.start_s
+    steps = [(until_s, submitted) for until_s, submitted in foreseeing_steps(jobs, workload, state)]
+    return workload.foreseen_s, schedule, steps
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return foreseen(JOBS)
+
+
+def test_a_job_is_foreseen_to_run_for_a_second_at_least_and_its_estimate_at_most(whole):
+    foreseen_s, _, steps = whole
+    assert (foreseen_s >= np.minimum(1, JOBS.estimate_s)).all()
+    assert (foreseen_s <= JOBS.estimate_s).all()
+    assert (foreseen_s < JOBS.estimate_s)[1000:].mean() > 0.5
+    assert steps[-1] == (NEVER - 1, len(JOBS))
+    assert (np.diff([until_s for until_s, _ in steps]) > 0).all()
+
+
+def test_no_job_is_ended_by_what_was_foreseen_of_it(whole):
+    _, schedule, _ = whole
+    assert (schedule.end_s - schedule.start_s).tolist() == JOBS.runtime_s.tolist()
+    for at_s in schedule.start_s[::50].tolist():
+        runs = (schedule.start_s <= at_s) & (schedule.end_s > at_s)
+        assert JOBS.size[runs].sum() <= NODES
+
+
+def test_what_ends_later_is_not_known(whole):
+    foreseen_s, schedule, _ = whole
+    middle_s = int(JOBS.submit_s[1100]) // HOUR_S * HOUR_S
+    later = schedule.end_s >= middle_s
+    other = replace(JOBS, runtime_s=np.where(later, JOBS.runtime_s + 977, JOBS.runtime_s))
+    other_s, other_schedule, _ = foreseen(other)
+    known = (JOBS.submit_s < middle_s) & (schedule.start_s < middle_s)
+    assert other_s[JOBS.submit_s < middle_s].tolist() == foreseen_s[JOBS.submit_s < middle_s].tolist()
+    assert other_schedule.start_s[known].tolist() == schedule.start_s[known].tolist()
+    assert other_s.tolist() != foreseen_s.tolist()
