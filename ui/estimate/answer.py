@@ -33,7 +33,7 @@ from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.progress import repeat_progress
 from ui.replay.comparison import basis_json, basis_lines, remarks, unlike_remark
-from ui.replay.policy_tables import NOISE
+from ui.replay.tables import NOISE
 from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
 HARDLY_LONGER_S = 600

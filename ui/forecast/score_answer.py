@@ -9,7 +9,7 @@ import typer
 
 from studies.scores.scoring import ScoredFiles, scores
 from ui.progress import task_progress
-from ui.replay.report_tables import print_report
+from ui.replay.tables import print_report
 
 
 def answer(paths: tuple[Path, ...], start: str | None, processes: int | None, *, as_json: bool) -> None:

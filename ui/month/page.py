@@ -13,7 +13,7 @@ from services.accounts.counterfactual import Counterfactual
 from services.accounts.month_account import ReplayInputs
 from ui.month.subject import CHANCE, SAVED, MonthLine, MonthSubject
 from ui.month.text import UNKNOWN, cost_text, headline, kg_text, kwh_text, method, range_text, share_text
-from ui.replay.policy_tables import NOISE
+from ui.replay.tables import NOISE
 from ui.report.html_text import HtmlCell, definitions, paragraph, section, table
 from ui.report.page import still_page
 

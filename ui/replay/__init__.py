@@ -1,5 +1,5 @@
 """`offpeak simulate`, `whatif`, `study` and `generate`.
 
-`command` parses; `simulate_answer` replays a log, `comparison` and `policy_tables` show its result, `whatif`
-shows a what-if, and `report_tables` prints the tables of a study.
+`command` parses; `simulate_answer` replays a log, `comparison` and `tables` show its result and the tables of a
+study, and `whatif` shows a what-if.
 """

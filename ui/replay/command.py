@@ -187,7 +187,7 @@ def study(
     from studies.registry import study_named
     from studies.report import write_report
     from ui.progress import task_progress
-    from ui.replay.report_tables import print_report
+    from ui.replay.tables import print_report
 
     chosen = study_named(name, part)
     order = StudyOrder(

@@ -29,7 +29,7 @@ from sim_backend.comparison.breakdown import BreakdownRow
 from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationSpread
-from ui.replay.policy_tables import REMARK, cooling_table, sleep_remark, sleep_table, spread_remark, spread_table
+from ui.replay.tables import REMARK, cooling_table, sleep_remark, sleep_table, spread_remark, spread_table
 
 
 def basis_lines(basis: Basis) -> tuple[str, str]:

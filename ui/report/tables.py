@@ -19,7 +19,7 @@ from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
 from sim_backend.comparison.replications import ReplicationSpread
 from sim_backend.engine.state import NOT_YET
 from ui.replay.comparison import PolicyUnits, policy_row, policy_units, remarks, unlike_remark
-from ui.replay.policy_tables import (
+from ui.replay.tables import (
     NOISE,
     SLEEP_HEADERS,
     cooling_headers,

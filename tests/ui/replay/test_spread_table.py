@@ -3,7 +3,7 @@
 from types import MappingProxyType
 
 from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
-from ui.replay.policy_tables import spread_table
+from ui.replay.tables import spread_table
 
 OF_ALL = {name: ReplicationInterval(2.0, 1.0, 3.0) for name in ("saving_pct", "mean_wait_s", "mean_bounded_slowdown")}
 OF_SLEEP = {

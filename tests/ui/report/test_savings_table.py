@@ -10,7 +10,7 @@ from sim_backend.case.replay_case import fleet_of
 from sim_backend.comparison.replications import replay_often
 from sim_backend.replay.policy import parse_policy
 from ui.replay.comparison import policy_row, policy_units
-from ui.replay.policy_tables import sleep_row
+from ui.replay.tables import sleep_row
 from ui.report.subject import ReportSubject
 from ui.report.tables import FIGURES, ONE_REPLAY, SLEEP_FIGURES, savings_section
 

@@ -1,12 +1,14 @@
-"""Further tables of policies for the terminal: cooling, sleeping nodes, and the spread of many replays."""
+"""Tables for the terminal: cooling, sleeping nodes and the spread of many replays of policies; those of a study."""
 
 from collections.abc import Sequence
 
+from rich.console import Console
 from rich.table import Table
 
 from offpeak.display import ENERGY_UNITS, Unit, clock_text, figure, unit_of
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
+from studies.report import Report, StudyTable, cell_text
 
 COOLING_HEADERS = (
     "policy",
@@ -149,3 +151,30 @@ def spread_remark(spreads: Sequence[ReplicationSpread]) -> str:
         f"{spreads[0].replays} replays with submit times shifted by up to a minute; ranges hold 19 of 20 of them, "
         f"{NOISE} is a difference to {spreads[0].policy} that chance alone can make"
     )
+
+
+FILE_WIDTH = 400
+
+
+def print_report(report: Report) -> None:
+    """Print title, notes and tables; into a pipe without breaking lines."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = FILE_WIDTH
+    console.print(report.title, style="bold")
+    for note in report.notes:
+        console.print(note)
+    for table in report.tables:
+        _print_table(console, table)
+
+
+def _print_table(console: Console, table: StudyTable) -> None:
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for header in table.headers:
+        shown.add_column(header, vertical="bottom")
+    for row in table.rows:
+        shown.add_row(*map(cell_text, row))
+    console.print()
+    console.print(table.title, style="bold")
+    console.print(table.note)
+    console.print(shown)
