@@ -4,5 +4,6 @@
 reads scheduler and prices, `agent` registers the loops (`queue_loop`, `power_loop`, `feed_loops`, `accounting_loops`),
 and `service` runs them under systemd. Data flows from observer and feeds to the decisions of plugin/ and power/,
 through the doors to nodes and scheduler, and into the ledger. `reports` and `socket_server` publish the result;
-`client` reads it. `restore`, `plan_once` and `node_closer` do single tasks while no agent runs.
+`status` has the values and the client that fetches them. `restore`, `plan_once` and `node_closer` do single tasks while
+no agent runs.
 """

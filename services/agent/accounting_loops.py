@@ -31,7 +31,7 @@ from services.accounts.metering import Metering, Pace, read_all_meters
 from services.accounts.savings import book_savings
 from services.agent.feed_loops import SLOW_S
 from services.agent.loop import LOG, Loop, ProblemLog
-from services.agent.status_snapshot import ForecastError, SavingStatus
+from services.agent.status import ForecastError, SavingStatus
 
 ClassOf = Callable[[str], NodeClass | None]
 """Gives the class of a node by its name, None if no class is set."""

@@ -33,9 +33,8 @@ from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
 from services.agent.observer import Observer
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
 from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
-from services.agent.requests import HOLD, HoldRequest, NodeRequest, parse_order
+from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeOutlook, WakeReply, make_wake_reply, parse_order
 from services.agent.site_context import PartitionModes, SiteContext, SiteOrders, open_doors, open_site_scheduler_door
-from services.agent.wake_reply import WakeOutlook, WakeReply, make_wake_reply
 
 LOG_OUT_S = 5.0
 

@@ -26,7 +26,7 @@ from predictors.price_curve import PriceCurve, price_curve
 from predictors.price_forecast import PriceSource
 from predictors.site_sources import carbon_series
 from services.agent.loop import Loop, ProblemLog
-from services.agent.status_snapshot import ForecastError, PriceSlot, PriceStatus
+from services.agent.status import ForecastError, PriceSlot, PriceStatus
 
 SLOW_S = 3.0
 """Real seconds between two rounds that take long, where the clock runs faster."""

@@ -30,7 +30,7 @@ from predictors.feeds.port import Window, clip_series
 from services.agent.agent import SiteAgent
 from services.agent.loop import LOG
 from services.agent.queue_loop import queue_rules
-from services.agent.status_snapshot import (
+from services.agent.status import (
     NO_SCHEDULER,
     JobStatus,
     NodeCounts,

@@ -30,11 +30,10 @@ from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 from services.agent.agent import SiteAgent
 from services.agent.loop import LOG, ProblemLog
 from services.agent.reports import SiteReporter, make_snapshot, make_status
-from services.agent.requests import NodeRequest
+from services.agent.requests import NodeRequest, WakeReply
 from services.agent.restore import give_back
 from services.agent.site_context import PartitionModes, SiteContext, make_site_context, parse_modes
 from services.agent.socket_server import SocketServer, serve_socket
-from services.agent.wake_reply import WakeReply
 
 STATUS_LETTERS = 1000
 """Room for a problem and its remedy."""

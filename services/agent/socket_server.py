@@ -18,10 +18,7 @@ from plugin.day_plan.day_plan import DayPlan, plan_to_json
 from plugin.federation.site_report import SiteReport, report_json
 from services.agent.requests import (
     END_HOLD,
-    FOR_ADMINS,
-    FOR_BROKERS,
     HOLD,
-    SNAPSHOT,
     AgentRequest,
     Callers,
     HoldRequest,
@@ -35,7 +32,7 @@ from services.agent.requests import (
     parse_hold_request,
     parse_request,
 )
-from services.agent.status_snapshot import StatusReply, StatusSnapshot, snapshot_json
+from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, StatusReply, StatusSnapshot, snapshot_json
 from services.unix_socket import Peer, bound_socket, peer_of, remove_socket
 
 PATIENCE_S = 5.0

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from offpeak.errors import NoAnswer
-from services.agent.requests import FOR_BROKERS
+from services.agent.status import FOR_BROKERS
 
 MOST_BYTES = 256 * 1024
 """The largest report of a site."""

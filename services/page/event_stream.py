@@ -20,8 +20,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import latest_actions, latest_decisions, savings_in
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
-from services.agent.client import fetch_snapshot
-from services.agent.status_snapshot import SavingStatus, StatusSnapshot, snapshot_json
+from services.agent.status import SavingStatus, StatusSnapshot, fetch_snapshot, snapshot_json
 from services.page.power_history import NodePowerHistory
 
 SavingsJson = dict[str, Any]

@@ -14,8 +14,7 @@ from prometheus_client.registry import Collector
 from offpeak.errors import OffpeakError
 from offpeak.ledger.records import ActionCounts
 from offpeak.settings.table import Settings
-from services.agent.client import fetch_snapshot
-from services.agent.status_snapshot import ForecastError, PriceStatus, SavingStatus, StatusSnapshot
+from services.agent.status import ForecastError, PriceStatus, SavingStatus, StatusSnapshot, fetch_snapshot
 
 MODES = ("shadow", "advise", "active")
 

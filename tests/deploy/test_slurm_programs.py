@@ -24,8 +24,7 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
 from power.wake_list import make_wake_list, write_wake_list
-from services.agent.requests import NodeRequest
-from services.agent.wake_reply import WakeReply
+from services.agent.requests import NodeRequest, WakeReply
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import end_processes_with, wait_until
 

@@ -14,10 +14,9 @@ from typing import Any
 from offpeak.errors import OffpeakError
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_report import SiteReport
-from services.agent.requests import Callers, HoldRequest, NodeRequest
+from services.agent.requests import Callers, HoldRequest, NodeRequest, WakeReply
 from services.agent.socket_server import SocketServer, serve_socket
-from services.agent.status_snapshot import JobStatus, NodeCounts, PriceStatus, SavingStatus, StatusReply, StatusSnapshot
-from services.agent.wake_reply import WakeReply
+from services.agent.status import JobStatus, NodeCounts, PriceStatus, SavingStatus, StatusReply, StatusSnapshot
 
 AT_S = 1_793_520_000
 """2026-11-01 09:00 in Berlin."""

@@ -20,7 +20,7 @@ from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, SavingR
 from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
-from services.agent.status_snapshot import (
+from services.agent.status import (
     ForecastError,
     JobStatus,
     NodeCounts,

@@ -10,8 +10,7 @@ from offpeak.display import iso_text
 from offpeak.errors import OffpeakError
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
-from services.agent.client import AgentSilent, fetch_status
-from services.agent.status_snapshot import StatusReply, status_json
+from services.agent.status import AgentSilent, StatusReply, fetch_status, status_json
 from ui.agent.text import LocalClock, counts_text, queue_table, status_lines, why_lines
 from ui.ledger.text import print_table, rows_json, with_times
 

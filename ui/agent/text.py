@@ -9,7 +9,7 @@ from rich.table import Table
 from offpeak.display import clock_text, minute_text, power_text
 from offpeak.model.constants import J_PER_KWH
 from offpeak.text import counted, printable
-from services.agent.status_snapshot import JobStatus, PriceStatus, StatusReply
+from services.agent.status import JobStatus, PriceStatus, StatusReply
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 """An agent hangs if its last cycle is older than this many cycles and this many real seconds."""

@@ -95,7 +95,7 @@ def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
     # Brokers run this over ssh every few seconds, so that it imports little, and only here.
     import asyncio
 
-    from services.agent.client import AgentSilent
+    from services.agent.status import AgentSilent
     from services.broker.agent_snapshot import read_agent_snapshot
 
     agent_socket = settings.agent.socket

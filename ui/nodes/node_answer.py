@@ -21,8 +21,8 @@ from offpeak.model.local_time import machine_zone
 from offpeak.model.units import parse_duration_s
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
-from services.agent.client import AgentSilent, exchange, fetch_clock
 from services.agent.requests import END_HOLD, HOLD, format_hold
+from services.agent.status import AgentSilent, exchange, fetch_clock
 from ui.node_ledger import open_ledger_to_write
 from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
 

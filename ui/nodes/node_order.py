@@ -20,9 +20,9 @@ from power.lifecycle.admin_order import AdminOrder, execute_order
 from power.lifecycle.decisions import find_obstacle
 from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from power.lifecycle.sweep import read_clocks
-from services.agent.client import AgentSilent, send_node_request
 from services.agent.node_closer import NodeCloser
 from services.agent.requests import format_order
+from services.agent.status import AgentSilent, send_node_request
 from ui.node_ledger import open_ledger_to_write
 
 

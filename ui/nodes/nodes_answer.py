@@ -25,7 +25,7 @@ from power.lifecycle.node_record import NodeRecord, restore_record
 from power.lifecycle.sweep import poll_once
 from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter
-from services.agent.client import fetch_clock
+from services.agent.status import fetch_clock
 from ui.node_ledger import read_latest_states
 
 COLUMNS = ("nodes", "state", "wanted", "draws", "since", "by", "why")

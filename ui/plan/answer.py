@@ -13,8 +13,8 @@ from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan
 from plugin.queue_hook.facts import PLAN
 from predictors.demand_response import OrderedCaps, read_caps
-from services.agent.client import AgentSilent, fetch_plan
 from services.agent.plan_once import AppliedPlan, apply_once, plan_once
+from services.agent.status import AgentSilent, fetch_plan
 from ui.plan.text import plan_json, print_plan
 from ui.progress import say_written
 from ui.report.write import check_report_path

@@ -25,14 +25,14 @@ from offpeak.settings.ledger import LedgerSettings
 from power.interlocks.preconditions import refuse_held
 from services.agent.agent import SiteAgent
 from services.agent.requests import HOLD, Callers, HoldRequest, format_hold, parse_hold_request
-from services.agent.status_snapshot import StatusSnapshot
+from services.agent.status import StatusSnapshot
 
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 NOBODY, GROUP, VIEWERS = 65534, 65533, 65532
 ASK = """
 import sys
 from pathlib import Path
-from services.agent.client import fetch_snapshot, exchange, send_node_request
+from services.agent.status import fetch_snapshot, exchange, send_node_request
 from services.agent.requests import format_hold, format_order
 from offpeak.process import login_name
 

@@ -19,7 +19,7 @@ from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, Obser
 from predictors.price_curve import PriceCurve
 from services.agent.feed_loops import price_slots
 from services.agent.reports import find_day_and_month, modelled_w, node_status
-from services.agent.status_snapshot import NodeStatus, StatusSnapshot, parse_snapshot, snapshot_json
+from services.agent.status import NodeStatus, StatusSnapshot, parse_snapshot, snapshot_json
 
 SERVER = node_class_named("server")
 NOW = Instant(500.0, 1_793_520_000.0)

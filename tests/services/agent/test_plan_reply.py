@@ -17,9 +17,9 @@ from offpeak.model.facility import PowerCap
 from plugin.day_plan.day_plan import DayPlan, plan_from_json, plan_to_json
 from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
-from services.agent.client import AgentSilent, fetch_plan
 from services.agent.requests import Callers, Rights
 from services.agent.socket_server import make_plan_reply
+from services.agent.status import AgentSilent, fetch_plan
 
 
 @pytest.fixture(scope="module")

@@ -40,12 +40,12 @@ from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from power.live.power_plan import PowerPlan
 from services.agent import queue_loop, service, site_context
 from services.agent.agent import SiteAgent
-from services.agent.client import fetch_status
 from services.agent.loop import ProblemLog
 from services.agent.node_memory import save_node_records
 from services.agent.requests import NodeRequest, format_order
 from services.agent.restore import RestoreResult, run_restore
 from services.agent.service import Service
+from services.agent.status import fetch_status
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster

@@ -15,10 +15,9 @@ from agent_socket import PUBLISHED, AgentSocket, agent_socket
 from open_folder import open_folder
 
 from offpeak.errors import BadInput, OffpeakError
-from services.agent.client import fetch_snapshot
 from services.agent.requests import Callers, NodeRequest, find_callers
 from services.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
-from services.agent.status_snapshot import StatusSnapshot, parse_status
+from services.agent.status import StatusSnapshot, fetch_snapshot, parse_status
 from services.unix_socket import AgentAnswers
 
 NOBODY = 65534

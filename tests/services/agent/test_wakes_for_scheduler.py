@@ -33,9 +33,8 @@ from power.lifecycle.decisions import NodeRecords
 from services.agent import site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
-from services.agent.requests import NodeRequest
+from services.agent.requests import NodeRequest, WakeReply
 from services.agent.service import Service
-from services.agent.wake_reply import WakeReply
 from sim_backend.local_slurm.processes import end_processes_with
 
 PATIENCE_S = 60.0

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
 from zygote import Zygote
 
-from services.agent.status_snapshot import SavingStatus, StatusSnapshot
+from services.agent.status import SavingStatus, StatusSnapshot
 
 PATIENCE_MS = 60_000
 DRAWN = "html[data-status][data-nodes][data-jobs][data-events][data-saved][data-prices][data-power]"

@@ -4,7 +4,7 @@ from offpeak.ledger.prices import MeanPrice
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from services.accounts.savings import NodeRest, RestUse, sum_savings
-from services.agent.status_snapshot import SavingStatus
+from services.agent.status import SavingStatus
 from services.page.event_stream import basis_of_saving, month_savings, today_savings
 
 HOUR_S = 3600.0
