@@ -1,24 +1,76 @@
-"""Print `offpeak choose`: the choice of the running broker, else a choice of its own."""
+"""Read the job of `offpeak choose` and `submit`, and print `offpeak choose`.
+
+The running broker makes the choice, else this process.
+"""
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
 
+from offpeak.errors import BadInput
+from offpeak.files import read_bytes
+from offpeak.model.time_range import parse_instant, parse_limit_s
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
+from plugin.federation.job_script import MOST_BYTES
 from services.broker.client import fetch_choice
-from ui.federation.job import JobFile
 
 
-def print_choice(settings: Settings, job: JobFile, *, as_json: bool) -> None:
-    """Print the best site for the job; exit 1 if no site can run it."""
-    choice = fetch_choice(settings.agent.state_folder, _broker_query(settings.broker, job))
-    if choice is None:
-        # Slow to import: numpy and the site selection.
-        from ui.federation.own_choice import choose_without_broker
+@dataclass(frozen=True)
+class JobOptions:
+    """The options of the command line, as typed; None leaves the value to the script."""
 
-        choice = choose_without_broker(settings, job)
+    goal: str
+    latest_finish: str | None
+    limit: str | None
+    cores: int | None
+    application: str | None
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A script with its `name` and arguments, and the options with parsed times."""
+
+    script: str
+    name: str
+    arguments: tuple[str, ...]
+    goal: str
+    latest_end_s: int | None
+    cores: int | None
+    limit_s: int | None
+    application: str | None
+
+
+def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -> JobFile:
+    """Return the job of a file; raise BadInput if the file cannot be read or is too long, or a time is invalid."""
+    latest_end_s = None if options.latest_finish is None else int(parse_instant(options.latest_finish))
+    limit_s = None if options.limit is None else parse_limit_s(options.limit)
+    text = read_bytes(path, BadInput)
+    if len(text) > MOST_BYTES:
+        raise BadInput(f"{path}: is longer than a mebibyte", hint="a script calls programs, it does not hold them")
+    script = text.decode(errors="surrogateescape")
+    return JobFile(
+        script=script,
+        name=path.name,
+        arguments=arguments,
+        goal=options.goal,
+        latest_end_s=latest_end_s,
+        cores=options.cores,
+        limit_s=limit_s,
+        application=options.application,
+    )
+
+
+def ask_broker(settings: Settings, job: JobFile) -> dict[str, Any] | None:
+    """Return the choice of the running broker, None if no broker runs."""
+    return fetch_choice(settings.agent.state_folder, _broker_query(settings.broker, job))
+
+
+def print_choice(choice: dict[str, Any], *, as_json: bool) -> None:
+    """Print the best site for a job; exit 1 if no site can run it."""
     typer.echo(json.dumps(choice, indent=2) if as_json else choice_text(choice))
     if choice["site"] is None:
         raise typer.Exit(1)

@@ -43,11 +43,16 @@ def choose(
     if script is None:
         raise BadInput("no job is named", hint="offpeak choose job.sh")
     settings = settings_of(config, {"broker.sites": sites, "agent.socket": socket})
-    from ui.federation.choose_answer import print_choice
-    from ui.federation.job import JobOptions, read_job_file
+    from ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
 
     job = read_job_file(script, tuple(arguments or ()), JobOptions(goal, latest_finish, time, cores, application))
-    print_choice(settings, job, as_json=as_json)
+    choice = ask_broker(settings, job)
+    if choice is None:
+        # Slow to import: numpy and the site selection.
+        from ui.federation.without_daemon import choose_without_broker
+
+        choice = choose_without_broker(settings, job)
+    print_choice(choice, as_json=as_json)
 
 
 def submit(
@@ -77,8 +82,8 @@ def submit(
         config, {"broker.sites": sites, "broker.mode": mode, "agent.socket": socket, "ledger.url": url}
     )
     # What answers loads numpy, pydantic and SQLAlchemy, which --help must not wait for.
-    from ui.federation.job import JobOptions, read_job_file
-    from ui.federation.submit_answer import print_cancelled, print_job_state, print_submitted
+    from ui.federation.choose_answer import JobOptions, read_job_file
+    from ui.federation.without_daemon import print_cancelled, print_job_state, print_submitted
 
     if script is not None:
         job = read_job_file(script, tuple(arguments or ()), JobOptions(goal, latest_finish, time, cores, application))
