@@ -1,4 +1,4 @@
-"""Runs all benchmarks and prints a table: each figure, its bar, and the machine."""
+"""Runs all benchmarks and prints a table: each figure, its target, and the machine."""
 
 from collections.abc import Iterable
 
@@ -74,10 +74,10 @@ def main() -> None:
 
 
 def print_table(figures: Iterable[Measured]) -> None:
-    """Print figures with their bars, below the machine."""
+    """Print the figures with their targets below a line that describes the machine."""
     table = Table(title=machine(), title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for header in ("what", "measured", "bar", "", "data"):
-        table.add_column(header, justify="right" if header in ("measured", "bar") else "left")
+    for header in ("what", "measured", "target", "", "data"):
+        table.add_column(header, justify="right" if header in ("measured", "target") else "left")
     for measured in figures:
         table.add_row(*row(measured))
     console = Console(highlight=False)

@@ -31,4 +31,4 @@ if __name__ == "__main__":
     print(machine())
     for measured in study_benchmarks():
         verdict = "reached" if measured.reached else "MISSED"
-        print(f"{measured.what}: {measured.value:,.0f} s, bar {measured.bar:,.0f} s {verdict} ({measured.data})")
+        print(f"{measured.what}: {measured.value:,.0f} s, target {measured.bar:,.0f} s {verdict} ({measured.data})")
