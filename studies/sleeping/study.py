@@ -151,7 +151,7 @@ def policies_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
             "cycles",
             "mean wait [s]",
             "longer [s]",
-            "more than chance",
+            "significant",
             "slowdown",
         ),
         tuple(_policy_row(results, log, policy) for log in logs for policy in POLICIES),
