@@ -1,4 +1,4 @@
-"""The list for waking nodes while the agent is dead: the way to each node, its password file, and the pace.
+"""The list for waking nodes while the agent is dead: how to wake each node, its password file, and the pace.
 
 `deploy/slurm/offpeak-resume` reads the file; its keys are the words below. It never contains a password.
 """
@@ -21,27 +21,27 @@ from power.interlocks.rate_limits import count_burst, find_groups
 
 FILE = "wake.json"
 PACE = "[pace]"
-"""The key of the pace among those of nodes: no node has such a name."""
+"""The key of the pace among the keys of nodes; no node can have this name."""
 IPMI = ("ipmi", "ipmitool", "ipmipower")
 
 WakeMethod = dict[str, Any]
 
 
 def make_wake_list(inventory: Inventory, *, credentials: Path | None = None) -> dict[str, WakeMethod]:
-    """Return the way to wake each node, by node; a node with neither BMC nor MAC address is left out.
+    """Return how to wake each node, by node; nodes with neither BMC nor MAC address are left out.
 
-    `credentials` is $CREDENTIALS_DIRECTORY, which is gone with the agent: of what is there, the file beside the
-    inventory is named.
+    `credentials` is $CREDENTIALS_DIRECTORY, which disappears with the agent. For its files, the list names the copies
+    beside the inventory.
     """
     ways = {machine.node: _wake_method(machine) for machine in inventory.machines}
     return {node: _with_lasting_file(way, inventory, credentials) for node, way in ways.items() if way}
 
 
 def make_wake_pace(settings: AgentSettings, inventory: Inventory) -> WakeMethod:
-    """Return the door's limits of wakes as the script keeps to them: nodes at once, and seconds between nodes.
+    """Return the door's limits on wakes in the form that the script uses: nodes at once, and seconds between nodes.
 
-    `every_s` is between any two, `group_every_s` between two of one rack or on one PDU, `rise_s` of a node what its
-    rising draw takes of the ramp. No minute has more wakes than the door allows.
+    `every_s` is the time between any two nodes, `group_every_s` between two nodes of one rack or PDU, `rise_s` the
+    share of the ramp that a node's rising power takes. In no minute are there more wakes than the door allows.
     """
     at_once, ramp_w = count_burst(settings.wakes_per_min), settings.wake_ramp_w
     members: dict[str, list[str]] = {}
@@ -59,7 +59,7 @@ def make_wake_pace(settings: AgentSettings, inventory: Inventory) -> WakeMethod:
 
 
 def write_wake_list(state_folder: Path, ways: Mapping[str, WakeMethod], pace: WakeMethod | None = None) -> None:
-    """Write wake.json, as a whole or not at all, for its owner only; CannotWrite otherwise."""
+    """Write wake.json atomically, readable by its owner only. Raises CannotWrite."""
     with replacing(state_folder / FILE) as file:
         os.fchmod(file.fileno(), 0o600)
         listed = {**ways, PACE: pace} if pace else ways

@@ -1,7 +1,8 @@
-"""The levers of a site - order, sleep, time, place - and what each would have saved, and cost in waiting.
+"""The levers of a site (order, sleep, time, place), what each would have saved, and how much longer jobs would have
+waited.
 
-Order is the estimate's own. Sleep and time are replayed here, on the last days of the log and on nodes that can sleep,
-because a what-if an hour takes its time. Place, which is to run jobs on other clusters, needs more sites than one.
+The estimate itself measures order. Sleep and time are replayed here, on nodes that can sleep and only on the last days
+of the log, because an hourly what-if is slow. Place, running jobs on other clusters, needs several sites.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from sim_backend.replay.powered import PoweredMachine
 
 
 def take_last_days(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:
-    """Return the case of the jobs that were submitted in the last days, and the number of the first of them."""
+    """Return the case with the jobs that were submitted in the last days, and the index of the first of them."""
     submit_s = case.jobs.submit_s
     first = int(np.searchsorted(submit_s, submit_s[-1] - days * DAY_S))
     kept = np.arange(first, len(submit_s))
@@ -32,9 +33,9 @@ def take_last_days(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:
 
 
 def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCase, str]:
-    """Return the case with nodes that can sleep, and in words which; where none are known, as hungry as its idle ones.
+    """Return the case with nodes that can sleep, and a description of them.
 
-    These are of an assumed class in the proportion of the idle draws.
+    If their class is unknown, an assumed class is scaled to the idle power of the case.
     """
     if case.nodes is not None:
         return case, f"nodes are of the class {case.nodes.node_class.name}"
@@ -47,7 +48,7 @@ def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCas
 
 
 def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:
-    """Return the class with all draws in the proportion that makes an idle node draw `idle_w`."""
+    """Return the class with all power figures scaled so that an idle node draws `idle_w`."""
     times = idle_w / node_class.idle_w
 
     def less(transition: Transition) -> Transition:
@@ -72,14 +73,14 @@ LEVERS = (
     ("time", "profile:1h:3"),
     ("time", "profile:1h"),
 )
-"""The capacity policies that stand for a lever."""
+"""The capacity policies of each lever."""
 
 DAYS, REPLAYS = 30, 10
 
 
 @dataclass(frozen=True)
 class Lever:
-    """What one policy of a lever would have saved; None where that is not measured. `note` says on what, or why not."""
+    """What one policy of a lever would have saved, None if not measured. `note` says on what data, or why not."""
 
     name: str
     saving: CapabilitySaving | None
@@ -89,9 +90,10 @@ class Lever:
 def measure_levers(
     estimate: SavingsEstimate, settings: Settings, baseline: Policy, *, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[Lever, ...]:
-    """Return a row a policy of each lever. `progress` is told how many of len(LEVERS) * REPLAYS are done.
+    """Return a row for each policy of each lever. `progress` is called with the number of finished replays, of
+    len(LEVERS) * REPLAYS.
 
-    BadInput if the nodes cannot sleep as the settings say, or the baseline cannot be replayed with nodes that do.
+    Raises BadInput if the nodes cannot sleep as configured, or the baseline cannot be replayed with sleeping nodes.
     """
     spreads, note = _replay_levers(estimate, settings, baseline, progress)
     measured = zip(LEVERS, spreads, strict=True)
@@ -109,10 +111,10 @@ def _make_saving(estimate: SavingsEstimate, lever: str, policy: str, spread: Rep
 def _replay_levers(
     estimate: SavingsEstimate, settings: Settings, baseline: Policy, progress: Callable[[int], None]
 ) -> tuple[Sequence[ReplicationSpread], str]:
-    """Return the spreads of the policies of LEVERS against the baseline, and what they are replayed on.
+    """Return the spreads of the policies of LEVERS against the baseline, and a description of the replayed data.
 
-    Each is compared with the baseline alone: beside a policy under which jobs end days later, all would be charged for
-    these days, and sleeping through them would look like a saving.
+    Each policy is compared with the baseline separately. In a common comparison with a policy under which jobs end days
+    later, all would be charged for these days, and sleeping through them would look like a saving.
     """
     prepared = estimate.prepared
     case, first = take_last_days(prepared.case, DAYS)

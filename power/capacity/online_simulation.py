@@ -1,8 +1,8 @@
-"""OLS: the fewest units on offer, of those tried, with which the known jobs keep a slowdown SLA; and its policy.
+"""OLS: finds the fewest units on offer, of those tried, with which the known jobs keep a slowdown SLA; and its policy.
 
 Source: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS 2005,
-section 3.3.1: from the fewest possible, halve the distance to all until the mean slowdown is no larger than the SLA.
-The policy decides each period. A policy that plans each period is written "1h", or "1h:50" with an SLA of its own.
+section 3.3.1: start at the fewest possible units and halve the distance to all units until the mean slowdown is no
+larger than the SLA. The policy decides once a period. Its argument is the period, "1h", or period and SLA, "1h:50".
 """
 
 import os
@@ -22,9 +22,9 @@ from sim_backend.engine.rules import SchedulingRules
 
 @dataclass(frozen=True, eq=False)
 class OlsDecision:
-    """`tried` are the plans in the order of OLS up to the one chosen, the last. `met` says whether that keeps the SLA.
+    """The chosen plan is the last one of `tried`, the plans in the order of OLS. `met` says whether it keeps the SLA.
 
-    Where none does, the last has all units on offer.
+    If no plan does, the last one has all units on offer.
     """
 
     sla: float
@@ -32,7 +32,7 @@ class OlsDecision:
 
     @property
     def plan(self) -> WhatIfPlan:
-        """The plan that was chosen."""
+        """The chosen plan."""
         return self.tried[-1]
 
     @property
@@ -47,9 +47,9 @@ class OlsDecision:
 
 
 def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, rules: SchedulingRules = EASY_RULES) -> OlsDecision:
-    """Return how many units to keep on offer so that the known jobs' mean slowdown is at most `sla`.
+    """Return how many units to offer so that the known jobs' mean slowdown is at most `sla`.
 
-    BadInput for an SLA below 1, which no job can keep, and where jobs need more units than are usable.
+    Raises BadInput for an SLA below 1, which no job can keep, or if jobs need more units than are usable.
     """
     check_sla(sla)
     tried: list[WhatIfPlan] = []
@@ -61,13 +61,13 @@ def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, rules: Sched
 
 
 def simulate_all_offers(snapshot: Snapshot, *, rules: SchedulingRules = EASY_RULES) -> tuple[WhatIfPlan, ...]:
-    """Return the plan of every number of units that OLS may try, fewest first, worked out on all cores at once."""
+    """Return the plan for every number of units that OLS may try, fewest first, computed on all cores."""
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return tuple(threads.map(lambda units: simulate_units(snapshot, units, rules=rules), list_offers(snapshot)))
 
 
 def chosen(plans: tuple[WhatIfPlan, ...], sla: float = DEFAULT_SLA) -> OlsDecision:
-    """Return what `ols_units` decides, from a curve. BadInput for an SLA below 1."""
+    """Return the decision of `find_ols_units` from precomputed plans. Raises BadInput for an SLA below 1."""
     check_sla(sla)
     kept = [plan.slowdown <= sla for plan in plans]
     return OlsDecision(sla, plans[: kept.index(True) + 1] if any(kept) else plans)
@@ -82,7 +82,7 @@ def check_sla(sla: float) -> None:
 def list_offers(snapshot: Snapshot) -> tuple[int, ...]:
     """Return the numbers of units that OLS tries in turn: L, then ceil((l + U) / 2), to U, in whole nodes.
 
-    BadInput where L is above U.
+    Raises BadInput if L is above U.
     """
     most, whole = snapshot.usable_units, snapshot.units_per_node
     check_units(snapshot, most)
@@ -97,9 +97,9 @@ DEFAULT_PERIOD = "1h"
 
 
 def parse_period_and_sla(name: str, argument: str, sla: float) -> tuple[int, float]:
-    """Return the period [s] and the SLA of the policy's argument, an hour and `sla` where it has none.
+    """Return the period [s] and the SLA of the policy's argument; the defaults are an hour and `sla`.
 
-    BadInput, which names the policy, if one of them cannot be.
+    Raises BadInput with the policy's name if one of them is invalid.
     """
     period, _, own_sla = (argument or DEFAULT_PERIOD).partition(":")
     return _parse_period_s(name, period), _parse_sla(name, own_sla) if own_sla else sla
@@ -111,7 +111,7 @@ def _parse_period_s(name: str, text: str) -> int:
     except BadInput as problem:
         raise BadInput(f"capacity policy {name!r}: {problem}", hint=f"write it like {name}:1h") from None
     if period_s == 0:
-        raise BadInput(f"capacity policy {name!r}: a period of no time", hint=f"write it like {name}:1h")
+        raise BadInput(f"capacity policy {name!r}: the period is zero", hint=f"write it like {name}:1h")
     return period_s
 
 
@@ -127,13 +127,13 @@ def _parse_sla(name: str, text: str) -> float:
 
 @dataclass(frozen=True)
 class OnlineSimulation:
-    """Decides by the what-if under a scheduling discipline; the SLA bounds the mean slowdown of the known jobs."""
+    """Decides by a what-if under a scheduling discipline; the SLA bounds the mean slowdown of the known jobs."""
 
     sla: float
     rules: SchedulingRules = EASY_RULES
 
     def __call__(self, snapshot: Snapshot) -> CapacityTargets:
-        """Return the fewest nodes that keep the SLA, of those that the bisection tries."""
+        """Return the fewest nodes that keep the SLA, of the numbers that the bisection tries."""
         decision = find_ols_units(snapshot.without_too_wide(), self.sla, rules=self.rules)
         awake, all_nodes = (units // snapshot.units_per_node for units in (decision.units, snapshot.usable_units))
         jobs, slowdown = counted(len(decision.plan.start_s), "job"), decision.plan.slowdown
@@ -142,9 +142,10 @@ class OnlineSimulation:
 
 
 def make_ols_policy(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
-    """As many nodes as keep the slowdown SLA in a simulation of the known jobs, decided anew each period.
+    """Make the policy that keeps as many nodes awake as the slowdown SLA needs in a simulation of the known jobs, each
+    period.
 
-    The argument is the period, and perhaps an SLA other than that of the settings: "1h", "1h:50".
+    The argument is the period, and optionally an SLA that overrides the settings: "1h", "1h:50".
     """
     period_s, sla = parse_period_and_sla("ols", argument, settings.sla)
     rules = capacity_rules(fleet, settings, on_demand=False)._replace(period_s=period_s, raise_for_wide=True)

@@ -1,4 +1,4 @@
-"""How many units to offer in each price interval of the coming day, and how nodes sleep and are charged."""
+"""Profiles: the units to offer in each price interval of the coming day, and how nodes sleep and are charged."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,14 +21,14 @@ from sim_backend.engine.rules import SchedulingRules
 from sim_backend.replay.powered import depth_table
 
 HORIZON_S = 24 * HOUR_S
-"""So far ahead prices count as known: day-ahead auctions tell tomorrow's at noon, 11 to 35 hours ahead."""
+"""The horizon of known prices: day-ahead auctions publish tomorrow's prices at noon, 11 to 35 hours ahead."""
 
 
 @dataclass(frozen=True, eq=False)
 class PricesAhead(FrozenColumns):
-    """`per_mwh[i]` holds from `at_s[i]`, the first of them now, to the next, the last until `until_s`; all are known.
+    """`per_mwh[i]` holds from `at_s[i]` to the next one, the first from now, the last until `until_s`; all are known.
 
-    Neighbours differ.
+    Consecutive prices differ.
     """
 
     at_s: Int64
@@ -37,29 +37,29 @@ class PricesAhead(FrozenColumns):
 
     @cached_property
     def mean(self) -> float:
-        """The mean price, by time."""
+        """The time-weighted mean price."""
         return float(np.average(self.per_mwh, weights=np.diff(self.at_s, append=self.until_s)))
 
     @cached_property
     def is_dear(self) -> NDArray[np.bool_]:
-        """Which intervals are dearer than the mean."""
+        """Which intervals are more expensive than the mean."""
         return self.per_mwh > self.mean + 1e-9 * abs(self.mean)
 
     @cached_property
     def meter(self) -> StepIntegral:
-        """The prices to be integrated: the mean from `until_s` on."""
+        """The integral of the prices; from `until_s` on the price is the mean."""
         return integrate_steps(np.append(self.at_s, self.until_s), np.append(self.per_mwh, self.mean))
 
     def interval_at(self, second: int) -> int:
-        """Return the number of the interval that holds a second."""
+        """Return the index of the interval that contains a second."""
         return max(int(np.searchsorted(self.at_s, second, side="right")) - 1, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class OfferProfile(FrozenColumns):
-    """From `at_s[i]` on `units[i]` are on offer, in whole nodes; all that are usable again from `until_s` on.
+    """From `at_s[i]` on, `units[i]` are on offer, in whole nodes; from `until_s` on, all usable units.
 
-    Running jobs keep theirs in any case: nodes leave when the jobs on them end.
+    Running jobs keep their units: a node is withdrawn when its jobs end.
     """
 
     at_s: Int64
@@ -68,7 +68,7 @@ class OfferProfile(FrozenColumns):
 
 
 def find_prices_ahead(fleet: Fleet, now_s: int, horizon_s: int = HORIZON_S) -> PricesAhead:
-    """Return the prices of the time ahead. Where none is known the mean of the others stands; 0 if none is at all."""
+    """Return the prices ahead. An unknown price is replaced by the mean of the others, 0 if all are unknown."""
     until_s = now_s + horizon_s
     first, behind = np.searchsorted(fleet.price_at_s, [now_s + 1, until_s])
     at_s = np.append(now_s, fleet.price_at_s[first:behind])
@@ -86,7 +86,9 @@ def offer_everything(snapshot: Snapshot, prices: PricesAhead) -> OfferProfile:
 
 
 def find_fewest_units(snapshot: Snapshot, prices: PricesAhead) -> Int64:
-    """Return what running jobs still hold at the beginning of each interval, by their expected ends, in whole nodes."""
+    """Return the units that running jobs still hold at the start of each interval, by their expected ends, in whole
+    nodes.
+    """
     end_s = np.maximum(snapshot.running.expected_end_s, snapshot.now_s + 1)
     held = (end_s[None, :] > prices.at_s[:, None]) @ snapshot.running.size
     per_node = snapshot.units_per_node
@@ -94,14 +96,14 @@ def find_fewest_units(snapshot: Snapshot, prices: PricesAhead) -> Int64:
 
 
 JOB_UTILISATION = 0.75
-"""Of a job's draw nothing is known ahead: each is taken to use its nodes so far, the middle of what jobs do."""
+"""The assumed load of a node with a job: the power of future jobs is unknown, and this is the middle of its range."""
 
 
 @dataclass(frozen=True, eq=False)
 class PowerTerms:
-    """The class of the nodes, how they sleep, and who starts.
+    """The class of the nodes, how they sleep, and the scheduling rules.
 
-    `capacity` bounds their sleep; `after_s` [s, by depth number] is 0 for the depth that surplus nodes go to.
+    `capacity` bounds their sleep; `after_s` [s, by depth number] is 0 for the depth that surplus nodes use.
     """
 
     node_class: NodeClass
@@ -111,29 +113,29 @@ class PowerTerms:
 
     @cached_property
     def job_w(self) -> float:
-        """What a node draws that runs jobs [W]."""
+        """The power of a node with jobs [W]."""
         return self.node_class.running_w(JOB_UTILISATION)
 
     @cached_property
     def state_w(self) -> Float64:
-        """What a node draws that runs nothing, by state [W]."""
+        """The power of a node without jobs, by state [W]."""
         return self.node_class.state_w()
 
     @cached_property
     def longest_wake_s(self) -> int:
-        """How long a node takes to come up at the most."""
+        """The longest wake-up time of a node."""
         return max((depth.leave.duration_s for depth in self.node_class.depths), default=0)
 
     @cached_property
     def depths(self) -> DepthTable:
-        """The transitions of the class, none of which fails."""
+        """The transitions of the class, without failures."""
         never = np.zeros(len(DEPTHS))
         return depth_table(self.node_class, seed=0)._replace(enter_failure=never, leave_failure=never)
 
 
 def make_power_terms(fleet: Fleet, settings: CapacitySettings) -> PowerTerms:
-    """Return the terms for a fleet. BadInput if its nodes cannot sleep as the settings say."""
-    # Nodes that a reservation has woken beyond the profile would at once leave again.
+    """Return the terms for a fleet. Raises BadInput if its nodes cannot sleep as configured."""
+    # A node that a reservation wakes beyond the profile would be withdrawn at once.
     rules = capacity_rules(fleet, settings, on_demand=False)._replace(ahead_s=0)
     return PowerTerms(
         fleet.node_class, rules, idle_before_depth_s(fleet.node_class, used_depths(fleet.node_class, settings), 0)

@@ -1,8 +1,9 @@
-"""The cheapest profile, of those tried, with which jobs keep a slowdown SLA and their latest ends; and its policy.
+"""Finds the cheapest profile, of those tried, with which jobs keep a slowdown SLA and their latest ends; and its
+policy.
 
-Only intervals dearer than the mean ahead are capped. First the dearest of them, all or fewer, at the lowest of a few
-levels that is good enough; then from the cheapest of these profiles down, interval by interval, a level at a time. The
-policy plans anew each period and applies the present interval.
+Only intervals with prices above the mean are capped. The search first caps the most expensive of them, all or a share,
+at the lowest of a few levels that is good enough. It then lowers the cheapest of these profiles by a level at a time,
+interval by interval. The policy plans each period and applies the current interval.
 """
 
 import math
@@ -32,18 +33,18 @@ from power.capacity.profile_simulation import ProfilePlan, ProfileSimulation
 
 MOST_PLANS = 16
 CAP_LEVELS = 4
-"""From what running jobs hold to everything a cap can take so many steps."""
+"""The number of cap levels between the units of running jobs and all units."""
 
 CAPPED_SHARES = (1.0, 0.5, 0.25)
-"""Of the dear intervals so many are capped at first, the dearest."""
+"""The shares of the expensive intervals that are capped first, most expensive first."""
 
 COST_TOLERANCE = 1e-9
-"""Of a plan's cost: a smaller difference is rounding."""
+"""A smaller difference of cost, as a share, is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProfileDecision:
-    """`plan` was chosen; `uncapped` has everything on offer all the time. `plans` were simulated to find it."""
+    """`plan` was chosen; `uncapped` offers all units all the time; `plans` is the number of simulated plans."""
 
     sla: float
     plan: ProfilePlan
@@ -59,10 +60,11 @@ def find_cheapest_profile(
     sla: float = DEFAULT_SLA,
     most_plans: int = MOST_PLANS,
 ) -> ProfileDecision:
-    """Return the cheapest good profile of up to `most_plans` that are simulated, everything on offer the first.
+    """Simulate up to `most_plans` profiles, first the one that offers all units, and return the cheapest good one.
 
-    Good is a mean slowdown of at most `sla`, of the jobs without a green SLA, and no green job later than its latest
-    end or than with everything on offer. BadInput for an SLA below 1, and where a job is wider than what is usable.
+    A profile is good if the mean slowdown of jobs without a green SLA is at most `sla`, and no green job ends later
+    than its latest end, or than with all units on offer. Raises BadInput for an SLA below 1, or if a job is wider than
+    the usable units.
     """
     check_sla(sla)
     found = list(islice(search_profiles(ProfileSimulation(snapshot, prices, terms), sla), most_plans))
@@ -70,7 +72,7 @@ def find_cheapest_profile(
 
 
 def search_profiles(simulation: ProfileSimulation, sla: float) -> Iterator[ProfilePlan]:
-    """Yield the cheapest good plan so far after each that is simulated: everything on offer first, good or not."""
+    """Yield the cheapest good plan so far after each simulation. The first one offers all units and may not be good."""
     best = uncapped = simulation.plan(offer_everything(simulation.snapshot, simulation.prices))
     yield best
     if uncapped.slowdown > sla:
@@ -85,7 +87,7 @@ def search_profiles(simulation: ProfileSimulation, sla: float) -> Iterator[Profi
 
 @dataclass(frozen=True, eq=False)
 class _ProfileSearch:
-    """What the search starts from: the dear intervals, dearest first, and what each can be capped at, rising."""
+    """The start of the search: the expensive intervals, most expensive first, and the cap levels of each, ascending."""
 
     simulation: ProfileSimulation
     sla: float
@@ -94,7 +96,7 @@ class _ProfileSearch:
     steps: Int64
 
     def caps(self) -> Iterator[ProfilePlan]:
-        """Cap the dearest intervals, all or fewer, at the lowest step that is good enough."""
+        """Cap the most expensive intervals, all or a share, at the lowest level that is good enough."""
         best = self.uncapped
         counts = {math.ceil(share * len(self.dearest)) for share in CAPPED_SHARES} - {0}
         for count in sorted(counts, reverse=True):
@@ -106,7 +108,7 @@ class _ProfileSearch:
                     break
 
     def lower(self, best: ProfilePlan) -> Iterator[ProfilePlan]:
-        """Lower one interval after the other by a step, the dearest first, until that helps nowhere."""
+        """Lower one interval after the other by a level, the most expensive first, until nothing improves."""
         before = None
         while best is not before:
             before = best
@@ -120,17 +122,17 @@ class _ProfileSearch:
                 yield best
 
     def better(self, best: ProfilePlan, plan: ProfilePlan) -> ProfilePlan:
-        """Return the cheaper of the best plan and another, if that is good."""
+        """Return the other plan if it is good and cheaper, else the best plan."""
         is_cheaper = plan.cost < best.cost - COST_TOLERANCE * abs(best.cost)
         return plan if is_cheaper and self.is_good(plan) else best
 
     def is_good(self, plan: ProfilePlan) -> bool:
-        """Say whether the plan keeps what has to be kept."""
+        """Tell whether the plan keeps the slowdown SLA and the latest ends."""
         return plan.slowdown <= self.sla and bool((plan.late_s <= self.uncapped.late_s).all())
 
 
 def _list_cap_levels(simulation: ProfileSimulation) -> Int64:
-    """Return the units that each interval can be capped at, int64[LEVELS, intervals], rising, in whole nodes."""
+    """Return the cap levels of each interval [units], int64[LEVELS, intervals], ascending, in whole nodes."""
     snapshot = simulation.snapshot
     fewest, per_node = find_fewest_units(snapshot, simulation.prices), snapshot.units_per_node
     nodes = (snapshot.usable_units - fewest) // per_node
@@ -147,7 +149,7 @@ def _cap_profile(profile: OfferProfile, intervals: Int64, units: Int64) -> Offer
 
 @dataclass(frozen=True, eq=False)
 class ProfilePolicy:
-    """Decides by the cheapest profile of the coming day that keeps the SLA in the what-if."""
+    """Decides by the cheapest profile of the coming day that keeps the SLA in a what-if."""
 
     fleet: Fleet
     terms: PowerTerms
@@ -155,21 +157,22 @@ class ProfilePolicy:
     period_s: int
 
     def __call__(self, snapshot: Snapshot) -> CapacityTargets:
-        """Return the nodes that the profile offers in the interval in which the middle of the coming period lies."""
+        """Return the nodes that the profile offers in the interval that contains the middle of the coming period."""
         prices = find_prices_ahead(self.fleet, snapshot.now_s)
         present = prices.interval_at(snapshot.now_s + self.period_s // 2)
         if not prices.is_dear[present]:
             return CapacityTargets(self.fleet.nodes)
         profile = find_cheapest_profile(snapshot, prices, self.terms, sla=self.sla).plan.profile
         awake = int(profile.units[present]) // snapshot.units_per_node
-        why = f"{awake} nodes in a dear hour: {prices.per_mwh[present]:.0f} /MWh, {prices.mean:.0f} on average"
+        why = f"{awake} nodes in an expensive hour: {prices.per_mwh[present]:.0f} /MWh, {prices.mean:.0f} on average"
         return CapacityTargets(awake, why=why)
 
 
 def make_profile_policy(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
-    """Fewer nodes in dear hours, as the slowdown SLA allows in a simulation of the known jobs, planned each period.
+    """Make the policy that offers fewer nodes in expensive hours, as the slowdown SLA allows in a simulation of the
+    known jobs.
 
-    The argument is the period, and perhaps an SLA other than that of the settings: "1h", "1h:5". BadInput without
+    The argument is the period, and optionally an SLA that overrides the settings: "1h", "1h:5". Raises BadInput without
     prices.
     """
     if not len(fleet.price_at_s):

@@ -1,10 +1,10 @@
-"""What if a profile were offered? The engine whose nodes sleep, run on from a snapshot and charged by prices.
+"""The what-if of a profile: runs the engine with sleeping nodes on from a snapshot and charges energy by prices.
 
-Jobs run as in power.whatif.simulation. While fewer units are on offer than are usable, jobs with a green SLA stand
-behind all others, but for those that would then end too late.
+Jobs run as in power.whatif.simulation. While fewer units are on offer than are usable, jobs with a green SLA are queued
+behind all others, except those that would then end too late.
 
-Which job holds which node is not known and makes no difference: nodes are alike. So they are numbered here: those that
-are up first, then those that come up, the soonest first; jobs hold units of the first. Failed nodes are left out.
+Nodes are equal, so it is unknown and irrelevant which job holds which node. Here they are numbered: nodes that are up
+first, then nodes that come up, the soonest first; jobs hold units of the first ones. Failed nodes are left out.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,9 @@ from sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
 from sim_backend.replay.schedule import NO_PEAKS
 
 UNCHANGED = ("profile", "window", "fillings", "recent_s", "log")
-"""What of the engine's state a run without window policy, promises and predictions does not change, and the log."""
+"""The parts of the engine's state that a run without window policy, promises and predictions does not change, and the
+log.
+"""
 
 RISING, SLEEPING, FALLING = (
     [state(depth) for depth in range(len(DEPTHS))] for state in (coming_up, asleep, going_down)
@@ -42,14 +44,18 @@ STATE_NUMBERS = np.arange(STATES)
 IS_RISING = np.isin(STATE_NUMBERS, RISING)
 IS_MOVING = np.isin(STATE_NUMBERS, RISING + FALLING)
 IS_SPARE = np.isin(STATE_NUMBERS, RISING + SLEEPING)
-"""By state: whether a node comes up, is on its way, and sleeps or comes up: its units count as spare."""
+"""By state: whether a node comes up; whether it is in transition; whether it sleeps or comes up, so that its units are
+spare.
+"""
 
 LAST_S = 1 << 60
-"""A job that is never reached is submitted here: without it the nodes would stand still after the last job's end."""
+"""The submission time of a job that is never reached: without it the nodes would not change after the last job's
+end.
+"""
 
 
 class EngineMachine(NamedTuple):
-    """What the engine moves. Its arrays are changed by a run: run a copy."""
+    """The state of the engine. A run changes its arrays: run a copy."""
 
     workload: Workload
     state: State
@@ -57,10 +63,10 @@ class EngineMachine(NamedTuple):
 
 
 def resume_machine(snapshot: Snapshot, order: Int64, terms: PowerTerms) -> EngineMachine:
-    """Return the machine of a snapshot, whose queued jobs are submitted now in the `order` of these indices.
+    """Return the machine of a snapshot, whose queued jobs are submitted now, in the order of the indices `order`.
 
-    The running jobs come first in the workload, then the queued ones, and last one that is never submitted. BadInput
-    if running jobs hold more than the nodes have that are up or coming up, or a job is wider than what is usable.
+    The workload has the running jobs first, then the queued ones, then one that is never submitted. Raises BadInput if
+    running jobs hold more units than nodes that are up or coming up have, or a job is wider than the usable units.
     """
     check_units(snapshot, snapshot.usable_units)
     workload = _make_workload(snapshot, order)
@@ -76,14 +82,14 @@ def resume_machine(snapshot: Snapshot, order: Int64, terms: PowerTerms) -> Engin
     )
     _put_nodes(snapshot, power)
     _put_units(state, power)
-    # A log for years of entries would take longer to copy than all else.
+    # Copying a log with room for years would take longer than all other work.
     entries = 4 * MOST_ENTRIES_PER_NODE * len(power.ready_s)
     log = TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8))
     return EngineMachine(workload, state, power._replace(log=log))
 
 
 def copy_machine(machine: EngineMachine) -> EngineMachine:
-    """Return an independent copy of all that a run changes, but for the log: a run begins it anew."""
+    """Return an independent copy of all that a run changes, except the log, which a run restarts."""
     return EngineMachine(machine.workload, State(*_copy_columns(machine.state)), Power(*_copy_columns(machine.power)))
 
 
@@ -92,7 +98,7 @@ def _copy_columns(value: State | Power) -> list[Any]:
 
 
 def _copy_value(value: Any) -> Any:
-    """Return a copy of an array, or of a tuple of such: sooner than deepcopy, which asks each for what it is."""
+    """Return a copy of an array or of a tuple of arrays; faster than deepcopy."""
     return value.copy() if isinstance(value, np.ndarray) else type(value)(*map(_copy_value, value))
 
 
@@ -116,7 +122,7 @@ def _make_workload(snapshot: Snapshot, order: Int64) -> Workload:
 
 
 def _put_nodes(snapshot: Snapshot, power: Power) -> None:
-    """Write into the table how each node is, and how many of its units jobs hold."""
+    """Write into the table the state of each node, and how many of its units jobs hold."""
     table, per_node = power.table, snapshot.units_per_node
     usable = snapshot.node_state != FAILED
     state, ready_s = snapshot.node_state[usable], snapshot.ready_s[usable]
@@ -137,7 +143,7 @@ def _put_nodes(snapshot: Snapshot, power: Power) -> None:
 
 
 def _put_units(state: State, power: Power) -> None:
-    """Count the units without a job, and leave to the jobs those of active nodes alone."""
+    """Count the free units; only units of active nodes are available to jobs."""
     nodes, table = power.scalars[0], power.table
     free = nodes["units_per_node"] - table.busy
     active, rising = table.state == ACTIVE, IS_RISING[table.state]
@@ -158,7 +164,7 @@ LogEntries = tuple[Int64, Int32, Int8]
 def run_profile(
     snapshot: Snapshot, profile: OfferProfile, machine: EngineMachine, terms: PowerTerms
 ) -> tuple[Int64, NodeLog]:
-    """Return when the queued jobs start, in the machine's order, and what its nodes do. No transition fails."""
+    """Return when the queued jobs start, in the machine's order, and the log of its nodes. No transition fails."""
     workload, state, power = copy_machine(machine)
     size, schedule = snapshot.usable_units, _make_schedule(snapshot, profile, terms)
     rules = PoweredRules(terms.rules, terms.capacity, schedule, terms.depths, size)
@@ -173,7 +179,7 @@ def run_profile(
 
 
 def _make_schedule(snapshot: Snapshot, profile: OfferProfile, terms: PowerTerms) -> CapacitySchedule:
-    """Return the profile as nodes that are to be awake."""
+    """Return the profile as a schedule of nodes that must be awake."""
     at_s = np.append(profile.at_s, profile.until_s)
     units = np.append(profile.units, snapshot.usable_units)
     after_s = np.tile(terms.after_s, (len(at_s), 1))
@@ -181,13 +187,13 @@ def _make_schedule(snapshot: Snapshot, profile: OfferProfile, terms: PowerTerms)
 
 
 def _read_first_entries(snapshot: Snapshot, power: Power) -> LogEntries:
-    """Return the entries that say how the nodes are now."""
+    """Return the entries with the current states of the nodes."""
     node = np.flatnonzero(power.table.state != ACTIVE)
     return np.full(len(node), snapshot.now_s), node.astype(np.int32), power.table.state[node]
 
 
 def _empty_log(power: Power) -> LogEntries:
-    """Take the entries out of the engine's log."""
+    """Remove the entries from the engine's log and return them."""
     length = int(power.scalars["log_length"][0])
     power.scalars["log_length"] = 0
     return power.log.at_s[:length].copy(), power.log.node[:length].copy(), power.log.state[:length].copy()
@@ -196,10 +202,10 @@ def _empty_log(power: Power) -> LogEntries:
 def charge_plan(
     snapshot: Snapshot, plan: WhatIfPlan, log: NodeLog, prices: PricesAhead, terms: PowerTerms
 ) -> tuple[float, float]:
-    """Return energy [J], and cost in the prices' currency.
+    """Return the energy [J] and the cost in the prices' currency.
 
-    All nodes but failed ones are charged as if they ran nothing, until they are up again behind the profile; jobs for
-    what they draw above idle nodes, to their ends, however late, so that what is moved behind the profile is not free.
+    All nodes except failed ones are charged as if they ran nothing, until they are up again after the profile. Jobs are
+    charged for their power above idle nodes until they end, however late, so that work behind the profile is not free.
     """
     start_s = np.maximum(plan.start_s, snapshot.now_s)
     times = state_times(prices.meter, log, snapshot.now_s, prices.until_s + terms.longest_wake_s)
@@ -215,9 +221,9 @@ def charge_plan(
 
 @dataclass(frozen=True, eq=False)
 class ProfilePlan:
-    """What the engine makes of a snapshot under a profile; start and end as in power.whatif.simulation.WhatIfPlan.
+    """The result of the engine for a snapshot under a profile; start and end as in power.whatif.simulation.WhatIfPlan.
 
-    `slowdown` is the mean over the jobs without a green SLA, 1 where there are none, `mean_wait_s` that over all jobs.
+    `slowdown` is the mean over the jobs without a green SLA, 1 without such jobs, `mean_wait_s` the mean over all jobs.
     `late_s` is by how much each queued job ends after its latest end. `cost` is in the prices' currency.
     """
 
@@ -232,23 +238,22 @@ class ProfilePlan:
 
 
 def simulate_profile(snapshot: Snapshot, profile: OfferProfile, prices: PricesAhead, terms: PowerTerms) -> ProfilePlan:
-    """Return how the jobs of the snapshot would run under the profile, and what the machine would cost.
+    """Return how the jobs of the snapshot would run under the profile, and the cost of the machine.
 
-    BadInput where a job is wider than what is usable.
-    """
+    Raises BadInput if a job is wider than the usable units."""
     return ProfileSimulation(snapshot, prices, terms).plan(profile)
 
 
 @dataclass(frozen=True, eq=False)
 class ProfileSimulation:
-    """Simulates profiles of one snapshot; what they have in common is prepared once."""
+    """Simulates profiles of one snapshot; common work is done once."""
 
     snapshot: Snapshot
     prices: PricesAhead
     terms: PowerTerms
 
     def plan(self, profile: OfferProfile) -> ProfilePlan:
-        """Return the plan of a profile. BadInput where a job is wider than what is usable."""
+        """Return the plan of a profile. Raises BadInput if a job is wider than the usable units."""
         green = self.snapshot.queued.is_green
         if not green.any() or (profile.units >= self.snapshot.usable_units).all():
             return self._plan(profile, self._in_order)
@@ -266,7 +271,7 @@ class ProfileSimulation:
         return self._queue(self.snapshot.queued.is_green)
 
     def _queue(self, behind: NDArray[np.bool_]) -> "_Queue":
-        """Return the queue in which these jobs stand behind the others, those that must start first in front."""
+        """Return the queue in which these jobs are behind the others, those that must start first in front."""
         queued = self.snapshot.queued
         latest_start_s = np.where(behind, queued.latest_end_s - queued.estimate_s, 0)
         order: Int64 = np.lexsort((latest_start_s, behind))
@@ -293,7 +298,7 @@ class ProfileSimulation:
 
 @dataclass(frozen=True, eq=False)
 class _Queue:
-    """An order of the queued jobs, and the machine that they wait for in it."""
+    """An order of the queued jobs, and the machine in which they wait in that order."""
 
     order: Int64
     machine: EngineMachine

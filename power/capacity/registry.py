@@ -1,4 +1,4 @@
-"""All capacity policies by name: the registry."""
+"""The registry of capacity policies by name."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ MakeCapacity = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
 @dataclass(frozen=True)
 class CapacityPolicyKind:
-    """A policy by name, an example of how it is written, and what it does in a line."""
+    """A policy: name, an example of its notation, and a one-line description."""
 
     name: str
     example: str
@@ -68,21 +68,21 @@ FRONT = (
     "two-level",
     *(f"ols:1h:{sla}" for sla in (5, 20, 50, 200)),
 )
-"""What "front" stands for: each policy over the range of its parameter, to see what is traded for what."""
+"""The meaning of "front": each policy over the range of its parameter, to show the trade-off."""
 
 
 def expand_front(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names with "front" replaced by what it stands for, each once."""
+    """Return the names with "front" expanded, each once."""
     return tuple(dict.fromkeys(each for name in names for each in (FRONT if name == "front" else (name,))))
 
 
 def check_policy_name(text: str) -> None:
-    """Raise BadInput unless the text begins with the name of a policy."""
+    """Raise BadInput unless the text starts with the name of a policy."""
     _find_kind(text)
 
 
 def make_capacity_policy(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
-    """Return the policy that the text means for this fleet, such as "timeout:10min"; BadInput if it means none."""
+    """Return the policy in a notation such as "timeout:10min" for this fleet. Raises BadInput."""
     return _find_kind(text).make(fleet, settings, text.strip().partition(":")[2])
 
 

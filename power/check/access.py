@@ -1,6 +1,6 @@
-"""Checks what this user can use: the files of the logins, the scheduler with its permissions, and the feeds.
+"""Checks the access of this user to the files of the logins, the scheduler and the feeds.
 
-Torque and OpenPBS must be set up so that jobs can be ordered and deferred and nodes closed.
+Torque and OpenPBS must be configured so that offpeak can reorder and defer jobs and close nodes.
 """
 
 import os
@@ -24,14 +24,14 @@ SCHEDULER_PART, SLURM = "scheduler", "Slurm"
 
 
 def check_credentials(credentials: Iterable[Credential]) -> Iterator[Finding]:
-    """Yield a finding for every login: whether its files can be read, and by nobody else."""
+    """Yield a finding for every login: whether this user, and no other, can read its files."""
     for each in credentials:
         try:
             files = _read_secrets(each)
         except BadInput as problem:
             yield failed_finding("login", each.name, problem)
         else:
-            yield Finding("login", each.name, CheckVerdict.GOOD, f"{files} readable by nobody else")
+            yield Finding("login", each.name, CheckVerdict.GOOD, f"{files} readable by this user only")
 
 
 def _read_secrets(credential: Credential) -> str:
@@ -45,7 +45,7 @@ def _read_secrets(credential: Credential) -> str:
 
 
 def check_scheduler() -> Finding:
-    """Return whether Slurm answers, shows this user all jobs, and lets it drain nodes and set priorities."""
+    """Check that Slurm answers, shows this user all jobs, and lets it drain nodes and set priorities."""
     try:
         ask("scontrol", "ping", timeout_s=SLURM_TIMEOUT_S)
         rights = read_rights(timeout_s=SLURM_TIMEOUT_S)
@@ -60,7 +60,7 @@ def check_scheduler() -> Finding:
 
 
 def check_rights(rights: SlurmRights) -> Finding:
-    """Return what a user's rights in Slurm allow: to see what others have, to change jobs, to change nodes."""
+    """Check a user's rights in Slurm: to see all jobs, to change jobs, to change nodes."""
     level = f"{rights.user}'s AdminLevel is {rights.level}"
     if rights.problems:
         ((message, hint),) = rights.problems
@@ -74,12 +74,12 @@ def check_rights(rights: SlurmRights) -> Finding:
 def _no_slurm_finding(problem: OffpeakError) -> Finding:
     if any(Path(folder, "scontrol").exists() for folder in os.get_exec_path()):
         return failed_finding("scheduler", "Slurm", problem)
-    hint = "without a scheduler that says which nodes run no job, none is ever switched off"
+    hint = "offpeak never switches off nodes without a scheduler that reports which of them run no job"
     return Finding("scheduler", "Slurm", CheckVerdict.DOUBTFUL, "no scontrol on PATH", hint)
 
 
 def check_pbs(scheduler: Scheduler) -> Finding:
-    """Return what is wrong first, or that it answers."""
+    """Return the first problem, or a good finding if the scheduler answers."""
     try:
         traits = scheduler.traits()
     except SchedulerError as problem:
@@ -99,9 +99,9 @@ def check_pbs(scheduler: Scheduler) -> Finding:
 
 
 def check_feeds(feeds: Iterable[tuple[str, Feed | None]], *, now_s: int) -> list[Finding]:
-    """Return a finding a feed, by its name; a feed that no setting asks for is not checked.
+    """Return a finding for each configured feed, by name.
 
-    The answers are kept in the feeds' caches, as always.
+    The feeds store the answers in their caches.
     """
     window = Window(now_s - now_s % HOUR_S, now_s - now_s % HOUR_S + HOUR_S)
     return [_feed_finding(name, feed.known(window, now_s)) for name, feed in feeds if feed is not None]

@@ -1,6 +1,6 @@
 """Runs a subcommand as the agent would: as its user, in the sandbox of its unit.
 
-What root can read and reach says little of what the agent can: another user, a private /tmp, a filter of system calls.
+A test as root says little about the agent, which has another user, a private /tmp and a system call filter.
 """
 
 import os
@@ -17,11 +17,11 @@ from offpeak.errors import OffpeakError
 UNIT = "offpeak-agent.service"
 USER = "offpeak"
 AS_AGENT_VARIABLE = "OFFPEAK_AS_AGENT"
-"""Set in the environment of what is run so: it does not try it once more."""
+"""Set in the environment of the subcommand, so that it does not start itself again."""
 SYSTEMD_FOLDER = Path("/run/systemd/system")
 TRIAL_S = 60.0
 EXEC_FAILED = range(200, 256)
-"""Exit codes by which systemd says at which step it failed to start a program (systemd.exec(5))."""
+"""Exit codes of systemd for the step at which the start of a program failed (systemd.exec(5))."""
 
 _NOT_OF_A_SANDBOX = (
     *("Exec", "Restart", "StartLimit", "Timeout", "Watchdog", "Standard", "TTY", "Syslog", "FileDescriptorStore"),
@@ -32,25 +32,25 @@ _EMPTY_IS_A_SET = ("CapabilityBoundingSet", "AmbientCapabilities")
 
 
 class UnitCannotRun(OffpeakError):
-    """The unit cannot start its program, so the agent does not run either."""
+    """The unit cannot start its program, so the agent cannot run either."""
 
 
 @dataclass(frozen=True)
 class UnitSettings:
-    """What a unit runs, and its settings that make the sandbox, in their order."""
+    """The command of a unit, and its sandbox settings in order."""
 
     command: tuple[str, ...]
     sandbox: tuple[str, ...]
 
     @property
     def program(self) -> tuple[str, ...]:
-        """The words before the subcommand."""
+        """The arguments before the subcommand."""
         arguments = self.command
         return arguments[: arguments.index("agent")] if "agent" in arguments else arguments[:1]
 
     @property
     def config(self) -> tuple[str, ...]:
-        """The option that names another file of settings, where the unit has one."""
+        """The option for another settings file, if the unit has one."""
         for at, argument in enumerate(self.command):
             if argument.startswith("--config="):
                 return (argument,)
@@ -60,9 +60,10 @@ class UnitSettings:
 
 
 def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
-    """Run `offpeak ARGUMENTS` as the agent, and return its exit code; None where only this process can run it.
+    """Run `offpeak ARGUMENTS` as the agent and return the exit code; None if only this process can run it.
 
-    `remark` takes a line that says whom the answer stands for. UnitCannotRun if systemd cannot start the program.
+    `remark` takes a line about the user and the sandbox of the run. Raises UnitCannotRun if systemd cannot start the
+    program.
     """
     if AS_AGENT_VARIABLE in os.environ or "OFFPEAK_CONFIG" in os.environ:
         return None
@@ -71,7 +72,7 @@ def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int
         return None
     me = pwd.getpwuid(os.geteuid()).pw_name
     if me != "root":
-        remark(f"asked as {me}, outside the agent's unit: what the agent can do is shown by `sudo offpeak check`")
+        remark(f"checked as {me}, outside the agent's unit: `sudo offpeak check` shows what the agent can do")
         return None
     if unit is None:
         return _run_as_user(arguments, remark)
@@ -79,13 +80,13 @@ def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int
 
 
 def read_installed_unit() -> UnitSettings | None:
-    """Return the agent's unit with its drop-ins, None where there is none."""
+    """Return the agent's unit with its drop-ins, None if it is not installed."""
     done = _run_captured("systemctl", "cat", "--no-pager", UNIT)
     return parse_unit(done.stdout) if done.returncode == 0 else None
 
 
 def parse_unit(text: str) -> UnitSettings:
-    """Return what `systemctl cat` shows: the file and its drop-ins, one after the other."""
+    """Parse the output of `systemctl cat`: the file and its drop-ins, one after the other."""
     section, command = "", ""
     sandbox: list[str] = []
     for line in text.replace("\\\n", " ").splitlines():
@@ -99,7 +100,7 @@ def parse_unit(text: str) -> UnitSettings:
             command = value or command
         elif not key.startswith(_NOT_OF_A_SANDBOX):
             if not value:
-                # In a file this forgets what was said before. systemd-run takes it for "none", where that is a value.
+                # In a unit file an empty value resets the setting. systemd-run would pass it on as a value.
                 sandbox = [each for each in sandbox if not each.startswith(f"{key}=")]
             if value or key in _EMPTY_IS_A_SET:
                 sandbox.append(f"{key}={value}")
@@ -128,9 +129,9 @@ def _run_in_unit(unit: UnitSettings, arguments: Sequence[str], remark: Callable[
         raise UnitCannotRun(message, hint=hint)
     if trial.returncode:
         why = " ".join(trial.stderr.split()) or f"exit code {trial.returncode}"
-        remark(f"asked as root, outside the sandbox of {UNIT}, which may forbid the agent more: {why}")
+        remark(f"checked as root, outside the sandbox of {UNIT}, which may restrict the agent further: {why}")
         return None
-    remark(f"asked as the agent's user, in the sandbox of {UNIT}")
+    remark(f"checked as the agent's user, in the sandbox of {UNIT}")
     kept = {name: os.environ[name] for name in ("TERM", "COLUMNS", "NO_COLOR", "LANG", "LC_ALL") if name in os.environ}
     command = [*unit.program, *arguments, *unit.config]
     return subprocess.run(sandbox_command(unit, command, {**kept, AS_AGENT_VARIABLE: "1"}), check=False).returncode
@@ -154,9 +155,9 @@ def _run_as_user(arguments: Sequence[str], remark: Callable[[str], None]) -> int
     except OSError:
         runs = False
     if not runs:
-        remark(f"asked as root: {why}, and the user {USER} cannot run the command offpeak")
+        remark(f"checked as root: {why}, and the user {USER} cannot run the command offpeak")
         return None
-    remark(f"asked as the user {USER}, outside a sandbox: {why}")
+    remark(f"checked as the user {USER}, outside a sandbox: {why}")
     return run(["offpeak", *arguments]).returncode
 
 

@@ -1,7 +1,7 @@
 """Checks all devices of a site at the same time: BMCs, nodes by ssh, PDUs, and the wake-up of nodes without the agent.
 
-Each device is only read. The wake-up check asks one BMC by ipmitool, as Slurm's resume program does while the agent
-is dead.
+The checks only read from devices. The wake-up check queries one BMC by ipmitool, like Slurm's resume program while the
+agent is dead.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ WEAK_SUITES = {0: "no login and no encryption", 1: "no encryption", 2: "no encry
 
 
 async def check_bmc(machine: InventoryNode, wire: Transport) -> list[Finding]:
-    """Return what there is to say of the node's BMC; it is only asked."""
+    """Return the findings about the node's BMC, which is only read."""
     try:
         driver = driver_of(machine, wire)
         seen = await driver.query()
@@ -55,14 +55,14 @@ async def check_bmc(machine: InventoryNode, wire: Transport) -> list[Finding]:
 async def _check_enrolled_identity(machine: InventoryNode, driver: PowerDriver) -> Finding:
     identity = await driver.identity()
     if identity is None:
-        hint = "such nodes are never switched off: an address may lead to another node since a repair"
-        return Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, "does not say who it is", hint)
+        hint = "offpeak never switches such nodes off: after a repair the address may belong to another node"
+        return Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, "reports no identity", hint)
     if machine.enrolled is None:
-        hint = "what is not enrolled is never switched off: offpeak enroll"
+        hint = "offpeak never switches off a node that is not enrolled: offpeak enroll"
         return Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, "answers, but is not enrolled", hint)
     if identity != machine.enrolled.identity:
         message = f"is {identity}, but {machine.enrolled.identity} was enrolled on {machine.enrolled.date}"
-        hint = f"look where its address leads; if its board was replaced: offpeak enroll --replace {machine.node}"
+        hint = f"check which node has this address; if its board was replaced: offpeak enroll --replace {machine.node}"
         return Finding("bmc", machine.node, CheckVerdict.BAD, message, hint)
     return Finding("bmc", machine.node, CheckVerdict.GOOD, "as enrolled")
 
@@ -97,10 +97,10 @@ async def _check_restore_policy(machine: InventoryNode, wire: Transport) -> list
 
 
 def check_transport(machine: InventoryNode) -> list[Finding]:
-    """Return what the inventory says against the way to the BMC: a password that anybody on the network can read."""
+    """Return the findings about an insecure path to the BMC, where anybody on the network can read the password."""
     message = hint = ""
     if (machine.bmc or "").startswith("http://"):
-        message, hint = "is asked by http: its password travels unencrypted", "give its address as https://"
+        message, hint = "is queried by http: its password travels unencrypted", "give its address as https://"
     elif machine.hardware.driver in IPMI_DRIVERS and (suite := machine.hardware.cipher_suite) != SAFE_SUITE:
         message = f"cipher_suite = {suite}, {WEAK_SUITES.get(suite, 'weaker than SHA-256')}"
         hint = f"set cipher_suite = {SAFE_SUITE} (SHA-256, AES) if the BMC takes it"
@@ -108,7 +108,7 @@ def check_transport(machine: InventoryNode) -> list[Finding]:
 
 
 def _check_cipher_suite(machine: InventoryNode, wire: Transport) -> list[Finding]:
-    """Return a finding where pyghmi proposed suite 17 and the BMC took 3 only."""
+    """Return a finding if pyghmi proposed suite 17 and the BMC accepted only 3."""
     if machine.hardware.driver != "ipmi":
         return []
     bmc = address_of(machine)
@@ -121,7 +121,7 @@ def _check_cipher_suite(machine: InventoryNode, wire: Transport) -> list[Finding
 
 
 async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
-    """Return what there is to say of the node by ssh; it is only asked."""
+    """Return the findings about the node by ssh, which is only read."""
     rung = machine.hardware.sleep_method(NodeOrder.STANDBY)
     try:
         if rung and "wol" in rung.wake:
@@ -135,7 +135,7 @@ async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
         hint = f"its firmware has no S3: leave out [hardware.{machine.hardware.name}.standby]"
         return [Finding("ssh", machine.node, CheckVerdict.BAD, "offers no suspend to memory", hint)]
     if not probe.wake_clock:
-        hint = "would nothing else wake it, it would sleep on; see docs/how-to/standby.md"
+        hint = "if no other way wakes it, it stays asleep; see docs/how-to/standby.md"
         return [Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has no alarm clock", hint)]
     return [Finding("ssh", machine.node, CheckVerdict.GOOD, "answers, can stand by, has an alarm clock")]
 
@@ -145,12 +145,12 @@ NO_TOTAL_HINT = (
     "docs/how-to/pdus.md explains the reason; offpeak power now --json lists every part that the PDU measures"
 )
 NO_OUTLET_HINT = (
-    "does this model meter its outlets? their names are those of the PDU; offpeak power now --json lists them"
+    "does this model meter its outlets? names must match those of the PDU; offpeak power now --json lists them"
 )
 
 
 async def check_pdu(pdu: Pdu, wire: Transport) -> list[Finding]:
-    """Return what there is to say of the PDU; it is only asked."""
+    """Return the findings about the PDU, which is only read."""
     try:
         meter = pdu_meter(pdu, wire)
         try:
@@ -168,7 +168,7 @@ def _is_checked(reading: Reading) -> bool:
 
 
 def _doubtful_reading(reading: Reading) -> Finding:
-    """Return the finding of a reading that says why: a value with a note, or no value."""
+    """Return the finding for a reading with a note or without a value."""
     if reading.power_w is not None:
         part, hint = f"{reading.part} {reading.power_w:,.0f} W", "compare with the PDU's own display"
     else:
@@ -189,9 +189,9 @@ NO_IPMITOOL_HINT = "apt install ipmitool, or dnf install ipmitool: the resume pr
 
 
 async def check_wake_path(inventory: Inventory, nodes: Iterable[str], state_folder: Path | None) -> list[Finding]:
-    """Ask the first of these nodes whose BMC is asked by IPMI; nothing to say where there is none.
+    """Query the first of these nodes that has an IPMI BMC; return no finding if there is none.
 
-    Their BMCs have just taken the login: another attempt with a wrong one might lock it.
+    These BMCs have just accepted the login: a second attempt with a wrong one might lock the account.
     """
     ways = await asyncio.to_thread(_read_wake_list, inventory, state_folder)
     found = next(((node, ways[node]) for node in nodes if ways.get(node, {}).get("way") == "ipmi"), None)
@@ -203,7 +203,7 @@ async def check_wake_path(inventory: Inventory, nodes: Iterable[str], state_fold
                 WAKE_PART,
                 IPMITOOL,
                 CheckVerdict.BAD,
-                "is not installed: no node is woken without the agent",
+                "is not installed: no node can be woken without the agent",
                 NO_IPMITOOL_HINT,
             )
         ]
@@ -211,7 +211,7 @@ async def check_wake_path(inventory: Inventory, nodes: Iterable[str], state_fold
 
 
 def ipmitool_command(way: Mapping[str, Any]) -> list[str]:
-    """Return the question for its state, as the resume program asks it."""
+    """Return the command that queries the power state, as the resume program runs it."""
     place = ["-I", "lanplus", "-H", way["host"], "-p", str(way["port"]), "-N", "2", "-R", "3"]
     login = ["-U", way["user"], "-f", way["password_file"], "-C", str(way["cipher_suite"])]
     level = {"admin": "ADMINISTRATOR"}.get(way["privilege"], way["privilege"].upper())
@@ -219,7 +219,7 @@ def ipmitool_command(way: Mapping[str, Any]) -> list[str]:
 
 
 def _read_wake_list(inventory: Inventory, state_folder: Path | None) -> Mapping[str, Any]:
-    """Return the list that the agent has written for the program; what it would write where there is none to read."""
+    """Return the wake list that the agent has written, or the one that it would write if none can be read."""
     try:
         expected = make_wake_list(inventory)
     except OffpeakError:
@@ -258,9 +258,9 @@ async def check_site(
     *,
     state_folder: Path | None = None,
 ) -> list[Finding]:
-    """Return what is to be said of the logins, the scheduler, these nodes and PDUs; the dead delay nobody.
+    """Return the findings about the logins, the scheduler, these nodes and PDUs. Dead devices delay no others.
 
-    `scheduler` asks it, and takes its time. In `state_folder` the agent keeps what wakes nodes without it.
+    `scheduler` blocks while it queries the scheduler. The agent keeps the wake list in `state_folder`.
     """
     machines = tuple(machines)
     checks: list[Coroutine[Any, Any, list[Finding]]] = [

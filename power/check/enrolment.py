@@ -12,12 +12,12 @@ from power.drivers.transport import Transport
 from power.meters.registry import bmc_meter
 
 METERED = "metered"
-"""Among a node's capabilities: its BMC measures power. The others are the orders that it takes."""
+"""A capability of a node: its BMC measures power. The other capabilities are the orders that it supports."""
 
 
 @dataclass(frozen=True)
 class EnrolmentResult:
-    """The result of one node: what is to be written, or the error. `same` if that is in the inventory already."""
+    """The enrolment of one node, or the error. `same` if the inventory already contains it."""
 
     node: str
     enrolled: Enrolment | None = None
@@ -28,7 +28,7 @@ class EnrolmentResult:
 async def probe_bmcs(
     machines: Iterable[InventoryNode], wire: Transport, *, date: str, replace: bool
 ) -> tuple[EnrolmentResult, ...]:
-    """Return what every BMC says, all asked at the same time; a changed identity is an error unless `replace`."""
+    """Query all BMCs at the same time and return the results; a changed identity is an error unless `replace`."""
     try:
         return tuple(await asyncio.gather(*(_probe_bmc(each, wire, date, replace) for each in machines)))
     finally:
@@ -43,8 +43,8 @@ async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace
             raise seen.error
         identity = await driver.identity()
         if identity is None:
-            hint = "such nodes can be measured, but are never switched off"
-            raise NotSupported(f"{machine.node}: its BMC does not say who it is", hint=hint)
+            hint = "offpeak can measure such a node, but never switches it off"
+            raise NotSupported(f"{machine.node}: its BMC reports no identity", hint=hint)
         can = [*sorted(map(str, driver.orders)), *([METERED] if await _has_power_meter(machine, wire) else [])]
     except OffpeakError as problem:
         return EnrolmentResult(machine.node, error=problem)
@@ -62,7 +62,7 @@ async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace
 
 def _identity_error(machine: InventoryNode, known: Enrolment, identity: str) -> WrongDevice:
     message = f"{machine.node}: its BMC is {identity}, but {known.identity} was enrolled on {known.date}"
-    hint = f"does its address lead to it? if its board was replaced: offpeak enroll --replace {machine.node}"
+    hint = f"does the address belong to this node? if its board was replaced: offpeak enroll --replace {machine.node}"
     return WrongDevice(message, hint=hint)
 
 

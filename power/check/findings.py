@@ -1,4 +1,4 @@
-"""The findings of the self-test, and equal findings of many nodes as one group."""
+"""The findings of the self-test, and groups of equal findings on many nodes."""
 
 import re
 from collections import defaultdict
@@ -10,7 +10,7 @@ from offpeak.errors import OffpeakError
 
 
 class CheckVerdict(StrEnum):
-    """Whether something works; DOUBTFUL works, but an admin should know."""
+    """Whether something works; DOUBTFUL works, but needs an admin's attention."""
 
     GOOD = "ok"
     DOUBTFUL = "look"
@@ -19,7 +19,7 @@ class CheckVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: `part` is the kind of the thing ("bmc", "pdu"), `subject` its name."""
+    """The result of one check: `part` is the kind of the subject ("bmc", "pdu"), `subject` its name."""
 
     part: str
     subject: str
@@ -40,7 +40,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """Findings with the same message on several subjects; `hint` is that of the first and may name its address."""
+    """Findings with the same message on several subjects; `hint` is the hint of the first and may contain its
+    address.
+    """
 
     part: str
     subjects: tuple[str, ...]
@@ -50,7 +52,7 @@ class FindingGroup:
 
 
 def group_findings(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
-    """Return the findings with like ones put together, each where its first one stood."""
+    """Group findings with the same message, in the order of their first ones."""
     groups = defaultdict[tuple[str, CheckVerdict, str], list[Finding]](list)
     for each in findings:
         groups[each.part, each.verdict, each.message].append(each)
@@ -61,6 +63,6 @@ def group_findings(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
 
 
 def failed_finding(part: str, subject: str, problem: OffpeakError) -> Finding:
-    """Return the finding that a problem is, without the name and address with which its message begins."""
+    """Return the finding for a problem, without the name and address at the start of its message."""
     name = rf"(?:{re.escape(subject)}|\d+\.\d+\.\d+\.\d+(?::\d+)?)(?: \(BMC [^)]*\))?: (?:BMC \S+: )?"
     return Finding(part, subject, CheckVerdict.BAD, re.sub(f"^{name}", "", str(problem)), problem.hint)

@@ -1,7 +1,7 @@
 """The standby test of a node: suspend it, prove that it sleeps, wake it, prove that it did not boot.
 
-The test never switches a node off: a node that does not come back is left to its own alarm clock, and to the
-operator. All orders go through the door, so the test runs only where the scheduler reports that the node is free.
+The test never switches a node off: a node that does not wake is left to its own alarm clock and to the operator. All
+orders go through the door, so the test runs only if the scheduler reports that the node is free.
 """
 
 import asyncio
@@ -27,19 +27,20 @@ from power.meters.registry import bmc_meter
 
 STANDBY_POLL_S = 1.0
 SILENT_POLLS = 3
-"""So many times one after the other a node must be silent, and below its ceiling, to be taken as asleep."""
+"""The number of consecutive polls at which a node must be silent, and below its power ceiling, to count as asleep."""
 
 ALARM_MARGIN_S = 60
 OWN_CLOCK = "clock"
 
 GiveOrder = Callable[[NodeOrder, str], Awaitable[None]]
-"""Gives an order by one of the rung's ways, "" for standby. DeviceError: the device did not take it; any other
-OffpeakError: it was not let through."""
+"""Sends an order by one of the rung's ways, "" for standby. Raises DeviceError if the device rejects it, another
+OffpeakError if the door refuses it.
+"""
 
 
 @dataclass(frozen=True)
 class StandbyParts:
-    """What a test is made with: the node by ssh, what gives it orders, and its meter if it has one."""
+    """The parts of a test: the node by ssh, the function that sends orders, and the meter if there is one."""
 
     node: NodeSsh
     rung: SleepMethod
@@ -49,10 +50,10 @@ class StandbyParts:
 
 @dataclass(frozen=True)
 class StandbyProof:
-    """What came of a test. `error` says why the rung is not to be offered, `notes` what else is to be known.
+    """The result of a test. `error` is why the rung must not be offered, `notes` are remarks.
 
-    `by_power`: the meter showed it below the ceiling; `asleep_w` is what it drew last. `woken_by` is one of the rung's
-    ways, or "clock". Times are None for what did not happen.
+    `by_power`: the meter showed the node below the ceiling; `asleep_w` is its last power. `woken_by` is one of the
+    rung's ways, or "clock". The time of an event that did not happen is None.
     """
 
     node: str
@@ -66,7 +67,7 @@ class StandbyProof:
 
     @property
     def offered(self) -> bool:
-        """Whether nodes of that kind may be sent into standby."""
+        """Whether nodes of this hardware may be suspended."""
         return self.error is None
 
 
@@ -76,16 +77,17 @@ async def prove_standby(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> StandbyProof:
-    """Return what one suspend and one wake-up have shown; takes up to all the rung's patience. Raises no DeviceError.
+    """Suspend and wake the node once and return the result; this can take all of the rung's patience. Raises no
+    DeviceError.
 
-    Raises what the order to suspend raises if it was not let through. That no job runs there, the node itself checks
-    too. Cancelled while the node sleeps, its own alarm wakes it.
+    If the door refuses the order to suspend, its error is raised. The node itself also checks that no job runs. If the
+    test is cancelled while the node sleeps, the node's own alarm wakes it.
     """
     return await _StandbyTest(parts, clock, sleep).run()
 
 
 def alarm_after_s(rung: SleepMethod) -> int:
-    """Return after how long the node's own clock wakes it: after the test would have ended."""
+    """Return the time after which the node's own clock wakes it: later than the end of the test."""
     return rung.enter_patience_s + len(rung.wake) * rung.wake_patience_s + ALARM_MARGIN_S
 
 
@@ -108,7 +110,7 @@ class _StandbyTest:
             return replace(self._proof, error=error)
         queried_s = self._clock()
         if not before.wake_clock:
-            self._note("it has no alarm clock: would nothing else wake it, it would sleep on")
+            self._note("it has no alarm clock: if no other way wakes it, it stays asleep")
         await self._watch_it_go()
         if self._proof.enter_s is None:
             return self._proof
@@ -119,7 +121,7 @@ class _StandbyTest:
         return self._proof
 
     async def _watch_it_go(self) -> None:
-        """Set enter_s to when it fell silent for good, and by_power where the meter agrees."""
+        """Set enter_s to the time when the node fell silent for good, and by_power if the meter agrees."""
         began, row = self._clock(), 0
         enter_s: float | None = None
         while row < SILENT_POLLS and self._clock() - began < self._parts.rung.enter_patience_s:
@@ -139,7 +141,7 @@ class _StandbyTest:
     def _judge_power(self, row: int) -> None:
         watts, ceiling = self._proof.asleep_w, self._parts.rung.ceiling_w
         if watts is None or ceiling is None:
-            missing = "no meter told its power" if watts is None else "the rung has no ceiling"
+            missing = "no meter showed its power" if watts is None else "the rung has no ceiling"
             self._note(f"not proven by power: {missing}")
         elif row < SILENT_POLLS:
             message = f"{self._proof.node}: silent, but draws {watts:g} W, above the ceiling of {ceiling:g} W"
@@ -148,7 +150,7 @@ class _StandbyTest:
             self._proof = replace(self._proof, by_power=True)
 
     async def _wake_up(self) -> NodeProbe | None:
-        """Try the rung's ways one after the other; the node's first answer, None if none of them woke it."""
+        """Try the rung's ways one after the other. Return the node's first answer, None if none of them woke it."""
         patience_s = self._parts.rung.wake_patience_s
         for way in self._parts.rung.wake:
             began = self._clock()
@@ -173,15 +175,15 @@ class _StandbyTest:
     def _judge(self, before: NodeProbe, after: NodeProbe | None) -> None:
         node = self._proof.node
         if after is None:
-            message = f"{node}: does not come back from standby"
-            hint = "look at its console; nothing was switched off, and nothing will be"
+            message = f"{node}: does not wake from standby"
+            hint = "look at its console; offpeak does not switch it off"
             self._goes_wrong(NoAnswer(message, hint=hint))
         elif after.boot_id != before.boot_id:
-            message = f"{node}: it rebooted: standby is lost"
-            hint = "its firmware or a driver does not resume; leave out this rung, or mend it and test again"
+            message = f"{node}: rebooted instead of waking from standby"
+            hint = "its firmware or a driver does not resume; leave out this rung, or fix the node and test again"
             self._goes_wrong(BadAnswer(message, hint=hint))
         elif self._proof.woken_by == OWN_CLOCK:
-            message = f"{node}: nothing but its own alarm clock woke it"
+            message = f"{node}: only its own alarm clock woke it"
             hint = f"see docs/how-to/wake-on-lan.md; tried: {', '.join(self._parts.rung.wake) or 'nothing'}"
             self._goes_wrong(BadAnswer(message, hint=hint))
 
@@ -195,7 +197,7 @@ class _StandbyTest:
         return False
 
     async def _low(self) -> bool | None:
-        """Whether it draws no more than the ceiling, None if that cannot be told."""
+        """Whether it draws no more than the ceiling, None if unknown."""
         if self._parts.watts is None:
             return None
         try:
@@ -219,7 +221,7 @@ class _StandbyTest:
         return BadAnswer(message, hint="on the node: journalctl -b -u systemd-suspend; dmesg | grep PM:")
 
     def _goes_wrong(self, error: DeviceError) -> None:
-        # The last thing that went wrong is the worst.
+        # The last error is the worst.
         if self._proof.error is not None:
             self._note(str(self._proof.error))
         self._proof = replace(self._proof, error=error)
@@ -229,12 +231,14 @@ class _StandbyTest:
 
 
 class OrderRefused(OffpeakError):
-    """The door refused: nothing was done."""
+    """The door refused the order, and nothing was done."""
 
 
 @dataclass(frozen=True)
 class StandbyContext:
-    """The settings of the door, the ledger, who ordered the test ("admin NAME"), and whom the rules ask."""
+    """The settings of the door, the ledger, the author of the test ("admin NAME"), and the scheduler that the rules
+    query.
+    """
 
     inventory: Inventory
     wire: Transport
@@ -246,9 +250,10 @@ class StandbyContext:
 
 
 async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> StandbyProof:
-    """Return what one suspend and one wake-up of the node have shown.
+    """Suspend and wake the node once and return the result.
 
-    BadInventory if it has no such rung; NotLetThrough, and nothing is sent, where a rule of the door refuses.
+    Raises BadInventory if the node has no such rung, and OrderRefused, without sending anything, if a rule of the door
+    refuses.
     """
     rung = machine.hardware.sleep_method(NodeOrder.STANDBY)
     if rung is None or machine.ssh is None:
@@ -265,7 +270,7 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
         orders = make_node_orders(trial.settings, site, trial.journal)
 
         async def order(order: NodeOrder, way: str) -> None:
-            # It answers before it is told to sleep, and is told to wake once it has proven to sleep.
+            # The node is on before it is suspended, and proven to be in standby before it is woken.
             state = NodeState.STANDBY if order is NodeOrder.ON else NodeState.ON
             seen[machine.node] = StateReading(state, wire.clock())
             await _send_order(orders, _standby_effect(machine, order, way, trial.by, rung))
@@ -291,7 +296,7 @@ async def _send_order(orders: NodeOrders, effect: Effect) -> None:
 
 
 async def _observe_nodes(trial: StandbyContext, ways: DriverPool) -> dict[str, StateReading]:
-    """Return the states of all nodes that may be touched: the door asks how many of them are on."""
+    """Return the states of all opted-in nodes: the door counts how many of them are on."""
     nodes = expand(trial.settings.nodes) if trial.settings.nodes else ()
     return dict(
         zip(nodes, await asyncio.gather(*(_observe_node(node, ways, trial.wire) for node in nodes)), strict=True)

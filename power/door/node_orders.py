@@ -1,7 +1,7 @@
-"""Orders to nodes: the door with all interlocks, and the one function of the program that lets a driver send.
+"""Orders to nodes: the door with all interlocks, and the only function of the program that makes a driver send.
 
-After a crash `reconcile` looks at each node whose order has no outcome, and writes the outcome; it never sends an order
-again.
+After a crash `reconcile` reads the state of each node whose order has no outcome, and writes the outcome; it never
+resends an order.
 """
 
 import asyncio
@@ -48,10 +48,10 @@ from power.interlocks.rate_limits import (
 
 @dataclass(frozen=True)
 class InterlockContext:
-    """What the rules read: the machines, the latest node states, the holds, the scheduler.
+    """The inputs of the rules: the machines, the latest node states, the holds, the scheduler.
 
-    `clock` is Unix time; limits count by `steady`, seconds that only ever grow. The scheduler's answers age by
-    `answer_clock`, in real seconds.
+    `clock` is Unix time. Limits use `steady`, a monotonic clock. `answer_clock` gives the age of the scheduler's
+    answers in real seconds.
     """
 
     inventory: Inventory
@@ -65,15 +65,16 @@ class InterlockContext:
 
 
 class NodeOrders:
-    """Gives orders to the nodes of a site through a door of its own."""
+    """Sends orders to the nodes of a site through its own door."""
 
     def __init__(self, door: Door, ways: DriverPool) -> None:
         self.door, self._ways = door, ways
 
     async def order(self, effect: Effect, before_sending: Callable[[], None] = lambda: None) -> Outcome | Refusal:
-        """Return what became of an order, which the effect names; nothing was sent if a rule has refused it.
+        """Carry out the order of the effect and return the outcome, or a refusal if a rule refused it and nothing was
+        sent.
 
-        `before_sending` is called once nothing refuses it any more.
+        `before_sending` is called after all rules have passed.
         """
         return await self.door.let_through_prepared(effect, partial(self._act, effect, before_sending))
 
@@ -93,10 +94,10 @@ class NodeOrders:
 def make_node_orders(
     settings: AgentSettings, site: InterlockContext, journal: Journal, mode_of: ModeOf | None = None
 ) -> NodeOrders:
-    """Return the way to the nodes of a site, all rules on; BadInput where the settings name no nodes that there are.
+    """Return the orders to the nodes of a site, with all rules. Raises BadInput if the settings name unknown nodes.
 
-    What the journal knows of the last day counts for the limits; whatever error the journal raises. The mode is that
-    of the settings unless `mode_of` gives one.
+    The journal's entries of the last day count for the limits; errors of the journal are raised. The mode is that of
+    the settings unless `mode_of` returns one.
     """
     history = EffectHistory.of(journal, site.clock(), site.steady)
     mode = Mode(settings.mode)
@@ -151,7 +152,7 @@ def _list_limits(
 
 
 def find_power_steps(inventory: Inventory) -> Mapping[str, PowerStep]:
-    """Return how much each node's waking and going down change the draw, of those whose class is known."""
+    """Return by how much each node's wake-up and shutdown change the power, for nodes with a known class."""
     kinds = {machine.hardware.node_class for machine in inventory.machines}
     swings = {kind: power_step_of_class(node_class_named(kind)) for kind in kinds if kind}
     return {
@@ -161,20 +162,20 @@ def find_power_steps(inventory: Inventory) -> Mapping[str, PowerStep]:
     }
 
 
-SCHEDULER_IS_READ_ANEW = Outcome("interrupted", "the scheduler is read anew")
+SCHEDULER_IS_READ_ANEW = Outcome("interrupted", "the scheduler is read again")
 
 ReadState = Callable[[str], Awaitable[StateReading]]
-"""Reads the state of a node now, UNKNOWN if it cannot be read."""
+"""Reads the current state of a node, UNKNOWN if it cannot be read."""
 
 
 async def reconcile(
     journal: Journal, look_at: ReadState, clock: Callable[[], float]
 ) -> tuple[tuple[Intent, Outcome], ...]:
-    """Give every intent that has no outcome one, by what is seen of its node now, and return both; sends nothing.
+    """Add an outcome to every intent without one, by the current state of its node, and return both. Sends nothing.
 
-    The effect of an order to the scheduler is read from the scheduler in each cycle anyway.
+    The effect of an order to the scheduler is read from it in each cycle anyway.
 
-    What is wanted from then on follows from the sightings, as after any other sweep.
+    The desired states then follow from the observations, as after any other sweep.
     """
     intents = journal.unfinished()
     nodes = tuple(dict.fromkeys(intent.effect.subject for intent in intents if intent.effect.is_to_node))

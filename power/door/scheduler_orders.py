@@ -14,12 +14,12 @@ from power.interlocks.preconditions import refuse_held, require_opt_in
 
 QUEUE = "queue of "
 UNDOES = frozenset({NodeChange.OPEN, NodeChange.RESUME})
-"""What only gives a node back to jobs is done also for one that was just taken out of our hands."""
+"""Changes that only return a node to jobs are also made for nodes that were just opted out."""
 
 
 @dataclass(frozen=True)
 class SchedulerOrderResult:
-    """What became of an order, and what the scheduler did not do of it, by job or node."""
+    """The outcome of an order, and the changes that the scheduler rejected, by job or node."""
 
     answer: Outcome | Refusal
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -31,17 +31,17 @@ class SchedulerOrderResult:
 
 
 class SchedulerOrders:
-    """Tells a scheduler through a door of its own. Calls take as long as the scheduler does."""
+    """Sends orders to a scheduler through its own door. Calls take as long as the scheduler does."""
 
     def __init__(self, door: Door, scheduler: Scheduler) -> None:
         self._door, self._scheduler = door, scheduler
 
     async def settle(self, node: str) -> None:
-        """Wait until no change of the node is under way."""
+        """Wait until no change of the node is in progress."""
         await self._door.settle(node)
 
     async def rank(self, partition: str, values: Mapping[str, int], *, why: str, by: str = US) -> SchedulerOrderResult:
-        """Put jobs of a partition, or of several with commas between, in another order."""
+        """Reorder the jobs of a partition, or of several partitions, separated by commas."""
         return await self._let(
             _make_queue_effect(partition, QueueChange.RANK, values, why, by), lambda: self._scheduler.rank(values)
         )
@@ -49,7 +49,7 @@ class SchedulerOrders:
     async def defer(
         self, partition: str, begin_s: Mapping[str, int], *, why: str, by: str = US
     ) -> SchedulerOrderResult:
-        """Let jobs start at their seconds at the earliest."""
+        """Set the earliest start times of jobs."""
         return await self._let(
             _make_queue_effect(partition, QueueChange.DEFER, begin_s, why, by), lambda: self._scheduler.defer(begin_s)
         )
@@ -65,7 +65,7 @@ class SchedulerOrders:
     async def give_back(
         self, partition: str, values: Mapping[str, int], begin_s: Mapping[str, int], *, why: str, by: str = US
     ) -> SchedulerOrderResult:
-        """Give jobs the order and the begin that they had."""
+        """Restore the original order and begin times of jobs."""
 
         def undo() -> dict[str, str]:
             return self._scheduler.rank(values) | self._scheduler.defer(begin_s)
@@ -73,7 +73,7 @@ class SchedulerOrders:
         return await self._let(_make_queue_effect(partition, QueueChange.RESTORE, {**values, **begin_s}, why, by), undo)
 
     async def change_node(self, node: str, change: NodeChange, *, why: str, by: str = US) -> SchedulerOrderResult:
-        """Tell the scheduler of a node."""
+        """Change the state of a node in the scheduler."""
         effect = Effect(node, change, by, why)
         return await self._let(effect, lambda: self._scheduler.change_nodes((node,), change, reason=why))
 
@@ -100,7 +100,7 @@ def make_scheduler_door(
 ) -> Door:
     """Return a door for changes of opted-in nodes without a hold, and for queues by their mode.
 
-    `put_to_sleep` says of which nodes the door to the hardware has taken the power; of none if not given.
+    `put_to_sleep` returns the nodes whose power the door to the hardware has removed; by default none.
     """
     limits = (
         ("opted_in", _limit_nodes_only(require_opt_in(frozenset(nodes)))),

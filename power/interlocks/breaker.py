@@ -1,7 +1,7 @@
-"""The circuit breaker: after many failures nothing is ordered, after a refused login nothing with that login.
+"""The circuit breaker: it refuses all orders after many failures, and all orders with a login after that was refused.
 
-It closes when an order is done that was given after it opened: one that is tried after a pause, or one that an admin
-gives by hand, who has looked. A refused login is tried again by an admin only: accounts get locked.
+It closes when an order succeeds that was given after it opened: a trial after a pause, or an order of an admin. Only an
+admin's order tries a refused login again, because accounts get locked.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from offpeak.errors import BadSetting, ErrorKind
 from power.drivers.port import NeededLogins
 
 DEVICE_ERRORS = {ErrorKind.NO_ANSWER, ErrorKind.BAD_ANSWER, ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE}
-RESET_HINT = "if an order by hand is done, it closes: offpeak node NAME wake"
+RESET_HINT = "a successful order by hand closes it: offpeak node NAME wake"
 
 
 @dataclass(frozen=True)
 class BreakerTerms:
-    """It opens after `failures` among the latest `orders`, and lets one order through every `pause_s` from then on.
+    """The breaker opens after `failures` among the latest `orders`, and then lets one order pass every `pause_s`.
 
-    BadSetting where it could never open.
+    Raises BadSetting if it could never open.
     """
 
     failures: int
@@ -35,7 +35,7 @@ class BreakerTerms:
 
 @dataclass(frozen=True)
 class BreakerState:
-    """Open since `opened_s` on the steady clock, None while closed; `latest` tells of each order whether it failed."""
+    """Open since `opened_s` on the steady clock, None while closed; `latest` says for each order whether it failed."""
 
     latest: tuple[bool, ...] = ()
     opened_s: float | None = None
@@ -43,7 +43,7 @@ class BreakerState:
 
 
 def update_breaker(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms) -> BreakerState:
-    """Return the state after an order has ended. An order with an unknown end changes nothing."""
+    """Return the state after an order has ended. An order with an unknown outcome changes nothing."""
     failed, answer = _has_failed(entry), entry.answer
     if failed is None or answer is None:
         return state
@@ -57,7 +57,7 @@ def update_breaker(state: BreakerState, entry: HistoryEntry, terms: BreakerTerms
 
 
 def _has_failed(entry: HistoryEntry) -> bool | None:
-    """Return whether the device failed, at the order or at its identification; None if the answer does not show it."""
+    """Return whether the device failed, at the order or at its identification; None if unknown."""
     if isinstance(entry.answer, Outcome):
         return None if entry.answer.result == "interrupted" else entry.answer.result == "failed"
     return True if entry.answer is not None and entry.answer.error_kind in DEVICE_ERRORS else None
@@ -76,7 +76,7 @@ class Breaker:
         self._state, self._refused, self._seen = BreakerState(), dict[str, HistoryEntry](), 0
 
     def for_all(self, effect: Effect) -> Refusal | None:
-        """Refuse while it is open, but for an admin's order and one trial after the pause."""
+        """Refuse while the breaker is open, except an admin's order and one trial after the pause."""
         self._catch_up()
         opened_s, pause_s = self._state.opened_s, self._terms.pause_s
         if opened_s is None or effect.by_admin:
@@ -89,7 +89,7 @@ class Breaker:
         return Refusal("breaker", message, RESET_HINT)
 
     def for_login(self, effect: Effect) -> Refusal | None:
-        """Refuse what needs a login that a device has refused, but for an admin's order."""
+        """Refuse orders that need a login that a device has refused, except an admin's order."""
         self._catch_up()
         needed = self._needed(effect)
         name = next((name for name in (needed.to_act, needed.to_identify) if name in self._refused), None)
@@ -97,7 +97,7 @@ class Breaker:
             return None
         answer = self._refused[name].answer
         message = f"{effect.subject}: the login {name} was refused: {answer.message if answer else ''}"
-        return Refusal("refused_login", message, f"mend [credentials.{name}]; {RESET_HINT}")
+        return Refusal("refused_login", message, f"fix [credentials.{name}]; {RESET_HINT}")
 
     def _on_trial(self, opened_s: float) -> bool:
         latest = self._history.within(self._terms.pause_s)

@@ -1,9 +1,9 @@
-"""Conditions that a node has to meet before an order: opted in, not held, observed lately, enrolled, without a job.
+"""Conditions that a node must meet before an order: opted in, not held, observed recently, enrolled, without a job.
 
-Power is taken from no node that the scheduler has, or may soon have, a job on; the scheduler is queried directly before
-the order. An admin's hold overrides everything but the admin who holds. The BMC at a node's address has to be the
-enrolled one: since a repair it may be that of another node. So many nodes stay on, and none is put to sleep while the
-state of too many is unknown; wakes are never refused for that.
+Power is never removed from a node on which the scheduler runs, or may soon run, a job; the scheduler is queried
+directly before the order. An admin's hold refuses the orders of everybody else. The BMC at a node's address must be the
+enrolled one, because after a repair it may belong to another node. A minimum of nodes stays on, and no node is put to
+sleep while the state of too many is unknown; wake-ups are never refused for that.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ class StateReading:
 
 
 FindStateReading = Callable[[str], StateReading | None]
-"""The latest state of a node, None before its first poll."""
+"""Returns the latest state of a node, None before its first poll."""
 
 
 def is_fresh(reading: StateReading | None, now_unix_s: float, fresh_s: float) -> bool:
-    """Whether the state is known and was read within `fresh_s`. A time ahead of the clock does not count."""
+    """Whether the state is known and was read within `fresh_s`. A time in the future does not count."""
     return (
         reading is not None
         and reading.state != NodeState.UNKNOWN
@@ -41,12 +41,12 @@ def is_fresh(reading: StateReading | None, now_unix_s: float, fresh_s: float) ->
 
 
 def require_opt_in(nodes: Collection[str]) -> Limit:
-    """Refuse for every node but these."""
+    """Refuse orders to all other nodes."""
 
     def refuse(effect: Effect) -> Refusal | None:
         if effect.subject in nodes:
             return None
-        return Refusal("opted_in", f"{effect.subject}: is not ours to touch", "add it to nodes below [agent]")
+        return Refusal("opted_in", f"{effect.subject}: is not managed by offpeak", "add it to nodes below [agent]")
 
     return refuse
 
@@ -55,7 +55,7 @@ HELD = "held"
 
 
 def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float]) -> Limit:
-    """Refuse while another owner holds the node, by the clock of Unix times."""
+    """Refuse while another owner holds the node; `clock` returns Unix time."""
 
     def refuse(effect: Effect) -> Refusal | None:
         hold = hold_of(effect.subject)
@@ -68,23 +68,23 @@ def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float
 
 
 STATES_BEFORE: dict[Order, set[NodeState]] = {
-    # A BMC may drop an "on" while the host shuts down, and it is sent again.
+    # A BMC may ignore "on" while the host shuts down; then it is sent again.
     NodeOrder.ON: {NodeState.OFF, NodeState.STANDBY, NodeState.GOING_DOWN, NodeState.BOOTING},
     NodeOrder.STANDBY: {NodeState.ON},
     NodeOrder.SOFT_OFF: {NodeState.ON},
-    # What hangs is only known as on its way.
+    # A hung node appears as booting or shutting down.
     NodeOrder.HARD_OFF: {NodeState.ON, NodeState.BOOTING, NodeState.GOING_DOWN},
 }
 """The states in which an order makes sense."""
 
 
 def require_fresh_state(reading_of: FindStateReading, clock: Callable[[], float], fresh_s: float) -> Limit:
-    """Refuse unless the node was seen within `fresh_s`, in a state from which the order leads somewhere."""
+    """Refuse unless the node was observed within `fresh_s`, in a state in which the order makes sense."""
     return lambda effect: check_state(effect, reading_of(effect.subject), clock(), fresh_s)
 
 
 def check_state(effect: Effect, reading: StateReading | None, now_unix_s: float, fresh_s: float) -> Refusal | None:
-    """Return the refusal of an order for a node that was last seen so."""
+    """Return the refusal of an order to a node with this latest state, None if it passes."""
     node = effect.subject
     if reading is None or reading.state == NodeState.UNKNOWN:
         return Refusal("observed_fresh", f"{node}: its state is not known", f"offpeak check {node}")
@@ -98,16 +98,16 @@ def check_state(effect: Effect, reading: StateReading | None, now_unix_s: float,
 
 
 def require_identity(machine_of: Callable[[str], InventoryNode], bmc_of: Callable[[str], PowerDriver]) -> Rule:
-    """Refuse if the BMC is not the enrolled one, by a query now. Standby needs it, too: the BMC has to wake the node.
+    """Query the BMC and refuse if it is not the enrolled one. This includes standby: the BMC must wake the node.
 
-    A packet that wakes is meant for one network card and needs no BMC, but the node has to be enrolled.
+    A wake-on-LAN packet addresses one network card and needs no BMC, but the node must be enrolled.
     """
 
     async def refuse(effect: Effect) -> Refusal | None:
         enrolled = machine_of(effect.subject).enrolled
         if enrolled is None:
             hint = f"offpeak enroll {effect.subject}"
-            return Refusal("identity", f"{effect.subject}: nobody has enrolled its BMC", hint)
+            return Refusal("identity", f"{effect.subject}: its BMC is not enrolled", hint)
         if effect.takes_power_away or effect.way != BY_PACKET:
             await check_identity(bmc_of(effect.subject), enrolled)
         return None
@@ -116,11 +116,11 @@ def require_identity(machine_of: Callable[[str], InventoryNode], bmc_of: Callabl
 
 
 InUse = Callable[[str], str]
-"""Return why a node is not free, "" if it is; raises if that is unknown. It blocks until the scheduler replies."""
+"""Returns why a node is not free, "" if it is; raises if this is unknown. Blocks until the scheduler replies."""
 
 
 def require_no_job(in_use: InUse, steady: Callable[[], float]) -> LastRule:
-    """Refuse what takes power away unless the node is free; what `in_use` raises is the door's refusal."""
+    """Refuse orders that remove power unless the node is free; an error of `in_use` becomes the door's refusal."""
 
     async def refuse(effect: Effect) -> Refusal | float:
         if not effect.takes_power_away:
@@ -140,7 +140,7 @@ def require_no_job(in_use: InUse, steady: Callable[[], float]) -> LastRule:
 
 
 class AvailabilityLimits:
-    """Counts nodes, all of them those that were opted in."""
+    """Limits by the number of opted-in nodes that are on or unknown."""
 
     def __init__(
         self,
@@ -154,10 +154,10 @@ class AvailabilityLimits:
         self._clock, self._fresh_s = clock, fresh_s
 
     def min_on(self, history: EffectHistory, least: int) -> Limit:
-        """Refuse what takes power away where fewer nodes than `least` would be left on.
+        """Refuse orders that remove power if fewer nodes than `least` would be left on.
 
-        Left on is what was seen on lately, what nobody holds, and what was not told within an hour, as its last order,
-        to go down: it may still do so.
+        A node counts as on if it was recently observed on, is not held, and its last order within an hour was not a
+        shutdown, which it may still follow.
         """
 
         def refuse(effect: Effect) -> Refusal | None:
@@ -167,13 +167,13 @@ class AvailabilityLimits:
             left = sum(self._is_on(node) for node in self._nodes if node != effect.subject and node not in going)
             if left >= least:
                 return None
-            message = f"{effect.subject}: {left} nodes would be left on, {least} have to be"
+            message = f"{effect.subject}: {left} nodes would be left on, {least} must be"
             return Refusal("min_on", message, "min_on below [agent] is the bound")
 
         return refuse
 
     def not_too_many_unknown(self, percent: float) -> Limit:
-        """Refuse what takes power away where the state of more than this share of nodes is not known."""
+        """Refuse orders that remove power if the state of more than this share of nodes is unknown."""
 
         def refuse(effect: Effect) -> Refusal | None:
             if not effect.takes_power_away:

@@ -1,6 +1,6 @@
 """Limits on orders: per sweep, per hour, per rack and PDU, per node and day, and on how fast power may change.
 
-Nodes that wake are staggered, and so are nodes that go down.
+Wake-ups and shutdowns are staggered.
 """
 
 import math
@@ -17,24 +17,24 @@ from offpeak.model.node_class import NodeClass
 
 BURST_S = 10.0
 PAUSE_S = 30.0
-"""So long after any order to a node none follows that takes power away: two of them at once are one too many."""
+"""The time after any order to a node during which no order may remove its power."""
 
 NodeGroups = Mapping[str, frozenset[str]]
-"""The rack and the PDUs of each node, in words."""
+"""The rack and the PDUs of each node, as text for messages."""
 
 
 def limit_per_sweep(history: EffectHistory, most: int) -> Limit:
-    """Refuse what takes power away from more than so many nodes since the sweep began."""
+    """Refuse to remove power from more than so many nodes within a sweep."""
     return _limit_count("per_sweep", history.of_sweep, most, "in this sweep", "nodes_per_sweep")
 
 
 def limit_per_hour(history: EffectHistory, most: int) -> Limit:
-    """Refuse what takes power away from more than so many nodes within an hour."""
+    """Refuse to remove power from more than so many nodes within an hour."""
     return _limit_count("per_hour", lambda: history.within(HOUR_S), most, "within an hour", "nodes_per_hour")
 
 
 def count_burst(per_minute: int) -> int:
-    """Return how many of the nodes that may wake within a minute may do so within ten seconds."""
+    """Return how many of the wakes per minute may fall within ten seconds."""
     return math.ceil(per_minute * BURST_S / MINUTE_S)
 
 
@@ -46,35 +46,35 @@ def limit_wakes(history: EffectHistory, per_minute: int) -> Limit:
             return None
         for window_s, most in ((BURST_S, count_burst(per_minute)), (MINUTE_S, per_minute)):
             if sum(not entry.effect.takes_power_away for entry in history.within(window_s)) >= most:
-                message = f"{effect.subject}: {most} nodes were told to wake within {window_s:.0f} s"
-                return Refusal("wakes", message, "it is asked again later; wakes_per_min below [agent] is the bound")
+                message = f"{effect.subject}: {most} nodes were ordered to wake within {window_s:.0f} s"
+                return Refusal("wakes", message, "offpeak tries again later; wakes_per_min below [agent] is the bound")
         return None
 
     return refuse
 
 
 def limit_cycles_per_day(history: EffectHistory, most: int) -> Limit:
-    """Refuse what takes power away from one node more often than so within a day."""
+    """Refuse to remove power from one node more than so many times within a day."""
 
     def refuse(effect: Effect) -> Refusal | None:
         today = [entry for entry in history.of_subject(effect.subject) if history.now_s - entry.begun_s < DAY_S]
         if not effect.takes_power_away or _count_power_cuts(today) < most:
             return None
-        message = f"{effect.subject}: was told {most} times within a day to go down"
+        message = f"{effect.subject}: was ordered to go down {most} times within a day"
         return Refusal("cycles_per_day", message, "raise cycles_per_day below [agent], or wait")
 
     return refuse
 
 
 def pause_after_order(history: EffectHistory) -> Limit:
-    """Refuse what takes power away so soon after another order to the node that its effect cannot be seen yet."""
+    """Refuse to remove power shortly after another order to the node, while its effect cannot be observed yet."""
 
     def refuse(effect: Effect) -> Refusal | None:
         latest = history.of_subject(effect.subject)[-1:]
         if not effect.takes_power_away or not latest or history.now_s - latest[0].begun_s >= PAUSE_S:
             return None
-        message = f"{effect.subject}: was told {latest[0].effect.order} less than {PAUSE_S:.0f} s ago"
-        return Refusal("just_ordered", message, "what became of that is looked at first")
+        message = f"{effect.subject}: was ordered {latest[0].effect.order} less than {PAUSE_S:.0f} s ago"
+        return Refusal("just_ordered", message, "offpeak first observes the effect of that order")
 
     return refuse
 
@@ -90,14 +90,14 @@ def limit_per_rack(history: EffectHistory, groups: NodeGroups, most: int) -> Lim
         full = next((group for group, count in sorted(counts.items()) if count >= most), None)
         if full is None:
             return None
-        message = f"{effect.subject}: {most} nodes of {full} were told something within a minute"
-        return Refusal("per_rack", message, "it is asked again later; rack_nodes_per_min below [agent] is the bound")
+        message = f"{effect.subject}: {most} nodes of {full} got orders within a minute"
+        return Refusal("per_rack", message, "offpeak tries again later; rack_nodes_per_min below [agent] is the bound")
 
     return refuse
 
 
 def find_groups(inventory: Inventory) -> NodeGroups:
-    """Return which racks and PDUs each node belongs to."""
+    """Return the rack and the PDUs of each node."""
     groups: dict[str, set[str]] = {machine.node: set() for machine in inventory.machines}
     for machine in inventory.machines:
         if machine.rack:
@@ -112,8 +112,8 @@ def _limit_count(rule: str, entries: Callable[[], Iterable[HistoryEntry]], most:
     def refuse(effect: Effect) -> Refusal | None:
         if not effect.takes_power_away or _count_power_cuts(entries()) < most:
             return None
-        message = f"{effect.subject}: {most} nodes were told to go down {when}"
-        return Refusal(rule, message, f"it is asked again later; {setting} below [agent] is the bound")
+        message = f"{effect.subject}: {most} nodes were ordered to go down {when}"
+        return Refusal(rule, message, f"offpeak tries again later; {setting} below [agent] is the bound")
 
     return refuse
 
@@ -124,22 +124,22 @@ def _count_power_cuts(entries: Iterable[HistoryEntry]) -> int:
 
 @dataclass(frozen=True)
 class PowerStep:
-    """By how much [W] a node's waking raises the draw, surge of its boot included, and its going down lowers it."""
+    """The rise of power [W] by a node's wake-up, including the surge of its boot, and the fall by its shutdown."""
 
     rise_w: float
     fall_w: float
 
     def of(self, effect: Effect) -> float:
-        """Return what the order changes [W]."""
+        """Return the power change of an order [W]."""
         return self.fall_w if effect.takes_power_away else self.rise_w
 
 
 FindPowerStep = Callable[[str], PowerStep | None]
-"""The power step of a node, None if its power is not configured."""
+"""Returns the power step of a node, None if its power is not configured."""
 
 
 def power_step_of_class(node_class: NodeClass) -> PowerStep:
-    """Return the swing of nodes of a class, as if they drew nothing asleep."""
+    """Return the power step of a node of this class, assuming that it draws nothing while asleep."""
     surges = [depth.leave.power_w for depth in node_class.depths]
     return PowerStep(max([node_class.idle_w, *surges]), node_class.idle_w)
 
@@ -147,7 +147,7 @@ def power_step_of_class(node_class: NodeClass) -> PowerStep:
 def limit_ramps(
     history: EffectHistory, swing_of: FindPowerStep, *, sleep_w: float | None, wake_w: float | None
 ) -> Limit:
-    """Refuse an order with which the draw would fall, or rise, by more [W] within a minute; None is no bound.
+    """Refuse an order if the power would fall, or rise, by more than this [W] within a minute; None is no bound.
 
     An order that can never pass is an error of the settings.
     """
@@ -158,7 +158,7 @@ def limit_ramps(
             return None
         swing = swing_of(effect.subject)
         if swing is None:
-            message = f"{effect.subject}: nobody has said what it draws, and {key} bounds that"
+            message = f"{effect.subject}: its power is not configured, and {key} limits power changes"
             return Refusal(key, message, "add node_class to its [hardware]", ErrorKind.BAD_SETTING)
         before_w = _last_minute_w(history, swing_of, effect)
         if before_w + swing.of(effect) <= bound_w:
@@ -174,7 +174,7 @@ def limit_ramps(
 
 
 def _last_minute_w(history: EffectHistory, swing_of: FindPowerStep, effect: Effect) -> float:
-    """Return what the orders of the last minute change in the same direction [W]."""
+    """Return the power change by the orders of the last minute in the same direction [W]."""
     total_w = 0.0
     for entry in history.within(MINUTE_S):
         swing = swing_of(entry.effect.subject)

@@ -1,15 +1,14 @@
 """Energy from readings: the integral of power, the counters of the meters, and the comparison of the meters of one
 node.
 
-Each value of power holds until the next reading, at most `longest_hold_s`. A longer time is a gap, which is
-reported and never filled. A reading without a value ends what the one before held and begins a gap. Nothing is
-known before the first reading and after the last.
+A power value holds until the next reading, for at most `longest_hold_s`. A longer time is a gap, which is reported and
+never filled. A reading without a value starts a gap, too. Power is unknown before the first reading and after the last.
 
-Counters cross-check the integral. A counter of a PDU can be reset by hand, is reset by some firmwares, and belongs
-to another PDU after an exchange. A number that is less than the one before is therefore a reset, never a wrap.
+Counters cross-check the integral. A counter of a PDU can be reset by hand or by firmware, or starts again when the PDU
+is replaced. A lower number than before is therefore a reset, never a wrap.
 
-A node may be measured at its outlet, by its BMC and in its processors. The differences are losses and other
-consumers, or show a wrong unit or a wrong outlet.
+A node may be measured at its outlet, by its BMC and in its processors. The differences are losses and other consumers,
+or reveal a wrong unit or a wrong outlet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +21,10 @@ from power.meters.port import MeterResult, Reading
 
 @dataclass(frozen=True)
 class Energy:
-    """The energy of one part of a meter, and how much of the time it is known for: covered and gaps are all of it.
+    """The energy of one part of a meter, and the time for which it is known: covered time plus gaps is the whole time.
 
-    `rounding_j` is what rounding to the meter's steps can explain, either way. The `last_` reading is not counted yet.
+    `rounding_j` is the possible error from rounding to the meter's steps, in either direction. The `last_` reading is
+    not counted yet.
     """
 
     energy_j: float = 0.0
@@ -38,17 +38,17 @@ class Energy:
 
     @property
     def mean_w(self) -> float | None:
-        """The mean power while it is known, None if it never is."""
+        """The mean power over the covered time, None if there is none."""
         return self.energy_j / self.covered_s if self.covered_s else None
 
     @property
     def rounding_share(self) -> float:
-        """How much of the energy may be rounding, 0 to 1; 1 where there is none."""
+        """The share of the energy that may be a rounding error, 0 to 1; 1 if there is no energy."""
         return min(1.0, self.rounding_j / self.energy_j) if self.energy_j else 1.0
 
 
 def add_reading(so_far: Energy, reading: Reading, *, longest_hold_s: float) -> Energy:
-    """Return the energy after one more reading; one that is not later than the last is left out."""
+    """Return the energy after one more reading; a reading that is not later than the last one is ignored."""
     at_unix_s = reading.at_unix_s
     if so_far.last_at_unix_s is not None and at_unix_s <= so_far.last_at_unix_s:
         return so_far
@@ -66,7 +66,7 @@ def add_reading(so_far: Energy, reading: Reading, *, longest_hold_s: float) -> E
 
 
 def _extend_until(so_far: Energy, at_unix_s: float, longest_hold_s: float) -> Energy:
-    """Return the energy with what the last reading says of the time until then."""
+    """Return the energy with the last reading extended until that time."""
     if so_far.last_at_unix_s is None:
         return so_far
     passed_s = at_unix_s - so_far.last_at_unix_s
@@ -83,12 +83,14 @@ def _extend_until(so_far: Energy, at_unix_s: float, longest_hold_s: float) -> En
 COUNTER_TOLERANCE = 0.1
 """Counter and integrated watts agree within this share: meters are exact to some percent, polls miss short peaks."""
 COUNTER_TOLERANCE_STEPS = 2.0
-"""Or within so many steps of the counter: both looks at it are rounded."""
+"""Or within so many steps of the counter: both readings of it are rounded."""
 
 
 @dataclass(frozen=True)
 class CounterTotal:
-    """What was counted [J], how often the counter was reset, and what it said last; None before the first look."""
+    """The counted energy [J], the number of resets, and the last value of the counter; None before the first
+    reading.
+    """
 
     energy_j: float = 0.0
     resets: int = 0
@@ -96,9 +98,9 @@ class CounterTotal:
 
 
 def add_counter_value(so_far: CounterTotal, energy_j: float | None) -> CounterTotal:
-    """Return the count after one more look. Over a reset nothing is added: what was used meanwhile is not known.
+    """Return the count after one more reading. A reset adds nothing: the energy used meanwhile is unknown.
 
-    No value (None) is no reset; the next number counts from the one before.
+    No value (None) is not a reset; the next number is compared with the last known one.
     """
     if energy_j is None:
         return so_far
@@ -110,10 +112,10 @@ def add_counter_value(so_far: CounterTotal, energy_j: float | None) -> CounterTo
 
 
 def find_contradiction(count: CounterTotal, integrated: Energy, *, step_j: float) -> str:
-    """Return how a counter contradicts the watts of the same time, "" if it does not or cannot be told.
+    """Return how a counter contradicts the integrated power of the same time, "" if it does not or this is unknown.
 
-    `step_j` is one step of the counter. After a reset the counter misses energy, over gaps the watts do: then only the
-    other one can be too small.
+    `step_j` is one step of the counter. After a reset the counter lacks energy, after a gap the integral does: then
+    only the other one can be too small.
     """
     bound_j = max(
         COUNTER_TOLERANCE * max(count.energy_j, integrated.energy_j),
@@ -130,20 +132,22 @@ def find_contradiction(count: CounterTotal, integrated: Energy, *, step_j: float
 
 def _contradiction_text(count: CounterTotal, integrated: Energy) -> str:
     kwh, watts_kwh = count.energy_j / J_PER_KWH, integrated.energy_j / J_PER_KWH
-    return f"the counter says {kwh:.3g} kWh, the watts of the same time {watts_kwh:.3g} kWh"
+    return f"the counter shows {kwh:.3g} kWh, the integrated power {watts_kwh:.3g} kWh"
 
 
 METER_ACCURACY = 0.02
-"""What is measured further inside may be so much more, by the meters' own errors: PDUs and BMCs state 1 to 2 %."""
+"""An inner meter may show so much more than an outer one, because of the meters' errors: PDUs and BMCs state 1 to 2
+%.
+"""
 TENFOLD = (8.0, 12.5)
-"""Two meters of the same power that differ by such a factor differ by a unit: PDUs count in W or in 10 W."""
+"""Two meters of the same power that differ by such a factor use different units: PDUs count in W or in 10 W."""
 MIN_COMMON_COVERAGE = 0.9
-"""Means are compared where the lesser covers at least this share of the time of the other."""
+"""Means are compared if the shorter covered time is at least this share of the longer one."""
 
 
 @dataclass(frozen=True)
 class MeasuringPoint:
-    """What one way of measuring says of a node: "pdu", "bmc" or "rapl", its mean power, and for how long."""
+    """A node's mean power at one measuring point ("pdu", "bmc" or "rapl"), and the time it covers."""
 
     way: str
     mean_w: float
@@ -153,7 +157,9 @@ class MeasuringPoint:
 
 @dataclass(frozen=True)
 class PowerDifference:
-    """What is used between an outer and an inner place [W, share of the outer], and what is wrong with that, if so."""
+    """The power between an outer and an inner measuring point [W, share of the outer], and the problem with it, if
+    any.
+    """
 
     outer: str
     inner: str
@@ -163,7 +169,7 @@ class PowerDifference:
 
 
 def combine_parts(way: str, parts: Sequence[Energy]) -> MeasuringPoint | None:
-    """Return what all parts of one way say together: outlets of a node, packages; None if one of them says nothing."""
+    """Return the sum of all parts (outlets of a node, processor packages); None if one of them has no value."""
     means_w = [part.mean_w for part in parts if part.mean_w is not None]
     if not parts or len(means_w) < len(parts):
         return None
@@ -172,10 +178,10 @@ def combine_parts(way: str, parts: Sequence[Energy]) -> MeasuringPoint | None:
 
 
 def compare_points(places: Sequence[MeasuringPoint]) -> tuple[PowerDifference, ...]:
-    """Return what lies between each place and the next; they are given from the outlet inwards.
+    """Return the difference between each measuring point and the next, in order from the outlet inwards.
 
-    PDU minus BMC is what the power supplies lose (nothing where the BMC measures at their input), BMC minus RAPL what
-    fans, drives, cards and board use.
+    PDU minus BMC is the loss of the power supplies (nothing if the BMC measures at their input), BMC minus RAPL the
+    consumption of fans, drives, cards and board.
     """
     return tuple(_difference(outer, inner) for outer, inner in pairwise(places))
 
@@ -189,13 +195,13 @@ def _difference(outer: MeasuringPoint, inner: MeasuringPoint) -> PowerDifference
 def _difference_problem(outer: MeasuringPoint, inner: MeasuringPoint) -> str:
     shorter_s, longer_s = sorted((outer.covered_s, inner.covered_s))
     if shorter_s < MIN_COMMON_COVERAGE * longer_s:
-        return f"not of the same time: {outer.way} covers {outer.covered_s:.0f} s, {inner.way} {inner.covered_s:.0f} s"
-    message = f"{outer.way} says {outer.mean_w:.4g} W, {inner.way} {inner.mean_w:.4g} W"
+        return f"not at the same time: {outer.way} covers {outer.covered_s:.0f} s, {inner.way} {inner.covered_s:.0f} s"
+    message = f"{outer.way} shows {outer.mean_w:.4g} W, {inner.way} {inner.mean_w:.4g} W"
     if _is_tenfold(inner.mean_w, outer.mean_w) or (inner.way != "rapl" and _is_tenfold(outer.mean_w, inner.mean_w)):
-        return f"{message}: a factor of ten is a wrong unit; check the PDU's family"
+        return f"{message}: a factor of ten means a wrong unit; check the PDU's family"
     margin_w = outer.resolution_w + inner.resolution_w + METER_ACCURACY * outer.mean_w
     if inner.mean_w > outer.mean_w + margin_w:
-        return f"{message}: less outside than inside; check which node hangs on which outlet"
+        return f"{message}: less outside than inside; check which node is on which outlet"
     return ""
 
 
@@ -204,10 +210,10 @@ def _is_tenfold(more_w: float, less_w: float) -> bool:
 
 
 Part = tuple[str, str, str, str | None]
-"""Meter, way, part, and the node whose power it is, None for none."""
+"""Meter, way, part, and the node that the part feeds, if it is one."""
 
 POINTS_OUTSIDE_IN = (("pdu", ("snmp",)), ("bmc", ("dcmi", "redfish")), ("rapl", ("rapl",)))
-"""Where a node is measured, from its outlets inwards, and the ways of reading that measure there."""
+"""The measuring points of a node from its outlets inwards, and the ways of reading at each."""
 
 
 def add_readings(
@@ -222,11 +228,11 @@ def add_readings(
 
 
 COARSEST_STEP_J = J_PER_KWH
-"""Some PDUs count whole kilowatt-hours: what may be their rounding is no contradiction."""
+"""Some PDUs count whole kilowatt-hours: a difference within their rounding is no contradiction."""
 
 
 def add_counter_values(so_far: Mapping[Part, CounterTotal], taken: Iterable[MeterResult]) -> dict[Part, CounterTotal]:
-    """Return what the meters' own counters have counted after one more round of readings."""
+    """Return the totals of the meters' own counters after one more round of readings."""
     counts = dict(so_far)
     for reading in (reading for each in taken for reading in each.readings):
         part = (reading.meter, reading.way, reading.part, reading.node)
@@ -235,7 +241,7 @@ def add_counter_values(so_far: Mapping[Part, CounterTotal], taken: Iterable[Mete
 
 
 def find_contradictions(sums: Mapping[Part, Energy], counts: Mapping[Part, CounterTotal]) -> dict[Part, str]:
-    """Return how counters contradict the watts of the same time, for the parts where one does."""
+    """Return the contradictions between counters and integrated power, by part."""
     found = {
         part: find_contradiction(count, sums[part], step_j=COARSEST_STEP_J)
         for part, count in counts.items()
@@ -245,12 +251,12 @@ def find_contradictions(sums: Mapping[Part, Energy], counts: Mapping[Part, Count
 
 
 def measured_nodes(sums: Mapping[Part, Energy]) -> tuple[str, ...]:
-    """Return the nodes that are measured, in the order in which they were met."""
+    """Return the measured nodes, in the order of their first reading."""
     return tuple(dict.fromkeys(node for _, _, _, node in sums if node is not None))
 
 
 def measuring_points_of(sums: Mapping[Part, Energy], node: str) -> tuple[MeasuringPoint, ...]:
-    """Return where a node is measured, from its outlets inwards, as far as all parts there have said something."""
+    """Return the measuring points of a node from its outlets inwards, without those where a part has no value."""
     found = []
     for name, ways in POINTS_OUTSIDE_IN:
         parts = [energy for (_, way, _, of), energy in sums.items() if of == node and way in ways]
@@ -259,6 +265,6 @@ def measuring_points_of(sums: Mapping[Part, Energy], node: str) -> tuple[Measuri
 
 
 def compare_meters(sums: Mapping[Part, Energy]) -> dict[str, tuple[PowerDifference, ...]]:
-    """Return for every node that is measured in two places what lies between them."""
+    """Return the power between measuring points for every node that has at least two."""
     compared = {node: compare_points(measuring_points_of(sums, node)) for node in measured_nodes(sums)}
     return {node: found for node, found in compared.items() if found}

@@ -1,13 +1,13 @@
 """Meters of the Linux kernel: the energy counters of processors and memory (RAPL), hwmon sensors, and the load of this
 machine.
 
-RAPL counts neither fans nor network cards, graphics cards or losses of the power supply. Layout of powercap: the
+RAPL excludes fans, network cards, graphics cards and losses of the power supply. The layout of powercap is in the
 kernel's Documentation/power/powercap/powercap.rst.
 
-hwmon shows power meters of boards (ACPI), power supplies and graphics cards. Layout: the kernel's
+hwmon shows power meters of boards (ACPI), power supplies and graphics cards. The layout is in the kernel's
 Documentation/hwmon/sysfs-interface.rst; values are microwatts.
 
-The load of the head node is shown because offpeak must not slow the cluster down.
+The load of the head node shows whether offpeak slows the cluster down.
 """
 
 import asyncio
@@ -33,19 +33,19 @@ def read_first_line(file: Path) -> str:
 
 
 def parse_counter(text: str) -> int | None:
-    """Return a counter's value, None for what is no whole number of zero or more."""
+    """Return a counter's value, None if the text is not a whole number of at least zero."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 MAX_PACKAGE_POWER_W = 1000.0
-"""What wraps faster than at this power cannot be told from a reset, nor one wrap from two."""
+"""A counter that would wrap faster than at this power was reset, or wrapped more than once."""
 
-UNREADABLE = "energy_uj cannot be read: kernels show it to root only"
+UNREADABLE = "energy_uj cannot be read: the kernel shows it to root only"
 
 
 @dataclass(frozen=True)
 class RaplZone:
-    """One counter [microjoule] at one instant; it starts again at 0 after `range_uj`. None where it cannot be read."""
+    """One counter [microjoule] at one instant, None if it cannot be read. It starts again at 0 after `range_uj`."""
 
     zone: str
     name: str
@@ -55,7 +55,7 @@ class RaplZone:
 
 @dataclass(frozen=True)
 class RaplSample:
-    """All zones of a node at one instant of its own clock, which must go on while the node sleeps."""
+    """All zones of a node at one instant of its own clock, which must keep running while the node sleeps."""
 
     zones: tuple[RaplZone, ...]
     at_s: float
@@ -63,7 +63,7 @@ class RaplSample:
 
 
 def read_rapl_zones(sysfs: Path) -> tuple[RaplZone, ...]:
-    """Return the zones below the folder that is /sys on a live machine."""
+    """Return the zones below the sysfs folder, /sys on a live machine."""
     # intel-rapl-mmio shows the same packages a second time.
     found = sorted((sysfs / "class/powercap").glob("intel-rapl:*"))
     return tuple(
@@ -78,9 +78,9 @@ def read_rapl_zones(sysfs: Path) -> tuple[RaplZone, ...]:
 
 
 def additive_zones(zones: tuple[RaplZone, ...]) -> dict[str, RaplZone]:
-    """Return the zones that may be added up: packages, and the memory that is not in them.
+    """Return the zones that may be added up: packages, and memory outside of them.
 
-    Left out are core and uncore, which are in their package, and psys, in which packages are.
+    This excludes core and uncore, which are part of a package, and psys, which contains packages.
     """
     packages = {zone.zone: zone for zone in zones if zone.name.startswith("package")}
     parts = {package.name: package for package in packages.values()}
@@ -92,7 +92,7 @@ def additive_zones(zones: tuple[RaplZone, ...]) -> dict[str, RaplZone]:
 
 
 def rapl_readings(node: str, now: RaplSample, before: RaplSample | None, *, at_unix_s: float) -> tuple[Reading, ...]:
-    """Return a reading for each part: its power since the sample before, where that can be told."""
+    """Return a reading for each part, with its mean power since the previous sample if that is known."""
     readings = []
     for part, zone in additive_zones(now.zones).items():
         power, why = _power_since_sample(before, now, part)
@@ -102,17 +102,17 @@ def rapl_readings(node: str, now: RaplSample, before: RaplSample | None, *, at_u
 
 
 def mean_power_between(before: RaplZone, now: RaplZone, since_s: float) -> tuple[float | None, str]:
-    """Return the mean power between two values of a counter, or None and why it cannot be told."""
+    """Return the mean power between two values of a counter, or None and the reason."""
     if before.energy_uj is None or now.energy_uj is None:
         return None, UNREADABLE
     if since_s <= 0:
-        return None, "no time has passed since the reading before"
+        return None, "no time has passed since the previous reading"
     range_uj = now.range_uj or 0
     if since_s >= range_uj / 1e6 / MAX_PACKAGE_POWER_W:
-        return None, f"the reading before was {since_s:.0f} s ago: its counter may have wrapped since"
+        return None, f"the previous reading was {since_s:.0f} s ago: the counter may have wrapped since"
     wrapped_uj = range_uj if now.energy_uj < before.energy_uj else 0
     power = (now.energy_uj + wrapped_uj - before.energy_uj) / 1e6 / since_s
-    return (power, "") if power <= MAX_PACKAGE_POWER_W else (None, "its counter was reset")
+    return (power, "") if power <= MAX_PACKAGE_POWER_W else (None, "the counter was reset")
 
 
 def _power_since_sample(before: RaplSample | None, now: RaplSample, part: str) -> tuple[float | None, str]:
@@ -121,12 +121,12 @@ def _power_since_sample(before: RaplSample | None, now: RaplSample, part: str) -
         return None, UNREADABLE
     earlier = additive_zones(before.zones).get(part) if before is not None and before.boot_id == now.boot_id else None
     if before is None or earlier is None:
-        return None, "the first reading: power comes with the next"
+        return None, "first reading: power comes with the next one"
     return mean_power_between(earlier, zone, now.at_s - before.at_s)
 
 
 class RaplMeter:
-    """The processors of this machine; `node` is its name. Power comes from the second reading on."""
+    """The processors of this machine, named `node`. Power is known from the second reading on."""
 
     way = "rapl"
 
@@ -143,16 +143,16 @@ class RaplMeter:
         self._before: RaplSample | None = None
 
     async def read(self) -> tuple[Reading, ...]:
-        """Return packages and memory; NotSupported where the kernel has no such counters."""
+        """Return packages and memory. Raises NotSupported if the kernel has no such counters."""
         zones = await asyncio.to_thread(read_rapl_zones, self._sysfs)
         if not additive_zones(zones):
-            hint = "on processors that have it: modprobe intel_rapl_common; virtual machines have none"
+            hint = "if the processor supports it: modprobe intel_rapl_common; virtual machines have no RAPL"
             raise NotSupported(f"{self.name}: has no RAPL counters", hint=hint)
         before, self._before = self._before, RaplSample(zones, self._clock())
         return rapl_readings(self.name, self._before, before, at_unix_s=self._now())
 
     async def close(self) -> None:
-        """Forget the reading before."""
+        """Forget the previous reading."""
         self._before = None
 
 
@@ -161,7 +161,9 @@ HWMON_PATTERNS = ("hwmon*/power*_average", "hwmon*/power*_input")
 
 @dataclass(frozen=True)
 class HwmonSensor:
-    """One value: `chip` is the folder ("hwmon1"), `file` in it ("power1_average"), `power_uw` None if it has none."""
+    """One sensor file: `chip` is the folder ("hwmon1"), `file` a file in it ("power1_average"), `power_uw` its value if
+    any.
+    """
 
     chip: str
     file: str
@@ -171,12 +173,12 @@ class HwmonSensor:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The sensor, which may show an average and its last value."""
+        """The sensor; it may have one file for its average and one for its last value."""
         return self.chip, self.file.rpartition("_")[0]
 
 
 def read_hwmon_sensors(sysfs: Path) -> tuple[HwmonSensor, ...]:
-    """Return the power sensors below the folder that is /sys on a live machine."""
+    """Return the power sensors below the sysfs folder, /sys on a live machine."""
     files = [file for pattern in HWMON_PATTERNS for file in sorted((sysfs / "class/hwmon").glob(pattern))]
     return tuple(
         HwmonSensor(
@@ -191,7 +193,9 @@ def read_hwmon_sensors(sysfs: Path) -> tuple[HwmonSensor, ...]:
 
 
 def hwmon_readings(node: str, sensors: tuple[HwmonSensor, ...], *, at_unix_s: float) -> tuple[Reading, ...]:
-    """Return one reading for each sensor: its average where it has one. Parts may contain each other: do not add up."""
+    """Return one reading for each sensor, its average if it has one. Parts may contain each other: do not add them
+    up.
+    """
     last_first = sorted(sensors, key=lambda sensor: sensor.file.endswith("_average"))
     chosen = {sensor.key: sensor for sensor in last_first}.values()
     alike = Counter(_sensor_part(sensor) for sensor in chosen)
@@ -211,7 +215,7 @@ def _sensor_part(sensor: HwmonSensor) -> str:
 
 
 class HwmonMeter:
-    """The sensors of this machine; `node` is its name."""
+    """The sensors of this machine, named `node`."""
 
     way = "hwmon"
 
@@ -220,21 +224,23 @@ class HwmonMeter:
         self._sysfs, self._now = sysfs, now
 
     async def read(self) -> tuple[Reading, ...]:
-        """Return all sensors; NotSupported where there are none."""
-        # A board's power meter may take its averaging interval to answer.
+        """Return all sensors. Raises NotSupported if there are none."""
+        # A board's power meter may block for its averaging interval.
         sensors = await asyncio.to_thread(read_hwmon_sensors, self._sysfs)
         if not sensors:
-            hint = "for a board's own power meter: modprobe acpi_power_meter; few boards have one"
+            hint = "for the power meter of a board: modprobe acpi_power_meter; few boards have one"
             raise NotSupported(f"{self.name}: has no power sensor", hint=hint)
         return hwmon_readings(self.name, sensors, at_unix_s=self._now())
 
     async def close(self) -> None:
-        """Do nothing: nobody is logged in."""
+        """Do nothing: there is no login."""
 
 
 @dataclass(frozen=True)
 class HeadNodeLoad:
-    """The load of this machine: of all its processors and its memory, and its hottest sensor, None if it has none."""
+    """The load of this machine's processors and memory, and the temperature of its hottest sensor, None without
+    sensors.
+    """
 
     cpu_percent: float
     memory_percent: float
@@ -242,7 +248,7 @@ class HeadNodeLoad:
 
 
 async def read_head_node_load(*, over_s: float = 0.5) -> HeadNodeLoad:
-    """Return the load, that of the processors over so many seconds."""
+    """Return the load; processors are measured over so many seconds."""
     return HeadNodeLoad(
         cpu_percent=await asyncio.to_thread(psutil.cpu_percent, over_s),
         memory_percent=psutil.virtual_memory().percent,
@@ -252,6 +258,6 @@ async def read_head_node_load(*, over_s: float = 0.5) -> HeadNodeLoad:
 
 def _read_hottest_c() -> float | None:
     sensors = psutil.sensors_temperatures()
-    # Sensors that are not connected show 0, or less than any machine room.
+    # Unconnected sensors show 0 or implausibly low values.
     plausible = (entry.current for chip in sensors.values() for entry in chip if 0 < entry.current < 150)
     return max(plausible, default=None)

@@ -1,6 +1,6 @@
-"""The interface of all meters, one reading, and one round over many meters at once.
+"""The interface of all meters, a reading, and a function that reads many meters at once.
 
-A silent meter delays no other one.
+A silent meter delays no other meter.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from offpeak.errors import NoAnswer, OffpeakError
 
 @dataclass(frozen=True)
 class Reading:
-    """What one part of one meter said at one instant. No value is None, never 0, and then `why` says why.
+    """The value of one part of a meter at one instant. A missing value is None, never 0, and `why` holds the reason.
 
-    `way` is how it was read ("snmp", "dcmi", "redfish", "rapl"), `part` what of the meter ("total", "phase 1",
-    "outlet 7", "package-0"), `node` whose power it is where it is that of one node. `energy_j` is a counter: it may be
+    `way` is the method of reading ("snmp", "dcmi", "redfish", "rapl"), `part` the part of the meter ("total", "phase
+    1", "outlet 7", "package-0"), `node` the node that the part feeds, if it is one. `energy_j` is a counter and may be
     reset at any time. `resolution_w` is the step of the power figure.
     """
 
@@ -32,13 +32,13 @@ class Reading:
 
 
 class Meter(Protocol):
-    """One device that measures. A call is bounded in time by the meter itself and may be cancelled."""
+    """One measuring device. The meter bounds the time of every call; calls may be cancelled."""
 
     name: str
     way: str
 
     async def read(self) -> tuple[Reading, ...]:
-        """Return all its readings; DeviceError if it cannot be read at all."""
+        """Return all readings. Raises DeviceError if the meter cannot be read at all."""
 
     async def close(self) -> None:
         """Log out. The meter may be used again afterwards."""
@@ -46,7 +46,7 @@ class Meter(Protocol):
 
 @dataclass(frozen=True)
 class MeterResult:
-    """What one meter said, or why it said nothing."""
+    """The readings of one meter, or the error."""
 
     meter: str
     way: str
@@ -55,7 +55,7 @@ class MeterResult:
 
 
 async def read_meters(meters: Iterable[Meter], *, timeout_s: float) -> tuple[MeterResult, ...]:
-    """Return what every meter says, in their order, after `timeout_s` at the latest."""
+    """Read all meters, in their order, within `timeout_s`."""
     return tuple(await asyncio.gather(*(_read_meter(meter, timeout_s) for meter in meters)))
 
 
@@ -64,7 +64,7 @@ async def _read_meter(meter: Meter, timeout_s: float) -> MeterResult:
         async with asyncio.timeout(timeout_s):
             return MeterResult(meter.name, meter.way, await meter.read())
     except TimeoutError:
-        hint = "look at its network and power; --device-timeout gives it longer"
+        hint = "check its network and power; --device-timeout sets a longer time"
         return MeterResult(
             meter.name, meter.way, error=NoAnswer(f"{meter.name}: silent for {timeout_s:g} s", hint=hint)
         )

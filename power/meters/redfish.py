@@ -1,4 +1,4 @@
-"""What a node draws, by its BMC's Redfish service: the chassis that hold its system."""
+"""The power of a node by its BMC's Redfish service: the chassis that contain its system."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ MAX_PLAUSIBLE = 1e15
 
 @dataclass(frozen=True)
 class Chassis:
-    """What of a chassis measures: EnvironmentMetrics in newer services, Power in older ones."""
+    """The measuring resource of a chassis: EnvironmentMetrics in newer services, Power in older ones."""
 
     part: str
     metrics: str | None
@@ -39,7 +39,7 @@ class RedfishMeter:
         self._chassis: tuple[Chassis, ...] | None = None
 
     async def read(self) -> tuple[Reading, ...]:
-        """Return a reading for each chassis; DeviceError if the service cannot be asked, or measures nothing."""
+        """Return a reading for each chassis. Raises DeviceError if the service fails or measures nothing."""
         if self._chassis is None:
             self._chassis = await self._that_measure()
         return tuple([await self._reading(chassis) for chassis in self._chassis])
@@ -82,12 +82,12 @@ class RedfishMeter:
         try:
             return await self._service.get(path) if path else {}
         except NotSupported:
-            # Some firmwares link to what they do not have.
+            # Some firmware links to resources that it does not have.
             return {}
 
 
 def parse_chassis(resource: Resource) -> Chassis:
-    """Return what of a Chassis resource measures."""
+    """Return the links of a Chassis resource to its measurements."""
     metrics, power = (get_nested(resource, key, "@odata.id") for key in ("EnvironmentMetrics", "Power"))
     return Chassis(
         str(resource.get("Id") or "chassis"),
@@ -99,7 +99,7 @@ def parse_chassis(resource: Resource) -> Chassis:
 def _watts(value: Any, where: str) -> tuple[float | None, str]:
     number = _number(value)
     if number is None:
-        return None, f"{where} is {'not there' if value is None else f'{value!r:.40}'}"
+        return None, f"{where} is {'missing' if value is None else f'{value!r:.40}'}"
     return number, ""
 
 

@@ -1,4 +1,4 @@
-"""The meters of a site: those of the BMCs and kernels of its nodes, of its PDUs, of Slurm, and of this machine."""
+"""The meters of a site: BMCs and kernels of its nodes, PDUs, Slurm, and this machine."""
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,16 +32,16 @@ def _ssh(machine: InventoryNode, wire: Transport) -> Meter:
 
 
 BY_DRIVER: Mapping[str, Callable[[InventoryNode, Transport], Meter]] = {"ipmi": dcmi_meter, "redfish": _redfish}
-"""What measures a node through its BMC, by the driver that switches it. The tools' drivers hold no session to ask."""
+"""The meters of BMCs by the driver of the node. Drivers that run a program keep no session that a meter could share."""
 
 
 def device_meters(machines: Iterable[InventoryNode], pdus: Iterable[Pdu], wire: Transport) -> tuple[Meter, ...]:
-    """Return the meters of these nodes and PDUs; BadInventory where one lacks what its meter needs."""
+    """Return the meters of these nodes and PDUs. Raises BadInventory if a setting of one is missing."""
     return (*(pdu_meter(pdu, wire) for pdu in pdus), *(meter for each in machines for meter in node_meters(each, wire)))
 
 
 def node_meters(machine: InventoryNode, wire: Transport) -> Iterator[Meter]:
-    """Yield what measures one node: its BMC, and its kernel where it can be asked by ssh."""
+    """Yield the meters of one node: its BMC, and its kernel if it has ssh."""
     by_bmc = bmc_meter(machine, wire)
     if by_bmc:
         yield by_bmc
@@ -50,13 +50,13 @@ def node_meters(machine: InventoryNode, wire: Transport) -> Iterator[Meter]:
 
 
 def bmc_meter(machine: InventoryNode, wire: Transport) -> Meter | None:
-    """Return the meter of the node's BMC, None if it has none that could be asked."""
+    """Return the meter of the node's BMC, None if it has none."""
     made = BY_DRIVER.get(machine.hardware.driver or "") if machine.bmc else None
     return made(machine, wire) if made else None
 
 
 def pdu_meter(pdu: Pdu, wire: Transport) -> Meter:
-    """Return the meter of a PDU; BadInventory for a family that is not known."""
+    """Return the meter of a PDU. Raises BadInventory for an unknown family."""
     # pysnmp takes a third of a second to import.
     from power.meters.snmp.client import DEFAULT_PATIENCE, SnmpPatience
     from power.meters.snmp.pdu import SnmpPdu
@@ -66,7 +66,7 @@ def pdu_meter(pdu: Pdu, wire: Transport) -> Meter:
 
 
 def slurm_meters(settings: Settings) -> tuple[Meter, ...]:
-    """Return Slurm as a meter, where it is the site's scheduler and gathers energy."""
+    """Return Slurm as a meter if it is the site's scheduler and gathers energy."""
     if scheduler_name(settings) != SLURM:
         return ()
     try:
@@ -77,7 +77,7 @@ def slurm_meters(settings: Settings) -> tuple[Meter, ...]:
 
 
 def own_meters(*, sysfs: Path = Path("/sys")) -> tuple[Meter, ...]:
-    """Return what measures this machine itself, where it has such counters and sensors."""
+    """Return the meters of this machine, as far as it has counters and sensors."""
     here = platform.node().partition(".")[0]
     rapl = (RaplMeter(here, sysfs=sysfs),) if any(sysfs.glob("class/powercap/intel-rapl:*")) else ()
     hwmon = (HwmonMeter(here, sysfs=sysfs),) if any(sysfs.glob("class/hwmon/hwmon*/power*_*")) else ()
@@ -85,13 +85,15 @@ def own_meters(*, sysfs: Path = Path("/sys")) -> tuple[Meter, ...]:
 
 
 def pdus_feeding(inventory: Inventory, nodes: Iterable[str]) -> tuple[Pdu, ...]:
-    """Return the PDUs on whose outlets one of these nodes hangs."""
+    """Return the PDUs that feed at least one of these nodes."""
     wanted = set(nodes)
     return tuple(pdu for pdu in inventory.pdus if any(node in wanted for _, node in pdu.outlets))
 
 
 def site_meters(settings: Settings, inventory: Inventory, nodes: str | None, wire: Transport) -> tuple[Meter, ...]:
-    """Return the meters of these nodes, of all machines and of this one without any; BadInventory for other nodes."""
+    """Return the meters of these nodes; if `nodes` is None, of all machines and this one. Raises BadInventory for
+    unknown nodes.
+    """
     chosen = inventory.chosen(expand(nodes)) if nodes else inventory.machines
     pdus = pdus_feeding(inventory, [each.node for each in chosen]) if nodes else inventory.pdus
     own = () if nodes else (*own_meters(), *slurm_meters(settings))

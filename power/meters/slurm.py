@@ -15,14 +15,14 @@ _WATTS = re.compile(r" CurrentWatts=(\S+)")
 _JOULES = re.compile(r" Consumed(?:Joules|Energy)=(\S+)")
 _PLUGIN = re.compile(r"^AcctGatherEnergyType\s*=\s*(\S+)", re.MULTILINE)
 
-# The figure of a node that does not answer is from before.
+# The figure of a node that does not answer is outdated.
 SILENT_STATES = ("DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "NOT_RESPONDING", "UNKNOWN", "FUTURE")
 
 
 class SlurmMeter:
-    """Reads all nodes by one question to slurmctld, whose name is `cluster`; the figures are as old as Slurm's own.
+    """Reads all nodes with one request to slurmctld of `cluster`.
 
-    They are refreshed every AcctGatherNodeFreq seconds, and by most plugins processors and memory only.
+    Slurm refreshes the figures every AcctGatherNodeFreq seconds; most plugins cover processors and memory only.
     """
 
     way = "slurm"
@@ -32,7 +32,7 @@ class SlurmMeter:
         self._timeout_s, self._now = timeout_s, now
 
     async def read(self) -> tuple[Reading, ...]:
-        """Return a reading for each node; NoAnswer while slurmctld is silent, NotSupported without Slurm."""
+        """Return a reading for each node. Raises NoAnswer while slurmctld is silent, NotSupported without Slurm."""
         try:
             nodes = await self._ask("--all", "--oneliner", "show", "nodes")
             config = await self._ask("show", "config")
@@ -43,7 +43,7 @@ class SlurmMeter:
         return parse_node_energy(nodes, config, meter=self.name, at_unix_s=self._now())
 
     async def close(self) -> None:
-        """Do nothing: nobody is logged in."""
+        """Do nothing: there is no login."""
 
     async def _ask(self, *arguments: str) -> str:
         answer = await asyncio.to_thread(ask, "scontrol", *arguments, timeout_s=self._timeout_s)
@@ -51,7 +51,7 @@ class SlurmMeter:
 
 
 def parse_node_energy(nodes: str, config: str, *, meter: str, at_unix_s: float) -> tuple[Reading, ...]:
-    """Return what the answers to `scontrol --oneliner show nodes` and `show config` say; a node counts once."""
+    """Return the readings from the output of `scontrol --oneliner show nodes` and `show config`, one for each node."""
     gathered = gathers_energy(config)
     found = {match[1]: _reading(match[1], match[2], gathered, meter, at_unix_s) for match in _NODE.finditer(nodes)}
     return tuple(found.values())
@@ -79,12 +79,12 @@ def _why_none(fields: str, watts: float | None, measures: bool) -> str:
         return "Slurm measures nothing: AcctGatherEnergyType is not set in slurm.conf"
     if state is None or "*" in state[1] or set(flags) & set(SILENT_STATES):
         return f"the node does not answer Slurm: {state[1] if state else 'no state'}"
-    # Slurm writes 0 for what it has not measured; a node that answers draws more.
+    # Slurm writes 0 for a missing value; a node that answers draws more.
     return "Slurm has no figure" if not watts else ""
 
 
 def gathers_energy(config: str) -> bool:
-    """Tell whether the answer to `scontrol show config` names a plugin that gathers energy."""
+    """Tell whether the output of `scontrol show config` names a plugin that gathers energy."""
     plugin = _PLUGIN.search(config)
     return plugin is not None and plugin[1] not in ("(null)", "acct_gather_energy/none")
 

@@ -22,14 +22,14 @@ from power.meters.port import Reading
 
 @dataclass(frozen=True)
 class NodeMeters:
-    """What a node's meters said at one instant of its own clock."""
+    """The values of a node's meters at one instant of its own clock."""
 
     rapl: RaplSample
     sensors: tuple[HwmonSensor, ...]
 
 
 def parse_meters(text: str, node: str) -> NodeMeters:
-    """Return the answer to `meters`: lines of columns between tabs; BadAnswer if it is none."""
+    """Parse the answer to `meters`, lines of tab-separated columns. Raises BadAnswer."""
     rows = [line.split("\t") for line in text.splitlines()]
     try:
         (clock,) = [row for row in rows if row[0] == "clock"]
@@ -53,7 +53,7 @@ def _parse_sensor(row: list[str]) -> HwmonSensor:
 
 
 class SshMeter:
-    """Reads one node by ssh; each reading logs in anew. RAPL's power comes from the second reading on."""
+    """Reads one node by ssh, with one login for each reading. RAPL's power is known from the second reading on."""
 
     way = "ssh"
 
@@ -66,7 +66,7 @@ class SshMeter:
         self._before: RaplSample | None = None
 
     async def read(self) -> tuple[Reading, ...]:
-        """Return what it measures, by way of "rapl" and "hwmon"; NotSupported where that is nothing."""
+        """Return the readings by "rapl" and "hwmon". Raises NotSupported if there are none."""
         meters, at_unix_s = parse_meters(await self._node.meters(), self.name), self._now()
         if not additive_zones(meters.rapl.zones) and not meters.sensors:
             hint = "measure it at its BMC or its PDU"
@@ -78,5 +78,5 @@ class SshMeter:
         )
 
     async def close(self) -> None:
-        """Forget the reading before."""
+        """Forget the previous reading."""
         self._before = None

@@ -1,11 +1,11 @@
-"""What if only so many units were on offer? The scheduling engine itself, run on from a snapshot.
+"""The what-if of a number of units on offer: runs the scheduling engine on from a snapshot.
 
-It tells when each known job starts, how many nodes can sleep until when, and how long one more job would wait at the
+It returns when each known job starts, how many nodes can sleep until when, and how long one more job would wait at the
 end of the queue.
 
 Source: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS 2005,
-section 3.3. Each job runs for its estimate, a second at least; one that has outlived it ends in a second; nothing more
-is submitted. Nodes on offer that are asleep or on their way are woken now and join when they are up.
+section 3.3. Each job runs for its estimate, at least a second; a job that has outlived it ends in a second; no more
+jobs are submitted. Nodes on offer that are asleep or in transition are woken now and join when they are up.
 """
 
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ DISCIPLINES = {"fcfs": FCFS, "easy": EASY, "first-fit": FIRST_FIT, "best-fit": B
 
 @dataclass(frozen=True, eq=False)
 class WhatIfPlan:
-    """What the engine makes of a snapshot with `units` on offer.
+    """The result of the engine for a snapshot with `units` on offer.
 
-    `start_s` and `end_s` are of the running jobs, then of the queued ones, each in the snapshot's order. `slowdown` and
-    `mean_wait_s` are means over all of them: 1 + wait / max(10 s, run) as in
-    offpeak.model.schedule_metrics.bounded_slowdown_by_delay, and from submission to start. 1 and 0 where there are
-    none. `until_s` is the last end, `now_s` where there is none: nothing is known of what is needed from then on.
+    `start_s` and `end_s` hold the running jobs, then the queued ones, each in the snapshot's order. `slowdown`, 1 +
+    wait / max(10 s, run) as in offpeak.model.schedule_metrics.bounded_slowdown_by_delay, and `mean_wait_s` are means
+    over all of them; 1 and 0 without jobs. `until_s` is the last end, or `now_s` without jobs; the demand after that is
+    unknown.
     """
 
     units: int
@@ -47,7 +47,7 @@ class WhatIfPlan:
 
 
 def find_rules(discipline: str) -> SchedulingRules:
-    """Return the engine's rules of a discipline by its name; BadInput for one that a what-if cannot run."""
+    """Return the engine's rules of a discipline by name. Raises BadInput if a what-if cannot run it."""
     if discipline not in DISCIPLINES:
         raise BadInput(f"what-if knows no discipline {discipline!r}", hint=did_you_mean(discipline, DISCIPLINES))
     return SchedulingRules(
@@ -68,7 +68,7 @@ NOTHING = np.empty(0, dtype=np.int64)
 def simulate_units(snapshot: Snapshot, units: int, *, rules: SchedulingRules = EASY_RULES) -> WhatIfPlan:
     """Return how the jobs of the snapshot would run with `units` on offer.
 
-    BadInput for fewer units than are in use or than a queued job is wide, or for more than there are.
+    Raises BadInput for fewer units than are in use or a queued job needs, or for more than exist.
     """
     check_units(snapshot, units)
     return make_whatif_plan(snapshot, units, queued_start_s(snapshot, units, rules))
@@ -81,10 +81,12 @@ def queued_start_s(snapshot: Snapshot, units: int, rules: SchedulingRules) -> In
 
 
 def all_start_s(workload: Workload, holders: int, units: int, rules: SchedulingRules) -> Int64:
-    """Return when the engine starts each job of a workload, all submitted at once; the first `holders` start then."""
+    """Return when the engine starts each job of a workload. All are submitted at once; the first `holders` start at
+    once.
+    """
     if holders == len(workload.submit_s):
         return workload.submit_s
-    # All run for their estimates: an engine that is told so is faster.
+    # All jobs run for their estimates; the engine is faster if it knows that.
     foreseen = rules._replace(estimates=EXACT_RUNTIME)
     state = resumed_state(workload, foreseen, machine_size=units, holders=holders, now_s=int(workload.submit_s[0]))
     advance(workload, NO_PEAKS, foreseen, units, state, NEVER - 1)
@@ -102,9 +104,9 @@ def check_units(snapshot: Snapshot, units: int) -> None:
 
 
 def make_workload(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
-    """Return what the engine runs, and how many of its first jobs hold units already.
+    """Return the workload of the engine, and how many of its first jobs already hold units.
 
-    These are the running jobs, then the nodes on offer that are not up: units that nobody has until they are.
+    These are the running jobs, then placeholders for the units of nodes on offer that are not up yet.
     """
     sleeping, awake_after_s = find_sleeping_units(snapshot, units)
     left_s = np.maximum(snapshot.running.expected_end_s - snapshot.now_s, 1)
@@ -125,9 +127,9 @@ def make_workload(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
 
 
 def find_sleeping_units(snapshot: Snapshot, units: int) -> tuple[Int64, Int64]:
-    """Return how many of the `units` that are up soonest will be up only later, and after how many seconds.
+    """Return how many of the `units` that are up soonest are not up yet, and after how many seconds they will be.
 
-    Jobs hold units of the nodes that are up first: only where these are too few, of nodes that come up for them.
+    Jobs hold units of nodes that are up, and of nodes that come up for them only if those are too few.
     """
     if not snapshot.node_state.any():
         return NOTHING, NOTHING
@@ -155,9 +157,9 @@ def make_whatif_plan(snapshot: Snapshot, units: int, start_s_of_queued: Int64) -
 
 @dataclass(frozen=True)
 class SleepTime:
-    """`nodes` that no known job needs before `until_s`; None: no known job needs them at all.
+    """The number of `nodes` that no known job needs before `until_s`; None if no known job needs them at all.
 
-    They have to be up by then, so they are woken earlier by the time that this takes.
+    The nodes must be up by then, so they are woken earlier by their wake-up time.
     """
 
     nodes: int
@@ -165,9 +167,9 @@ class SleepTime:
 
 
 def find_sleep_times(snapshot: Snapshot, plan: WhatIfPlan) -> tuple[SleepTime, ...]:
-    """Return the most nodes that can sleep, and until when; ever fewer for ever longer.
+    """Return the largest numbers of nodes that can sleep, and until when: fewer and fewer nodes for longer and longer.
 
-    Counted in whole nodes of units without a job, as if jobs were packed onto as few nodes as hold them.
+    Counted in whole nodes without a job, as if jobs were packed onto as few nodes as possible.
     """
     at_s, units = count_units_in_use(snapshot, plan)
     per_node = snapshot.units_per_node
@@ -179,7 +181,7 @@ def find_sleep_times(snapshot: Snapshot, plan: WhatIfPlan) -> tuple[SleepTime, .
 
 
 def count_units_in_use(snapshot: Snapshot, plan: WhatIfPlan) -> tuple[Int64, Int64]:
-    """Return seconds, the first of them now, and the units that jobs hold from each of them on."""
+    """Return times [s], starting now, and the units that jobs hold from each of them on."""
     size = np.concatenate([snapshot.running.size, snapshot.queued.size])
     held_from_s = np.maximum(plan.start_s, snapshot.now_s)
     held_from_s[: len(snapshot.running.size)] = snapshot.now_s
@@ -190,10 +192,10 @@ def count_units_in_use(snapshot: Snapshot, plan: WhatIfPlan) -> tuple[Int64, Int
 
 
 def simulate_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Float64:
-    """Return the wait [s] under EASY of each of n jobs, were it alone submitted now: float64[n].
+    """Return the wait [s] under EASY of each of n jobs if it alone were submitted now: float64[n].
 
-    All run as long as the snapshot expects and no more come. Queued jobs too wide for what is usable are left out.
-    BadInput if one of the n jobs is, or if running jobs hold more.
+    All jobs run as long as the snapshot expects, and no more come. Queued jobs that are wider than the usable units are
+    left out. Raises BadInput if one of the n jobs is wider, or if running jobs hold more.
     """
     snapshot = snapshot.without_too_wide()
     units, now_s = snapshot.usable_units, snapshot.now_s

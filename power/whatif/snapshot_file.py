@@ -1,6 +1,6 @@
-"""State files: a snapshot as JSON, written with a line for each job, and read with an error that names the wrong key.
+"""State files: a snapshot as JSON, with one line for each job. Errors name the wrong key.
 
-A site's own program may have written the file.
+A site's own program may write such a file.
 """
 
 import json
@@ -26,7 +26,7 @@ MOVING = ("going_down", "coming_up")
 
 
 def write_snapshot(snapshot: Snapshot, path: Path) -> None:
-    """Write a state file; CannotWrite if it fails."""
+    """Write a state file. Raises CannotWrite."""
     with replacing(path) as file:
         file.write(snapshot_json(snapshot).encode())
 
@@ -74,19 +74,19 @@ def _node_row(state: int, ready_s: int, *, count: int) -> dict[str, Any]:
 
 
 LARGEST_NUMBER = 2**53
-"""No number lies beyond this: a larger one loses digits in many programs that write JSON."""
+"""The largest number in a file: larger ones lose digits in many programs that write JSON."""
 
 
 @dataclass(frozen=True)
 class SnapshotRow:
-    """A JSON object of the file, and its dotted key: "" for the whole file, "queued[17]" for a row."""
+    """A JSON object of the file with its dotted key: "" for the whole file, "queued[17]" for a row."""
 
     file: str
     key: str
     written: dict[str, Any]
 
     def wrong(self, key: str, what: str, *, hint: str) -> BadInput:
-        """Return the error that says what is wrong at one of the row's keys."""
+        """Return an error about one of the row's keys."""
         return BadInput(f"{self.file}: {self.at(key)}: {what}", hint=hint)
 
     def at(self, key: str) -> str:
@@ -94,7 +94,7 @@ class SnapshotRow:
         return f"{self.key}.{key}" if self.key else key
 
     def number(self, key: str, *, least: int = -LARGEST_NUMBER, most: int = LARGEST_NUMBER) -> int:
-        """Return the whole number at `key`; BadInput unless there is one from `least` to `most`."""
+        """Return the whole number at `key`. Raises BadInput unless it is from `least` to `most`."""
         number = self.value(key)
         if not isinstance(number, int) or isinstance(number, bool):
             raise self.wrong(key, f"{number!r} is no whole number", hint="write it without quotes and decimals")
@@ -105,38 +105,38 @@ class SnapshotRow:
         return number
 
     def choice(self, key: str, known: tuple[str, ...]) -> str:
-        """Return the word at `key`; BadInput unless it is one of the known ones."""
+        """Return the text at `key`. Raises BadInput unless it is one of the known ones."""
         choice = self.value(key)
         if choice not in known:
             raise self.wrong(key, f"{choice!r} is unknown", hint=did_you_mean(str(choice), known))
         return str(choice)
 
     def value(self, key: str) -> object:
-        """Return what is written at `key`; BadInput if nothing is."""
+        """Return the value at `key`. Raises BadInput if there is none."""
         if key not in self.written:
             raise self.wrong(key, "is missing", hint=self._how_to_spell(key))
         return self.written[key]
 
     def row(self, key: str) -> "SnapshotRow":
-        """Return the object at `key`; BadInput if there is none."""
+        """Return the object at `key`. Raises BadInput if there is none."""
         return self.below(self.at(key), self.value(key))
 
     def rows(self, key: str) -> Iterator["SnapshotRow"]:
-        """Return the objects of the list at `key`; BadInput if there is no such list."""
+        """Return the objects of the list at `key`. Raises BadInput if there is none."""
         listed = self.value(key)
         if not isinstance(listed, list):
             raise self.wrong(key, "is no list", hint="write a list of objects in []; it may be empty")
         return (self.below(f"{self.at(key)}[{at}]", written) for at, written in enumerate(listed))
 
     def below(self, key: str, written: object) -> "SnapshotRow":
-        """Return what is written at a dotted key of the file; BadInput unless it is an object."""
+        """Return the object at a dotted key of the file. Raises BadInput if the value is not an object."""
         if not isinstance(written, dict):
             where = f"{self.file}: {key}" if key else self.file
             raise BadInput(f"{where}: is no object", hint='write it in {}, as in {"size": 1}')
         return SnapshotRow(self.file, key, written)
 
     def only(self, *known: str) -> "SnapshotRow":
-        """Return the row; BadInput if it has a key that is not known."""
+        """Return the row. Raises BadInput if it has an unknown key."""
         for key in self.written:
             if key not in known:
                 raise self.wrong(key, "is no key of a state file", hint=did_you_mean(key, known))
@@ -151,15 +151,15 @@ SNAPSHOT_KEYS = ("version", "now_s", "units_per_node", "wake_s", "nodes", "runni
 RUNNING_KEYS = ("size", "submit_s", "start_s", "expected_end_s")
 QUEUED_KEYS = ("size", "submit_s", "estimate_s", "latest_end_s")
 MOST_NODES = 1_000_000
-"""A count beyond this is a slip of the pen, and would fill the memory."""
+"""A larger count is a typing error and would fill the memory."""
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """Return the snapshot in a state file; BadInput with the file, the key and a hint where it is wrong."""
+    """Return the snapshot in a state file. Raises BadInput with the file, the key and a hint."""
     top = SnapshotRow(str(path), "", {}).below("", _parse_json(read_bytes(path, BadInput), str(path)))
     version = top.number("version")
     if version != VERSION:
-        hint = f"this offpeak reads version {VERSION}: write the file anew, or use the offpeak that wrote it"
+        hint = f"this offpeak reads version {VERSION}: write the file again, or use the offpeak that wrote it"
         raise top.wrong("version", f"the file is of version {version}", hint=hint)
     return _check_units_in_use(top, _read_snapshot(top.only(*SNAPSHOT_KEYS)))
 
@@ -197,7 +197,7 @@ def _parse_json(text: bytes, file: str) -> object:
 
 
 def _read_nodes(row: SnapshotRow, now_s: int) -> list[tuple[int, int]]:
-    """Return state and `ready_s` of each node that the row stands for."""
+    """Return state and `ready_s` of each node of the row."""
     name = row.choice("state", (*WITHOUT_DEPTH, *WITH_DEPTH))
     keys = ["state", "count", *(["depth"] if name in WITH_DEPTH else []), *(["ready_s"] if name in MOVING else [])]
     row.only(*keys)
@@ -240,7 +240,7 @@ def _read_queued(row: SnapshotRow, most: int, now_s: int) -> tuple[int, ...]:
 
 
 def _check_units_in_use(top: SnapshotRow, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot; BadInput if more units are in use than nodes have that are up or coming up."""
+    """Return the snapshot. Raises BadInput if more units are in use than the nodes that are up or coming up have."""
     up = [ACTIVE, *(coming_up(depth) for depth in range(len(DEPTHS)))]
     units = int(np.isin(snapshot.node_state, up).sum()) * snapshot.units_per_node
     if snapshot.units_in_use > units:

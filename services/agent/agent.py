@@ -306,7 +306,7 @@ class SiteAgent:
 
     def _check_can_be_ordered(self, node: str) -> None:
         if node not in self.site.machines:
-            raise BadInput(f"{node}: is not ours to touch", hint="add it to nodes below [agent]")
+            raise BadInput(f"{node}: is not managed by offpeak", hint="add it to nodes below [agent]")
         if node not in self.power.records.nodes:
             hint = "it has just started, or has just got the node: try again in a minute"
             raise OffpeakError(f"{node}: the agent has not looked at it yet", hint=hint)

@@ -333,7 +333,7 @@ def _reason_to_leave(name: str, outlook: WakeOutlook, requested_unix_s: float | 
 def _reason_unknown(name: str, outlook: WakeOutlook) -> str:
     record, node = outlook.records.get(name), outlook.nodes.get(name)
     if name not in outlook.machines:
-        return "is not ours to touch: it is not among nodes below [agent]"
+        return "is not managed by offpeak: it is not among nodes below [agent]"
     if node is None or node.use is NodeUse.UNKNOWN:
         return "the scheduler does not show it" if node is None else f"the scheduler says {node.native_state}"
     if record is None or record.observed.state is NodeState.UNKNOWN:

@@ -64,7 +64,7 @@ def checked(head: BootedHead, before: str = "") -> tuple[dict[str, str], str]:
 def test_root_asks_in_the_sandbox_of_the_unit(with_unit: BootedHead) -> None:
     with_unit.run("touch /run/offpeak/agent.sock")
     logins, remark = checked(with_unit)
-    assert remark == "offpeak: asked as the agent's user, in the sandbox of offpeak-agent.service\n"
+    assert remark == "offpeak: checked as the agent's user, in the sandbox of offpeak-agent.service\n"
     assert logins == {"root": "failed", "home": "failed"}
     with_unit.run("test -e /run/offpeak/agent.sock && rm /run/offpeak/agent.sock")
 
@@ -117,5 +117,5 @@ def test_a_unit_that_cannot_start_its_program_is_reported(with_unit: BootedHead)
 
 def test_without_the_unit_root_asks_as_the_agents_user(installed: BootedHead) -> None:
     logins, remark = checked(installed)
-    assert "asked as the user offpeak, outside a sandbox: offpeak-agent.service is not installed" in remark
+    assert "checked as the user offpeak, outside a sandbox: offpeak-agent.service is not installed" in remark
     assert logins == {"root": "failed", "home": "ok"}

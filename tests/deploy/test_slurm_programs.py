@@ -166,7 +166,7 @@ def test_nodes_that_the_agent_holds_back_are_left_off_or_waited_for(programs: Sl
             programs, *(InventoryNode(name, Hardware("old"), mac=MAC, wol_via=card.via) for name, card in cards.items())
         )
         with agent_socket(programs.socket) as agent:
-            left, waiting = {"n1": "held by jo: new DIMM"}, {"n2": "120 nodes were told to wake within 60 s"}
+            left, waiting = {"n1": "held by jo: new DIMM"}, {"n2": "120 nodes were ordered to wake within 60 s"}
             agent.replies = [*[WakeReply(("n1", "n2"), left, waiting)] * 3, WakeReply(("n2",))]
             programs.run("offpeak-resume", "n[1-2]", **FAST)
             assert paced.packet() == PACKET

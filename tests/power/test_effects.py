@@ -63,7 +63,7 @@ def test_the_same_effect_twice_reaches_the_device_once(room: GuardedRoom) -> Non
 
     first, second = room.run(twice())
     assert isinstance(first, Outcome)
-    assert refused(second) == ("just_ordered", "n1: was told soft_off less than 30 s ago")
+    assert refused(second) == ("just_ordered", "n1: was ordered soft_off less than 30 s ago")
     assert room.reported() == {"n1": [SOFT_OFF]}
 
 

@@ -128,7 +128,7 @@ def test_without_a_meter_or_a_ceiling_power_proves_nothing(bench: Bench) -> None
     proof = bench.prove(bmc_wakes=True, watts=lambda _node: None)
     assert proof.offered
     assert not proof.by_power
-    assert proof.notes == ("not proven by power: no meter told its power",)
+    assert proof.notes == ("not proven by power: no meter showed its power",)
     proof = bench.prove(replace(RUNG, ceiling_w=None), bmc_wakes=True)
     assert (proof.offered, proof.by_power, proof.asleep_w) == (True, False, ASLEEP_W)
     assert proof.notes == ("not proven by power: the rung has no ceiling",)
@@ -151,13 +151,13 @@ def test_a_node_that_is_silent_but_hot_is_woken_and_not_offered(bench: Bench) ->
 
 def test_a_node_that_boots_instead_of_waking_has_lost_its_standby(bench: Bench) -> None:
     proof = bench.prove(bmc_wakes=True, boots_on_wake=True)
-    assert str(proof.error) == "n001: it rebooted: standby is lost"
+    assert str(proof.error) == "n001: rebooted instead of waking from standby"
     assert (proof.offered, proof.woken_by) == (False, "bmc")
 
 
 def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
     proof = bench.prove(replace(RUNG, wake=("pdu",), wake_patience_s=20))
-    assert str(proof.error) == "n001: nothing but its own alarm clock woke it"
+    assert str(proof.error) == "n001: only its own alarm clock woke it"
     assert proof.notes == ("pdu: it has none",)
     assert (proof.woken_by, proof.wake_s) == ("clock", None)
 
@@ -166,7 +166,7 @@ def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
 def test_a_node_that_never_comes_back_is_reported_and_never_cut(bench: Bench) -> None:
     proof = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
     assert isinstance(proof.error, NoAnswer)
-    assert str(proof.error) == "n001: does not come back from standby"
+    assert str(proof.error) == "n001: does not wake from standby"
     assert "console" in proof.error.hint
     assert proof.notes == ("bmc: did not wake it within 20 s", "wol: did not wake it within 20 s")
     assert bench.bmc.resets == ["On"]
@@ -215,4 +215,4 @@ def test_a_refused_key_ends_the_test(bench: Bench) -> None:
 def test_a_node_without_an_alarm_clock_is_warned_of(bench: Bench) -> None:
     proof = bench.prove(bmc_wakes=True, spoil=lambda node: (node.root / "sys/class/rtc/rtc0/wakealarm").unlink())
     assert proof.offered
-    assert proof.notes == ("it has no alarm clock: would nothing else wake it, it would sleep on",)
+    assert proof.notes == ("it has no alarm clock: if no other way wakes it, it stays asleep",)

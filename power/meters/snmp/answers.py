@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NoSnmpValue:
-    """No value at an OID; `gone` where the agent has no such object at all."""
+    """No value at an OID; `gone` if the agent has no such object at all."""
 
     why: str
     gone: bool = False
@@ -18,11 +18,11 @@ SnmpValue = int | str | NoSnmpValue
 """Integers, counters, gauges and ticks are numbers; strings are texts, OIDs are texts of digits and dots."""
 
 SnmpValues = dict[str, SnmpValue]
-"""By OID, without a dot before it."""
+"""Values by OID, without a leading dot."""
 
 
 def parse_snmp_number(answer: SnmpValue) -> float | None:
-    """Return a number, also one that is written as text ("12.5"), None for everything else."""
+    """Return a number, which may be written as text ("12.5"), else None."""
     if isinstance(answer, int):
         return float(answer)
     if isinstance(answer, str):
@@ -35,6 +35,6 @@ def parse_snmp_number(answer: SnmpValue) -> float | None:
 
 
 def values_below(answers: SnmpValues, column: str) -> SnmpValues:
-    """Return the answers of a column by what follows it: the rows."""
+    """Return the answers of a column by row, the rest of their OIDs."""
     start = f"{column}."
     return {oid.removeprefix(start): answer for oid, answer in answers.items() if oid.startswith(start)}

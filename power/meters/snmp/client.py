@@ -1,4 +1,4 @@
-"""The SNMP client of one device: it gets numbers at known OIDs in few packets, and walks whole columns.
+"""The SNMP client of one device: it reads known OIDs in few packets, and walks whole columns.
 
 It translates pysnmp's values and errors.
 """
@@ -38,7 +38,7 @@ _NUMBER_TYPES = (Integer32, Unsigned32, Counter32, Counter64, Gauge32, TimeTicks
 
 
 def decode_value(value: Any) -> SnmpValue:
-    """Return a value as a number or text; what is no value (Null, noSuchObject, endOfMibView) as NO_SUCH."""
+    """Return a value as a number or text; Null, noSuchObject and endOfMibView as NO_SUCH_OID."""
     if isinstance(value, _NUMBER_TYPES):
         return int(value)
     if isinstance(value, OctetString):
@@ -66,43 +66,41 @@ _STATUS_NAMES = {1: "tooBig", 2: "noSuchName", 3: "badValue", 5: "genErr", 6: "n
 
 
 def is_no_such_name(status: int) -> bool:
-    """Tell whether an error status means that there is no such OID: v1 says so, v2c and v3 answer it as a value."""
+    """Tell whether an error status means that the OID does not exist; v1 only, v2c and v3 return this as a value."""
     return status == _NO_SUCH_NAME
 
 
 def status_name(status: int) -> str:
-    """Return how the standard calls an error status."""
+    """Return the standard's name of an error status."""
     return _STATUS_NAMES.get(status, f"error {status}")
 
 
 def error_of_indication(error: Any, device: str, host: str, login: SnmpLogin) -> DeviceError:
-    """Return the error for what pysnmp says instead of an answer."""
+    """Return the error for pysnmp's error indication."""
     if isinstance(error, errind.RequestTimedOut):
         return NoAnswer(f"{device}: {host} does not answer to SNMP", hint=_silence_hint(login))
     if isinstance(error, _REFUSALS):
         hint = f"check user {login.user}, its keys and protocols on the PDU; `snmpget -v3 -u {login.user}` tries them"
         return AccessRefused(f"{device}: {host} refused SNMPv3 user {login.user}: {error}", hint=hint)
-    return BadAnswer(f"{device}: {host}: {error}", hint="check that the PDU speaks this version of SNMP")
+    return BadAnswer(f"{device}: {host}: {error}", hint="check that the PDU supports this version of SNMP")
 
 
 def _silence_hint(login: SnmpLogin) -> str:
     if login.version == "3":
-        return (
-            "a wrong privacy key may be answered with silence; check it, address, port, firewall, and the PDU's SNMPv3"
-        )
-    return "a wrong community is answered with silence too; check it, the address, port, firewall and allowed managers"
+        return "some PDUs ignore a wrong privacy key; check it, address, port, firewall, and the PDU's SNMPv3"
+    return "a PDU does not answer a wrong community; check it, the address, port, firewall and allowed managers"
 
 
 OIDS_PER_PACKET = 20
 ROWS_PER_BULK = 30
 ROWS_OF_FIRST_BULK = 8
-"""Most columns have a few rows, and what follows a column is read for nothing."""
+"""Most columns have few rows, and rows after the end of a column are read in vain."""
 MAX_COLUMN_ROWS = 5_000
 
 
 @dataclass(frozen=True)
 class SnmpPatience:
-    """How long one packet is waited for, and how often it is sent again."""
+    """The time-out of one packet, and how often it is resent."""
 
     timeout_s: float = 1.0
     retries: int = 2
@@ -112,7 +110,7 @@ DEFAULT_PATIENCE = SnmpPatience()
 
 
 class SnmpClient:
-    """The agent of one device, spoken to with one login. `user` is on whose behalf its engine is kept."""
+    """The SNMP client of one device. `user` is the object for which the engine is kept open."""
 
     def __init__(self, pdu: Pdu, *, engines: SnmpEngines, user: object, patience: SnmpPatience) -> None:
         self._device, self._host, self._port = pdu.name, pdu.host, pdu.port
@@ -120,33 +118,33 @@ class SnmpClient:
         self._target: UdpTransportTarget | Udp6TransportTarget | None = None
 
     async def get(self, login: SnmpLogin, oids: tuple[str, ...]) -> SnmpValues:
-        """Return what stands at each OID; NoAnswer, AccessRefused or BadAnswer if there is no answer at all."""
+        """Return the value at each OID. Raises NoAnswer, AccessRefused or BadAnswer if there is no answer at all."""
         answers: SnmpValues = {}
         for first in range(0, len(oids), OIDS_PER_PACKET):
             answers |= await self._get(login, oids[first : first + OIDS_PER_PACKET])
         return answers
 
     async def walk(self, login: SnmpLogin, column: str) -> tuple[SnmpValues, str]:
-        """Return everything below an OID, and what ended it too early, if anything; errors as `get`."""
+        """Return all values below an OID, and the reason if the walk ended too early. Raises like `get`."""
         answers: SnmpValues = {}
         oid = column
         while len(answers) < MAX_COLUMN_ROWS:
             page, error = await self._page(login, oid, ROWS_PER_BULK if answers else ROWS_OF_FIRST_BULK)
             fresh = {at: answer for at, answer in page.items() if at.startswith(f"{column}.") and at not in answers}
             answers |= fresh
-            # An agent that gives the same again would be walked for ever.
+            # An agent that returns the same OIDs again would be walked for ever.
             if len(fresh) < len(page) or not fresh:
                 return answers, "" if page else error
             oid = list(page)[-1]
         return answers, f"more than {MAX_COLUMN_ROWS} rows below {column}"
 
     async def has(self, login: SnmpLogin, column: str) -> bool:
-        """Tell whether there is anything below an OID; errors as `get`."""
+        """Tell whether there is any value below an OID. Raises like `get`."""
         status, _, found = await self._ask(login, next_cmd, (column,))
         return not status and any(str(name).startswith(f"{column}.") for name, _ in found)
 
     async def _page(self, login: SnmpLogin, oid: str, count: int) -> tuple[SnmpValues, str]:
-        """Return what comes after an OID; v1 gives one at once, and so does an agent whose next column is broken."""
+        """Return the values after an OID: one with v1 or if the agent's next column is broken, else up to `count`."""
         status, found = 0, cast(Any, ())
         if login.version != "1":
             status, _, found = await self._ask(login, bulk_cmd, (oid,), 0, count)
@@ -158,7 +156,9 @@ class SnmpClient:
         return {name: answer for name, answer in pairs if not (isinstance(answer, NoSnmpValue) and answer.gone)}, ""
 
     async def _get(self, login: SnmpLogin, oids: tuple[str, ...]) -> SnmpValues:
-        """Ask for one packet of OIDs. One that fails is left out and the others are asked again, as v1 wants it."""
+        """Request one packet of OIDs. After an error the failing OID is dropped and the rest requested again, as v1
+        requires.
+        """
         if not oids:
             return {}
         status, index, found = await self._ask(login, get_cmd, oids)
@@ -171,12 +171,12 @@ class SnmpClient:
         failed = index - 1 if 0 < index <= len(oids) else 0
         rest = oids[:failed] + oids[failed + 1 :]
         answer: SnmpValue = (
-            NO_SUCH_OID if is_no_such_name(status) else NoSnmpValue(f"the PDU says {status_name(status)}")
+            NO_SUCH_OID if is_no_such_name(status) else NoSnmpValue(f"the PDU reports {status_name(status)}")
         )
         return {oids[failed]: answer} | await self._get(login, rest)
 
     async def _ask(self, login: SnmpLogin, command: Any, oids: tuple[str, ...], *numbers: int) -> tuple[int, int, Any]:
-        """Return error status, its index and what was found; DeviceError for what is no answer."""
+        """Return error status, error index and values. Raises DeviceError if there is no answer."""
         wanted = [NumericOid(oid) for oid in oids]
         to, auth = await self._resolved(), auth_data_of(login)
         try:
@@ -187,7 +187,7 @@ class SnmpClient:
             raise BadAnswer(f"{self._device}: SNMP failed: {type(problem).__name__}", hint=_CHECK_V3_HINT) from None
         error, status, index, found = answer
         if error:
-            # Silence may be that of an address that its name no longer has.
+            # The host name may have a new address.
             self._target = None
             raise error_of_indication(error, self._device, self._host, login)
         return int(status), int(index), found
@@ -203,13 +203,13 @@ class SnmpClient:
         return self._target
 
     async def _address(self) -> tuple[int, str]:
-        """Look the name up in a thread, no longer than packets are waited for."""
+        """Resolve the host name in a thread, within the time-out of packets."""
         lookup = asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
         limit_s = self._patience.timeout_s * (self._patience.retries + 1)
         try:
             found = await asyncio.wait_for(lookup, limit_s)
         except (OSError, TimeoutError):
-            hint = f"`getent hosts {self._host}` has to print its address"
+            hint = f"`getent hosts {self._host}` must print its address"
             raise NoAnswer(f"{self._device}: no address for {self._host}", hint=hint) from None
         return found[0][0], str(found[0][4][0])
 

@@ -1,7 +1,7 @@
 """SNMP logins, and the SNMP engines of a program: one for all communities, and one for each SNMPv3 user and key.
 
-A login is a community, or an SNMPv3 user with up to two keys. OIDs are handed to pysnmp as numbers: it would load a
-compiler of MIBs first.
+A login is a community, or an SNMPv3 user with up to two keys. OIDs are passed to pysnmp as numbers, so that it does not
+load its MIB compiler.
 """
 
 import asyncio
@@ -45,12 +45,12 @@ from offpeak.text import did_you_mean
 VERSIONS = ("1", "2c", "3")
 AUTHENTICATIONS = ("MD5", "SHA", "SHA-224", "SHA-256", "SHA-384", "SHA-512")
 PRIVACIES = ("DES", "3DES", "AES", "AES-192", "AES-256", "AES-192-C", "AES-256-C")
-"""AES-192 and AES-256 extend keys as net-snmp does; with -C as Cisco does."""
+"""AES-192 and AES-256 extend keys like net-snmp; with -C like Cisco."""
 
 
 @dataclass(frozen=True)
 class SnmpLogin:
-    """What is said to a PDU; no key is None. Keys and communities are never shown."""
+    """The login to a PDU; a missing key is None. Keys and communities are never shown."""
 
     version: str
     user: str = ""
@@ -62,21 +62,23 @@ class SnmpLogin:
 
     @property
     def keys(self) -> Secret:
-        """All that may be refused, as one secret: changing either key makes another one."""
+        """Both keys as one secret, so that a change of either key counts as a new one."""
         return Secret(b"\0".join(key.value for key in (self.key, self.privacy_key) if key))
 
 
 def read_snmp_login(pdu: Pdu) -> SnmpLogin:
-    """Return what the files say now; BadInventory for what SNMP does not know, BadInput as `read_secret`."""
+    """Read the login from its files. Raises BadInventory for values that SNMP does not define, BadInput like
+    `read_secret`.
+    """
     credential, where = pdu.credential, f"credentials.{pdu.credential.name}"
     if pdu.version not in VERSIONS:
-        raise BadInventory(f"pdus.{pdu.name}: {pdu.version!r} is no version of SNMP", hint='known: "1", "2c", "3"')
+        raise BadInventory(f"pdus.{pdu.name}: {pdu.version!r} is not a version of SNMP", hint='known: "1", "2c", "3"')
     if pdu.version != "3":
         return SnmpLogin(pdu.version, community=credential.password())
     if not credential.user:
-        raise BadInventory(f"{where}: SNMPv3 has a user", hint=f"add user below [{where}]")
+        raise BadInventory(f"{where}: SNMPv3 needs a user", hint=f"add user below [{where}]")
     if credential.privacy_file and not credential.password_file:
-        raise BadInventory(f"{where}: privacy goes with authentication", hint=f"add password_file below [{where}]")
+        raise BadInventory(f"{where}: privacy requires authentication", hint=f"add password_file below [{where}]")
     _check_choice(credential, "authentication", credential.authentication, AUTHENTICATIONS)
     _check_choice(credential, "privacy", credential.privacy, PRIVACIES)
     return SnmpLogin(
@@ -98,7 +100,7 @@ def _check_choice(credential: Credential, key: str, name: str, known: tuple[str,
 
 
 class NumericOid(ObjectType):  # type: ignore[misc]
-    """An OID in numbers. pysnmp would load a compiler of MIBs first, for a second an engine, and find nothing to do."""
+    """A numeric OID. For other OIDs pysnmp loads its MIB compiler, which takes a second for each engine."""
 
     def __init__(self, oid: str) -> None:
         super().__init__(ObjectIdentity(oid))
@@ -108,7 +110,7 @@ class NumericOid(ObjectType):  # type: ignore[misc]
         return self._pair[index]
 
     def resolve_with_mib(self, *_args: object, **_options: object) -> "NumericOid":
-        """Return it as it is."""
+        """Return the object unchanged."""
         return self
 
 
@@ -117,8 +119,7 @@ def _object_identifier(oid: str) -> Any:
     return ObjectIdentifier(oid)
 
 
-# pysnmp draws where an engine's numbers begin. Drawn from the generator that all modules share, they change the numbers
-# of whoever seeded that one.
+# pysnmp draws the first request number of an engine. A generator of its own keeps the shared, seeded one reproducible.
 nextid.random = random.Random()
 
 _AUTHENTICATION = {
@@ -141,16 +142,19 @@ _PRIVACY = {
 
 
 MAX_PARALLEL_REQUESTS = 100
-"""So many packets are answered within a fraction of a second: more would wait for this program past their time-out."""
+"""The number of requests at a time. This program handles their answers within a fraction of a second; with more,
+answers would wait past their time-out.
+"""
 LISTED_AT_ONCE = 4
-"""So many PDUs list their rows at a time; each answer is long, and takes this program some milliseconds to read. With
-more, BMCs that are asked meanwhile are answered too late."""
+"""The number of PDUs that list their rows at a time. Their answers are long and take some milliseconds to decode; with
+more, the answers of BMCs would be read too late.
+"""
 
 
 class SnmpEngines:
-    """Opens engines when they are needed and closes them when nobody uses them any more.
+    """Opens engines when they are needed and closes them after their last user.
 
-    pysnmp knows users by their name only: two keys of one name in one engine would overwrite each other.
+    pysnmp identifies SNMPv3 users by name only: two keys of one name in one engine would overwrite each other.
     """
 
     def __init__(self) -> None:
@@ -168,17 +172,17 @@ class SnmpEngines:
         return self._engines[key]
 
     def asking(self) -> asyncio.Semaphore:
-        """Return the turns of those who send a packet and wait for its answer."""
+        """Return the semaphore of requests."""
         self._enter_loop()
         return self._asking
 
     def listing(self) -> asyncio.Semaphore:
-        """Return the turns of those who look up the rows of a PDU."""
+        """Return the semaphore of walks over the rows of a PDU."""
         self._enter_loop()
         return self._listing
 
     def release(self, user: object) -> None:
-        """Close all engines once nobody uses them."""
+        """Close all engines after their last user."""
         self._users.discard(user)
         if not self._users:
             for engine in self._engines.values():
@@ -193,7 +197,7 @@ class SnmpEngines:
 
 
 def _close_engine(engine: SnmpEngine) -> None:
-    """Hear nothing more, then close: pysnmp complains of an answer that is still on its way through it."""
+    """Stop receiving, then close: pysnmp logs an error for an answer that it is still processing."""
     dispatcher = engine.transport_dispatcher
     for domain in (udp.DOMAIN_NAME, udp6.DOMAIN_NAME) if dispatcher else ():
         with suppress(CarrierError):
@@ -203,7 +207,7 @@ def _close_engine(engine: SnmpEngine) -> None:
 
 
 def auth_data_of(login: SnmpLogin) -> CommunityData | UsmUserData:
-    """Return the login in pysnmp's words."""
+    """Return the login as a pysnmp object."""
     if login.community:
         return CommunityData(_decode_secret(login.community), mpModel=0 if login.version == "1" else 1)
     return UsmUserData(
@@ -216,5 +220,5 @@ def auth_data_of(login: SnmpLogin) -> CommunityData | UsmUserData:
 
 
 def _decode_secret(secret: Secret) -> str:
-    # pysnmp turns it into the same bytes again; any file's bytes are text in this encoding.
+    # pysnmp encodes the text as the same bytes again; in Latin-1 any bytes are text.
     return secret.value.decode("latin-1")

@@ -1,4 +1,4 @@
-"""A family of PDUs: at which OIDs its watts and kilowatt-hours are, in which unit, and which of its rows add up.
+"""A family of PDUs: the OIDs of its watts and kilowatt-hours, their units, and the rows that add up.
 
 MIBs and PDUs write units as text: "10 W", "0.1 kWh", "kW", "0.1 A".
 """
@@ -13,7 +13,7 @@ _IN_BASE = {("W", "W"): 1.0, ("Wh", "J"): 3600.0, ("J", "J"): 1.0, ("A", "A"): 1
 
 
 def parse_step(text: str, base: str) -> float | None:
-    """Return how many of the `base` ("W", "J", "A", "V") a unit is, "0.1 kWh" 360,000 J; None if it is no such unit."""
+    """Return a unit in terms of `base` ("W", "J", "A", "V"), 360,000 J for "0.1 kWh"; None if it is not such a unit."""
     match = _UNIT.fullmatch(text)
     if match is None or (match[3], base) not in _IN_BASE:
         return None
@@ -21,19 +21,20 @@ def parse_step(text: str, base: str) -> float | None:
 
 
 KINDS = ("total", "energy", "phase", "outlet")
-"""What a family lists sources of, each in order of preference: `energy` is that of the whole PDU."""
+"""The quantities for which a family lists sources, in order of preference; `energy` is that of the whole PDU."""
 MODEL = "{model}"
-"""Stands in OIDs for the number of a PDU's model, where a maker has a tree of its own for each."""
+"""A placeholder in OIDs for the number of a PDU's model, for makers with one subtree for each model."""
 
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """A column of a table: a number in it times `step` is watts (power) or joules (energy); `written` is that unit.
+    """A column of a table: a number in it times `step` is watts (power) or joules (energy); `written` is the unit as
+    text.
 
-    A row's number is at `oid`.row, or `oid`.row.`after` where several kinds of sensors share a table. `digits` and
-    `scale` are columns that say by how much a number is to be divided: by 10^n, and by 10 for -10 or times 10 for 10.
-    `units` is a column of texts such as "kW", of which `step` is then the number before. Where rows are found by their
-    names, `names` is the column of them and `like` what the whole name has to be; its groups name the row.
+    A row's number is at `oid`.row, or at `oid`.row.`after` if several kinds of sensors share a table. `digits` and
+    `scale` are columns with the scale of a number: n in `digits` divides by 10^n; -10 in `scale` divides by 10, and 10
+    multiplies by 10. `units` is a column of units such as "kW", which `step` multiplies. If rows are found by their
+    names, `names` is the column of names and `like` a pattern for the whole name, whose groups name the row.
     """
 
     oid: str
@@ -49,9 +50,9 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class RowCondition:
-    """A row counts where its number at column `oid` is one of `values`; with `excludes`, where it is none of them.
+    """A row counts if its number in column `oid` is one of `values`; with `excludes`, if it is none of them.
 
-    Where there is no such column, every row counts.
+    If there is no such column, every row counts.
     """
 
     oid: str
@@ -65,10 +66,10 @@ class RowCondition:
 
 @dataclass(frozen=True)
 class RowNaming:
-    """How a row is called: by the column `oid`, else by `parts` of its index, counted from 1; none: the whole index.
+    """The name of a row: column `oid`, else `parts` of its index, counted from 1; without either, the whole index.
 
-    The unit of a chain stands at column `unit_oid` or part `unit` and is put before, "2.7", unless it is `first_unit`.
-    From part `unit_text` on it is a text: its length and its characters.
+    The number of the PDU in a chain is in column `unit_oid` or part `unit`; it becomes a prefix, "2.7", unless it is
+    `first_unit`. If it is a text, part `unit_text` is its length and the parts after that are its characters.
     """
 
     oid: str = ""
@@ -81,11 +82,11 @@ class RowNaming:
 
 @dataclass(frozen=True)
 class RowSource:
-    """One place where a family says something; all rows in it that count add up.
+    """One source of values in a family; all rows in it that count add up.
 
-    `only` is looked at once, when rows are looked up; `valid` whenever the row is read. `current` and `voltage`, in
-    steps of amperes and volts, are looked at once too: their product cannot be far from the watts. `doubt` is what may
-    be wrong with every value of this source.
+    `only` is evaluated once, when rows are found; `valid` at each reading. `current` and `voltage`, in steps of amperes
+    and volts, are read once, too: their product must be close to the watts. `doubt` is a known weakness of all values
+    of this source.
     """
 
     power: ColumnSpec | None = None
@@ -100,7 +101,9 @@ class RowSource:
 
 @dataclass(frozen=True)
 class PduFamily:
-    """A family by its name. `detect` are beginnings of sysObjectID; `no_value` and what is below 0 are no numbers."""
+    """A family by its name. `detect` are prefixes of sysObjectID; `no_value` and negative numbers mean a missing
+    value.
+    """
 
     name: str
     models: str
@@ -111,7 +114,7 @@ class PduFamily:
     counters: str = "resettable"
 
     def columns(self) -> tuple[str, ...]:
-        """Return every column that has to be walked to look up rows, each once."""
+        """Return every column that must be walked to find the rows, each once."""
         found = (oid for kind in KINDS for source in self.sources.get(kind, ()) for oid in _columns(source))
         return tuple(dict.fromkeys(filter(None, found)))
 
@@ -127,7 +130,7 @@ class PduFamily:
 
 
 def _insert_model(value: Any, model: str) -> Any:
-    """Return sources, columns and OIDs with a model's number in them."""
+    """Return sources, columns and OIDs with the placeholder replaced by the model's number."""
     if isinstance(value, str):
         return value.replace(MODEL, model)
     if isinstance(value, dict):

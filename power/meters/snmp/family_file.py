@@ -1,7 +1,6 @@
-"""Reads families of PDUs from TOML, bundled ones and those of a site, and finds the families of a PDU by its
-sysObjectID.
+"""Reads the bundled families of PDUs and those of a site from TOML, and finds the families of a PDU by its sysObjectID.
 
-The errors name the file, the key and what may be there.
+Errors name the file, the key and the allowed values.
 """
 
 import re
@@ -26,57 +25,57 @@ _NAMING_KEYS = ("oid", "parts", "unit_oid", "unit", "unit_text", "first_unit")
 
 @dataclass(frozen=True)
 class FamilyEntry:
-    """Something written in a file, and the dotted key at which it stands."""
+    """A value in a file, and its dotted key."""
 
     file: str
     key: str
     written: object
 
     def wrong(self, what: str, hint: str) -> BadInput:
-        """Return the error that says what is wrong with this entry."""
+        """Return an error about this entry."""
         return BadInput(": ".join(filter(None, (self.file, self.key, what))), hint=hint)
 
     def below(self, known: tuple[str, ...]) -> dict[str, "FamilyEntry"]:
-        """Return a table's entries by key; BadInput for a key that is not known."""
+        """Return a table's entries by key. Raises BadInput for an unknown key."""
         if not isinstance(self.written, dict):
-            raise self.wrong("is no table", hint=f"write a table of {', '.join(known)}")
+            raise self.wrong("is not a table", hint=f"write a table of {', '.join(known)}")
         path = f"{self.key}." if self.key else ""
         found = {key: FamilyEntry(self.file, f"{path}{key}", written) for key, written in self.written.items()}
         for key in found:
             if key not in known:
-                raise found[key].wrong("is no key of a family of PDUs", hint=did_you_mean(key, known))
+                raise found[key].wrong("is not a key of a family of PDUs", hint=did_you_mean(key, known))
         return found
 
     def items(self) -> tuple["FamilyEntry", ...]:
-        """Return the entries of a list; BadInput if it is none."""
+        """Return the entries of a list. Raises BadInput."""
         if not isinstance(self.written, list):
-            raise self.wrong("is no list", hint="write it in brackets; sources as [[total]]")
+            raise self.wrong("is not a list", hint="write it in brackets; sources as [[total]]")
         return tuple(FamilyEntry(self.file, f"{self.key}[{i}]", written) for i, written in enumerate(self.written, 1))
 
     def number(self) -> int:
-        """Return a whole number; BadInput if it is none."""
+        """Return a whole number. Raises BadInput."""
         if not isinstance(self.written, int) or isinstance(self.written, bool):
-            raise self.wrong(f"{self.written!r} is no whole number", hint="write it without quotes")
+            raise self.wrong(f"{self.written!r} is not a whole number", hint="write it without quotes")
         return self.written
 
 
 def read_text(entry: FamilyEntry) -> str:
-    """Return a text; BadInput if it is none."""
+    """Return a text. Raises BadInput."""
     if not isinstance(entry.written, str):
-        raise entry.wrong(f"{entry.written!r} is no text", hint="write it in quotes")
+        raise entry.wrong(f"{entry.written!r} is not a text", hint="write it in quotes")
     return entry.written
 
 
 def read_oid(entry: FamilyEntry) -> str:
-    """Return an OID in digits and dots, without a dot before it; BadInput if it is none."""
+    """Return a numeric OID without a leading dot. Raises BadInput."""
     text = read_text(entry).removeprefix(".")
     if not OID.fullmatch(text):
-        raise entry.wrong(f"{text!r} is no OID in numbers", hint='write it like "1.3.6.1.4.1.318.1.1.26.4.3.1.5"')
+        raise entry.wrong(f"{text!r} is not a numeric OID", hint='write it like "1.3.6.1.4.1.318.1.1.26.4.3.1.5"')
     return text
 
 
 def read_source(entry: FamilyEntry, kind: str) -> RowSource:
-    """Return one place where a family says something; BadInput if it says nothing there."""
+    """Return one source of values. Raises BadInput if it lacks the column for this kind."""
     below = entry.below(_SOURCE_KEYS)
     needed = "energy" if kind == "energy" else "power"
     if needed not in below:
@@ -118,7 +117,7 @@ def _read_pattern(entry: FamilyEntry) -> re.Pattern[str]:
     try:
         return re.compile(read_text(entry))
     except re.error as problem:
-        raise entry.wrong(f"is no regular expression: {problem}", hint="a dot in a name is written \\.") from None
+        raise entry.wrong(f"is not a regular expression: {problem}", hint="a dot in a name is written \\.") from None
 
 
 def _read_condition(entry: FamilyEntry) -> RowCondition:
@@ -147,14 +146,14 @@ _FAMILY_KEYS = ("models", "mib", "counters", "detect", "no_value", *KINDS)
 
 
 def read_family(text: str) -> PduFamily:
-    """Return the bundled family of that name, else the one in the TOML file; BadInput if it is neither."""
+    """Return the bundled family of that name, else the one in the TOML file. Raises BadInput if it is neither."""
     if text in bundled_names():
         return bundled_family(text)
     path = Path(text).expanduser()
     if path.suffix == ".toml" or path.exists():
         return parse_family(read_bytes(path, BadInput), path.stem, str(path))
     hint = f"{did_you_mean(text, ('auto', *bundled_names()))}; or name a TOML file of your own"
-    raise BadInput(f"{text!r} is no family of PDUs", hint=hint)
+    raise BadInput(f"{text!r} is not a family of PDUs", hint=hint)
 
 
 @cache
@@ -171,11 +170,11 @@ def bundled_family(name: str) -> PduFamily:
 
 
 def parse_family(text: bytes, name: str, file: str) -> PduFamily:
-    """Return the family that a TOML file describes; BadInput with the file, the key and a hint."""
+    """Return the family that a TOML file describes. Raises BadInput with the file, the key and a hint."""
     top = FamilyEntry(file, "", _read_toml(text, file)).below(_FAMILY_KEYS)
     sources = {kind: _read_sources(top[kind], kind) for kind in KINDS if kind in top}
     if not sources.get("total"):
-        raise BadInput(f"{file}: has no [[total]]", hint="add [[total]]: where the power of the whole PDU stands")
+        raise BadInput(f"{file}: has no [[total]]", hint="add [[total]], the source of the power of the whole PDU")
     return PduFamily(
         name=name,
         models=read_text(top["models"]) if "models" in top else name,
@@ -195,20 +194,20 @@ def _read_toml(text: bytes, file: str) -> dict[str, object]:
     try:
         return tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise BadInput(f"{file}: {problem}", hint="the file is TOML in UTF-8: text stands in quotes") from None
+        raise BadInput(f"{file}: {problem}", hint="the file is TOML in UTF-8: text needs quotes") from None
 
 
 SYS_OBJECT_ID = "1.3.6.1.2.1.1.2.0"
 
 
 def candidate_families(system: str) -> Iterator[PduFamily]:
-    """Give every bundled family for that PDU, those first that know the longest beginning of a sysObjectID."""
+    """Yield every bundled family that matches the sysObjectID, the longest matching prefix first."""
     families = [bundled_family(name).for_system(system) for name in bundled_names()]
     yield from sorted(families, key=lambda family: -_known_prefix_length(family, system))
 
 
 def is_of_family(family: PduFamily, system: str) -> bool:
-    """Tell whether a sysObjectID is one of that family."""
+    """Tell whether a sysObjectID belongs to that family."""
     return _known_prefix_length(family, system) > 0
 
 

@@ -1,7 +1,7 @@
-"""The rows of one PDU: looked up in one walk by its family, later read by their OIDs.
+"""The rows of one PDU: found in one walk by its family, later read by their OIDs.
 
-The layout chooses the source of the total and checks it against its parts and against volt-amperes: one number
-cannot show that a unit is wrong by a factor of ten, two numbers can.
+The layout chooses the source of the total and compares it with its parts and with the volt-amperes, because only two
+numbers reveal a unit that is wrong by a factor of ten.
 """
 
 import re
@@ -17,7 +17,7 @@ from power.meters.snmp.family import KINDS, ColumnSpec, PduFamily, RowCondition,
 class PduCell:
     """One number of a PDU: its OID, and the watts or joules of one step.
 
-    Where rows are found by name, `name_oid` has to say `name` still, else rows have moved.
+    If rows are found by name, `name_oid` must still hold `name`, else rows have moved.
     """
 
     oid: str
@@ -28,9 +28,9 @@ class PduCell:
 
 @dataclass(frozen=True)
 class PduRow:
-    """One part of a PDU: an outlet, a phase, or what adds up to the total.
+    """One part of a PDU: an outlet, a phase, or a row that adds to the total.
 
-    It is row `index` of the table at `table`. It counts while `valid` allows it; `doubt` is what may be wrong with its
+    It is row `index` of the table at `table`. It counts while `valid` allows it; `doubt` is a known weakness of its
     values.
     """
 
@@ -47,7 +47,7 @@ class PduRow:
         return tuple(cell for cell in (self.power, self.energy) if cell)
 
     def oids(self) -> tuple[str, ...]:
-        """Return what has to be asked to read it."""
+        """Return the OIDs that a reading of this row needs."""
         cells = self.cells()
         names = (cell.name_oid for cell in cells if cell.name_oid)
         return (*(cell.oid for cell in cells), *names, *((self.valid.oid,) if self.valid else ()))
@@ -74,7 +74,7 @@ def find_rows(source: RowSource, walked: SnmpValues) -> tuple[PduRow, ...]:
 
 
 def apparent_va(source: RowSource, walked: SnmpValues) -> float | None:
-    """Return amperes times volts of all rows together, None unless a source has both for each row that counts."""
+    """Return the sum of amperes times volts over all rows, None unless a source has both for each row that counts."""
     if not (source.current and source.voltage):
         return None
     amperes, volts = _find_cells(source.current, walked, "A"), _find_cells(source.voltage, walked, "V")
@@ -100,7 +100,7 @@ def _find_cells(column: ColumnSpec, walked: SnmpValues, base: str) -> dict[str, 
 
 
 def _find_named_cells(column: ColumnSpec, like: re.Pattern[str], walked: SnmpValues, base: str) -> dict[str, PduCell]:
-    """Return cells by the index before the last number, and what the name says: 2 and L1 as "2.L1"."""
+    """Return cells by the index without its last number, and the groups of the name: 2 and L1 as "2.L1"."""
     cells = {}
     for index, name in values_below(walked, column.names).items():
         match = like.fullmatch(name) if isinstance(name, str) else None
@@ -113,7 +113,7 @@ def _find_named_cells(column: ColumnSpec, like: re.Pattern[str], walked: SnmpVal
 
 
 def _is_known(column: ColumnSpec, index: str, walked: SnmpValues, base: str) -> bool:
-    """Tell whether a unit that the PDU gives as text is one of this quantity."""
+    """Tell whether the unit that the PDU reports as text is a unit of this quantity."""
     return not column.units or parse_step(str(walked.get(f"{column.units}.{index}")), base) is not None
 
 
@@ -160,19 +160,23 @@ def _index_order(index: str) -> tuple[tuple[int, int | str], ...]:
 
 
 MAX_EXCESS = 0.25
-"""Parts may add up to so much more than the total: meters of PDUs are exact to a few percent, and read in turn."""
+"""Parts may add up to so much more than the total: meters of PDUs are exact to a few percent, and are read one after
+the other.
+"""
 MAX_LACK = 0.5
-"""Or to so much less: in a chain some units have no meters for phases or outlets."""
+"""Or to so much less: some PDUs in a chain have no meters for phases or outlets."""
 MIN_POWER_FACTOR = 0.125
-"""No rack of computers has a lower power factor, idle ones included; a tenth of the watts has."""
+"""The lowest plausible power factor, also of idle nodes. Watts that are too small by a factor of ten give a lower
+one.
+"""
 DOUBTLESS_STEPS = 3.0
-"""So many of the coarsest steps in which either is told are never a doubt."""
+"""A difference of so many of the coarser steps is never doubtful."""
 
 
 def find_doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]) -> Iterator[str]:
-    """Give what does not fit the total, in words; a doubt hides no value.
+    """Yield contradictions to the total as text; a doubtful value is still reported.
 
-    Phases and outlets are held against the total where each of them has a value.
+    Phases and outlets are compared with the total if each of them has a value.
     """
     for parts, name in ((phases, "phases"), (outlets, "outlets")):
         sum_w = sum_power(parts)
@@ -184,13 +188,13 @@ def find_doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Rea
 
 
 def parts_add_up(sum_w: float, total_w: float, step_w: float) -> bool:
-    """Tell whether parts of that sum may be those of the total."""
+    """Tell whether the sum of the parts is consistent with the total."""
     margin_w = DOUBTLESS_STEPS * step_w
     return (1 - MAX_LACK) * total_w - margin_w <= sum_w <= (1 + MAX_EXCESS) * total_w + margin_w
 
 
 def fits_apparent_power(power_w: float, apparent_va: float, step_w: float) -> bool:
-    """Tell whether watts may go with volt-amperes: never clearly more, and not so few as no power supply draws."""
+    """Tell whether watts are consistent with volt-amperes: not clearly more, and not below the lowest power factor."""
     margin_w = DOUBTLESS_STEPS * step_w
     return MIN_POWER_FACTOR * apparent_va - margin_w <= power_w <= (1 + MAX_EXCESS) * apparent_va + margin_w
 
@@ -203,10 +207,10 @@ def sum_power(parts: Sequence[Reading]) -> float | None:
 
 @dataclass(frozen=True)
 class PduLayout:
-    """The rows of one PDU. Those of `total` and `energy` add up; the cells in `silent` never had a value.
+    """The rows of one PDU. The rows of `total` and of `energy` add up; the cells in `silent` never had a value.
 
-    `total_from` is what the rows of `total` are: "row" for the PDU's own total, "phase" or "outlet" where it has none.
-    `doubts` are what may be wrong with the rows themselves.
+    `total_from` is the kind of the rows of `total`: "row" for the PDU's own total, "phase" or "outlet" if it has none.
+    `doubts` are doubts about the rows themselves.
     """
 
     family: PduFamily
@@ -219,20 +223,21 @@ class PduLayout:
     total_from: str = "row"
 
     def tells(self) -> bool:
-        """Tell whether the PDU said a total when its rows were looked up."""
+        """Tell whether the PDU had a total when its rows were found."""
         return any(row.power and row.power.oid not in self.silent for row in self.total)
 
     def oids(self) -> tuple[str, ...]:
-        """Return all that a reading asks for, each once."""
+        """Return all OIDs of a reading, each once."""
         rows = (*self.total, *self.energy, *self.phases, *self.outlets)
         return tuple(dict.fromkeys(oid for row in rows for oid in row.oids()))
 
 
 def find_layout(family: PduFamily, walked: SnmpValues, problems: Sequence[str] = ()) -> PduLayout:
-    """Return where this PDU says what: of each kind the first source that has a value in any row, else any rows.
+    """Return the layout of this PDU: for each kind the first source that has a value in any row, else the first with
+    rows.
 
-    A PDU without a total of its own is the sum of its phases if each of them has a value, else of its outlets if each
-    of them has one. `problems` say why rows may be missing.
+    The total of a PDU without its own total is the sum of its phases if each of them has a value, else of its outlets
+    if each of them has one. `problems` say why rows may be missing.
     """
     total, energy, phases, outlets = (_choose_rows(family, kind, walked) for kind in KINDS)
     total_from = "row"
@@ -245,7 +250,7 @@ def find_layout(family: PduFamily, walked: SnmpValues, problems: Sequence[str] =
                 break
     doubts = [f"rows may be missing: {error}" for error in problems]
     if len(total) > 1 and _is_unsorted(family, "total" if total_from == "row" else total_from, walked):
-        doubts.append("the PDU does not say which of its rows add up")
+        doubts.append("the PDU does not report which of its rows add up")
     doubts += dict.fromkeys(row.doubt for row in total if row.doubt and _has_value(family, row.power, walked))
     doubts += _find_contradictions(family, total, walked)
     cells = (cell for row in (*total, *energy) for cell in row.cells())
@@ -263,7 +268,7 @@ def find_layout(family: PduFamily, walked: SnmpValues, problems: Sequence[str] =
 
 
 def cell_value_of(family: PduFamily, cell: PduCell, answers: SnmpValues) -> float | None:
-    """Return the watts or joules of a cell, None where the PDU has none: below zero, a sign for none, no number."""
+    """Return the watts or joules of a cell, None for a negative number, a family's `no_value` or text."""
     number = parse_snmp_number(answers[cell.oid]) if cell.oid in answers else None
     if number is None or number < 0 or number in family.no_value:
         return None
@@ -277,7 +282,7 @@ def _choose_rows(family: PduFamily, kind: str, walked: SnmpValues) -> tuple[PduR
 
 
 def _find_contradictions(family: PduFamily, total: Sequence[PduRow], walked: SnmpValues) -> list[str]:
-    """Return how amperes times volts contradict the total, if they do."""
+    """Return the contradictions between amperes times volts and the total."""
     rows_w = [cell_value_of(family, row.power, walked) for row in total if row.power]
     known_w = [power_w for power_w in rows_w if power_w is not None]
     step_w = max((row.power.step for row in total if row.power), default=1.0)
@@ -285,11 +290,11 @@ def _find_contradictions(family: PduFamily, total: Sequence[PduRow], walked: Snm
     apparent = next((va for va in apparents if va is not None), None)
     if apparent is None or not known_w or fits_apparent_power(sum(known_w), apparent, step_w):
         return []
-    return [f"{sum(known_w):g} W when rows were looked up, but amperes times volts {apparent:.4g} VA"]
+    return [f"{sum(known_w):g} W when the rows were found, but amperes times volts {apparent:.4g} VA"]
 
 
 def _is_unsorted(family: PduFamily, kind: str, walked: SnmpValues) -> bool:
-    """Tell whether the rows that add up are to be sorted by a column that the PDU lacks."""
+    """Tell whether the rows that add up are selected by a column that the PDU lacks."""
     columns = [source.only.oid for source in family.sources.get(kind, ()) if source.only and find_rows(source, walked)]
     return any(not values_below(walked, column) for column in columns)
 

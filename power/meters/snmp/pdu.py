@@ -1,7 +1,7 @@
-"""A PDU as a meter: one walk looks up its rows, then few packets read them.
+"""A PDU as a meter: one walk finds its rows, then few packets read them.
 
-Readings are the total, phases, outlets with their nodes, and the reason for each missing value. The uptime of the
-PDU shows a restart, after which its rows may be others.
+Readings are the total, phases, outlets with their nodes, and the reason for each missing value. The uptime of the PDU
+reveals a restart, after which its rows may have changed.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ from power.meters.snmp.layout import (
 
 TICKS_PER_S = 100.0
 SLOWEST_CLOCK = 0.9
-"""A PDU's clock is at worst so slow, by far."""
+"""The slowest plausible rate of a PDU's clock."""
 LATE_S = 3.0
-"""An answer may have been under way for so much longer than the one before."""
+"""The delay of an answer may exceed that of the previous answer by so much."""
 
 
 @dataclass(frozen=True)
 class Uptime:
-    """What a PDU said of its uptime [hundredths of a second], when, and whether it stands still: some never count."""
+    """The reported uptime of a PDU [hundredths of a second], when, and whether it is stuck: some PDUs never count."""
 
     ticks: float
     at_unix_s: float
@@ -47,14 +47,14 @@ class Uptime:
 
 
 def next_uptime(before: Uptime | None, ticks: float, at_unix_s: float) -> Uptime:
-    """Return the uptime that follows another."""
+    """Return the next uptime after `before`."""
     return Uptime(ticks, at_unix_s, stands_still=before is not None and before.ticks == ticks)
 
 
 def has_restarted(before: Uptime | None, now: Uptime) -> bool:
-    """Tell whether less uptime has been added than time has passed, or even some is lost.
+    """Tell whether the uptime has grown by less than the elapsed time, or has decreased.
 
-    A wrap (after 497 days) counts as a restart. One that stands still is believed to be a restart once.
+    A wrap (after 497 days) counts as a restart. A stuck uptime counts as one restart.
     """
     if before is None or (now.stands_still and before.stands_still):
         return False
@@ -63,15 +63,15 @@ def has_restarted(before: Uptime | None, now: Uptime) -> bool:
 
 
 MOST_LISTED = 6
-"""So many rows without a value are named, the others counted: a PDU has up to 48 outlets."""
+"""The number of rows without a value that are named; the others are counted, as a PDU has up to 48 outlets."""
 
 
 def make_readings(
     pdu: Pdu, layout: PduLayout, answers: SnmpValues, at_unix_s: float, *, note: str = ""
 ) -> tuple[Reading, ...]:
-    """Return the total first, then phases and outlets; an outlet that has a node but no meter is there without a value.
+    """Return the total first, then phases and outlets; an outlet with a node but without a meter has no value.
 
-    `note` is told with the total, as is what speaks against it.
+    `note` is reported with the total, and so are contradictions to it.
     """
     blank = Reading(pdu.name, "snmp", "total", None, at_unix_s)
     phases = tuple(_part_reading("phase", row, layout, answers, blank) for row in layout.phases)
@@ -85,7 +85,7 @@ def make_readings(
 
 
 def _parts_instead_of_zero(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]) -> Reading:
-    """Return the total; where it is 0 W and its parts are not, their sum: a total that does not count is none."""
+    """Return the total, or the sum of its parts if the total is 0 W and its parts are not."""
     for parts, name in ((phases, "phases"), (outlets, "outlets")):
         sum_w = sum_power(parts)
         step_w = max((each.resolution_w for each in (total, *parts)), default=1.0)
@@ -107,9 +107,9 @@ def _total_reading(layout: PduLayout, answers: SnmpValues, blank: Reading) -> Re
 
 
 def _total_energy_j(layout: PduLayout, answers: SnmpValues) -> float | None:
-    """Return the joules of all rows that had any when they were looked up; None unless each still has.
+    """Return the joules of all rows that had a counter when they were found; None unless each still has one.
 
-    Where one unit of a chain has no counter, those of the others are no counter of the whole.
+    If one PDU of a chain has no counter, the counters of the others do not add up to the whole.
     """
     rows = [row for row in layout.energy if row.energy and row.energy.oid not in layout.silent]
     if _lacks_a_counter(layout, rows):
@@ -122,7 +122,7 @@ def _total_energy_j(layout: PduLayout, answers: SnmpValues) -> float | None:
 def _lacks_a_counter(layout: PduLayout, counted_rows: Sequence[PduRow]) -> bool:
     """Tell whether a part of the PDU has watts in its total, but no counter.
 
-    Within one table that is a row. Between tables, such as of phases and of units, it is a unit of the chain: the first
+    Within one table, a part is a row. Between tables, such as phases and PDUs, it is one PDU of the chain: the first
     number of an index that has several.
     """
     measured = [row for row in layout.total if row.power and row.power.oid not in layout.silent]
@@ -136,7 +136,9 @@ def _lacks_a_counter(layout: PduLayout, counted_rows: Sequence[PduRow]) -> bool:
 
 
 def _total_power(layout: PduLayout, answers: SnmpValues) -> tuple[float | None, str]:
-    """Return the watts of all rows: no sum without a row that had a value before; others are left out and told."""
+    """Return the watts of all rows and a note. There is no sum if a row has lost its value; rows that never had one are
+    left out and named.
+    """
     known_w: list[float] = []
     lost: list[str] = []
     never: list[str] = []
@@ -152,7 +154,7 @@ def _total_power(layout: PduLayout, answers: SnmpValues) -> tuple[float | None, 
     if not known_w:
         return None, _no_total_reason(layout, answers, never)
     notes = [] if layout.total_from == "row" else [_origin_note(layout)]
-    notes += [f"doubtful: {layout.total_from}s without a meter may say 0 W too"] if notes and not sum(known_w) else []
+    notes += [f"doubtful: {layout.total_from}s without a meter may show 0 W, too"] if notes and not sum(known_w) else []
     notes += [f"added up without {_list_reasons(never)}"] if never else []
     return sum(known_w), "; ".join(notes)
 
@@ -163,7 +165,7 @@ def _origin_note(layout: PduLayout) -> str:
 
 
 def _no_total_reason(layout: PduLayout, answers: SnmpValues, never: list[str]) -> str:
-    """Return why there is no total: which rows of it, and which phases and outlets, have no value."""
+    """Return why there is no total: its rows, phases and outlets without a value."""
     kinds = (("phase", layout.phases), ("outlet", layout.outlets))
     silent = [(kind, row.name, *_row_power(row, layout, answers)) for kind, rows in kinds for row in rows]
     missing = [f"{kind} {name}: {why}" for kind, name, power_w, why in silent if power_w is None]
@@ -179,7 +181,7 @@ def _list_reasons(whys: list[str]) -> str:
 
 def _row_power(row: PduRow, layout: PduLayout, answers: SnmpValues) -> tuple[float | None, str]:
     if row.valid and not row.valid.allows(answers.get(row.valid.oid)):
-        return None, "the PDU says that this sensor is not available"
+        return None, "the PDU reports that this sensor is not available"
     if row.power is None:
         return None, "the PDU has no such meter"
     power_w = cell_value_of(layout.family, row.power, answers)
@@ -190,7 +192,7 @@ def _no_value_reason(cell: PduCell, answers: SnmpValues) -> str:
     answer = answers.get(cell.oid)
     if isinstance(answer, NoSnmpValue):
         return answer.why
-    return f"the PDU says {answer!r}, its sign for none" if answer is not None else "the PDU has no such OID"
+    return f"the PDU reports {answer!r}, which means no value" if answer is not None else "the PDU has no such OID"
 
 
 def _part_reading(kind: str, row: PduRow, layout: PduLayout, answers: SnmpValues, blank: Reading) -> Reading:
@@ -220,11 +222,11 @@ def _coarsest_step_w(rows: Iterable[PduRow]) -> float:
 
 SYS_UPTIME = "1.3.6.1.2.1.1.3.0"
 MAX_WALK_S = 60.0
-"""Looking up rows is many packets, each of which may be slow: longer than this it is given up."""
+"""The search for rows takes many packets, each of which may be slow. It is given up after this time."""
 
 
 class SnmpPdu:
-    """One PDU. Its engines and logins are shared with all others; `clock` gives the time of a reading."""
+    """One PDU. It shares engines and logins with all other PDUs; `clock` returns the time of a reading."""
 
     way = "snmp"
 
@@ -247,16 +249,16 @@ class SnmpPdu:
         self._uptime: Uptime | None = None
 
     async def read(self) -> tuple[Reading, ...]:
-        """Return the total and all phases and outlets; DeviceError if the PDU cannot be read at all."""
+        """Return the total and all phases and outlets. Raises DeviceError if the PDU cannot be read at all."""
         login = read_snmp_login(self._pdu)
         if login.version != "3":
             return await self._read(login)
-        # A refused key must go neither to this PDU nor to others again.
+        # A refused key must not be sent again, neither to this PDU nor to others.
         secret = login.keys
         return await self._logins.log_in(self._pdu.credential, self._pdu.host, lambda: self._read(login), secret=secret)
 
     async def close(self) -> None:
-        """Forget what was looked up, and leave the shared engines."""
+        """Forget the layout and release the shared engines."""
         self._layout = self._uptime = self._detected = None
         self._engines.release(self)
 
@@ -276,7 +278,7 @@ class SnmpPdu:
         return await self._agent.get(login, (SYS_UPTIME, *layout.oids()))
 
     def _moved(self, layout: PduLayout, answers: SnmpValues) -> str:
-        """Return why the known rows are not to be trusted, "" if they are."""
+        """Return why the known rows may have moved, "" if they have not."""
         uptime = self._uptime_in(answers)
         if uptime is not None and has_restarted(self._uptime, uptime):
             return "the PDU restarted"
@@ -291,15 +293,15 @@ class SnmpPdu:
         return None if ticks is None else next_uptime(self._uptime, ticks, self._clock())
 
     async def _look_up(self, login: SnmpLogin) -> PduLayout:
-        # Who is dead has to be found out without keeping others from looking.
+        # Find a dead PDU before it takes a turn from others.
         await self._agent.get(login, (SYS_UPTIME,))
         try:
             async with self._engines.listing(), asyncio.timeout(MAX_WALK_S):
                 layout = await self._found(login)
         except TimeoutError:
-            hint = "it answers, but too slowly; read it with fewer others at once"
+            hint = "it answers too slowly; read fewer PDUs at the same time"
             raise NoAnswer(f"{self.name}: took over {MAX_WALK_S:g} s to list its rows", hint=hint) from None
-        # Without any row the PDU may just be starting: it is looked up again next time.
+        # A PDU without rows may still be starting: the next reading searches again.
         self._layout = layout if layout.oids() else None
         return layout
 
@@ -323,7 +325,7 @@ class SnmpPdu:
         if best.tells() or is_of_family(best.family, system):
             self._detected = best.family
             return best
-        hint = "name its family in the inventory, or write one: docs/how-to/pdus.md tells how"
+        hint = "name its family in the inventory, or write one as docs/how-to/pdus.md explains"
         raise NotSupported(f"{self.name}: sysObjectID {system or 'none'} is of no known family of PDUs", hint=hint)
 
     async def _has_total(self, login: SnmpLogin, family: PduFamily) -> bool:

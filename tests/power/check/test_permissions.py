@@ -30,8 +30,8 @@ def test_logins(tmp_path: Path) -> None:
         CheckVerdict.BAD,
         CheckVerdict.BAD,
     ]
-    assert found[0].message == "its file is readable by nobody else"
-    assert found[1].message == "its 2 files are readable by nobody else"
+    assert found[0].message == "its file is readable by this user only"
+    assert found[1].message == "its 2 files are readable by this user only"
     assert found[2].hint == f"chmod 600 {open_to_all}"
     assert "ssh-keyscan" in found[3].hint
     assert not any("hunter2" in f"{each}" for each in found)

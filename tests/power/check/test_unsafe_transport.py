@@ -10,7 +10,7 @@ from power.check.findings import CheckVerdict
 @pytest.mark.parametrize(
     ("driver", "bmc", "suite", "reply"),
     [
-        ("redfish", "http://10.0.0.1", 17, "is asked by http: its password travels unencrypted"),
+        ("redfish", "http://10.0.0.1", 17, "is queried by http: its password travels unencrypted"),
         ("ipmi", "10.0.0.1", 3, "cipher_suite = 3, SHA-1"),
         ("ipmitool", "10.0.0.1", 1, "cipher_suite = 1, no encryption"),
         ("ipmipower", "10.0.0.1", 8, "cipher_suite = 8, weaker than SHA-256"),

@@ -88,7 +88,7 @@ def test_so_many_nodes_wake_within_a_minute_and_a_sixth_of_them_at_once() -> Non
         assert woken == 2 + 2 * (second // 10)
     refusal = limit(on("n99"))
     assert refusal is not None
-    assert (refusal.rule, refusal.message) == ("wakes", "n99: 2 nodes were told to wake within 10 s")
+    assert (refusal.rule, refusal.message) == ("wakes", "n99: 2 nodes were ordered to wake within 10 s")
     assert limit(off("n1")) is None
     assert limit_wakes(history, 6)(on("n99")) is not None
 
@@ -100,7 +100,7 @@ def test_a_node_goes_down_so_often_a_day() -> None:
     went(history, OFF, ON, replace(OFF, order=NodeOrder.STANDBY), ON)
     refusal = limit(OFF)
     assert refusal is not None
-    assert refusal.message == "n1: was told 2 times within a day to go down"
+    assert refusal.message == "n1: was ordered to go down 2 times within a day"
     assert limit(ON) is None
     assert limit(off("n2")) is None
     time.now_s = 86_400.0
@@ -115,7 +115,7 @@ def test_the_same_effect_twice_is_one_too_many() -> None:
     went(history, ON)
     refusal = limit(OFF)
     assert refusal is not None
-    assert refusal.message == "n1: was told on less than 30 s ago"
+    assert refusal.message == "n1: was ordered on less than 30 s ago"
     assert (limit(ON), limit(off("n2"))) == (None, None)
     time.now_s = 30.0
     assert limit(OFF) is None
@@ -136,7 +136,7 @@ def test_racks_and_pdus_get_few_orders_a_minute() -> None:
     went(history, on("n1"), off("n2"))
     refusal = limit(on("n3"))
     assert refusal is not None
-    assert refusal.message == "n3: 2 nodes of rack A were told something within a minute"
+    assert refusal.message == "n3: 2 nodes of rack A got orders within a minute"
     assert (limit(on("n4")), limit(on("n5")), limit(on("elsewhere"))) == (None, None, None)
     time.now_s = 60.0
     assert limit(on("n3")) is None
@@ -198,7 +198,7 @@ def test_so_many_stay_on() -> None:
     seen.holds["n2"] = Hold("ada", "")
     refusal = limit(off("n1"))
     assert refusal is not None
-    assert refusal.message == "n1: 1 nodes would be left on, 2 have to be"
+    assert refusal.message == "n1: 1 nodes would be left on, 2 must be"
     assert limit(on("n4")) is None
     seen.holds.clear()
     seen.sightings["n2"] = StateReading("on", 900.0)

@@ -17,7 +17,7 @@ def test_a_node_that_nobody_named_is_not_touched(order: str) -> None:
     limit = require_opt_in({"n1"})
     assert limit(replace(OFF, order=parse_order(order))) is None
     refusal = limit(replace(OFF, subject="n2", order=parse_order(order), by="admin ada"))
-    assert refusal == Refusal("opted_in", "n2: is not ours to touch", "add it to nodes below [agent]")
+    assert refusal == Refusal("opted_in", "n2: is not managed by offpeak", "add it to nodes below [agent]")
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -84,7 +84,7 @@ def test_the_bmc_is_the_one_that_was_enrolled(effect: Effect) -> None:
         with pytest.raises(WrongDevice):
             answer_of(rule_of(Bmc(who), "a"), effect)
     refusal = answer_of(rule_of(Bmc("a"), None), effect)
-    assert refusal == Refusal("identity", "n1: nobody has enrolled its BMC", "offpeak enroll n1")
+    assert refusal == Refusal("identity", "n1: its BMC is not enrolled", "offpeak enroll n1")
 
 
 def test_a_packet_wakes_where_the_bmc_is_dead() -> None:

@@ -61,7 +61,7 @@ def test_packages_and_their_memory_are_read_and_nothing_that_contains_or_repeats
         at_unix_s=NOON,
         energy_j=1000.0,
         node="n001",
-        why="the first reading: power comes with the next",
+        why="first reading: power comes with the next one",
     )
 
 
@@ -88,7 +88,7 @@ def test_a_reset_is_no_wrap(machine: Machine) -> None:
     machine.at_s += 10
     machine.write("intel-rapl:0", "energy_uj", 7)
     reading = machine.read()["package-0"]
-    assert (reading.power_w, reading.why) == (None, "its counter was reset")
+    assert (reading.power_w, reading.why) == (None, "the counter was reset")
 
 
 def test_readings_too_far_apart_are_a_gap_even_where_the_counter_has_grown(machine: Machine) -> None:
@@ -97,7 +97,7 @@ def test_readings_too_far_apart_are_a_gap_even_where_the_counter_has_grown(machi
     machine.write("intel-rapl:0", "energy_uj", 2_000_000_000)
     reading = machine.read()["package-0"]
     assert reading.power_w is None
-    assert reading.why == "the reading before was 263 s ago: its counter may have wrapped since"
+    assert reading.why == "the previous reading was 263 s ago: the counter may have wrapped since"
     machine.at_s += 10
     machine.write("intel-rapl:0", "energy_uj", 3_000_000_000)
     assert machine.read()["package-0"].power_w == 100.0
@@ -106,7 +106,7 @@ def test_readings_too_far_apart_are_a_gap_even_where_the_counter_has_grown(machi
 def test_after_a_close_the_next_reading_is_a_first_one(machine: Machine) -> None:
     machine.read()
     asyncio.run(machine.meter.close())
-    assert machine.read()["package-0"].why.startswith("the first reading")
+    assert machine.read()["package-0"].why.startswith("first reading")
 
 
 @given(st.integers(0, RANGE_UJ), st.floats(1.0, 260.0), st.floats(0.0, 999.0))
@@ -121,7 +121,7 @@ def test_whatever_the_counter_stands_at_the_power_is_found(start_uj: int, since_
 @pytest.mark.parametrize("since_s", [0.0, -5.0])
 def test_a_clock_that_stood_still_tells_nothing(since_s: float) -> None:
     zone = RaplZone("intel-rapl:0", "package-0", 5, RANGE_UJ)
-    assert mean_power_between(zone, zone, since_s) == (None, "no time has passed since the reading before")
+    assert mean_power_between(zone, zone, since_s) == (None, "no time has passed since the previous reading")
 
 
 def test_a_counter_without_range_is_a_gap_when_it_cannot_be_reported(machine: Machine) -> None:
@@ -152,7 +152,7 @@ def test_a_counter_that_only_root_may_read_says_so(nobody: Path) -> None:
         os.seteuid(65534)
     for reading in machine.read().values():
         assert (reading.power_w, reading.energy_j) == (None, None)
-        assert reading.why == "energy_uj cannot be read: kernels show it to root only"
+        assert reading.why == "energy_uj cannot be read: the kernel shows it to root only"
 
 
 def test_a_machine_without_counters_is_reported(tmp_path: Path) -> None:

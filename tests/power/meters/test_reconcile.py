@@ -23,7 +23,7 @@ def test_losses_are_reported_in_watts_and_as_a_share() -> None:
         ([at("pdu", 3900), at("bmc", 360)], "factor of ten"),
         ([at("pdu", 39), at("bmc", 360)], "factor of ten"),
         ([at("bmc", 36), at("rapl", 360)], "factor of ten"),
-        ([at("pdu", 400), at("bmc", 360, covered_s=600)], "not of the same time"),
+        ([at("pdu", 400), at("bmc", 360, covered_s=600)], "not at the same time"),
         # Resolution, and the meters' own errors.
         ([at("pdu", 350, resolution_w=10), at("bmc", 362)], ""),
         # An idle node with accelerators uses ten times what its processors do.

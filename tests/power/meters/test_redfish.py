@@ -73,7 +73,7 @@ def test_a_missing_part_says_why(peer: RedfishPeer, meter: RedfishMeter, power: 
     peer.resources[METRICS] = 404
     peer.resources[POWER] = power
     assert [(each.power_w, each.why) for each in read(meter)] == [
-        (None, "PowerControl[0].PowerConsumedWatts is not there")
+        (None, "PowerControl[0].PowerConsumedWatts is missing")
     ]
 
 

@@ -21,7 +21,7 @@ def test_a_pdu_has_a_meter(tmp_path: Path) -> None:
 
 
 def test_an_unknown_family_has_none(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no family"):
+    with pytest.raises(BadInput, match="not a family"):
         pdu_meter(Pdu("rack1", "127.0.0.1", "ap", login(tmp_path, "public")), Transport())
 
 

@@ -23,7 +23,7 @@ def test_a_counter_that_agrees_says_nothing() -> None:
 
 def test_a_counter_of_a_tenth_is_reported() -> None:
     part = ("rack1", "snmp", "total", None)
-    assert _after(24, counts_w=1_000) == {part: "the counter says 24 kWh, the watts of the same time 240 kWh"}
+    assert _after(24, counts_w=1_000) == {part: "the counter shows 24 kWh, the integrated power 240 kWh"}
     assert part in _after(24, counts_w=100_000)
 
 

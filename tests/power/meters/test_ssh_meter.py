@@ -42,7 +42,7 @@ def on_node(tmp_path: Path) -> Iterator[OnNode]:
 def test_a_node_is_read_twice_and_its_counter_wraps(on_node: OnNode) -> None:
     async def act(node: FakeNode, meter: SshMeter) -> None:
         package, board = await meter.read()
-        assert package.why == "the first reading: power comes with the next"
+        assert package.why == "first reading: power comes with the next one"
         assert board == Reading("n001", "hwmon", "power_meter power1", 212.0, NOON, node="n001", resolution_w=1e-6)
         node.write("proc/uptime", "1244.56 5000.00\n")
         node.write(ENERGY, "999999150\n")
@@ -57,7 +57,7 @@ def test_after_a_boot_counters_begin_anew(on_node: OnNode) -> None:
     async def act(node: FakeNode, meter: SshMeter) -> None:
         await meter.read()
         node.write("proc/sys/kernel/random/boot_id", BOOT.format(2) + "\n")
-        assert (await meter.read())[0].why == "the first reading: power comes with the next"
+        assert (await meter.read())[0].why == "first reading: power comes with the next one"
 
     on_node(act)
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_read_there_has_no_value(on_node: OnNode) -> None:
             (node.root / file).mkdir()
         whys = [(reading.power_w, reading.why) for reading in await meter.read()]
         assert whys == [
-            (None, "energy_uj cannot be read: kernels show it to root only"),
+            (None, "energy_uj cannot be read: the kernel shows it to root only"),
             (None, "power1_average cannot be read"),
         ]
 

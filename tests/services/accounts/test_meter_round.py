@@ -104,6 +104,6 @@ def test_meters_that_contradict_each_other_are_named_once_and_when_they_agree_ag
         done = after_round(after, taken, pace=PACE, now=at(second))
         after, lines = done.after, [*lines, *done.lines]
     assert lines == [
-        "n1, pdu and bmc: pdu says 200 W, bmc 300 W: less outside than inside; check which node hangs on which outlet",
+        "n1, pdu and bmc: pdu shows 200 W, bmc 300 W: less outside than inside; check which node is on which outlet",
         "n1, pdu and bmc: agree again",
     ]

@@ -471,13 +471,13 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
         return NodeRequest("order", nodes, format_order("soft_off", by="admin jo", reason="new DIMM"))
 
     async def rounds(agent: SiteAgent) -> None:
-        with pytest.raises(BadInput, match="n2: is not ours to touch"):
+        with pytest.raises(BadInput, match="n2: is not managed by offpeak"):
             agent.receive(order("n2"))
         with pytest.raises(OffpeakError, match="n1: the agent has not looked at it yet") as refused:
             agent.receive(order("n1"))
         assert "try again" in refused.value.hint
         await agent.power_loop.round()
-        with pytest.raises(BadInput, match="n2: is not ours to touch"):
+        with pytest.raises(BadInput, match="n2: is not managed by offpeak"):
             agent.receive(order("n1", "n2"))
         assert agent.power.records.nodes["n1"].desired is None
         agent.receive(order("n1"))

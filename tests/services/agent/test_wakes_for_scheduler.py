@@ -200,7 +200,7 @@ def test_a_node_that_is_named_no_more_is_woken_by_slurms_program(site: SleepingS
             await site.is_on("n1")
 
     asyncio.run(scene())
-    assert "n1: is not ours to touch" in site.programs.lines()[0]
+    assert "n1: is not managed by offpeak" in site.programs.lines()[0]
     assert site.orders("n1") == [("soft_off", US)]
 
 
@@ -334,7 +334,7 @@ def test_what_the_door_would_refuse_is_not_promised(
     assert reply is not None
     assert (reply.accepted, reply.left, list(reply.refused)) == ((), {}, ["n1", "n3"])
     assert why in reply.refused["n1"]
-    assert "is not ours to touch" in reply.refused["n3"]
+    assert "is not managed by offpeak" in reply.refused["n3"]
     output = reply.to_json()
     assert output["error"].endswith("(and 1 more)")
     assert "nodes" not in output
@@ -353,7 +353,7 @@ def test_nodes_that_wait_for_the_pace_are_promised(site: SleepingSite) -> None:
         return reply
 
     reply = asyncio.run(rounds())
-    assert reply == WakeReply(("n1",), waiting={"n1": "n1: 1 nodes were told to wake within 10 s"})
+    assert reply == WakeReply(("n1",), waiting={"n1": "n1: 1 nodes were ordered to wake within 10 s"})
 
 
 def test_a_held_node_is_left_alone_whoever_asks(site: SleepingSite) -> None:

@@ -231,7 +231,7 @@ def test_a_phase_that_is_lost_takes_the_sum_of_phases_with_it(tmp_path: Path) ->
         assert (await total(reader)).power_w == 1100
         agent.values[f"{power}.2"] = -1
         lost = await total(reader)
-        assert (lost.power_w, lost.why) == (None, "phase 2: the PDU says -1, its sign for none")
+        assert (lost.power_w, lost.why) == (None, "phase 2: the PDU reports -1, which means no value")
         agent.values[f"{power}.2"] = 60
         assert (await total(reader)).power_w == 1200
 
@@ -242,7 +242,7 @@ def test_a_phase_that_is_lost_takes_the_sum_of_phases_with_it(tmp_path: Path) ->
 def test_missing_rows_are_named_and_the_rest_of_many_counted(tmp_path: Path) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         none = await total(reader)
-        reply = [f"outlet {row}: the PDU says -1, its sign for none" for row in range(2, 8)]
+        reply = [f"outlet {row}: the PDU reports -1, which means no value" for row in range(2, 8)]
         assert (none.power_w, none.why) == (None, "; ".join(["the PDU has no total of its own", *reply, "and 17 more"]))
 
     outlets = {f"{OUTLETS}.{column}.{row}": value for row in range(1, 25)
@@ -256,7 +256,7 @@ def test_an_outlet_that_fails_takes_the_sum_of_outlets_with_it(tmp_path: Path) -
         assert (whole.power_w, whole.why) == (1200, "added up from its 2 outlets: the PDU has no total of its own")
         agent.values |= {f"{OUTLETS}.7.1": 0, f"{OUTLETS}.7.2": 0}
         off = await total(reader)
-        assert (off.power_w, off.why.rpartition("; ")[2]) == (0, "doubtful: outlets without a meter may say 0 W too")
+        assert (off.power_w, off.why.rpartition("; ")[2]) == (0, "doubtful: outlets without a meter may show 0 W, too")
         agent.broken = {f"{OUTLETS}.7.2"}
         failed = await total(reader)
         assert (failed.power_w, failed.why) == (None, "outlet 2: the PDU says genErr")
@@ -413,8 +413,8 @@ def test_a_community_is_never_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"version": "4"}, "no version of SNMP"),
-        ({"version": "3"}, "has a user"),
+        ({"version": "4"}, "not a version of SNMP"),
+        ({"version": "3"}, "needs a user"),
         ({"version": "3", "credential": Credential("pdu", "mon", authentication="SHA-1")}, "authentication"),
         ({"version": "3", "credential": Credential("pdu", "mon", privacy="ROT13")}, "privacy"),
     ],
@@ -428,7 +428,7 @@ def test_what_snmp_does_not_know_is_reported(tmp_path: Path, arguments: dict[str
 
 
 def test_an_unknown_family_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no family of PDUs") as reported:
+    with pytest.raises(BadInput, match="not a family of PDUs") as reported:
         meter(Pdu("pdu1", "127.0.0.1", "enlogik", login(tmp_path, "public")), SnmpEngines())
     assert "enlogic" in reported.value.hint
 
@@ -447,7 +447,7 @@ def test_amperes_and_volts_tell_a_unit_that_is_wrong_by_ten(tmp_path: Path, repl
 
 def test_rows_that_cannot_be_distinguished_are_doubtful(tmp_path: Path) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
-        assert "does not say which of its rows add up" in (await total(reader)).why
+        assert "does not report which of its rows add up" in (await total(reader)).why
 
     column = "1.3.6.1.4.1.3808.1.1.3.2.3.1.1.7"
     serve(tmp_path, {UPTIME: 1, f"{column}.1": 219, f"{column}.2": 219}, scenario, family="cyberpower")
