@@ -28,7 +28,7 @@ MODULES = {
     "nodes": "ui.nodes.command",
     "node": "ui.nodes.command",
     "agent": "ui.agent.command",
-    "page": "ui.page_command",
+    "page": "ui.agent.command",
     "status": "ui.agent.command",
     "queue": "ui.agent.command",
     "plan": "ui.plan.command",

@@ -29,8 +29,8 @@ from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_
 from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
 from services.accounts.metering import Metering, Pace, read_all_meters
 from services.accounts.savings import book_savings
-from services.agent.feed_loops import SLOW_S
 from services.agent.loop import LOG, Loop, ProblemLog
+from services.agent.observer import SLOW_S
 from services.agent.status import ForecastError, SavingStatus
 
 ClassOf = Callable[[str], NodeClass | None]

@@ -28,9 +28,8 @@ from services.agent.accounting_loops import (
     SavingsSection,
     meter_period_s,
 )
-from services.agent.feed_loops import OutsideLoop, OutsideSection, PriceLoop
 from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
-from services.agent.observer import Observer
+from services.agent.observer import Observer, OutsideLoop, OutsideSection, PriceLoop
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
 from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
 from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeOutlook, WakeReply, make_wake_reply, parse_order

@@ -1,18 +1,226 @@
-"""The observation of the cluster: scheduler, nodes and prices, for the loops of the agent and for single commands.
+"""What the agent observes: the scheduler, prices and carbon of the coming days, caps on power, and the weather.
 
-The agent reads the scheduler once for all loops that need it at the same moment.
+The agent reads the scheduler once for all loops that need it at the same moment. The price loop writes each price to
+the ledger once, and again if it changes. Caps and weather serve the policy plan.
 """
 
 import asyncio
+import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+
+import numpy as np
 
 from offpeak.errors import SchedulerError
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import Price
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.facility import PowerCap
+from offpeak.model.step_series import Series, value_at
+from offpeak.prices.peak import Peak, PeakRule
+from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.plan import PlanSettings
 from plugin.scheduler.port import Scheduler, SchedulerTraits, SchedulerView
-from predictors.price_curve import PriceCurve
-from services.agent.feed_loops import PriceSection, read_prices
-from services.agent.loop import ProblemLog
+from predictors.demand_response import OrderedCaps, read_caps
+from predictors.feeds.feed import Feed, fetched
+from predictors.feeds.port import INCOMPLETE, FeedProblem, Window
+from predictors.feeds.registry import temperature_feed
+from predictors.price_curve import PriceCurve, price_curve
+from predictors.price_forecast import PriceSource
+from predictors.site_sources import carbon_series
+from services.agent.loop import Loop, ProblemLog
+from services.agent.status import ForecastError, PriceSlot, PriceStatus
+
+SLOW_S = 3.0
+"""Real seconds between two rounds that take long, where the clock runs faster."""
+
+
+@dataclass(frozen=True)
+class WrittenPrices:
+    """The prices that are in the ledger and have not ended, by their start [Unix s]."""
+
+    rows: Mapping[float, Price] = field(default_factory=dict)
+
+
+def make_price_rows(
+    before: WrittenPrices, series: Series, basis: Sequence[str], *, now_s: int, carbon: Series | None = None
+) -> tuple[WrittenPrices, tuple[Price, ...]]:
+    """Return the prices that the ledger has after this round, and the new rows, of intervals that end after `now_s`.
+
+    `basis` is the source of each interval, such as "published" or "forecast ...". A published price replaces the
+    forecast of the same start. `carbon` is in g/kWh; an interval gets the value at its middle. After a restart `before`
+    is empty, and the present and coming hours are written again.
+    """
+    ends_s = series.start_s + series.length_s
+    carbon_g = value_at(carbon, series.start_s + series.length_s // 2) if carbon else np.full(len(series), np.nan)
+    columns = (series.start_s, ends_s, series.value, carbon_g)
+    rows = [
+        Price(float(start_s), float(end_s), price, series.currency, source, None if np.isnan(of_co2) else of_co2)
+        for start_s, end_s, price, of_co2, source in zip(*(column.tolist() for column in columns), basis, strict=True)
+        if end_s > now_s and not np.isnan(price)
+    ]
+    new = tuple(row for row in rows if before.rows.get(row.from_unix_s) != row)
+    return WrittenPrices({row.from_unix_s: row for row in rows}), new
+
+
+PRICES_EVERY_S = 900.0
+"""Day-ahead prices come once a day; a source that failed is asked again after this time."""
+PRICES_AHEAD_S = 2 * DAY_S
+
+
+@dataclass(frozen=True)
+class PriceSection:
+    """The sources of prices and carbon, the rule of on-peak hours, and the longest delay of a job."""
+
+    prices: PriceSource
+    carbon: Feed | float | None
+    peak_rule: PeakRule
+    zone: tzinfo
+    longest_delay_s: int
+
+
+def read_prices(section: PriceSection, *, now_s: int) -> PriceCurve:
+    """Return the prices of the coming days, as far as a job may be delayed. It waits for the sources."""
+    ahead_s = int(max(PRICES_AHEAD_S, section.longest_delay_s + DAY_S))
+    return price_curve(section.prices, section.peak_rule, section.zone, now_s=now_s, ahead_s=ahead_s)
+
+
+def describe_problems(problems: Iterable[FeedProblem]) -> str | None:
+    """Return the problems of a feed, None for none; days that are not published yet are no problem."""
+    return "; ".join(f"{each}; {each.hint}" for each in problems if each.condition not in INCOMPLETE) or None
+
+
+class PriceLoop(Loop):
+    """Reads the prices of the site in a thread; `curve` is known and forecast prices, None before the first round.
+
+    `carbon` [g/kWh] is of the same time, None if it is not known.
+    """
+
+    name = "prices"
+    fetches = True
+    least_pause_s = SLOW_S
+    period_s = PRICES_EVERY_S
+
+    def __init__(
+        self, section: Callable[[], PriceSection], ledger: Ledger, problem_log: ProblemLog, clock: Callable[[], float]
+    ) -> None:
+        self._section, self._ledger, self._problem_log, self._clock = section, ledger, problem_log, clock
+        self._written = WrittenPrices()
+        self.curve: PriceCurve | None = None
+        self.carbon: Series | None = None
+
+    async def round(self) -> None:
+        """Read all sources, and write what is new."""
+        section, now_s = self._section(), int(self._clock())
+        curve = await fetched(lambda: read_prices(section, now_s=now_s))
+        window = Window(int(curve.series.start_s[0]), curve.series.end_s)
+        carbon, carbon_problems = await fetched(lambda: carbon_series(section.carbon, window, now_s))
+        self._problem_log.report("prices", describe_problems(curve.problems))
+        self._problem_log.report("carbon", describe_problems(carbon_problems))
+        self.curve, self.carbon = curve, carbon
+        self._written, rows = make_price_rows(self._written, curve.series, curve.basis, now_s=now_s, carbon=carbon)
+        self._ledger.write_prices(rows)
+
+    def status(self, now_s: int) -> PriceStatus:
+        """Return the price at that time."""
+        curve = self.curve
+        at = -1 if curve is None else curve.at(now_s)
+        if curve is None or at < 0:
+            return PriceStatus(None, "", "no price is known")
+        on_peak = _is_on_peak(curve.peak_at(now_s))
+        price = float(curve.series.value[at])
+        return PriceStatus(price, curve.series.unit, curve.basis[at], on_peak, float(curve.peak_until_s(now_s)))
+
+    @property
+    def slots(self) -> tuple[PriceSlot, ...]:
+        """The curve interval by interval."""
+        return price_slots(self.curve) if self.curve else ()
+
+    @property
+    def errors(self) -> tuple[ForecastError, ...]:
+        """The error of recent price forecasts, if it is known."""
+        curve = self.curve
+        if curve is None or not math.isfinite(curve.mae):
+            return ()
+        return (ForecastError("price", curve.series.unit, curve.mae, curve.outcomes),)
+
+
+def price_slots(curve: PriceCurve) -> tuple[PriceSlot, ...]:
+    """Return the curve interval by interval."""
+    low, high = curve.range_80
+    columns = (curve.series.start_s, curve.series.value, low, high, curve.peak)
+    rows = zip(*(column.tolist() for column in columns), curve.basis, strict=True)
+    return tuple(
+        PriceSlot(from_s, _finite(price), _finite(below), _finite(above), _is_on_peak(peak), basis)
+        for from_s, price, below, above, peak, basis in rows
+    )
+
+
+def _is_on_peak(peak: int) -> bool | None:
+    return None if peak == Peak.UNKNOWN else peak == Peak.ON_PEAK
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+OUTSIDE_EVERY_S = 60.0
+"""A cap may be ordered at short notice."""
+WEATHER_EVERY_S = HOUR_S
+
+
+@dataclass(frozen=True)
+class OutsideSection:
+    """The sources of caps and of the weather; they are read only for the policy plan (`is_used`)."""
+
+    plan: PlanSettings
+    feeds: FeedSettings
+    zone: tzinfo
+    is_used: bool
+
+
+class OutsideLoop(Loop):
+    """Reads caps and weather in threads. `weather` [degC] is None before it is known, or without a source."""
+
+    name = "outside"
+    fetches = True
+    least_pause_s = SLOW_S
+    period_s = OUTSIDE_EVERY_S
+
+    def __init__(
+        self, section: Callable[[], OutsideSection], problem_log: ProblemLog, clock: Callable[[], float]
+    ) -> None:
+        self._section, self._problem_log, self._clock = section, problem_log, clock
+        self._caps, self._weather_s = OrderedCaps(), float("-inf")
+        self.weather: Series | None = None
+
+    def caps(self) -> tuple[PowerCap, ...]:
+        """Return the caps that are not over."""
+        return self._caps.ahead(int(self._clock()))
+
+    async def round(self) -> None:
+        """Read the caps, and once an hour the weather."""
+        section = self._section()
+        if not section.is_used:
+            return
+        before, timeout_s = self._caps, section.feeds.timeout_s
+        self._caps = await fetched(lambda: read_caps(section.plan, section.zone, before, timeout_s=timeout_s))
+        self._problem_log.report("caps on power", "; ".join(self._caps.problems) or None)
+        if section.feeds.temperature and self._clock() - self._weather_s > WEATHER_EVERY_S:
+            await self._read_weather(section.feeds, int(self._clock()))
+            self._weather_s = self._clock()
+
+    async def _read_weather(self, feeds: FeedSettings, now_s: int) -> None:
+        feed = temperature_feed(feeds)
+        if feed is None:
+            return
+        known = await fetched(lambda: feed.known(Window(now_s - HOUR_S, now_s + int(PRICES_AHEAD_S)), now_s))
+        self.weather = known.series or self.weather
+        problem = "; ".join(f"{each}; {each.hint}" for each in known.problems) if known.series is None else None
+        self._problem_log.report("weather", problem)
+
 
 TRAITS_LAST_S = 600.0
 """The configuration of a scheduler changes rarely."""

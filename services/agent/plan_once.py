@@ -21,9 +21,8 @@ from power.door.scheduler_orders import find_partitions
 from predictors.price_forecast import PriceSource
 from services.accounts.job_draws import find_node_kinds
 from services.agent.accounting_loops import open_forecasts
-from services.agent.feed_loops import OutsideLoop, OutsideSection, describe_problems
 from services.agent.loop import ProblemLog
-from services.agent.observer import ClusterObservation, observe_cluster
+from services.agent.observer import ClusterObservation, OutsideLoop, OutsideSection, describe_problems, observe_cluster
 from services.agent.queue_loop import QueueController, QueueSection, make_plan_inputs, queue_facts, queue_rules
 from services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 

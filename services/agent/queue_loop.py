@@ -32,9 +32,8 @@ from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.live.pool_state import find_undecided_jobs
 from services.accounts.job_draws import JobDraw
 from services.agent.accounting_loops import JobAccounts
-from services.agent.feed_loops import OutsideLoop
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
-from services.agent.observer import ClusterObservation, Observer
+from services.agent.observer import ClusterObservation, Observer, OutsideLoop
 from services.agent.site_context import PartitionModes, SiteOrders
 
 

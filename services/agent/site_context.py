@@ -36,8 +36,7 @@ from power.lifecycle.sweep import NodePoller, make_poller
 from predictors.feeds.feed import Feed
 from predictors.price_forecast import PriceSource
 from predictors.site_sources import build_carbon_source, build_price_source
-from services.agent.feed_loops import PriceSection
-from services.agent.observer import Observer
+from services.agent.observer import Observer, PriceSection
 from services.agent.requests import Callers, find_callers
 
 FindHold = Callable[[str], Hold | None]

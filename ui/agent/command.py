@@ -1,17 +1,20 @@
-"""The commands `offpeak agent`, `status`, `queue`, `why` and `history`.
+"""The commands `offpeak agent`, `page`, `status`, `queue`, `why` and `history`.
 
-They run the agent, show its state, show the planned queue and why a job waits, and list what was decided and done.
+They run the agent and the service of the status page, show the agent's state, show the planned queue and why a job
+waits, and list what was decided and done.
 """
 
 import os
 import re
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from offpeak.errors import BadInput
+from offpeak.installation import missing_extra
 from offpeak.machines.node_sets import fold
 from offpeak.settings.file import read_values, settings_path, users_settings_path
 from offpeak.settings.table import Settings
@@ -64,6 +67,33 @@ def agent(
         typer.echo(f"open to jobs again: {fold(restored.nodes)}")
     typer.echo("not everything was restored" if restored.left else "the queue is in the scheduler's own order")
     context.exit(1 if restored.left else 0)
+
+
+NEEDED = ("starlette", "uvicorn", "prometheus_client")
+
+
+def page(
+    context: typer.Context,
+    listen: Annotated[str | None, option("page.listen")] = None,
+    token_file: Annotated[Path | None, option("page.token_file")] = None,
+    socket: SOCKET = None,
+    url: LEDGER = None,
+    config: CONFIG = None,
+) -> None:
+    """Serve the status page for browsers, and metrics for Prometheus at /metrics. Read-only."""
+    check_needs()
+    options = {"page.listen": listen, "page.token_file": token_file, "agent.socket": socket, "ledger.url": url}
+    settings = settings_of(config, options)
+    # What serves it loads Starlette and SQLAlchemy, which `offpeak --version` must not wait for.
+    from services.page.server import run_page
+
+    context.exit(run_page(settings))
+
+
+def check_needs() -> None:
+    """Raise BadInput if a package that the page needs is not installed."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise missing_extra("the page", "page", *missing)
 
 
 def status(socket: SOCKET = None, url: LEDGER = None, as_json: JSON = False, config: CONFIG = None) -> None:

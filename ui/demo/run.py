@@ -29,9 +29,9 @@ from services.agent.site_context import make_site_context
 from services.page.access import check_page_listen, parse_page_listen
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import room_logins
+from ui.agent.command import check_needs
 from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
 from ui.demo.site import BEGIN_S, CLASS, LOG, PRICES, REPORT, DemoJob, DemoPlan, enrol, jobs_to_come, write_site
-from ui.page_command import check_needs
 
 LOOK_S = 0.05
 PAGE_BEGINS_S = 600.0

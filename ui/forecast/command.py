@@ -2,7 +2,9 @@
 predictor.
 """
 
+import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -163,6 +165,14 @@ def score(
 ) -> None:
     """Measure the error of each predictor on past data, replayed in time order so that none can look ahead."""
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
-    from ui.forecast.score_answer import answer
+    from studies.scores.scoring import ScoredFiles, scores
+    from ui.progress import task_progress
+    from ui.replay.tables import print_report
 
-    answer(tuple(paths or ()), start, processes, as_json=as_json)
+    with task_progress("scoring (the first run compiles the kernels)") as progress:
+        report = scores(ScoredFiles(tuple(paths or ()), start), processes or len(os.sched_getaffinity(0)), progress)
+    if not as_json:
+        print_report(report)
+        return
+    tables = {table.name: [dict(zip(table.headers, row, strict=True)) for row in table.rows] for table in report.tables}
+    typer.echo(json.dumps({"notes": list(report.notes), **tables}, indent=2, default=asdict))

@@ -19,8 +19,7 @@ from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
-from ui.prices.answer import instant_of
-from ui.prices.text import course
+from ui.prices.answer import course, instant_of
 from ui.requests import PriceForecastRequest
 
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"

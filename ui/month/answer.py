@@ -18,8 +18,19 @@ from sim_backend.replay.policy import DISCIPLINES, Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.ledger.text import print_nothing, print_table, rows_csv
 from ui.month.page import month_page
-from ui.month.subject import Month, MonthSubject, lines_of, month_of
-from ui.month.text import footnotes, has_savings, headline, is_empty, method, saved_table, used_table
+from ui.month.subject import (
+    Month,
+    MonthSubject,
+    footnotes,
+    has_savings,
+    headline,
+    is_empty,
+    lines_of,
+    method,
+    month_of,
+    saved_table,
+    used_table,
+)
 from ui.progress import say_written
 from ui.requests import MonthRequest
 

@@ -11,11 +11,22 @@ import numpy as np
 from offpeak.model.arrays import Float64
 from services.accounts.counterfactual import Counterfactual
 from services.accounts.month_account import ReplayInputs
-from ui.month.subject import CHANCE, SAVED, MonthLine, MonthSubject
-from ui.month.text import UNKNOWN, cost_text, headline, kg_text, kwh_text, method, range_text, share_text
+from ui.month.subject import (
+    CHANCE,
+    SAVED,
+    UNKNOWN,
+    MonthLine,
+    MonthSubject,
+    cost_text,
+    headline,
+    kg_text,
+    kwh_text,
+    method,
+    range_text,
+    share_text,
+)
 from ui.replay.tables import NOISE
-from ui.report.html_text import HtmlCell, definitions, paragraph, section, table
-from ui.report.page import still_page
+from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
 
 WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
 TICKS = 4

@@ -17,11 +17,10 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
-from ui.agent.text import LocalClock
+from ui.agent.answer import LocalClock
 from ui.plan.text import HEADERS, jobs_of, sums
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
-from ui.report.html_text import HtmlCell, bullets, definitions, section, table
-from ui.report.page import figure_section, html_page
+from ui.report.page import HtmlCell, bullets, definitions, figure_section, html_page, section, table
 
 RUNS = Key("runs", "var(--idle)", is_area=True)
 PLANNED = Key("planned", "var(--policy-1)", is_area=True)

@@ -15,7 +15,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.text import counted, printable
 from plugin.day_plan.day_plan import DayPlan, PlannedJob
-from ui.agent.text import LocalClock
+from ui.agent.answer import LocalClock
 from ui.ledger.text import print_table
 
 HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "latest", "why not before")

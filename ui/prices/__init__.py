@@ -1,4 +1,4 @@
 """`offpeak prices`: which prices are known, and from which source.
 
-`command` parses, `answer` reads the feed and prints or draws; `text` renders prices as table and JSON.
+`command` parses, `answer` reads the feed and prints or draws.
 """

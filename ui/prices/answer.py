@@ -1,28 +1,135 @@
 """Answers `offpeak prices`: reads the feed that the settings name, and prints or draws the known prices.
 
-A plot is one HTML file that needs no network, or a PNG.
+On a terminal a day is a line with its course in block characters. JSON has each interval with its value, and the
+problems of the sources. A plot is one HTML file that needs no network, or a PNG.
 """
 
+import json
 import time
+from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import typer
+from rich.console import Console
+from rich.table import Table
 
+from offpeak.display import NOT_WRAPPED, figure
 from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.installation import missing_extra
-from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import local_days, machine_zone, to_unix_s
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.local_time import date_text, local_days, machine_zone, to_local_s, to_unix_s, zone_text
+from offpeak.model.step_series import Series, value_at
 from offpeak.prices.alignment import parse_start
-from offpeak.prices.tariff import site_tariff
+from offpeak.prices.tariff import Tariff, site_tariff
 from offpeak.settings.table import Settings
-from predictors.feeds.port import INCOMPLETE, Window
+from predictors.feeds.port import INCOMPLETE, KnownSeries, Window
 from predictors.site_sources import build_price_feed, check_libraries
-from ui.prices.text import KnownPrices, prices_json, print_prices
 from ui.progress import say_written
 from ui.requests import PricesRequest
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+UNKNOWN = "·"
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPrices:
+    """What is known of a window, on the clock of `zone_clock`; `zone` is the market's name, None for one's own.
+
+    `tariff` is what holds where no prices are set.
+    """
+
+    zone: str | None
+    window: Window
+    clock: tzinfo
+    known: KnownSeries
+    series: Series
+    tariff: Tariff
+
+    @property
+    def basis(self) -> str:
+        """Return what the prices rest on; a tariff that is set or assumed is not published."""
+        return self.tariff.basis if self.known.source == self.tariff.source else self.known.basis
+
+    def hours(self) -> tuple[Int64, Float64]:
+        """Return the begin of each hour of the window [Unix s] and its mean price, NaN where a part is unknown."""
+        start_s = np.arange(self.window.from_s, self.window.until_s, HOUR_S, dtype=np.int64)
+        within = start_s[:, None] + np.arange(0, HOUR_S, HOUR_S // 12)
+        return start_s, value_at(self.series, within.ravel()).reshape(within.shape).mean(axis=1)
+
+
+def print_prices(prices: KnownPrices) -> None:
+    """Print a day a line, and what was wrong with the sources."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = NOT_WRAPPED
+    known = prices.known
+    name = prices.zone or known.source
+    source = prices.basis if prices.zone is None else f"{known.source}, {prices.basis}"
+    console.print(f"{name}: {prices.series.unit}, {source}; days of {zone_text(prices.clock) or 'this machine'}")
+    console.print()
+    console.print(day_table(prices))
+    if known.problems:
+        console.print()
+    for problem in known.problems:
+        console.print(f"- {problem}; {problem.hint}")
+
+
+def day_table(prices: KnownPrices) -> Table:
+    """Return a row a local day: its hours as a course from the window's lowest to its highest, and its figures."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("day")
+    table.add_column("its hours", no_wrap=True)
+    for header in ("lowest", "mean", "highest"):
+        table.add_column(header, justify="right")
+    start_s, hourly = prices.hours()
+    day = to_local_s(start_s, prices.clock) // DAY_S
+    for each in np.unique(day):
+        value = hourly[day == each]
+        known = value[~np.isnan(value)]
+        date = date_text(int(start_s[day == each][0]), prices.clock)
+        figures = [figure(float(number)) for number in (known.min(), known.mean(), known.max())] if len(known) else []
+        table.add_row(date, course(value, hourly), *figures)
+    return table
+
+
+def course(value: Float64, among: Float64) -> str:
+    """Return a block character an hour, on the scale of all that are known `among` them."""
+    known = among[~np.isnan(among)]
+    if not len(known):
+        return UNKNOWN * len(value)
+    low, span = known.min(), max(float(np.ptp(known)), 1e-9)
+    step = np.nan_to_num((value - low) / span * (len(BLOCKS) - 1)).round().astype(int)
+    return "".join(UNKNOWN if np.isnan(each) else BLOCKS[at] for each, at in zip(value, step, strict=True))
+
+
+def prices_json(prices: KnownPrices) -> str:
+    """Return the prices as a JSON object; the price of an interval without a known one is null."""
+    known, series = prices.known, prices.series
+    intervals = zip(series.start_s, series.start_s + series.length_s, series.value, strict=True)
+    document = {
+        "zone": prices.zone,
+        "unit": series.unit,
+        "source": known.source,
+        "basis": prices.basis,
+        "fetched_s": known.fetched_s,
+        "age_s": known.age_s,
+        "from_s": prices.window.from_s,
+        "until_s": prices.window.until_s,
+        "prices": [
+            {"from_s": int(from_s), "until_s": int(until_s), "price": None if np.isnan(value) else float(value)}
+            for from_s, until_s, value in intervals
+        ],
+        "troubles": [
+            {"source": problem.source, "condition": problem.condition, "detail": problem.detail, "hint": problem.hint}
+            for problem in known.problems
+        ],
+    }
+    return json.dumps(document, indent=2)
+
 
 PLOT_KINDS = (".html", ".png")
 WIDTH_IN, HEIGHT_IN, DPI = 9.0, 3.5, 120

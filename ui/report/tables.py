@@ -29,7 +29,7 @@ from ui.replay.tables import (
     sleep_row,
     spread_remark,
 )
-from ui.report.html_text import HtmlCell, bullets, definitions, paragraph, section, table
+from ui.report.page import HtmlCell, bullets, definitions, paragraph, section, table
 from ui.report.subject import ReportPolicy, ReportSubject, outcome_at
 
 Texts = Callable[[PolicyOutcome, bool], tuple[str, ...]]

@@ -4,7 +4,7 @@ import numpy as np
 
 from offpeak.ledger.rows import Price
 from offpeak.model.step_series import Series
-from services.agent.feed_loops import WrittenPrices, make_price_rows
+from services.agent.observer import WrittenPrices, make_price_rows
 
 HOUR_S = 3600
 

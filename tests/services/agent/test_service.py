@@ -50,7 +50,7 @@ from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
-from ui.agent.text import LocalClock, status_lines
+from ui.agent.answer import LocalClock, status_lines
 
 AT_ONCE_S = 10.0
 """The limit of "at once" on a busy machine; a feed that drips takes ten minutes here."""

@@ -10,7 +10,7 @@ from agent_socket import AT_S, PRICE, PUBLISHED
 from rich.console import Console
 
 from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus, SavingStatus
-from ui.agent.text import LocalClock, price_text, queue_table, status_lines, why_lines
+from ui.agent.answer import LocalClock, price_text, queue_table, status_lines, why_lines
 from ui.ledger.text import table_lines
 
 CLOCK = LocalClock(AT_S + 12, ZoneInfo("Europe/Berlin"))
