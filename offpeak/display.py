@@ -22,7 +22,40 @@ def power_text(power_w: float | None) -> str:
         return "no value"
     if power_w >= 10_000_000:
         return f"{power_w / 1e6:,.2f} MW"
-    return f"{power_w:,.0f} W" if power_w < 10_000 else f"{power_w / 1000:,.2f} kW"
+    return watts_text(power_w) if power_w < 10_000 else f"{power_w / 1000:,.2f} kW"
+
+
+NOT_KNOWN = "not known"
+
+
+def amount_text(amount: float | None) -> str:
+    """Return money, energy [kWh] or mass [kg] with two decimals; "not known" for None."""
+    return NOT_KNOWN if amount is None else f"{amount:z,.2f}"
+
+
+def money_text(amount: float | None, currency: str) -> str:
+    """Return "1,234.50 EUR"; `currency` may be the unit of a price; "not known" for None."""
+    return NOT_KNOWN if amount is None else f"{amount_text(amount)} {currency}"
+
+
+def energy_text(energy_kwh: float | None) -> str:
+    """Return "1,234.50 kWh"; "not known" for None."""
+    return NOT_KNOWN if energy_kwh is None else f"{amount_text(energy_kwh)} kWh"
+
+
+def co2_text(co2_kg: float) -> str:
+    """Return "1.25 kg CO2"."""
+    return f"{amount_text(co2_kg)} kg CO2"
+
+
+def percent_text(percent: float, decimals: int = 0) -> str:
+    """Return "12 %", with one decimal "12.3 %"."""
+    return f"{percent:z.{decimals}f} %"
+
+
+def watts_text(power_w: float) -> str:
+    """Return whole watts whatever their number: "12,345 W"."""
+    return f"{power_w:,.0f} W"
 
 
 NOT_WRAPPED = 1000
@@ -56,7 +89,7 @@ def unit_of(largest: float, units: tuple[Unit, ...]) -> Unit:
 
 def figure(value: float) -> str:
     """Return money or energy with cents, a large one without."""
-    return f"{value:z,.2f}" if abs(value) < WITH_CENTS_BELOW else f"{value:,.0f}"
+    return amount_text(value) if abs(value) < WITH_CENTS_BELOW else f"{value:,.0f}"
 
 
 def length_text(length_s: int) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from offpeak.display import percent_text
 from offpeak.errors import BadTrace
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
@@ -281,7 +282,7 @@ def reasons(estimate: SavingsEstimate) -> list[str]:
     used = estimate.used
     lines = []
     if used.waiting_share < RARELY_WAITING:
-        share = f"{100 * used.waiting_share:.0f} %"
+        share = percent_text(100 * used.waiting_share)
         lines.append(f"jobs waited in {share} of the time only: where nothing waits there is nothing to reorder")
     ratio = price_ratio(estimate)
     if ratio is not None and ratio < FLAT_PRICES:

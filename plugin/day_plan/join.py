@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from offpeak.display import watts_text
 from offpeak.model.facility import PowerCap
 from offpeak.model.orders import PowerState
 from offpeak.text import counted
@@ -53,7 +54,7 @@ def bind_to_caps(job: PlannedJob, inputs: PlanInputs) -> PlannedJob:
     cap = max(caps, key=lambda each: each.until_s)
     begin_s = cap.until_s if job.start_s is None else min(job.start_s, cap.until_s)
     until = inputs.rules.clock(cap.until_s, now_s)
-    why = f"power is capped at {cap.cap_w:,} W until {until}: {cap.reason}"
+    why = f"power is capped at {watts_text(cap.cap_w)} until {until}: {cap.reason}"
     return replace(job, begin_s=begin_s, waits_for_price=False, why=why)
 
 
@@ -178,8 +179,8 @@ def _broken_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
             continue
         begin = inputs.rules.clock(from_s, plan.at_s)
         yield (
-            f"the cap of {cap.cap_w:,} W from {begin} ({cap.reason}) cannot hold at first: running jobs draw"
-            f" {drawn_w:,.0f} W, and are not stopped: {_named(loads)}"
+            f"the cap of {watts_text(cap.cap_w)} from {begin} ({cap.reason}) cannot hold at first: running jobs draw"
+            f" {watts_text(drawn_w)}, and are not stopped: {_named(loads)}"
         )
 
 
@@ -191,8 +192,8 @@ def _above_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
             continue
         until = inputs.rules.clock(cap.until_s, plan.at_s)
         yield (
-            f"{counted(len(alone), 'job')} by itself above the cap of {cap.cap_w:,} W ({cap.reason}), and not to run"
-            f" before {until}: {_named(alone)}"
+            f"{counted(len(alone), 'job')} by itself above the cap of {watts_text(cap.cap_w)} ({cap.reason}), and"
+            f" not to run before {until}: {_named(alone)}"
         )
 
 
@@ -200,7 +201,7 @@ def _named(jobs: Sequence[Load | PlannedJob]) -> str:
     """Return the hungriest ones by number and draw, and how many there are besides."""
     first = sorted(jobs, key=lambda job: -job.power_w)[:NAMED]
     more = f" and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
-    return ", ".join(f"{job.job_id} ({job.power_w:,.0f} W)" for job in first) + more
+    return ", ".join(f"{job.job_id} ({watts_text(job.power_w)})" for job in first) + more
 
 
 @dataclass(frozen=True, eq=False)

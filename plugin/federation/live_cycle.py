@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.display import duration_text
+from offpeak.display import co2_text, duration_text, energy_text, money_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, J_PER_KWH
@@ -93,9 +93,8 @@ def _second_best(cycle: GridCycle, decision: GridDecision, job: int) -> SiteEsti
 
 def _figures_text(estimate: SiteEstimate, currency: str) -> str:
     end_s = estimate.delay_s + estimate.runtime_s
-    energy = f"{estimate.energy_j / J_PER_KWH:,.1f} kWh"
-    co2 = f"{estimate.co2_g / 1000:,.2f} kg CO2"
-    return f"ends in {duration_text(end_s)}, {estimate.cost:,.2f} {currency}, {co2}, {energy}"
+    energy, co2 = energy_text(estimate.energy_j / J_PER_KWH), co2_text(estimate.co2_g / 1000)
+    return f"ends in {duration_text(end_s)}, {money_text(estimate.cost, currency)}, {co2}, {energy}"
 
 
 ON_THE_WAY_S = 5.0

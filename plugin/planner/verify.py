@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.display import watts_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
 from plugin.planner.problem import TOMORROW, Plan, Problem
@@ -120,7 +121,7 @@ def _above_cap(problem: Problem, pieces: _Pieces) -> Iterator[str]:
     begin_s, drawn_w = _over_time(problem, pieces, pieces.power_w)
     cap_w = rates.cap_w[np.searchsorted(rates.edge_s, begin_s, side="right") - 1]
     for at in np.flatnonzero(drawn_w > cap_w + SAME * np.maximum(cap_w, 1)).tolist():
-        yield f"{drawn_w[at]:.0f} W are drawn in second {begin_s[at]}, above the cap of {cap_w[at]} W"
+        yield f"{watts_text(drawn_w[at])} are drawn in second {begin_s[at]}, above the cap of {watts_text(cap_w[at])}"
 
 
 def _over_time(problem: Problem, pieces: _Pieces, each: Float64) -> tuple[Int64, Float64]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from offpeak.display import watts_text
 from offpeak.errors import DeviceError, NotSupported, OffpeakError
 from offpeak.machines.inventory import Inventory, InventoryNode, Pdu
 from offpeak.model.orders import NodeOrder
@@ -170,7 +171,7 @@ def _is_checked(reading: Reading) -> bool:
 def _doubtful_reading(reading: Reading) -> Finding:
     """Return the finding for a reading with a note or without a value."""
     if reading.power_w is not None:
-        part, hint = f"{reading.part} {reading.power_w:,.0f} W", "compare with the PDU's own display"
+        part, hint = f"{reading.part} {watts_text(reading.power_w)}", "compare with the PDU's own display"
     else:
         part, hint = reading.part, NO_TOTAL_HINT if reading.part == TOTAL_PART else NO_OUTLET_HINT
     return Finding("pdu", reading.meter, CheckVerdict.DOUBTFUL, f"{part}: {reading.why}", hint)
@@ -180,7 +181,7 @@ def _pdu_summary(readings: Sequence[Reading]) -> str:
     total_w = [each.power_w for each in readings if each.part == TOTAL_PART and each.power_w is not None]
     outlets = sum(each.part.startswith("outlet") for each in readings)
     metered = f", {outlets} outlets metered" if outlets else ""
-    return f"{sum(total_w):,.0f} W{metered}" if total_w else f"no total{metered}"
+    return f"{watts_text(sum(total_w))}{metered}" if total_w else f"no total{metered}"
 
 
 WAKE_PART, IPMITOOL = "wake", "ipmitool"

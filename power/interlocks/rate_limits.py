@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from offpeak.display import watts_text
 from offpeak.door.door import Limit
 from offpeak.door.effect import Effect, Refusal
 from offpeak.door.journal import EffectHistory, HistoryEntry
@@ -164,7 +165,7 @@ def limit_ramps(
         if before_w + swing.of(effect) <= bound_w:
             return None
         direction = "fall" if effect.takes_power_away else "rise"
-        text = f"{effect.subject}: the draw would {direction} by more than {bound_w:,.0f} W within a minute"
+        text = f"{effect.subject}: the draw would {direction} by more than {watts_text(bound_w)} within a minute"
         passes_later = swing.of(effect) <= bound_w
         hint = "offpeak tries again later" if passes_later else f"one such node alone: raise {key}"
         kind = "" if passes_later else ErrorKind.BAD_SETTING

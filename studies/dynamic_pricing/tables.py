@@ -7,6 +7,7 @@ from statistics import fmean
 
 import numpy as np
 
+from offpeak.display import percent_text
 from offpeak.model.constants import HOUR_S
 from studies.dynamic_pricing.plan import (
     ANL_BGP,
@@ -112,7 +113,7 @@ def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[TableCel
     return (
         subject.name,
         f"{len(jobs):,}",
-        f"{100 * offered_load(jobs, size):.0f} %",
+        percent_text(100 * offered_load(jobs, size)),
         float(np.average(jobs.runtime_s, weights=jobs.size * jobs.runtime_s)) / HOUR_S,
         results.ceiling(subject, subject.base),
         *(results.saved(subject, subject.base, policy) for policy in POLICIES.values()),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from offpeak.display import percent_text
 from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
 from studies.energy_carbon.federation import (
@@ -147,7 +148,7 @@ def _rows(results: FederationResults, figure: object) -> tuple[tuple[TableCell, 
     assert callable(figure)
     return tuple(
         (
-            f"{100 * load:.0f} %",
+            percent_text(100 * load),
             scheduler,
             *(
                 results.saved_pct(
@@ -171,7 +172,7 @@ def waits_table(results: FederationResults) -> StudyTable:
         f"Hours: the mean wait of a job and the time to the last end, nodes that stay on. {RANGES}",
         ("load", "scheduler", *(f"{what} {name}" for what in ("wait", "duration") for name in SELECTIONS)),
         tuple(
-            (f"{100 * load:.0f} %", scheduler, *_times(results, scheduler, load))
+            (percent_text(100 * load), scheduler, *_times(results, scheduler, load))
             for load in LOADS
             for scheduler in DISCIPLINES
         ),
@@ -200,7 +201,7 @@ def _limit_row(results: FederationResults, of: tuple[float, str, int]) -> tuple[
     load, scheduler, limit = of
     case, base = with_limit(scheduler, limit, load), choice(scheduler, "RR", asleep=False, load=load)
     return (
-        f"{100 * load:.0f} %",
+        percent_text(100 * load),
         f"E-{scheduler}",
         str(limit),
         results.saved_pct(case, base, co2),
@@ -289,7 +290,7 @@ RUN = "studies.energy_carbon.federation"
 CLUSTERS_NOTE = (
     "clusters: those of Table III, with 30, 40 and 50 nodes of the class dune and emissions by Table I, each charged "
     "until the last job of all has ended; 1,500 jobs of Table II, arriving at random at a load (what they ask for over "
-    f"what all 120 nodes have until the last is submitted), {100 * LOAD:.0f} % if not stated otherwise"
+    f"what all 120 nodes have until the last is submitted), {percent_text(100 * LOAD)} if not stated otherwise"
 )
 ECA_NOTE = f"ECA: least CO2 among clusters with at most {LIMIT} jobs in the queue, FP where all have more"
 BENCH_NOTE = (

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from offpeak.display import percent_text
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from studies.energy_carbon.paper import DUNE, JUGGLE, SERVERS, TESTBEDS, WALLTIME_S, MeasuredCluster, MeasuredPair
@@ -335,4 +336,4 @@ def _wait_row(results: SingleSiteResults, servers: int, load: float) -> tuple[Ta
 
 
 def _load_text(load: float) -> str:
-    return f"{100 * load:.0f} %"
+    return percent_text(100 * load)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from offpeak.display import percent_text
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.text import counted
 from plugin.planner.cp_solver import require_or_tools
@@ -333,7 +334,7 @@ def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
     def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
         for scenario, axes in zip(SCENARIOS, panels, strict=True):
             paper = PAPER[scenario]
-            axes.set_title(f"{scenario} (paper: {paper.best_search} {paper.over_default_pct:.1f} %)")
+            axes.set_title(f"{scenario} (paper: {paper.best_search} {percent_text(paper.over_default_pct, 1)})")
             label_rows(axes, searches)
             colours = [SEARCH_COLOURS[search] for search in searches]
             bars = axes.barh(range(len(searches)), gains[scenario], 0.7, color=colours)

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from offpeak.display import clock_text, iso_text, minute_text, power_text
+from offpeak.display import NOT_KNOWN, clock_text, energy_text, iso_text, minute_text, money_text, power_text
 from offpeak.errors import OffpeakError
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import machine_zone
@@ -21,7 +21,6 @@ from ui.ledger.text import print_table, rows_json, with_times
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 """An agent hangs if its last cycle is older than this many cycles and this many real seconds."""
-NOT_KNOWN = "not known"
 NO_PROMISE = "by its begin time; other jobs may still go first"
 """offpeak limits only the begin time that it sets. After it the queue decides, which offpeak also reorders."""
 
@@ -47,8 +46,8 @@ class LocalClock:
 def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     """Return the agent's status, one line for each part."""
     saved = reply.saved_today
-    energy = NOT_KNOWN if saved.energy_j is None else f"{saved.energy_j / J_PER_KWH:,.2f} kWh"
-    cost = "" if saved.cost is None else f", {saved.cost:,.2f} {saved.currency}"
+    energy = energy_text(None if saved.energy_j is None else saved.energy_j / J_PER_KWH)
+    cost = "" if saved.cost is None else f", {money_text(saved.cost, saved.currency)}"
     drawn = "" if reply.nodes.watts is None else f"; {power_text(reply.nodes.watts)} drawn"
     site = f"{reply.cluster} ({reply.scheduler})" if reply.cluster else reply.scheduler
     return [
@@ -103,7 +102,7 @@ def price_text(price: PriceStatus, clock: LocalClock) -> str:
         return NOT_KNOWN
     peak = {True: ", on-peak", False: ", off-peak", None: ""}[price.on_peak]
     until = "" if price.until_unix_s is None else f" until {clock.text(price.until_unix_s)}"
-    return printable(f"{price.now:,.2f} {price.unit}{peak}{until} ({price.basis})")
+    return printable(f"{money_text(price.now, price.unit)}{peak}{until} ({price.basis})")
 
 
 def _last_round_text(reply: StatusReply, clock: LocalClock) -> str:
@@ -126,7 +125,7 @@ def _place_text(job: JobStatus) -> str:
 
 
 def _saving_text(job: JobStatus) -> str:
-    return NOT_KNOWN if job.expected_saving is None else f"{job.expected_saving:,.2f} {job.currency} expected"
+    return NOT_KNOWN if job.expected_saving is None else f"{money_text(job.expected_saving, job.currency)} expected"
 
 
 def _opt_out_text(job: JobStatus, scheduler: str) -> str:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from offpeak.display import amount_text, energy_text, money_text, percent_text
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
@@ -183,13 +184,14 @@ def summary(with_: DemoOutcome, without: DemoOutcome) -> str:
     """Return both outcomes as a table."""
     rows = [
         ("", "with offpeak", "without"),
-        ("energy", f"{with_.energy_j / J_PER_KWH:,.1f} kWh", f"{without.energy_j / J_PER_KWH:,.1f} kWh"),
-        ("cost", f"{with_.cost:,.2f} EUR", f"{without.cost:,.2f} EUR"),
+        ("energy", energy_text(with_.energy_j / J_PER_KWH), energy_text(without.energy_j / J_PER_KWH)),
+        ("cost", money_text(with_.cost, "EUR"), money_text(without.cost, "EUR")),
         ("jobs started", f"{with_.started}", f"{without.started}"),
         ("work done", f"{with_.work_s / HOUR_S:,.0f} node-hours", f"{without.work_s / HOUR_S:,.0f} node-hours"),
         ("mean wait", f"{with_.wait_s / 60:,.0f} min", f"{without.wait_s / 60:,.0f} min"),
         ("jobs lost", f"{with_.lost}", f"{without.lost}"),
     ]
     table = "\n".join(f"{name:14}{first:>18}{second:>18}" for name, first, second in rows)
-    saved, share = without.cost - with_.cost, 1 - with_.cost / without.cost
-    return f"{table}\n\nsaved: {saved:,.2f} EUR of {without.cost:,.2f}, {share:.0%} of the bill"
+    saved = without.cost - with_.cost
+    share = percent_text(100 * saved / without.cost)
+    return f"{table}\n\nsaved: {money_text(saved, 'EUR')} of {amount_text(without.cost)}, {share} of the bill"

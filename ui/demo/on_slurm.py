@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from offpeak.display import percent_text, watts_text
 from offpeak.model.constants import HOUR_S
 from sim_backend.local_slurm.agent import RunningAgent, Tables, agent, run_offpeak, write_site
 from sim_backend.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
@@ -211,7 +212,7 @@ class Story:
         states = list(self.cluster.jobs.states().values())
         waiting, done = states.count("PENDING"), states.count("COMPLETED")
         jobs = f"{waiting} jobs wait, {len(states) - waiting - done} run or start, {done} done"
-        return f"{up} of {len(nodes)} nodes on, {watts:,.0f} W; {jobs}"
+        return f"{up} of {len(nodes)} nodes on, {watts_text(watts)}; {jobs}"
 
     def _of_nodes(self) -> Iterator[tuple[float, str]]:
         events = self.cluster.log.events()
@@ -247,9 +248,9 @@ def energy_saved(cluster: PoweredCluster, seconds: float) -> str:
     drawn_j = sum(node.joules for node in cluster.nodes.values())
     asleep_s = sum(node.asleep_s for node in cluster.nodes.values())
     left_on_j = drawn_j + asleep_s * (IDLE_W - OFF_W)
-    share = asleep_s / (seconds * len(cluster.nodes))
-    less = f"{100 * (1 - drawn_j / left_on_j):.0f} % less than with all nodes left on" if left_on_j else ""
-    return f"The outlets delivered {drawn_j / HOUR_S:,.1f} Wh, {less}; a node slept {share:.0%} of the time."
+    share = percent_text(100 * asleep_s / (seconds * len(cluster.nodes)))
+    less = f"{percent_text(100 * (1 - drawn_j / left_on_j))} less than with all nodes left on" if left_on_j else ""
+    return f"The outlets delivered {drawn_j / HOUR_S:,.1f} Wh, {less}; a node slept {share} of the time."
 
 
 def _node_line(event: PowerEvent) -> str:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, clock_text, figure, length_text, unit_of
+from offpeak.display import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, clock_text, figure, length_text, percent_text, unit_of
 from offpeak.errors import BadInput
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.settings.table import Settings
@@ -81,12 +81,12 @@ def use_lines(used: LoggedUse) -> list[str]:
     energy = Bounds(kwh.low / unit.size, kwh.middle / unit.size, kwh.high / unit.size)
     price = f"{figure(used.mean_price)} {used.currency}/MWh; the period's mean is {figure(used.plain_mean_price)}"
     emitted = () if used.co2_kg is None else (f"emitted  {_co2_text(used.co2_kg)} of CO2",)
-    waiting = f"{100 * used.waiting_share:.0f} % of the time, {clock_text(used.mean_wait_s)} on average"
+    waiting = f"{percent_text(100 * used.waiting_share)} of the time, {clock_text(used.mean_wait_s)} on average"
     return [
         f"used     {bounds_text(energy)} {unit.name}, of that {unit.figure(used.idle_energy_kwh)} by idle nodes",
         f"paid     {bounds_text(used.cost)} {used.currency}, at {price}{_unpriced_text(used)}",
         *emitted,
-        f"load     {100 * used.utilization:.1f} % of the machine; jobs were waiting {waiting}",
+        f"load     {percent_text(100 * used.utilization, 1)} of the machine; jobs were waiting {waiting}",
     ]
 
 
@@ -98,7 +98,7 @@ def _co2_text(co2_kg: float) -> str:
 def _unpriced_text(used: LoggedUse) -> str:
     """Return the share of the energy without a price, if it matters for the cost."""
     share_pct = 100 * used.unpriced_kwh / used.energy_kwh.middle if used.energy_kwh.middle else 0.0
-    return f"; {share_pct:.1f} % of the energy has no price and is not in it" if share_pct >= 0.1 else ""
+    return f"; {percent_text(share_pct, 1)} of the energy has no price and is not in it" if share_pct >= 0.1 else ""
 
 
 def bounds_text(bounds: Bounds) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from offpeak.display import co2_text, energy_text, money_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.time_range import parse_instant, parse_limit_s
@@ -91,8 +92,8 @@ def choice_text(choice: dict[str, Any]) -> str:
 
 def figures_text(expected: dict[str, Any]) -> str:
     """Return the expected start, end, cost, CO2 and energy at a site in one line."""
-    cost = f"{expected['cost']:,.2f} {expected['currency']}, {expected['co2_kg']:,.2f} kg CO2"
-    return f"{expected['starts']} to {expected['ends']}, {cost}, {expected['energy_kwh']:,.1f} kWh"
+    cost, co2 = money_text(expected["cost"], expected["currency"]), co2_text(expected["co2_kg"])
+    return f"{expected['starts']} to {expected['ends']}, {cost}, {co2}, {energy_text(expected['energy_kwh'])}"
 
 
 def _broker_query(settings: BrokerSettings, job: JobFile) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import NOT_WRAPPED, clock_text
+from offpeak.display import NOT_WRAPPED, clock_text, watts_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
@@ -114,7 +114,7 @@ def _table(forecast: JobForecast) -> Table:
 def _text(quantity: str, value: float) -> str:
     if np.isnan(value):
         return "-"
-    return f"{value:.0f} W" if quantity == POWER else clock_text(value)
+    return watts_text(value) if quantity == POWER else clock_text(value)
 
 
 def _summary(forecast: JobForecast) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import typer
 
+from offpeak.display import watts_text
 from offpeak.door.effect import ADMIN
 from offpeak.errors import BadInput, BadInventory, OffpeakError
 from offpeak.files import check_writable, read_bytes
@@ -89,7 +90,7 @@ def proof_lines(proof: StandbyProof) -> list[str]:
     if proof.error is not None:
         lines += [f"{proof.error}", f"  hint: {proof.error.hint}"]
     else:
-        by = f"{proof.asleep_w:,.0f} W" if proof.by_power else "its power was not proven"
+        by = watts_text(proof.asleep_w) if proof.by_power and proof.asleep_w is not None else "its power was not proven"
         lines.append(
             f"{proof.node}: slept after {proof.enter_s:.0f} s ({by}), woken by {proof.woken_by} in {proof.wake_s:.0f} s"
         )

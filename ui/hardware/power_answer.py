@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import NOT_WRAPPED, power_text
+from offpeak.display import NOT_WRAPPED, energy_text, percent_text, power_text
 from offpeak.errors import BadInput, BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
@@ -80,7 +80,7 @@ def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
     table = _table("PDU", "part", "draws", "counter", "age", "")
     for each in readings:
         if each.way == "snmp" and each.node is None and not each.part.startswith("outlet"):
-            counter = "" if each.energy_j is None else f"{each.energy_j / J_PER_KWH:,.1f} kWh"
+            counter = "" if each.energy_j is None else energy_text(each.energy_j / J_PER_KWH)
             table.add_row(each.meter, each.part, power_text(each.power_w), counter, _age(each, now_unix_s), each.why)
     return table
 
@@ -133,7 +133,8 @@ def power_summary(taken: Sequence[MeterResult]) -> list[str]:
 def load_line(here: HeadNodeLoad) -> str:
     """Return the load of this machine as a line."""
     warmth = "" if here.temperature_c is None else f", {here.temperature_c:.0f} degrees C"
-    return f"this machine: processors {here.cpu_percent:.0f} %, memory {here.memory_percent:.0f} % in use{warmth}"
+    busy, used = percent_text(here.cpu_percent), percent_text(here.memory_percent)
+    return f"this machine: processors {busy}, memory {used} in use{warmth}"
 
 
 def problem_lines(taken: Iterable[MeterResult]) -> list[str]:
@@ -154,7 +155,14 @@ def print_differences(between: Mapping[str, Sequence[PowerDifference]]) -> None:
     table = _table("node", "from", "to", "between", "share", "")
     for node, found in between.items():
         for each in found:
-            table.add_row(node, each.outer, each.inner, power_text(each.power_w), f"{each.share:.1%}", each.problem)
+            table.add_row(
+                node,
+                each.outer,
+                each.inner,
+                power_text(each.power_w),
+                percent_text(100 * each.share, 1),
+                each.problem,
+            )
     console.print()
     console.print(table)
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from offpeak.display import iso_text, second_text
+from offpeak.display import amount_text, iso_text, money_text, percent_text, second_text
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange
@@ -127,8 +127,8 @@ def assumed_prices(share: float, zone: tzinfo) -> tuple[str, ...]:
 def _share_text(share: float) -> str:
     """Return a share above 0; neither a small one is nothing, nor a large one all."""
     if share < 0.01:
-        return "less than 1%"
-    return "more than 99%" if 0.99 < share < 1 else f"{share:.0%}"
+        return f"less than {percent_text(1)}"
+    return f"more than {percent_text(99)}" if 0.99 < share < 1 else percent_text(100 * share)
 
 
 def records_table(kind: str, records: Sequence[Record], zone: tzinfo) -> Table:
@@ -160,11 +160,11 @@ def used_table(kind: str, groups: Sequence[str], found: Sequence[EnergyUse]) -> 
 def _figures(used: EnergyUse, kind: str) -> tuple[str, ...]:
     if kind == "energy":
         return (_kwh(used.energy_j),)
-    return _kwh(used.energy_j), _money(used.cost, used.currency), _kwh(used.unpriced_j), _kg(used.carbon_g)
+    return _kwh(used.energy_j), money_text(used.cost, used.currency), _kwh(used.unpriced_j), _kg(used.carbon_g)
 
 
 def _known(used: EnergyUse) -> str:
-    return f"{used.jobs:,}" if used.covered is None else f"{used.covered:.1%}"
+    return f"{used.jobs:,}" if used.covered is None else percent_text(100 * used.covered, 1)
 
 
 def _total(found: Sequence[EnergyUse]) -> EnergyUse:
@@ -200,7 +200,7 @@ def _saving(record: Record, zone: tzinfo) -> tuple[str, ...]:
     costs = (record["baseline_cost"], record["cost"])
     saved = None if None in costs else costs[0] - costs[1]
     span = (second_text(record["from_unix_s"], zone), second_text(record["until_unix_s"], zone))
-    figures = (_kwh(record["energy_j"]), _kwh(saved_j), _money(saved, record["currency"]))
+    figures = (_kwh(record["energy_j"]), _kwh(saved_j), money_text(saved, record["currency"]))
     return *span, record["baseline"], *figures, record["basis"]
 
 
@@ -217,12 +217,8 @@ def _number(value: object) -> str:
 
 
 def _kwh(energy_j: float) -> str:
-    return f"{energy_j / J_PER_KWH:z,.2f}"
-
-
-def _money(cost: float | None, currency: str) -> str:
-    return "not known" if cost is None else f"{cost:z,.2f} {currency}"
+    return amount_text(energy_j / J_PER_KWH)
 
 
 def _kg(carbon_g: float | None) -> str:
-    return "not known" if carbon_g is None else f"{carbon_g / 1000:,.2f}"
+    return amount_text(None if carbon_g is None else carbon_g / 1000)

@@ -8,23 +8,11 @@ from html import escape
 
 import numpy as np
 
+from offpeak.display import NOT_KNOWN, amount_text, money_text, percent_text
 from offpeak.model.arrays import Float64
 from services.accounts.counterfactual import Counterfactual
 from services.accounts.month_account import ReplayInputs
-from ui.month.subject import (
-    CHANCE,
-    SAVED,
-    UNKNOWN,
-    MonthLine,
-    MonthSubject,
-    cost_text,
-    headline,
-    kg_text,
-    kwh_text,
-    method,
-    range_text,
-    share_text,
-)
+from ui.month.subject import CHANCE, SAVED, MonthLine, MonthSubject, headline, method, range_text, share_text
 from ui.replay.tables import NOISE
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
 
@@ -37,7 +25,7 @@ def days_section(without: Counterfactual, inputs: ReplayInputs) -> str:
     days = [datetime.fromtimestamp(edge, inputs.zone) for edge in inputs.edges_unix_s[:-1].tolist()]
     logged, own_order = without.logged[:-1], without.without[:-1]
     texts = [
-        f"{day:%Y-%m-%d}: {cost:,.2f} {without.currency}, {other:,.2f} in the site's own order"
+        f"{day:%Y-%m-%d}: {money_text(cost, without.currency)}, {amount_text(other)} in the site's own order"
         for day, cost, other in zip(days, logged.tolist(), own_order.tolist(), strict=True)
     ]
     drawn = _drawn(logged, own_order, [f"{day.day}" for day in days], texts)
@@ -120,13 +108,13 @@ def answer_text(subject: MonthSubject) -> str:
 
 
 def _saved_text(line: MonthLine) -> str:
-    amount = "nothing that can be told from chance" if CHANCE in line.basis else cost_text(line)
+    amount = "nothing that can be told from chance" if CHANCE in line.basis else money_text(line.cost, line.currency)
     return f"{line.name}: {amount}"
 
 
 def _head(subject: MonthSubject) -> str:
     without = subject.without
-    error = f"{without.error_share:.1%} of a day's cost" if without else UNKNOWN
+    error = f"{percent_text(100 * without.error_share, 1)} of a day's cost" if without else NOT_KNOWN
     facts = (
         ("period", headline(subject).partition(": ")[2]),
         ("replay error", error),
@@ -150,10 +138,10 @@ def _used_row(line: MonthLine) -> tuple[HtmlCell, ...]:
     parts = (line.measured_kwh, line.partly_kwh, line.modelled_kwh)
     texts = (
         "" if line.jobs is None else f"{line.jobs:,}",
-        kwh_text(line.energy_kwh),
+        amount_text(line.energy_kwh),
         *(share_text(line, part) for part in parts),
-        cost_text(line),
-        kg_text(line),
+        money_text(line.cost, line.currency),
+        amount_text(line.co2_kg),
     )
     return HtmlCell(line.name), *(HtmlCell(text) for text in texts)
 
@@ -162,9 +150,9 @@ def _saved(subject: MonthSubject) -> str:
     rows = [
         (
             HtmlCell(line.name),
-            HtmlCell(kwh_text(line.energy_kwh)),
-            HtmlCell(cost_text(line), range_text(line), NOISE if CHANCE in line.basis else ""),
-            HtmlCell(kg_text(line)),
+            HtmlCell(amount_text(line.energy_kwh)),
+            HtmlCell(money_text(line.cost, line.currency), range_text(line), NOISE if CHANCE in line.basis else ""),
+            HtmlCell(amount_text(line.co2_kg)),
             HtmlCell("", mark=line.basis.partition(":")[0]),
         )
         for line in _savings(subject)

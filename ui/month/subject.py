@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 
 from rich.table import Table
 
-from offpeak.display import clock_text
+from offpeak.display import amount_text, clock_text, energy_text, money_text, percent_text
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse
@@ -119,7 +119,7 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     kwh = sum(each.energy_j for each in nodes) / J_PER_KWH
     cost = _known_sum(each.cost for each in nodes)
     covered = sum(each.covered or 0.0 for each in nodes) / len(nodes)
-    basis = f"{MEASURED}, {covered:.1%} of the time of {len(nodes)} nodes"
+    basis = f"{MEASURED}, {percent_text(100 * covered, 1)} of the time of {len(nodes)} nodes"
     kg = _kg(_known_sum(each.carbon_g for each in nodes))
     return MonthLine(
         kind=NODES,
@@ -205,9 +205,6 @@ class MonthSubject:
     lines: tuple[MonthLine, ...]
 
 
-UNKNOWN = "not known"
-
-
 def headline(subject: MonthSubject) -> str:
     """Name the month and its days."""
     span = subject.month.span
@@ -225,9 +222,11 @@ def used_table(subject: MonthSubject) -> Table:
     for line in subject.lines:
         if line.kind != SAVED:
             parts = (line.measured_kwh, line.partly_kwh, line.modelled_kwh)
-            figures = (kwh_text(line.energy_kwh), *(share_text(line, part) for part in parts))
+            figures = (amount_text(line.energy_kwh), *(share_text(line, part) for part in parts))
             jobs = "" if line.jobs is None else f"{line.jobs:,}"
-            table.add_row(printable(line.name), jobs, *figures, cost_text(line), kg_text(line))
+            table.add_row(
+                printable(line.name), jobs, *figures, money_text(line.cost, line.currency), amount_text(line.co2_kg)
+            )
     return table
 
 
@@ -241,7 +240,12 @@ def saved_table(subject: MonthSubject) -> Table:
     for line in subject.lines:
         if line.kind == SAVED:
             table.add_row(
-                line.name, kwh_text(line.energy_kwh), cost_text(line), range_text(line), kg_text(line), line.basis
+                line.name,
+                amount_text(line.energy_kwh),
+                money_text(line.cost, line.currency),
+                range_text(line),
+                amount_text(line.co2_kg),
+                line.basis,
             )
     return table
 
@@ -261,36 +265,21 @@ def footnotes(lines: list[str]) -> Iterator[str]:
     return (f"{number}. {line}" for number, line in enumerate(lines, 1))
 
 
-def kwh_text(kwh: float | None) -> str:
-    """Return energy to a hundredth."""
-    return UNKNOWN if kwh is None else f"{kwh:z,.2f}"
-
-
 def share_text(line: MonthLine, part_kwh: float | None) -> str:
     """Return the share of a line's energy."""
-    return f"{100 * (part_kwh or 0.0) / line.energy_kwh:.0f} %" if line.energy_kwh else ""
-
-
-def cost_text(line: MonthLine) -> str:
-    """Return the money."""
-    return UNKNOWN if line.cost is None else f"{line.cost:z,.2f} {line.currency}"
+    return percent_text(100 * (part_kwh or 0.0) / line.energy_kwh) if line.energy_kwh else ""
 
 
 def range_text(line: MonthLine) -> str:
     """Return the range of the money, "" if chance does not affect it."""
-    return "" if line.low is None or line.high is None else f"{line.low:z,.2f} to {line.high:z,.2f}"
-
-
-def kg_text(line: MonthLine) -> str:
-    """Return the CO2."""
-    return UNKNOWN if line.co2_kg is None else f"{line.co2_kg:z,.2f}"
+    return "" if line.low is None or line.high is None else f"{amount_text(line.low)} to {amount_text(line.high)}"
 
 
 ACCOUNTS = (
     "Jobs count as a whole in the month in which they ended, as on a bill. Each quarter of an hour is paid at the price"
     " that stood in the ledger when the job was booked.",
-    f"Measured: meters knew the job's nodes for at least {ALL:.1%} of its time. Partly measured: for less of it, the"
-    " rest is modelled. Modelled: from like jobs, or the class of its nodes.",
+    f"Measured: meters knew the job's nodes for at least {percent_text(100 * ALL, 1)} of its time. Partly measured: for"
+    " less of it, the rest is modelled. Modelled: from like jobs, or the class of its nodes.",
     "Energy of nodes is what their meters said, gaps not filled. What of it no job used is in no account.",
 )
 AT_REST = (
@@ -313,7 +302,7 @@ def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:
     unpriced_kwh = sum(each.unpriced_j for each in accounts) / J_PER_KWH
     unknown = sum(each.unknown for each in accounts)
     if unpriced_kwh:
-        yield f"{unpriced_kwh:,.2f} kWh of jobs had no price: they are in the energy and in no cost."
+        yield f"{energy_text(unpriced_kwh)} of jobs had no price: they are in the energy and in no cost."
     if unknown:
         yield f"Of {counted(unknown, 'job')} the energy is not known: they are counted, and in no figure."
 
@@ -332,8 +321,9 @@ def _replay(without: Counterfactual) -> Iterator[str]:
         " twice. What is moved out of the month is paid at its end."
     )
     yield (
-        f"Replay error: the second replay is of what happened. Its days cost {without.error_share:.1%} more or less"
-        " than those of the real starts, all nodes on; by that error each day is set right. Mean wait"
+        f"Replay error: the second replay is of what happened. Its days cost"
+        f" {percent_text(100 * without.error_share, 1)} more or less than those of the real starts, all nodes on;"
+        " by that error each day is set right. Mean wait"
         f" {clock_text(without.wait_s)} as it was, {clock_text(without.own_wait_s)} replayed,"
         f" {clock_text(without.without_wait_s)} in the site's own order."
     )

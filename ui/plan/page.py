@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from offpeak.display import power_text
+from offpeak.display import power_text, watts_text
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
@@ -77,11 +77,11 @@ def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
 
 def _bars(plan: DayPlan) -> Iterable[Bar]:
     for load in plan.loads:
-        text = f"{load.job_id} of {load.user}, runs, {load.power_w:,.0f} W"
+        text = f"{load.job_id} of {load.user}, runs, {watts_text(load.power_w)}"
         yield from (Bar(host, plan.at_s, load.until_s, text, RUNS) for host in load.hosts)
     for job in plan.jobs:
         if job.start_s is not None:
-            text = f"{job.job_id} of {job.user}, {job.power_w:,.0f} W" + (f": {job.why}" if job.why else "")
+            text = f"{job.job_id} of {job.user}, {watts_text(job.power_w)}" + (f": {job.why}" if job.why else "")
             yield from (Bar(host, job.start_s, job.start_s + job.run_s, text, _key(job)) for host in job.hosts)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from offpeak.display import power_text
+from offpeak.display import money_text, power_text
 from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.text import counted, printable
@@ -73,7 +73,7 @@ def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:
     counts = f"{counted(placed, 'job')} to start, {len(plan.loads)} running, {len(plan.left_out)} left as they are"
     ahead = f"{(plan.until_s - plan.at_s) / HOUR_S:.0f} h ahead, to {clock.text(plan.until_s)}"
     power = f"{power_text(float(course.power_w[0]))} now, {power_text(float(course.power_w.max()))} at most"
-    cost = f"{course.cost():,.2f} {plan.currency} for energy and cooling, PUE {float(course.pue[0]):.2f} now"
+    cost = f"{money_text(course.cost(), plan.currency)} for energy and cooling, PUE {float(course.pue[0]):.2f} now"
     return [("plan", f"{counts}; {ahead}"), ("power", power), ("cost", cost), *(_cap(cap, clock) for cap in plan.caps)]
 
 

@@ -19,8 +19,10 @@ from offpeak.display import (
     clock_text,
     figure,
     length_text,
+    percent_text,
     power_text,
     unit_of,
+    watts_text,
 )
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.text import counted
@@ -46,9 +48,9 @@ def machine_text(basis: Basis) -> str:
     """Return the machine as text: nodes, processors per node, power."""
     size = f"{counted(basis.nodes, 'node')} of {counted(basis.processors_per_node, 'processor')}"
     low_w, high_w = basis.busy_w
-    busy = f"{low_w:,.0f} W" if round(low_w) == round(high_w) else f"{low_w:,.0f} to {high_w:,.0f} W"
+    busy = watts_text(low_w) if round(low_w) == round(high_w) else f"{low_w:,.0f} to {watts_text(high_w)}"
     source = f" ({basis.busy_source})" if basis.busy_source else ""
-    watts = f"a busy one draws {busy}{source}, an idle one {basis.idle_w:,.0f} W"
+    watts = f"a busy one draws {busy}{source}, an idle one {watts_text(basis.idle_w)}"
     in_all = f"{power_text(basis.nodes * high_w)} when all are busy"
     return f"{size}; {watts}; {in_all}" + (f"; assumed: {', '.join(basis.assumed)}" if basis.assumed else "")
 
@@ -194,9 +196,9 @@ def policy_row(outcome: PolicyOutcome, units: PolicyUnits, *, is_first: bool) ->
     return (
         outcome.policy,
         figure(outcome.cost),
-        NO_BASELINE if is_first or outcome.never_started else f"{outcome.saving_pct:z.2f} %",
+        NO_BASELINE if is_first or outcome.never_started else percent_text(outcome.saving_pct, 2),
         units.energy.figure(outcome.energy_kwh),
-        f"{100 * outcome.utilization:.1f} %",
+        percent_text(100 * outcome.utilization, 1),
         clock_text(outcome.mean_wait_s),
         f"{outcome.mean_bounded_slowdown:,.2f}",
         NO_BASELINE if is_first else clock_text(max(0, outcome.worst_postponement_s)),
@@ -238,13 +240,13 @@ def gap_remark(comparison: Comparison) -> tuple[str, ...]:
     unpriced_kwh = comparison.outcomes[0].unpriced_kwh
     if not unpriced_kwh:
         return ()
-    share = 100 * unpriced_kwh / comparison.outcomes[0].energy_kwh
+    share = percent_text(100 * unpriced_kwh / comparison.outcomes[0].energy_kwh, 2)
     remedy = (
         "--fill-gaps found no earlier week with a price for them"
         if comparison.case.prices.laid.are_gaps_filled
         else "--fill-gaps fills them from earlier weeks"
     )
-    return (f"{share:.2f} % of the energy fell into gaps of the prices and is not in the cost; {remedy}",)
+    return (f"{share} of the energy fell into gaps of the prices and is not in the cost; {remedy}",)
 
 
 def never_started_remark(outcome: PolicyOutcome) -> str:

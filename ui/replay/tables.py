@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import ENERGY_UNITS, Unit, clock_text, figure, unit_of
+from offpeak.display import ENERGY_UNITS, Unit, clock_text, figure, percent_text, unit_of
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
 from studies.report import Report, StudyTable, cell_text
@@ -53,7 +53,7 @@ def cooling_row(outcome: PolicyOutcome, energy: Unit, *, is_first: bool) -> tupl
         f"{outcome.pue:.3f}",
         figure(cooling_cost),
         figure(outcome.cost + cooling_cost),
-        "-" if is_first or outcome.never_started else f"{outcome.cooled_saving_pct:z.2f} %",
+        "-" if is_first or outcome.never_started else percent_text(outcome.cooled_saving_pct or 0, 2),
     )
 
 
@@ -83,8 +83,8 @@ def sleep_row(outcome: PolicyOutcome) -> tuple[str, ...]:
     """Return the cells of a policy."""
     return (
         outcome.policy,
-        f"{outcome.idle_saved_pct:.1f} %",
-        f"{outcome.captured_pct:.1f} %",
+        percent_text(outcome.idle_saved_pct or 0, 1),
+        percent_text(outcome.captured_pct or 0, 1),
         _share(outcome.asleep_share),
         f"{outcome.cycles_per_node_day:.2f}",
         _share(outcome.delayed_share),
@@ -94,7 +94,7 @@ def sleep_row(outcome: PolicyOutcome) -> tuple[str, ...]:
 
 
 def _share(share: float | None) -> str:
-    return f"{100 * (share or 0):.1f} %"
+    return percent_text(100 * (share or 0), 1)
 
 
 def sleep_remark(sla: float) -> str:

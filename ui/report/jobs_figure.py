@@ -5,6 +5,7 @@ The blocks say which jobs run, where, and what is known of each.
 
 import numpy as np
 
+from offpeak.display import watts_text
 from offpeak.model.arrays import Int64
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.text import counted
@@ -90,7 +91,7 @@ def _job_text(subject: ReportSubject, job: int) -> str:
     case, names = subject.comparison.case, subject.trace.names
     jobs = case.jobs
     who = f"job {names.job_text(int(jobs.job_id[job]))}, user {names.user_text(int(jobs.user[job]))}"
-    return f"{who}, {counted(int(jobs.size[job]), subject.unit)}, {case.node_power_w[job]:.0f} W each"
+    return f"{who}, {counted(int(jobs.size[job]), subject.unit)}, {watts_text(case.node_power_w[job])} each"
 
 
 def jobs_figure(subject: ReportSubject, window: BusiestWindow) -> Figure:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from offpeak.display import clock_text, figure, length_text
+from offpeak.display import clock_text, figure, length_text, percent_text
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationSpread
 from ui.replay.comparison import machine_text, prices_text
@@ -114,7 +114,7 @@ def _alone(subject: ReportSubject, outcome: PolicyOutcome) -> str:
 def _money(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     difference = abs(baseline.cost - other.cost)
     amount = f"{other.currency} {difference:,.{0 if difference >= WITHOUT_CENTS else 2}f}"
-    share = f"{abs(other.saving_pct):.1f} %"
+    share = percent_text(abs(other.saving_pct), 1)
     of = f"of {figure(baseline.cost)}"
     if abs(other.saving_pct) < HARDLY_PCT:
         sign = "less" if other.cost <= baseline.cost else "more"
@@ -133,7 +133,7 @@ def _range(spreads: tuple[ReplicationSpread, ...], policy: str) -> str:
         return ""
     saving = spread.figures["saving_pct"]
     what = "a difference that is noise: it saves" if spread.is_noise("cost") else "a saving of"
-    return f", {what} {saving.low:z.2f} to {saving.high:z.2f} % in 19 of 20 replays"
+    return f", {what} {saving.low:z.2f} to {percent_text(saving.high, 2)} in 19 of 20 replays"
 
 
 def _means(spreads: tuple[ReplicationSpread, ...]) -> str:
@@ -158,9 +158,10 @@ def _asleep(outcomes: Sequence[PolicyOutcome], *, named: PolicyOutcome) -> str:
         return ""
     outcome = min(sleepers, key=lambda outcome: outcome.cost)
     saved_pct, delayed_share = outcome.idle_saved_pct or 0.0, outcome.delayed_share or 0.0
-    saved = f"saved {saved_pct:.1f} % of the idle energy ({outcome.captured_pct:.0f} % of what was possible)"
+    captured = percent_text(outcome.captured_pct or 0.0)
+    saved = f"saved {percent_text(saved_pct, 1)} of the idle energy ({captured} of what was possible)"
     if saved_pct < 0:
-        saved = f"drawn {-saved_pct:.1f} % more than idle ones"
+        saved = f"drawn {percent_text(-saved_pct, 1)} more than idle ones"
     under = "Its" if outcome is named else f"Under {outcome.policy},"
     return f" {under} sleeping nodes would have {saved}; {_held_up(delayed_share, outcome.mean_sleep_delay_s or 0.0)}."
 
@@ -170,7 +171,7 @@ def _held_up(delayed_share: float, mean_delay_s: float) -> str:
     if delayed_share == 0:
         return "no job would have waited for them"
     return (
-        f"waiting for them would have held up {100 * delayed_share:.0f} % of the jobs, "
+        f"waiting for them would have held up {percent_text(100 * delayed_share)} of the jobs, "
         f"these by {clock_text(mean_delay_s / delayed_share)} h on average, all jobs by {clock_text(mean_delay_s)}"
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.display import clock_text
+from offpeak.display import clock_text, percent_text
 from offpeak.model.arrays import Float64
 from sim_backend.comparison.figures import pareto_front
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed
@@ -213,9 +213,10 @@ def _points(subject: ReportSubject, loss: Loss, saved: Float64) -> Json:
 def _point_text(policy: ReportPolicy) -> str:
     """Return the hover text of a point, as plotly's HTML."""
     figures, outcome = policy.sleep.figures, policy.outcome
+    possible = percent_text(possible_saving_pct(policy), 1)
     lines = (
         name_text(policy.name),
-        f"{figures.idle_saved_pct:z.1f} % of idle energy saved, {possible_saving_pct(policy):.1f} % possible",
+        f"{percent_text(figures.idle_saved_pct, 1)} of idle energy saved, {possible} possible",
         f"mean slowdown {outcome.mean_bounded_slowdown_by_delay:,.2f}",
         f"mean delay by sleep {clock_text(figures.mean_boot_delay_s)}",
         f"{figures.power_cycles_per_node_day:.2f} cycles a node and day",

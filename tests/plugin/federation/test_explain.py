@@ -49,7 +49,7 @@ def test_the_second_best_and_what_it_would_have_cost(make: Make, constant: Calla
     cycle = make(grid, grid_jobs(job_id=7, cores=10, estimate_s=HOUR_S), price=(constant(80.0), constant(20.0)))
     (choice,) = explained("mcmf", cycle)
     assert choice.site == "east"
-    assert choice.reason == "east suits it best: ends in 60 min, 0.02 EUR, 0.40 kg CO2, 1.0 kWh"
+    assert choice.reason == "east suits it best: ends in 60 min, 0.02 EUR, 0.40 kg CO2, 1.00 kWh"
     assert choice.chosen is not None
     assert choice.second is not None
     assert (choice.chosen.cost, choice.second.cost) == (pytest.approx(0.02), pytest.approx(0.08))
@@ -60,7 +60,7 @@ def test_reasons_of_the_other_policies(make: Make) -> None:
     grid = Grid((SOUTH, Site("east", 16, 100.0)))
     cycle = make(grid, grid_jobs(job_id=[7], cores=10, estimate_s=HOUR_S), [[1800.0, 5400.0]], queued=[3, 4])
     reasons = {policy.name: explained(policy.name, cycle)[0].reason for policy in POLICIES}
-    figures = "ends in 90 min, 0.05 EUR, 0.40 kg CO2, 1.0 kWh"
+    figures = "ends in 90 min, 0.05 EUR, 0.40 kg CO2, 1.00 kWh"
     assert reasons == {
         "baseline": "it stays at home",
         "round-robin": "it is south's turn",
@@ -68,7 +68,7 @@ def test_reasons_of_the_other_policies(make: Make) -> None:
         "eca-queue": f"south takes least: {figures}",
         "eca-sla": "it starts soonest at south, in 30 min",
         "mcmf": f"south suits it best: {figures}",
-        "inst": "south suits it best: ends in 60 min, 0.05 EUR, 0.40 kg CO2, 1.0 kWh",
+        "inst": "south suits it best: ends in 60 min, 0.05 EUR, 0.40 kg CO2, 1.00 kWh",
         "two-price": f"south suits it best: {figures}",
     }
 

@@ -55,7 +55,7 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     text = (tmp_path / "out").read_text()
     assert text.startswith(f"the page: http://{place}/\n6 virtual nodes, ")
     assert re.search(r"^jobs lost +0 +0$", text, re.MULTILINE)
-    assert re.search(r"^saved: -?[\d.]+ EUR of [\d.]+, -?\d+% of the bill$", text, re.MULTILINE)
+    assert re.search(r"^saved: -?[\d.]+ EUR of [\d.]+, -?\d+ % of the bill$", text, re.MULTILINE)
     report = tmp_path / "demo" / "report.html"
     assert f"\nthe report on the same log: {report}\n" in text
     assert "Ctrl-C" not in text

@@ -76,7 +76,7 @@ def test_money_at_an_assumed_tariff_is_named_as_such(site: str, offpeak: Offpeak
     ledger.write_prices([Price(hour, hour + HOUR_S, 30.0, "EUR", "assumed tariff") for hour in hours])
     assert ledger.close() == 0
     note = (
-        "- Prices: for 50% of the priced time none were set, and a tariff is assumed: 90 EUR/MWh from 09:00 to 23:00"
+        "- Prices: for 50 % of the priced time none were set, and a tariff is assumed: 90 EUR/MWh from 09:00 to 23:00"
         " every day, clock of Europe/Berlin, else 30 EUR/MWh. The money is no more right than that;"
     )
     for arguments in (("cost",), ("savings",)):
@@ -89,7 +89,7 @@ def test_money_at_an_assumed_tariff_is_named_as_such(site: str, offpeak: Offpeak
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.002, "less than 1%"), (0.5, "50%"), (0.99, "99%"), (0.998, "more than 99%"), (1.0, "100%")],
+    [(0.002, "less than 1 %"), (0.5, "50 %"), (0.99, "99 %"), (0.998, "more than 99 %"), (1.0, "100 %")],
 )
 def test_a_small_share_of_assumed_prices_is_not_none_and_a_large_one_not_all(share: float, text: str) -> None:
     (line,) = assumed_prices(share, UTC)
@@ -99,13 +99,13 @@ def test_a_small_share_of_assumed_prices_is_not_none_and_a_large_one_not_all(sha
 def test_energy_and_cost_by_day_and_node(site: str, offpeak: Offpeak) -> None:
     assert table_rows(offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "node")) == [
         ["node", "energy", "kWh", "measured"],
-        ["n1", "2.40", "100.0%"],
-        ["n2", "4.80", "100.0%"],
+        ["n1", "2.40", "100.0", "%"],
+        ["n2", "4.80", "100.0", "%"],
         ["total", "7.20"],
     ]
     assert table_rows(offpeak("ledger", "cost", "--ledger", site, "-S", "2026-10-31", "-E", "2026-11-02"))[1:] == [
-        ["2026-10-31", "0.30", "0.02", "EUR", "0.00", "0.12", "4.2%"],
-        ["2026-11-01", "7.20", "0.58", "EUR", "0.00", "2.88", "100.0%"],
+        ["2026-10-31", "0.30", "0.02", "EUR", "0.00", "0.12", "4.2", "%"],
+        ["2026-11-01", "7.20", "0.58", "EUR", "0.00", "2.88", "100.0", "%"],
         ["total", "7.50", "0.60", "EUR", "0.00", "3.00"],
     ]
 

@@ -57,7 +57,7 @@ def test_a_month_at_an_assumed_tariff_says_so_first(offpeak: Offpeak, tmp_path: 
     ledger.write_prices([Price(1_683_000_000.0, 1_683_003_600.0, 30.0, "EUR", "assumed tariff")])
     assert ledger.close() == 0
     done = offpeak("report", *MONTH, "--ledger", url, "--html", "out.html")
-    note = "Prices: for 100% of the priced time none were set, and a tariff is assumed: 90 EUR/MWh from 09:00 to 23:00"
+    note = "Prices: for 100 % of the priced time none were set, and a tariff is assumed: 90 EUR/MWh from 09:00 to 23:00"
     assert f"\n1. {note}" in done.stdout
     assert note in (tmp_path / "out.html").read_text()
 
