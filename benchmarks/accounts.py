@@ -85,8 +85,8 @@ async def _looks(accounts: Accounts) -> tuple[float, float]:
     quiet, ended = list[float](), list[float]()
     for number in range(ROUNDS):
         at_s = HOURS * 3600 + 2 * number * CYCLE_S
-        running = [_job(each, JobState.RUNNING) for each in range(number * ENDED, number * ENDED + RUNNING)]
-        over = [_job(each, JobState.ENDED, at_s) for each in range((number - 1) * ENDED, number * ENDED) if number]
+        running = [_job(index, JobState.RUNNING) for index in range(number * ENDED, number * ENDED + RUNNING)]
+        over = [_job(index, JobState.ENDED, at_s) for index in range((number - 1) * ENDED, number * ENDED) if number]
         for times, jobs in ((ended, [*running, *over]), (quiet, [*running, *over])):
             view = SchedulerView(at_s, tuple(jobs), _nodes(), ())
             began = time.process_time()

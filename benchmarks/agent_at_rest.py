@@ -62,6 +62,6 @@ def used_by(pid: int) -> Used:
     """Return what a process has used, with those of its children that have ended."""
     # Behind the name, which may hold blanks: utime, stime, cutime and cstime are fields 14 to 17 of proc(5).
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = sum(int(each) for each in fields[11:15])
+    ticks = sum(int(field) for field in fields[11:15])
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return Used(ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 2**20)

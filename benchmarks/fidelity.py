@@ -147,9 +147,9 @@ def _between_s(cluster: SlurmCluster) -> float:
     jobs = SlurmJobs(cluster)
     jobs.submit(seconds=2.0, nodes=NODES)
     jobs.submit(seconds=0.5, nodes=NODES, count=TRIES)
-    while sum(each.what == "end" for each in jobs.trace()) <= TRIES:
+    while sum(entry.what == "end" for entry in jobs.trace()) <= TRIES:
         time.sleep(LOOK_S)
-    seen = sorted((each.at_s, each.what) for each in jobs.trace())
+    seen = sorted((entry.at_s, entry.what) for entry in jobs.trace())
     gaps = [after - before for (before, ended), (after, _) in pairwise(seen) if ended == "end"]
     return float(median(gaps))
 
@@ -174,14 +174,14 @@ async def _run(cluster: SlurmCluster, day: Day, policy: str) -> Float64:
     begin_s = time.time()
     ordering = asyncio.create_task(_order(cluster.folder, day, begin_s)) if policy == "greedy" else None
     numbers = [await _submitted(jobs, day, at, begin_s) for at in range(len(day.jobs))]
-    while not set(numbers) <= {each.job for each in jobs.trace() if each.what == "end"}:
+    while not set(numbers) <= {entry.job for entry in jobs.trace() if entry.what == "end"}:
         await asyncio.sleep(LOOK_S)
     if ordering:
         # It closes the agent and its ledger.
         ordering.cancel()
         with suppress(asyncio.CancelledError):
             await ordering
-    started = {each.job: each.at_s - begin_s for each in jobs.trace() if each.what == "start"}
+    started = {entry.job: entry.at_s - begin_s for entry in jobs.trace() if entry.what == "start"}
     return np.array([started[number] for number in numbers])
 
 

@@ -55,13 +55,13 @@ async def _measured(bmcs: Sequence[SimulatedBmc], password: Path) -> tuple[float
 
 async def _seen(drivers: dict[str, PowerDriver]) -> None:
     seen = await poll_drivers(drivers, timeout_s=60.0, clock=time.time)
-    if any(each.state is not PowerState.ON for each in seen.values()):
+    if any(observation.state is not PowerState.ON for observation in seen.values()):
         raise RuntimeError(f"BMCs that were not seen: {seen}")
 
 
 async def _live_s(drivers: dict[str, PowerDriver]) -> float:
     begin_s, last_s = time.perf_counter(), 0.0
-    async for _, seen in iterate_completed({name: each.query() for name, each in drivers.items()}, timeout_s=60.0):
+    async for _, seen in iterate_completed({name: driver.query() for name, driver in drivers.items()}, timeout_s=60.0):
         if not isinstance(seen, DeviceError) and seen.error is None:
             last_s = time.perf_counter() - begin_s
     return last_s

@@ -70,7 +70,7 @@ def _record(number: int) -> dict[str, object]:
     record: dict[str, object] = {"Job_Name": f"run {number}", "Job_Owner": f"user{job['u']}@head", "queue": "workq"}
     record |= {"job_state": job["state"], "ctime": at, "qtime": at, "mtime": at, "etime": at, "Priority": 0}
     record |= {"Resource_List": {**wants, "walltime": f"{job['h']}:00:00"}, "schedselect": wants["select"]}
-    record |= {"Variable_List": dict(each.split("=") for each in ENVIRONMENT.split(",")), "euser": f"user{job['u']}"}
+    record |= {"Variable_List": dict(part.split("=") for part in ENVIRONMENT.split(",")), "euser": f"user{job['u']}"}
     if job["state"] == "R":
         record |= {"stime": at, "exec_vnode": "+".join(f"(n{number % 900 + k}:ncpus=32)" for k in range(8))}
     return record | {"queue_rank": number, "substate": 10, "comment": "Not Running: not enough nodes", "project": "p"}

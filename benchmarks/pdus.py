@@ -66,7 +66,7 @@ async def _read(meters: Sequence[Meter], answers: int) -> float:
     began = time.perf_counter()
     replies = await asyncio.gather(*(meter.read() for meter in meters), return_exceptions=True)
     took_s = time.perf_counter() - began
-    problems = [each for each in replies if isinstance(each, BaseException)]
+    problems = [reply for reply in replies if isinstance(reply, BaseException)]
     if len(meters) - len(problems) != answers or not all(isinstance(error, NoAnswer) for error in problems):
         raise RuntimeError(f"{len(problems)} of {len(meters)} PDUs did not answer: {problems[:1]}")
     return took_s

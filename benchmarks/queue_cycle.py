@@ -48,10 +48,10 @@ def queue_cycle_benchmarks() -> Iterator[Measured]:
 
 
 def _figures(turned: list[Cycle], jobs: int) -> Iterator[Measured]:
-    what = f"a cycle of the queue loop, {median(each.changed for each in turned):.0f} priorities changed"
+    what = f"a cycle of the queue loop, {median(cycle.changed for cycle in turned):.0f} priorities changed"
     data = f"{jobs:,} pending jobs, slurmctld"
-    yield Measured(what, median(each.wall_s for each in turned), "s", 2.0, False, data)
-    yield Measured("the same, our own process", median(each.cpu_s for each in turned), "s of CPU", 0.3, False, data)
+    yield Measured(what, median(cycle.wall_s for cycle in turned), "s", 2.0, False, data)
+    yield Measured("the same, our own process", median(cycle.cpu_s for cycle in turned), "s of CPU", 0.3, False, data)
 
 
 @contextmanager

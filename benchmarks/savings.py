@@ -81,7 +81,7 @@ def laid_on(name: str, trace: Trace, prices: Path, start: date) -> Iterator[Laid
     prepared = prepare(trace, Settings(prices=PriceSettings(file=prices)), start=start.isoformat())
     easy, *others = (parse_policy(policy, SchedulingSettings()) for policy in ("easy", *ORDERS))
     baseline, *outcomes = compare(prepared.case, (easy, *others)).outcomes
-    yield from (_laid(name, start, policy, baseline, each) for policy, each in zip(ORDERS, outcomes, strict=True))
+    yield from (_laid(name, start, policy, baseline, outcome) for policy, outcome in zip(ORDERS, outcomes, strict=True))
     case, _ = add_sleeping_nodes(prepared.case, prepared.units_per_node)
     yield _laid(name, start, SLEEP, *_asleep(case))
 
@@ -131,7 +131,7 @@ def hours(seconds: float) -> str:
 
 def waits_text(rows: Sequence[Laid]) -> str:
     """Return "1:46 h (1:41 to 1:50)", without a range where the prices do not move the jobs."""
-    wait = over([each.mean_wait_s for each in rows])
+    wait = over([row.mean_wait_s for row in rows])
     varies = f" ({hours(wait.low)} to {hours(wait.high)})" if wait.low < wait.high else ""
     return f"{hours(wait.median)} h{varies}"
 
@@ -142,7 +142,7 @@ def table(found: dict[tuple[str, str], list[Laid]]) -> Iterator[str]:
         cells = [f"{hours(found[name, SLEEP][0].easy_wait_s)} h"]
         for policy in (SLEEP, *ORDERS):
             rows = found[name, policy]
-            cells += [f"{over([each.saving_pct for each in rows]).text(2)} %", waits_text(rows)]
+            cells += [f"{over([row.saving_pct for row in rows]).text(2)} %", waits_text(rows)]
         worst = max(each.worst_postponement_s for policy in ORDERS for each in found[name, policy])
         yield f"| {name} | {' | '.join(cells)} | {worst / 3600:.0f} h |"
 

@@ -37,7 +37,7 @@ class Module:
         found: dict[str, tuple[str, str]] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and node.module:
-                found |= {each.asname or each.name: (node.module, each.name) for each in node.names}
+                found |= {name.asname or name.name: (node.module, name.name) for name in node.names}
         return found
 
     @cached_property
@@ -83,13 +83,13 @@ class Structure:
     def _imports_of(self, module: Module, *, everywhere: bool) -> Iterator[str]:
         for node in ast.walk(module.tree) if everywhere else module.tree.body:
             if isinstance(node, ast.ImportFrom) and node.module:
-                names = [f"{node.module}.{each.name}" for each in node.names]
+                names = [f"{node.module}.{name.name}" for name in node.names]
                 candidates = [name if name in self.modules else node.module for name in names]
             elif isinstance(node, ast.Import):
-                candidates = [each.name for each in node.names]
+                candidates = [name.name for name in node.names]
             else:
                 continue
-            yield from (each for each in candidates if each in self.modules)
+            yield from (candidate for candidate in candidates if candidate in self.modules)
 
     @property
     def imported_by_one(self) -> list[str]:

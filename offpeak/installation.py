@@ -56,7 +56,7 @@ def install_hint(extra: str, *requirements: str, environment: str = "") -> str:
     if checkout is not None and not requirements:
         return _pip("--editable", shlex.quote(f"{checkout}[{extra}]"))
     own = None if checkout else _own()
-    needed = [shlex.quote(each) for each in requirements or _requirements(own).get(extra, ())]
+    needed = [shlex.quote(requirement) for requirement in requirements or _requirements(own).get(extra, ())]
     if own is not None and (own.read_text("INSTALLER") or "").strip() == PACKAGED:
         return _in_a_package(extra, _requirements(own), _pip(*needed, environment=environment, has_pip=True))
     if own is not None and Path(sys.prefix) == PREFIX and extra not in UNLOCKED:
@@ -115,7 +115,7 @@ def _in_a_package(extra: str, requirements: Mapping[str, list[str]], pip: str) -
     if extra in UNLOCKED:
         own = f"{_sudo()}deploy/install && {pip}"
         return f"no package contains it; remove the package, and in a clone of offpeak: {own}"
-    has = {each for each, packages in requirements.items() if all(map(_is_installed, packages))}
+    has = {requirement for requirement, packages in requirements.items() if all(map(_is_installed, packages))}
     extras = ",".join(sorted((has | {extra}) - UNLOCKED - {ALWAYS_PACKAGED}))
     debian = "dpkg --install dist/offpeak_*.deb"
     install = debian if DEBIAN_PACKAGE.exists() else "rpm --upgrade --replacepkgs dist/offpeak-*.rpm"

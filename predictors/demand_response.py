@@ -150,7 +150,7 @@ class OpenAdr:
 
 
 def _caps(event: OpenAdrEvent, source: str) -> Iterator[PowerCap]:
-    units = {each.payload_type: each.units or "KW" for each in event.payload_descriptors or ()}
+    units = {descriptor.payload_type: descriptor.units or "KW" for descriptor in event.payload_descriptors or ()}
     next_s = None if event.interval_period is None else _parse_time_s(event.interval_period.start)
     for interval in event.intervals:
         period = interval.interval_period or event.interval_period
@@ -167,7 +167,7 @@ def _caps(event: OpenAdrEvent, source: str) -> Iterator[PowerCap]:
 def _watts(payload: EventPayload, unit: str, event: str) -> int:
     if unit.upper() not in WATTS:
         raise ValueError(f"event {event}: {LIMIT} in {unit!r}, not kW")
-    values = [each for each in payload.values if isinstance(each, float | int) and not isinstance(each, bool)]
+    values = [value for value in payload.values if isinstance(value, float | int) and not isinstance(value, bool)]
     if not values or min(values) < 0:
         raise ValueError(f"event {event}: {LIMIT} without a power")
     return int(min(values) * WATTS[unit.upper()])
@@ -187,7 +187,7 @@ def _duration_s(text: str | None) -> int:
     match = _DURATION.fullmatch(text)
     if match is None or text.endswith(("P", "T")):
         raise ValueError(f"{text!r} is no duration")
-    seconds = sum(int(part or 0) * each for part, each in zip(match.groups(), _SECONDS, strict=True))
+    seconds = sum(int(part or 0) * value for part, value in zip(match.groups(), _SECONDS, strict=True))
     return min(seconds, FOREVER_S) or FOREVER_S
 
 

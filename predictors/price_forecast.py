@@ -60,7 +60,7 @@ class PriceSource:
     @property
     def is_tariff(self) -> bool:
         """Whether the tariff is the only source, so that no price is a forecast."""
-        return all(isinstance(each, TariffSource) for each in self.feed.sources)
+        return all(isinstance(source, TariffSource) for source in self.feed.sources)
 
 
 def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceForecast:
@@ -85,9 +85,9 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
         return _by_tariff(source.tariff, window, current)
     failed = _kept(source.model, predictor) if known.fresh else ()
     pairs = zip(_published_now(steps, known), prediction.basis, strict=True)
-    basis = tuple(known.basis if now else each for now, each in pairs)
+    basis = tuple(known.basis if now else pair for now, pair in pairs)
     # Missing prices in the requested hours are forecast; the basis says so.
-    serious = tuple(each for each in current.problems if each.condition not in INCOMPLETE)
+    serious = tuple(problem for problem in current.problems if problem.condition not in INCOMPLETE)
     unit, problems = source.feed.quantity.unit, (*serious, *failed)
     exact = BasedSeries(known.series, (known.basis,) * len(known.series)) if known.series else None
     return PriceForecast(steps, replace(prediction, basis=basis), unit, problems, predictor.origin, exact)
@@ -147,5 +147,5 @@ def _by_tariff(tariff: Tariff, window: Window, known: KnownSeries) -> PriceForec
 def _steps_that_fit(window: Window, series: Series) -> PriceSteps:
     """Return the longest steps at whose beginnings all changes of the series lie, quarter-hours if none do."""
     after_s = series.start_s - window.from_s
-    step_s = next((each for each in sorted(STEPS_S, reverse=True) if not np.any(after_s % each)), min(STEPS_S))
+    step_s = next((s for s in sorted(STEPS_S, reverse=True) if not np.any(after_s % s)), min(STEPS_S))
     return PriceSteps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)

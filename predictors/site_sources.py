@@ -57,7 +57,7 @@ def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[Pric
     feed = build_price_feed(feeds, prices)
     zone = feed.clock if feeds.zone else machine_zone()
     holidays = find_market(feeds.zone).country if feeds.zone else ""
-    own = any(each.own for each in feed.sources)
+    own = any(source.own for source in feed.sources)
     model = None if own else feed.cache.with_suffix(".npz")
     return PriceSource(feed, site_tariff(prices.tariff, zone), model, holidays), zone
 

@@ -73,9 +73,9 @@ def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begi
         charges_of(usage_of(replace(case, node_power_w=draw_w), schedule, begin_s, until_s), meters)
         for draw_w in draws_w
     ]
-    energy = Bounds(*(each.energy.total / J_PER_KWH for each in charges))
+    energy = Bounds(*(charge.energy.total / J_PER_KWH for charge in charges))
     # Where prices are negative, who draws most pays least.
-    costs = [each.cost.total / J_PER_MWH for each in charges]
+    costs = [charge.cost.total / J_PER_MWH for charge in charges]
     cost = Bounds(min(costs), costs[1], max(costs))
     known_kwh = energy.middle - charges[1].unpriced_j / J_PER_KWH
     return LoggedUse(
@@ -213,7 +213,7 @@ def _until_settled(replay: Callable[[range], list[tuple[PolicyOutcome, ...]]]) -
     """Return a few replays if their savings hardly differ, as those of many jobs do, else all of them."""
     outcomes = replay(range(FIRST_REPLAYS))
     saved = [spread.figures["saving_pct"] for spread in spreads_of(outcomes)]
-    if all(each.high - each.low < SETTLED_PCT for each in saved):
+    if all(interval.high - interval.low < SETTLED_PCT for interval in saved):
         return outcomes
     return outcomes + replay(range(FIRST_REPLAYS, MOST_REPLAYS))
 

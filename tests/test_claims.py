@@ -34,7 +34,7 @@ def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
     assert set(re.findall(r"`([a-z-]+)`", used[1])) == live
     assert simulated
     together = {"mcmf", "inst", "two-price"}
-    assert together <= set(re.findall(r"`([a-z0-9-]+)`", simulated[1])) & {each.name for each in POLICIES}
+    assert together <= set(re.findall(r"`([a-z0-9-]+)`", simulated[1])) & {policy.name for policy in POLICIES}
     assert not together & live
 
 

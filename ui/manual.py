@@ -48,7 +48,7 @@ def command_tree() -> dict[tuple[str, ...], Command]:
 
 def option_records(command: Command, context: Any) -> list[tuple[str, str]]:
     """Return the options and arguments of a command with their meanings."""
-    records = [each.get_help_record(context) for each in command.get_params(context)]
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
     return [(term, " ".join(meaning.split())) for term, meaning in filter(None, records)]
 
 

@@ -82,6 +82,6 @@ class PlainGroup(TyperGroup):
 
 def _plain(params: Any) -> Any:
     # typer creates the parameters of a command itself, and has no option for their class.
-    for each in params:
-        each.__class__ = PlainOption if isinstance(each, TyperOption) else PlainArgument
+    for parameter in params:
+        parameter.__class__ = PlainOption if isinstance(parameter, TyperOption) else PlainArgument
     return params

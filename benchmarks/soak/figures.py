@@ -51,14 +51,14 @@ def _sessions(soaked: Soaked) -> Iterator[Measured]:
 def _held(soaked: Soaked) -> Iterator[Measured]:
     for what in ("files", "threads", "tasks"):
         before, after = getattr(soaked.before, what), getattr(soaked.after, what)
-        during = [getattr(each, what) for each in soaked.seen.footprints]
+        during = [getattr(footprint, what) for footprint in soaked.seen.footprints]
         data = f"{before} before, {min(during)} to {max(during)} between sweeps, {after} after"
         yield Measured(f"more {what} after than before", after - before, "", 0, False, data)
         yield Measured(f"{what} that came or went between sweeps", max(during) - min(during), "", 0, False, "")
 
 
 def _memory(soaked: Soaked) -> Iterator[Measured]:
-    rss_mib, step_s = [each.rss_mib for each in soaked.seen.footprints], soaked.plan.step_s
+    rss_mib, step_s = [footprint.rss_mib for footprint in soaked.seen.footprints], soaked.plan.step_s
     data = f"{rss_mib[0]:.1f} MiB at first, {max(rss_mib):.1f} MiB at most, {rss_mib[-1]:.1f} MiB at last"
     yield Measured("memory grows by", slope_mib_per_h(rss_mib, step_s), "MiB/h", SLOPE_MIB_PER_H, False, data)
     yield Measured("memory, last tenth above second tenth", rise_mib(rss_mib), "MiB", RISE_MIB, False, "medians")

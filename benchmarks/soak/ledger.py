@@ -30,7 +30,9 @@ class EnergyLedger:
         """Count the readings."""
         taken = tuple(taken)
         self.sums = add_readings(self.sums, taken, longest_hold_s=self.step_s)
-        meters = (each.meter for each in taken if each.way == "dcmi" and each.readings and each.readings[0].power_w)
+        meters = (
+            result.meter for result in taken if result.way == "dcmi" and result.readings and result.readings[0].power_w
+        )
         self._known = {node: truth.nodes[node].energy_j for node in meters}
 
     def worst(self, orders: Mapping[str, int]) -> float:

@@ -39,6 +39,6 @@ class Truth:
 def truth_of(reply: Mapping[str, Any]) -> Truth:
     """Return what a line of the room says."""
     return Truth(
-        {name: NodeTruth(**each) for name, each in reply["nodes"].items()},
+        {name: NodeTruth(**node) for name, node in reply["nodes"].items()},
         {name: PduTruth(**each) for name, each in reply["pdus"].items()},
     )

@@ -44,6 +44,6 @@ class WatchedBmc:
         Half-way are logins of which the BMC has not yet been told who it is, and by itself forgets about.
         """
         now_s = time.monotonic()
-        known = [each for each in self._desk.sessions.by_id.values() if now_s - each.received_s <= SILENCE_S]
-        used = sum(each.keys is not None and each.received_s >= self._well_since_s for each in known)
+        known = [session for session in self._desk.sessions.by_id.values() if now_s - session.received_s <= SILENCE_S]
+        used = sum(session.keys is not None and session.received_s >= self._well_since_s for session in known)
         return used, len(known) - used

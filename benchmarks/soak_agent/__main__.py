@@ -27,7 +27,7 @@ def main() -> int:
     soaks = [
         killed(KillsPlan(arguments.kills, seed=arguments.seed, priority=kind)) for kind in ("basic", "multifactor")
     ]
-    measured = [each for found in soaks for each in figures(found)]
+    measured = [figure for found in soaks for figure in figures(found)]
     print_table(measured)
     for error in [error for found in soaks for error in found.broken][:FEW]:
         console.print(error, markup=False, soft_wrap=True)

@@ -106,14 +106,16 @@ class _Soak:
         found.broken += witness.of_power(events, found.runs, self._cluster.nodes)
         found.broken += witness.of_ledger(actions, events)
         found.jobs, found.faults, found.intents = len(self._jobs.jobs), self._faults.counts, len(actions)
-        found.sleeps, found.wakes = (sum(each.what == what for each in events) for what in (SLEEP, "booting"))
-        found.interrupted = sum(each.outcome is not None and each.outcome.result == "interrupted" for each in actions)
+        found.sleeps, found.wakes = (sum(event.what == what for event in events) for what in (SLEEP, "booting"))
+        found.interrupted = sum(
+            action.outcome is not None and action.outcome.result == "interrupted" for action in actions
+        )
 
     def _limits(self) -> Limits:
         """Return limits of which some are nearly used up: who forgets what was ordered exceeds them."""
         with self._stage.ledger() as ledger:
             actions = ledger.recent(time.time() - witness.HOUR_S)
-        slept = sum(each.intent.effect.order == SLEEP for each in actions)
+        slept = sum(action.intent.effect.order == SLEEP for action in actions)
         return Limits(max(1, slept + self._chance.randint(0, MOST_MORE)), self._chance.randint(0, MOST_MIN_ON))
 
     def _start(self) -> None:
@@ -156,7 +158,7 @@ class _Soak:
             self.found.broken.append(f"a restore says: {output}")
         # Under multifactor only the nice values are ours.
         given = queue.given_priorities(self._cluster) if self._plan.priority == "basic" else None
-        self.found.broken += [f"after a restore: {each}" for each in queue.not_the_sites(jobs, given)]
+        self.found.broken += [f"after a restore: {site}" for site in queue.not_the_sites(jobs, given)]
         self.found.restored += len(jobs)
 
     def _meanwhile(self) -> None:

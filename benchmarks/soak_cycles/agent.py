@@ -50,7 +50,7 @@ class Agent:
         self.ledger = Ledger(LedgerSettings(url=around.url), clock=clock.unix_s, patience_s=PATIENCE_S)
         self.journal = MortalJournal(self.ledger)
         self.wire = Transport(timeout_s=around.plan.timeout_s, clock=clock.unix_s)
-        self._ways = DriverPool({each.node: each for each in around.machines}, self.wire)
+        self._ways = DriverPool({machine.node: machine for machine in around.machines}, self.wire)
         self.records, self.seen = NodeRecords(), dict[str, NodeState]()
         self.reconciled = 0
 

@@ -23,7 +23,7 @@ def unlike(
         certain = done.outcome is not None and done.outcome.result == DONE
         booked[done.intent.effect.subject].append(LETTERS[done.intent.effect.order] + ("" if certain else "?"))
     for node, orders in logs.items():
-        logged = "".join(LETTERS[each] for at, each in enumerate(orders) if (node, at) not in unrecorded)
+        logged = "".join(LETTERS[order] for at, order in enumerate(orders) if (node, at) not in unrecorded)
         if not re.fullmatch("".join(booked[node]), logged):
             yield f"{node}: its BMC has logged {logged}, the ledger {''.join(booked[node])}"
 

@@ -40,8 +40,8 @@ class Witness:
     def after_sweep(self, logged: Mapping[str, Sequence[str]], seen: Mapping[str, NodeState], at_s: float) -> None:
         """Take in what reached the BMCs in a sweep, before the nodes begin to follow it."""
         new = [LoggedOrder(at_s, node, order) for node, orders in logged.items() for order in orders]
-        for each in new:
-            self.broken += [f"{each.node}: {each.order}: {why}" for why in self._wrong(each, seen)]
+        for order in new:
+            self.broken += [f"{order.node}: {order.order}: {why}" for why in self._wrong(order, seen)]
         self.orders += len(new)
         self._day.extend(new)
         while self._day and self._day[0].at_s <= at_s - DAY_S:
@@ -64,21 +64,21 @@ class Witness:
         return [why for why, is_so in wrong.items() if is_so]
 
     def _look_at_limits(self, new: Sequence[LoggedOrder], at_s: float) -> None:
-        limits, downs = self._limits, [each for each in new if each.down]
-        minute = [each for each in self._day if at_s - each.at_s < MINUTE_S]
+        limits, downs = self._limits, [order for order in new if order.down]
+        minute = [order for order in self._day if at_s - order.at_s < MINUTE_S]
         self._bound("per_sweep", len(downs), limits.nodes_per_sweep)
         self._bound("per_hour", sum(e.down and at_s - e.at_s < HOUR_S for e in self._day), limits.nodes_per_hour)
-        for rack in {self._plan.rack_of(each.node) for each in new}:
-            logged = sum(self._plan.rack_of(each.node) == rack for each in minute)
+        for rack in {self._plan.rack_of(order.node) for order in new}:
+            logged = sum(self._plan.rack_of(order.node) == rack for order in minute)
             self._bound("per_rack", logged, limits.rack_nodes_per_min)
-        for node in {each.node for each in downs}:
-            today = sum(each.down and each.node == node for each in self._day)
+        for node in {order.node for order in downs}:
+            today = sum(order.down and order.node == node for order in self._day)
             self._bound("cycles_per_day", today, limits.cycles_per_day)
-        falls = sum(each.down for each in minute)
+        falls = sum(order.down for order in minute)
         self._bound("sleep_ramp", falls * self._swing.fall_w, limits.sleep_ramp_w or 0.0)
         self._bound("wake_ramp", (len(minute) - falls) * self._swing.rise_w, limits.wake_ramp_w or 0.0)
         if downs:
-            going_down = {each.node for each in downs}
+            going_down = {order.node for order in downs}
             left = sum(node.stays_on and name not in going_down for name, node in self._nodes.items())
             # As what is missing, so that a larger number is worse here too.
             self._bound("min_on", len(self._nodes) - left, len(self._nodes) - limits.min_on)

@@ -105,7 +105,7 @@ class EffectHistory:
     def of(cls, journal: Journal, unix_now_s: float, steady: Callable[[], float] = time.monotonic) -> "EffectHistory":
         """Read the orders to nodes of the last day from the journal; the errors of the journal pass through."""
         history = cls(steady)
-        history._last = {each.effect.subject: each.effect for each in journal.last_orders()}
+        history._last = {order.effect.subject: order.effect for order in journal.last_orders()}
         now_s = steady()
 
         def steady_time(at_unix_s: float) -> float:
@@ -119,7 +119,7 @@ class EffectHistory:
             if done.outcome is not None and done.ended_unix_s is not None:
                 ended_s = max(begun_s, steady_time(done.ended_unix_s))
                 ends.append(replace(entry, answer=done.outcome, ended_s=ended_s))
-        for entry in sorted(ends, key=lambda each: each.ended_s):
+        for entry in sorted(ends, key=lambda end: end.ended_s):
             history._end(entry)
         history.begin_sweep()
         return history

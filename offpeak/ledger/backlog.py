@@ -198,7 +198,7 @@ class SeriesNumbers:
 
     def of(self, connection: Connection, readings: Sequence[MeterReading]) -> dict[SeriesName, int]:
         """Return the numbers of at least these readings; add the missing ones."""
-        if missing := {series_name(each) for each in readings} - self._numbers.keys():
+        if missing := {series_name(reading) for reading in readings} - self._numbers.keys():
             self._read(connection)
             missing -= self._numbers.keys()
         if missing:
@@ -221,7 +221,7 @@ def write_readings(connection: Connection, rows: Sequence[MeterReading], known: 
     numbers = known.of(connection, rows)
     every = (piece for row in rows for piece in cut_reading(row, numbers[series_name(row)]))
     cut: dict[tuple[object, ...], ReadingPiece] = {
-        (each.until_unix_s, each.series, each.from_unix_s): each for each in every
+        (piece.until_unix_s, piece.series, piece.from_unix_s): piece for piece in every
     }
     own = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     statement = own(readings).on_conflict_do_nothing().returning(*readings.primary_key)

@@ -104,7 +104,7 @@ def racksdb_nodes(text: bytes, path: Path) -> tuple[ImportedNode, ...]:
     except yaml.YAMLError as problem:
         message = " ".join(str(problem).split())
         raise BadInventory(f"{path}: is no YAML: {message}", hint=RACKSDB_HINT) from None
-    found = tuple(node for each, rack in _entries(parsed) for node in _nodes(each, rack, path))
+    found = tuple(node for entry, rack in _entries(parsed) for node in _nodes(entry, rack, path))
     if not found:
         raise BadInventory(f"{path}: holds no node of RacksDB", hint=RACKSDB_HINT)
     return found
@@ -163,9 +163,11 @@ def write_enrolments(path: Path, enrolled: Mapping[str, Enrolment]) -> None:
         document.add(tomlkit.nl())
         document.add("enrolled", table)
     lines: Any = document["enrolled"]
-    for node, each in enrolled.items():
+    for node, enrolment in enrolled.items():
         line = tomlkit.inline_table()
-        line.update({"identity": each.identity, "capabilities": list(each.capabilities), "date": each.date})
+        line.update(
+            {"identity": enrolment.identity, "capabilities": list(enrolment.capabilities), "date": enrolment.date}
+        )
         lines[node] = line
     _write_document(path, document)
 
@@ -174,14 +176,14 @@ def add_machines(path: Path, found: Sequence[ImportedNode]) -> None:
     """Append a [[machines]] for each kind and rack of what was found, and a [hardware] for kinds that are new."""
     document = _read_document(path)
     kinds: Any = document.setdefault("hardware", tomlkit.table(is_super_table=True))
-    for kind in dict.fromkeys(each.hardware for each in found):
+    for kind in dict.fromkeys(node.hardware for node in found):
         if kind not in kinds:
             kinds.append(kind, tomlkit.table().add(tomlkit.nl()))
     groups: Any = document.setdefault("machines", tomlkit.aot())
-    for kind, rack in dict.fromkeys((each.hardware, each.rack) for each in found):
-        alike = [each for each in found if (each.hardware, each.rack) == (kind, rack)]
+    for kind, rack in dict.fromkeys((node.hardware, node.rack) for node in found):
+        alike = [node for node in found if (node.hardware, node.rack) == (kind, rack)]
         for having in (True, False):
-            group = [each for each in alike if (each.bmc is not None) == having]
+            group = [node for node in alike if (node.bmc is not None) == having]
             if group:
                 groups.append(_machines_table(group))
     _write_document(path, document)
@@ -190,10 +192,10 @@ def add_machines(path: Path, found: Sequence[ImportedNode]) -> None:
 def _machines_table(alike: Sequence[ImportedNode]) -> Any:
     table = tomlkit.table()
     ordered = sorted(alike, key=lambda each: each.node)
-    table["nodes"] = in_order([each.node for each in ordered])
+    table["nodes"] = in_order([node.node for node in ordered])
     table["hardware"] = ordered[0].hardware
     if ordered[0].bmc is not None:
-        table["bmc"] = in_order([str(each.bmc) for each in ordered])
+        table["bmc"] = in_order([str(node.bmc) for node in ordered])
     if ordered[0].rack is not None:
         table["rack"] = ordered[0].rack
     return table.add(tomlkit.nl())

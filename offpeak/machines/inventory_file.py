@@ -132,8 +132,8 @@ class _Reader:
 
     def __init__(self, path: Path, shape: InventoryShape) -> None:
         self._path, self._shape = path, shape
-        self._credentials = {name: self._credential(name, each) for name, each in shape.credentials.items()}
-        self._hardware = {name: self._kind(name, each) for name, each in shape.hardware.items()}
+        self._credentials = {name: self._credential(name, credential) for name, credential in shape.credentials.items()}
+        self._hardware = {name: self._kind(name, table) for name, table in shape.hardware.items()}
 
     def inventory(self) -> Inventory:
         machines = tuple(self._machines())
@@ -141,7 +141,7 @@ class _Reader:
         # Whoever switches one of them off would switch off the other.
         self._refuse_twice("bmc", [machine.bmc for machine in machines if machine.bmc])
         nodes = {machine.node for machine in machines}
-        pdus = tuple(self._pdu(name, each, nodes) for name, each in self._shape.pdus.items())
+        pdus = tuple(self._pdu(name, table, nodes) for name, table in self._shape.pdus.items())
         return Inventory(self._path, machines, pdus, tuple(self._credentials.values()))
 
     def _credential(self, name: str, table: CredentialTable) -> Credential:

@@ -56,7 +56,7 @@ def _count_numbers(ranges: str) -> int:
         elif max(map(len, filter(None, numbers.groups()))) > LONGEST_NUMBER:
             return MOST_NODES + 1
         else:
-            first, last, step = (int(each or 1) for each in numbers.groups())
+            first, last, step = (int(group or 1) for group in numbers.groups())
             count += max(0, last - first) // max(1, step) + 1
     return count
 
@@ -101,7 +101,7 @@ def expand_in_order(text: str) -> tuple[str, ...]:
     pieces = _split_at_commas(text)
     for piece in pieces:
         starts = [[int(start) for start in _STARTS.findall(ranges)] for ranges in _BRACKETS.findall(piece)]
-        if any(each != sorted(each) for each in starts) or _OTHER_OPERATORS.search(piece):
+        if any(start != sorted(start) for start in starts) or _OTHER_OPERATORS.search(piece):
             hint = (
                 "write ranges upwards, n[1,3], and several sets with commas: what stands beside them has the same order"
             )

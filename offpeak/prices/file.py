@@ -158,7 +158,9 @@ def read_table(path: Path, *, with_empty_lines: bool) -> CsvTable:
         raise BadPrices(f"{path}:{line}: has {counts}", hint=hint) from None
     columns = {name: _trim(table[i]) for i, name in enumerate(names)}
     if separator != ",":
-        columns = {name: pc.replace_substring_regex(each, DECIMAL_COMMA, r"\1.\2") for name, each in columns.items()}
+        columns = {
+            name: pc.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2") for name, column in columns.items()
+        }
     return CsvTable(path, columns, text, with_empty_lines)
 
 
@@ -220,7 +222,7 @@ def _trim(column: pa.ChunkedArray) -> pa.Array:
 def find_column(table: CsvTable, name: str) -> str:
     """Return the column of that name, or the only one whose name holds it, whatever the case and punctuation."""
     if name not in table.columns:
-        similar = [each for each in table.columns if _letters(name) and _letters(name) in _letters(each)]
+        similar = [column for column in table.columns if _letters(name) and _letters(name) in _letters(column)]
         if len(similar) == 1:
             return similar[0]
         raise BadPrices(f"{table.path}:1: has no column {name!r}", hint=did_you_mean(name, table.columns))

@@ -24,7 +24,7 @@ class Revenue:
 
 def revenue_per_core_h(revenues: tuple[Revenue, ...], account: str, qos: str, *, usual: float) -> float:
     """Return what a core-hour of such a job earns: what names both counts before its QOS, that before its account."""
-    rates = {(each.account, each.qos): each.per_core_h for each in revenues}
+    rates = {(revenue.account, revenue.qos): revenue.per_core_h for revenue in revenues}
     for named in ((account, qos), ("", qos), (account, "")):
         if named in rates and any(named):
             return rates[named]
@@ -37,7 +37,7 @@ HIGHEST_PER_CORE_H = 1e6
 def read_revenues(written: object) -> tuple[Revenue, ...]:
     """Return the revenues of `physics=0.08,physics/urgent=0.2,/urgent=0.1` or a list of such; BadInput."""
     revenues = tuple(_revenue(item) for item in NAMES.read(written))
-    named = [(each.account, each.qos) for each in revenues]
+    named = [(revenue.account, revenue.qos) for revenue in revenues]
     for who in named:
         if named.count(who) > 1:
             raise BadInput(f"{'/'.join(who).rstrip('/')!r} stands there twice", hint="leave one of the two")

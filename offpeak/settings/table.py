@@ -65,8 +65,8 @@ SECTIONS: dict[str, type] = {section.name: type(section.default) for section in 
 
 def _settings_of(section: str) -> tuple[Setting, ...]:
     return tuple(
-        Setting(section, each.name.removesuffix(each.metadata["kind"].suffix), each.name, **each.metadata)
-        for each in fields(SECTIONS[section])
+        Setting(section, field.name.removesuffix(field.metadata["kind"].suffix), field.name, **field.metadata)
+        for field in fields(SECTIONS[section])
     )
 
 

@@ -117,10 +117,10 @@ def plan_from_json(data: Any) -> DayPlan:
         edge_s = np.array(course.pop("edge_s"), np.int64)
         parts = {
             "course": PowerProfile(edge_s, **{name: np.array(column, np.float64) for name, column in course.items()}),
-            "jobs": tuple(PlannedJob(**_tuples(each)) for each in data["jobs"]),
-            "loads": tuple(Load(**_tuples(each)) for each in data["loads"]),
-            "caps": tuple(PowerCap(**each) for each in data["caps"]),
-            "moves": tuple(StartChange(**each) for each in data["moves"]),
+            "jobs": tuple(PlannedJob(**_tuples(job)) for job in data["jobs"]),
+            "loads": tuple(Load(**_tuples(load)) for load in data["loads"]),
+            "caps": tuple(PowerCap(**cap) for cap in data["caps"]),
+            "moves": tuple(StartChange(**move) for move in data["moves"]),
             "not_held": frozenset(data["not_held"]),
         }
         return DayPlan(**{**_tuples(data), **parts})

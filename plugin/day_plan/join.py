@@ -138,7 +138,7 @@ def _what_happened(before: DayPlan, plan: DayPlan) -> str:
         f"{new} were submitted" if new else "",
         f"{gone} vanished" if gone else "",
     ]
-    return ", ".join(each for each in changes if each) or "nodes, prices or the order have changed"
+    return ", ".join(change for change in changes if change) or "nodes, prices or the order have changed"
 
 
 NAMED = 5
@@ -157,7 +157,11 @@ def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
         yield beyond
     if (plan.course.price_per_kwh < 0).any():
         yield NEGATIVE_PRICES
-    if plan.jobs and inputs.room.revenue_per_core_h == 0 and not any(each.per_core_h for each in inputs.room.revenues):
+    if (
+        plan.jobs
+        and inputs.room.revenue_per_core_h == 0
+        and not any(revenue.per_core_h for revenue in inputs.room.revenues)
+    ):
         yield NOTHING_EARNS
     yield from _broken_caps(inputs, plan)
     yield from _above_caps(inputs, plan)
@@ -236,7 +240,9 @@ def join_pool_plans(
         course=build_power_profile(inputs, rates, jobs, loads, idle_w=idle_w(inputs)),
         caps=inputs.caps,
         not_held=wants_delay - held,
-        violations=tuple(each for one in results for each in verify_plan(one.question.problem, one.plan).violations),
+        violations=tuple(
+            violation for one in results for violation in verify_plan(one.question.problem, one.plan).violations
+        ),
     )
     notes = dict.fromkeys(result.plan.note for result in results if result.plan.note)
     return replace(plan, moves=explain_start_changes(previous, plan), remarks=(*list_remarks(inputs, plan), *notes))

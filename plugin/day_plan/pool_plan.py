@@ -33,16 +33,18 @@ def find_queue_order(inputs: PlanInputs) -> QueueOrder:
     positions = queue_positions(facts.pending, marks, facts)
     # Within the plan a job that only we delay may change places as if it were not delayed.
     startable = [
-        each._replace(job=each.job._replace(begin_s=None)) if _is_delayed_by_us(each.job, marks) else each
-        for each in positions.all
+        position._replace(job=position.job._replace(begin_s=None))
+        if _is_delayed_by_us(position.job, marks)
+        else position
+        for position in positions.all
     ]
     windows = find_windows(replace(positions, all=startable), marks, delayed=(), facts=facts, rules=rules)
     ordered = sorted(positions.all, key=lambda each: (-each.site_priority, each.number))
     movable = (
-        frozenset(each.job.job_id for rank, each in enumerate(window.jobs) if rank not in window.kept)
+        frozenset(position.job.job_id for rank, position in enumerate(window.jobs) if rank not in window.kept)
         for window in windows
     )
-    return QueueOrder(tuple(each.job for each in ordered), tuple(movable))
+    return QueueOrder(tuple(position.job for position in ordered), tuple(movable))
 
 
 def _is_delayed_by_us(job: Job, marks: MarksByJob) -> bool:

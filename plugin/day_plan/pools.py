@@ -88,7 +88,7 @@ def _too_large_reason(job: Job, usable: int) -> str:
 
 def expected_run_s_of(job: Job, facts: QueueFacts) -> int | None:
     """Return the expected run time of the job, its limit at most; None if neither is known."""
-    return min((each for each in (facts.expected_run_s.get(job.job_id), job.limit_s) if each), default=None)
+    return min((value for value in (facts.expected_run_s.get(job.job_id), job.limit_s) if value), default=None)
 
 
 def allocated_hosts(job: Job) -> tuple[str, ...]:

@@ -134,7 +134,7 @@ def add_sent_jobs(report: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
         else:
             queued += 1
     later_s = ahead_core_s / max(report.cores, 1)
-    wait_s = tuple(tuple(each + later_s for each in row) for row in report.waits.wait_s)
+    wait_s = tuple(tuple(value + later_s for value in row) for row in report.waits.wait_s)
     return replace(report, idle_cores=idle_cores, queued=queued, waits=replace(report.waits, wait_s=wait_s))
 
 

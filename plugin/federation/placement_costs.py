@@ -167,5 +167,5 @@ def _integrate_all(series: tuple[Series, ...]) -> tuple[IntegralCurve, ...]:
 
 
 def _integrals_between(integrals: tuple[IntegralCurve, ...], from_s: Float64, until_s: Float64) -> Float64:
-    columns = [each.between(from_s[:, site], until_s[:, site]) for site, each in enumerate(integrals)]
+    columns = [integral.between(from_s[:, site], until_s[:, site]) for site, integral in enumerate(integrals)]
     return np.stack(columns, axis=1)

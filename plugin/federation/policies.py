@@ -214,5 +214,5 @@ def grid_policy(name: str) -> GridPolicy:
     """Return the policy of that name; BadInput if there is none."""
     found = next((policy for policy in POLICIES if policy.name == name), None)
     if found is None:
-        raise BadInput(f"unknown grid policy {name!r}", hint=did_you_mean(name, [each.name for each in POLICIES]))
+        raise BadInput(f"unknown grid policy {name!r}", hint=did_you_mean(name, [policy.name for policy in POLICIES]))
     return found

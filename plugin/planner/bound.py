@@ -132,12 +132,12 @@ def _best_starts(
             net[step] = per_s[job, step] - needed[job, 0] * price[0, step] - needed[job, 1] * price[1, step]
             whole[step + 1] = whole[step] + net[step] * (edge_s[step + 1] - edge_s[step])
         most, best = 0.0, -1
-        for each in range(starts_s.shape[1]):
-            first, last = begin[job, each], end[job, each]
-            value = whole[last] + net[last] * (ends_s[job, each] - edge_s[last])
-            value -= whole[first] + net[first] * (starts_s[job, each] - edge_s[first])
+        for index in range(starts_s.shape[1]):
+            first, last = begin[job, index], end[job, index]
+            value = whole[last] + net[last] * (ends_s[job, index] - edge_s[last])
+            value -= whole[first] + net[first] * (starts_s[job, index] - edge_s[first])
             if value > most:
-                most, best = value, each
+                most, best = value, index
         if best < 0:
             continue
         total += most

@@ -293,10 +293,10 @@ def _place_all(free: FreeCapacity, order: Int64, jobs: WorkColumns, places: Plac
 @in_place
 def _hopeless(failed: Int64, remembered: int, demand: Int64) -> bool:
     """Return whether a job that needs no more, no longer and no later has found no place: space only shrinks."""
-    for each in range(remembered):
+    for index in range(remembered):
         harder = True
         for column in range(len(demand)):
-            if demand[column] < failed[each, column]:
+            if demand[column] < failed[index, column]:
                 harder = False
                 break
         if harder:

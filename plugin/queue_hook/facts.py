@@ -137,7 +137,7 @@ NEAR = timedelta(days=6)
 
 def format_clock(at_s: int, now_s: int, zone: tzinfo) -> str:
     """Return the local time: 21:00 today, Sun 06:00 within a week, else with its date."""
-    at, now = (datetime.fromtimestamp(each, zone) for each in (at_s, now_s))
+    at, now = (datetime.fromtimestamp(value, zone) for value in (at_s, now_s))
     if at.date() == now.date():
         return f"{at:%H:%M}"
     return f"{at:%a %H:%M}" if timedelta(0) < at - now < NEAR else f"{at:%Y-%m-%d %H:%M}"

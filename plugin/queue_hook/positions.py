@@ -129,19 +129,21 @@ def queue_positions(jobs: Iterable[Job], marks: MarksByJob, facts: QueueFacts) -
         found.append(queue_position(job, of_job, facts.ranking))
         if of_job and RANK + BY_ADMIN in of_job:
             marked.add(job.job_id)
-    seen = {each.job.job_id for each in found if each.is_foreign} | facts.set_by_hand
+    seen = {position.job.job_id for position in found if position.is_foreign} | facts.set_by_hand
     if facts.ranking is Ranking.VALUE:
         others = marked | seen
-        plain = [each for each in found if each.job.plain and each.job.job_id not in others]
-        seen |= {each.job.job_id for each in find_admin_overrides(plain) if not each.added}
+        plain = [position for position in found if position.job.plain and position.job.job_id not in others]
+        seen |= {override.job.job_id for override in find_admin_overrides(plain) if not override.added}
     overrides, unmarked = frozenset(marked | seen), seen - marked
     return QueuePositions(
         [
-            each._replace(site_priority=each.job.priority, added=0) if each.job.job_id in overrides else each
-            for each in found
+            position._replace(site_priority=position.job.priority, added=0)
+            if position.job.job_id in overrides
+            else position
+            for position in found
         ],
         overrides,
-        [each for each in found if each.job.job_id in unmarked and each.job.plain],
+        [position for position in found if position.job.job_id in unmarked and position.job.plain],
     )
 
 
@@ -149,8 +151,8 @@ def find_admin_overrides(positions: Sequence[QueuePosition]) -> list[QueuePositi
     """Return the fewest jobs without which priorities, less the owners' offsets, never rise with job numbers."""
     # From the newest job back: if two jobs contradict each other, the higher one was raised.
     in_order = sorted(positions, key=attrgetter("number"), reverse=True)
-    kept = set(_longest_rise([each.site_priority - each.job.offset for each in in_order]))
-    return [each for at, each in enumerate(in_order) if at not in kept]
+    kept = set(_longest_rise([position.site_priority - position.job.offset for position in in_order]))
+    return [position for at, position in enumerate(in_order) if at not in kept]
 
 
 def _longest_rise(values: Sequence[int]) -> list[int]:

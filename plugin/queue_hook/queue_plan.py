@@ -99,15 +99,15 @@ def _plan_ranks(
     reordered = [] if rules.policy == OFF else reorder_windows(positions, marks, delayed, facts=facts, rules=rules)
     desired: dict[str, int] = {}
     group: dict[str, int] = {}
-    for number, each in enumerate(reordered):
-        changes.seen += each.window.passed_marks(marks, facts.now_s)
-        for position, priority in zip(each.window.jobs, each.priorities, strict=True):
+    for number, window in enumerate(reordered):
+        changes.seen += window.window.passed_marks(marks, facts.now_s)
+        for position, priority in zip(window.window.jobs, window.priorities, strict=True):
             desired[position.job.job_id] = priority
             group[position.job.job_id] = number
     written = find_jobs_to_write(positions.all, desired, group)
-    reported = {each.subject for each in changes.decisions}
+    reported = {decision.subject for decision in changes.decisions}
     moves = explain_moves(reordered, written, facts=facts, rules=rules)
-    changes.decisions += [each for each in moves if each.subject not in reported]
+    changes.decisions += [move for move in moves if move.subject not in reported]
     for position in positions.all:
         if position.job.job_id in written:
             of_job = marks.get(position.job.job_id, NO_MARKS)
@@ -116,7 +116,7 @@ def _plan_ranks(
 
 
 def _add_admin_overrides(changes: RankChanges, positions: QueuePositions, facts: QueueFacts) -> None:
-    for job in (each.job for each in positions.new_overrides):
+    for job in (override.job for override in positions.new_overrides):
         value = job.priority if facts.ranking is Ranking.VALUE else job.offset
         changes.seen.append(JobMarks.of_admin(job, RANK, value, facts.now_s))
         why = f"its priority {job.priority} is neither the site's nor ours: somebody set it"
@@ -150,11 +150,11 @@ def find_jobs_to_write(
     `group` numbers the windows by job. Priorities age, so the order of all pending jobs counts, not the values: a
     window that is in the desired order is left alone. Our changes of jobs outside windows are always undone.
     """
-    ids = [each.job.job_id for each in positions]
-    number = np.array([each.number for each in positions], np.int64)
-    aim = np.array([desired.get(each.job.job_id, each.site_priority) for each in positions], np.int64)
-    inside = np.array([group.get(each, -1) for each in ids], np.int64)
-    now = np.array([each.job.priority for each in positions], np.int64)
+    ids = [position.job.job_id for position in positions]
+    number = np.array([position.number for position in positions], np.int64)
+    aim = np.array([desired.get(position.job.job_id, position.site_priority) for position in positions], np.int64)
+    inside = np.array([group.get(id_, -1) for id_ in ids], np.int64)
+    now = np.array([position.job.priority for position in positions], np.int64)
     now = np.where(inside < 0, aim, now)
     differs = np.zeros(len(ids), np.bool_)
     places, aimed = _places(now, number), _places(aim, number)
@@ -164,7 +164,7 @@ def find_jobs_to_write(
         if not np.array_equal(_places(np.where(differs, aim, now), number), aimed):
             differs = inside >= 0
     differs &= now != aim
-    undone = [each.job.job_id for each in positions if each.added and each.job.job_id not in group]
+    undone = [position.job.job_id for position in positions if position.added and position.job.job_id not in group]
     return {ids[at] for at in np.flatnonzero(differs)} | set(undone)
 
 
@@ -190,9 +190,9 @@ def _marks_of_ended_jobs(facts: QueueFacts) -> list[JobMark]:
 def _stale_marks(positions: QueuePositions, marks: MarksByJob, rank: Mapping[str, int]) -> list[JobMark]:
     """Return the marks of jobs that have the site's priority and keep it."""
     stale, busy = [], positions.admin_overrides | rank.keys()
-    for each in positions.all:
-        of_job = marks.get(each.job.job_id, NO_MARKS)
-        if RANK in of_job and not each.added and each.job.job_id not in busy:
+    for position in positions.all:
+        of_job = marks.get(position.job.job_id, NO_MARKS)
+        if RANK in of_job and not position.added and position.job.job_id not in busy:
             stale += [of_job[kind] for kind in (RANK, RANK + BEFORE) if kind in of_job]
     return stale
 

@@ -129,7 +129,7 @@ class BeginTimePlanner:
         A deadline counts back from the time limit, whatever is predicted: a job may use all of it.
         """
         expected = (self.facts.expected_run_s.get(job.job_id), job.limit_s)
-        run_s = min((each for each in expected if each), default=None)
+        run_s = min((value for value in expected if value), default=None)
         if not hints.allows_delay or run_s is None:
             return None
         longest_s = self.rules.longest_delay_s

@@ -64,9 +64,9 @@ def find_windows(
     for pool, group in group_by_pool(positions.all, now_s=facts.now_s, delayed=delayed).items():
         jobs = group[:size]
         since_s = {
-            each.job.job_id: passed_s
-            for each in jobs
-            if (passed_s := _first_passed_s(each, started.get(pool, []), marks.get(each.job.job_id, NO_MARKS)))
+            position.job.job_id: passed_s
+            for position in jobs
+            if (passed_s := _first_passed_s(position, started.get(pool, []), marks.get(position.job.job_id, NO_MARKS)))
             is not None
         }
         kept, pinned = _kept_ranks(jobs, since_s, positions.admin_overrides, facts=facts, rules=rules)
@@ -79,10 +79,10 @@ def group_by_pool(
 ) -> dict[ResourcePool, list[QueuePosition]]:
     """Return the plain jobs of each resource pool that could start now, in the site's order."""
     groups: dict[ResourcePool, list[QueuePosition]] = {}
-    for each in positions:
-        job = each.job
+    for position in positions:
+        job = position.job
         if job.plain and job.job_id not in delayed and (job.begin_s is None or job.begin_s <= now_s):
-            groups.setdefault(resource_pool(job), []).append(each)
+            groups.setdefault(resource_pool(job), []).append(position)
     for group in groups.values():
         group.sort(key=attrgetter("number"))
         group.sort(key=attrgetter("site_priority"), reverse=True)
@@ -132,20 +132,20 @@ def _kept_ranks(
     No job before one that was passed for too long is moved either.
     """
     pinned, kept = {}, {}
-    for rank, each in enumerate(jobs):
-        job_id = each.job.job_id
+    for rank, position in enumerate(jobs):
+        job_id = position.job.job_id
         if job_id in admin_overrides:
             pinned[rank] = "its priority was set by hand"
-        elif rules.hints(each.job).now:
+        elif rules.hints(position.job).now:
             pinned[rank] = "its owner set offpeak:now"
-        elif each.has_offset:
+        elif position.has_offset:
             pinned[rank] = "a nice value was set for it"
         elif job_id not in facts.node_power_w:
             kept[rank] = "its power is not known"
         elif facts.planned is not None and job_id not in facts.planned.start_s:
             kept[rank] = "the plan has no start for it"
     if since_s:
-        passed_s = np.array([since_s.get(each.job.job_id, facts.now_s) for each in jobs], np.int64)
+        passed_s = np.array([since_s.get(position.job.job_id, facts.now_s) for position in jobs], np.int64)
         # A job before an overdue one keeps its place too.
         passed_s = np.minimum.accumulate(passed_s[::-1])[::-1].copy()
         overdue = count_kept(passed_s, np.arange(len(jobs)), len(jobs), facts.now_s, rules.max_postponement_s)
@@ -207,7 +207,9 @@ def _order(
     free = None
     if rules.policy == KNAPSACK:
         moved = set(movable)
-        kept = np.array([each.job.nodes for rank, each in enumerate(window.jobs) if rank not in moved], np.int64)
+        kept = np.array(
+            [position.job.nodes for rank, position in enumerate(window.jobs) if rank not in moved], np.int64
+        )
         free = free_behind(facts.free_nodes.get(resource_pool(window.jobs[0].job), 0), kept, len(kept))
     node_power_w = [facts.node_power_w[job.job_id] for job in jobs]
     off_peak = facts.peak == Peak.OFF_PEAK
@@ -225,7 +227,7 @@ def assign_priorities(window: PoolWindow, desired: Sequence[int], ranking: Ranki
     decide otherwise are raised by the smallest steps, from below: no job falls below a job outside the window.
     """
     jobs, below = window.jobs, window.below
-    priorities = [each.site_priority for each in jobs]
+    priorities = [position.site_priority for position in jobs]
     under, under_number = (below.site_priority, below.number) if below else (-1, 0)
     doubt = DOUBT if ranking is Ranking.OFFSET and jobs[-1].site_priority <= LEAST_PRIORITY else 0
     settled = True
@@ -254,9 +256,9 @@ def explain_moves(
     """Return a decision for each job of the windows in which something is written, in the desired order."""
     return [
         decision
-        for each in reordered
-        if any(one.job.job_id in written for one in each.window.jobs)
-        for decision in _explain_window(each, facts, rules)
+        for window in reordered
+        if any(one.job.job_id in written for one in window.window.jobs)
+        for decision in _explain_window(window, facts, rules)
     ]
 
 
@@ -293,8 +295,8 @@ PEAK_TEXTS = {Peak.ON_PEAK: "on-peak", Peak.OFF_PEAK: "off-peak", Peak.UNKNOWN: 
 def _nearest_passed(desired: Sequence[int], rank: int) -> int | None:
     """Return the nearest rank that changed sides with this one: if there is one, a rank that now stands before it."""
     place = desired.index(rank)
-    before = [each for each in desired[:place] if each > rank]
-    behind = [each for each in desired[place + 1 :] if each < rank]
+    before = [value for value in desired[:place] if value > rank]
+    behind = [value for value in desired[place + 1 :] if value < rank]
     return before[-1] if before else (behind[0] if behind else None)
 
 
@@ -302,7 +304,7 @@ def _compare_jobs(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: Q
     """Return the difference that decides the order of the two jobs."""
     if rules.policy == PLAN and facts.planned is not None:
         start_s, other_s = (facts.planned.start_s[each.job_id] for each in (job, other))
-        at, other_at = (rules.clock(each, facts.now_s) for each in (start_s, other_s))
+        at, other_at = (rules.clock(value, facts.now_s) for value in (start_s, other_s))
         starts: Inputs = (("planned_start_s", float(start_s)), ("other_planned_start_s", float(other_s)))
         return f"planned for {at}, the other for {other_at}", (*starts, ("beside", other.job_id))
     power_w, other_w = (facts.node_power_w[each.job_id] for each in (job, other))

@@ -25,13 +25,13 @@ SCHEDULER_PART, SLURM = "scheduler", "Slurm"
 
 def check_credentials(credentials: Iterable[Credential]) -> Iterator[Finding]:
     """Yield a finding for every login: whether this user, and no other, can read its files."""
-    for each in credentials:
+    for credential in credentials:
         try:
-            files = _read_secrets(each)
+            files = _read_secrets(credential)
         except BadInput as problem:
-            yield failed_finding("login", each.name, problem)
+            yield failed_finding("login", credential.name, problem)
         else:
-            yield Finding("login", each.name, CheckVerdict.GOOD, f"{files} readable by this user only")
+            yield Finding("login", credential.name, CheckVerdict.GOOD, f"{files} readable by this user only")
 
 
 def _read_secrets(credential: Credential) -> str:

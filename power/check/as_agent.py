@@ -112,7 +112,7 @@ def sandbox_command(unit: UnitSettings, command: Sequence[str], environment: Map
     properties = [*unit.sandbox, "RuntimeDirectoryPreserve=yes"]
     return [
         *("systemd-run", "--quiet", "--wait", "--pipe", "--collect", "--service-type=exec"),
-        *(f"--property={each}" for each in properties),
+        *(f"--property={option}" for option in properties),
         *(f"--setenv={name}={value}" for name, value in environment.items()),
         *("--", *command),
     ]

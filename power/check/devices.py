@@ -81,9 +81,9 @@ async def _check_bmc_meter(machine: InventoryNode, wire: Transport) -> list[Find
     finally:
         await meter.close()
     return [
-        Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, each.why, "meter the node at its PDU if that stays so")
-        for each in readings
-        if each.power_w is None
+        Finding("bmc", machine.node, CheckVerdict.DOUBTFUL, reading.why, "meter the node at its PDU if that stays so")
+        for reading in readings
+        if reading.power_w is None
     ]
 
 
@@ -160,7 +160,7 @@ async def check_pdu(pdu: Pdu, wire: Transport) -> list[Finding]:
             await meter.close()
     except OffpeakError as problem:
         return [failed_finding("pdu", pdu.name, problem)]
-    doubted = [_doubtful_reading(each) for each in readings if each.why and _is_checked(each)]
+    doubted = [_doubtful_reading(reading) for reading in readings if reading.why and _is_checked(reading)]
     return doubted or [Finding("pdu", pdu.name, CheckVerdict.GOOD, _pdu_summary(readings))]
 
 
@@ -178,8 +178,8 @@ def _doubtful_reading(reading: Reading) -> Finding:
 
 
 def _pdu_summary(readings: Sequence[Reading]) -> str:
-    total_w = [each.power_w for each in readings if each.part == TOTAL_PART and each.power_w is not None]
-    outlets = sum(each.part.startswith("outlet") for each in readings)
+    total_w = [reading.power_w for reading in readings if reading.part == TOTAL_PART and reading.power_w is not None]
+    outlets = sum(reading.part.startswith("outlet") for reading in readings)
     metered = f", {outlets} outlets metered" if outlets else ""
     return f"{watts_text(sum(total_w))}{metered}" if total_w else f"no total{metered}"
 
@@ -265,16 +265,18 @@ async def check_site(
     """
     machines = tuple(machines)
     checks: list[Coroutine[Any, Any, list[Finding]]] = [
-        *(check_bmc(each, wire) for each in machines if each.bmc),
-        *(check_node(each, wire) for each in machines if each.ssh),
-        *(check_pdu(each, wire) for each in pdus),
+        *(check_bmc(machine, wire) for machine in machines if machine.bmc),
+        *(check_node(machine, wire) for machine in machines if machine.ssh),
+        *(check_pdu(pdu, wire) for pdu in pdus),
     ]
     answer = asyncio.to_thread(scheduler)
     try:
         found = await asyncio.gather(*checks)
         of_devices = [one for each in found for one in each]
-        bad = {each.subject for each in of_devices if each.part == "bmc" and each.verdict is CheckVerdict.BAD}
-        answering = [each.node for each in machines if each.bmc and each.node not in bad]
+        bad = {
+            finding.subject for finding in of_devices if finding.part == "bmc" and finding.verdict is CheckVerdict.BAD
+        }
+        answering = [machine.node for machine in machines if machine.bmc and machine.node not in bad]
         of_devices += await check_wake_path(inventory, answering, state_folder)
         return [*check_credentials(inventory.credentials), await answer, *of_devices]
     finally:

@@ -30,7 +30,7 @@ async def probe_bmcs(
 ) -> tuple[EnrolmentResult, ...]:
     """Query all BMCs at the same time and return the results; a changed identity is an error unless `replace`."""
     try:
-        return tuple(await asyncio.gather(*(_probe_bmc(each, wire, date, replace) for each in machines)))
+        return tuple(await asyncio.gather(*(_probe_bmc(machine, wire, date, replace) for machine in machines)))
     finally:
         await wire.close()
 
@@ -71,7 +71,7 @@ async def _has_power_meter(machine: InventoryNode, wire: Transport) -> bool:
     if meter is None:
         return False
     try:
-        return any(each.power_w is not None for each in await meter.read())
+        return any(reading.power_w is not None for reading in await meter.read())
     except DeviceError:
         return False
     finally:

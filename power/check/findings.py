@@ -54,10 +54,10 @@ class FindingGroup:
 def group_findings(findings: Iterable[Finding]) -> tuple[FindingGroup, ...]:
     """Group findings with the same message, in the order of their first ones."""
     groups = defaultdict[tuple[str, CheckVerdict, str], list[Finding]](list)
-    for each in findings:
-        groups[each.part, each.verdict, each.message].append(each)
+    for finding in findings:
+        groups[finding.part, finding.verdict, finding.message].append(finding)
     return tuple(
-        FindingGroup(part, tuple(each.subject for each in group), verdict, message, group[0].hint)
+        FindingGroup(part, tuple(finding.subject for finding in group), verdict, message, group[0].hint)
         for (part, verdict, message), group in groups.items()
     )
 

@@ -312,5 +312,5 @@ async def _observe_node(node: str, ways: DriverPool, wire: Transport) -> StateRe
 
 
 async def _read_watts(meter: Meter) -> float | None:
-    drawn = [each.power_w for each in await meter.read()]
-    return None if None in drawn else sum(each for each in drawn if each is not None)
+    drawn = [reading.power_w for reading in await meter.read()]
+    return None if None in drawn else sum(value for value in drawn if value is not None)

@@ -126,7 +126,7 @@ def _list_last_rules(site: InterlockContext) -> tuple[tuple[str, LastRule], ...]
 def _list_limits(
     settings: AgentSettings, site: InterlockContext, history: EffectHistory
 ) -> tuple[tuple[str, Limit], ...]:
-    nodes = frozenset(each.node for each in site.inventory.chosen(expand(settings.nodes))) if settings.nodes else ()
+    nodes = frozenset(node.node for node in site.inventory.chosen(expand(settings.nodes))) if settings.nodes else ()
     enough = AvailabilityLimits(nodes, site.reading_of, site.hold_of, site.clock, settings.fresh_s)
     terms = BreakerTerms(settings.breaker_failures, settings.breaker_orders, settings.breaker_pause_s)
     breaker = Breaker(history, terms, site.ways.needed)

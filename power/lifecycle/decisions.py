@@ -167,7 +167,7 @@ def find_due_orders(
         (record, find_due_order(record, now, contexts.of(node, records.times)))
         for node, record in records.nodes.items()
     )
-    wanted = [(record, each) for record, each in found if each is not None]
+    wanted = [(record, order) for record, order in found if order is not None]
     return tuple(sorted(wanted, key=lambda pair: pair[1].order is not NodeOrder.ON))
 
 

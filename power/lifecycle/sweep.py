@@ -161,7 +161,7 @@ async def poll_nodes(
     answers = poll_drivers(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
     calls = _collect_evidence({node: poller.evidence(node) for node in doubtful}, timeout_s)
     power_states, evidence = await asyncio.gather(answers, calls)
-    return {node: NodeObservation(each, *evidence.get(node, (None, None))) for node, each in power_states.items()}
+    return {node: NodeObservation(state, *evidence.get(node, (None, None))) for node, state in power_states.items()}
 
 
 def ledger_fields(record: NodeRecord | None) -> tuple[object, ...]:
@@ -190,8 +190,8 @@ class _OrderRound:
 
     async def give_all(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for record, each in self._due:
-                group.create_task(self._give(record, each))
+            for record, order in self._due:
+                group.create_task(self._give(record, order))
 
     async def _give(self, record: NodeRecord, due: DueOrder) -> None:
         async with self._turn:
@@ -224,8 +224,8 @@ async def poll_once(
     machines: Sequence[InventoryNode], records: Mapping[str, NodeRecord], wire: Transport
 ) -> Mapping[str, NodeRecord]:
     """Return the records after one poll; UNKNOWN, with the problem, also for a node without a usable driver."""
-    no_way = {each.node: problem for each in machines if (problem := _find_missing_driver(each, wire))}
-    poller = make_poller([each for each in machines if each.node not in no_way], wire)
+    no_way = {machine.node: problem for machine in machines if (problem := _find_missing_driver(machine, wire))}
+    poller = make_poller([machine for machine in machines if machine.node not in no_way], wire)
     observations = await poll_nodes(
         poller, NodeRecords(records), clock=lambda: read_clocks(wire), timeout_s=LONGEST_POLL_S
     )
@@ -234,7 +234,9 @@ async def poll_once(
         node: NodeObservation(PowerObservation(PowerState.UNKNOWN, now.unix_s, problem))
         for node, problem in no_way.items()
     }
-    contexts = NodeContexts({each.node: each for each in machines}, NodeContext(machines[0].hardware, random.Random()))
+    contexts = NodeContexts(
+        {machine.node: machine for machine in machines}, NodeContext(machines[0].hardware, random.Random())
+    )
     return record_poll(NodeRecords(records), observations | unknown, {}, now, contexts).nodes
 
 

@@ -346,7 +346,7 @@ def record_time(record: NodeRecord, now: Instant, context: NodeContext) -> NodeR
 def order_timeout_s(pending: PendingOrder, context: NodeContext) -> float:
     """Return after how long [s] the order counts as not followed."""
     steps = list_steps(pending.order, pending.was, context)
-    return next((each.time_out_s for each in steps if (each.order, each.way) == (pending.order, pending.way)), 0.0)
+    return next((step.time_out_s for step in steps if (step.order, step.way) == (pending.order, pending.way)), 0.0)
 
 
 def _record_timeout(record: NodeRecord, pending: PendingOrder, now: Instant, context: NodeContext) -> NodeRecord:

@@ -193,7 +193,11 @@ class ClusterSnapshot:
     @cached_property
     def untouched(self) -> frozenset[str]:
         """The nodes that get no order now: those in maintenance, and those reserved for an unknown purpose."""
-        active = [each for each in self.view.reservations if each.start_s <= self.view.at_s < each.end_s]
+        active = [
+            reservation
+            for reservation in self.view.reservations
+            if reservation.start_s <= self.view.at_s < reservation.end_s
+        ]
         maintained = {name for reservation in active if reservation.maintenance for name in reservation.nodes}
         known = {name for reservation in active for name in reservation.nodes}
         return frozenset(

@@ -55,9 +55,9 @@ def _connect_partitions(together: Iterable[tuple[str, ...]]) -> dict[str, str]:
     """Return one representative partition for each partition, the same for all that are connected."""
     root: dict[str, str] = {}
     for partitions in together:
-        for each in partitions:
-            root.setdefault(each, each)
-        tops = {root[each] for each in partitions}
+        for partition in partitions:
+            root.setdefault(partition, partition)
+        tops = {root[partition] for partition in partitions}
         first = min(tops, default="")
         root = {each: first if top in tops else top for each, top in root.items()} if len(tops) > 1 else root
     return root

@@ -221,7 +221,7 @@ def add_readings(
 ) -> dict[Part, Energy]:
     """Return the energies after one more round of readings."""
     sums = dict(so_far)
-    for reading in (reading for each in taken for reading in each.readings):
+    for reading in (reading for result in taken for reading in result.readings):
         part = (reading.meter, reading.way, reading.part, reading.node)
         sums[part] = add_reading(sums.get(part, Energy()), reading, longest_hold_s=longest_hold_s)
     return sums
@@ -234,7 +234,7 @@ COARSEST_STEP_J = J_PER_KWH
 def add_counter_values(so_far: Mapping[Part, CounterTotal], taken: Iterable[MeterResult]) -> dict[Part, CounterTotal]:
     """Return the totals of the meters' own counters after one more round of readings."""
     counts = dict(so_far)
-    for reading in (reading for each in taken for reading in each.readings):
+    for reading in (reading for result in taken for reading in result.readings):
         part = (reading.meter, reading.way, reading.part, reading.node)
         counts[part] = add_counter_value(counts.get(part, CounterTotal()), reading.energy_j)
     return counts
@@ -261,7 +261,7 @@ def measuring_points_of(sums: Mapping[Part, Energy], node: str) -> tuple[Measuri
     for name, ways in POINTS_OUTSIDE_IN:
         parts = [energy for (_, way, _, of), energy in sums.items() if of == node and way in ways]
         found.append(combine_parts(name, parts))
-    return tuple(each for each in found if each is not None)
+    return tuple(point for point in found if point is not None)
 
 
 def compare_meters(sums: Mapping[Part, Energy]) -> dict[str, tuple[PowerDifference, ...]]:

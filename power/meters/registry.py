@@ -37,7 +37,10 @@ BY_DRIVER: Mapping[str, Callable[[InventoryNode, Transport], Meter]] = {"ipmi": 
 
 def device_meters(machines: Iterable[InventoryNode], pdus: Iterable[Pdu], wire: Transport) -> tuple[Meter, ...]:
     """Return the meters of these nodes and PDUs. Raises BadInventory if a setting of one is missing."""
-    return (*(pdu_meter(pdu, wire) for pdu in pdus), *(meter for each in machines for meter in node_meters(each, wire)))
+    return (
+        *(pdu_meter(pdu, wire) for pdu in pdus),
+        *(meter for machine in machines for meter in node_meters(machine, wire)),
+    )
 
 
 def node_meters(machine: InventoryNode, wire: Transport) -> Iterator[Meter]:
@@ -95,6 +98,6 @@ def site_meters(settings: Settings, inventory: Inventory, nodes: str | None, wir
     unknown nodes.
     """
     chosen = inventory.chosen(expand(nodes)) if nodes else inventory.machines
-    pdus = pdus_feeding(inventory, [each.node for each in chosen]) if nodes else inventory.pdus
+    pdus = pdus_feeding(inventory, [node.node for node in chosen]) if nodes else inventory.pdus
     own = () if nodes else (*own_meters(), *slurm_meters(settings))
     return (*device_meters(chosen, pdus, wire), *own)

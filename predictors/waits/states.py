@@ -162,7 +162,7 @@ class LogStates(Sequence[Snapshot]):
 
     def __getitem__(self, job: int | slice) -> Snapshot | Sequence[Snapshot]:
         if isinstance(job, slice):
-            return [self[each] for each in range(*job.indices(len(self)))]
+            return [self[index] for index in range(*job.indices(len(self)))]
         return self._state(job, int(self.jobs.submit_s[job]))
 
     def at(self, now_s: int) -> Snapshot:

@@ -212,7 +212,7 @@ def snapshot_json(snapshot: StatusSnapshot) -> dict[str, Any]:
 def parse_snapshot(reply: object) -> StatusSnapshot:
     """Return the snapshot of `snapshot_json` without unknown keys and fields. ValueError if it is something else."""
     try:
-        values: dict[str, Any] = {each.name: reply[each.name] for each in fields(StatusSnapshot)}  # type: ignore[index]
+        values: dict[str, Any] = {field.name: reply[field.name] for field in fields(StatusSnapshot)}  # type: ignore[index]
         for key, names, row in _ROWS:
             values[key] = tuple(map(row._make, _columns(values[key], reply[names], row._fields)))  # type: ignore[index]
         values["job_counts"] = tuple((state, count) for state, count in values["job_counts"])

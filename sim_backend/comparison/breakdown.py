@@ -63,7 +63,7 @@ def _of_those_that_ran(comparison: Comparison, run: PolicyRun) -> tuple[Comparis
 def _by_group(comparison: Comparison, run: PolicyRun, names: tuple[str, ...], group: Int64) -> tuple[BreakdownRow, ...]:
     case = comparison.case
     usage = usage_of(case, run.schedule, comparison.begin_s, comparison.until_s)
-    energy_j, cost = (_sums(group, charge_by_job(each, usage), len(names)) for each in _meters(case))
+    energy_j, cost = (_sums(group, charge_by_job(meter, usage), len(names)) for meter in _meters(case))
     return _rows(case, run, names, group, energy_j, cost)
 
 
@@ -80,7 +80,7 @@ def _by_day(comparison: Comparison, run: PolicyRun) -> tuple[BreakdownRow, ...]:
     names = tuple(date_text(int(edge_s) + laid.offset_s, laid.zone) for edge_s in edges_s[:-1])
     ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
     draw = draw_of(case, run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None)
-    energy_j, cost = (used_by_day(case, run, edges_s, each, draw=draw) for each in _meters(case))
+    energy_j, cost = (used_by_day(case, run, edges_s, meter, draw=draw) for meter in _meters(case))
     return _rows(case, run, names, ending, energy_j, cost)
 
 
@@ -162,7 +162,7 @@ def cost_periods(comparison: Comparison) -> Periods:
         "week": weekday(day) == 0,
         "month": day.astype("datetime64[D]") == day.astype("datetime64[D]").astype("datetime64[M]"),
     }
-    unit = next((unit for unit, each in begins.items() if np.count_nonzero(each) <= MOST_PERIODS), "month")
+    unit = next((unit for unit, begin in begins.items() if np.count_nonzero(begin) <= MOST_PERIODS), "month")
     return Periods(days_s[_with_ends(begins[unit])], unit)
 
 

@@ -145,9 +145,9 @@ def _replay_all(
 
 def _never_started(case: ReplayCase, policies: tuple[Policy, ...], schedules: list[Schedule]) -> BadInput:
     left = {
-        policy.name: case.jobs.job_id[each.start_s == NOT_YET]
-        for policy, each in zip(policies, schedules, strict=True)
-        if not failed_nodes(each)
+        policy.name: case.jobs.job_id[schedule.start_s == NOT_YET]
+        for policy, schedule in zip(policies, schedules, strict=True)
+        if not failed_nodes(schedule)
     }
     name, jobs = next((name, jobs) for name, jobs in left.items() if len(jobs))
     return BadInput(

@@ -76,7 +76,7 @@ class ReplicationSpread:
 
 def spreads_of(outcomes: Sequence[Sequence[PolicyOutcome]]) -> tuple[ReplicationSpread, ...]:
     """Return a spread a policy; `outcomes` holds for each replay the outcomes of all policies, the baseline first."""
-    return tuple(_spread(of_policy, [each[0] for each in outcomes]) for of_policy in zip(*outcomes, strict=True))
+    return tuple(_spread(of_policy, [outcome[0] for outcome in outcomes]) for of_policy in zip(*outcomes, strict=True))
 
 
 def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome]) -> ReplicationSpread:

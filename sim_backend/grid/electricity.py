@@ -36,11 +36,11 @@ class Steady:
 
     @cached_property
     def _prices(self) -> tuple[Series, ...]:
-        return tuple(_steady(each, f"{self.currency}/MWh") for each in self.price_per_mwh)
+        return tuple(_steady(value, f"{self.currency}/MWh") for value in self.price_per_mwh)
 
     @cached_property
     def _carbons(self) -> tuple[Series, ...]:
-        return tuple(_steady(each, "g/kWh") for each in self.co2_g_per_kwh)
+        return tuple(_steady(value, "g/kWh") for value in self.co2_g_per_kwh)
 
 
 def _steady(value: float, unit: str) -> Series:

@@ -82,7 +82,7 @@ class SimulatedGrid:
     links: tuple[Link, ...] = ()
 
     def __post_init__(self) -> None:
-        cannot = [each for each in self.sites if each.nodes or each.policy.rules.estimates == EXACT_RUNTIME]
+        cannot = [site for site in self.sites if site.nodes or site.policy.rules.estimates == EXACT_RUNTIME]
         if self.links and cannot:
             raise BadInput(
                 f"site {cannot[0].site.name}: jobs that wait for data need nodes that stay awake and users' estimates",
@@ -92,7 +92,7 @@ class SimulatedGrid:
     @cached_property
     def federation(self) -> Grid:
         """The sites as policies see them."""
-        return Grid(tuple(each.site for each in self.sites), self.links)
+        return Grid(tuple(site.site for site in self.sites), self.links)
 
     @cached_property
     def as_requested(self) -> GridJobs:

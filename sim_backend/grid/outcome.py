@@ -33,14 +33,14 @@ def outcome_of(grid: SimulatedGrid, schedule: GridSchedule) -> GridOutcome:
     """Return what each job took where and when it ran."""
     count = len(grid.log)
     energy_j, cost, co2_g = np.zeros((3, count))
-    for number, each in enumerate(grid.sites):
+    for number, site in enumerate(grid.sites):
         job = np.flatnonzero(schedule.site == number)
         units, run = grid.units(job, number), (schedule.start_s[job], schedule.end_s[job])
-        it_w = units * each.site.unit_w * grid.log.power_factor[job]
-        pue = pue_over_time(each.site, units, *run)
+        it_w = units * site.site.unit_w * grid.log.power_factor[job]
+        pue = pue_over_time(site.site, units, *run)
         energy_j[job] = it_w * integrals(pue, *run)
-        cost[job] = it_w * integrals(multiply(pue, each.price), *run) / J_PER_MWH
-        co2_g[job] = it_w * integrals(multiply(pue, each.carbon), *run) / J_PER_KWH
+        cost[job] = it_w * integrals(multiply(pue, site.price), *run) / J_PER_MWH
+        co2_g[job] = it_w * integrals(multiply(pue, site.carbon), *run) / J_PER_KWH
     power_w = energy_j / np.maximum(schedule.end_s - schedule.start_s, 1)
     return GridOutcome(schedule.end_s - grid.log.jobs.submit_s, power_w, energy_j, cost, co2_g)
 
@@ -71,9 +71,9 @@ def utilizations(grid: SimulatedGrid, schedule: GridSchedule, counted: NDArray[n
     until_s = int(schedule.end_s[counted].max())
     run_s = np.minimum(schedule.end_s, until_s) - np.maximum(schedule.start_s, begin_s)
     busy = np.zeros(len(grid.sites))
-    for number, each in enumerate(grid.sites):
+    for number, site in enumerate(grid.sites):
         job = np.flatnonzero(schedule.site == number)
-        busy[number] = (grid.units(job, number) * np.maximum(run_s[job], 0)).sum() / each.site.units
+        busy[number] = (grid.units(job, number) * np.maximum(run_s[job], 0)).sum() / site.site.units
     return busy / max(until_s - begin_s, 1)
 
 

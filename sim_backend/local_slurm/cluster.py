@@ -111,7 +111,7 @@ class SlurmJobs:
 
     def started(self) -> list[str]:
         """Return the jobs in the order of their starts; one that was started twice stands there twice."""
-        return [each.job for each in self.trace() if each.what == "start"]
+        return [entry.job for entry in self.trace() if entry.what == "start"]
 
     def lost(self) -> list[str]:
         """Return the jobs that Slurm has given up, or put back into the queue when their nodes failed them."""
@@ -307,7 +307,7 @@ class PoweredCluster:
     def picture(self) -> str:
         """Return what Slurm shows, the last changes of power, and the end of the agent's log."""
         nodes, jobs = self.run("sinfo", "-N", "-o", "%N %T %E"), self.run("squeue", "-o", "%i %T %r %S %N")
-        changes = "\n".join(f"{each.at_s:.1f} {each.node} {each.what}" for each in self.log.events()[-20:])
+        changes = "\n".join(f"{event.at_s:.1f} {event.node} {event.what}" for event in self.log.events()[-20:])
         log = self.folder / "agent.log"
         shown_log = "\n".join(log.read_text().splitlines()[-40:]) if log.exists() else "no agent was started"
         return f"{nodes}\n{jobs}\n{changes}\n{shown_log}"

@@ -58,12 +58,12 @@ class PowerLog:
     def events(self, *, node: str = "", since_s: float = 0.0) -> tuple[PowerEvent, ...]:
         """Return what has happened, of one node if it is named."""
         every = map(_event, self._file.read_text().splitlines())
-        return tuple(each for each in every if each.at_s >= since_s and node in ("", each.node))
+        return tuple(event for event in every if event.at_s >= since_s and node in ("", event.node))
 
     @property
     def sins(self) -> tuple[PowerEvent, ...]:
         """Power that was cut, or ordered to be cut, while a job ran."""
-        return tuple(each for each in self.events() if each.jobs and each.what in TAKES_POWER)
+        return tuple(event for event in self.events() if event.jobs and event.what in TAKES_POWER)
 
 
 def _event(line: str) -> PowerEvent:

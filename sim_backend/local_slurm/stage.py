@@ -187,7 +187,7 @@ class PoweredStage(Protocol):
 def as_table(settings: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Return settings of several sources by table and key; a later one goes before."""
     merged: dict[str, dict[str, Any]] = {}
-    for each in settings:
-        for table, keys in each.items():
+    for setting in settings:
+        for table, keys in setting.items():
             merged[table] = {**merged.get(table, {}), **keys}
     return merged

@@ -133,7 +133,7 @@ def _plain(name: str, value: str) -> Any:
 
 
 def _openpbs_variables(pbs: Pbs, job: SimJob) -> dict[str, str]:
-    own = dict(each.partition("=")[::2] for each in job.attributes["variables"].split("\x1f") if each)
+    own = dict(part.partition("=")[::2] for part in job.attributes["variables"].split("\x1f") if part)
     return {"PBS_O_LOGNAME": job.user, "PBS_O_QUEUE": job.queue, "PBS_O_HOST": pbs.host, **own}
 
 
@@ -276,7 +276,7 @@ def _torque_job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
 
 
 def _torque_variables(job: SimJob) -> str:
-    own = [each.replace("\\", "\\\\").replace(",", "\\,") for each in job.attributes["variables"].split("\x1f") if each]
+    own = [part.replace("\\", "\\\\").replace(",", "\\,") for part in job.attributes["variables"].split("\x1f") if part]
     return ",".join([f"PBS_O_QUEUE={job.queue}", f"PBS_O_LOGNAME={job.user}", *own])
 
 

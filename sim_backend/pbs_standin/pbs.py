@@ -156,7 +156,7 @@ class PbsError(Exception):
 def all_of(program: str, complaints: list[PbsError], out: bytes = b"") -> PbsReply:
     """Return the answer to an order to several: a complaint for each that was not done, the last one's code."""
     return PbsReply(
-        out, "".join(f"{program}: {each}\n" for each in complaints), complaints[-1].code if complaints else 0
+        out, "".join(f"{program}: {complaint}\n" for complaint in complaints), complaints[-1].code if complaints else 0
     )
 
 

@@ -60,7 +60,7 @@ def _server(pbs: Pbs, verb: str, rest: str) -> str:
 
 def _changed(before: str, sign: str, value: str) -> str:
     """Return an attribute's new value: of lists, those with and without commas, one may be added or taken away."""
-    kept = [each for each in before.split(",") if each and each != value]
+    kept = [part for part in before.split(",") if part and part != value]
     match sign:
         case "+=":
             return ",".join([*kept, value])
@@ -74,7 +74,7 @@ def _node(pbs: Pbs, verb: str, name: str, rest: str) -> str:
     if node is None:
         raise PbsError(UNKNOWN_NODE, "Unknown node")
     if verb == "unset":
-        for key in (each.strip() for each in rest.split(",")):
+        for key in (part.strip() for part in rest.split(",")):
             _write(pbs, name, key, "=", "")
         return ""
     pairs = _PAIR.findall(rest)

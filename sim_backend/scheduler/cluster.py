@@ -180,7 +180,7 @@ class SimulatedCluster:
         for chunk in job.chunks:
             for _ in range(chunk.times):
                 apart = job.apart or job.whole_nodes
-                node = next((each for each in names if self._fits(each, left[each], chunk, job, placed, apart)), None)
+                node = next((name for name in names if self._fits(name, left[name], chunk, job, placed, apart)), None)
                 if node is None:
                     return {}
                 cpus = self.nodes[node].cpus if job.whole_nodes else chunk.cpus

@@ -96,7 +96,7 @@ def between(trace: Trace, begin_s: int, until_s: int) -> Trace:
     jobs = trace.jobs
     if len(jobs) and jobs.submit_s[0] >= begin_s and (jobs.logged_start_s + jobs.runtime_s).max() <= until_s:
         return trace
-    columns = {each.name: getattr(jobs, each.name) for each in fields(Jobs)}
+    columns = {field.name: getattr(jobs, field.name) for field in fields(Jobs)}
     whole = replace(trace, jobs=NO_JOBS)
     del trace, jobs
     logged_start_s = columns.pop("logged_start_s")

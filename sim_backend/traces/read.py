@@ -71,11 +71,11 @@ def read_log(source: str, *, lenient: bool, zone: tzinfo) -> Trace:
 def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     """Return the log that the text is; `name` says in messages where it comes from."""
     head = text.head(LOOKED_AT)
-    for each in FORMATS:
-        if each.looks_like(head):
-            if each.is_cut_out:
-                return last_days(each.read(text, name, lenient=lenient, zone=zone), None)
-            return each.read(text, name, lenient=lenient, zone=zone)
+    for format_ in FORMATS:
+        if format_.looks_like(head):
+            if format_.is_cut_out:
+                return last_days(format_.read(text, name, lenient=lenient, zone=zone), None)
+            return format_.read(text, name, lenient=lenient, zone=zone)
     if lines := _unlike_swf(head):
         what, remedy = _what_it_is(lines[0])
         raise BadTrace(f"{name}: is no job log: {what}", hint=remedy or READ)

@@ -19,6 +19,6 @@ def test_a_cycle_over_a_long_queue_is_quick() -> None:
     with long_queue(JOBS, PARTITIONS) as cluster, queried_by_us(cluster.environment):
         taken = asyncio.run(cycles(cluster.folder, rounds=2))
     # Where hot and cool ones came in another order, some stand as wanted already.
-    assert all(0.7 * PARTITIONS * WINDOW <= each.changed <= PARTITIONS * WINDOW for each in taken)
-    assert min(each.wall_s for each in taken) < 5.0
-    assert min(each.cpu_s for each in taken) < 0.5
+    assert all(0.7 * PARTITIONS * WINDOW <= cycle.changed <= PARTITIONS * WINDOW for cycle in taken)
+    assert min(cycle.wall_s for cycle in taken) < 5.0
+    assert min(cycle.cpu_s for cycle in taken) < 0.5

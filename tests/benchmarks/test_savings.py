@@ -38,9 +38,7 @@ def test_the_readme_quotes_the_record() -> None:
         assert waits_text(found[LOG, policy]) in readme, waits_text(found[LOG, policy])
     assert f"from {hours(found[LOG, SLEEP][0].easy_wait_s)} h" in readme
     assert f"{len(found[LOG, SLEEP])} weeks" in readme
-    medians = [
-        over([each.saving_pct for each in rows]).median for (_, policy), rows in found.items() if policy == SLEEP
-    ]
+    medians = [over([row.saving_pct for row in rows]).median for (_, policy), rows in found.items() if policy == SLEEP]
     assert f"{min(medians):.0f} to {max(medians):.0f} %" in readme
 
 
@@ -57,9 +55,9 @@ def test_the_page_of_benchmarks_has_the_table_of_the_record() -> None:
 
 def test_each_log_was_laid_on_a_dozen_mondays_and_more() -> None:
     for (log, policy), rows in recorded().items():
-        starts = [date.fromisoformat(each.start) for each in rows]
+        starts = [date.fromisoformat(row.start) for row in rows]
         assert len(set(starts)) == len(starts) >= 12, (log, policy)
-        assert {each.weekday() for each in starts} == {0}
+        assert {start.weekday() for start in starts} == {0}
 
 
 def test_mondays_leave_room_for_the_whole_log() -> None:
@@ -78,7 +76,7 @@ def test_a_row_is_what_the_command_prints(tmp_path: Path, zygote: Zygote) -> Non
     rows = {each.policy: each for each in laid_on("week", read_swf(log), SAMPLE_PRICES, date(2023, 5, 1))}
     command = [zygote.command, "simulate", log, "--policy", "easy,greedy,knapsack", "--start", "2023-05-01"]
     done = subprocess.run([*command, "--prices", SAMPLE_PRICES, "--json"], capture_output=True, text=True, check=True)
-    printed = {each["policy"]: each for each in json.loads(done.stdout)["policies"]}
+    printed = {policy["policy"]: policy for policy in json.loads(done.stdout)["policies"]}
     for policy in ORDERS:
         assert rows[policy].saving_pct == pytest.approx(printed[policy]["saving_pct"], abs=1e-4)
         assert rows[policy].mean_wait_s == pytest.approx(printed[policy]["mean_wait_s"], abs=0.1)
@@ -92,7 +90,7 @@ def test_a_recorded_row_comes_out_again(shared: Path) -> None:
     if not trace_file("KTH-SP2").exists():
         pytest.skip("the logs do not lie where the benchmarks look for them")
     start = recorded()["KTH-SP2", SLEEP][5].start
-    expected = [each for rows in recorded().values() for each in rows if (each.log, each.start) == ("KTH-SP2", start)]
+    expected = [row for rows in recorded().values() for row in rows if (row.log, row.start) == ("KTH-SP2", start)]
     again = list(laid_on("KTH-SP2", read_swf(trace_file("KTH-SP2")), price_file(), date.fromisoformat(start)))
     assert sorted(map(astuple, again)) == sorted(map(astuple, expected))
     assert isinstance(again[0], Laid)

@@ -41,7 +41,7 @@ def test_a_short_soak_finds_nothing() -> None:
     plan = SoakPlan(own_network(), bmcs=12, pdus=4, sweeps=12, timeout_s=2.0, frozen_s=1.0)
     soak = asyncio.run(soaked(plan))
     assert (soak.seen.wrong, soak.seen.leaks, soak.seen.lacking) == ([], [], [])
-    missed = [each for each in figures(soak) if not each.reached and not each.what.startswith("memory")]
+    missed = [figure for figure in figures(soak) if not figure.reached and not figure.what.startswith("memory")]
     assert missed == []
     assert (soak.seen.faults["silent"] >= 12, soak.orders.given.total() > 0) == (True, True)
 
@@ -97,7 +97,7 @@ def test_energy_is_held_against_what_was_taken_while_it_was_known() -> None:
         truth = replace(TRUTH, nodes={"n2": replace(ON, energy_j=energy_j)})
         ledger.pass_to(truth)
         at_that_time = (
-            replace(each, readings=tuple(replace(r, at_unix_s=at_s) for r in each.readings)) for each in taken
+            replace(result, readings=tuple(replace(r, at_unix_s=at_s) for r in result.readings)) for result in taken
         )
         ledger.read(at_that_time, truth)
     assert (ledger.true_j, ledger.off_percent, ledger.worst({})) == ({"n2": 4000.0}, 0.0, 0.0)

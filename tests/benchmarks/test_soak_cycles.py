@@ -27,7 +27,7 @@ def test_a_tiny_soak_finds_nothing() -> None:
     need((*NEEDED, "/usr/include/OpenIPMI/serv.h"), packages=PACKAGES)
     found = asyncio.run(cycled(PLAN))
     assert found.witness.broken == []
-    assert [each for each in figures(found) if not each.reached] == []
+    assert [figure for figure in figures(found) if not figure.reached] == []
     assert (found.room.cycles >= 10, found.events["crash"], found.answers["refused by mode"] > 0) == (True, 1, True)
 
 

@@ -22,7 +22,7 @@ def test_a_tiny_soak_finds_nothing() -> None:
     need(("ipmitool",), packages="ipmitool")
     found = soaked(StopsPlan(nodes=8, cycles=8, run_s=(2.0, 5.0), most_real_s=90.0))
     assert found.broken == []
-    assert [each for each in figures(found) if not each.reached] == []
+    assert [figure for figure in figures(found) if not figure.reached] == []
     assert found.events["SIGTERM"] > 0
 
 

@@ -58,7 +58,7 @@ def checked(head: BootedHead, before: str = "") -> tuple[dict[str, str], str]:
     done = head.run(f"{before} offpeak check --json --device-timeout 1s", check=False)
     assert done.returncode == 1, done.stderr
     findings: list[dict[str, Any]] = json.loads(done.stdout)
-    return {each["subject"]: each["verdict"] for each in findings if each["part"] == "login"}, done.stderr
+    return {finding["subject"]: finding["verdict"] for finding in findings if finding["part"] == "login"}, done.stderr
 
 
 def test_root_asks_in_the_sandbox_of_the_unit(with_unit: BootedHead) -> None:
@@ -101,7 +101,7 @@ def test_files_of_ones_own_are_read_by_oneself(with_unit: BootedHead) -> None:
     done = with_unit.run(
         "offpeak check --json --inventory /etc/offpeak/inventory.toml --device-timeout 1s", check=False
     )
-    logins = {each["subject"]: each["verdict"] for each in json.loads(done.stdout) if each["part"] == "login"}
+    logins = {load["subject"]: load["verdict"] for load in json.loads(done.stdout) if load["part"] == "login"}
     assert (logins["root"], done.stderr) == ("ok", "")
 
 

@@ -45,7 +45,7 @@ def locked(lock: ModuleType, *names: str) -> dict[str, list[Requirement]]:
                 kind, _, digest = each.partition(":")
                 assert (kind, len(digest), digest.strip("0123456789abcdef")) == ("--hash=sha256", 64, ""), each
             requirement = Requirement(pin)
-            assert [each.operator for each in requirement.specifier] == ["=="]
+            assert [specifier.operator for specifier in requirement.specifier] == ["=="]
             found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
     return found
 
@@ -67,7 +67,9 @@ def test_what_pyproject_asks_for_is_locked(lock: ModuleType) -> None:
     for name, lines in requested.items():
         have = locked(lock, *({name} if name == "build" else {"base", name}))
         for wanted in map(Requirement, lines):
-            versions = [next(iter(each.specifier)).version for each in have[canonicalize_name(wanted.name)]]
+            versions = [
+                next(iter(requirement.specifier)).version for requirement in have[canonicalize_name(wanted.name)]
+            ]
             assert all(wanted.specifier.contains(version) for version in versions), (name, str(wanted), versions)
 
 

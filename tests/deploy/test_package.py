@@ -24,7 +24,7 @@ def ran(script: Path, *arguments: str, path: str = SEARCH_PATH) -> subprocess.Co
 
 
 def test_everything_that_is_named_is_there(repository: Path) -> None:
-    sources = [str(each["src"]) for each in entries(repository) if each.get("type") not in ("symlink", "dir")]
+    sources = [str(entry["src"]) for entry in entries(repository) if entry.get("type") not in ("symlink", "dir")]
     own = [source for source in sources if "${STAGE}" not in source]
     assert len(own) > 10
     for source in own:
@@ -32,7 +32,7 @@ def test_everything_that_is_named_is_there(repository: Path) -> None:
 
 
 def test_every_folder_for_admins_is_in_it(repository: Path) -> None:
-    sources = " ".join(str(each.get("src")) for each in entries(repository))
+    sources = " ".join(str(entry.get("src")) for entry in entries(repository))
     for folder in (repository / "deploy").iterdir():
         if folder.is_dir() and folder.name != "package":
             assert f"deploy/{folder.name}/" in sources, folder

@@ -71,7 +71,7 @@ def test_a_thousand_nodes_are_not_woken_at_once(programs: SlurmPrograms, cards: 
 def test_all_processes_share_the_pace(programs: SlurmPrograms, cards: WakeListener) -> None:
     know(programs, cards, 50)
     sets = [f"n[{at}-{at + 9}]" for at in range(1, 51, 10)]
-    begun = [programs.started("offpeak-resume", "--wake", each, **scaled(0.05)) for each in sets]
+    begun = [programs.started("offpeak-resume", "--wake", set_, **scaled(0.05)) for set_ in sets]
     times = [at_s for at_s, _ in woken(cards, 50)]
     assert times[-1] - times[0] >= 0.05 * EVERY_S * (50 - AT_ONCE) * 0.8
     assert [process.wait(20) for process in begun] == [0] * 5

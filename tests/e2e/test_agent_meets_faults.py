@@ -77,7 +77,7 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running
         cluster.wait(lambda: cluster.jobs.states()[job] == "PENDING", what="the job to be put back")
         cluster.admin.let_go(job)
     cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="it to run elsewhere")
-    assert [each.nodes for each in cluster.jobs.trace() if each.job == job] != [broken] * 2
+    assert [entry.nodes for entry in cluster.jobs.trace() if entry.job == job] != [broken] * 2
     assert orders(cluster, broken, begin_s) == ["on"]
     mend(cluster, broken)
     (again,) = cluster.jobs.submit(on=broken, seconds=60)
@@ -89,7 +89,7 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running
 
 def woken(cluster: PoweredStage, since_s: float) -> list[str]:
     """Return the nodes that were told to come up."""
-    return [each.node for each in cluster.log.events(since_s=since_s) if each.what == "on"]
+    return [event.node for event in cluster.log.events(since_s=since_s) if event.what == "on"]
 
 
 def mend(cluster: PoweredStage, node: str) -> None:

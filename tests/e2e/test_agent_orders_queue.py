@@ -67,7 +67,7 @@ def test_jobs_start_as_was_decided_across_the_edge_of_the_price(cluster: Powered
         assert time.time() > edge_s
         cluster.wait(lambda: len(cluster.jobs.started()) == 1 + 2 * AT_THE_EDGE, what="all jobs")
     started = [job for job in cluster.jobs.started() if job != blocker]
-    dear = [each.job for each in cluster.jobs.trace() if each.what == "start" and each.at_s < edge_s][1:]
+    dear = [entry.job for entry in cluster.jobs.trace() if entry.what == "start" and entry.at_s < edge_s][1:]
     assert len(dear) >= 1
     assert dear == cool[: len(dear)]
     assert [job for job in started if job in hot] == hot
@@ -110,7 +110,7 @@ def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage, zygo
         cluster.wait(lambda: cluster.jobs.order() != as_submitted, what="the plan to be carried out")
         output = json.loads(run_offpeak(cluster, "plan", "--json").stdout)
         assert output["violations"] == []
-        assert any(each.startswith("this is the plan that the agent carries out") for each in output["troubles"])
+        assert any(trouble.startswith("this is the plan that the agent carries out") for trouble in output["troubles"])
         starts = {job["job_id"]: job["start_s"] for job in output["jobs"]}
         planned = sorted(as_submitted, key=lambda job: starts[job])
         cluster.wait(lambda: cluster.jobs.order() == planned, what="the order of the plan")

@@ -46,7 +46,7 @@ def test_idle_nodes_sleep_and_a_job_wakes_them_and_is_accounted(cluster: Powered
     (job,) = cluster.jobs.submit(on="node[1-2]", nodes=2, seconds=10, watts=WATTS)
     cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job to end")
     assert [orders(cluster, node) for node in ALL] == [["soft_off", "on"]] * 2 + [["soft_off"]] * 2
-    assert [each.what for each in cluster.jobs.trace()] == ["start", "end"]
+    assert [entry.what for entry in cluster.jobs.trace()] == ["start", "end"]
     cluster.wait(lambda: used(cluster) is not None, what="the job in the ledger")
     energy_j = used(cluster)
     assert energy_j is not None

@@ -43,7 +43,7 @@ def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: Zy
         assert came_up_s(cluster, "node6", begin_s, time.time()) < reserved_s, cluster.picture()
         both_s = 60 * limit_min + 100
         cluster.wait(lambda: {put_off, wide} <= set(cluster.jobs.started()), what="both to start", seconds=both_s)
-    starts = {each.job: each for each in cluster.jobs.trace() if each.what == "start"}
+    starts = {entry.job: entry for entry in cluster.jobs.trace() if entry.what == "start"}
     first, second = starts[put_off], starts[wide]
     assert came_up_s(cluster, first.nodes, begin_s, first.at_s) < edge_s <= first.at_s, cluster.picture()
     # A node that is woken for a job takes until its boot and Slurm's next look have passed: these were up before.

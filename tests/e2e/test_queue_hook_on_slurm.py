@@ -68,7 +68,7 @@ def write(cluster: SlurmCluster, site: Site, plan: QueuePlan) -> Site:
 
 def left_alone(plan: QueuePlan) -> set[str]:
     """Return the jobs that are taken for set by hand."""
-    return {each.subject for each in plan.decisions if each.decided == "left alone"}
+    return {decision.subject for decision in plan.decisions if decision.decided == "left alone"}
 
 
 def test_the_order_comes_about_stays_and_is_given_back(site: tuple[SlurmCluster, Site]) -> None:

@@ -35,7 +35,7 @@ async def states(inventory: Inventory, *nodes: str) -> list[PowerState]:
     drivers = [driver_of(machine, wire) for machine in inventory.chosen(nodes)]
     seen = await asyncio.gather(*(driver.query() for driver in drivers))
     await wire.close()
-    return [each.state for each in seen]
+    return [observation.state for observation in seen]
 
 
 async def reported(inventory: Inventory, node: str, order: NodeOrder) -> str | None:

@@ -40,16 +40,16 @@ def test_two_processes_compile_once(repository: Path, tmp_path: Path) -> None:
         subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    for each in requests:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
+    for request in requests:
+        assert request.stdout is not None
+        assert request.stdout.readline() == "ready\n"
     message = []
-    for each in requests:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    for each in requests:
-        message.append(int(each.communicate(timeout=120)[0]))
+    for request in requests:
+        assert request.stdin is not None
+        request.stdin.write("go\n")
+        request.stdin.flush()
+    for request in requests:
+        message.append(int(request.communicate(timeout=120)[0]))
     assert sorted(message) == [0, 0, 1]
 
 

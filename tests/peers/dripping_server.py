@@ -84,8 +84,8 @@ def dripping_server(where: str = "body") -> Iterator[DrippingServer]:
             server._ended.set()
             listener.shutdown(socket.SHUT_RDWR)
             accepting.join()
-            for each in threads:
-                each.join()
+            for thread in threads:
+                thread.join()
 
 
 @contextmanager

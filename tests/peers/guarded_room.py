@@ -54,7 +54,7 @@ class GuardedRoom:
     steady: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        self.ways = DriverPool({each.node: each for each in self.inventory.machines}, self.wire)
+        self.ways = DriverPool({machine.node: machine for machine in self.inventory.machines}, self.wire)
 
     def run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
         """Return what a coroutine says, on the loop that all sessions live on."""
@@ -110,7 +110,10 @@ def guarded_room(folder: Path, nodes: str = "n[1-6]") -> Iterator[GuardedRoom]:
     with served_room(plan, room_logins(folder)) as served, asyncio.Runner() as runner:
         machines = read_inventory(path).machines
         probed = runner.run(probe_bmcs(machines, Transport(timeout_s=10.0), date="2026-11-21", replace=False))
-        write_enrolments(path, {each.node: each.enrolled for each in probed if each.enrolled})
+        write_enrolments(
+            path,
+            {result.node: result.enrolled for result in probed if result.enrolled},
+        )
         room = GuardedRoom(served, read_inventory(path), runner)
         try:
             yield room

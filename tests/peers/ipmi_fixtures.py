@@ -34,8 +34,8 @@ def running_bmcs(bmc_commands: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def few_bmcs(running_bmcs: list[SimulatedBmc]) -> list[SimulatedBmc]:
     """The same, as new: on, 250 W, nothing logged. They may be frozen, but not killed."""
-    for each in running_bmcs:
-        each.reset()
+    for running_bmc in running_bmcs:
+        running_bmc.reset()
     return running_bmcs
 
 

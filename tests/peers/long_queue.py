@@ -34,7 +34,7 @@ def long_queue(jobs: int, partitions: int) -> Iterator[SlurmCluster]:
         socket = servers.enter_context(munge(folder))
         port, *node_ports = servers.enter_context(reserved_ports(1 + NODES))
         queues = [f"p{number}" for number in range(1, partitions + 1)]
-        settings = "\n".join(["MaxJobCount=50000", USUAL, *(PARTITION.format(name=each) for each in queues)])
+        settings = "\n".join(["MaxJobCount=50000", USUAL, *(PARTITION.format(name=queue) for queue in queues)])
         cluster = SlurmCluster(folder, socket, port, tuple(node_ports), settings)
         cluster.write_conf()
         servers.enter_context(slurmctld(cluster))
@@ -59,7 +59,9 @@ def _submit(cluster: SlurmCluster, jobs: int, partitions: Sequence[str]) -> None
 
 def _stream(cluster: SlurmCluster, numbers: range, partitions: Sequence[str], script: Path) -> Popen[bytes]:
     file = cluster.folder / f"submit{numbers.start}.sh"
-    file.write_text("\n".join(["set -e", "exec >/dev/null", *(_line(each, partitions, script) for each in numbers)]))
+    file.write_text(
+        "\n".join(["set -e", "exec >/dev/null", *(_line(number, partitions, script) for number in numbers)])
+    )
     return Popen(("sh", file), env=cluster.environment, start_new_session=True)
 
 

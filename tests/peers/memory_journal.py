@@ -32,7 +32,7 @@ class MemoryJournal:
     def last_orders(self) -> tuple[Intent, ...]:
         """Return the last order to each node."""
         sent = [done.intent for done in self._done.values() if done.may_have_worked]
-        last = {each.effect.subject: each for each in sent if counts_as_last_order(each.effect)}
+        last = {intent.effect.subject: intent for intent in sent if counts_as_last_order(intent.effect)}
         return tuple(last.values())
 
     def recent(self, since_unix_s: float) -> tuple[IntentResult, ...]:

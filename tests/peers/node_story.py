@@ -39,19 +39,19 @@ def is_up(cluster: PoweredStage, node: str) -> bool:
 
 def orders(cluster: PoweredStage, node: str, since_s: float = 0.0) -> list[str]:
     """Return what its BMC was told."""
-    return [each.what for each in cluster.log.events(node=node, since_s=since_s) if each.what in ORDERS]
+    return [event.what for event in cluster.log.events(node=node, since_s=since_s) if event.what in ORDERS]
 
 
 def taken(cluster: PoweredStage, *nodes: str, since_s: float = 0.0) -> list[str]:
     """Return those of the nodes whose power was taken, or ordered to be taken."""
     return [
-        each.node for each in cluster.log.events(since_s=since_s) if each.node in nodes and each.what in TAKES_POWER
+        event.node for event in cluster.log.events(since_s=since_s) if event.node in nodes and event.what in TAKES_POWER
     ]
 
 
 def came_up_s(cluster: PoweredStage, node: str, since_s: float, until_s: float) -> float:
     """Return when it came up last between these two; IndexError if it did not."""
-    ups = [each.at_s for each in cluster.log.events(node=node, since_s=since_s) if each.what == "up"]
+    ups = [event.at_s for event in cluster.log.events(node=node, since_s=since_s) if event.what == "up"]
     return [at_s for at_s in ups if at_s < until_s][-1]
 
 

@@ -64,7 +64,7 @@ class PbsJobs:
 
     def trace(self) -> tuple[JobTraceEntry, ...]:
         def traced(pbs: Pbs) -> list[JobTraceEntry]:
-            return [each for job in pbs.cluster.jobs.values() for each in _of_job(pbs, job)]
+            return [entry for job in pbs.cluster.jobs.values() for entry in _of_job(pbs, job)]
 
         return tuple(sorted(self.server.do(traced), key=lambda each: each.at_s))
 

@@ -48,7 +48,7 @@ class StandInNode:
         """Return what the node draws; of the nodes that a job has the first one draws what the job says."""
         for job in list(self.server.pbs.cluster.jobs.values()):
             if job.job_id in self.jobs() and self.name in job.placed:
-                reported = dict(each.partition("=")[::2] for each in job.attributes["variables"].split("\x1f"))
+                reported = dict(part.partition("=")[::2] for part in job.attributes["variables"].split("\x1f"))
                 first = next(iter(job.placed)) == self.name
                 return float(reported[WATTS]) if first and WATTS in reported else busy_w
         return idle_w
@@ -118,7 +118,7 @@ class PoweredPbs:
 
     def picture(self) -> str:
         shown = self.server.do(lambda pbs: [*pbs.cluster.nodes.values(), *pbs.cluster.jobs.values()])
-        changes = [f"{each.at_s:.1f} {each.node} {each.what}" for each in self.log.events()[-20:]]
+        changes = [f"{event.at_s:.1f} {event.node} {event.what}" for event in self.log.events()[-20:]]
         log = self.folder / "agent.log"
         output = log.read_text().splitlines()[-40:] if log.exists() else ["no agent was started"]
         return "\n".join([f"{time.time():.1f}", *map(str, shown), *changes, *output])

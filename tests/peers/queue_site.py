@@ -110,7 +110,7 @@ class Site:
 def with_draws(*power_w: float, **fields: Any) -> Site:
     """Return a site of jobs 1, 2, ... with these draws [W per node]."""
     jobs = tuple(a_job(at) for at in range(1, len(power_w) + 1))
-    draws = {job.job_id: float(each) for job, each in zip(jobs, power_w, strict=True)}
+    draws = {job.job_id: float(value) for job, value in zip(jobs, power_w, strict=True)}
     return Site(jobs, facts={"node_power_w": draws}, **fields)
 
 

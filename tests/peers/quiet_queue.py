@@ -48,4 +48,4 @@ def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
 
 def size_of(file: Path) -> int:
     """Return how large the ledger is, with its log of writes [bytes]."""
-    return sum(each.stat().st_size for each in file.parent.glob(f"{file.name}*"))
+    return sum(path.stat().st_size for path in file.parent.glob(f"{file.name}*"))

@@ -45,7 +45,7 @@ class Recording:
         recorded_jobs = self.jobs.read_bytes()
         jobs = jobs_of_xml(recorded_jobs) if self.kind == "torque" else jobs_of_json(recorded_jobs, lambda _: 0.0)
         selected = folder / "selected"
-        selected.write_text("".join(f"{each.job.job_id}\n" for each in jobs if each.job.state in HOLDING))
+        selected.write_text("".join(f"{pbs_job.job.job_id}\n" for pbs_job in jobs if pbs_job.job.state in HOLDING))
         places = folder / "places"
         lines = (
             f"Job Id: {j.job_id}\n    job_state = {j.native_state}\n    exec_host = {j.hosts.replace(',', '+')}\n"

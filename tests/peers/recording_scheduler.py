@@ -46,4 +46,4 @@ class RecordingScheduler:
 
     def _hear(self, what: str, subjects: Mapping[str, object]) -> dict[str, str]:
         self.reported.append((what, subjects))
-        return {each: self.refuses[each] for each in subjects if each in self.refuses}
+        return {subject: self.refuses[subject] for subject in subjects if subject in self.refuses}

@@ -33,7 +33,7 @@ class FileJournal:
 
     def last_orders(self) -> tuple[Intent, ...]:
         sent = [done.intent for done in self.recent(0) if done.may_have_worked]
-        last = {each.effect.subject: each for each in sent if counts_as_last_order(each.effect)}
+        last = {intent.effect.subject: intent for intent in sent if counts_as_last_order(intent.effect)}
         return tuple(last.values())
 
     def recent(self, since_unix_s: float) -> tuple[IntentResult, ...]:
@@ -45,7 +45,7 @@ class FileJournal:
                 done[number] = IntentResult(Intent(number, Effect(**fields), line["at"]))
             elif number := line.get("outcome_of"):
                 done[number] = IntentResult(done[number].intent, Outcome(**line["outcome"]), line["at"])
-        return tuple(each for each in done.values() if each.intent.at_unix_s >= since_unix_s)
+        return tuple(result for result in done.values() if result.intent.at_unix_s >= since_unix_s)
 
     def _write(self, line: dict[str, object]) -> None:
         with self._path.open("a") as file:

@@ -44,7 +44,7 @@ class KillingWays(DriverPool):
 async def main() -> None:
     folder, wire = Path(sys.argv[1]), Transport(timeout_s=10.0)
     inventory = read_inventory(folder / "inventory.toml")
-    ways = KillingWays({each.node: each for each in inventory.machines}, wire)
+    ways = KillingWays({machine.node: machine for machine in inventory.machines}, wire)
     seen = {machine.node: StateReading("on", wire.clock()) for machine in inventory.machines}
     site = InterlockContext(inventory, ways, seen.get, wire.clock, {}.get, lambda _: "")
     settings = AgentSettings(mode="active", nodes="n[1-6]", min_on=0)

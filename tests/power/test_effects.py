@@ -192,7 +192,7 @@ def test_a_job_that_starts_at_any_moment_keeps_its_node(
     room.look()
     room.run(room.wire.close())
     room.do(lambda each: setattr(each.bmcs["n1"], "faults", BmcFaults(delay_s=login_s)))
-    answers_s, writes_s, slow = list(answers_s), list(writes_s), any(each > FRESH_S for each in answers_s)
+    answers_s, writes_s, slow = list(answers_s), list(writes_s), any(answer_s > FRESH_S for answer_s in answers_s)
     points, started_s, now_s = iter(range(100)), list[float](), [0.0]
 
     def pass_point() -> None:

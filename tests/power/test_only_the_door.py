@@ -48,7 +48,9 @@ def found(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             yield from ((alias.name, node.lineno) for alias in node.names if node.module != "power")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
-            yield from ((str(each.value), node.lineno) for each in node.args if isinstance(each, ast.Constant))
+            yield from (
+                (str(argument.value), node.lineno) for argument in node.args if isinstance(argument, ast.Constant)
+            )
 
 
 def sources(repository: Path) -> list[Path]:

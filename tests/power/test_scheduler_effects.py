@@ -38,8 +38,8 @@ def test_in_shadow_mode_the_scheduler_hears_nothing() -> None:
         ]
 
     answers = asyncio.run(all_orders())
-    assert all(isinstance(each.answer, Refusal) and each.answer.rule == "mode" for each in answers)
-    assert not any(each.done for each in answers)
+    assert all(isinstance(answer.answer, Refusal) and answer.answer.rule == "mode" for answer in answers)
+    assert not any(answer.done for answer in answers)
     assert room.scheduler.reported == []
     assert len(room.journal.refusals) == len(answers)
 
@@ -78,7 +78,7 @@ def test_a_node_that_the_scheduler_did_not_change_is_a_failure() -> None:
 def test_nodes_of_others_and_held_ones_are_left_alone(change: NodeChange) -> None:
     room = Room(Mode.ACTIVE)
     rules = [room.change(node, change).answer for node in ("n2", "n3")]
-    assert [each.rule for each in rules if isinstance(each, Refusal)] == ["held", "opted_in"]
+    assert [rule.rule for rule in rules if isinstance(rule, Refusal)] == ["held", "opted_in"]
     assert room.scheduler.reported == []
 
 

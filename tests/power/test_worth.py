@@ -42,18 +42,18 @@ def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
 
 @pytest.mark.thorough
 def test_a_row_a_policy_of_each_lever(measured: tuple[Lever, ...]) -> None:
-    assert [(each.name, each.saving.policy if each.saving else None) for each in measured] == [
+    assert [(lever.name, lever.saving.policy if lever.saving else None) for lever in measured] == [
         ("order", "greedy"), *LEVERS, ("place", None)
     ]  # fmt: skip
-    assert all(each.saving is None or each.saving.capability == each.name for each in measured)
+    assert all(lever.saving is None or lever.saving.capability == lever.name for lever in measured)
 
 
 def test_order_is_the_estimates_own(estimate: SavingsEstimate, measured: tuple[Lever, ...]) -> None:
-    assert [each.saving for each in measured if each.name == "order"] == list(estimate.savings)
+    assert [lever.saving for lever in measured if lever.name == "order"] == list(estimate.savings)
 
 
 def test_sleeping_nodes_save_and_the_note_says_of_which_nodes(measured: tuple[Lever, ...]) -> None:
-    timeout = next(each for each in measured if each.saving and each.saving.policy == "timeout:10min")
+    timeout = next(lever for lever in measured if lever.saving and lever.saving.policy == "timeout:10min")
     assert timeout.saving is not None
     assert timeout.saving.share_pct.low > 0
     assert timeout.saving.a_year.middle > 0
@@ -66,11 +66,11 @@ def test_sleeping_nodes_save_and_the_note_says_of_which_nodes(measured: tuple[Le
 @pytest.mark.thorough
 def test_the_agent_sleeps_by_what_the_levers_advise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Among the rules that make jobs wait hardly longer its default saves as much as the best, within chance."""
-    monkeypatch.setattr(worth, "LEVERS", tuple(each for each in LEVERS if each[0] == "sleep"))
+    monkeypatch.setattr(worth, "LEVERS", tuple(lever for lever in LEVERS if lever[0] == "sleep"))
     month = estimate_savings(read_swf(SAMPLE_LOG), SETTINGS, (EASY, GREEDY), days=worth.DAYS, replays=2)
     found = measure_levers(month, SETTINGS, EASY)
-    savings = {each.saving.policy: each.saving for each in found if each.saving and each.name == "sleep"}
-    quick = [each for each in savings.values() if each.wait_is_noise or each.wait_change_s <= HARDLY_LONGER_S]
+    savings = {lever.saving.policy: lever.saving for lever in found if lever.saving and lever.name == "sleep"}
+    quick = [saving for saving in savings.values() if saving.wait_is_noise or saving.wait_change_s <= HARDLY_LONGER_S]
     default = savings[AgentSettings().capacity]
     assert default in quick
     assert default.share_pct.high >= max(quick, key=lambda each: each.share_pct.middle).share_pct.low

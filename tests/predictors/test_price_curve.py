@@ -59,7 +59,7 @@ def test_outside_of_the_curve_nothing_is_reported() -> None:
 def test_a_file_that_ends_is_followed_by_a_forecast(tmp_path: Path) -> None:
     file, start_s = tmp_path / "prices_eur_per_mwh.csv", at("2026-10-01T00:00")
     hours = range(start_s, at("2026-11-23T00:00"), HOUR_S)
-    rows = [f"{datetime.fromtimestamp(each, BERLIN):%Y-%m-%dT%H:%M:%S%z},{50 + each // HOUR_S % 24}" for each in hours]
+    rows = [f"{datetime.fromtimestamp(hour, BERLIN):%Y-%m-%dT%H:%M:%S%z},{50 + hour // HOUR_S % 24}" for hour in hours]
     file.write_text("\n".join(["time,price", *rows]) + "\n")
     settings = PriceSettings(file=file, layout="time=time,value=price,unit=EUR/MWh")
     now_s = at("2026-11-22T12:00")
@@ -118,7 +118,9 @@ def test_prices_that_end_within_a_step_hold_until_there(tmp_path: Path) -> None:
 def test_it_holds_whole_local_days_around_now_and_what_is_requested(now: datetime, ahead_s: int) -> None:
     now_s = int(now.replace(tzinfo=BERLIN).timestamp())
     curve = curve_of(now_s, PriceSettings(tariff=TARIFF), ahead_s=ahead_s)
-    first, last = (datetime.fromtimestamp(each, BERLIN) for each in (int(curve.series.start_s[0]), curve.series.end_s))
+    first, last = (
+        datetime.fromtimestamp(value, BERLIN) for value in (int(curve.series.start_s[0]), curve.series.end_s)
+    )
     assert first.hour == first.minute == last.hour == last.minute == 0
     assert int(curve.series.start_s[0]) <= now_s
     assert now_s - int(curve.series.start_s[0]) < DAY_S + HOUR_S

@@ -117,7 +117,7 @@ def test_prices_of_last_month_tell_nothing_of_this_one(tmp_path):
     stale = source_of(Market(MIDNIGHT - 10 * DAY), tmp_path)
     forecast = forecast_prices(stale, WINDOW, NOW)
     assert set(forecast.prediction.basis) == {"tariff"}
-    assert [each.detail for each in forecast.problems if each.condition is FeedCondition.TOO_OLD] == [
+    assert [problem.detail for problem in forecast.problems if problem.condition is FeedCondition.TOO_OLD] == [
         "the last one ends 2024-10-24T23:00Z"
     ]
 
@@ -155,7 +155,9 @@ def test_a_damaged_model_is_made_again(tmp_path):
 def test_a_model_that_cannot_be_kept_is_reported(tmp_path):
     (tmp_path / "cache").write_text("a file where a folder should be")
     forecast = forecast_prices(source_of(Market(MIDNIGHT + DAY), tmp_path), WINDOW, NOW)
-    assert "cache cannot be written" in {str(each.condition) for each in forecast.problems if each.source == "model"}
+    assert "cache cannot be written" in {
+        str(problem.condition) for problem in forecast.problems if problem.source == "model"
+    }
     assert "published" in forecast.prediction.basis
 
 

@@ -68,4 +68,4 @@ def test_nothing_is_no_catastrophe():
     by_size = ErrorsBySize(())
     by_size.add(0.0, 0.0)
     by_size.add(1.0, 0.0)
-    assert all(math.isfinite(each) for each in by_size.corrected(1.0))
+    assert all(math.isfinite(value) for value in by_size.corrected(1.0))

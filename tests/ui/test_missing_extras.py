@@ -54,7 +54,7 @@ def test_what_is_named_and_missing_is_an_error(
     named = {"LOG": str(log), "SETTINGS": str(settings)}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, module, None)
-    assert run([named.get(each, each) for each in arguments]) == 2
+    assert run([named.get(argument, argument) for argument in arguments]) == 2
     printed = capsys.readouterr()
     assert printed.err == f"offpeak: error: {error}\n  hint: {install_hint(extra)}\n"
     assert printed.out == ""
@@ -76,7 +76,7 @@ def test_a_forecast_without_trees_names_what_is_left_out(
     monkeypatch.setitem(sys.modules, "sklearn", None)
     assert run(["forecast", quantity, str(log), *JOB, "--json"]) == 0
     answered = json.loads(capsys.readouterr().out)
-    assert [each["predictor"] for each in answered["answers"]] == predictors
+    assert [answer["predictor"] for answer in answered["answers"]] == predictors
     assert NOTE + install_hint("predictors") in answered["notes"]
 
 

@@ -28,7 +28,7 @@ MAX_DECISIONS = 20
 def node_counts(settings: LedgerSettings) -> list[tuple[str, int]]:
     """Return the number of nodes by their last recorded state; errors as `open_ledger`."""
     with open_ledger(settings.url) as connection:
-        return sorted(Counter(each.observed for each in latest_states(connection).values()).items())
+        return sorted(Counter(state.observed for state in latest_states(connection).values()).items())
 
 
 def read_decisions(settings: LedgerSettings, subject: str) -> list[dict[str, Any]]:
@@ -57,17 +57,17 @@ def print_history(
     span = parse_range(*range_texts, now_unix_s=time.time(), zone=zone)
     subjects = parse_subjects(subject)
     with open_ledger(settings.url) as connection:
-        decided = [_decision_row(each) for each in decisions_in(connection, span, subjects)]
-        done = [_action_row(each) for each in actions_in(connection, span, subjects)]
+        decided = [_decision_row(decision) for decision in decisions_in(connection, span, subjects)]
+        done = [_action_row(action) for action in actions_in(connection, span, subjects)]
         latest_unix_s = None if decided or done else last_written_unix_s(connection)
     events = sorted(decided + done, key=lambda each: float(each["at_unix_s"]), reverse=True)
     if as_json:
-        typer.echo(rows_json([with_times(each, zone) for each in events]), nl=False)
+        typer.echo(rows_json([with_times(event, zone) for event in events]), nl=False)
     elif events:
         table = Table(*HISTORY_COLUMNS, box=None, pad_edge=False, header_style="bold")
-        for each in events:
-            cells = (each[key] for key in ("subject", "what", "by", "result", "why"))
-            table.add_row(second_text(each["at_unix_s"], zone), *map(printable, cells))
+        for event in events:
+            cells = (event[key] for key in ("subject", "what", "by", "result", "why"))
+            table.add_row(second_text(event["at_unix_s"], zone), *map(printable, cells))
         print_table(table)
     else:
         print_nothing(span, zone, latest_unix_s)

@@ -143,7 +143,7 @@ def _agent(cluster: PoweredCluster, fall_unix_s: float) -> Iterator[RunningAgent
     prices = cluster.folder / "prices_eur_per_mwh.csv"
     write_prices(prices, fall_unix_s)
     with metered_racks(cluster) as racks:
-        classes = [f"{each.name}={each.watts:g}W" for each in JOB_CLASSES]
+        classes = [f"{job_class.name}={job_class.watts:g}W" for job_class in JOB_CLASSES]
         changes: Tables = {
             "prices": {"file": str(prices), "peak_rule": "day-mean"},
             "power": {"classes": classes},
@@ -224,8 +224,8 @@ class Story:
     def _of_jobs(self) -> Iterator[tuple[float, str]]:
         trace = self.cluster.jobs.trace()
         names = {job: name for job, name, *_ in self.cluster.jobs.ask("%j")} if len(trace) > self._traced else {}
-        for each in trace[self._traced :]:
-            yield each.at_s, _job_line(each, names.get(each.job, ""))
+        for entry in trace[self._traced :]:
+            yield entry.at_s, _job_line(entry, names.get(entry.job, ""))
         self._traced = len(trace)
 
     def _of_queue(self) -> Iterator[str]:

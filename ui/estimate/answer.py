@@ -168,7 +168,9 @@ def levers_verdict(estimate: SavingsEstimate, savings: Sequence[CapabilitySaving
     """Return a sentence on the lever that saves most among those with hardly longer waits."""
     hardly = clock_text(HARDLY_LONGER_S)
     quick = [
-        each for each in savings if not each.is_noise and (each.wait_is_noise or each.wait_change_s <= HARDLY_LONGER_S)
+        saving
+        for saving in savings
+        if not saving.is_noise and (saving.wait_is_noise or saving.wait_change_s <= HARDLY_LONGER_S)
     ]
     best = max(quick, key=lambda saving: saving.share_pct.middle, default=None)
     if best is None or best.share_pct.middle <= 0:

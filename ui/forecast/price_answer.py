@@ -84,7 +84,7 @@ def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
         at = datetime.fromtimestamp(start_s, UTC).astimezone(zone)
         # What is known has no range: one of no width would look like a very sure forecast.
         bounds = (quantile[0], quantile[-1]) if is_forecast(basis) else ()
-        figures = [figure(float(each)) for each in (point, *bounds)] + [""] * (2 - len(bounds))
+        figures = [figure(float(bound)) for bound in (point, *bounds)] + [""] * (2 - len(bounds))
         table.add_row(f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != last_basis else "")
         last_basis = basis
     return table
@@ -121,8 +121,8 @@ def forecast_json(forecast: PriceForecast, feeds: FeedSettings) -> str:
             for start_s, point, mean, (low, middle, high), basis in steps
         ],
         "troubles": [
-            {"source": each.source, "condition": each.condition, "detail": each.detail, "hint": each.hint}
-            for each in forecast.problems
+            {"source": problem.source, "condition": problem.condition, "detail": problem.detail, "hint": problem.hint}
+            for problem in forecast.problems
         ],
     }  # fmt: skip
     return json.dumps(document, indent=2)

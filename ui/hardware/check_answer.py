@@ -34,14 +34,14 @@ def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) ->
         typer.echo(json.dumps([finding.as_json() for finding in found], indent=2))
     else:
         print_check(found)
-    if any(each.verdict is CheckVerdict.BAD for each in found):
+    if any(finding.verdict is CheckVerdict.BAD for finding in found):
         raise typer.Exit(1)
 
 
 def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
     inventory = read_inventory(settings.hardware.inventory)
     machines = inventory.chosen(expand(nodes)) if nodes else inventory.machines
-    pdus = pdus_feeding(inventory, [each.node for each in machines]) if nodes else inventory.pdus
+    pdus = pdus_feeding(inventory, [machine.node for machine in machines]) if nodes else inventory.pdus
     if not machines and not pdus:
         hint = "docs/reference/inventory.md shows how they are written; offpeak enroll --from-netbox takes them over"
         raise BadInventory(f"{inventory.path}: names no node and no PDU", hint=hint)
@@ -81,10 +81,10 @@ def print_check(found: Sequence[Finding]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("", "what", "which", "says"):
         table.add_column(header)
-    for each in group_findings(found):
-        table.add_row(each.verdict, each.part, subjects_text(each), each.message)
-        if each.hint:
-            table.add_row("", "", "", f"-> {each.hint}")
+    for finding in group_findings(found):
+        table.add_row(finding.verdict, finding.part, subjects_text(finding), finding.message)
+        if finding.hint:
+            table.add_row("", "", "", f"-> {finding.hint}")
     console.print(table)
     console.print()
     console.print(check_summary(found))
@@ -98,7 +98,7 @@ def subjects_text(each: FindingGroup) -> str:
 def check_summary(found: Sequence[Finding]) -> str:
     """Return how many subjects work, need attention, and failed."""
     by_verdict = {
-        verdict: len({(each.part, each.subject) for each in found if each.verdict is verdict})
+        verdict: len({(finding.part, finding.subject) for finding in found if finding.verdict is verdict})
         for verdict in CheckVerdict
     }
     counts = [f"{by_verdict[CheckVerdict.GOOD]} ok"]
@@ -106,4 +106,4 @@ def check_summary(found: Sequence[Finding]) -> str:
         counts.append(f"{by_verdict[CheckVerdict.DOUBTFUL]} to look at")
     if by_verdict[CheckVerdict.BAD]:
         counts.append(f"{by_verdict[CheckVerdict.BAD]} failed")
-    return f"{counted(len({(each.part, each.subject) for each in found}), 'thing')} asked: {', '.join(counts)}"
+    return f"{counted(len({(finding.part, finding.subject) for finding in found}), 'thing')} asked: {', '.join(counts)}"

@@ -78,7 +78,7 @@ def _write_proof(path: Path, machine: InventoryNode, *, offered: bool) -> None:
     known = machine.enrolled
     if known is None:
         return
-    others = tuple(each for each in known.capabilities if each != NodeOrder.STANDBY)
+    others = tuple(capability for capability in known.capabilities if capability != NodeOrder.STANDBY)
     now = replace(known, capabilities=(*others, str(NodeOrder.STANDBY)) if offered else others)
     if now != known:
         write_enrolments(path, {machine.node: now})
@@ -122,21 +122,24 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
     probed = asyncio.run(
         probe_bmcs(machines, Transport(timeout_s=timeout_s), date=date.today().isoformat(), replace=request.replace)
     )
-    write_enrolments(path, {each.node: each.enrolled for each in probed if each.enrolled and not each.same})
+    write_enrolments(
+        path,
+        {result.node: result.enrolled for result in probed if result.enrolled and not result.same},
+    )
     print_enrolled(probed)
     tested = not request.standby_test or prove_all_standby(settings, request.nodes or "")
-    if not tested or any(each.error for each in probed):
+    if not tested or any(result.error for result in probed):
         raise typer.Exit(1)
 
 
 def _import_nodes(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[ImportedNode, ...]]) -> None:
     found = nodes_of(read_bytes(export, BadInventory), export)
-    there = {each.node for each in read_inventory(path).machines} if path.exists() else set()
-    new = [each for each in found if each.node not in there]
+    there = {machine.node for machine in read_inventory(path).machines} if path.exists() else set()
+    new = [node for node in found if node.node not in there]
     if new:
         add_machines(path, new)
     typer.echo(f"{export}: {counted(len(found), 'node')}, {len(new)} of them new in {path}")
-    without = [each.node for each in new if each.bmc is None]
+    without = [node.node for node in new if node.bmc is None]
     if without:
         typer.echo(
             f"  hint: the addresses of the BMCs of {fold(without)} are not known: add bmc = to their [[machines]]"
@@ -146,7 +149,7 @@ def _import_nodes(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tu
 def _machines_with_bmc(inventory: Inventory, nodes: str | None) -> tuple[InventoryNode, ...]:
     if nodes is not None:
         return inventory.chosen(expand(nodes))
-    machines = tuple(each for each in inventory.machines if each.bmc and each.hardware.driver)
+    machines = tuple(machine for machine in inventory.machines if machine.bmc and machine.hardware.driver)
     if not machines:
         hint = 'give their [hardware] a driver and a credential, and their [[machines]] bmc = "10.1.0.[1-64]"'
         raise BadInventory(f"{inventory.path}: no node has a BMC that can be queried", hint=hint)
@@ -157,12 +160,12 @@ def print_enrolled(probed: Sequence[EnrolmentResult]) -> None:
     """Print the nodes that were enrolled, were known, and could not be enrolled, with the reason."""
     for same, label in ((False, "enrolled"), (True, "known already")):
         by_capabilities: dict[tuple[str, ...], list[str]] = {}
-        for each in probed:
-            if each.enrolled and each.same == same:
-                by_capabilities.setdefault(each.enrolled.capabilities, []).append(each.node)
+        for result in probed:
+            if result.enrolled and result.same == same:
+                by_capabilities.setdefault(result.enrolled.capabilities, []).append(result.node)
         for capabilities, nodes in by_capabilities.items():
             typer.echo(f"{label}: {fold(nodes)} ({', '.join(capabilities)})")
-    found = [failed_finding("bmc", each.node, each.error) for each in probed if each.error]
+    found = [failed_finding("bmc", result.node, result.error) for result in probed if result.error]
     for error in group_findings(found):
         typer.echo(f"not enrolled: {fold(error.subjects)}: {error.message}")
         if error.hint:

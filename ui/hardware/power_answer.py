@@ -44,11 +44,16 @@ from power.meters.registry import site_meters
 
 def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:
     """Return all readings, the problems of meters without a reading, and the load of this machine."""
-    readings = [asdict(reading) for each in taken for reading in each.readings]
+    readings = [asdict(reading) for result in taken for reading in result.readings]
     problems = [
-        {"meter": each.meter, "way": each.way, "said": str(each.error), "hint": each.error.hint}
-        for each in taken
-        if each.error
+        {
+            "meter": result.meter,
+            "way": result.way,
+            "said": str(result.error),
+            "hint": result.error.hint,
+        }
+        for result in taken
+        if result.error
     ]
     answer = {"readings": readings, "troubles": problems} | ({"head_node": asdict(here)} if here else {})
     return json.dumps(answer, indent=2)
@@ -66,7 +71,7 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
-    readings = [reading for each in taken for reading in each.readings]
+    readings = [reading for result in taken for reading in result.readings]
     for table in (pdu_table(readings, now_unix_s), node_table(readings, now_unix_s)):
         if table.row_count:
             console.print(table)
@@ -78,10 +83,17 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
 def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
     """Return a table of the parts of PDUs that are not the outlet of a node."""
     table = _table("PDU", "part", "draws", "counter", "age", "")
-    for each in readings:
-        if each.way == "snmp" and each.node is None and not each.part.startswith("outlet"):
-            counter = "" if each.energy_j is None else energy_text(each.energy_j / J_PER_KWH)
-            table.add_row(each.meter, each.part, power_text(each.power_w), counter, _age(each, now_unix_s), each.why)
+    for reading in readings:
+        if reading.way == "snmp" and reading.node is None and not reading.part.startswith("outlet"):
+            counter = "" if reading.energy_j is None else energy_text(reading.energy_j / J_PER_KWH)
+            table.add_row(
+                reading.meter,
+                reading.part,
+                power_text(reading.power_w),
+                counter,
+                _age(reading, now_unix_s),
+                reading.why,
+            )
     return table
 
 
@@ -94,25 +106,27 @@ def node_table(readings: Sequence[Reading], now_unix_s: float) -> Table:
         drawn = dict.fromkeys(columns, "")
         for way, parts in ways.items():
             drawn[COLUMN_OF_WAY[way]] = power_text(total_w(parts))
-        every = [each for parts in ways.values() for each in parts]
-        notes = dict.fromkeys(each.why for each in every if each.why)
-        table.add_row(node, *drawn.values(), max((_age(each, now_unix_s) for each in every), key=len), "; ".join(notes))
+        every = [part for parts in ways.values() for part in parts]
+        notes = dict.fromkeys(reading.why for reading in every if reading.why)
+        table.add_row(
+            node, *drawn.values(), max((_age(reading, now_unix_s) for reading in every), key=len), "; ".join(notes)
+        )
     return table
 
 
 def node_readings(readings: Iterable[Reading]) -> Mapping[str, Mapping[str, Sequence[Reading]]]:
     """Return the readings of nodes, by node and by way."""
     by_node: dict[str, dict[str, list[Reading]]] = {}
-    for each in readings:
-        if each.node is not None and each.way in COLUMN_OF_WAY:
-            by_node.setdefault(each.node, {}).setdefault(each.way, []).append(each)
+    for reading in readings:
+        if reading.node is not None and reading.way in COLUMN_OF_WAY:
+            by_node.setdefault(reading.node, {}).setdefault(reading.way, []).append(reading)
     return by_node
 
 
 def total_w(parts: Iterable[Reading]) -> float | None:
     """Return the sum over the parts of a node, None if any of them has no value."""
-    power_w = [each.power_w for each in parts]
-    return None if None in power_w else sum(each for each in power_w if each is not None)
+    power_w = [part.power_w for part in parts]
+    return None if None in power_w else sum(value for value in power_w if value is not None)
 
 
 def power_summary(taken: Sequence[MeterResult]) -> list[str]:
@@ -120,11 +134,13 @@ def power_summary(taken: Sequence[MeterResult]) -> list[str]:
     lines = []
     for place in dict.fromkeys(COLUMN_OF_WAY.values()):
         ways = [way for way in COLUMN_OF_WAY if COLUMN_OF_WAY[way] == place]
-        nodes = node_readings(reading for each in taken for reading in each.readings if reading.way in ways)
+        nodes = node_readings(reading for result in taken for reading in result.readings if reading.way in ways)
         known = [total_w([part for way in parts.values() for part in way]) for parts in nodes.values()]
-        silent = {each.meter for each in taken if each.error and each.way in ways} if place != OUTLETS else set()
+        silent = (
+            {result.meter for result in taken if result.error and result.way in ways} if place != OUTLETS else set()
+        )
         if nodes or silent:
-            drawn = [each for each in known if each is not None]
+            drawn = [value for value in known if value is not None]
             of = counted(len(nodes) + len(silent), "node")
             lines.append(f"{place}: {power_text(sum(drawn))}, {len(drawn)} of {of}")
     return lines
@@ -139,9 +155,10 @@ def load_line(here: HeadNodeLoad) -> str:
 
 def problem_lines(taken: Iterable[MeterResult]) -> list[str]:
     """Return a line for each kind of problem, with the meters that have it."""
-    found = [failed_finding(each.way, each.meter, each.error) for each in taken if each.error]
+    found = [failed_finding(result.way, result.meter, result.error) for result in taken if result.error]
     return [
-        f"- {fold(each.subjects)} ({each.part}): {each.message}\n  hint: {each.hint}" for each in group_findings(found)
+        f"- {fold(finding.subjects)} ({finding.part}): {finding.message}\n  hint: {finding.hint}"
+        for finding in group_findings(found)
     ]
 
 
@@ -193,7 +210,7 @@ def print_now(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
         typer.echo(readings_json(taken, here))
     else:
         print_power(taken, here, now_unix_s=time.time())
-    if not any(each.readings for each in taken):
+    if not any(result.readings for result in taken):
         raise typer.Exit(1)
 
 
@@ -213,8 +230,13 @@ def select_nodes(taken: Sequence[MeterResult], nodes: str | None) -> tuple[Meter
         return tuple(taken)
     wanted = set(expand(nodes))
     return tuple(
-        MeterResult(each.meter, each.way, tuple(of for of in each.readings if of.node in wanted), each.error)
-        for each in taken
+        MeterResult(
+            result.meter,
+            result.way,
+            tuple(of for of in result.readings if of.node in wanted),
+            result.error,
+        )
+        for result in taken
     )
 
 
@@ -223,12 +245,12 @@ async def _read_all(settings: Settings, nodes: str | None) -> tuple[MeterResult,
     meters = selected_meters(settings, nodes, wire)
     try:
         first = await read_meters(meters, timeout_s=MAX_ROUND_S)
-        if not any(each.way in COUNTER_WAYS for each in first):
+        if not any(result.way in COUNTER_WAYS for result in first):
             return select_nodes(first, nodes)
         await asyncio.sleep(COUNTER_PAUSE_S)
         counters = [meter for meter in meters if meter.way in COUNTER_WAYS]
-        again = {(each.meter, each.way): each for each in await read_meters(counters, timeout_s=MAX_ROUND_S)}
-        return select_nodes([again.get((each.meter, each.way), each) for each in first], nodes)
+        again = {(meter.meter, meter.way): meter for meter in await read_meters(counters, timeout_s=MAX_ROUND_S)}
+        return select_nodes([again.get((result.meter, result.way), result) for result in first], nodes)
     finally:
         await asyncio.gather(*(meter.close() for meter in meters))
         await wire.close()
@@ -288,28 +310,28 @@ class _Watch:
 
     def _new_problems(self, taken: Sequence[MeterResult]) -> list[str]:
         lines = []
-        for each in taken:
-            error = None if each.error is None else str(each.error)
-            key = (each.meter, each.way)
+        for result in taken:
+            error = None if result.error is None else str(result.error)
+            key = (result.meter, result.way)
             self._reported[key], line = limit_repeats(self._reported.get(key), error, at_unix_s=time.time())
             if line:
-                lines.append(f"{each.meter} ({each.way}): {line}")
+                lines.append(f"{result.meter} ({result.way}): {line}")
         return lines
 
 
 def round_line(taken: Sequence[MeterResult], sums: Mapping[Part, Energy], at: datetime) -> str:
     """Return a round as a line: for each measuring point the number of nodes, power, energy and gaps."""
     columns = [f"{at:%H:%M:%S}"]
-    readings = [reading for each in taken for reading in each.readings if reading.node is not None]
+    readings = [reading for result in taken for reading in result.readings if reading.node is not None]
     for place, ways in POINTS_OUTSIDE_IN:
         energies = [energy for (_, way, _, node), energy in sums.items() if node is not None and way in ways]
         if not energies:
             continue
-        known = [each for each in readings if each.way in ways and each.power_w is not None]
+        known = [reading for reading in readings if reading.way in ways and reading.power_w is not None]
         energy_kwh = sum(energy.energy_j for energy in energies) / J_PER_KWH
         gap_s = max(energy.gap_s for energy in energies)
         gaps = f", gaps up to {gap_s:.0f} s" if gap_s else ""
-        nodes = len({each.node for each in known})
-        power = power_text(sum(each.power_w or 0.0 for each in known))
+        nodes = len({reading.node for reading in known})
+        power = power_text(sum(reading.power_w or 0.0 for reading in known))
         columns.append(f"{place}: {power} of {nodes} nodes, {energy_kwh:.3f} kWh{gaps}")
     return "  ".join(columns)

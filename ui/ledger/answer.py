@@ -69,7 +69,7 @@ def print_used(kind: str, by: str, query: LedgerQuery, settings: LedgerSettings)
         latest_unix_s = None if found else last_written_unix_s(connection)
         share = assumed_share(connection, span) if kind == "cost" else 0.0
     if query.form != "text":
-        _write(query.form, [used_row(groups, each) for each in found])
+        _write(query.form, [used_row(groups, use) for use in found])
     elif found:
         print_table(used_table(kind, groups, found))
         _print_notes(assumed_prices(share, zone))

@@ -116,11 +116,11 @@ def account_line(use: AccountUse) -> MonthLine:
 
 def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     """Return the line of the metered nodes."""
-    kwh = sum(each.energy_j for each in nodes) / J_PER_KWH
-    cost = _known_sum(each.cost for each in nodes)
-    covered = sum(each.covered or 0.0 for each in nodes) / len(nodes)
+    kwh = sum(node.energy_j for node in nodes) / J_PER_KWH
+    cost = _known_sum(node.cost for node in nodes)
+    covered = sum(node.covered or 0.0 for node in nodes) / len(nodes)
     basis = f"{MEASURED}, {percent_text(100 * covered, 1)} of the time of {len(nodes)} nodes"
-    kg = _kg(_known_sum(each.carbon_g for each in nodes))
+    kg = _kg(_known_sum(node.carbon_g for node in nodes))
     return MonthLine(
         kind=NODES,
         name="nodes with meters",
@@ -159,22 +159,24 @@ def ordered_line(without: Counterfactual) -> MonthLine:
 
 def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:
     """Yield the sum of all accounts of each currency."""
-    for currency in sorted({each.currency for each in accounts}):
-        of_it = [each for each in accounts if each.currency == currency]
+    for currency in sorted({account.currency for account in accounts}):
+        of_it = [account for account in accounts if account.currency == currency]
         name = (
-            "all accounts" if len({each.currency for each in accounts}) == 1 else f"all in {currency or 'no currency'}"
+            "all accounts"
+            if len({account.currency for account in accounts}) == 1
+            else f"all in {currency or 'no currency'}"
         )
         total = AccountUse(
             account=name,
             currency=currency,
-            jobs=sum(each.jobs for each in of_it),
-            unknown=sum(each.unknown for each in of_it),
-            measured_j=sum(each.measured_j for each in of_it),
-            partly_j=sum(each.partly_j for each in of_it),
-            modelled_j=sum(each.modelled_j for each in of_it),
-            cost=_known_sum(each.cost for each in of_it),
-            unpriced_j=sum(each.unpriced_j for each in of_it),
-            carbon_g=_known_sum(each.carbon_g for each in of_it),
+            jobs=sum(use.jobs for use in of_it),
+            unknown=sum(use.unknown for use in of_it),
+            measured_j=sum(use.measured_j for use in of_it),
+            partly_j=sum(use.partly_j for use in of_it),
+            modelled_j=sum(use.modelled_j for use in of_it),
+            cost=_known_sum(use.cost for use in of_it),
+            unpriced_j=sum(use.unpriced_j for use in of_it),
+            carbon_g=_known_sum(use.carbon_g for use in of_it),
         )
         yield replace(account_line(total), kind=TOTAL)
 
@@ -299,8 +301,8 @@ def method(subject: MonthSubject) -> list[str]:
 
 def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:
     """Yield the limits of the accounts, if there are any."""
-    unpriced_kwh = sum(each.unpriced_j for each in accounts) / J_PER_KWH
-    unknown = sum(each.unknown for each in accounts)
+    unpriced_kwh = sum(account.unpriced_j for account in accounts) / J_PER_KWH
+    unknown = sum(account.unknown for account in accounts)
     if unpriced_kwh:
         yield f"{energy_text(unpriced_kwh)} of jobs had no price: they are in the energy and in no cost."
     if unknown:

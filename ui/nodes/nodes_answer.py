@@ -55,7 +55,7 @@ class NodeGroup:
     def watts(self) -> float | None:
         """Return the power of all nodes, None if that of any is unknown."""
         known = [row.watts for row in self.rows]
-        return None if None in known else sum(each for each in known if each is not None)
+        return None if None in known else sum(value for value in known if value is not None)
 
 
 def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> None:
@@ -121,9 +121,15 @@ def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: b
 def node_rows(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
     """Return the observed state of each node with its record in the ledger."""
     recorded, holds = read_latest_states(settings.ledger)
-    records = {each.node: restore_record(each.node, recorded.get(each.node), holds.get(each.node)) for each in machines}
+    records = {
+        machine.node: restore_record(machine.node, recorded.get(machine.node), holds.get(machine.node))
+        for machine in machines
+    }
     seen, watts = asyncio.run(_poll_nodes(settings, machines, records))
-    return [_node_row(seen[each.node], watts.get(each.node), recorded.get(each.node), holds) for each in machines]
+    return [
+        _node_row(seen[machine.node], watts.get(machine.node), recorded.get(machine.node), holds)
+        for machine in machines
+    ]
 
 
 def _node_row(
@@ -160,9 +166,15 @@ async def _poll_nodes(
 
 
 async def _read_node_watts(machines: Sequence[InventoryNode], wire: Transport) -> dict[str, float]:
-    taken = await read_meters([meter for each in machines if (meter := _meter_of(each, wire))], timeout_s=MAX_ROUND_S)
-    readings = (reading for each in taken for reading in each.readings)
-    return {each.node: each.power_w for each in readings if each.node is not None and each.power_w is not None}
+    taken = await read_meters(
+        [meter for machine in machines if (meter := _meter_of(machine, wire))], timeout_s=MAX_ROUND_S
+    )
+    readings = (reading for result in taken for reading in result.readings)
+    return {
+        reading.node: reading.power_w
+        for reading in readings
+        if reading.node is not None and reading.power_w is not None
+    }
 
 
 def _meter_of(machine: InventoryNode, wire: Transport) -> Meter | None:

@@ -110,10 +110,10 @@ class PolicyUnits:
 
 def policy_units(outcomes: Sequence[PolicyOutcome]) -> PolicyUnits:
     """Return the units that suit the figures."""
-    co2_kg = [abs(each.co2_kg) for each in outcomes if each.co2_kg is not None]
+    co2_kg = [abs(outcome.co2_kg) for outcome in outcomes if outcome.co2_kg is not None]
     return PolicyUnits(
         outcomes[0].currency,
-        unit_of(max(each.energy_kwh for each in outcomes), ENERGY_UNITS),
+        unit_of(max(outcome.energy_kwh for outcome in outcomes), ENERGY_UNITS),
         unit_of(max(co2_kg), CO2_UNITS) if co2_kg else None,
     )
 
@@ -227,7 +227,7 @@ def unlike_remark(comparison: Comparison) -> tuple[str, ...]:
         return ()
     if max(waits_s) < max(UNLIKE_FACTOR * min(waits_s), UNLIKE_S + min(waits_s)):
         return ()
-    logged, replayed = (clock_text(each) for each in waits_s)
+    logged, replayed = (clock_text(wait_s) for wait_s in waits_s)
     name = comparison.runs[0].policy
     return (
         f"the baseline is the replay, not the log: jobs wait {replayed} on average under {name}, in the log {logged};"

@@ -138,7 +138,7 @@ class ReportSubject:
         """The figures that text and tables give of each policy: means over the replays, or of the only one there is."""
         spread_of = {spread.policy: spread for spread in self.spreads}
         outcomes = self.comparison.outcomes
-        return tuple(outcome_at(each, spread_of.get(each.policy), "mean") for each in outcomes)
+        return tuple(outcome_at(outcome, spread_of.get(outcome.policy), "mean") for outcome in outcomes)
 
     @property
     def others(self) -> tuple[ReportPolicy, ...]:

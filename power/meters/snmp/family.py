@@ -138,7 +138,9 @@ def _insert_model(value: Any, model: str) -> Any:
     if isinstance(value, tuple):
         return tuple(_insert_model(each, model) for each in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{each.name: _insert_model(getattr(value, each.name), model) for each in fields(value)})
+        return replace(
+            value, **{field.name: _insert_model(getattr(value, field.name), model) for field in fields(value)}
+        )
     return value
 
 

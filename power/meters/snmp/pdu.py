@@ -88,7 +88,7 @@ def _parts_instead_of_zero(total: Reading, phases: Sequence[Reading], outlets: S
     """Return the total, or the sum of its parts if the total is 0 W and its parts are not."""
     for parts, name in ((phases, "phases"), (outlets, "outlets")):
         sum_w = sum_power(parts)
-        step_w = max((each.resolution_w for each in (total, *parts)), default=1.0)
+        step_w = max((part.resolution_w for part in (total, *parts)), default=1.0)
         if total.power_w == 0 and sum_w is not None and not parts_add_up(sum_w, 0.0, step_w):
             message = f"doubtful: 0 W in all, but its {name} add up to {sum_w:g} W, which are taken instead"
             return replace(total, power_w=sum_w, resolution_w=step_w, why="; ".join(filter(None, (total.why, message))))

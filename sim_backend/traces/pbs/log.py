@@ -45,8 +45,8 @@ def places_of(exec_host: bytes) -> JobPlacement:
 
 def _slots(ranges: bytes) -> int:
     count = 0
-    for each in ranges.split(b","):
-        first, _, last = each.partition(b"-")
+    for part in ranges.split(b","):
+        first, _, last = part.partition(b"-")
         count += max(int(last or first) - int(first) + 1, 0)
     return count
 

@@ -212,7 +212,7 @@ def power_reading(call: IpmiCall) -> bytes:
     node = live.now()
     now_w = node.power_w
     mean_w = live.energy_j / at_s if at_s > 0 else now_w
-    watts = (round(each) for each in (now_w, min(node.least_w, now_w), max(node.most_w, now_w), mean_w))
+    watts = (round(value) for value in (now_w, min(node.least_w, now_w), max(node.most_w, now_w), mean_w))
     period_ms = min(round(at_s * 1000), 0xFFFFFFFF)
     return bytes([DCMI]) + struct.pack("<4HIIB", *watts, round(at_s) & 0xFFFFFFFF, period_ms, MEASURING)
 

@@ -57,11 +57,11 @@ def test_ends_are_read_on_from_where_one_was() -> None:
     history.ended(first, DONE)
     history.refused(OFF, Refusal("identity", "no", error_kind="AccessRefused"))
     history.refused(OFF, Refusal("held", "no"))
-    assert [type(each.answer) for _, each in history.ends_after(number)] == [Outcome, Refusal]
+    assert [type(end.answer) for _, end in history.ends_after(number)] == [Outcome, Refusal]
     steady.now_s += KEPT_S
     history.begun(OFF)
     history.ended(history.begun(OFF), DONE)
-    assert [each.answer for _, each in history.ends_after(number)] == [DONE]
+    assert [end.answer for _, end in history.ends_after(number)] == [DONE]
 
 
 def test_a_restart_knows_what_the_journal_knows() -> None:
@@ -86,6 +86,6 @@ def test_a_clock_that_was_set_back_never_makes_anything_older(written: list[floa
     journal, steady = MemoryJournal(), Steady()
     for at_unix_s in written:
         journal.write_intent(OFF, at_unix_s)
-    right, behind = (EffectHistory.of(journal, each, steady) for each in (now, now - back_s))
+    right, behind = (EffectHistory.of(journal, value, steady) for value in (now, now - back_s))
     for window_s in (60.0, 3600.0, KEPT_S):
         assert len(list(behind.within(window_s))) >= len(list(right.within(window_s)))

@@ -42,7 +42,7 @@ def test_nothing_is_dropped_while_something_of_less_value_waits(adds: list[tuple
     for kind, count in adds:
         before = backlog.dropped.copy()
         backlog.add(kind, [kind] * count)
-        dropped = [each for each in RowKind if backlog.dropped[each] > before[each]]
+        dropped = [row_kind for row_kind in RowKind if backlog.dropped[row_kind] > before[row_kind]]
         waiting = []
         while taken := backlog.take(1):
             waiting.append(taken)

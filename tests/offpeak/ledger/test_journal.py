@@ -49,7 +49,7 @@ def test_an_intent_is_unfinished_until_its_outcome_is_written(ledger: Ledger) ->
     journal.write_outcome(number, Outcome("failed", "said later"), 103.0)
     journal.write_refusal(SLEEP, Refusal("held", "ann holds it"), 104.0)
     assert ledger.settle(60)
-    assert [each.number for each in journal.unfinished()] == [other]
+    assert [intent.number for intent in journal.unfinished()] == [other]
     assert ledger.problem() is None
 
 
@@ -73,7 +73,7 @@ def test_what_waits_is_written_at_the_end(url: str, opened: Callable[..., Ledger
 def test_intents_are_numbered_upwards_however_the_clock_goes(ledger: Ledger) -> None:
     numbers = [ledger.write_intent(SLEEP, at_unix_s) for at_unix_s in (7200.0, 3600.0, 3600.0)]
     assert numbers == sorted(set(numbers))
-    assert [each.at_unix_s for each in ledger.unfinished()] == [7200.0, 3600.0, 3600.0]
+    assert [intent.at_unix_s for intent in ledger.unfinished()] == [7200.0, 3600.0, 3600.0]
 
 
 def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
@@ -82,7 +82,7 @@ def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
     with pytest.raises(BadInput, match="n1: is held by ann: new firmware"):
         ledger.hold("n1", Hold("bob", "mine"), 150.0)
     ledger.hold("n1", Hold("ann", "longer", until_unix_s=900.0), 150.0)
-    assert [(node, each.reason) for node, each in ledger.holds(150.0).items()] == [("n1", "longer"), ("n2", "tests")]
+    assert [(node, hold.reason) for node, hold in ledger.holds(150.0).items()] == [("n1", "longer"), ("n2", "tests")]
     assert list(ledger.holds(200.0)) == ["n1"]
     with pytest.raises(BadInput, match="n1: is held by ann: longer"):
         ledger.release("n1", by="admin bob", at_unix_s=300.0)
@@ -109,7 +109,7 @@ def test_what_was_done_lately_is_reported_with_what_became_of_it(ledger: Ledger)
     early, late, ahead = (ledger.write_intent(effect, at) for at in (100.0, 200.0, 9_000.0))
     ledger.write_outcome(late, Outcome("failed", "refused", "AccessRefused"), 201.0)
     done = ledger.recent(150.0)
-    assert [each.intent.number for each in done] == [late, ahead]
+    assert [result.intent.number for result in done] == [late, ahead]
     assert done[0].intent.effect == effect
     assert done[0].outcome == Outcome("failed", "refused", "AccessRefused")
     assert (done[0].ended_unix_s, done[1].outcome, done[1].ended_unix_s) == (201.0, None, None)
@@ -152,4 +152,4 @@ def test_a_wake_that_was_not_accepted_is_no_last_order(ledger: Ledger) -> None:
         assert ledger.last_orders() == (Intent(sleep, SLEEP, 100.0),)
     ledger.write_outcome(wake, Outcome("done", "accepted"), 103.0)
     assert ledger.settle(60)
-    assert [each.effect.order for each in ledger.last_orders()] == ["on"]
+    assert [order.effect.order for order in ledger.last_orders()] == ["on"]

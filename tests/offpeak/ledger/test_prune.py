@@ -33,8 +33,8 @@ def test_each_table_has_an_age_or_a_reason_why_it_does_not_grow(ledger: Ledger) 
 def test_an_index_begins_with_the_time_by_which_rows_are_found(age: prune.RetentionRule, ledger: Ledger) -> None:
     engine = reading_engine(ledger.settings.url)
     found = inspect(engine)
-    indexes = [each["column_names"] for each in found.get_indexes(age.table_name)]
-    indexes += [each["column_names"] for each in found.get_unique_constraints(age.table_name)]
+    indexes = [index["column_names"] for index in found.get_indexes(age.table_name)]
+    indexes += [unique_constraint["column_names"] for unique_constraint in found.get_unique_constraints(age.table_name)]
     indexes.append(found.get_pk_constraint(age.table_name)["constrained_columns"])
     engine.dispose()
     assert any(columns[0] == age.at.name for columns in indexes) == age.indexed
@@ -95,7 +95,7 @@ def test_what_still_counts_stays_however_old_it_is(ledger: Ledger) -> None:
     assert ledger.change_submission(None, SubmissionRecord("k", 1.0, "ann", "digest", "north", "tried", 1.0))
     assert ledger.settle(60)
     assert ledger.prune(1e10) == 1
-    assert [each.number for each in ledger.unfinished()] == [unfinished]
+    assert [intent.number for intent in ledger.unfinished()] == [unfinished]
     assert ledger.holds(1e10).keys() == {"n1"}
     assert ledger.latest()["n1"].at_unix_s == 2.0
     assert ledger.submission("k") is not None

@@ -60,7 +60,7 @@ def test_days_have_their_hours_and_their_prices(ledger: Ledger) -> None:
     assert {day.currency for day in days} == {"EUR"}
     assert [day.covered for day in days] == [1.0, 1.0, 1.0]
     nodes = ask(ledger, TimeRange(start, end), "node")
-    assert [(each.of, each.energy_j / KWH) for each in nodes] == [
+    assert [(node.of, node.energy_j / KWH) for node in nodes] == [
         (("n1",), pytest.approx(73.0)),
         (("n2",), pytest.approx(12.0)),
     ]
@@ -75,8 +75,8 @@ def test_a_node_that_is_measured_twice_counts_once(ledger: Ledger) -> None:
     ledger.write_readings([MeterReading("pdu1", "snmp", "total", 0.0, HOUR_S, 9999.0)])
     assert ledger.settle(60)
     nodes = ask(ledger, TimeRange(0, HOUR_S), "node")
-    assert [each.energy_j / KWH for each in nodes] == pytest.approx([1.0, 0.9])
-    assert [(each.cost, each.unpriced_j) for each in nodes] == [(None, 1.0 * KWH), (None, pytest.approx(0.9 * KWH))]
+    assert [node.energy_j / KWH for node in nodes] == pytest.approx([1.0, 0.9])
+    assert [(node.cost, node.unpriced_j) for node in nodes] == [(None, 1.0 * KWH), (None, pytest.approx(0.9 * KWH))]
 
 
 def test_a_time_within_a_quarter_hour_is_measured_by_its_minutes(ledger: Ledger) -> None:
@@ -93,7 +93,7 @@ def test_a_time_within_a_quarter_hour_is_measured_by_its_minutes(ledger: Ledger)
 
 def test_a_time_within_a_minute_is_measured_by_its_readings(ledger: Ledger) -> None:
     watts = (100.0, 380.0, 50.0, None)
-    ledger.write_readings([reading(10.0 * number, 10.0 * number + 10, each) for number, each in enumerate(watts)])
+    ledger.write_readings([reading(10.0 * number, 10.0 * number + 10, value) for number, value in enumerate(watts)])
     ledger.write_prices([Price(0, 900, 90.0, "EUR", "x")])
     assert ledger.settle(60)
     (ten,) = ask(ledger, TimeRange(10, 20))
@@ -136,10 +136,10 @@ def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
         span = TimeRange(600 + from_s, 600 + from_s + length_s)
         overlaps = [(overlap_s(each, span), each.power_w) for each in readings if each.power_w is not None]
         known_s, energy_j = sum(s for s, _ in overlaps), sum(s * power_w for s, power_w in overlaps)
-        used = [each for each in ask(priced, span, "node") if each.of == (node,)]
-        assert sum(each.energy_j for each in used) == pytest.approx(energy_j, abs=1e-3)
-        assert sum(each.covered or 0.0 for each in used) == pytest.approx(known_s / length_s, abs=1e-6)
-        assert sum(each.cost or 0.0 for each in used) == pytest.approx(energy_j / J_PER_MWH * 90, abs=1e-6)
+        used = [use for use in ask(priced, span, "node") if use.of == (node,)]
+        assert sum(use.energy_j for use in used) == pytest.approx(energy_j, abs=1e-3)
+        assert sum(use.covered or 0.0 for use in used) == pytest.approx(known_s / length_s, abs=1e-6)
+        assert sum(use.cost or 0.0 for use in used) == pytest.approx(energy_j / J_PER_MWH * 90, abs=1e-6)
 
 
 def overlap_s(reading: MeterReading, span: TimeRange) -> float:
@@ -213,7 +213,7 @@ def test_jobs_are_counted_where_they_ended(ledger: Ledger) -> None:
         EnergyUse(("biology",), 3 * KWH, None, "EUR", 3 * KWH, 10.0, jobs=2),
         EnergyUse(("physics",), 3 * KWH, 1.25, "EUR", 0.0, 10.0, jobs=2),
     ]
-    assert [(each.of, each.jobs) for each in ask(ledger, span, "user", "day")] == [
+    assert [(use.of, use.jobs) for use in ask(ledger, span, "user", "day")] == [
         (("ann", "2026-11-01"), 1),
         (("ann", "2026-11-02"), 1),
         (("bob", "2026-11-02"), 2),
@@ -248,7 +248,7 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
     assert ledger.settle(60)
     with open_ledger(ledger.settings.url) as connection:
         actions = actions_in(connection, TimeRange(90, 200))
-        assert [(each["at_unix_s"], each["result"], each["rule"], each["said"]) for each in actions] == [
+        assert [(action["at_unix_s"], action["result"], action["rule"], action["said"]) for action in actions] == [
             (100.0, "done", "", "accepted"),
             (120.0, "refused", "held", "ann holds it"),
             (130.0, "refused", "too_late", "no answer was younger than 2 s"),
@@ -256,12 +256,12 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
             (150.0, "open", "", ""),
         ]
         assert actions[0]["inputs"] == [["idle_s", 1200.0]]
-        assert [each["subject"] for each in actions_in(connection, TimeRange(0, 200), ["n2"])] == ["n2"]
+        assert [action["subject"] for action in actions_in(connection, TimeRange(0, 200), ["n2"])] == ["n2"]
         (decision,) = decisions_in(connection, TimeRange(0, 100), ["n1"])
         assert decision["inputs"] == [["idle_s", 1200.0]]
         assert decisions_in(connection, TimeRange(100, 200)) == []
         states = states_in(connection, TimeRange(70, 200))
-        assert [(each["node"], each["at_unix_s"], each["observed"]) for each in states] == [
+        assert [(state["node"], state["at_unix_s"], state["observed"]) for state in states] == [
             ("n1", 50.0, "on"),
             ("n2", 60.0, "unknown"),
             ("n1", 101.0, "off"),
@@ -275,7 +275,7 @@ def test_the_latest_decisions_of_a_job_come_first(ledger: Ledger) -> None:
     ledger.write_decisions([DecisionRecord(4.0, "1842", "place 1", "on-peak")])
     assert ledger.settle(60)
     with open_ledger(ledger.settings.url) as connection:
-        assert [each["decided"] for each in decisions_of(connection, "1841", most=2)] == ["place 3", "place 2"]
+        assert [decision["decided"] for decision in decisions_of(connection, "1841", most=2)] == ["place 3", "place 2"]
         assert decisions_of(connection, "9", most=2) == []
 
 

@@ -48,8 +48,8 @@ def read(file: Path, repository: Path, group: int) -> subprocess.CompletedProces
 def test_the_group_reads_it_while_the_agent_writes_and_when_it_has_ended(file: Path, repository: Path) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}"))
     ledger.ready()
-    for each in file.parent.iterdir():
-        os.chown(each, 0, GROUP)
+    for path in file.parent.iterdir():
+        os.chown(path, 0, GROUP)
     assert file.stat().st_mode & 0o777 == 0o640
     during = read(file, repository, GROUP)
     ledger.close()

@@ -98,7 +98,9 @@ def test_minutes_and_quarters_are_kept_when_readings_are_pruned(ledger: Ledger) 
     assert ledger.settle(60)
     coarse, fine = sums(ledger, quarters, QUARTER_S), sums(ledger, minutes, MINUTE_S)
     # With the piece that ends with the last of their minutes.
-    assert ledger.prune(7 * day_s + 600) == sum(1 for each in every_10_s(0, 600) for _ in cut_reading(each, 1)) + 3
+    assert (
+        ledger.prune(7 * day_s + 600) == sum(1 for reading in every_10_s(0, 600) for _ in cut_reading(reading, 1)) + 3
+    )
     assert sums(ledger, minutes, MINUTE_S) == fine
     left = [float(str(row[0])) for row in rows_of(ledger, readings)]
     assert min(left) == 603.0
@@ -117,7 +119,7 @@ def test_pruning_goes_in_slices_of_whole_minutes(ledger: Ledger, monkeypatch: py
     monkeypatch.setattr(time, "sleep", lambda _: seen.append(len(rows_of(ledger, readings))))
     deleted = ledger.prune(7 * 86_400 + 300)
     assert len(seen) == 5
-    assert deleted + seen[-1] == sum(1 for each in every_10_s(0, 1200) for _ in cut_reading(each, 1))
+    assert deleted + seen[-1] == sum(1 for reading in every_10_s(0, 1200) for _ in cut_reading(reading, 1))
     assert min(float(str(row[0])) for row in rows_of(ledger, readings)) == 303.0
 
 

@@ -86,7 +86,7 @@ def test_an_older_file_is_copied_before_it_is_changed(
     ledger.close()
     _with_one_step_more(tmp_path, monkeypatch)
     newer = opened(ledger.settings.url)
-    assert [each.number for each in newer.unfinished()] == [number]
+    assert [intent.number for intent in newer.unfinished()] == [number]
     copy = tmp_path / "ledger.sqlite.before-0004"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(copy)) as before, closing(sqlite3.connect(file_of(newer))) as now:
@@ -120,7 +120,7 @@ def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
         first.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
         assert first.close() == 0
     now = opened(url)
-    assert [each.number for each in now.unfinished()] == [number]
+    assert [intent.number for intent in now.unfinished()] == [number]
     assert now.marks() == ()
     assert now.remembered("lives") is None
     assert count(url, tables.decisions) == 1

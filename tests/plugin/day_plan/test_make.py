@@ -102,11 +102,11 @@ def test_no_job_is_left_out_because_it_loses_money():
 
 def test_orders_that_were_not_tried_in_time_are_remarked():
     inputs = make_inputs((a_job(1, limit_s=2 * HOUR_S), a_job(2)), rules=replace(RULES, window=2))
-    notes = [each for each in planned(inputs, search_s=0.0).remarks if each.startswith("time was up")]
+    notes = [remark for remark in planned(inputs, search_s=0.0).remarks if remark.startswith("time was up")]
     assert len(notes) == 1
     assert notes[0].startswith("time was up when 0 of ")
     assert notes[0].endswith(" other orders of the jobs were tried")
-    assert not any(each.startswith("time was up") for each in planned(inputs, search_s=60.0).remarks)
+    assert not any(remark.startswith("time was up") for remark in planned(inputs, search_s=60.0).remarks)
 
 
 def test_who_would_come_to_start_in_no_cheaper_hour_does_not_wait():
@@ -221,11 +221,11 @@ def test_odd_prices_and_revenues_are_remarked_once():
     inputs = make_inputs((a_job(1), a_job(2)))
     below = replace(inputs.queue, prices=replace(inputs.queue.prices, value=inputs.queue.prices.value - 500))
     remarks = planned(replace(inputs, queue=below, room=replace(inputs.room, revenue_per_core_h=0.0))).remarks
-    assert [each for each in remarks if each.startswith(("some prices", "no job earns"))] == [
+    assert [remark for remark in remarks if remark.startswith(("some prices", "no job earns"))] == [
         NEGATIVE_PRICES,
         NOTHING_EARNS,
     ]
-    assert not any(each in (NEGATIVE_PRICES, NOTHING_EARNS) for each in planned(inputs).remarks)
+    assert not any(remark in (NEGATIVE_PRICES, NOTHING_EARNS) for remark in planned(inputs).remarks)
 
 
 def test_jobs_that_no_cap_lets_run_are_named():
@@ -240,7 +240,7 @@ def test_jobs_that_the_plan_ends_before_are_counted():
     held = a_running(1, "n1,n2,n3,n4", nodes=4, limit_s=100 * HOUR_S)
     plan = planned(make_inputs((held, a_job(2), a_job(3))))
     assert starts(plan) == {"2": None, "3": None}
-    assert [each for each in plan.remarks if "without a place" in each] == [
+    assert [remark for remark in plan.remarks if "without a place" in remark] == [
         "2 jobs without a place before Mon 00:00, when the plan ends"
     ]
 
@@ -248,7 +248,7 @@ def test_jobs_that_the_plan_ends_before_are_counted():
 def test_a_temperature_beyond_the_table_is_remarked_once():
     inputs = make_inputs((a_job(1),))
     plan = planned(replace(inputs, room=replace(inputs.room, outside_c=77.0)))
-    assert sum("lie outside its table" in each for each in plan.remarks) == 1
+    assert sum("lie outside its table" in remark for remark in plan.remarks) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))

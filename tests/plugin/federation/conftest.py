@@ -38,7 +38,7 @@ def made_cycle(
 ) -> GridCycle:
     shape = (len(jobs), len(grid))
     waits: Float64 = np.broadcast_to(np.asarray(wait_s, np.float64), shape).copy()
-    known = {name: np.asarray(each) if isinstance(each, list) else each for name, each in states.items()}
+    known = {name: np.asarray(state) if isinstance(state, list) else state for name, state in states.items()}
     return GridCycle(NOW_S, grid, jobs, replace(states_of(grid), **known), waits, rules)
 
 

@@ -24,7 +24,7 @@ def hours(*value: float, start_s: int = 0, unit: str = "EUR/MWh") -> Series:
 )
 def test_within_the_series_it_is_the_sum_of_its_seconds(values: list[int], one_s: int, other_s: int) -> None:
     series = hours(*map(float, values))
-    from_s, until_s = sorted(min(each, series.end_s) for each in (one_s, other_s))
+    from_s, until_s = sorted(min(value, series.end_s) for value in (one_s, other_s))
     found = integrate_series(series).between(np.array([float(from_s)]), np.array([float(until_s)]))
     edges = np.unique(np.clip(np.append(series.start_s, series.end_s), from_s, until_s))
     assert found[0] == pytest.approx(float(np.sum(value_at(series, edges[:-1]) * np.diff(edges))), abs=1e-6)

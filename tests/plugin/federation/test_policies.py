@@ -64,7 +64,7 @@ def test_fastest_knows_of_the_jobs_placed_before(make: Make) -> None:
 
 
 def test_eca_passes_over_long_queues(make: Make, constant: Callable[..., Series]) -> None:
-    carbon = tuple(constant(each, "g/kWh") for each in (10.0, 20.0, 900.0))
+    carbon = tuple(constant(value, "g/kWh") for value in (10.0, 20.0, 900.0))
     rules = GridRules(queue_limit=1)
     cycle = make(THREE, jobs(4, 10), 0.0, rules, carbon=carbon, idle_units=[0, 0, 0])
     least, next_best = DecisionReason.LEAST, DecisionReason.NEXT_BEST
@@ -75,9 +75,9 @@ def test_eca_passes_over_long_queues(make: Make, constant: Callable[..., Series]
 
 
 def test_eca_keeps_the_latest_finish(make: Make, constant: Callable[..., Series]) -> None:
-    carbon = tuple(constant(each, "g/kWh") for each in (10.0, 20.0, 900.0))
+    carbon = tuple(constant(value, "g/kWh") for value in (10.0, 20.0, 900.0))
     now_s = int(carbon[0].start_s[0])
-    latest = [now_s + each for each in (4 * HOUR_S, 3 * HOUR_S, HOUR_S)]
+    latest = [now_s + value for value in (4 * HOUR_S, 3 * HOUR_S, HOUR_S)]
     cycle = make(
         THREE,
         jobs(4, latest_end_s=[*latest, 1 << 62], cores=[1, 1, 1, 1]),
@@ -109,8 +109,8 @@ def test_the_goal_is_the_owner_s(make: Make, constant: Callable[..., Series], go
         jobs(1, goal=goal),
         [[500.0, 100.0, 900.0]],
         GridRules(goal=Goal.ENERGY),
-        carbon=tuple(constant(each, "g/kWh") for each in (10.0, 500.0, 900.0)),
-        price=tuple(constant(each) for each in (70.0, 20.0, 90.0)),
+        carbon=tuple(constant(value, "g/kWh") for value in (10.0, 500.0, 900.0)),
+        price=tuple(constant(value) for value in (70.0, 20.0, 90.0)),
     )
     assert decided("eca-queue", cycle)[0] == [site]
 

@@ -24,7 +24,7 @@ def answers(shared: Path) -> Path:
 
 
 def jobs(text: bytes) -> dict[str, Job]:
-    return {each.job.job_id: each.job for each in jobs_of_json(text, lambda _: 0.0)}
+    return {pbs_job.job.job_id: pbs_job.job for pbs_job in jobs_of_json(text, lambda _: 0.0)}
 
 
 def nodes(text: bytes, now_s: int = 1_795_214_200) -> dict[str, Node]:

@@ -67,13 +67,15 @@ def test_only_jobs_with_nodes_and_the_one_record_are_read(site: Site) -> None:
     waiting = site.submit("-l", "nodes=2:ppn=8" if site.kind == TORQUE else "select=2:ncpus=8")
     answer, questions = site.in_use()
     assert answer == f"runs {first}"
-    jobs, record = (next(each for each in questions[::-1] if each.startswith(name)) for name in ("qstat", "pbsnodes"))
+    jobs, record = (
+        next(question for question in questions[::-1] if question.startswith(name)) for name in ("qstat", "pbsnodes")
+    )
     # The record is the last question, and neither is about anything else.
     assert questions[-2:] == [jobs, record]
     assert jobs.split()[-2:] == [first, array.replace("[]", "[2]")]
     assert record.split()[-1] == "node1"
     assert "-a" not in record.split()
-    assert not any(waiting in each for each in questions)
+    assert not any(waiting in question for question in questions)
 
 
 def test_a_suspended_job_has_its_node(site: Site) -> None:
@@ -94,7 +96,7 @@ def test_a_job_that_ends_between_two_questions_is_no_error(site: Site) -> None:
     site.wrap("qselect", f"test -e {once} || {{ touch {once}; echo 99.head; }}")
     answer, questions = site.in_use()
     assert answer == f"runs {job}"
-    assert [each.split()[0] for each in questions].count("qselect") == 2
+    assert [question.split()[0] for question in questions].count("qselect") == 2
     site.wrap("qselect", "echo 99.head")
     with pytest.raises(CannotAskPbs, match=r"Unknown Job Id.* 99\.head"):
         site.in_use()

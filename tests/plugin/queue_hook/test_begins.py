@@ -128,7 +128,7 @@ def test_a_begin_that_an_admin_set_is_left_alone_and_reported_once():
         by_admin = replace(waiting, jobs=(waiting.jobs[0]._replace(begin_s=begin_s),))
         plan = by_admin.plan()
         assert plan.begin_s == {}
-        assert [each.decided for each in plan.decisions] == ["left alone"]
+        assert [decision.decided for decision in plan.decisions] == ["left alone"]
         assert by_admin.apply(plan).plan().decisions == ()
     freed = replace(waiting, jobs=(waiting.jobs[0]._replace(begin_s=NOW_S + 60),))
     assert freed.plan(now_s=NOW_S + 120).begin_s == {}
@@ -164,11 +164,11 @@ def test_no_start_is_cheaper_than_the_cheapest(per_mwh, run_s, from_s, length_s)
     starts = StartCosts(PriceIntegral(series), run_s)
     best = starts.cheapest(from_s, from_s + length_s)
     tried = [starts.at(at_s) for at_s in range(from_s, from_s + length_s + 1, 600)]
-    known = [each.per_watt for each in tried if each.per_watt == each.per_watt]
+    known = [cost.per_watt for cost in tried if cost.per_watt == cost.per_watt]
     if best is None:
         assert known == []
         return
     assert from_s <= best.at_s <= from_s + length_s
     each_s = [series.value[(best.at_s + s) // HOUR_S] for s in range(run_s)]
     assert best.per_watt == pytest.approx(sum(each_s), abs=1e-3)
-    assert all(best.per_watt <= each + 1e-3 for each in known)
+    assert all(best.per_watt <= value + 1e-3 for value in known)

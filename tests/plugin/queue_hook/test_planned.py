@@ -17,7 +17,7 @@ def starts(*hours: float) -> PlannedStarts:
 
 
 def reasons(plan):
-    return {each.subject: f"{each.decided}: {each.reason}" for each in plan.decisions}
+    return {decision.subject: f"{decision.decided}: {decision.reason}" for decision in plan.decisions}
 
 
 def test_jobs_stand_in_the_order_of_their_planned_starts():

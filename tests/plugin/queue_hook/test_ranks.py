@@ -13,7 +13,7 @@ THREE = with_draws(412, 300, 180)
 
 
 def reasons(plan):
-    return {each.subject: f"{each.decided}: {each.reason}" for each in plan.decisions}
+    return {decision.subject: f"{decision.decided}: {decision.reason}" for decision in plan.decisions}
 
 
 def test_the_most_frugal_come_first_on_peak_and_the_hungriest_off_peak():
@@ -59,7 +59,7 @@ def test_policy_off_gives_everything_back():
     ranked = THREE.apply(THREE.plan())
     plan = ranked.plan(replace(RULES, policy="off"))
     assert plan.rank == {"1": TOP - 1, "3": TOP - 3}
-    assert {each.decided for each in plan.decisions} == {"given back"}
+    assert {decision.decided for decision in plan.decisions} == {"given back"}
     assert ranked.apply(plan).plan(replace(RULES, policy="off")).changes_nothing
 
 
@@ -96,7 +96,7 @@ def test_a_crash_between_the_mark_and_the_change_is_harmless():
     second = once.plan(node_power_w=draws)
     crashed = once.remember(second)
     third = crashed.plan(node_power_w={"1": 5.0, "2": 3.0, "3": 2.0})
-    assert not [each for each in third.decisions if each.decided == "left alone"]
+    assert not [decision for decision in third.decisions if decision.decided == "left alone"]
     assert crashed.plan(node_power_w=draws).rank == second.rank
 
 

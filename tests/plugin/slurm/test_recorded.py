@@ -123,7 +123,9 @@ def test_text_and_json_tell_the_same_of_reservations(answers: Path) -> None:
     shown = answer(answers, "scontrol_show_reservation.txt").decode()
     text = reservations_of_text(" ".join(shown.split()).encode())
     assert text == reservations_of_json(answer(answers, "scontrol_show_reservation.json"), source="scontrol")
-    assert [(each.name, each.nodes, each.maintenance) for each in text] == [("maint", ("node9",), True)]
+    assert [(reservation.name, reservation.nodes, reservation.maintenance) for reservation in text] == [
+        ("maint", ("node9",), True)
+    ]
 
 
 def test_each_data_parser_is_understood(answers: Path) -> None:

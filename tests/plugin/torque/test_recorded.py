@@ -25,7 +25,7 @@ def answers(shared: Path) -> Path:
 
 
 def jobs(file: Path) -> dict[str, PbsJob]:
-    return {each.job.job_id: each for each in jobs_of_xml(file.read_bytes())}
+    return {pbs_job.job.job_id: pbs_job for pbs_job in jobs_of_xml(file.read_bytes())}
 
 
 def nodes(file: Path) -> dict[str, Node]:
@@ -102,7 +102,7 @@ def test_what_a_mixed_queue_says(file: str, first: int, answers: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in JOBS if name.name in ("A_qstat_xt.xml", "qstat_xt.xml")], ids=str)
 def test_the_stock_scheduler_does_not_look_at_a_job_that_waits_for_its_time(name: Path, answers: Path) -> None:
-    found = [each.job for each in jobs(answers / name).values()]
+    found = [pbs_job.job for pbs_job in jobs(answers / name).values()]
     # The scheduler leaves a comment at each job that it has considered.
     assert all(job.reason for job in found if job.native_state == "Q")
     assert [job.reason for job in found if job.native_state == "W"] == [""]
@@ -112,7 +112,7 @@ def test_a_control_character_of_one_user_does_not_hide_the_others(answers: Path)
     text = (answers / "H_weird_qstat_x.xml").read_bytes()
     with pytest.raises(ElementTree.ParseError):
         ElementTree.fromstring(text)
-    assert [each.job.name for each in jobs_of_xml(text)] == ["w_env", "123", "1e5", 'a"b', "x<y&z"]
+    assert [pbs_job.job.name for pbs_job in jobs_of_xml(text)] == ["w_env", "123", "1e5", 'a"b', "x<y&z"]
 
 
 def test_our_notes_are_distinguished_from_others(answers: Path) -> None:

@@ -22,7 +22,7 @@ FALLEN_BACK = "refused cipher suite 17; its sessions use 3, SHA-1"
 def test_a_fall_back_is_reported_once(
     offered: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(login, "SUITES", tuple(each for each in SUITES if each.number in offered))
+    monkeypatch.setattr(login, "SUITES", tuple(suite for suite in SUITES if suite.number in offered))
     password = tmp_path / "password"
     password.touch(mode=0o600)
     password.write_text("secret\n")
@@ -38,7 +38,7 @@ def test_a_fall_back_is_reported_once(
             for _ in range(2):
                 await driver.close()
                 assert (await driver.query()).error is None
-            return [each.message for each in found]
+            return [finding.message for finding in found]
         finally:
             await wire.close()
 

@@ -23,7 +23,7 @@ def test_logins(tmp_path: Path) -> None:
         Credential("gone", password_file=tmp_path / "gone"),
     ]
     found = list(check_credentials(logins))
-    assert [each.verdict for each in found] == [
+    assert [finding.verdict for finding in found] == [
         CheckVerdict.GOOD,
         CheckVerdict.GOOD,
         CheckVerdict.BAD,
@@ -34,7 +34,7 @@ def test_logins(tmp_path: Path) -> None:
     assert found[1].message == "its 2 files are readable by this user only"
     assert found[2].hint == f"chmod 600 {open_to_all}"
     assert "ssh-keyscan" in found[3].hint
-    assert not any("hunter2" in f"{each}" for each in found)
+    assert not any("hunter2" in f"{finding}" for finding in found)
 
 
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[.
         driver = driver_of(machine(peer.url, password="wrong"))
         observed = [await driver.query() for _ in range(3)]
         await driver.close()
-        return [each.error for each in observed]
+        return [observation.error for observation in observed]
 
     problems = asyncio.run(thrice())
     assert all(isinstance(error, AccessRefused) for error in problems)
@@ -243,7 +243,7 @@ def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., InventoryNode]
             await driver.close()
             return found
 
-        assert all(isinstance(each.error, NoAnswer) for each in asyncio.run(requested()))
+        assert all(isinstance(observation.error, NoAnswer) for observation in asyncio.run(requested()))
         server.wait_until_left()
 
 
@@ -262,7 +262,7 @@ def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Calla
             started = time.monotonic()
             assert (await second.query()).state is PowerState.ON
             assert time.monotonic() - started < 4
-            states = [(await each).state for each in requested]
+            states = [(await task).state for task in requested]
             for driver in (first, second, *hanging):
                 await driver.close()
             return states

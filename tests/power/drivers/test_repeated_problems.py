@@ -35,7 +35,7 @@ def test_all_is_well_is_no_line() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.sampled_from([None, "a", "b"]))))
 def test_each_change_is_a_line(problems: list[tuple[float, str | None]]) -> None:
-    in_time = sorted(problems, key=lambda each: each[0])
+    in_time = sorted(problems, key=lambda problem: problem[0])
     changes = [
         error for before, (_, error) in zip([None, *(t for _, t in in_time)], in_time, strict=False) if before != error
     ]

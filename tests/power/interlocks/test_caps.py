@@ -312,7 +312,7 @@ def test_no_cap_is_ever_exceeded(steps: list[tuple[str, object]]) -> None:
 
 def _at_most(most: int, events: list[tuple[float, ...]] | list[tuple[float, str]], window_s: float) -> None:  # type: ignore[type-arg]
     for first in events:
-        assert sum(first[0] <= each[0] < first[0] + window_s for each in events) <= most
+        assert sum(first[0] <= event[0] < first[0] + window_s for event in events) <= most
 
 
 def test_a_restart_widens_no_bound() -> None:

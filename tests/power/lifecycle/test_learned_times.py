@@ -19,8 +19,8 @@ from power.lifecycle.node_record import MeasuredDuration
 
 def learned(*seconds: float) -> MeasuredDurations:
     times = NO_DURATIONS
-    for each in seconds:
-        times = times.learn(MeasuredDuration("boot", each))
+    for value in seconds:
+        times = times.learn(MeasuredDuration("boot", value))
     return times
 
 
@@ -48,5 +48,5 @@ def test_a_time_out_is_always_within_its_bounds(seconds: list[float], patience_s
     times = learned(*seconds)
     assert LEAST_PATIENCE * patience_s <= times.time_out_s("boot", patience_s) <= MOST_PATIENCE * patience_s
     assert len(times.seconds.get("boot", ())) <= MOST_DURATIONS
-    assert all(math.isfinite(each) for each in times.seconds.get("boot", ()))
+    assert all(math.isfinite(value) for value in times.seconds.get("boot", ()))
     assert durations_from_json(times.to_json()) == times

@@ -70,9 +70,9 @@ class Agent:
     journal: MemoryJournal = field(default_factory=MemoryJournal)
 
     def __post_init__(self) -> None:
-        self.wire, self.names = Transport(timeout_s=0.5), tuple(each.node for each in self.machines)
+        self.wire, self.names = Transport(timeout_s=0.5), tuple(machine.node for machine in self.machines)
         self.records = NodeRecords({name: NodeRecord(name) for name in self.names})
-        self.ways = DriverPool({each.node: each for each in self.machines}, self.wire)
+        self.ways = DriverPool({machine.node: machine for machine in self.machines}, self.wire)
         self.context = NodeContext(self.machines[0].hardware, random.Random(1), retry=HASTY)
         site = InterlockContext(
             Inventory(Path("inventory.toml"), self.machines),

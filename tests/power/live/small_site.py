@@ -48,4 +48,4 @@ def slept_long_ago(names) -> PowerMemory:
 
 def changes_of(plan: PowerPlan) -> dict[str, str]:
     """Return what the scheduler is told, by node."""
-    return {each.node: str(each.change) for each in plan.changes}
+    return {change.node: str(change.change) for change in plan.changes}

@@ -76,7 +76,7 @@ def entered(engine, state: int, at_s: int) -> set[str]:
     log, length = engine.power.log, int(engine.power.scalars["log_length"][0])
     rows = zip(log.at_s[:length], log.node[:length], log.state[:length], strict=True)
     busy = engine.power.table.busy
-    return {name(node) for second, node, each in rows if second == at_s and each == state and busy[node] == 0}
+    return {name(node) for second, node, row in rows if second == at_s and row == state and busy[node] == 0}
 
 
 def name(node: int) -> str:

@@ -25,7 +25,7 @@ def test_an_idle_cluster_waits_for_nothing_and_broken_nodes_do_not_count() -> No
     nodes = (node("n1"), node("n2"), node("n3"), node("n4", failed=True), node("n5", closed=True))
     waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=False)
     assert waits.cores == (8, 16, 24)
-    assert {each for row in waits.wait_s for each in row} == {0.0}
+    assert {value for row in waits.wait_s for value in row} == {0.0}
     assert [count_idle_cores(each, shared=False) for each in nodes] == [8, 8, 8, 0, 0]
 
 

@@ -30,7 +30,7 @@ def test_no_value_is_no_reset() -> None:
 
 @given(looks)
 def test_what_is_counted_is_never_negative(reply: list[float | None]) -> None:
-    known = [each for each in reply if each is not None]
+    known = [value for value in reply if value is not None]
     counting = count(reply)
     assert counting.energy_j >= 0
     assert counting.resets == sum(after < before for before, after in pairwise(known))

@@ -32,12 +32,15 @@ def test_an_average_goes_before_the_last_value_and_a_label_before_a_number(tmp_p
         "hwmon2/power1_label": "PPT\n",
         "hwmon2/power2_input": "7000000\n",
     }
-    assert [(each.part, each.power_w) for each in read(tmp_path, files)] == [("amdgpu PPT", 90), ("amdgpu power2", 7)]
+    assert [(reading.part, reading.power_w) for reading in read(tmp_path, files)] == [
+        ("amdgpu PPT", 90),
+        ("amdgpu power2", 7),
+    ]
 
 
 def test_two_alike_are_distinguished(tmp_path: Path) -> None:
     files = {f"hwmon{chip}/{file}": text for chip in (3, 4) for file, text in PSU.items()}
-    assert [each.part for each in read(tmp_path, files)] == ["hwmon3 pmbus pin", "hwmon4 pmbus pin"]
+    assert [reading.part for reading in read(tmp_path, files)] == ["hwmon3 pmbus pin", "hwmon4 pmbus pin"]
 
 
 PSU = {"name": "pmbus\n", "power1_input": "200000000\n", "power1_label": "pin\n"}

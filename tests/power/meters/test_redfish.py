@@ -55,7 +55,7 @@ def test_the_older_way_is_queried_where_the_newer_tells_nothing(
     peer: RedfishPeer, meter: RedfishMeter, newer: Any
 ) -> None:
     peer.resources[METRICS] = newer
-    assert [(each.power_w, each.energy_j, each.why) for each in read(meter)] == [(344.0, None, "")]
+    assert [(reading.power_w, reading.energy_j, reading.why) for reading in read(meter)] == [(344.0, None, "")]
 
 
 @pytest.mark.parametrize("none", [None, "344 W", True, -1, float("nan"), float("inf"), 10**400, {}])
@@ -72,14 +72,14 @@ def test_no_value_is_never_zero(peer: RedfishPeer, meter: RedfishMeter, none: ob
 def test_a_missing_part_says_why(peer: RedfishPeer, meter: RedfishMeter, power: Any) -> None:
     peer.resources[METRICS] = 404
     peer.resources[POWER] = power
-    assert [(each.power_w, each.why) for each in read(meter)] == [
+    assert [(reading.power_w, reading.why) for reading in read(meter)] == [
         (None, "PowerControl[0].PowerConsumedWatts is missing")
     ]
 
 
 def test_zero_is_a_value(peer: RedfishPeer, meter: RedfishMeter) -> None:
     peer.resources[METRICS] = {"PowerWatts": {"Reading": 0}}
-    assert [(each.power_w, each.why) for each in read(meter)] == [(0.0, "")]
+    assert [(reading.power_w, reading.why) for reading in read(meter)] == [(0.0, "")]
 
 
 def test_only_chassis_of_the_system_count_and_those_that_measure(peer: RedfishPeer, meter: RedfishMeter) -> None:
@@ -88,7 +88,7 @@ def test_only_chassis_of_the_system_count_and_those_that_measure(peer: RedfishPe
     peer.resources[sled] = {"Id": "Sled", "Power": {"@odata.id": f"{sled}/Power"}}
     peer.resources[f"{sled}/Power"] = {"PowerControl": [{"PowerConsumedWatts": 90}]}
     peer.resources[bay] = {"Id": "Bay"}
-    assert [(each.part, each.power_w) for each in read(meter)] == [("1U", 374.5), ("Sled", 90.0)]
+    assert [(reading.part, reading.power_w) for reading in read(meter)] == [("1U", 374.5), ("Sled", 90.0)]
 
 
 def test_a_service_without_any_meter_is_reported(peer: RedfishPeer, meter: RedfishMeter) -> None:

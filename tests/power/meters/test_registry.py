@@ -17,7 +17,7 @@ def test_a_pdu_has_a_meter(tmp_path: Path) -> None:
     wire = Transport()
     pdus = [Pdu(name, "127.0.0.1", "apc", login(tmp_path, "public")) for name in ("rack1", "rack2")]
     meters = [pdu_meter(pdu, wire) for pdu in pdus]
-    assert [(each.name, each.way) for each in meters] == [("rack1", "snmp"), ("rack2", "snmp")]
+    assert [(meter.name, meter.way) for meter in meters] == [("rack1", "snmp"), ("rack2", "snmp")]
 
 
 def test_an_unknown_family_has_none(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def soon(member):
 
 
 SUBJECTS = (
-    *(subject_of(each.name, (soon(each),), days=SOON_DAYS if each.days else 1) for each in SINGLE),
+    *(subject_of(member.name, (soon(member),), days=SOON_DAYS if member.days else 1) for member in SINGLE),
     subject_of("ensemble", MEMBERS, days=1),
     subject_of("ensemble soon", tuple(map(soon, MEMBERS)), days=SOON_DAYS),
 )
@@ -77,4 +77,4 @@ def test_law(subject, law):
 
 
 def test_the_models_soon_are_those_that_wait():
-    assert {each.days for each in SINGLE} == {0, LEAR_DAYS}
+    assert {member.days for member in SINGLE} == {0, LEAR_DAYS}

@@ -48,10 +48,10 @@ def snapshot_before(log: LoggedJobs, job: int) -> Snapshot:
     """Return the state that a job is submitted into, without the starts of its second."""
     jobs, start_s, now_s = log.jobs, log.start_s, int(log.jobs.submit_s[job])
     runs = sorted(
-        (each for each in range(len(jobs)) if start_s[each] < now_s < log.end_s[each]),
-        key=lambda each: start_s[each],
+        (index for index in range(len(jobs)) if start_s[index] < now_s < log.end_s[index]),
+        key=lambda index: start_s[index],
     )
-    waits = [each for each in range(job) if start_s[each] >= now_s]
+    waits = [index for index in range(job) if start_s[index] >= now_s]
     running = RunningJobs(jobs.size[runs], jobs.submit_s[runs], start_s[runs], start_s[runs] + jobs.estimate_s[runs])
     queued = QueuedJobs(jobs.size[waits], jobs.submit_s[waits], jobs.estimate_s[waits])
     units = max(UNITS, int(running.size.sum()))

@@ -27,7 +27,7 @@ def exam():
     """Wide jobs of user 1 wait for hours, all others for minutes."""
     rng = np.random.default_rng(3)
     size, user = rng.choice([1, 16], JOBS), rng.integers(0, 2, JOBS)
-    jobs = jobs_of([(600 * each, 60, 60, size[each], user[each], 0) for each in range(JOBS)])
+    jobs = jobs_of([(600 * index, 60, 60, size[index], user[index], 0) for index in range(JOBS)])
     wait_s = (np.where((size == 16) & (user == 1), 20_000, 300) * rng.uniform(0.9, 1.1, JOBS)).astype(np.int64)
     start_s = jobs.submit_s + wait_s
     return wait_exam(jobs, start_s, start_s + 60, units=16)

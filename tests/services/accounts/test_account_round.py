@@ -80,12 +80,12 @@ def in_the_book(ledger: Ledger) -> tuple[int, float]:
     assert ledger.settle(60)
     with open_ledger(ledger.settings.url) as connection:
         used = job_costs(connection, TimeRange(0, 1e9), ["user"], UTC)
-    return sum(each.jobs for each in used), sum(each.energy_j for each in used)
+    return sum(use.jobs for use in used), sum(use.energy_j for use in used)
 
 
 def measure(ledger: Ledger, power_w: float) -> None:
     at = range(0, JOBS * LENGTH_S + 600, 10)
-    ledger.write_readings([MeterReading("n1", "dcmi", "total", each, each + 10, power_w, node="n1") for each in at])
+    ledger.write_readings([MeterReading("n1", "dcmi", "total", value, value + 10, power_w, node="n1") for value in at])
     assert ledger.settle(60)
 
 

@@ -82,7 +82,7 @@ def test_accounts_add_up_by_what_is_known(site: MonthSite, tmp_path: Path) -> No
     assert (account.rested.days, account.rested.saved_j) == (2, pytest.approx(14 * 3.6e6))
     assert account.rested.cost == pytest.approx(1.4)
     assert account.rested.carbon_g == pytest.approx(14 * 380.0)
-    assert {each.of[0]: each.energy_j for each in account.nodes} == {"n1": 2.4 * 3.6e6, "n2": 4.8 * 3.6e6}
+    assert {node.of[0]: node.energy_j for node in account.nodes} == {"n1": 2.4 * 3.6e6, "n2": 4.8 * 3.6e6}
 
 
 def test_a_log_of_another_month_says_so(site: MonthSite, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_the_joules_of_jobs_and_of_nobody_are_those_of_the_nodes(two_hours: Ledg
         for from_s, until_s in pairwise(edges):
             used = node_energy(connection, TimeRange(from_s, until_s), ("node",), UTC)
             free = {node: 1 - _held(jobs, node, from_s) for node in CPUS}
-            idle_j += sum(free[each.of[0]] * each.energy_j for each in used)
+            idle_j += sum(free[use.of[0]] * use.energy_j for use in used)
         (both,) = node_energy(connection, TimeRange(0, 7200), (), UTC)
     assert held_j + idle_j == pytest.approx(both.energy_j)
 

@@ -145,8 +145,8 @@ def test_however_often_one_looks_every_run_that_was_seen_is_booked_once(
     for number, step_s in enumerate([*steps, *[SETTLE_S] * 30]):
         at_s += step_s
         jobs = [
-            _at(str(each), start_s, start_s + length_s, shown_s, at_s)
-            for each, (start_s, length_s, shown_s) in enumerate(runs)
+            _at(str(run), start_s, start_s + length_s, shown_s, at_s)
+            for run, (start_s, length_s, shown_s) in enumerate(runs)
         ]
         shown = [each for each in jobs if each is not None]
         ran = after_view(ran, view(at_s, shown))

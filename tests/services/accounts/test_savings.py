@@ -90,8 +90,8 @@ def test_rests_never_overlap_lie_within_the_time_and_add_up(steps: list[tuple[st
 def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     ledger.write_states([*night("n1"), *night("n2"), *night("n3", by="admin ann"), *night("n4")])
     at = range(960, 5160, 60)
-    ledger.write_readings([MeterReading("n1", "dcmi", "total", each, each + 60, 9.0, node="n1") for each in at])
-    ledger.write_prices([Price(each, each + 900, 100.0, "EUR", "x", 400.0) for each in range(0, 86_400, 900)])
+    ledger.write_readings([MeterReading("n1", "dcmi", "total", value, value + 60, 9.0, node="n1") for value in at])
+    ledger.write_prices([Price(index, index + 900, 100.0, "EUR", "x", 400.0) for index in range(0, 86_400, 900)])
     assert ledger.settle(60)
     classes = {"n1": SERVER, "n2": SERVER, "n3": SERVER}
     saving = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3", "n4"], classes.get)

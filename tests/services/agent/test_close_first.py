@@ -40,7 +40,7 @@ class Site:
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
         scheduler = SimulatedScheduler(SimulatedCluster({"n1": self.node}), clock=time.time)
         self.closer = NodeCloser(room.inventory, settings, self.ledger, room.wire, scheduler)
-        self.machine = next(each for each in room.inventory.machines if each.node == "n1")
+        self.machine = next(machine for machine in room.inventory.machines if machine.node == "n1")
 
     def order(self, send: Callable[[], Awaitable[NodeRecord]]) -> tuple[NodeRecord, str]:
         try:

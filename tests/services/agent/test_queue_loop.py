@@ -117,7 +117,7 @@ def test_owners_of_passed_jobs_get_a_comment_though_nothing_is_written() -> None
     kinds = ("moved back", "moved forward", "keeps its place")
     decisions = [DecisionRecord(0.0, f"job {at}", what, "why") for at, what in enumerate(kinds)]
     (group,) = group_plan(QueuePlan({"1": 1}, decisions=tuple(decisions)), jobs)
-    texts = make_advice(group, {each.subject: each for each in decisions}, {})
+    texts = make_advice(group, {decision.subject: decision for decision in decisions}, {})
     assert texts == {"0": "would be moved back: why", "1": "would be moved forward: why"}
 
 

@@ -167,7 +167,7 @@ def test_an_agent_whose_first_round_failed_has_not_looked(
         reply = await asyncio.to_thread(lambda: fetch_status(settings.agent.socket, ask="status"))
         first = status_lines(reply, LocalClock(reply.now_unix_s or 0.0, UTC))[0]
         assert "NO DATA YET: no cycle has succeeded, it tries every 0:00:30" in first
-        assert any("the ledger is locked" in each for each in reply.problems)
+        assert any("the ledger is locked" in problem for problem in reply.problems)
         os.kill(os.getpid(), signal.SIGTERM)
         await running
         assert await agent.close() == 0
@@ -314,7 +314,7 @@ def test_an_order_that_was_decided_in_another_mode_is_refused(
     with reserved_ports(1) as (port,):
         active = with_node(replace(settings, agent=replace(settings.agent, mode="active")), tmp_path, port)
         asyncio.run(serve(active, replace(active, agent=replace(active.agent, mode="shadow"))))
-    closed, down = (each.answer for each in answers)
+    closed, down = (answer.answer for answer in answers)
     assert isinstance(closed, Outcome)
     assert isinstance(down, Refusal)
     assert down.rule == "mode"

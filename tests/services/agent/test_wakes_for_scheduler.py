@@ -96,7 +96,7 @@ class SleepingSite:
     def orders(self, node: str) -> list[tuple[str, str]]:
         """Return what the agent has ordered of a node, as the ledger has it."""
         ledger = Ledger(self.settings.ledger)
-        done = [each.intent.effect for each in ledger.recent(0.0)]
+        done = [result.intent.effect for result in ledger.recent(0.0)]
         ledger.close()
         return [(effect.order, effect.by) for effect in done if effect.subject == node and effect.is_to_node]
 

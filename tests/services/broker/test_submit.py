@@ -130,7 +130,7 @@ def test_two_at_once_submit_one_job(tmp_path: Path, ledger: Ledger, sites: dict[
 
     answers = asyncio.run(both())
     assert jobs(sites) == {"north": 1}
-    assert {each.job for each in answers if isinstance(each, SubmissionRecord)} == {"1.head"}
+    assert {answer.job for answer in answers if isinstance(answer, SubmissionRecord)} == {"1.head"}
 
 
 def test_all_sites_stale_is_reported_at_once(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
@@ -210,7 +210,7 @@ def test_a_site_that_leaves_after_the_choice_is_passed_over_and_its_jobs_are_not
     sites["north"].set("refuse", "cannot connect to server head (errno=111)")
     assert submitted(tmp_path, ledger, "k2").site == "east"
     made = broker(tmp_path, ledger)
-    gone = replace(made, sites={name: each for name, each in made.sites.items() if name != "north"})
+    gone = replace(made, sites={name: site for name, site in made.sites.items() if name != "north"})
     with pytest.raises(NotKnown, match="north: is no longer in the file of sites"):
         asyncio.run(read_job_state(gone, "k1"))
     assert asyncio.run(gone.submit(broker_job(), "k1")).site == "north"

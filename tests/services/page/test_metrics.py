@@ -14,4 +14,4 @@ def test_an_agent_without_a_successful_round_has_never_looked(has_looked: bool, 
     shown = picture(2, 2)
     shown = replace(shown, published=replace(shown.published, at_unix_s=float(AT_S), has_looked=has_looked))
     of_name = {family.name: family for family in make_families(shown)}
-    assert [each.value for each in of_name["offpeak_agent_last_look_timestamp_seconds"].samples] == [timestamp]
+    assert [sample.value for sample in of_name["offpeak_agent_last_look_timestamp_seconds"].samples] == [timestamp]

@@ -197,7 +197,7 @@ def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> No
 def test_what_was_decided_done_and_refused_stands_in_the_order_of_time(read_only: Page) -> None:
     events = read_only.locator("#events li")
     expect(read_only.locator('#events li[data-result="refused"]')).to_contain_text("held by ann: new fan")
-    times = [each.get_attribute("datetime") or "" for each in events.locator("time").all()]
+    times = [locator.get_attribute("datetime") or "" for locator in events.locator("time").all()]
     assert times == sorted(times, reverse=True)
     assert len(times) > 20
 

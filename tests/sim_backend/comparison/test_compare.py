@@ -102,8 +102,8 @@ def test_prices_that_end_early_are_as_good_as_the_same_prices_written_out() -> N
     long_enough = replace(short, laid=replace(short.laid, series=extend(short.laid.series, 400 * DAY_S)))
     names = policies("easy", "greedy", "knapsack")
     one, other = (compare(case_of(jobs, prices), names) for prices in (short, long_enough))
-    assert [replace(each, simulate_s=0) for each in one.outcomes] == [
-        replace(each, simulate_s=0) for each in other.outcomes
+    assert [replace(outcome, simulate_s=0) for outcome in one.outcomes] == [
+        replace(outcome, simulate_s=0) for outcome in other.outcomes
     ]
 
 
@@ -146,7 +146,7 @@ def test_energy_in_gaps_is_left_out_of_the_cost_and_reported() -> None:
     jobs = jobs_of(20, 5)
     gap = float("nan")
     case, with_gaps = (case_of(jobs, hourly([value] * 6 + [50.0] * 18, days=400)) for value in (0.0, gap))
-    (free,), (gappy,) = (compare(each, policies("easy")).outcomes for each in (case, with_gaps))
+    (free,), (gappy,) = (compare(replay_case, policies("easy")).outcomes for replay_case in (case, with_gaps))
     assert free.unpriced_kwh == 0
     assert gappy.unpriced_kwh > 0
     assert gappy.cost == pytest.approx(free.cost)

@@ -70,7 +70,11 @@ def test_sleeping_saves_energy_and_is_named_after_both() -> None:
     fleet, settings = fleet_of(case), SLEEPS
     policies = (EASY, EASY.on(timeout(fleet, settings, "5min")), EASY.on(two_level(fleet, settings, "50%")))
     first, sleeping, two_levels = compare(case, policies).outcomes
-    assert [each.policy for each in (first, sleeping, two_levels)] == ["easy", "easy timeout:5min", "easy two-level:32"]
+    assert [outcome.policy for outcome in (first, sleeping, two_levels)] == [
+        "easy",
+        "easy timeout:5min",
+        "easy two-level:32",
+    ]
     assert sleeping.energy_kwh < first.energy_kwh
     assert 0 < sleeping.captured_pct <= 100
     assert sleeping.cycles_per_node_day > 0

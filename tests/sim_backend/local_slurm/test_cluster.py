@@ -25,7 +25,7 @@ def tell(cluster: PoweredCluster, node: str, order: str) -> None:
 
 
 def what(cluster: PoweredCluster, node: str, since_s: float) -> list[str]:
-    return [each.what for each in cluster.log.events(node=node, since_s=since_s)]
+    return [event.what for event in cluster.log.events(node=node, since_s=since_s)]
 
 
 def test_a_node_goes_down_and_comes_up_for_a_job(cluster: PoweredCluster) -> None:
@@ -53,8 +53,8 @@ def test_power_that_goes_under_a_job_is_seen(cluster: PoweredCluster) -> None:
     cluster.wait(lambda: cluster.nodes["node2"].watts > 150, what="the draw to rise", seconds=2)
     tell(cluster, "node2", "hard_off")
     cluster.wait(lambda: "off" in what(cluster, "node2", begin_s), what="the node to be off")
-    assert [each.what for each in cluster.log.sins if job in each.jobs] == ["hard_off", "off"]
-    assert [each.what for each in cluster.jobs.trace() if each.job == job] == ["start"]
+    assert [event.what for event in cluster.log.sins if job in event.jobs] == ["hard_off", "off"]
+    assert [entry.what for entry in cluster.jobs.trace() if entry.job == job] == ["start"]
     assert cluster.jobs.lost() == []
     cluster.run("scontrol", "update", "nodename=node2", "state=down", "reason=a test")
     cluster.wait(lambda: cluster.jobs.lost() == [job], what="Slurm to give the job up")

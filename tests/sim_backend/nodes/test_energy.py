@@ -55,7 +55,7 @@ def test_at_one_price_money_is_energy_times_price(case: Placed, price: float) ->
     used, charged = node_energy_and_charge(integrate_constant(price), case.powered)
     assert charged.jobs == pytest.approx(price * used.jobs, abs=1e-4)
     assert charged.idle == pytest.approx(price * used.idle, abs=1e-4)
-    assert charged.asleep == pytest.approx([price * each for each in used.asleep], abs=1e-4)
+    assert charged.asleep == pytest.approx([price * value for value in used.asleep], abs=1e-4)
     assert charged.transitions == pytest.approx(price * used.transitions, abs=1e-4)
     assert charged.failed == pytest.approx(price * used.failed, abs=1e-4)
 

@@ -20,8 +20,8 @@ def value_at(meter: StepIntegral, second: int) -> float:
 def test_extremes_are_those_of_the_seconds(meter: StepIntegral, spans) -> None:
     from_s, length_s = np.array(spans, np.int64).reshape(-1, 2).T
     values = [[value_at(meter, second) for second in range(at, at + length)] for at, length in spans]
-    assert least(meter, from_s, from_s + length_s).tolist() == [min(each) for each in values]
-    assert most(meter, from_s, from_s + length_s).tolist() == [max(each) for each in values]
+    assert least(meter, from_s, from_s + length_s).tolist() == [min(value) for value in values]
+    assert most(meter, from_s, from_s + length_s).tolist() == [max(value) for value in values]
 
 
 def test_an_empty_stretch_has_the_value_that_holds_there() -> None:

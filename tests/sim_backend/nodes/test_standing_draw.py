@@ -27,7 +27,7 @@ def test_each_second_is_the_sum_of_the_nodes(case: Placed) -> None:
         piece = np.searchsorted(draw.at_s, second, side="right") - 1
         states = [state_at(log, node, second) for node in range(log.nodes)]
         assert draw.active_units[piece] == log.units_per_node * states.count(ACTIVE)
-        assert draw.inactive_w[piece] == pytest.approx(sum(state_w[each] for each in states if each != ACTIVE))
+        assert draw.inactive_w[piece] == pytest.approx(sum(state_w[state] for state in states if state != ACTIVE))
 
 
 @given(placed(), meters(), st.data())

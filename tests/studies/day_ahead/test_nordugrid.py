@@ -100,7 +100,8 @@ def test_the_study_knows_what_is_finished(folder: Path, out: Path, tmp_path: Pat
 def _known(folder: Path, out: Path) -> list[object]:
     kept = [place.kept for place in places(folder, out).values()]
     return [
-        {"key": key_of(each, kept), "of": asdict(each), "result": asdict(RESULT)} for each in planned(Replays(1, 1))
+        {"key": key_of(experiment, kept), "of": asdict(experiment), "result": asdict(RESULT)}
+        for experiment in planned(Replays(1, 1))
     ]
 
 

@@ -47,7 +47,7 @@ def test_data_on_its_way_makes_jobs_slower_and_half_the_jobs_may_stay(folder: Pa
     without, with_data = (result_of(StrategyCase("mcmf", data=data), folder, out) for data in (False, True))
     assert with_data.response_min > without.response_min
     half = result_of(StrategyCase("mcmf", brokered_pct=50), folder, out)
-    assert all(each is not None for each in half.fairness_local[:3])
+    assert all(value is not None for value in half.fairness_local[:3])
 
 
 def test_the_same_seed_has_the_same_result(folder: Path, out: Path) -> None:

@@ -44,10 +44,12 @@ def report_of(tmp_path: Path, replays: int = 1) -> Report:
     out = write_forecasts(folder, tmp_path / "out")
     digest = digest_of(folder, [place.prices for place in places(folder, out).values()])
     lines = []
-    for each in planned(Replays(replays, 1)):
-        base = each.case.strategy == "baseline"
+    for experiment in planned(Replays(replays, 1)):
+        base = experiment.case.strategy == "baseline"
         result = replace(KNOWN, response_min=800.0, cost_usd=20_000.0) if base else KNOWN
-        lines.append(json.dumps({"key": result_key(RUN, each, digest), "of": asdict(each), "result": asdict(result)}))
+        lines.append(
+            json.dumps({"key": result_key(RUN, experiment, digest), "of": asdict(experiment), "result": asdict(result)})
+        )
     (out / JOURNAL).write_text("\n".join(lines) + "\n")
     return day_ahead(
         StudyOrder(None, out, replays=replays, seed=1, processes=1, prices=folder), lambda _done, _total: None
@@ -87,9 +89,9 @@ def test_the_tables_are_whole_and_the_paper_stands_beside_ours(tmp_path: Path) -
 def test_claims_are_replayed_as_often_as_requested_and_the_rest_a_few_times(tmp_path: Path) -> None:
     order = planned(Replays(5, 1))
     assert len(order) == len(set(order))
-    often = {each.case for each in order if each.replay == 4}
+    often = {experiment.case for experiment in order if experiment.replay == 4}
     assert often == set(ALWAYS)
-    assert {each.case for each in order if each.replay < FEW} == set(cases())
+    assert {experiment.case for experiment in order if experiment.replay < FEW} == set(cases())
     tables = {table.name: table for table in report_of(tmp_path, replays=5).tables}
     assert tables["strategies"].rows[1][3].mean == pytest.approx(50.0)
     assert tables["sites"].rows[0][1] == 1.2

@@ -30,13 +30,13 @@ def result_of(case: SelectionCase | MeasuredCase) -> FederationResult:
 
 def co2_of(column: TableColumn) -> float:
     """Return the emissions [kg] that a column's energies have."""
-    return sum(each.cue * part.energy_kj / 3600 for each, part in zip(TESTBEDS, column.parts, strict=True))
+    return sum(testbed.cue * part.energy_kj / 3600 for testbed, part in zip(TESTBEDS, column.parts, strict=True))
 
 
 def test_the_emissions_are_those_of_table_iii() -> None:
     esc = [esc_g_per_kwh(cluster.mix) for cluster in CLUSTERS]
     assert esc == pytest.approx([459.83, 850.0, 128.44])
-    cue = [each * cluster.pue for each, cluster in zip(esc, CLUSTERS, strict=True)]
+    cue = [value * cluster.pue for value, cluster in zip(esc, CLUSTERS, strict=True)]
     assert cue == pytest.approx([689.745, 1530.0, 166.972])
 
 
@@ -63,7 +63,7 @@ def test_what_the_paper_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_testbed_sends_to_dune_what_may_wait_and_least_to_juggle() -> None:
     early, late, fast, turns = (result_of(MeasuredCase(column)) for column in TABLE_IX)
-    assert all(sum(each.jobs) == TESTBED_JOBS for each in (early, late, fast, turns))
+    assert all(sum(federation_result.jobs) == TESTBED_JOBS for federation_result in (early, late, fast, turns))
     assert early.jobs[2] < late.jobs[2]
     assert early.energy_kwh < fast.energy_kwh < turns.energy_kwh
     assert late.co2_kg <= early.co2_kg < fast.co2_kg < turns.co2_kg

@@ -19,10 +19,16 @@ KNOWN = FederationResult(7500.0, 3.0, 100.0, 112.0, 1800.0, (400, 500, 600), (25
 
 def test_the_tables_are_whole(tmp_path: Path) -> None:
     lines = []
-    for each in planned(Replays(1, 1)):
-        normal = isinstance(each.case, SelectionCase) and not each.case.asleep and each.case.selection == "round-robin"
+    for experiment in planned(Replays(1, 1)):
+        normal = (
+            isinstance(experiment.case, SelectionCase)
+            and not experiment.case.asleep
+            and experiment.case.selection == "round-robin"
+        )
         result = replace(KNOWN, energy_kwh=10_000.0, co2_kg=6.0) if normal else KNOWN
-        lines.append(json.dumps({"key": result_key(RUN, each), "of": asdict(each), "result": asdict(result)}))
+        lines.append(
+            json.dumps({"key": result_key(RUN, experiment), "of": asdict(experiment), "result": asdict(result)})
+        )
     (tmp_path / JOURNAL).write_text("\n".join(lines) + "\n")
     report = federation(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
     tables = {table.name: table for table in report.tables}

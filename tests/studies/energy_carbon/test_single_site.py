@@ -34,9 +34,15 @@ def known(experiment: SingleSiteExperiment) -> SingleSiteResult:
 def folder(tmp_path: Path) -> Path:
     """A folder with made results of all experiments but two."""
     lines = [
-        json.dumps({"key": result_key(RUN, each, NODE_CLASSES), "of": asdict(each), "result": asdict(known(each))})
-        for each in planned(Replays(1, 1))
-        if each.case not in LEFT
+        json.dumps(
+            {
+                "key": result_key(RUN, experiment, NODE_CLASSES),
+                "of": asdict(experiment),
+                "result": asdict(known(experiment)),
+            }
+        )
+        for experiment in planned(Replays(1, 1))
+        if experiment.case not in LEFT
     ]
     (tmp_path / JOURNAL).write_text("\n".join(lines) + "\n")
     return tmp_path

@@ -83,15 +83,15 @@ def test_of_several_versions_the_longest_counts(folder: Path) -> None:
     logs, _ = find_logs(folder)
     long, short = logs
     subjects = subjects_of([called(short, "KTH-SP2-1996"), called(long, "KTH-SP2"), called(long, "SDSC-SP2")])
-    assert [each.name for each in subjects] == ["KTH-SP2", "SDSC-SP2"]
+    assert [subject.name for subject in subjects] == ["KTH-SP2", "SDSC-SP2"]
 
 
 def test_without_the_papers_logs_all_are_studied_by_its_rule(folder: Path) -> None:
     logs, _ = find_logs(folder)
     subjects = subjects_of([called(log, f"ours {log.source.name}") for log in logs])
-    assert [each.paper for each in subjects] == [None, None]
-    assert [each.size for each in subjects] == [90, 90]
-    assert all(offered_load(each.log.trace.jobs, 90) < each.low / 90 <= 1 for each in subjects)
+    assert [subject.paper for subject in subjects] == [None, None]
+    assert [subject.size for subject in subjects] == [90, 90]
+    assert all(offered_load(subject.log.trace.jobs, 90) < subject.low / 90 <= 1 for subject in subjects)
 
 
 def test_a_log_of_a_larger_machine_is_no_log_of_the_paper(subject: OnlineSubject) -> None:

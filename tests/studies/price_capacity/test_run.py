@@ -59,8 +59,8 @@ def test_a_flat_price_moves_no_job_and_saves_only_what_nothing_else_would(log: S
 def test_policies_are_compared_on_the_same_jobs(log: StudyLog, prices: ReplayPrices) -> None:
     policies = (ALWAYS_ON, TIMEOUT, BLIND, profile(200.0))
     result = run(experiment(policies=policies), log, prices)
-    assert tuple(each.policy for each in result.policies) == policies
-    assert len({each.jobs for each in result.policies}) == 1
+    assert tuple(policy.policy for policy in result.policies) == policies
+    assert len({policy.jobs for policy in result.policies}) == 1
     assert result.job_saved_pct(ALWAYS_ON) == 0
     assert result.saved_pct(TIMEOUT) > 0
     assert result == run(experiment(policies=policies), log, prices)

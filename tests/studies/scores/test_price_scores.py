@@ -25,7 +25,7 @@ results = st.builds(
 )
 
 
-@given(st.lists(results, max_size=6, unique_by=lambda each: (each.file, each.predictor)), st.randoms())
+@given(st.lists(results, max_size=6, unique_by=lambda result: (result.file, result.predictor)), st.randoms())
 def test_tables_do_not_depend_on_which_came_first(results, random):
     mixed = random.sample(results, len(results))
     tables = price_tables(results)

@@ -41,7 +41,12 @@ def test_each_predictor_is_a_task_that_can_go_to_another_process(weeks):
 
 def test_a_short_file_is_scored_after_its_first_week(weeks):
     results = run(weeks, "last week", "blend", "ensemble", "LEAR")
-    assert {name: each.days for name, each in results.items()} == {"last week": 7, "blend": 7, "ensemble": 7, "LEAR": 0}
+    assert {name: result.days for name, result in results.items()} == {
+        "last week": 7,
+        "blend": 7,
+        "ensemble": 7,
+        "LEAR": 0,
+    }
     hours = prices(14)
     assert results["blend"].score.relative_mae == pytest.approx(
         results["blend"].score.mae / np.abs(hours[168:] - hours[:-168]).mean()

@@ -44,9 +44,9 @@ def result(saved: float, delay: float = 0.0, wear: float = 0.0, wait: float = 0.
 def test_each_replay_has_lines_of_its_own() -> None:
     replays = Replays(2, 1)
     results = {
-        each: result(90 - 10 * number - each.replay, 100 - 20 * number, 2 - 0.2 * number)
+        experiment: result(90 - 10 * number - experiment.replay, 100 - 20 * number, 2 - 0.2 * number)
         for number, policy in enumerate(FAMILIES[TIMEOUT])
-        for each in experiments("log", policy, replays)
+        for experiment in experiments("log", policy, replays)
     }
     answers = SleepingResults(results, replays)
     assert answers.at_energy("log", TIMEOUT, 75, delay_s) == pytest.approx([70, 72])
@@ -59,9 +59,9 @@ def test_each_replay_has_lines_of_its_own() -> None:
 def test_waits_are_compared_within_a_replay() -> None:
     replays = Replays(8, 1)
     results = {
-        each: result(0.0, wait=100 * each.replay + 10 * (policy != ALWAYS_ON))
+        experiment: result(0.0, wait=100 * experiment.replay + 10 * (policy != ALWAYS_ON))
         for policy in POLICIES
-        for each in experiments("log", policy, replays)
+        for experiment in experiments("log", policy, replays)
     }
     answers = SleepingResults(results, replays)
     longer = answers.longer_s("log", FAMILIES[OLS][0])

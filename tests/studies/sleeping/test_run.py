@@ -75,7 +75,10 @@ RUN = st.tuples(st.integers(0, 40_000), st.integers(1, 8_000), st.integers(1, 5)
 def by_trying(saved_j: list[int], wanted_j: int) -> float:
     """Return the size of the smallest choice of single gaps that saves as much, NaN if there is none."""
     sizes = range(len(saved_j) + 1)
-    return next((size for size in sizes if any(sum(each) >= wanted_j for each in combinations(saved_j, size))), np.nan)
+    return next(
+        (size for size in sizes if any(sum(combination) >= wanted_j for combination in combinations(saved_j, size))),
+        np.nan,
+    )
 
 
 @given(GAPS, WANTED)
@@ -83,7 +86,7 @@ def test_no_choice_of_gaps_has_fewer(gaps: list[tuple[int, int]], wanted: list[i
     saved_j, nodes = np.array(gaps, np.int64).reshape(-1, 2).T
     found = fewest(saved_j.astype(float), nodes, np.array(wanted, float))
     single = [saved for saved, count in gaps for _ in range(count)]
-    assert found == pytest.approx([by_trying(single, each) for each in wanted], nan_ok=True)
+    assert found == pytest.approx([by_trying(single, value) for value in wanted], nan_ok=True)
 
 
 def usage_of(runs: list[tuple[int, int, int]], units_per_node: int, *, behind_s: int) -> tuple[Usage, PoweredMachine]:

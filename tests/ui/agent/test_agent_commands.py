@@ -233,7 +233,7 @@ def test_why_says_what_was_decided_last(offpeak: Offpeak, tmp_path: Path) -> Non
     assert done.returncode == 1
     assert done.stdout.startswith("job 7, as last recorded 2")
     assert done.stdout.endswith(": y: dear hours\n")
-    assert [each["decided"] for each in json.loads(offpeak("why", "7", "--json").stdout)] == ["y", "x"]
+    assert [load["decided"] for load in json.loads(offpeak("why", "7", "--json").stdout)] == ["y", "x"]
 
 
 def test_neither_agent_nor_ledger(offpeak: Offpeak) -> None:
@@ -248,7 +248,7 @@ def test_neither_agent_nor_ledger(offpeak: Offpeak) -> None:
 def test_history_newest_first(offpeak: Offpeak, golden: Callable[[str, str], None]) -> None:
     golden("history.txt", "".join(f"{line.rstrip()}\n" for line in lines(offpeak("history", *DAY))))
     events = json.loads(offpeak("history", *DAY, "--json").stdout)
-    assert [each["subject"] for each in events] == ["queue", "n2", "n2", "job 1841"]
+    assert [event["subject"] for event in events] == ["queue", "n2", "n2", "job 1841"]
     assert (events[3]["at"], events[3]["inputs"]) == ("2026-11-01T00:01:40+01:00", [["power_w", 412.0]])
 
 

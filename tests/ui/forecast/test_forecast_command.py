@@ -21,9 +21,9 @@ def test_published_prices_come_before_forecast_ones(offpeak, file) -> None:
     done = offpeak("forecast", "price", "--prices", file, "--from", "2023-03-10T18:00", "--hours", "30", "--json")
     prices = json.loads(done.stdout)["prices"]
     assert len(prices) == 30
-    assert [each["basis"] == "published" for each in prices] == [True] * 6 + [False] * 24
+    assert [price["basis"] == "published" for price in prices] == [True] * 6 + [False] * 24
     assert prices[18 + 0]["price"] == pytest.approx(60, abs=6)
-    assert all(each["p10"] <= each["price"] == each["p50"] <= each["p90"] for each in prices)
+    assert all(price["p10"] <= price["price"] == price["p50"] <= price["p90"] for price in prices)
 
 
 def test_the_table_says_what_it_rests_on(offpeak, file) -> None:
@@ -37,8 +37,8 @@ def test_the_table_says_what_it_rests_on(offpeak, file) -> None:
 def test_a_tariff_is_known_and_not_forecast(offpeak) -> None:
     tariff = ("--tariff", "on=90EUR/MWh,off=30EUR/MWh")
     prices = json.loads(offpeak("forecast", "price", *tariff, "--hours", "24", "--json").stdout)["prices"]
-    assert {(each["basis"], each["is_forecast"]) for each in prices} == {("tariff", False)}
-    assert {each["price"] for each in prices} == {30, 90}
+    assert {(price["basis"], price["is_forecast"]) for price in prices} == {("tariff", False)}
+    assert {price["price"] for price in prices} == {30, 90}
     first, second, _, _, row, *_ = offpeak("forecast", "price", *tariff).stdout.splitlines()
     assert first.endswith("known and not forecast, by the tariff")
     assert re.fullmatch(
@@ -113,13 +113,13 @@ def test_each_predictor_answers_about_a_job(offpeak, short_log, quantity, predic
     done = offpeak("forecast", quantity, short_log, *JOB, "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert [each["predictor"] for each in document["answers"]] == predictors
+    assert [answer["predictor"] for answer in document["answers"]] == predictors
     assert document["best"] in predictors
-    for each in document["answers"]:
-        assert 0 <= each["p10"] <= each["expected"] == each["p50"] <= each["p90"]
-        assert each["basis"]
+    for answer in document["answers"]:
+        assert 0 <= answer["p10"] <= answer["expected"] == answer["p50"] <= answer["p90"]
+        assert answer["basis"]
     if quantity == "runtime":
-        assert all(each["p90"] <= 7200 for each in document["answers"])
+        assert all(answer["p90"] <= 7200 for answer in document["answers"])
 
 
 def test_what_was_learned_is_kept_and_gives_the_same_answer(offpeak, short_log, tmp_path) -> None:
@@ -149,7 +149,7 @@ def test_a_state_file_says_what_the_queue_is_now(offpeak, short_log, tmp_path) -
                                  "queued": []}))  # fmt: skip
     done = offpeak("forecast", "wait", short_log, *JOB, "--state", state, "--json")
     assert done.returncode == 0, done.stderr
-    answers = {each["predictor"]: each for each in json.loads(done.stdout)["answers"]}
+    answers = {answer["predictor"]: answer for answer in json.loads(done.stdout)["answers"]}
     assert answers["what-if"]["p50"] == 3600
 
 

@@ -84,7 +84,7 @@ def offpeak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
     def offpeak(*arguments: str | Path) -> Done:
         capsys.readouterr()
-        code = run([str(each) for each in arguments])
+        code = run([str(argument) for argument in arguments])
         return Done(code, *capsys.readouterr())
 
     return offpeak
@@ -180,8 +180,8 @@ def test_power_now_tells_place_by_place(room: ServedRoom, site: Path, offpeak: O
     assert float(rows["n2"][0]) == float(rows["n2"][2]) > 200
     assert "n4" not in rows
     answer = json.loads(offpeak("power", "now", "n[1-3]", "--inventory", site, "--json").stdout)
-    assert {each["node"] for each in answer["readings"]} == {"n1", "n2", "n3"}
-    by_way = {each["way"]: each for each in answer["readings"] if each["node"] == "n1"}
+    assert {reading["node"] for reading in answer["readings"]} == {"n1", "n2", "n3"}
+    by_way = {reading["way"]: reading for reading in answer["readings"] if reading["node"] == "n1"}
     assert by_way["snmp"]["part"] == "outlet 1"
     assert by_way["snmp"]["power_w"] == by_way["dcmi"]["power_w"] == 200.0
     room.do(lambda room: room.nodes["n2"].use(0.0))
@@ -234,7 +234,7 @@ def test_nodes_are_taken_over_from_elsewhere(site: Path, offpeak: Offpeak, tmp_p
     done = offpeak("enroll", "n1", "--from-netbox", export, "--inventory", site)
     assert f"{export}: 2 nodes, 1 of them new in {site}\n" in done.stdout
     assert "  hint: the addresses of the BMCs of x1 are not known" in done.stdout
-    assert [each.node for each in read_inventory(site).machines][-1] == "x1"
+    assert [machine.node for machine in read_inventory(site).machines][-1] == "x1"
 
 
 @pytest.mark.parametrize(

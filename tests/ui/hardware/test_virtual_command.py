@@ -52,7 +52,7 @@ def test_what_it_writes_is_all_that_others_need(tmp_path: Path, environment: dic
     with running(tmp_path, environment, "--nodes", "n[01-30]", *place) as (process, output):
         folder = tmp_path / "virtual"
         site = tomllib.loads((folder / "inventory.toml").read_text())
-        bmcs = [each for table in site["machines"] for each in expand(table["bmc"])]
+        bmcs = [node for table in site["machines"] for node in expand(table["bmc"])]
         hardware, login = site["hardware"]["virtual"], site["credentials"]["bmc"]
         where = ["-I", "lanplus", "-H", bmcs[29], "-p", str(hardware["port"]), "-C", str(hardware["cipher_suite"])]
         secret = folder / login["password_file"]
@@ -63,7 +63,7 @@ def test_what_it_writes_is_all_that_others_need(tmp_path: Path, environment: dic
         power = [*read, f"{pdu['host']}:{pdu['port']}", "1.3.6.1.4.1.318.1.1.26.4.3.1.5.1"]
         assert subprocess.check_output(power, text=True, env=os.environ | {"MIBS": ""}) == "120\n"
         assert pdu["outlets"] == {"1-6": "n[25-30]"}
-        assert [each for table in site["machines"] for each in expand(table["nodes"])] == list(expand("n[01-30]"))
+        assert [node for table in site["machines"] for node in expand(table["nodes"])] == list(expand("n[01-30]"))
         assert output.startswith("30 virtual nodes of class server, 1x real time\n")
         assert secret.read_text().strip() not in output
         assert {stat.S_IMODE(file.stat().st_mode) for file in (secret, folder / "pdu.community")} == {0o600}

@@ -69,7 +69,7 @@ def offpeak(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
     def offpeak(*arguments: str | Path) -> Done:
         capsys.readouterr()
-        code = run([str(each) for each in arguments])
+        code = run([str(argument) for argument in arguments])
         return Done(code, *capsys.readouterr())
 
     return offpeak

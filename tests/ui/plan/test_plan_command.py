@@ -126,9 +126,9 @@ def test_where_the_agent_carries_plans_out_and_does_not_answer_the_plan_says_so(
 ) -> None:
     remark = f"this plan is made here and now, and is not the agent's: no agent answers at {tmp_path}/agent.sock: "
     assert f"- {remark}" in offpeak(queue="plan").stdout
-    assert [each.startswith(remark) for each in json.loads(offpeak("--json", queue="plan").stdout)["troubles"]] == [
-        True
-    ]
+    assert [
+        trouble.startswith(remark) for trouble in json.loads(offpeak("--json", queue="plan").stdout)["troubles"]
+    ] == [True]
     page = tmp_path / "plan.html"
     offpeak("--report", str(page), queue="plan")
     assert "this plan is made here and now" in page.read_text()

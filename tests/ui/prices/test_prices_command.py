@@ -31,7 +31,7 @@ def test_json_has_every_interval_and_null_for_a_gap(offpeak, file) -> None:
     assert prices[:8] == [0, 10, 20, 30, 40, 50, None, 70]
     assert document["unit"] == "EUR/MWh"
     assert document["until_s"] - document["from_s"] == 2 * 86_400
-    assert all(each["until_s"] - each["from_s"] == 3600 for each in document["prices"])
+    assert all(price["until_s"] - price["from_s"] == 3600 for price in document["prices"])
 
 
 def test_the_tariff_holds_without_a_file_and_a_zone(offpeak) -> None:

@@ -99,7 +99,7 @@ def test_the_headline_has_the_means_that_the_table_has(make: Make) -> None:
 
 def spreads_of_three(subject: ReportSubject) -> tuple[ReplicationSpread, ...]:
     """Replay the subject's case three times, with shifts that move its means."""
-    policies = tuple(parse_policy(each.name, SchedulingSettings()) for each in subject.policies)
+    policies = tuple(parse_policy(policy.name, SchedulingSettings()) for policy in subject.policies)
     return replay_often(subject.prepared.case, policies, replays=3, seed=1)
 
 

@@ -254,7 +254,7 @@ def test_names_beside_the_trade_lie_apart_and_inside(sleeping: ReportSubject, op
     edge = page.locator("#trade .main-svg").first.bounding_box()
     names = page.locator("#trade .annotation text")
     assert sorted(names.all_text_contents()) == ["always-on", "energy-aware", "timeout:5min", "two-level:23"]
-    boxes = sorted((each.bounding_box() for each in names.all()), key=lambda box: box["y"])
+    boxes = sorted((locator.bounding_box() for locator in names.all()), key=lambda box: box["y"])
     assert all(box["x"] + box["width"] <= edge["x"] + edge["width"] for box in boxes)
     assert all(below["y"] - above["y"] >= 12 for above, below in pairwise(boxes))
 

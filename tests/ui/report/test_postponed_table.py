@@ -30,7 +30,7 @@ def test_the_latest_come_first_and_nobody_who_is_not_later(starts: list[tuple[in
     late, early = run([at for at, _ in starts]), run([at for _, at in starts])
     later = [a - b for a, b in starts]
     found = [later[job] for job in most_postponed(late, early, count).tolist()]
-    assert found == sorted((each for each in later if each > 0), reverse=True)[:count]
+    assert found == sorted((value for value in later if value > 0), reverse=True)[:count]
 
 
 def test_a_row_names_job_and_user_and_tells_the_local_time(make: Make) -> None:

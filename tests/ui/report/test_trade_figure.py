@@ -16,10 +16,10 @@ def test_each_policy_is_a_point_under_what_was_possible(drawn: Drawn, sleeping: 
     traces = drawn(trade_figure(sleeping))
     by_slowdown, by_delay = (trace for trace in traces if trace["mode"] == "markers")
     outcomes = sleeping.comparison.outcomes
-    assert by_slowdown["x"] == pytest.approx([each.mean_bounded_slowdown_by_delay for each in outcomes])
-    assert by_delay["x"] == pytest.approx([each.mean_sleep_delay_s for each in outcomes])
+    assert by_slowdown["x"] == pytest.approx([outcome.mean_bounded_slowdown_by_delay for outcome in outcomes])
+    assert by_delay["x"] == pytest.approx([outcome.mean_sleep_delay_s for outcome in outcomes])
     for trace in (by_slowdown, by_delay):
-        assert trace["y"] == pytest.approx([each.idle_saved_pct for each in outcomes], abs=1e-4)
+        assert trace["y"] == pytest.approx([outcome.idle_saved_pct for outcome in outcomes], abs=1e-4)
     for policy in sleeping.policies:
         possible_pct = possible_saving_pct(policy)
         assert policy.outcome.idle_saved_pct <= possible_pct + 1e-9

@@ -27,7 +27,7 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
         wire = Transport(timeout_s=TIMEOUT_S)
         drivers = {f"n{i}": driver_of(machine_of(bmc, node=f"n{i}"), wire) for i, bmc in enumerate(many_bmcs)}
         seen = await poll_drivers(drivers, timeout_s=ROUND_S, clock=time.time)
-        assert [node for node, each in seen.items() if each.state is not PowerState.ON] == []
+        assert [node for node, observation in seen.items() if observation.state is not PowerState.ON] == []
         for bmc in many_bmcs[:DEAD:2]:
             bmc.kill()
         for bmc in many_bmcs[1:DEAD:2]:
@@ -37,7 +37,7 @@ def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_o
             if at_the_first_login:
                 await wire.close()
             begin_s, came_s = time.monotonic(), {}
-            requested = {node: each.query() for node, each in drivers.items()}
+            requested = {node: driver.query() for node, driver in drivers.items()}
             async for node, _ in iterate_completed(requested, timeout_s=ROUND_S):
                 came_s[node] = time.monotonic() - begin_s
             assert max(sorted(came_s.values())[:-DEAD]) < TIMEOUT_S

@@ -85,9 +85,9 @@ def test_several_drivers_of_one_bmc_do_not_wait_for_each_other(
         other = Transport(timeout_s=10)
         machines = [machine_of(few_bmcs[0], node=node) for node in ("n1", "n2")]
         for _ in range(3):
-            drivers = [ipmi_driver(machine, each) for machine in machines for each in (wire, other)]
+            drivers = [ipmi_driver(machine, transport) for machine in machines for transport in (wire, other)]
             seen = await asyncio.gather(*(driver.query() for driver in drivers * 3))
-            assert [each.error for each in seen] == [None] * 12
+            assert [observation.error for observation in seen] == [None] * 12
             await drivers[0].close()
             assert (await drivers[1].query()).error is None
             await asyncio.gather(*(driver.close() for driver in drivers))
@@ -122,7 +122,7 @@ def test_many_that_ask_a_dead_bmc_wait_once(few_bmcs: list[SimulatedBmc], machin
             few_bmcs[0].freeze()
             begin_s = time.monotonic()
             seen = await asyncio.gather(*(driver.query() for _ in range(10)))
-            assert all(isinstance(each.error, NoAnswer) for each in seen)
+            assert all(isinstance(observation.error, NoAnswer) for observation in seen)
             assert time.monotonic() - begin_s < 3
             few_bmcs[0].thaw()
 

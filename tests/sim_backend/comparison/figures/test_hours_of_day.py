@@ -52,10 +52,10 @@ def test_means_are_those_of_the_minutes_that_the_clock_shows(
     price = prices.series.value[at_s // 3600]
     hours = clock_hours(prices, 0, 60 * minutes)
     of_power, of_price = mean_by_hour(hours, curve, curve.total_w), mean_price_by_hour(hours, prices)
-    for each in range(HOURS):
-        inside = hour == each
+    for index in range(HOURS):
+        inside = hour == index
         expected = (power_w[inside].mean(), price[inside].mean()) if inside.any() else (np.nan, np.nan)
-        assert (of_power[each], of_price[each]) == pytest.approx(expected, nan_ok=True)
+        assert (of_power[index], of_price[index]) == pytest.approx(expected, nan_ok=True)
 
 
 def test_an_hour_whose_price_is_a_gap_has_no_mean() -> None:

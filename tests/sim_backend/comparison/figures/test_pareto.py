@@ -17,7 +17,7 @@ def beats(one: tuple[int, int], other: tuple[int, int]) -> bool:
 def test_the_front_is_what_nothing_beats(choices: list[tuple[int, int]]) -> None:
     loss, gain = (np.array(column, float) for column in zip(*choices, strict=True))
     front = [choices[at] for at in pareto_front(loss, gain)]
-    assert set(front) == {each for each in choices if not any(beats(other, each) for other in choices)}
+    assert set(front) == {choice for choice in choices if not any(beats(other, choice) for other in choices)}
     assert len(front) == len(set(front))
 
 
