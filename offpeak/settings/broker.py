@@ -8,7 +8,7 @@ from offpeak.settings.kinds import DURATION, PATH, choice, row
 
 @dataclass(frozen=True)
 class BrokerSettings:
-    """How `offpeak choose`, `submit` and `broker` go about it."""
+    """The sites of a federation, and how `offpeak choose`, `submit` and `broker` use them."""
 
     sites: Path = row(
         PATH,
@@ -19,36 +19,37 @@ class BrokerSettings:
     mode: str = row(
         choice("shadow", "active"),
         "--broker-mode",
-        "shadow: it is only recorded where a job would have gone; active: it is submitted there.",
+        "shadow: only record the selected site of a job; active: submit the job there.",
         default="shadow",
     )
     poll_s: int = row(
         DURATION,
         "--poll",
-        "How often `offpeak broker` asks the sites how they are.",
+        "Interval at which `offpeak broker` polls the sites.",
         default="15s",
     )
     stale_s: int = row(
         DURATION,
         "--stale",
-        "A site whose last answer is older than this is left out.",
+        "Maximum age of a site's last response: a site with an older one is left out.",
         default="2min",
     )
     timeout_s: int = row(
         DURATION,
         "--site-timeout",
-        "How long a site may take to say how it is.",
+        "Time limit for a response of a site.",
         default="5s",
     )
     token_file: Path | None = row(
         PATH,
         "--token-file",
-        "File of mode 0600 with the token that portals show to `offpeak broker`.",
+        "File of mode 0600 with the token that portals present to `offpeak broker`.",
         example="/etc/offpeak/broker.token",
     )
     secret_file: Path | None = row(
         PATH,
         "--secret-file",
-        "File of mode 0600 with the key by which `offpeak broker` signs what this site's agent says for other brokers.",
+        "File of mode 0600 with the key with which `offpeak broker` signs the state of this site's agent for other "
+        "brokers.",
         example="/etc/offpeak/snapshot.key",
     )

@@ -8,19 +8,19 @@ from offpeak.settings.kinds import DURATION, NAMES, PATH, TEXT, row
 
 @dataclass(frozen=True)
 class FeedSettings:
-    """Where values come from while the agent runs: sources in order, the next where one fails."""
+    """Sources of values while the agent runs, in order: if one fails, the next is used."""
 
     prices: tuple[str, ...] | None = row(
         NAMES,
         "--price-feeds",
-        "Sources of known prices, in order: energy-charts, nord-pool, entso-e, us-markets, or file and tariff, which"
-        " are those of [prices].",
+        "Sources of known prices, in order: energy-charts, nord-pool, entso-e, us-markets, or file and tariff as set "
+        "in [prices].",
         example=("energy-charts", "nord-pool"),
     )
     carbon: tuple[str, ...] | None = row(
         NAMES,
         "--carbon-feeds",
-        "Sources of carbon intensity, in order: electricity-maps, or file, which is that of [carbon].",
+        "Sources of carbon intensity, in order: electricity-maps, or file as set in [carbon].",
         example=("electricity-maps",),
     )
     temperature: tuple[str, ...] | None = row(
@@ -38,30 +38,31 @@ class FeedSettings:
     currency: str = row(
         TEXT,
         "--feed-currency",
-        "Currency of the prices; an answer in another is refused.",
+        "Currency of the prices; a response in another currency is refused.",
         default="EUR",
     )
     place: str | None = row(
         TEXT,
         "--feed-place",
-        "Where the machine stands, in degrees north and east: for the outside temperature.",
+        "Location of the machine in degrees north and east, for the outside temperature.",
         example="52.52,13.41",
     )
     key_file: Path | None = row(
         PATH,
         "--feed-keys",
-        "File of mode 0600 with lines ENTSOE_API_KEY=... and ELECTRICITY_MAPS_TOKEN=...; the environment wins over it.",
+        "File of mode 0600 with lines ENTSOE_API_KEY=... and ELECTRICITY_MAPS_TOKEN=...; environment variables take "
+        "precedence.",
         example="/etc/offpeak/keys",
     )
     cache: Path = row(
         PATH,
         "--feed-cache",
-        "Folder of the last good series.",
+        "Folder for the last valid series of each source.",
         default="/var/cache/offpeak/feeds",
     )
     timeout_s: int = row(
         DURATION,
         "--feed-timeout",
-        "How long a source may take for one whole answer.",
+        "Time limit for a whole response of a source.",
         default="20s",
     )

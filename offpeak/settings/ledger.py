@@ -26,7 +26,7 @@ URL = SettingKind("database URL", _url)
 
 @dataclass(frozen=True)
 class LedgerSettings:
-    """Where decisions, actions, readings and costs are written, and how long readings are kept in full."""
+    """Where decisions, actions, readings and costs are stored, and how long readings are kept."""
 
     url: str = row(
         URL,
@@ -37,12 +37,12 @@ class LedgerSettings:
     keep_readings_s: int = row(
         DURATION,
         "--keep-readings",
-        "How long every reading is kept; the means of minutes and of quarter-hours are kept longer.",
+        "Time for which single readings are kept; means of minutes and of quarter-hours are kept longer.",
         default="7d",
     )
     keep_minutes_s: int = row(
         DURATION,
         "--keep-minutes",
-        "How long the means of minutes are kept; those of quarter-hours are kept for 1,100 days.",
+        "Time for which means of minutes are kept; means of quarter-hours are kept for 1,100 days.",
         default="90d",
     )

@@ -63,34 +63,34 @@ REVENUES = SettingKind("list of revenues", read_revenues)
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """What a plan of the queue counts with besides jobs, nodes and prices."""
+    """Inputs of a plan of the queue besides jobs, nodes and prices."""
 
     facility: str | None = row(
         TEXT,
         "--facility",
-        "The machine room's cooling: air, hybrid, or a CSV file of PUE by load and outside temperature; when not set:"
-        " energy for cooling is not counted.",
+        "Cooling of the machine room: air, hybrid, or a CSV file of PUE by load and outside temperature; when not "
+        "set: no energy for cooling.",
         example="air",
     )
     outside_c: float = row(
         number(-60.0, 60.0),
         "--outside",
-        "Outside temperature in degrees Celsius where [feeds] names no source of it.",
+        "Outside temperature in degrees Celsius, if [feeds] names no source of it.",
         default=15.0,
         unit="C",
     )
     revenue_per_core_h: float = row(
         number(0.0),
         "--revenue-per-core-hour",
-        "What a core-hour earns, in the currency of the prices, unless `revenues` says otherwise.",
+        "Revenue of a core-hour, in the currency of the prices, unless `revenues` sets another value.",
         default=0.05,
         unit="per core-hour",
     )
     revenues: tuple[Revenue, ...] | None = row(
         REVENUES,
         "--revenues",
-        "What a core-hour of other jobs earns, by account and QOS: ACCOUNT, ACCOUNT/QOS or /QOS; what names both counts"
-        " first, then the QOS.",
+        "Revenue of a core-hour by account and QOS: ACCOUNT, ACCOUNT/QOS or /QOS; an entry with both takes "
+        "precedence, then one with the QOS.",
         example=["physics=0.08", "physics/urgent=0.2", "/urgent=0.1"],
     )
     events: Path | None = row(

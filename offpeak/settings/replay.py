@@ -19,93 +19,94 @@ from offpeak.settings.kinds import (
 )
 
 ASSUMED_IDLE_W = 75.0
-"""What an idle node is taken to draw where nobody says otherwise."""
+"""Assumed power of an idle node if it is not set."""
 
 
 @dataclass(frozen=True)
 class PriceSettings:
-    """What electricity costs, and when it counts as dear."""
+    """The price of electricity, and the on-peak hours."""
 
     file: Path | None = row(
         PATH,
         "--prices",
-        "CSV file of electricity prices, plain or .gz; without one the tariff holds.",
+        "CSV file of electricity prices, plain or .gz; without one the tariff is used.",
         example="prices.csv",
     )
     layout: str | None = row(
         TEXT,
         "--price-layout",
-        "Columns, unit and clock of the price file, where its header and name do not tell them; or start= and step=.",
+        "Columns, unit and time zone of the price file, if its header and name do not declare them; or start= and "
+        "step=.",
         example="time=utc,value=price,unit=EUR/MWh,zone=UTC",
     )
     tariff: str | None = row(
         TARIFF,
         "--tariff",
-        "Two prices and the hours of the dear one, on the log's clock or that of zone=; days= and holidays= as well."
-        f" When no prices are set either, {ASSUMED_TARIFF} is assumed, and said.",
+        "On-peak and off-peak price and the on-peak hours, in the log's time zone or that of zone=; optionally days= "
+        f"and holidays=. If neither prices nor a tariff are set, {ASSUMED_TARIFF} is assumed and reported.",
         example=ASSUMED_TARIFF,
     )
     peak_rule: str = row(
         TEXT,
         "--peak-rule",
-        "What is on-peak in a price file: day-mean (dearer than its day's mean), quantile:0.6 or hours:09:00-23:00.",
+        "On-peak hours of a price file: day-mean (above the mean of the day), quantile:0.6 or hours:09:00-23:00.",
         default="day-mean",
     )
     fill_gaps: bool = row(
         BOOL,
         "--fill-gaps",
-        "Fill a gap in the price file from the same hour of the latest week before it that is known.",
+        "Fill a gap in the price file with the same hour of the latest known week before it.",
         default=False,
     )
 
 
 @dataclass(frozen=True)
 class CarbonSettings:
-    """How much CO2 a kilowatt-hour stands for."""
+    """The carbon intensity of electricity."""
 
     source: str | None = row(
         TEXT,
         "--carbon",
-        "CSV file of carbon intensity, or one figure for all hours; of a file with direct and life-cycle columns also"
-        " which: carbon.csv,value=direct.",
+        "CSV file of carbon intensity, or one value for all hours; for a file with direct and life-cycle columns "
+        "also the column: carbon.csv,value=direct.",
         example="400g/kWh",
     )
 
 
 @dataclass(frozen=True)
 class PowerSettings:
-    """What jobs and idle nodes draw."""
+    """The power of jobs and of idle nodes."""
 
     job: str | None = row(
         TEXT,
         "--power",
-        "Power model of jobs, per node; when not set: what the log measured, else uniform.",
+        "Power model of jobs, per node; when not set: the measurements of the log, else uniform.",
         example="uniform:100W-300W",
     )
     classes: tuple[str, ...] | None = row(
         NAMES,
         "--power-classes",
-        "What jobs draw per node by name, user:, account: or partition:, for the agent; the first that fits counts,"
-        " and before what was measured.",
+        "Power of jobs per node for the agent, by name, user:, account: or partition:; the first match applies and "
+        "takes precedence over measurements.",
         example=("hot*=400W", "partition:gpu=900W"),
     )
     idle_w: float | None = row(
         NODE_POWER,
         "--idle-power",
-        f"What a node draws when it is on and runs nothing; when not set: {ASSUMED_IDLE_W:g} W, assumed.",
+        f"Power of a node that is on and has no job; when not set: {ASSUMED_IDLE_W:g} W, assumed.",
         example="75W",
         unit="per node",
     )
     seed: int = row(
         whole_number(0),
         "--seed",
-        "Seed of the power model: the same seed gives every job the same draw again.",
+        "Seed of the power model: the same seed gives every job the same power.",
         default=1,
     )
     node_class: str | None = row(
         TEXT,
         "--node-class",
-        "What nodes draw in each power state and how long they need to change it: a bundled class or a TOML file.",
+        "Power of a node in each power state, and the duration of transitions: a bundled class or a TOML file.",
         example="server",
     )
 
@@ -122,15 +123,16 @@ class MachineSettings:
     nodes: int | None = row(
         whole_number(1),
         "--nodes",
-        "Size of the machine: in nodes, for SWF in the log's own unit; when not set: as the log says, or shows.",
+        "Size of the machine in nodes, for SWF in the log's own unit; when not set: as declared in the log, else the "
+        "most in use at once.",
         example=128,
         unit="nodes",
     )
     processors_per_node: int | None = row(
         whole_number(1),
         "--processors-per-node",
-        "Processors of a node: a log that counts processors is turned into nodes with it; when not set: as the log"
-        " says, else 1.",
+        "Processors per node, to convert a log that counts processors to nodes; when not set: as declared in the "
+        "log, else 1.",
         example=16,
         unit="per node",
     )
@@ -143,7 +145,7 @@ class SchedulingSettings:
     policies: tuple[str, ...] = row(
         NAMES,
         "--policy",
-        "Policies to compare; the first is what the others are measured against.",
+        "Policies to compare; the first is the baseline.",
         default=("easy", "greedy", "knapsack"),
     )
     window: int = row(
@@ -162,21 +164,21 @@ class SchedulingSettings:
     max_postponement_s: int = row(
         DURATION,
         "--max-postponement",
-        "A job that later ones have been passing for this long keeps its place: no policy moves another before it.",
+        "Limit on overtaking: after this time since a later job first overtook it, a job keeps its place.",
         default="24h",
         unit="per job",
     )
     estimates: str = row(
         choice("user", "exact", "predicted", "boosted"),
         "--estimates",
-        "Run times that the scheduler plans with: what users asked for, what jobs took, or a prediction: from the same"
-        " user's last two jobs, or by boosted trees.",
+        "Run times that the scheduler plans with: user (as requested), exact (actual), predicted (mean of the user's "
+        "last two jobs) or boosted (boosted trees).",
         default="user",
     )
     kill_at_estimate: bool = row(
         BOOL,
         "--kill-at-estimate",
-        "End a job that reaches its estimate, as a batch system does; otherwise it runs as long as the log says.",
+        "End a job that reaches its estimate, as a batch system does; otherwise it runs as long as in the log.",
         default=False,
     )
     passes: str = row(
@@ -194,7 +196,7 @@ class LogSettings:
     time_zone: str | None = row(
         TEXT,
         "--time-zone",
-        "Clock of a log's times that have no offset, as sacct prints them; when not set: this machine's.",
+        "Time zone of times without an offset, as sacct prints them; when not set: that of this machine.",
         example="Europe/Berlin",
     )
     anonymise: bool = row(

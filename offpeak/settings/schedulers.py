@@ -13,20 +13,20 @@ class SlurmSettings:
     read: str = row(
         choice("text", "json", "rest", "pyslurm"),
         "--slurm-read",
-        "How jobs and nodes are read: the text of squeue and scontrol, which every version prints alike; their JSON;"
-        " slurmrestd; or pyslurm, where it is installed and made for this version.",
+        "Source of jobs and nodes: the text of squeue and scontrol, which is the same in all versions; their JSON; "
+        "slurmrestd; or pyslurm, if installed for this version.",
         default="text",
     )
     user: str = row(
         TEXT,
         "--slurm-user",
-        "SlurmUser of slurm.conf, whose programs tell the agent which nodes Slurm wants up.",
+        "SlurmUser of slurm.conf, whose programs notify the agent which nodes Slurm needs.",
         default="slurm",
     )
     command: tuple[str, ...] | None = row(
         NAMES,
         "--slurm-command",
-        "What is put before scontrol where the agent's own user may not change jobs and nodes.",
+        "Prefix of scontrol commands, if the agent's user may not change jobs and nodes.",
         example=("sudo", "-n", "-u", "slurm"),
     )
     rest_url: str | None = row(
@@ -44,7 +44,7 @@ class SlurmSettings:
     timeout_s: int = row(
         DURATION,
         "--slurm-timeout",
-        "How long one of Slurm's commands may take.",
+        "Time limit for a command of Slurm.",
         default="60s",
     )
 
@@ -56,32 +56,32 @@ class PbsSettings:
     command: tuple[str, ...] | None = row(
         NAMES,
         "--pbs-command",
-        "What is put before qalter, pbsnodes and qmgr where the agent's own user is no manager of PBS.",
+        "Prefix of qalter, pbsnodes and qmgr commands, if the agent's user is not a manager of PBS.",
         example=("sudo", "-n"),
     )
     timeout_s: int = row(
         DURATION,
         "--pbs-timeout",
-        "How long one of PBS's commands may take.",
+        "Time limit for a command of PBS.",
         default="60s",
     )
     boot_s: int = row(
         DURATION,
         "--pbs-boot",
-        "How long a node may take from the order to wake until its daemon registers; then it counts as failed.",
+        "Time limit from the order to wake until the node's daemon registers; after it the wake-up counts as failed.",
         default="15min",
         unit="per node",
     )
     torque_order: str = row(
         choice("auto", "priority", "swap", "none"),
         "--torque-order",
-        "How Torque's jobs change places: priority, by `qalter -p`, where the scheduler sorts by it; swap, by `qorder`,"
-        " where it follows the queue's own order; none; auto: as sched_config of pbs_sched says.",
+        "Method to reorder jobs of Torque: priority (`qalter -p`), if the scheduler sorts by priority; swap "
+        "(`qorder`), if it follows the order of the queue; none; auto: according to sched_config of pbs_sched.",
         default="auto",
     )
     home: Path = row(
         PATH,
         "--pbs-home",
-        "Folder of Torque's server, in which sched_priv is.",
+        "Folder of Torque's server that contains sched_priv.",
         default="/var/spool/torque",
     )
