@@ -88,12 +88,13 @@ class ClusterNode(NamedTuple):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Pools, partitions by name, the nodes of reservations by name, and the counts of licences by name."""
+    """Pools; partitions, nodes of reservations and counts of licences by name; the QOS, none if they are not known."""
 
     pools: tuple[Pool, ...]
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     reservations: Mapping[str, frozenset[str]] = field(default_factory=dict)
     licences: Mapping[str, int] = field(default_factory=dict)
+    qos: frozenset[str] = frozenset()
 
     @cached_property
     def nodes(self) -> int:

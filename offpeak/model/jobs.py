@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.request import Request
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,11 @@ class Jobs:
     `submit_s` counts from the trace's own zero. `size` is in the machine's allocation unit (nodes or processors).
     Unknown users, groups, queues and applications are -1. `logged_start_s` is when the job really started, -1 where
     the log does not say. `node_power_w` is the measured draw per allocated unit [W], NaN where nothing was measured.
-    `logged_size` is how many units each job really had where the log tells that besides what it asked for, else None.
+
+    The other columns are None where the log has nothing of the kind. `logged_size` is how many units each job really
+    had, where that is logged besides what it asked for. `request` is the job's class in `Trace.requests`, -1 where it
+    is unknown. `array` is the number of the array that the job is a task of, -1 for none. `partition` is set where
+    queues and partitions are logged; in other logs the queue is the partition.
     """
 
     job_id: Int64
@@ -31,14 +37,17 @@ class Jobs:
     logged_start_s: Int64
     node_power_w: Float64
     logged_size: Int64 | None = None
+    request: Int64 | None = None
+    array: Int64 | None = None
+    partition: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
 
     def take(self, which: NDArray[np.bool_] | Int64) -> "Jobs":
         """Return the jobs that the mask or the indices select."""
-        taken = {each.name: getattr(self, each.name)[which] for each in fields(self) if each.name != "logged_size"}
-        return replace(Jobs(**taken), logged_size=None if self.logged_size is None else self.logged_size[which])
+        taken: dict[str, Any] = {name: None if each is None else each[which] for name, each in vars(self).items()}
+        return Jobs(**taken)
 
     def with_size(self, size: Int64) -> "Jobs":
         """Return the same jobs with `size` units, asked for and used."""
@@ -47,6 +56,9 @@ class Jobs:
     def as_logged(self) -> "Jobs":
         """Return the jobs with the units that they really had."""
         return self if self.logged_size is None else self.with_size(self.logged_size)
+
+
+OPTIONAL_COLUMNS = tuple(each.name for each in fields(Jobs) if each.default is None)
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,7 @@ class LogNames:
     group: tuple[str, ...] = ()
     queue: tuple[str, ...] = ()
     application: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
     job: Mapping[int, str] = field(default_factory=dict)
 
     def job_text(self, job_id: int) -> str:
@@ -90,7 +103,7 @@ class Trace:
     second 0, each None where the header is silent. `units_per_node` is how many units of `jobs.size` share a node,
     None where the log does not say what its unit is. `without_estimate` are the ids of jobs that asked for no time:
     their `estimate_s` is the run time. `processors_per_node` is what the accounting shows of the nodes, None where it
-    does not.
+    does not. `requests` are the classes of `jobs.request`.
     """
 
     name: str
@@ -106,3 +119,14 @@ class Trace:
     units_per_node: int | None = None
     without_estimate: Int64 = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
     processors_per_node: int | None = None
+    requests: tuple[Request, ...] = ()
+
+    def partitions(self) -> tuple[Int64, tuple[str, ...]]:
+        """Return each job's partition as an index of the names that follow, -1 for none; without names the numbers."""
+        number, names = self.jobs.partition, self.names.partition
+        if number is None:
+            number, names = self.jobs.queue, self.names.queue
+        if names:
+            return number, names
+        numbers = np.unique(number[number >= 0])
+        return np.where(number < 0, -1, np.searchsorted(numbers, number)), tuple(map(str, numbers.tolist()))

@@ -4,9 +4,8 @@ A file has the keys `idle` and `running`, optionally `repair`, and a table for e
 [powersave], [standby], [off].
 """
 
-import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from offpeak.files import read_bytes
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import DEPTHS
+from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.settings.kinds import DURATION, POWER, SettingKind
 from offpeak.text import did_you_mean
 
@@ -31,32 +31,7 @@ EXAMPLES = {
 }
 
 
-@dataclass(frozen=True)
-class TomlEntry:
-    """Something written in a file, and the dotted key at which it stands: "" for the whole file."""
-
-    file: str
-    key: str
-    written: object
-
-    def wrong(self, what: str, *, hint: str) -> BadInput:
-        """Return the error that says what is wrong with this entry."""
-        return BadInput(": ".join(filter(None, (self.file, self.key, what))), hint=hint)
-
-
-def entries_below(table: TomlEntry, needed: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> dict[str, TomlEntry]:
-    """Return a table's entries by key; BadInput unless it has the needed keys and none but these and the optional."""
-    if not isinstance(table.written, dict):
-        raise table.wrong("is no table", hint=_how_to_write(table.key.rpartition(".")[2], needed))
-    path = f"{table.key}." if table.key else ""
-    found = {key: TomlEntry(table.file, f"{path}{key}", written) for key, written in table.written.items()}
-    for key in found:
-        if key not in (*needed, *optional):
-            raise found[key].wrong("is no key of a node class", hint=did_you_mean(key, (*needed, *optional)))
-    for key in needed:
-        if key not in found:
-            raise table.wrong(f"{key} is missing", hint=f"add {_how_to_write(key, ())}")
-    return found
+FORMAT = TomlFormat("a node class", EXAMPLES)
 
 
 def read_power_w(entry: TomlEntry) -> float:
@@ -95,10 +70,6 @@ def _read(entry: TomlEntry, kind: SettingKind) -> float:
         raise entry.wrong(str(problem), hint=problem.hint) from None
 
 
-def _how_to_write(key: str, needed: tuple[str, ...]) -> str:
-    return f"{key} = {EXAMPLES[key]}" if key in EXAMPLES else f"write [{key}], and below it {', '.join(needed)}"
-
-
 BUNDLED = files("offpeak") / "node_classes"
 
 
@@ -130,7 +101,7 @@ def read_node_class(path: Path) -> NodeClass:
 
 
 def _node_class(text: bytes, name: str, file: str) -> NodeClass:
-    top = entries_below(TomlEntry(file, "", _parse_toml(text, file)), ("idle", "running"), optional=("repair", *DEPTHS))
+    top = FORMAT.entries_below(FORMAT.parse(text, file), ("idle", "running"), optional=("repair", *DEPTHS))
     idle_w = read_power_w(top["idle"])
     repair_s = read_repair_s(top["repair"]) if "repair" in top else None
     depths = tuple(_depths(top, idle_w))
@@ -138,16 +109,6 @@ def _node_class(text: bytes, name: str, file: str) -> NodeClass:
         hint = "a node that never comes up again is not repaired: leave repair out, or give a probability below 1"
         raise top["repair"].wrong("goes with a wake that always fails", hint=hint)
     return NodeClass(name, idle_w, _running(top["running"], idle_w), depths, repair_s)
-
-
-def _parse_toml(text: bytes, file: str) -> dict[str, object]:
-    try:
-        return tomllib.loads(text.decode())
-    except UnicodeDecodeError:
-        raise BadInput(f"{file}: is not UTF-8 text", hint="save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as problem:
-        hint = f"the file is TOML: text stands in quotes, as in idle = {EXAMPLES['idle']}"
-        raise BadInput(f"{file}: {problem}", hint=hint) from None
 
 
 def _running(curve: TomlEntry, idle_w: float) -> tuple[tuple[float, float], ...]:
@@ -188,11 +149,11 @@ def _depths(top: dict[str, TomlEntry], idle_w: float) -> Iterator[DepthPower]:
 
 
 def _depth(table: TomlEntry, number: int) -> DepthPower:
-    below = entries_below(table, ("power", "enter", "leave"))
+    below = FORMAT.entries_below(table, ("power", "enter", "leave"))
     return DepthPower(number, read_power_w(below["power"]), _transition(below["enter"]), _transition(below["leave"]))
 
 
 def _transition(table: TomlEntry) -> Transition:
-    below = entries_below(table, ("duration", "power", "failure_probability"))
+    below = FORMAT.entries_below(table, ("duration", "power", "failure_probability"))
     duration_s, power_w = read_duration_s(below["duration"]), read_power_w(below["power"])
     return Transition(duration_s, power_w, read_share(below["failure_probability"]))

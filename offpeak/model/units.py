@@ -9,6 +9,7 @@ from offpeak.text import did_you_mean
 
 POWER_W = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
 DURATION_S = {"s": 1, "min": MINUTE_S, "h": HOUR_S, "d": DAY_S}
+MEMORY_MIB = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 LATENCY_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 # Links are sold in bits, and data counted in bytes.
 BANDWIDTH_MB_PER_S = {"Mbit/s": 1 / 8, "Gbit/s": 125.0, "MB/s": 1.0, "GB/s": 1000.0}
@@ -50,6 +51,15 @@ def parse_duration_s(text: str) -> int:
     if seconds != round(seconds):
         raise BadInput(f"{text!r} is not a whole number of seconds", hint="give it in s, such as 90s")
     return round(_at_most(seconds, LONGEST_S, text, "100 years"))
+
+
+def parse_memory_mib(text: str) -> int:
+    """Return "1.5GiB" as 1536 [MiB]; BadInput as for a power, and where it is no whole number of MiB."""
+    number, unit = _number_and_unit(text, example="256GiB")
+    memory = _not_negative(_known(number * _factor(unit, MEMORY_MIB), text), text)
+    if memory != round(memory):
+        raise BadInput(f"{text!r} is not a whole number of MiB", hint="give it in MiB, such as 515000MiB")
+    return round(memory)
 
 
 def parse_latency_s(text: str) -> float:

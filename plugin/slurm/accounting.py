@@ -24,6 +24,11 @@ SACCT_COLUMNS = (
     "AllocNodes",
     "AllocCPUS",
     "ConsumedEnergyRaw",
+    "ReqTRES",
+    "AllocTRES",
+    "QOS",
+    "Reservation",
+    "Constraints",
     # Last, because users may write anything into it.
     "JobName",
 )

@@ -116,11 +116,10 @@ def between(trace: Trace, begin_s: int, until_s: int) -> Trace:
     del end_s
     cut["logged_start_s"] = start_s[order]
     del start_s
-    logged_size = columns.pop("logged_size")
     while columns:
         name, column = columns.popitem()
-        cut[name] = column[order]
-    return replace(whole, jobs=Jobs(**cut, logged_size=None if logged_size is None else logged_size[order]))
+        cut[name] = None if column is None else column[order]
+    return replace(whole, jobs=Jobs(**cut))
 
 
 def priced(trace: Trace, prices: PriceSettings) -> Trace:
@@ -159,6 +158,7 @@ def anonymised(trace: Trace) -> Trace:
             group=_numbered("group", jobs.group, names.group),
             queue=_numbered("queue", jobs.queue, names.queue),
             application=_numbered("application", jobs.application, names.application),
+            partition=() if jobs.partition is None else _numbered("partition", jobs.partition, names.partition),
         ),
     )
 

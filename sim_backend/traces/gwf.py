@@ -18,7 +18,9 @@ from offpeak.files import LongText
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.model.local_time import zone_text
+from offpeak.model.request import Chunk, Request
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, trace_of
+from sim_backend.traces.requests import request_classes
 from sim_backend.traces.swf.lines import LARGEST, NUMBER, SUBMIT, split_lines, without_lines
 from sim_backend.traces.swf.read import (
     APPLICATION,
@@ -26,7 +28,9 @@ from sim_backend.traces.swf.read import (
     GROUP,
     JANUARY_1990_S,
     JOB,
+    PARTITION,
     QUEUE,
+    REQUESTED_KIB,
     REQUESTED_PROCESSORS,
     REQUESTED_TIME,
     RUN,
@@ -38,7 +42,8 @@ from sim_backend.traces.swf.read import (
 )
 
 COLUMNS = 29
-NAMED = (USER, GROUP, APPLICATION, QUEUE)
+NAMED = (USER, GROUP, APPLICATION, QUEUE, PARTITION, REQUESTED_KIB)
+"""Fields that are read as text; the requested memory too, which need not be a number where no job has one."""
 COMMENT_LINE = re.compile(rb"^[ \t]*#.*(?:\n|\Z)", re.MULTILINE)
 
 
@@ -205,6 +210,9 @@ def _records(parsed: _Parsed, kept: Int64) -> Records:
         return parsed.codes[field].coded(column(str(field)))
 
     processors, logged = column("processors"), column("logged_processors")
+    queue, partition = coded(QUEUE), coded(PARTITION)
+    is_partitioned = bool((partition.code >= 0).any())
+    request, requests = _requests(processors, coded(REQUESTED_KIB), partition if is_partitioned else queue)
     return Records(
         job_id=column("job_id"),
         queued_s=column("queued_s"),
@@ -215,12 +223,30 @@ def _records(parsed: _Parsed, kept: Int64) -> Records:
         processors=processors,
         user=coded(USER),
         group=coded(GROUP),
-        queue=coded(QUEUE),
+        queue=queue,
         application=coded(APPLICATION),
         energy_j=None,
         job_names={},
         logged_processors=None if (logged == processors).all() else logged,
+        request=request,
+        requests=requests,
+        partition=partition if is_partitioned else None,
     )
+
+
+def _requests(processors: Int64, memory: CodedNames, partition: CodedNames) -> tuple[Int64 | None, tuple[Request, ...]]:
+    """Return the class of each job, -1 for those without a requested memory, which is given per processor."""
+    kib = [int(min(float(text), LARGEST)) if NUMBER.fullmatch(text.encode()) else 0 for text in memory.names]
+
+    def request_of(row: tuple[int, ...]) -> Request | None:
+        count, code, number = row
+        if code < 0 or kib[code] <= 0:
+            return None
+        partitions = (partition.names[number],) if number >= 0 else ()
+        return Request(partitions, (Chunk(count, memory_mib=-(-kib[code] // 1024)),), apart=False)
+
+    request, requests = request_classes((processors, memory.code, partition.code), request_of)
+    return (request, requests) if requests else (None, ())
 
 
 def _rejected(reason: str, job_ids: Int64) -> tuple[RejectedJobs, ...]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
+from offpeak.model.request import Request
 from offpeak.text import counted
 
 SEGMENT_ROWS = 1 << 16
@@ -121,7 +122,8 @@ class Records:
     where nothing was. `nodes` may be 0, or None, where the log counts processors only. `energy_j` is what was measured,
     else NaN, None if nothing was.
     `job_names` holds the ids that the scheduler writes in another way. `logged_processors` are those used, None where
-    they are `processors`, those that were asked for.
+    they are `processors`, those that were asked for. `request`, `array` and `partition` are None where the log has
+    nothing of the kind; `requests` are the classes of `request`, -1 where it is unknown.
     """
 
     job_id: Int64
@@ -138,6 +140,10 @@ class Records:
     energy_j: Float64 | None
     job_names: Mapping[int, str]
     logged_processors: Int64 | None = None
+    request: Int64 | None = None
+    requests: tuple[Request, ...] = ()
+    array: Int64 | None = None
+    partition: CodedNames | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -171,14 +177,19 @@ def trace_of(
         "logged_start_s": records.start_s,
         "node_power_w": _draw_w(records.energy_j, records.runtime_s, size),
         "logged_size": None if units_per_node == 1 else records.logged_processors,
+        "request": records.request,
+        "array": records.array,
+        "partition": records.partition and records.partition.code,
     }
     names = LogNames(
         records.user.names,
         records.group.names,
         records.queue.names,
         records.application.names,
+        records.partition.names if records.partition else (),
         records.job_names,
     )
+    requests = records.requests
     # Of a long log, what the trace does not need would be in memory beside a sorted copy.
     del records, unasked, size
     return Trace(
@@ -195,6 +206,7 @@ def trace_of(
         units_per_node=units_per_node,
         without_estimate=without_estimate,
         processors_per_node=per_node,
+        requests=requests,
     )
 
 

@@ -55,7 +55,8 @@ def blocks(text: LongText) -> Iterator[Block]:
         first_line += block.count(b"\n")
 
 
-SACCT_COMMAND = f"sacct -a -D -X -P -S now-30days -o {','.join(SACCT_COLUMNS)} > sacct.txt"
+# Constraints may hold the usual delimiter: rack1|rack2.
+SACCT_COMMAND = f"sacct -a -D -X -P --delimiter=';' -S now-30days -o {','.join(SACCT_COLUMNS)} > sacct.txt"
 
 # Columns that can stand for each other, the best one first.
 IDS = ("JobIDRaw", "JobID")

@@ -27,6 +27,7 @@ from sim_backend.traces.slurm.fields import (
     TextSource,
     first_of,
 )
+from sim_backend.traces.slurm.requests import REQUEST_COLUMNS
 from sim_backend.traces.slurm.values import (
     BAD,
     UNKNOWN,
@@ -195,8 +196,8 @@ class JobLines:
     """What the lines of jobs say, `table`, and what was `read` of each column that has to make sense, BAD or not.
 
     `table` has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
-    UNKNOWN where it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), and the texts
-    NAMES.
+    UNKNOWN where it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts
+    NAMES, and those of REQUEST_COLUMNS that the lines have.
     """
 
     table: pa.Table
@@ -216,7 +217,8 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
     logged_j = energy_of(fields)
     columns["energy_j"] = plausible(logged_j, **room(columns))
     columns["is_absurd"] = ~np.isnan(logged_j) & np.isnan(columns["energy_j"])
-    return JobLines(pa.table(columns | {name: _names(fields, name) for name in NAMES}), read)
+    texts = (*NAMES, *(name for name in REQUEST_COLUMNS if name in fields.column_names))
+    return JobLines(pa.table(columns | {name: _names(fields, name) for name in texts}), read)
 
 
 def _times(time: Mapping[str, Instants], ran_s: Int64) -> dict[str, Int64]:

@@ -18,8 +18,10 @@ from offpeak.files import LongText
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.local_time import zone_text
+from offpeak.model.request import Request
 from offpeak.text import counted
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, trace_of
+from sim_backend.traces.requests import request_classes
 from sim_backend.traces.slurm.fields import (
     SACCT_COMMAND,
     Block,
@@ -32,6 +34,7 @@ from sim_backend.traces.slurm.fields import (
     parsed,
 )
 from sim_backend.traces.slurm.jobs import NAMES, Ids, Lines, lines_of, numbered, plausible, room, with_energy_of_steps
+from sim_backend.traces.slurm.requests import REQUEST_COLUMNS, SlurmRow, request_of
 from sim_backend.traces.slurm.runs import runs_of
 
 
@@ -79,8 +82,12 @@ class _Log:
 
     def add(self, lines: Lines) -> None:
         """Add the lines of the next block."""
-        columns = {name: np.asarray(lines.jobs[name]) for name in lines.jobs.column_names if name not in (*NAMES, "id")}
-        codes = {name: self.codes[name].of(lines.jobs[name]) for name in NAMES}
+        names = lines.jobs.column_names
+        for name in REQUEST_COLUMNS:
+            if name in names:
+                self.codes.setdefault(name, Codes(b""))
+        columns = {name: np.asarray(lines.jobs[name]) for name in names if name not in self.codes and name != "id"}
+        codes = {name: codes.of(lines.jobs[name]) for name, codes in self.codes.items()}
         self.job_ids.add(lines.jobs["id"], len(self.jobs))
         self.jobs.append(columns | codes)
         if len(lines.steps) or not self.steps:
@@ -130,7 +137,7 @@ def trace_of_fields(parts: Iterable[Fields], source: TextSource, *, zone: tzinfo
     log.jobs.release("row", "energy_j", "is_absurd", "State", "end_s")
     return trace_of(
         source.name,
-        _records(log, runs.kept, number, energy_j, _job_names(ids, runs.kept, number)),
+        _records(log, runs.kept, ids, number, energy_j),
         time_zone=zone_text(zone),
         rejected=runs.rejected,
         skipped_lines=log.skipped_lines,
@@ -159,7 +166,7 @@ def _energy(
     return energy_j, (note,) if absurd else ()
 
 
-def _records(log: _Log, kept: Int64, number: Int64, energy_j: Float64, names: JobNames) -> Records:
+def _records(log: _Log, kept: Int64, ids: Ids, number: Int64, energy_j: Float64) -> Records:
     """Return the jobs that are kept; the columns of the log are given up."""
     jobs = log.jobs
 
@@ -170,21 +177,53 @@ def _records(log: _Log, kept: Int64, number: Int64, energy_j: Float64, names: Jo
     def coded(name: str) -> CodedNames:
         return log.codes.pop(name).renumbered(column(name))
 
+    nodes, processors, queue = column("nodes"), column("processors"), coded("Partition")
+    texts = {name: (column(name), log.codes.pop(name).names) for name in REQUEST_COLUMNS if name in log.codes}
+    request, requests = _requests(texts, queue, nodes, processors)
     return Records(
         job_id=number if len(kept) == len(number) else number[kept],
         queued_s=column("queued_s"),
         start_s=column("start_s"),
         runtime_s=column("runtime_s"),
         estimate_s=np.maximum(limit_s := column("limit_s"), 0, out=limit_s),
-        nodes=column("nodes"),
-        processors=column("processors"),
+        nodes=nodes,
+        processors=processors,
         user=coded("User"),
         group=coded("Account"),
-        queue=coded("Partition"),
+        queue=queue,
         application=coded("JobName"),
         energy_j=energy_j,
-        job_names=names,
+        job_names=_job_names(ids, kept, number),
+        request=request,
+        requests=requests,
+        array=_arrays(ids, number)[kept] if len(ids.named) else None,
     )
+
+
+def _requests(
+    texts: Mapping[str, tuple[Int64, tuple[bytes, ...]]], queue: CodedNames, nodes: Int64, processors: Int64
+) -> tuple[Int64 | None, tuple[Request, ...]]:
+    """Return the class of each job; `texts` are the columns of REQUEST_COLUMNS that there are, as codes of names."""
+    if "ReqTRES" not in texts:
+        return None, ()
+
+    def of_row(row: tuple[int, ...]) -> Request | None:
+        partition, node_count, cpus, *codes = row
+        shown = zip(texts.items(), codes, strict=True)
+        fields = {name: names[code] for (name, (_, names)), code in shown if code >= 0}
+        return request_of(SlurmRow(fields, queue.names[partition] if partition >= 0 else "", node_count, cpus))
+
+    columns = (queue.code, nodes, processors, *(code for code, _ in texts.values()))
+    request, requests = request_classes(columns, of_row)
+    return (request, requests) if requests else (None, ())
+
+
+def _arrays(ids: Ids, number: Int64) -> Int64:
+    """Return the number of the array of which each job is a task, -1 for none."""
+    array = np.full(len(number), -1)
+    found = pc.struct_field(pc.extract_regex(ids.name.combine_chunks(), pattern=r"^(?P<array>\d{1,18})_"), "array")
+    array[ids.named] = np.asarray(pc.fill_null(found.cast(pa.int64()), -1))
+    return array
 
 
 def _job_names(ids: Ids, kept: Int64, number: Int64) -> JobNames:
@@ -220,7 +259,9 @@ LINE = re.compile(
     rb"^JobId=(?P<JobIDRaw>\d+) UserId=(?P<User>[^(]*)\(\d+\) GroupId=[^(]*\(\d+\) Name=(?P<JobName>[^\x1f]*?) "
     rb"JobState=(?P<State>[^ ]+) Partition=(?P<Partition>[^ ]*) TimeLimit=(?P<TimelimitRaw>[^ ]*) "
     rb"StartTime=(?P<Start>[^ ]*) EndTime=(?P<End>[^ ]*) NodeList=[^ ]* NodeCnt=(?P<AllocNodes>\d+) "
-    rb"ProcCnt=(?P<AllocCPUS>\d+) (?:[^ ]* )*?Account=(?P<Account>[^ ]*) (?:[^ ]* )*?"
+    rb"ProcCnt=(?P<AllocCPUS>\d+) (?:[^ ]* )*?"
+    rb"(?:ReservationName=(?P<Reservation>[^ ]*) )?(?:Tres=(?P<ReqTRES>[^ ]*) )?Account=(?P<Account>[^ ]*) "
+    rb"(?:QOS=(?P<QOS>[^ ]*) )?(?:[^ ]* )*?"
     rb"SubmitTime=(?P<Submit>[^ ]*) EligibleTime=(?P<Eligible>\S*)"
     rb"(?: (?:Array|Het|Pack)JobId=(?P<JobID>\d+ \w+=\d+))?",
     re.MULTILINE,

@@ -14,7 +14,6 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import MINUTE_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.local_time import to_local_s
-from plugin.slurm.accounting import SACCT_COLUMNS
 
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
@@ -26,11 +25,11 @@ def write_sacct(jobs: Jobs, path: Path, *, unix_start_s: int, zone: tzinfo, proc
     are written in whole minutes, rounded up, and energies in whole joules, as Slurm does. User 17 becomes "user17",
     group 3 "project3", queue 1 "queue1", application 5 "app5", -1 a blank. What was not measured is a blank too.
     """
-    table = _table(jobs, unix_start_s, zone, processors_per_node).select(SACCT_COLUMNS)
+    table = _table(jobs, unix_start_s, zone, processors_per_node)
     buffer = pa.BufferOutputStream()
     options = csv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
     csv.write_csv(table, buffer, options)
-    content = "|".join(SACCT_COLUMNS).encode() + b"\n" + bytes(buffer.getvalue())
+    content = "|".join(table.column_names).encode() + b"\n" + bytes(buffer.getvalue())
     with replacing(path) as file:
         # No time stamp inside: the same jobs make the same file.
         file.write(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from offpeak.errors import BadTrace
 from offpeak.files import LongText, read_stdin, text_of_file
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.jobs import OPTIONAL_COLUMNS, Jobs, RejectedJobs, Trace
+from offpeak.model.request import Chunk, Request
 from offpeak.model.units import HIGHEST_NODE_W
 from offpeak.text import counted
 from sim_backend.traces.records import ColumnStore
+from sim_backend.traces.requests import request_classes
 from sim_backend.traces.swf import lines
 from sim_backend.traces.swf.lines import (
     COLUMNS,
@@ -96,18 +98,44 @@ def _zone(name: str | None, notes: list[str]) -> str | None:
 
 JOB, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME = 1, 3, 4, 5, 8, 9
 USER, GROUP, APPLICATION, QUEUE = 12, 13, 14, 15
+REQUESTED_KIB, PARTITION = 10, 16
 DEMAND = (JOB, SUBMIT, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME)
-USED_FIELDS = (*DEMAND, USER, GROUP, APPLICATION, QUEUE)
+USED_FIELDS = (*DEMAND, USER, GROUP, APPLICATION, QUEUE, REQUESTED_KIB, PARTITION)
 
 
 @dataclass(frozen=True)
 class LoggedJobs:
-    """The jobs that can run, sorted by submit time, those that cannot, who asked for no time, and what was assumed."""
+    """The jobs that can run, sorted by submit time, those that cannot, who asked for no time, and what was assumed.
+
+    `requests` are the classes of `jobs.request`.
+    """
 
     jobs: Jobs
+    requests: tuple[Request, ...]
     rejected: tuple[RejectedJobs, ...]
     without_estimate: Int64
     notes: tuple[str, ...]
+
+
+class RareColumn:
+    """A field that most logs leave at -1: only the blocks in which a job has a value are kept."""
+
+    def __init__(self) -> None:
+        self._blocks: list[tuple[int, Int64]] = []
+
+    def add(self, row: int, values: Float64) -> None:
+        """Add the values of the jobs from that row on."""
+        if values.max() > 0:
+            self._blocks.append((row, np.maximum(_whole(values), -1)))
+
+    def joined(self, jobs: int) -> Int64 | None:
+        """Return the column, None if no job has a value."""
+        if not self._blocks:
+            return None
+        column = np.full(jobs, -1)
+        for row, values in self._blocks:
+            column[row : row + len(values)] = values
+        return column
 
 
 class LoggedColumns:
@@ -115,13 +143,17 @@ class LoggedColumns:
 
     def __init__(self) -> None:
         self.store = ColumnStore()
+        self.partition = RareColumn()
+        self.requested_kib = RareColumn()
         self.fractions = 0
         self.absurd_readings = 0
 
     def add(self, columns: Columns, power_column: int | None) -> None:
         """Interpret the used fields (and the power column, if any) of a block, each float64[n] in file order."""
         block = _every_job(columns, power_column)
-        values = {column.name: getattr(block, column.name) for column in fields(Jobs)}
+        self.partition.add(len(self.store), columns[PARTITION])
+        self.requested_kib.add(len(self.store), columns[REQUESTED_KIB])
+        values = {name: column for name, column in vars(block).items() if name not in OPTIONAL_COLUMNS}
         self.store.append(values | {"logged_size": block.as_logged().size})
         self.fractions += _fractions(columns)
         if power_column:
@@ -150,9 +182,15 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
     used = _in_order(store.pop("logged_size"), order)
     logged_size = None if (used == joined["size"]).all() else used
     del used
-    for name in (column.name for column in fields(Jobs) if column.name not in (*joined, "logged_size")):
+    for name in (column.name for column in fields(Jobs) if column.name not in (*joined, *OPTIONAL_COLUMNS)):
         joined[name] = _in_order(store.pop(name), order)
-    jobs = Jobs(**joined, logged_size=logged_size)
+    partition, kib = (column.joined(len(store)) for column in (columns.partition, columns.requested_kib))
+    partition = None if partition is None else _in_order(partition, order)
+    jobs = Jobs(**joined, logged_size=logged_size, partition=partition)
+    requests: tuple[Request, ...] = ()
+    if kib is not None:
+        request, requests = _requests(jobs, _in_order(kib, order))
+        jobs = replace(jobs, request=request)
     guessed = jobs.estimate_s <= 0
     jobs.estimate_s[guessed] = jobs.runtime_s[guessed]
     without_estimate = jobs.job_id[guessed]
@@ -162,7 +200,19 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
         *_fraction_note(columns.fractions),
         *_estimate_note(len(without_estimate)),
     )
-    return LoggedJobs(jobs, rejected, without_estimate, notes)
+    return LoggedJobs(jobs, requests, rejected, without_estimate, notes)
+
+
+def _requests(jobs: Jobs, requested_kib: Int64) -> tuple[Int64, tuple[Request, ...]]:
+    """Return the class of each job, -1 for those without a requested memory, which SWF counts per processor."""
+    partition = jobs.queue if jobs.partition is None else jobs.partition
+
+    def request_of(row: tuple[int, ...]) -> Request | None:
+        size, kib, number = row
+        partitions = (str(number),) if number >= 0 else ()
+        return Request(partitions, (Chunk(size, memory_mib=-(-kib // 1024)),), apart=False) if kib > 0 else None
+
+    return request_classes((jobs.size, requested_kib, partition), request_of)
 
 
 def _every_job(columns: Columns, power_column: int | None) -> Jobs:
@@ -363,6 +413,7 @@ def _trace(parsed: _Parsed, name: str) -> Trace:
         skipped_lines=parsed.skipped_lines,
         notes=(*header.notes, *_surplus_note(parsed), *logged.notes),
         without_estimate=logged.without_estimate,
+        requests=logged.requests,
     )
 
 

@@ -1,0 +1,264 @@
+"""Reads and writes TOML files that describe a cluster, for logs that do not: node types, and partitions over them.
+
+A file has a table [node_types.NAME] for the nodes of one equipment in the same partitions, and a table
+[partitions.NAME] for each partition; optionally a list `qos` and tables [reservations] and [licences].
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from itertools import chain, count
+from pathlib import Path
+
+from offpeak.errors import BadInput
+from offpeak.files import read_bytes
+from offpeak.machines.node_sets import MOST_NODES, expand, fold
+from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
+from offpeak.model.toml_file import TomlEntry, TomlFormat
+from offpeak.model.units import parse_duration_s, parse_memory_mib
+from offpeak.text import did_you_mean
+
+EXAMPLES = {
+    "count": "100",
+    "nodes": '"n[001-100]"',
+    "cores": "64",
+    "memory": '"256GiB"',
+    "gpus": "{ a100 = 4 }",
+    "features": '["ib", "rome"]',
+    "power_class": '"server"',
+    "enclosure": '"rack1"',
+    "node_types": '["thin", "fat"]',
+    "shared": "true",
+    "priority_tier": "1",
+    "most_nodes": "32",
+    "limit": '"24h"',
+    "preempts": "false",
+    "qos": '["normal", "high"]',
+}
+FORMAT = TomlFormat("a cluster", EXAMPLES)
+MOST = 10**9
+"""No count of cores, GPUs or licences is larger."""
+
+_EQUIPMENT = ("count", "nodes", "cores", "memory", "gpus", "features", "power_class", "enclosure")
+_TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts")
+
+
+def read_cluster(path: Path) -> Cluster:
+    """Return the cluster that a TOML file describes; BadInput with the file, the key and a hint."""
+    return parse_cluster(read_bytes(path, BadInput), str(path))
+
+
+def parse_cluster(text: bytes, file: str) -> Cluster:
+    """Return the cluster that the text describes; `file` is where it comes from, for messages."""
+    top = FORMAT.entries_below(
+        FORMAT.parse(text, file), ("node_types",), optional=("partitions", "qos", "reservations", "licences")
+    )
+    types = FORMAT.named_entries(top["node_types"])
+    if not types:
+        raise top["node_types"].wrong(
+            "names no node type", hint="write [node_types.NAME], and below it count and cores"
+        )
+    tables = FORMAT.named_entries(top["partitions"]) if "partitions" in top else {}
+    partitions = {name: _partition(name, table, types) for name, table in tables.items()}
+    pools = tuple(
+        _pool(table, frozenset(each for each, (_, members) in partitions.items() if name in members))
+        for name, table in types.items()
+    )
+    _check_names(pools, types)
+    nodes = frozenset[str]().union(*(pool.names for pool in pools))
+    return Cluster(
+        pools,
+        {name: partition for name, (partition, _) in partitions.items()},
+        {name: _reserved(entry, nodes) for name, entry in _named(top, "reservations").items()},
+        {name: _count(entry) for name, entry in _named(top, "licences").items()},
+        frozenset(_texts(top["qos"])) if "qos" in top else frozenset(),
+    )
+
+
+def _named(top: Mapping[str, TomlEntry], key: str) -> dict[str, TomlEntry]:
+    return FORMAT.named_entries(top[key]) if key in top else {}
+
+
+def _pool(table: TomlEntry, partitions: frozenset[str]) -> Pool:
+    below = FORMAT.entries_below(table, ("cores",), optional=_EQUIPMENT)
+    names = frozenset(_node_set(below["nodes"])) if "nodes" in below else frozenset[str]()
+    if not names and "count" not in below:
+        raise table.wrong("count is missing", hint=f"add {FORMAT.how_to_write('count')}, or the names of its nodes")
+    nodes = _count(below["count"], MOST_NODES) if "count" in below else len(names)
+    if names and nodes != len(names):
+        raise below["count"].wrong(f"is {nodes:,}, but nodes has {len(names):,}", hint="leave count out")
+    node_type = NodeType(
+        cores=_count(below["cores"], least=UNKNOWN),
+        memory_mib=_with_unit(below["memory"], parse_memory_mib) if "memory" in below else UNKNOWN,
+        gpus=_gpus(below["gpus"]) if "gpus" in below else (),
+        features=frozenset(_texts(below["features"])) if "features" in below else frozenset(),
+        power_class=_text(below["power_class"]) if "power_class" in below else "",
+        enclosure=_text(below["enclosure"]) if "enclosure" in below else "",
+    )
+    return Pool(node_type, partitions, nodes, names)
+
+
+def _gpus(entry: TomlEntry) -> tuple[tuple[str, int], ...]:
+    if isinstance(entry.written, int):
+        return (("", _count(entry)),)
+    return tuple((name, _count(number)) for name, number in FORMAT.named_entries(entry).items())
+
+
+def _partition(name: str, table: TomlEntry, types: Collection[str]) -> tuple[Partition, tuple[str, ...]]:
+    """Return the partition and the names of its node types."""
+    below = FORMAT.entries_below(table, ("node_types",), optional=_TERMS)
+    members = _texts(below["node_types"])
+    if not members:
+        raise below["node_types"].wrong("has no node type", hint=f"name some, or remove the table; {_known(types)}")
+    for member in members:
+        if member not in types:
+            raise below["node_types"].wrong(f"{member!r} is no node type", hint=did_you_mean(member, types))
+    if repeated := next((member for number, member in enumerate(members) if member in members[:number]), None):
+        raise below["node_types"].wrong(f"{repeated!r} is given twice", hint="keep one of them")
+    partition = Partition(
+        name,
+        shared=_flag(below["shared"]) if "shared" in below else False,
+        priority_tier=_count(below["priority_tier"], least=0) if "priority_tier" in below else 1,
+        most_nodes=_count(below["most_nodes"]) if "most_nodes" in below else None,
+        limit_s=_with_unit(below["limit"], parse_duration_s) if "limit" in below else None,
+        preempts=_flag(below["preempts"]) if "preempts" in below else False,
+    )
+    return partition, members
+
+
+def _known(types: Collection[str]) -> str:
+    return did_you_mean("", types)
+
+
+def _check_names(pools: tuple[Pool, ...], tables: Mapping[str, TomlEntry]) -> None:
+    """Raise BadInput for a node of two node types: which equipment it has would be unknown."""
+    type_of: dict[str, str] = {}
+    for pool, (name, table) in zip(pools, tables.items(), strict=True):
+        if twice := pool.names & type_of.keys():
+            node = min(twice)
+            what = f"{node!r} is a node of {type_of[node]!r} too"
+            raise table.wrong(what, hint="a node has one type: take it out of one of the two")
+        type_of |= dict.fromkeys(pool.names, name)
+
+
+def _reserved(entry: TomlEntry, nodes: frozenset[str]) -> frozenset[str]:
+    names = frozenset(_node_set(entry))
+    if absent := names - nodes:
+        raise entry.wrong(f"{min(absent)!r} is no node", hint="reserve nodes that a node type names in `nodes`")
+    return names
+
+
+def _node_set(entry: TomlEntry) -> tuple[str, ...]:
+    try:
+        return expand(_text(entry))
+    except BadInput as problem:
+        raise entry.wrong(str(problem), hint=problem.hint) from None
+
+
+def _count(entry: TomlEntry, most: int = MOST, *, least: int = 1) -> int:
+    number = entry.written
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        raise entry.wrong(f"{number!r} is no whole number from {least} to {most:,}", hint="write it without quotes")
+    return number
+
+
+def _flag(entry: TomlEntry) -> bool:
+    if not isinstance(entry.written, bool):
+        raise entry.wrong(f"{entry.written!r} is neither true nor false", hint="write true or false, without quotes")
+    return entry.written
+
+
+def _text(entry: TomlEntry) -> str:
+    if not isinstance(entry.written, str):
+        key = entry.key.rpartition(".")[2]
+        raise entry.wrong(f"{entry.written!r} is no text", hint=f"write it in quotes: {FORMAT.how_to_write(key)}")
+    return entry.written
+
+
+def _texts(entry: TomlEntry) -> tuple[str, ...]:
+    key = entry.key.rpartition(".")[2]
+    if not isinstance(entry.written, list) or not all(isinstance(each, str) for each in entry.written):
+        raise entry.wrong(f"{entry.written!r} is no list of names", hint=f"write {FORMAT.how_to_write(key)}")
+    return tuple(entry.written)
+
+
+def _with_unit(entry: TomlEntry, parse: Callable[[str], int]) -> int:
+    try:
+        return parse(_text(entry))
+    except BadInput as problem:
+        raise entry.wrong(str(problem), hint=problem.hint) from None
+
+
+def cluster_text(cluster: Cluster, comment: str = "") -> str:
+    """Return the file that describes a cluster, so that `parse_cluster` returns it again."""
+    names = _type_names(cluster.pools)
+    lines = [f"# {line}" for line in comment.splitlines()]
+    if cluster.qos:
+        lines += [f"qos = {_toml(sorted(cluster.qos))}"]
+    for name, pool in zip(names, cluster.pools, strict=True):
+        lines += ["", f"[node_types.{_key(name)}]", *_assignments(_equipment(pool))]
+    for partition in cluster.partitions.values():
+        members = [name for name, pool in zip(names, cluster.pools, strict=True) if partition.name in pool.partitions]
+        if members:
+            terms = _assignments({"node_types": members, **_terms(partition)})
+            lines += ["", f"[partitions.{_key(partition.name)}]", *terms]
+        else:
+            lines += ["", f"# partition {_toml(partition.name)} has no nodes and is left out"]
+    if cluster.reservations:
+        reserved = {name: fold(nodes) for name, nodes in cluster.reservations.items() if nodes}
+        lines += ["", "[reservations]", *_assignments(reserved)]
+    if cluster.licences:
+        lines += ["", "[licences]", *_assignments(cluster.licences)]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _equipment(pool: Pool) -> dict[str, object]:
+    node = pool.node_type
+    size = {"nodes": fold(pool.names)} if pool.names else {"count": pool.nodes}
+    optional = {
+        "memory": f"{node.memory_mib}MiB" if node.memory_mib else "",
+        "gpus": node.gpus[0][1] if [name for name, _ in node.gpus] == [""] else dict(node.gpus),
+        "features": sorted(node.features),
+        "power_class": node.power_class,
+        "enclosure": node.enclosure,
+    }
+    return {**size, "cores": node.cores, **{key: value for key, value in optional.items() if value}}
+
+
+def _terms(partition: Partition) -> dict[str, object]:
+    terms: dict[str, object] = {"shared": partition.shared, "priority_tier": partition.priority_tier}
+    if partition.most_nodes is not None:
+        terms["most_nodes"] = partition.most_nodes
+    if partition.limit_s is not None:
+        terms["limit"] = f"{partition.limit_s}s"
+    return terms | ({"preempts": True} if partition.preempts else {})
+
+
+def _type_names(pools: tuple[Pool, ...]) -> list[str]:
+    """Return a name for each pool: what its node names begin with, or `nodes`; with a number from the second on."""
+    found: list[str] = []
+    for pool in pools:
+        first = min(pool.names, default="").rstrip("0123456789").rstrip("-_.") or "nodes"
+        numbered = (f"{first}-{number}" for number in count(2))
+        found.append(next(name for name in chain((first,), numbered) if name not in found))
+    return found
+
+
+def _assignments(values: Mapping[str, object]) -> list[str]:
+    return [f"{_key(key)} = {_toml(value)}" for key, value in values.items()]
+
+
+def _key(name: str) -> str:
+    is_bare = name.isascii() and bool(name) and name.replace("-", "").replace("_", "").isalnum()
+    return name if is_bare else _toml(name)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, dict):
+        return "{ " + ", ".join(_assignments(value)) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped) + '"'

@@ -1,0 +1,185 @@
+"""Clusters in TOML: what a file describes, what is refused with which line, and the way back."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.errors import BadInput
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.cluster_file import cluster_text, parse_cluster, read_cluster
+
+ALPS = """
+qos = ["normal", "high"]
+
+[node_types.thin]
+nodes = "t[01-10]"
+cores = 64
+memory = "256GiB"
+features = ["ib"]
+power_class = "server"
+enclosure = "rack1"
+
+[node_types.gpu]
+count = 4
+cores = 48
+memory = "512GiB"
+gpus = { a100 = 4 }
+
+[partitions.cpu]
+node_types = ["thin"]
+shared = true
+limit = "24h"
+
+[partitions.all]
+node_types = ["thin", "gpu"]
+priority_tier = 2
+most_nodes = 8
+preempts = true
+
+[reservations]
+maint = "t[01-02]"
+
+[licences]
+matlab = 10
+"""
+
+
+def test_a_file_describes_a_cluster(tmp_path: Path) -> None:
+    file = tmp_path / "alps.toml"
+    file.write_text(ALPS)
+    thin = NodeType(64, 256 * 1024, features=frozenset({"ib"}), power_class="server", enclosure="rack1")
+    assert read_cluster(file) == Cluster(
+        (
+            Pool(thin, frozenset({"cpu", "all"}), 10, frozenset(f"t{i:02}" for i in range(1, 11))),
+            Pool(NodeType(48, 512 * 1024, (("a100", 4),)), frozenset({"all"}), 4),
+        ),
+        {
+            "cpu": Partition("cpu", shared=True, limit_s=86_400),
+            "all": Partition("all", priority_tier=2, most_nodes=8, preempts=True),
+        },
+        {"maint": frozenset({"t01", "t02"})},
+        {"matlab": 10},
+        frozenset({"normal", "high"}),
+    )
+
+
+def test_a_file_of_one_node_type_suffices() -> None:
+    assert parse_cluster(b"[node_types.all]\ncount = 3\ncores = 8\ngpus = 2\n", "a.toml") == Cluster(
+        (Pool(NodeType(8, gpus=(("", 2),)), frozenset(), 3),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint"),
+    [
+        ("count = 4", "count = -4", "node_types.gpu.count: -4 is no whole number from 1 to", "without quotes"),
+        ("count = 4", 'count = "4"', "node_types.gpu.count: '4' is no whole number from 1 to", "without quotes"),
+        ("count = 4\n", "", "node_types.gpu: count is missing", "add count = 100, or the names of its nodes"),
+        ('nodes = "t', 'count = 9\nnodes = "t', "node_types.thin.count: is 9, but nodes has 10", "leave count out"),
+        ("cores = 48\n", "", "node_types.gpu: cores is missing", "add cores = 64"),
+        ("cores = 48", "cpus = 48", "node_types.gpu.cpus: is no key of a cluster", "did you mean gpus?"),
+        ("count = 4", 'nodes = "t[09-12]"', "node_types.gpu: 't09' is a node of 'thin' too", "a node has one type"),
+        ('"512GiB"', "512", "node_types.gpu.memory: 512 is no text", 'memory = "256GiB"'),
+        ('"512GiB"', '"512GB"', "node_types.gpu.memory: unknown unit 'GB'", "GiB"),
+        ("a100 = 4", "a100 = 0", "node_types.gpu.gpus.a100: 0 is no whole number from 1 to", "without quotes"),
+        ('["thin", "gpu"]', "[]", "partitions.all.node_types: has no node type", "known: gpu, thin"),
+        ('["thin", "gpu"]', '["thim"]', "partitions.all.node_types: 'thim' is no node type", "did you mean thin?"),
+        ('["thin", "gpu"]', '["gpu", "gpu"]', "partitions.all.node_types: 'gpu' is given twice", "keep one"),
+        ('["thin", "gpu"]', '"gpu"', "partitions.all.node_types: 'gpu' is no list of names", '["thin", "fat"]'),
+        ('node_types = ["thin"]\n', "", "partitions.cpu: node_types is missing", 'add node_types = ["thin", "fat"]'),
+        ("[partitions.all]", "[partitions.cpu]", "('partitions', 'cpu') twice", "rename one of the two"),
+        ("shared = true", "shared = 1", "partitions.cpu.shared: 1 is neither true nor false", "without quotes"),
+        ('"24h"', '"24"', "partitions.cpu.limit: '24' has no unit", "30min"),
+        ('"t[01-02]"', '"t[01-20]"', "reservations.maint: 't11' is no node", "`nodes`"),
+        ("matlab = 10", "matlab = -1", "licences.matlab: -1 is no whole number", "without quotes"),
+        ("[partitions.cpu]", "[partitions]\ncpu = 3\n[other]", "alps.toml: other: is no key of a cluster", "known:"),
+    ],
+)
+def test_bad_input_names_the_place_and_the_remedy(old: str, new: str, message: str, hint: str) -> None:
+    assert old in ALPS
+    with pytest.raises(BadInput, match=re.escape(message)) as caught:
+        parse_cluster(ALPS.replace(old, new, 1).encode(), "alps.toml")
+    assert str(caught.value).startswith("alps.toml: ")
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "a.toml: node_types is missing"),
+        (b"[node_types]", "a.toml: node_types: names no node type"),
+        (b"node_types = 3", "a.toml: node_types: is no table"),
+        (b"\xff", "a.toml: is not UTF-8 text"),
+        (b"[[", "a.toml: "),
+    ],
+)
+def test_a_file_that_describes_nothing(text: bytes, message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_cluster(text, "a.toml")
+    assert str(caught.value).startswith(message)
+    assert caught.value.hint
+
+
+NAMES = st.text(min_size=1, max_size=8)
+PARTITIONS = st.builds(
+    Partition,
+    NAMES,
+    shared=st.booleans(),
+    priority_tier=st.integers(0, 9),
+    most_nodes=st.none() | st.integers(1, 99),
+    limit_s=st.none() | st.integers(0, 10**6),
+    preempts=st.booleans(),
+)
+TYPES = st.builds(
+    NodeType,
+    st.integers(0, 256),
+    st.integers(0, 10**7),
+    st.dictionaries(st.text(max_size=5), st.integers(1, 16), max_size=3).map(lambda gpus: tuple(gpus.items())),
+    st.frozensets(NAMES, max_size=3),
+    st.text(max_size=5),
+    st.text(max_size=5),
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    partitions = draw(st.lists(PARTITIONS, max_size=4, unique_by=lambda each: each.name))
+    pools = []
+    for number, node_type in enumerate(draw(st.lists(TYPES, min_size=1, max_size=5))):
+        members = (
+            draw(st.frozensets(st.sampled_from([each.name for each in partitions]))) if partitions else frozenset()
+        )
+        nodes = draw(st.integers(1, 20))
+        prefix = draw(st.sampled_from(["n", "gpu-", "9x"]))
+        names = frozenset(f"{prefix}{100 * number + i}" for i in range(nodes)) if draw(st.booleans()) else frozenset()
+        pools.append(Pool(node_type, members, nodes, names))
+    used = frozenset().union(*(pool.partitions for pool in pools))
+    named = sorted(frozenset().union(*(pool.names for pool in pools)))
+    reserved = (
+        draw(st.dictionaries(NAMES, st.frozensets(st.sampled_from(named), min_size=1), max_size=2)) if named else {}
+    )
+    return Cluster(
+        tuple(pools),
+        {each.name: each for each in partitions if each.name in used},
+        reserved,
+        draw(st.dictionaries(NAMES, st.integers(1, 99), max_size=2)),
+        draw(st.frozensets(NAMES, max_size=3)),
+    )
+
+
+@given(clusters())
+def test_what_is_written_is_read_again(cluster: Cluster) -> None:
+    text = cluster_text(cluster, "the cluster of a test")
+    assert text.startswith("# the cluster of a test\n")
+    assert parse_cluster(text.encode(), "a.toml") == cluster
+
+
+def test_a_partition_without_nodes_is_named_in_the_file() -> None:
+    text = cluster_text(
+        Cluster((Pool(NodeType(8), frozenset({"a"}), 2),), {each: Partition(each) for each in ("a", "b")})
+    )
+    assert '# partition "b" has no nodes and is left out' in text
+    assert list(parse_cluster(text.encode(), "a.toml").partitions) == ["a"]
