@@ -120,7 +120,9 @@ async def execute_order(
 
 
 async def _poll_other_nodes(admin_order: AdminOrder, order: NodeOrder) -> dict[str, NodeRecord]:
-    """Return all nodes that may be touched as they are now: before one goes down, the door counts those that are on."""
+    """Return the records of all opted-in nodes after a poll: before one goes down, the door counts those that are
+    on.
+    """
     nodes = expand(admin_order.settings.nodes) if admin_order.settings.nodes and order is not NodeOrder.ON else ()
     if not nodes:
         return {}

@@ -54,7 +54,7 @@ def find_obstacle(record: NodeRecord, now: Instant) -> str:
     """Return why the node gets no order now, "" if it may get one."""
     desired = record.desired
     if desired is None or is_goal(desired.order, record.observed.state):
-        return "nothing is wanted of it" if desired is None else "it is as it is wanted"
+        return "it has no desired state" if desired is None else "it is in its desired state"
     return (
         _find_other_owner(record, desired, now)
         or _find_obstacle_in_state(record, desired)
@@ -75,14 +75,14 @@ def _find_other_owner(record: NodeRecord, desired: DesiredState, now: Instant) -
     if why := describe_fault(record):
         return why
     if desired.by == US and now.monotonic_s < record.paused_until_s:
-        return "somebody else changed it: hands off for a while"
+        return "another program or person changed it: offpeak leaves it alone for a while"
     return ""
 
 
 def _find_obstacle_in_state(record: NodeRecord, desired: DesiredState) -> str:
     if record.observed.state is NodeState.UNKNOWN:
         return (
-            f"its state is not known: {record.observed.problem}" if record.observed.problem else "it was not seen yet"
+            f"its state is not known: {record.observed.problem}" if record.observed.problem else "it was not polled yet"
         )
     if desired.order is not NodeOrder.ON and record.scheduler_state is SchedulerState.BUSY:
         return "a job runs there"
@@ -106,7 +106,7 @@ def _repeat_wake(record: NodeRecord, pending: PendingOrder, now: Instant, contex
     early = now.monotonic_s - pending.sent_s < order_timeout_s(pending, context) / 2
     if early or record.observed.state not in ASLEEP:
         return None
-    return DueOrder(NodeOrder.ON, pending.way, desired.by, f"{desired.why}; once more, as nothing came of the first")
+    return DueOrder(NodeOrder.ON, pending.way, desired.by, f"{desired.why}; sent again, as the first had no effect")
 
 
 def _list_steps_now(record: NodeRecord, desired: DesiredState, context: NodeContext) -> tuple[OrderStep, ...]:
@@ -162,7 +162,7 @@ def record_poll(
 def find_due_orders(
     records: NodeRecords, now: Instant, contexts: NodeContexts
 ) -> tuple[tuple[NodeRecord, DueOrder], ...]:
-    """Return what is due of each node, those that are to wake first."""
+    """Return the due orders, wakes first."""
     found = (
         (record, find_due_order(record, now, contexts.of(node, records.times)))
         for node, record in records.nodes.items()
@@ -185,6 +185,6 @@ def make_effect(record: NodeRecord, due: DueOrder, now: Instant) -> Effect:
 
 
 def sort_silent_first(records: NodeRecords, nodes: Iterable[str]) -> list[str]:
-    """Return the nodes in the order in which to ask them: those that did not answer the last time first."""
+    """Return the nodes in polling order: those that did not answer the last poll first."""
     unknown = {node for node, record in records.nodes.items() if record.observed.state is NodeState.UNKNOWN}
     return sorted(nodes, key=lambda node: node not in unknown)

@@ -1,4 +1,4 @@
-"""What a decision on a node rests on: its hardware, the measured durations of such nodes, and the retry policy."""
+"""The inputs of a decision on a node: its hardware, the measured durations of such nodes, and the retry policy."""
 
 import math
 import random
@@ -33,9 +33,10 @@ class MeasuredDurations:
         return MeasuredDurations({**self.seconds, measured.change: latest})
 
     def time_out_s(self, change: str, patience_s: float) -> float:
-        """Return after how long a change counts as failed: the patience until enough is known.
+        """Return the time after which a change counts as failed: the inventory's patience until enough durations are
+        known.
 
-        Then half as long again as nearly all took, a quarter of the patience at least and twice the patience at most.
+        Then 1.5 times a high quantile of the durations, within a quarter of the patience and twice the patience.
         """
         known = sorted(self.seconds.get(change, ()))
         if len(known) < FEWEST_DURATIONS:
@@ -44,7 +45,7 @@ class MeasuredDurations:
         return min(max(TIMEOUT_FACTOR * nearly_all_s, LEAST_PATIENCE * patience_s), MOST_PATIENCE * patience_s)
 
     def expected_s(self, change: str) -> float | None:
-        """Return how long such a change mostly takes, None if none was seen."""
+        """Return the typical duration of such a change, None if none was observed."""
         known = self.seconds.get(change)
         return median(known) if known else None
 

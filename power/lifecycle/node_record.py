@@ -1,10 +1,10 @@
 """The record of a node's power: desired state, observed state, orders, faults, and the events that change the record.
 
-There are two clocks: what people read is Unix time [s]; waiting times are measured by the monotonic clock [s], which
-nobody can set back.
+There are two clocks: times for people are Unix time [s]; waiting times use the monotonic clock [s], which cannot be set
+back.
 
 A record is stored as JSON for the next start of a program. Its monotonic times are stored as seconds relative to the
-moment of writing. The pause does not count: a wait starts anew, whatever the clocks did.
+moment of writing. The pause does not count: a wait starts again, whatever the clocks did.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """The desired state of a node: where `order` leads; its owner ("offpeak", "admin NAME"), since when, and why."""
+    """The desired state of a node: the result of `order`; its owner ("offpeak", "admin NAME"), since when, and why."""
 
     order: NodeOrder
     by: str
@@ -54,7 +54,7 @@ class DesiredState:
         return cls(order, by, now.unix_s, why)
 
     def is_met_by(self, state: NodeState) -> bool:
-        """Whether a node in that state is where the order leads."""
+        """Whether a node in that state has reached the result of the order."""
         return is_goal(self.order, state)
 
 
@@ -230,16 +230,16 @@ class StateLedger(Journal, Protocol):
     """The door's journal, and beside it states and holds. Every call may raise CannotWrite."""
 
     def write_states(self, states: Sequence[NodeStateRecord]) -> None:
-        """Write what nodes are from now on: where something changed."""
+        """Write the changed states of nodes."""
 
     def latest(self) -> Mapping[str, NodeStateRecord]:
-        """Return what was written last of every node."""
+        """Return the last written state of every node."""
 
     def hold(self, node: str, hold: Hold, at_unix_s: float) -> None:
-        """Keep a node as it is; BadInput where another owner holds it, the own hold is replaced."""
+        """Hold a node; a hold of the same owner is replaced. Raises BadInput if another owner holds it."""
 
     def release(self, node: str, by: str, at_unix_s: float, *, take_over: bool = False) -> Hold | None:
-        """End the hold of a node and return it, None if there was none; BadInput where only `take_over` ends it."""
+        """End the hold of a node and return it, None if there was none. Raises BadInput if only `take_over` ends it."""
 
     def holds(self, at_unix_s: float) -> Mapping[str, Hold]:
         """Return the holds that are neither released nor over, by node."""
@@ -249,7 +249,7 @@ def make_state_row(record: NodeRecord, now: Instant) -> NodeStateRecord:
     """Return the row of the ledger for a record."""
     desired, fault, hold, refusal = record.desired, record.fault, record.hold, record.attempts.refusal
     held = f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else ""
-    # What was refused because of the hold says no more than the hold.
+    # A refusal because of the hold repeats the hold.
     is_refused = refusal is not None and not (held and refusal.rule == "held")
     whys = [
         f"{fault.what}: {fault.reason}; {fault.hint}" if fault else "",
@@ -263,7 +263,7 @@ def make_state_row(record: NodeRecord, now: Instant) -> NodeStateRecord:
 
 
 def restore_record(node: str, recorded: NodeStateRecord | None, hold: Hold | None) -> NodeRecord:
-    """Return the record of a node as the ledger has it: its last state, so that standby is recognized, and its hold."""
+    """Return the record of a node from the ledger: its hold, and its last state, so that standby is recognized."""
     if recorded is None:
         return NodeRecord(node, hold=hold)
     state = NodeState(recorded.observed)

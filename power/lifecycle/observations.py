@@ -8,10 +8,10 @@ from power.lifecycle.node_record import NodeObservation, NodeRecord
 STANDBY_POLLS = 3
 """After so many consecutive polls in which it is silent and below its ceiling, a node counts as in standby."""
 
-OFF_WITH_JOB = "the BMC says that it is off, the scheduler that a job runs there"
-OFF_BUT_ANSWERS = "the BMC says that it is off, but the node answers"
-OFF_BUT_DRAWS = "the BMC says that it is off, but it draws more than in standby"
-NO_EVIDENCE = "neither by ssh nor by its power can be told whether it is in standby"
+OFF_WITH_JOB = "the BMC reports that it is off, the scheduler that a job runs there"
+OFF_BUT_ANSWERS = "the BMC reports that it is off, but the node answers"
+OFF_BUT_DRAWS = "the BMC reports that it is off, but it draws more than in standby"
+NO_EVIDENCE = "neither ssh nor its power shows whether it is in standby"
 
 
 def determine_state(record: NodeRecord, observation: NodeObservation, context: NodeContext) -> tuple[NodeState, str]:
@@ -39,7 +39,7 @@ def may_be_in_standby(record: NodeRecord) -> bool:
 
 
 def needs_evidence(record: NodeRecord) -> bool:
-    """Whether the node itself has to be polled: it may be in standby, or is coming up."""
+    """Whether the node itself must be polled: it may be in standby, or is coming up."""
     return may_be_in_standby(record) or (record.sent is not None and record.sent.order is NodeOrder.ON)
 
 
@@ -71,7 +71,7 @@ def _when_on(record: NodeRecord, observation: NodeObservation) -> NodeState:
     pending = record.attempts.pending
     if pending is not None and pending.order is not NodeOrder.ON:
         return NodeState.GOING_DOWN
-    # An order to wake stays until it is followed: a node that hangs in its boot is not up because we stopped waiting.
+    # An order to wake stays pending until it is followed: a node that hangs in its boot is not up after the time-out.
     comes = (
         record.sent is not None and record.sent.order is NodeOrder.ON
     ) or record.scheduler_state is SchedulerState.BOOTS

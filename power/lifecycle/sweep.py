@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodePoller:
-    """The machines by their names, the driver of each, and what else tells whether a node is up, or in standby."""
+    """The machines by their names, the driver of each, and the other sources that show whether a node is up or in
+    standby.
+    """
 
     machines: Mapping[str, InventoryNode]
     drivers: Mapping[str, PowerDriver]
@@ -55,7 +57,7 @@ class NodePoller:
 
 
 def make_poller(machines: Iterable[InventoryNode], wire: Transport) -> NodePoller:
-    """Return the lookout over these machines; BadInventory where one lacks what its driver needs."""
+    """Return the poller of these machines. Raises BadInventory if one lacks a setting of its driver."""
     by_name = {machine.node: machine for machine in machines}
     reached = {node: each for node, each in by_name.items() if each.ssh}
     meters = {
@@ -70,7 +72,7 @@ def make_poller(machines: Iterable[InventoryNode], wire: Transport) -> NodePolle
 
 
 def _connect_ssh(reached: Mapping[str, InventoryNode], wire: Transport) -> dict[str, "NodeSsh"]:
-    # It loads asyncssh, 15 MiB that a site whose nodes are reached by their BMCs alone can do without.
+    # This loads asyncssh, 15 MiB that a site without ssh to its nodes does not need.
     from power.drivers.ssh import NodeSsh
 
     return {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()}
@@ -101,10 +103,10 @@ async def _read_power(meter: Meter | None) -> float | None:
 
 
 MOST_ORDERS_AT_ONCE = 16
-"""Orders that are under way at the same time."""
+"""The number of orders that are in progress at the same time."""
 
 GiveThroughDoor = Callable[[Effect, Callable[[], None]], Awaitable[Outcome | Refusal]]
-"""Gives the order through the door, or is refused; calls the function directly before anything is sent."""
+"""Sends the order through the door, or is refused; calls the function directly before anything is sent."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ async def sweep(
 async def poll_nodes(
     poller: NodePoller, records: NodeRecords, *, clock: Callable[[], Instant], timeout_s: float
 ) -> dict[str, NodeObservation]:
-    """Return what is seen of every node; of those that may be in standby also what tells that."""
+    """Return the observation of every node, with ssh and power for nodes that may be in standby."""
     drivers = {node: poller.drivers[node] for node in sort_silent_first(records, poller.drivers)}
     doubtful = [node for node, record in records.nodes.items() if node in drivers and needs_evidence(record)]
     answers = poll_drivers(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
@@ -180,7 +182,7 @@ def ledger_fields(record: NodeRecord | None) -> tuple[object, ...]:
 
 
 class _OrderRound:
-    """Gives the due orders, several at once, and publishes the records before each order and after each answer."""
+    """Sends the due orders, several at once, and publishes the records before each order and after each answer."""
 
     def __init__(self, observed: NodeRecords, contexts: NodeContexts, sweep_context: SweepContext) -> None:
         self.nodes, self.answers = dict(observed.nodes), list[tuple[Effect, Outcome | Refusal]]()
@@ -241,7 +243,7 @@ async def poll_once(
 
 
 def read_clocks(wire: Transport) -> Instant:
-    """Return the present instant, of the wall by the wire's clock."""
+    """Return the present instant; Unix time is by the transport's clock."""
     return Instant(time.monotonic(), wire.clock())
 
 

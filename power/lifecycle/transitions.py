@@ -43,7 +43,7 @@ CHANGE_OF_ORDER = {NodeOrder.STANDBY: "suspend", NodeOrder.SOFT_OFF: "shutdown",
 
 @dataclass(frozen=True, slots=True)
 class OrderStep:
-    """An order and the way it is given ("bmc", "wol", "" for the only one), and how long its effect is waited for."""
+    """An order, its way ("bmc", "wol", "" for the only one), and the time-out of its effect."""
 
     order: NodeOrder
     way: str
@@ -58,7 +58,7 @@ def name_change(order: NodeOrder, was: NodeState) -> str:
 
 
 def list_steps(order: NodeOrder, was: NodeState, context: NodeContext) -> tuple[OrderStep, ...]:
-    """Return the steps from that state to where the order leads, none where the hardware has no such rung."""
+    """Return the steps from that state to the result of the order, none if the hardware has no such rung."""
     return _list_wake_steps(was, context) if order is NodeOrder.ON else _list_sleep_steps(order, context)
 
 
@@ -85,7 +85,7 @@ def _list_sleep_steps(order: NodeOrder, context: NodeContext) -> tuple[OrderStep
 
 
 def _find_sleep_rung(was: NodeState, context: NodeContext) -> SleepMethod | None:
-    """Return the rung on which a node in that state sleeps, another if it sleeps where the hardware has no rung."""
+    """Return the rung of a node that sleeps in that state, or another rung if the hardware lacks it."""
     if was not in ASLEEP:
         return None
     rungs = context.hardware.sleep_methods
@@ -139,13 +139,13 @@ def record_hang(record: NodeRecord, reason: str, now: Instant) -> NodeRecord:
 
 
 def _console_hint(record: NodeRecord) -> str:
-    return f"look at its console; when it is mended: offpeak node {record.node} release"
+    return f"look at its console; when it is fixed: offpeak node {record.node} release"
 
 
 def _make_fault(record: NodeRecord, reason: str, now: Instant, ours: bool) -> Fault:
     up = record.desired is not None and record.desired.order is NodeOrder.ON
     if ours:
-        what, hint = NOT_REACHED, f"is its BMC well? try: offpeak check {record.node}"
+        what, hint = NOT_REACHED, f"does its BMC work? try: offpeak check {record.node}"
     else:
         what = NOT_UP if up else NOT_DOWN
         hint = _console_hint(record)
@@ -327,8 +327,8 @@ def _record_surprise(record: NodeRecord, now: Instant, context: NodeContext) -> 
     times = (*recent, now.monotonic_s)[-retry.surprises :]
     fault = record.fault
     if len(times) >= retry.surprises and (fault is None or fault.what != FLAPPING):
-        reason = f"changed {len(times)} times in {times[-1] - times[0]:.0f} s, and nobody here ordered it"
-        hint = "who else switches it: the scheduler, a script, a loose cable? look at the BMC's event log"
+        reason = f"changed {len(times)} times in {times[-1] - times[0]:.0f} s, and offpeak did not order it"
+        hint = "does the scheduler, a script or a loose cable switch it? look at the BMC's event log"
         fault = Fault(FLAPPING, reason, hint, False, now.unix_s)
     paused_until_s = now.monotonic_s + retry.pause_after_change_s
     return replace(record, surprises=times, fault=fault, paused_until_s=paused_until_s)

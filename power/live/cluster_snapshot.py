@@ -1,6 +1,7 @@
 """The inputs of the power loop: the site, the snapshot of the cluster in one cycle, and the memory of earlier cycles.
 
-A transition is expected to take the median of its measured durations, else what the node class or the inventory says.
+The expected duration of a transition is the median of its measured durations, else that of the node class or the
+inventory.
 """
 
 import math
@@ -98,8 +99,8 @@ class PowerSite:
         known = ((node, self.node_class(node)) for node in nodes if node in self.opted_in)
         classes = [(node, node_class) for node, node_class in known if node_class is not None]
         if not classes:
-            hint = "add node_class and a rung to their [hardware], and them to nodes below [agent]"
-            raise BadInput("of none of its nodes both a class and a rung are known", hint=hint)
+            hint = "add node_class and a rung to the [hardware] of its nodes, and the nodes to nodes below [agent]"
+            raise BadInput("no node has both a known class and a rung", hint=hint)
         usual = Counter(node_class.name for _, node_class in classes).most_common(1)[0][0]
         node, node_class = next(pair for pair in classes if pair[1].name == usual)
         depths = used_depths(node_class, self.bounds)
@@ -108,7 +109,7 @@ class PowerSite:
     def make_policy(
         self, sleep: NodeSleep, snapshot: "ClusterSnapshot", *, nodes: int, units_per_node: int, load: float
     ) -> CapacityPolicy:
-        """Return the policy that the settings name for a pool, within the agent's bounds; BadInput if there is none."""
+        """Return the policy that the settings name for a pool, within the agent's bounds. Raises BadInput."""
         fleet = Fleet(
             nodes=nodes,
             units_per_node=units_per_node,
@@ -145,7 +146,7 @@ class PowerSite:
         return tuple(0 if depth == POWERSAVE else self.wake_s(node, depth, snapshot) for depth in SleepDepth)
 
     def lead_s(self, node: str, snapshot: "ClusterSnapshot") -> int:
-        """Return how long before it is needed a sleeping node has to be woken.
+        """Return how long before its use a sleeping node must be woken.
 
         A demand that arises directly after a poll is seen by the next one and carried out at the end of that cycle.
         """
@@ -240,7 +241,7 @@ class SleepInProgress:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What earlier cycles learned about a node; times are Unix seconds. Without it the loop waits longer, no more.
+    """What earlier cycles learned about a node; times are Unix seconds. Without it the loop only waits longer.
 
     `up`: jobs could run there in the previous cycle. `woken_s`: when the node came up last, 0 if unknown. `slept_s`:
     when it fell asleep within the last day, at least the last time. It stays awake until `rest_until_s`, since its last
@@ -266,7 +267,7 @@ def update_node_memory(
         leaving = _find_interrupted_sleep(node, record, now_s)
         before = NodeMemory(up, idle_since_s, node.boot_s or 0, leaving=leaving)
     woken_s = now_s if up and not before.up else max(before.woken_s, node.boot_s or 0)
-    # The door refuses an earlier order to sleep. Until then the node would be closed to jobs in vain.
+    # The door refuses an earlier order to sleep, so the node would be closed to jobs in vain.
     rest_until_s = max(before.rest_until_s, now_s + int(PAUSE_S)) if up and not before.up else before.rest_until_s
     idle_since_s = before.idle_since_s
     if node.use is not NodeUse.FREE:
@@ -293,7 +294,7 @@ def _find_interrupted_sleep(node: Node, record: NodeRecord | None, now_s: int) -
 
 
 def _update_sleep_in_progress(node: Node, record: NodeRecord | None, memory: NodeMemory, now_s: int) -> NodeMemory:
-    """Return the memory with the sleep in progress completed, called off, or as it was."""
+    """Return the memory with the sleep in progress completed, called off, or unchanged."""
     leaving = memory.leaving
     if leaving is None or record is None:
         return memory if leaving is None else replace(memory, leaving=None)

@@ -1,4 +1,6 @@
-"""How long would jobs of each size wait, were they submitted now? The whole cluster, simulated as one machine."""
+"""Expected waits of jobs of each size if they were submitted now, by a simulation of the whole cluster as one
+machine.
+"""
 
 from collections.abc import Mapping
 
@@ -27,7 +29,9 @@ def is_usable(node: Node) -> bool:
 
 
 def find_unit_size(nodes: tuple[Node, ...], *, shared: bool) -> tuple[int, int]:
-    """Return how many cores a unit has and how many units a node: cores where jobs share nodes that are all alike."""
+    """Return cores per unit and units per node. Units are cores if jobs share nodes and all nodes are equal, else
+    nodes.
+    """
     cpus = sorted(node.cpus for node in nodes)
     if not cpus:
         return 1, 1
@@ -37,7 +41,7 @@ def find_unit_size(nodes: tuple[Node, ...], *, shared: bool) -> tuple[int, int]:
 
 
 def simulate_waits(view: SchedulerView, run_s: Mapping[str, int], *, shared: bool) -> WaitTable:
-    """Return the waits of jobs from one unit up to all, by the plan of the known jobs under EASY; boots not counted.
+    """Return the waits of jobs of one unit up to all units, behind the known jobs under EASY, without boot times.
 
     Jobs run as long as `run_s` predicts, by id, else to their limits.
     """

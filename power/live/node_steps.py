@@ -25,7 +25,7 @@ def find_exclusion(node: Node, record: NodeRecord | None, now: Instant) -> str:
     if record.hold is not None and is_held(record, now):
         return f"held by {record.hold.owner}: {record.hold.reason}"
     if node.use is NodeUse.UNKNOWN:
-        return f"nobody knows whether a job is there: the scheduler says {node.native_state}"
+        return f"it is unknown whether a job is there: the scheduler reports {node.native_state}"
     return ""
 
 
@@ -42,16 +42,16 @@ def find_admin_override(node: Node, record: NodeRecord, now: Instant) -> str:
     if desired is not None and desired.by.startswith(ADMIN) and not desired.is_met_by(record.observed.state):
         return f"{desired.by} has ordered {desired.order}"
     if now.monotonic_s < record.paused_until_s:
-        return "somebody else changed it: hands off for a while"
+        return "another program or person changed it: offpeak leaves it alone for a while"
     return ""
 
 
 MAY_STILL_FOLLOW_S = 600.0
-"""So long after an order to sleep whose answer was lost, or that was not followed in time, no job is let in again."""
+"""The time after an order to sleep without a known effect during which the node stays closed to jobs."""
 
-CAME_UP_LATE = "it came up too late for the scheduler, and is well now"
-NOT_UP = "it did not come up in time: look at its console; as soon as it is up it is tried again"
-NO_RESPONSE = "it did not come up in time: look at its console, and switch it off if it is up, for it has to boot anew"
+CAME_UP_LATE = "it came up too late for the scheduler, and works now"
+NOT_UP = "it did not come up in time: look at its console; offpeak tries again as soon as it is up"
+NO_RESPONSE = "it did not come up in time: look at its console, and switch it off if it is up, as it must boot again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ def choose_next_step(
     if record is None:
         return NodeStep(why=why)
     if why:
-        # A hold keeps the node's power as it is, and not the node closed for a sleep that is called off.
+        # A hold keeps the node's power unchanged; it does not keep the node closed for a sleep that is called off.
         opens = is_held(record, now) and node.use is not NodeUse.UNKNOWN and may_reopen(node, record, now)
         return NodeStep(change=NodeChange.OPEN if opens else None, why=why)
     if node.is_awaited:
         opened = NodeChange.OPEN if node.closed_by_us else None
-        return NodeStep(NodeOrder.ON, opened, "the scheduler has it come up", SCHEDULER)
+        return NodeStep(NodeOrder.ON, opened, "the scheduler wakes it", SCHEDULER)
     why = find_admin_override(node, record, now)
     if why:
         return NodeStep(change=choose_change_for_admin(node, record), why=why)
@@ -108,16 +108,16 @@ def choose_change_for_admin(node: Node, record: NodeRecord) -> NodeChange | None
 def _choose_for_failed(node: Node, record: NodeRecord) -> NodeStep:
     if node.power is PowerState.ON:
         return NodeStep(why=f"the scheduler counts it as failed: {node.reason or node.native_state}")
-    # That it has power does not say that it has come up: one that hangs in its boot has power too.
+    # Power does not mean that the node has come up: a node that hangs in its boot has power, too.
     if record.observed.state is NodeState.ON:
         return NodeStep(change=NodeChange.RESUME, why=CAME_UP_LATE) if node.responds else NodeStep(why=NO_RESPONSE)
     return NodeStep(why=NOT_UP)
 
 
 def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
-    """Whether it sleeps by our order, and the scheduler, which has lost its memory since, counts it as broken."""
+    """Whether it sleeps by offpeak's order, and the scheduler, which has lost its state since, counts it as down."""
     if node.power is PowerState.OFF:
-        # One that did not come up in time has another reason than ours.
+        # A node that did not come up in time has another reason than offpeak's.
         silent = node.reason.startswith(OURS)
     else:
         silent = node.power is PowerState.ON and not node.responds
@@ -128,9 +128,9 @@ def _choose_for_counted_down(node: Node, record: NodeRecord, sleeps: NodeStep, *
     """Return the step of a node that counts as powered down in the scheduler, or is about to."""
     state = record.observed.state
     if node.use is NodeUse.USED:
-        return NodeStep(why="it is to go down when its jobs have ended")
+        return NodeStep(why="it will go down when its jobs have ended")
     if state is NodeState.BOOTING:
-        return NodeStep(why="it boots, and nobody here asked for that")
+        return NodeStep(why="it boots, and offpeak did not order that")
     if state is NodeState.ON and not node.closed:
         if node.reserved:
             return NodeStep(why="it is up, counts as powered down, and is reserved")
@@ -140,9 +140,9 @@ def _choose_for_counted_down(node: Node, record: NodeRecord, sleeps: NodeStep, *
     if node.failed:
         return NodeStep(sleeps.order, NodeChange.RESUME, "it sleeps, and the scheduler counts it as failed")
     if node.closed:
-        return NodeStep(sleeps.order, NodeChange.OPEN, "it sleeps: a job that is given it has it woken")
+        return NodeStep(sleeps.order, NodeChange.OPEN, "it sleeps: the scheduler wakes it for a job")
     if not to_sleep:
-        return NodeStep(sleeps.order, NodeChange.POWER_UP, "it is to wake")
+        return NodeStep(sleeps.order, NodeChange.POWER_UP, "it must wake")
     return NodeStep(sleeps.order, why="it sleeps")
 
 
@@ -154,7 +154,7 @@ def _choose_for_closed(node: Node, record: NodeRecord, sleeps: NodeStep, now: In
     if state is not NodeState.ON and node.use is not NodeUse.FREE:
         return NodeStep(why=f"the scheduler has a job there, and it is {state}")
     if state in ASLEEP:
-        return NodeStep(sleeps.order, NodeChange.POWER_DOWN, "it is off: the scheduler is told")
+        return NodeStep(sleeps.order, NodeChange.POWER_DOWN, "it is off: the scheduler must know")
     if state is NodeState.GOING_DOWN or (to_sleep and node.use is NodeUse.FREE):
         return sleeps
     if may_still_go_down(record, now):
@@ -169,7 +169,7 @@ def _choose_for_open(node: Node, record: NodeRecord, *, to_sleep: bool) -> NodeS
     if node.reserved:
         return NodeStep(why="it is reserved")
     if state is NodeState.ON and to_sleep:
-        return NodeStep(change=NodeChange.CLOSE, why="it is to sleep")
+        return NodeStep(change=NodeChange.CLOSE, why="it must sleep")
     if state in ASLEEP and record.observed.by == US:
         return NodeStep(change=NodeChange.CLOSE, why="it is off, and the scheduler counts on it")
     return NodeStep(why="it stays as it is")
@@ -213,7 +213,7 @@ class ObservedNode:
 
     @property
     def power(self) -> NodeState:
-        """The state that the polls show."""
+        """The polled state."""
         return NodeState.UNKNOWN if self.record is None else self.record.observed.state
 
     @property
@@ -228,7 +228,7 @@ class ObservedNode:
 
 
 def observe_node(node: Node, record: NodeRecord | None, now: Instant, *, switchable: bool) -> ObservedNode:
-    """Return the node as it is now; `switchable`: the settings and reservations allow orders to it."""
+    """Return the node in this cycle; `switchable`: the settings and reservations allow orders to it."""
     is_ours = record is not None and not (
         find_exclusion(node, record, now) or find_admin_override(node, record, now) or not switchable
     )
@@ -247,7 +247,7 @@ STATE_OF_OBSERVED = {
 def pool_node_state(node: Node, record: NodeRecord | None, now: Instant) -> int:
     """Return the node's state as in offpeak.model.node_states; FAILED where jobs cannot count on it.
 
-    A node whose BMC is silent is what the scheduler says. With a job it is up, or on its way.
+    The state of a node whose BMC is silent is the scheduler's. With a job it is up, or coming up.
     """
     if _is_unusable(node, record, now):
         return FAILED
@@ -262,7 +262,7 @@ def pool_node_state(node: Node, record: NodeRecord | None, now: Instant) -> int:
 
 
 def _is_unusable(node: Node, record: NodeRecord | None, now: Instant) -> bool:
-    """Whether the pool has to do without it."""
+    """Whether jobs of the pool cannot use the node."""
     if node.use is NodeUse.UNKNOWN or node.reserved or (node.closed and not node.closed_by_us):
         return True
     if record is not None and is_held(record, now):

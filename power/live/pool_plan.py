@@ -1,4 +1,4 @@
-"""The plan of one pool: how many nodes have to be awake, which idle nodes fall asleep, and which sleeping nodes wake.
+"""The plan of one pool: how many nodes must be awake, which idle nodes fall asleep, and which sleeping nodes wake.
 
 The demand is that of reservations, planned starts and deferred jobs; the capacity policy, the same as in the simulator,
 adds its targets. A job that the queue loop may yet delay demands no node. Idle nodes with a feature that a waiting job
@@ -29,7 +29,7 @@ from power.live.node_steps import ObservedNode
 from power.live.pool_state import PoolState
 
 NEW_JOB_S = 60
-"""The scheduler may not have planned a job that is younger than this. Idle nodes wait for it."""
+"""The scheduler may not have planned a younger job yet, so idle nodes stay awake for it."""
 
 ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
 FEATURE_NAME = re.compile(r"[\w.-]+")
@@ -91,7 +91,7 @@ class NodeNeed:
 class UpcomingDemand:
     """The nodes that are needed soon: `nodes` by name, and a number of any others.
 
-    `idle_now` idle nodes have to be there now, `idle_kept` are worth keeping awake. `reserved` are the nodes that are
+    `idle_now` idle nodes must be available now, `idle_kept` are worth keeping awake. `reserved` are the nodes that are
     needed by name so soon that no other job gets them.
     """
 
@@ -102,7 +102,7 @@ class UpcomingDemand:
     reserved: frozenset[str] = frozenset()
 
     def to_wake(self, node: str, lead_s: int, now_s: int) -> str:
-        """Return why the node has to be woken now, "" if nothing needs it yet."""
+        """Return why the node must be woken now, "" if nothing needs it yet."""
         needed = self.nodes.get(node)
         return needed.why if needed is not None and needed.at_s - lead_s <= now_s else ""
 
@@ -161,7 +161,9 @@ def _is_new(job: Job, now_s: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PoolTargets:
-    """How many nodes are to be awake (`floor`), idle and ready (`reserve`), or idle and awake (`keep`), and why."""
+    """The targets of a pool: nodes awake (`floor`), idle and ready (`reserve`), idle and awake (`keep`), and the
+    reason.
+    """
 
     capacity: CapacityPolicy
     row: int
@@ -180,7 +182,7 @@ def _make_policy(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) ->
 
 
 def find_targets(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory | None, now_s: int) -> PoolTargets:
-    """Return the present targets. A policy with a period decides once a period; in between its last decision holds."""
+    """Return the current targets. A policy with a period decides once a period; its last decision holds in between."""
     if before is not None and before.policy != capacity.name:
         before = None
     rules, schedule = capacity.rules, capacity.schedule
@@ -231,7 +233,7 @@ def _follow_queue(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
 
 
 def _count_missing(pool: PoolState, targets: PoolTargets, demand: UpcomingDemand) -> int:
-    """Return how many nodes have to be awake beyond those that are awake or come up."""
+    """Return how many more nodes must be awake than are awake or coming up."""
     active, rising = int((pool.state == ACTIVE).sum()), int(pool.rising.sum())
     ready = pool.is_idle | (pool.rising & (pool.busy == 0))
     free = ready & ~_find_reserved(pool, demand)
@@ -293,7 +295,7 @@ def _choose_sleepers(
     *,
     most: int,
 ) -> dict[str, tuple[NodeOrder, str]]:
-    """Return the nodes beyond those that have to be awake, chosen as in a replay."""
+    """Return the idle nodes to put to sleep, chosen as in a replay."""
     rules, schedule = targets.capacity.rules, targets.capacity.schedule
     if (schedule.after_s[targets.row] == NEVER).all():
         return {}
@@ -315,7 +317,7 @@ def _choose_sleepers(
 
 
 def make_node_table(pool: PoolState, memory: PowerMemory, may_sleep: set[str]) -> NodeTable:
-    """Return the pool's nodes as the kernels take them; cycles count within the last 24 hours."""
+    """Return the pool's nodes in the format of the kernels; power cycles of the last 24 hours count."""
     now_s, nodes = pool.snapshot.now_s, [memory.nodes[node.name] for node in pool.pool.nodes]
     return NodeTable.at_instant(
         state=pool.state,

@@ -1,4 +1,4 @@
-"""A pool at one instant, in the arrays that a capacity policy and its kernels take.
+"""A pool at one instant, in the arrays of a capacity policy and its kernels.
 
 A pool is a set of nodes that compete for the same jobs: partitions that share nodes or jobs are one pool. Its jobs are
 the running jobs, and the pending jobs that could start now, in queue order.
@@ -67,11 +67,11 @@ ASSUMED_RUN_S = DAY_S
 """The assumed run time of a job without a limit and without a prediction."""
 
 CANNOT_START = ("Dependency", "BeginTime", "JobHeld", "Assoc", "QOS", "Licenses", "Reservation", "Partition", "Account")
-"""Beginnings of the pending reasons that free nodes do not remove."""
+"""Prefixes of pending reasons that free nodes do not resolve."""
 
 
 def is_waiting(job: Job, now_s: int) -> bool:
-    """Whether nothing but nodes is missing for the job to start."""
+    """Whether the job lacks only nodes to start."""
     if job.state is not JobState.PENDING or job.reservation or job.reason.startswith(CANNOT_START):
         return False
     return job.begin_s is None or job.begin_s <= now_s

@@ -63,7 +63,8 @@ class NodeDecision:
 class PowerPlan:
     """The plan of a cycle.
 
-    `desired_states` are those that change, None where nothing is desired any more. `problems` are messages with hints.
+    `desired_states` are the changed ones, None for a node that has no desired state any more. `problems` are messages
+    with hints.
     """
 
     desired_states: Mapping[str, DesiredState | None]
@@ -93,7 +94,7 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
             desired_states[name] = desired
         if step.change is not None:
             changes.append(SchedulerUpdate(name, step.change, f"{OURS}: {why}"))
-        # The door may refuse an order in each cycle, as in shadow mode: only a new reason is reported.
+        # The door may refuse an order in each cycle, as in shadow mode; only a new reason is reported.
         is_met = desired is not None and desired.is_met_by(node.power)
         matters = step.change is not None or (desired_changed and not is_met) or node.node.failed
         if matters and step.why != known[name].why:
@@ -143,7 +144,7 @@ def _plan_pools(
             state = observe_pool(pool, states, site=site, snapshot=snapshot)
             plan = plan_pool(state, nodes, memory, site=site, snapshot=snapshot)
         except BadInput as problem:
-            problems.append((f"pool {pool.name}: none of its nodes sleeps: {problem}", problem.hint))
+            problems.append((f"pool {pool.name}: its nodes cannot sleep: {problem}", problem.hint))
             leaving = dict.fromkeys(names)
         else:
             pools[pool.name] = plan.memory

@@ -305,7 +305,7 @@ def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None
     assert change(["node1"], NodeChange.OPEN, reason="") == {}
     asleep = node(sleepy, "node1")
     assert (asleep.closed, asleep.failed, asleep.use) == (False, False, NodeUse.FREE)
-    assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: it is to wake") == {}
+    assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: it must wake") == {}
     # One that was never really off may have registered meanwhile.
     assert node(sleepy, "node1").power in (PowerState.ON_REQUESTED, PowerState.POWERING_ON, PowerState.ON)
     assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: once more") == {}

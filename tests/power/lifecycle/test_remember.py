@@ -29,7 +29,7 @@ def test_pauses_holds_faults_and_surprises_stay() -> None:
     assert walk.passes(59).order is None
     assert walk.record.hold is not None
     walk = restarted(asleep().passes(10).seen("on"))
-    assert walk.blocked == "somebody else changed it: hands off for a while"
+    assert walk.blocked == "another program or person changed it: offpeak leaves it alone for a while"
     assert len(walk.record.surprises) == 1
 
 

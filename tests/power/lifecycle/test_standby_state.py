@@ -72,9 +72,9 @@ def test_its_own_alarm_or_somebody_wakes_it() -> None:
 def test_without_any_evidence_it_is_not_known() -> None:
     walk = in_standby().seen("on")
     assert walk.state == "unknown"
-    assert walk.blocked.startswith("its state is not known: neither by ssh nor by its power")
+    assert walk.blocked.startswith("its state is not known: neither ssh nor its power shows")
 
 
 def test_a_node_that_is_off_counts_as_asleep_for_a_goal_of_standby() -> None:
     walk = Walk().seen("off").desires("standby")
-    assert (walk.state, walk.order, walk.blocked) == ("off", None, "it is as it is wanted")
+    assert (walk.state, walk.order, walk.blocked) == ("off", None, "it is in its desired state")

@@ -17,7 +17,7 @@ def test_what_nobody_wants_is_not_done() -> None:
     walk = Walk()
     assert (walk.state, walk.order) == ("unknown", None)
     walk.seen("on").passes(9999).seen("off").seen("on")
-    assert (walk.order, walk.blocked) == (None, "nothing is wanted of it")
+    assert (walk.order, walk.blocked) == (None, "it has no desired state")
 
 
 def test_to_sleep_and_back() -> None:
@@ -203,7 +203,7 @@ def test_a_missing_rung_is_no_way_down() -> None:
 def test_somebody_else_switches_it() -> None:
     walk = asleep().passes(500).seen("on")
     assert (walk.record.observed.by, walk.order) == ("unknown", None)
-    assert walk.blocked == "somebody else changed it: hands off for a while"
+    assert walk.blocked == "another program or person changed it: offpeak leaves it alone for a while"
     assert walk.passes(1799).order is None
     assert walk.passes(1).order == ("soft_off", "")
 

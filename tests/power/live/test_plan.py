@@ -258,7 +258,7 @@ def test_one_that_did_not_come_up_is_reported_once_and_resumed_when_it_is_well()
     node = node_of("n01", power=PowerState.OFF, failed=True, reason="ResumeTimeout reached")
     site = site_of(1)
     first = planned(cluster_snapshot([node], records=off_records("n01")), site)
-    assert "as soon as it is up it is tried again" in first.decisions[0].reason
+    assert "offpeak tries again as soon as it is up" in first.decisions[0].reason
     second = planned(cluster_snapshot([node], records=off_records("n01")), site, first.memory)
     assert second.decisions == ()
     third = planned(cluster_snapshot([node]), site, second.memory)
@@ -286,7 +286,7 @@ def test_a_pool_without_a_class_says_so() -> None:
     site = replace(site_of(2), class_of={})
     plan = planned(cluster_snapshot([node_of("n01"), node_of("n02")]), site)
     assert plan.changes == ()
-    assert plan.problems[0][0].startswith("pool batch: none of its nodes sleeps")
+    assert plan.problems[0][0].startswith("pool batch: its nodes cannot sleep")
 
 
 def test_hardware_without_a_rung_does_not_sleep() -> None:

@@ -11,7 +11,7 @@ from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from power.live.power_plan import SchedulerUpdate
 from services.agent.power_loop import FAILURE_PAUSE_S, SHADOW_PAUSE_S, NodeChanges
 
-UPDATES = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it is to sleep"),)
+UPDATES = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it must sleep"),)
 
 
 def times_sent(mode: Mode, seconds: float, **refuses: str) -> int:
