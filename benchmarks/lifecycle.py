@@ -25,11 +25,11 @@ from power.lifecycle.transitions import apply_event
 
 NODES, ROUNDS = 1000, 20
 DATA = f"{NODES:,} nodes, no BMCs"
-RUNGS = (
+SLEEP_METHODS = (
     SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), 60, 60, 25.0),
     SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), 600, 600),
 )
-HARDWARE = Hardware("compute", "ipmi", sleep_methods=RUNGS)
+HARDWARE = Hardware("compute", "ipmi", sleep_methods=SLEEP_METHODS)
 NAMES = tuple(f"n{number}" for number in range(NODES))
 RULES = NodeContexts({name: InventoryNode(name, HARDWARE) for name in NAMES}, NodeContext(HARDWARE, random.Random(1)))
 

@@ -48,13 +48,15 @@ def make_wake_pace(settings: AgentSettings, inventory: Inventory) -> WakeMethod:
     for node, groups in find_groups(inventory).items():
         for group in sorted(groups):
             members.setdefault(group, []).append(node)
-    swings = find_power_steps(inventory) if ramp_w else {}
+    power_steps = find_power_steps(inventory) if ramp_w else {}
     return {
         "at_once": at_once,
         "every_s": MINUTE_S / max(1, settings.wakes_per_min - at_once),
         "groups": members,
         "group_every_s": MINUTE_S / settings.rack_nodes_per_min,
-        "rise_s": {node: MINUTE_S * swing.rise_w / ramp_w for node, swing in swings.items()} if ramp_w else {},
+        "rise_s": {node: MINUTE_S * power_step.rise_w / ramp_w for node, power_step in power_steps.items()}
+        if ramp_w
+        else {},
     }
 
 
@@ -109,8 +111,8 @@ def _packet(machine: InventoryNode) -> WakeMethod:
 
 
 def _packet_from_standby(machine: InventoryNode) -> WakeMethod:
-    rung = machine.hardware.sleep_method(NodeOrder.STANDBY)
-    return _packet(machine) if rung is not None and "wol" in rung.wake and machine.mac is not None else {}
+    method = machine.hardware.sleep_method(NodeOrder.STANDBY)
+    return _packet(machine) if method is not None and "wol" in method.wake and machine.mac is not None else {}
 
 
 def _with_lasting_file(way: WakeMethod, inventory: Inventory, credentials: Path | None) -> WakeMethod:

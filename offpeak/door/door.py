@@ -47,7 +47,7 @@ class _EffectRefused(Exception):
 
 
 @dataclass
-class _Passage:
+class _EffectProgress:
     """The state of one effect in the door: whether its intent is written, its number, and its entry in the history."""
 
     written: bool = False
@@ -110,7 +110,7 @@ class Door:
                     await self._ask_last(effect)
                     self._check_now(effect)
             except _EffectRefused as refused:
-                return self._refuse(effect, refused.refusal, _Passage())
+                return self._refuse(effect, refused.refusal, _EffectProgress())
             return await self._carry_out(effect, act)
 
     async def settle(self, subject: str) -> None:
@@ -119,30 +119,30 @@ class Door:
             return
 
     async def _carry_out(self, effect: Effect, act: PreparedAct) -> Outcome | Refusal:
-        passage = _Passage()
+        progress = _EffectProgress()
         try:
             for _ in range(ATTEMPTS):
-                confirm = partial(self._confirm, effect, passage)
+                confirm = partial(self._confirm, effect, progress)
                 try:
                     message = await act(confirm)
-                    if passage.entry is None:
+                    if progress.entry is None:
                         # Nothing was sent; the door still checks the rules and writes the intent.
                         await confirm()
-                    return self._end(passage, Outcome(DONE, printable(message)))
+                    return self._end(progress, Outcome(DONE, printable(message)))
                 except OrderTooLate:
-                    self._forget(passage)
-            return self._refuse(effect, _too_late(effect), passage)
+                    self._forget(progress)
+            return self._refuse(effect, _too_late(effect), progress)
         except _EffectRefused as refused:
-            return self._refuse(effect, refused.refusal, passage)
+            return self._refuse(effect, refused.refusal, progress)
         except Exception as problem:
-            return self._failed(effect, passage, Outcome("failed", _error_text(problem), error_kind(problem)))
+            return self._failed(effect, progress, Outcome("failed", _error_text(problem), error_kind(problem)))
         except BaseException:
-            if passage.written:
-                result = REFUSED if passage.entry is None else "interrupted"
-                self._end(passage, Outcome(result, "nobody waited for its end"))
+            if progress.written:
+                result = REFUSED if progress.entry is None else "interrupted"
+                self._end(progress, Outcome(result, "nobody waited for its end"))
             raise
 
-    def foresee(self, effect: Effect) -> Refusal | None:
+    def predict_refusal(self, effect: Effect) -> Refusal | None:
         """Return the refusal of a limit or the mode without effect, None if only a rule might refuse."""
         return self._over_limit(effect) or self._refused_by_mode(effect)
 
@@ -174,13 +174,13 @@ class Door:
             raise _EffectRefused(answer)
         return answer
 
-    async def _confirm(self, effect: Effect, passage: _Passage) -> Guard:
+    async def _confirm(self, effect: Effect, progress: _EffectProgress) -> Guard:
         for _ in range(ATTEMPTS):
             begun_s = await self._ask_last(effect)
-            self._begin(effect, passage)
+            self._begin(effect, progress)
             if not effect.takes_power_away or self._steady() - begun_s <= FRESH_S:
                 # No await since the limit check: two concurrent effects cannot both take the last place below a limit.
-                passage.entry = self.history.begun(effect)
+                progress.entry = self.history.begun(effect)
                 return partial(self._guard, effect, begun_s)
         raise _EffectRefused(_too_late(effect))
 
@@ -190,48 +190,48 @@ class Door:
             raise OrderTooLate(f"{effect.subject}: not sent: the last answer is {age_s:.1f} s old")
 
     def _check_now(self, effect: Effect) -> None:
-        if refusal := self.foresee(effect):
+        if refusal := self.predict_refusal(effect):
             raise _EffectRefused(refusal)
 
-    def _begin(self, effect: Effect, passage: _Passage) -> None:
+    def _begin(self, effect: Effect, progress: _EffectProgress) -> None:
         """Refuse, or write the intent once; a wake proceeds without."""
         self._check_now(effect)
-        if passage.written:
+        if progress.written:
             return
 
         def write() -> None:
-            passage.intent = self._journal.write_intent(effect, self._clock())
+            progress.intent = self._journal.write_intent(effect, self._clock())
 
         problem = self._try_to_write(write)
         if problem and effect.takes_power_away:
             message = f"{effect.subject}: nothing is switched off that cannot be recorded: {problem}"
             raise _EffectRefused(Refusal("ledger", message, "offpeak ledger actions; df -h"))
-        passage.written = True
+        progress.written = True
 
-    def _refuse(self, effect: Effect, refusal: Refusal, passage: _Passage) -> Refusal:
-        self._forget(passage)
-        if passage.intent is not None:
-            number = passage.intent
+    def _refuse(self, effect: Effect, refusal: Refusal, progress: _EffectProgress) -> Refusal:
+        self._forget(progress)
+        if progress.intent is not None:
+            number = progress.intent
             outcome = Outcome(REFUSED, refusal.message, refusal.rule)
             self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
         self._try_to_write(lambda: self._journal.write_refusal(effect, refusal, self._clock()))
         self.history.refused(effect, refusal)
         return refusal
 
-    def _forget(self, passage: _Passage) -> None:
-        if passage.entry is not None:
-            self.history.cancelled(passage.entry)
-            passage.entry = None
+    def _forget(self, progress: _EffectProgress) -> None:
+        if progress.entry is not None:
+            self.history.cancelled(progress.entry)
+            progress.entry = None
 
-    def _failed(self, effect: Effect, passage: _Passage, outcome: Outcome) -> Outcome | Refusal:
+    def _failed(self, effect: Effect, progress: _EffectProgress, outcome: Outcome) -> Outcome | Refusal:
         """Write the outcome of an order that failed, even while it was prepared."""
-        if passage.entry is None:
+        if progress.entry is None:
             try:
-                self._begin(effect, passage)
+                self._begin(effect, progress)
             except _EffectRefused as refused:
-                return self._refuse(effect, refused.refusal, passage)
-            passage.entry = self.history.begun(effect)
-        return self._end(passage, outcome)
+                return self._refuse(effect, refused.refusal, progress)
+            progress.entry = self.history.begun(effect)
+        return self._end(progress, outcome)
 
     def _over_limit(self, effect: Effect) -> Refusal | None:
         for name, limit in self._limits:
@@ -243,12 +243,12 @@ class Door:
                 return refusal
         return None
 
-    def _end(self, passage: _Passage, outcome: Outcome) -> Outcome:
-        if passage.entry is not None:
-            self.history.ended(passage.entry, outcome)
+    def _end(self, progress: _EffectProgress, outcome: Outcome) -> Outcome:
+        if progress.entry is not None:
+            self.history.ended(progress.entry, outcome)
         problem = "its intent could not be written"
-        if passage.intent is not None:
-            number = passage.intent
+        if progress.intent is not None:
+            number = progress.intent
             problem = self._try_to_write(lambda: self._journal.write_outcome(number, outcome, self._clock()))
         return replace(outcome, message=f"{outcome.message}; not in the ledger: {problem}") if problem else outcome
 

@@ -32,7 +32,7 @@ ALIVE = text("SELECT 1")
 LET_GO_S = 1.0
 """How long `close` waits for a query that hangs; the server releases the claim when the process ends."""
 HINT = "one agent only acts by a ledger: url below [ledger] names another, or stop that agent"
-VAIN_HINT = "no order is given until the database answers"
+RETRY_HINT = "no order is given until the database answers"
 
 
 class Claim(Protocol):
@@ -87,7 +87,7 @@ class DatabaseClaim:
         self._url, self._patience_s, self._turn = url, patience_s, Lock()
         # PostgreSQL keeps 63 bytes of the name.
         self._name = f"offpeak agent {os.getpid()} on {socket.gethostname()[:24]} {secrets.token_hex(4)}"
-        self._vain, self._vain_until_s = "", 0.0
+        self._last_error, self._retry_at_s = "", 0.0
         self._engine: Engine | None = None
         self._connection: Connection | None = None
 
@@ -96,8 +96,8 @@ class DatabaseClaim:
         with self._turn:
             if self._is_alive():
                 return
-            if time.monotonic() < self._vain_until_s:
-                raise CannotWrite(self._vain, hint=VAIN_HINT)
+            if time.monotonic() < self._retry_at_s:
+                raise CannotWrite(self._last_error, hint=RETRY_HINT)
             self._let_go()
             began_s = time.monotonic()
             try:
@@ -105,10 +105,10 @@ class DatabaseClaim:
             except DBAPIError as problem:
                 self._let_go()
                 message = next(iter(str(problem.orig).strip().splitlines()), type(problem).__name__)
-                self._vain = f"{ledger_address(self._url)}: {message}"
+                self._last_error = f"{ledger_address(self._url)}: {message}"
                 # Orders for many nodes follow each other: they do not all wait.
-                self._vain_until_s = 2 * time.monotonic() - began_s
-                raise CannotWrite(self._vain, hint=VAIN_HINT) from problem
+                self._retry_at_s = 2 * time.monotonic() - began_s
+                raise CannotWrite(self._last_error, hint=RETRY_HINT) from problem
             except OffpeakError:
                 self._let_go()
                 raise

@@ -241,11 +241,11 @@ def sum_energy(
     wanted = None if nodes is None else _wanted(parts, nodes)
     found: dict[tuple[int, str], dict[str, EnergySums]] = defaultdict(lambda: defaultdict(EnergySums))
     currency = ""
-    for rung, slots in slots_of(connection, periods).items():
+    for resolution, slots in slots_of(connection, periods).items():
         if slots and parts:
-            rows, currency_there = _priced(connection, slots, rung.length_s)
+            rows, currency_there = _priced(connection, slots, resolution.length_s)
             currency = currency or currency_there
-            _collect(connection, _EnergyQuery(rows, wanted, rung), parts, found)
+            _collect(connection, _EnergyQuery(rows, wanted, resolution), parts, found)
     return found, currency
 
 
@@ -254,7 +254,7 @@ class _EnergyQuery(NamedTuple):
 
     slots: Sequence[Mapping[str, object]]
     wanted: Sequence[Mapping[str, object]] | None
-    rung: Resolution
+    resolution: Resolution
 
 
 def _parts(connection: Connection, nodes: Collection[str] | None) -> SeriesParts:
@@ -299,7 +299,7 @@ def _collect(
         else temporary_table(connection, question.wanted, name="offpeak_wanted")
     )
     with temporary_table(connection, question.slots) as slot, few as wanted:
-        sums_of = _sums(slot, question.rung, wanted)
+        sums_of = _sums(slot, question.resolution, wanted)
         for period, number, energy_j, price_j, unpriced_j, carbon_j, covered_s in connection.execute(sums_of):
             if number in parts:
                 node, way = parts[number]
@@ -316,8 +316,8 @@ def _collect(
                 found[period, node][way].add(sums)
 
 
-def _sums(slot: Table, rung: Resolution, wanted: Table | None) -> Select[Any]:
-    inside = rung.inside(slot, wanted)
+def _sums(slot: Table, resolution: Resolution, wanted: Table | None) -> Select[Any]:
+    inside = resolution.inside(slot, wanted)
     energy_j, groups = inside.energy_j, (slot.c.period, inside.series)
     unpriced_j = case((slot.c.price_per_mwh.is_(None), energy_j), else_=0.0)
     values = (energy_j, energy_j * slot.c.price_per_mwh, unpriced_j, energy_j * slot.c.carbon_g_per_kwh)

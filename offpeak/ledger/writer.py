@@ -188,7 +188,7 @@ class Writer:
         self._failing_since_unix_s = 0.0
         self._attempts = 0
         self._next_at_s = 0.0
-        self._vain_until_s = 0.0
+        self._retry_at_s = 0.0
         self._ending = False
         self._unfit = 0
         self._busy_since_s: float | None = None
@@ -257,10 +257,10 @@ class Writer:
                 call = self._calls.popleft() if self._calls else None
                 taken = None if call or not self._is_time() else self._backlog.take(AT_ONCE)
                 last = self._ending and not call and (not taken or self._failure is not None)
-                vain = self._failure if time.monotonic() < self._vain_until_s else None
-                self._busy_since_s = time.monotonic() if (call and not vain) or taken else None
-            if call and vain:
-                call.refuse(vain)
+                failure = self._failure if time.monotonic() < self._retry_at_s else None
+                self._busy_since_s = time.monotonic() if (call and not failure) or taken else None
+            if call and failure:
+                call.refuse(failure)
             elif call:
                 self._note(call.run(self._store))
             elif taken:
@@ -315,7 +315,7 @@ class Writer:
                     self._failing_since_unix_s = self._clock()
                 self._failure = problem
                 # The agent calls for many nodes in turn: it must not block for as many failed attempts.
-                self._vain_until_s = now_s + busy_s
+                self._retry_at_s = now_s + busy_s
                 self._next_at_s = now_s + RETRY_S[min(self._attempts, len(RETRY_S) - 1)]
                 self._attempts += 1
             self._changed.notify_all()

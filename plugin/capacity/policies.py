@@ -47,10 +47,10 @@ def _depth_number(name: str, has: tuple[int, ...], class_name: str) -> int:
 def idle_before_depth_s(node_class: NodeClass, depths: tuple[int, ...], idle_s: int) -> Int64:
     """Return the idle time before each depth: the first after `idle_s`, a deeper one when it pays, if that is later."""
     after_s = np.full(len(DEPTHS), NEVER, dtype=np.int64)
-    for rung, depth in enumerate(depths):
+    for place, depth in enumerate(depths):
         pays_s = break_even_s(node_class, depth)
         if math.isfinite(pays_s):
-            after_s[depth] = max(idle_s, math.ceil(pays_s)) if rung else idle_s
+            after_s[depth] = max(idle_s, math.ceil(pays_s)) if place else idle_s
     return after_s
 
 

@@ -41,7 +41,7 @@ class PricesAhead(FrozenColumns):
         return float(np.average(self.per_mwh, weights=np.diff(self.at_s, append=self.until_s)))
 
     @cached_property
-    def is_dear(self) -> NDArray[np.bool_]:
+    def is_expensive(self) -> NDArray[np.bool_]:
         """Which intervals are more expensive than the mean."""
         return self.per_mwh > self.mean + 1e-9 * abs(self.mean)
 

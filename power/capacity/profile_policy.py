@@ -78,8 +78,8 @@ def search_profiles(simulation: ProfileSimulation, sla: float) -> Iterator[Profi
     if uncapped.slowdown > sla:
         return
     prices = simulation.prices
-    dearest = np.argsort(-prices.per_mwh, kind="stable")[: int(prices.is_dear.sum())]
-    search = _ProfileSearch(simulation, sla, uncapped, dearest, _list_cap_levels(simulation))
+    most_expensive = np.argsort(-prices.per_mwh, kind="stable")[: int(prices.is_expensive.sum())]
+    search = _ProfileSearch(simulation, sla, uncapped, most_expensive, _list_cap_levels(simulation))
     for best in search.caps():
         yield best
     yield from search.lower(best)
@@ -92,16 +92,16 @@ class _ProfileSearch:
     simulation: ProfileSimulation
     sla: float
     uncapped: ProfilePlan
-    dearest: Int64
+    most_expensive: Int64
     steps: Int64
 
     def caps(self) -> Iterator[ProfilePlan]:
         """Cap the most expensive intervals, all or a share, at the lowest level that is good enough."""
         best = self.uncapped
-        counts = {math.ceil(share * len(self.dearest)) for share in CAPPED_SHARES} - {0}
+        counts = {math.ceil(share * len(self.most_expensive)) for share in CAPPED_SHARES} - {0}
         for count in sorted(counts, reverse=True):
             for units in self.steps:
-                plan = self.simulation.plan(_cap_profile(self.uncapped.profile, self.dearest[:count], units))
+                plan = self.simulation.plan(_cap_profile(self.uncapped.profile, self.most_expensive[:count], units))
                 best = self.better(best, plan)
                 yield best
                 if self.is_good(plan):
@@ -112,7 +112,7 @@ class _ProfileSearch:
         before = None
         while best is not before:
             before = best
-            for interval in self.dearest:
+            for interval in self.most_expensive:
                 units = best.profile.units[interval]
                 if units <= self.steps[0, interval]:
                     continue
@@ -160,7 +160,7 @@ class ProfilePolicy:
         """Return the nodes that the profile offers in the interval that contains the middle of the coming period."""
         prices = find_prices_ahead(self.fleet, snapshot.now_s)
         present = prices.interval_at(snapshot.now_s + self.period_s // 2)
-        if not prices.is_dear[present]:
+        if not prices.is_expensive[present]:
             return CapacityTargets(self.fleet.nodes)
         profile = find_cheapest_profile(snapshot, prices, self.terms, sla=self.sla).plan.profile
         awake = int(profile.units[present]) // snapshot.units_per_node

@@ -123,14 +123,14 @@ def _check_cipher_suite(machine: InventoryNode, wire: Transport) -> list[Finding
 
 async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
     """Return the findings about the node by ssh, which is only read."""
-    rung = machine.hardware.sleep_method(NodeOrder.STANDBY)
+    method = machine.hardware.sleep_method(NodeOrder.STANDBY)
     try:
-        if rung and "wol" in rung.wake:
+        if method and "wol" in method.wake:
             WakeOnLanDriver(machine)
         probe = await NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s).probe()
     except OffpeakError as problem:
         return [failed_finding("ssh", machine.node, problem)]
-    if rung is None:
+    if method is None:
         return [Finding("ssh", machine.node, CheckVerdict.GOOD, "answers")]
     if not probe.can_stand_by:
         hint = f"its firmware has no S3: leave out [hardware.{machine.hardware.name}.standby]"

@@ -43,13 +43,13 @@ class StandbyParts:
     """The parts of a test: the node by ssh, the function that sends orders, and the meter if there is one."""
 
     node: NodeSsh
-    rung: SleepMethod
+    method: SleepMethod
     order: GiveOrder
     watts: Callable[[], Awaitable[float | None]] | None = None
 
 
 @dataclass(frozen=True)
-class StandbyProof:
+class StandbyTestResult:
     """The result of a test. `error` is why the rung must not be offered, `notes` are remarks.
 
     `by_power`: the meter showed the node below the ceiling; `asleep_w` is its last power. `woken_by` is one of the
@@ -71,12 +71,12 @@ class StandbyProof:
         return self.error is None
 
 
-async def prove_standby(
+async def suspend_and_wake(
     parts: StandbyParts,
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> StandbyProof:
+) -> StandbyTestResult:
     """Suspend and wake the node once and return the result; this can take all of the rung's patience. Raises no
     DeviceError.
 
@@ -86,9 +86,9 @@ async def prove_standby(
     return await _StandbyTest(parts, clock, sleep).run()
 
 
-def alarm_after_s(rung: SleepMethod) -> int:
+def alarm_after_s(method: SleepMethod) -> int:
     """Return the time after which the node's own clock wakes it: later than the end of the test."""
-    return rung.enter_patience_s + len(rung.wake) * rung.wake_patience_s + ALARM_MARGIN_S
+    return method.enter_patience_s + len(method.wake) * method.wake_patience_s + ALARM_MARGIN_S
 
 
 class _StandbyTest:
@@ -96,9 +96,9 @@ class _StandbyTest:
         self, parts: StandbyParts, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]
     ) -> None:
         self._parts, self._clock, self._sleep = parts, clock, sleep
-        self._proof = StandbyProof(parts.node.node)
+        self._result = StandbyTestResult(parts.node.node)
 
-    async def run(self) -> StandbyProof:
+    async def run(self) -> StandbyTestResult:
         node = self._parts.node
         try:
             before = await node.probe()
@@ -107,24 +107,24 @@ class _StandbyTest:
                 raise NotSupported(f"{node.node}: offers no suspend to memory", hint=hint)
             await self._parts.order(NodeOrder.STANDBY, "")
         except DeviceError as error:
-            return replace(self._proof, error=error)
+            return replace(self._result, error=error)
         queried_s = self._clock()
         if not before.wake_clock:
             self._note("it has no alarm clock: if no other way wakes it, it stays asleep")
         await self._watch_it_go()
-        if self._proof.enter_s is None:
-            return self._proof
+        if self._result.enter_s is None:
+            return self._result
         after = await self._wake_up()
         if after is None and before.wake_clock:
             after = await self._alarm_rings(queried_s)
-        self._judge(before, after)
-        return self._proof
+        self._evaluate(before, after)
+        return self._result
 
     async def _watch_it_go(self) -> None:
         """Set enter_s to the time when the node fell silent for good, and by_power if the meter agrees."""
         began, row = self._clock(), 0
         enter_s: float | None = None
-        while row < SILENT_POLLS and self._clock() - began < self._parts.rung.enter_patience_s:
+        while row < SILENT_POLLS and self._clock() - began < self._parts.method.enter_patience_s:
             await self._sleep(STANDBY_POLL_S)
             passed_s = self._clock() - began
             if not await self._silent():
@@ -132,27 +132,27 @@ class _StandbyTest:
                 continue
             enter_s = passed_s if enter_s is None else enter_s
             row = row + 1 if await self._low() is not False else 0
-        self._proof = replace(self._proof, enter_s=enter_s)
+        self._result = replace(self._result, enter_s=enter_s)
         if enter_s is None:
             self._goes_wrong(self._never_went())
         else:
-            self._judge_power(row)
+            self._evaluate_power(row)
 
-    def _judge_power(self, row: int) -> None:
-        watts, ceiling = self._proof.asleep_w, self._parts.rung.ceiling_w
+    def _evaluate_power(self, row: int) -> None:
+        watts, ceiling = self._result.asleep_w, self._parts.method.ceiling_w
         if watts is None or ceiling is None:
             missing = "no meter showed its power" if watts is None else "the rung has no ceiling"
             self._note(f"not proven by power: {missing}")
         elif row < SILENT_POLLS:
-            message = f"{self._proof.node}: silent, but draws {watts:g} W, above the ceiling of {ceiling:g} W"
+            message = f"{self._result.node}: silent, but draws {watts:g} W, above the ceiling of {ceiling:g} W"
             self._goes_wrong(BadAnswer(message, hint="it may hang, or the ceiling is too low: look at its console"))
         else:
-            self._proof = replace(self._proof, by_power=True)
+            self._result = replace(self._result, by_power=True)
 
     async def _wake_up(self) -> NodeProbe | None:
         """Try the rung's ways one after the other. Return the node's first answer, None if none of them woke it."""
-        patience_s = self._parts.rung.wake_patience_s
-        for way in self._parts.rung.wake:
+        patience_s = self._parts.method.wake_patience_s
+        for way in self._parts.method.wake:
             began = self._clock()
             try:
                 await self._parts.order(NodeOrder.ON, way)
@@ -160,20 +160,20 @@ class _StandbyTest:
                 self._note(f"{way}: {error}")
                 continue
             if after := await self._answer_until(began + patience_s):
-                self._proof = replace(self._proof, woken_by=way, wake_s=self._clock() - began)
+                self._result = replace(self._result, woken_by=way, wake_s=self._clock() - began)
                 return after
             self._note(f"{way}: did not wake it within {patience_s} s")
         return None
 
     async def _alarm_rings(self, queried_s: float) -> NodeProbe | None:
-        rung = self._parts.rung
-        after = await self._answer_until(queried_s + alarm_after_s(rung) + rung.wake_patience_s)
+        method = self._parts.method
+        after = await self._answer_until(queried_s + alarm_after_s(method) + method.wake_patience_s)
         if after:
-            self._proof = replace(self._proof, woken_by=OWN_CLOCK)
+            self._result = replace(self._result, woken_by=OWN_CLOCK)
         return after
 
-    def _judge(self, before: NodeProbe, after: NodeProbe | None) -> None:
-        node = self._proof.node
+    def _evaluate(self, before: NodeProbe, after: NodeProbe | None) -> None:
+        node = self._result.node
         if after is None:
             message = f"{node}: does not wake from standby"
             hint = "look at its console; offpeak does not switch it off"
@@ -182,9 +182,9 @@ class _StandbyTest:
             message = f"{node}: rebooted instead of waking from standby"
             hint = "its firmware or a driver does not resume; leave out this rung, or fix the node and test again"
             self._goes_wrong(BadAnswer(message, hint=hint))
-        elif self._proof.woken_by == OWN_CLOCK:
+        elif self._result.woken_by == OWN_CLOCK:
             message = f"{node}: only its own alarm clock woke it"
-            hint = f"see docs/how-to/wake-on-lan.md; tried: {', '.join(self._parts.rung.wake) or 'nothing'}"
+            hint = f"see docs/how-to/wake-on-lan.md; tried: {', '.join(self._parts.method.wake) or 'nothing'}"
             self._goes_wrong(BadAnswer(message, hint=hint))
 
     async def _silent(self) -> bool:
@@ -204,8 +204,8 @@ class _StandbyTest:
             watts = await self._parts.watts()
         except DeviceError:
             watts = None
-        ceiling = self._parts.rung.ceiling_w
-        self._proof = replace(self._proof, asleep_w=watts)
+        ceiling = self._parts.method.ceiling_w
+        self._result = replace(self._result, asleep_w=watts)
         return None if watts is None or ceiling is None else watts <= ceiling
 
     async def _answer_until(self, until: float) -> NodeProbe | None:
@@ -217,17 +217,17 @@ class _StandbyTest:
         return None
 
     def _never_went(self) -> DeviceError:
-        message = f"{self._proof.node}: still answers {self._parts.rung.enter_patience_s} s after it was to sleep"
+        message = f"{self._result.node}: still answers {self._parts.method.enter_patience_s} s after it was to sleep"
         return BadAnswer(message, hint="on the node: journalctl -b -u systemd-suspend; dmesg | grep PM:")
 
     def _goes_wrong(self, error: DeviceError) -> None:
         # The last error is the worst.
-        if self._proof.error is not None:
-            self._note(str(self._proof.error))
-        self._proof = replace(self._proof, error=error)
+        if self._result.error is not None:
+            self._note(str(self._result.error))
+        self._result = replace(self._result, error=error)
 
     def _note(self, text: str) -> None:
-        self._proof = replace(self._proof, notes=(*self._proof.notes, text))
+        self._result = replace(self._result, notes=(*self._result.notes, text))
 
 
 class OrderRefused(OffpeakError):
@@ -249,21 +249,21 @@ class StandbyContext:
     hold_of: Callable[[str], Hold | None]
 
 
-async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> StandbyProof:
+async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> StandbyTestResult:
     """Suspend and wake the node once and return the result.
 
     Raises BadInventory if the node has no such rung, and OrderRefused, without sending anything, if a rule of the door
     refuses.
     """
-    rung = machine.hardware.sleep_method(NodeOrder.STANDBY)
-    if rung is None or machine.ssh is None:
-        missing = "standby" if rung is None else "ssh"
+    method = machine.hardware.sleep_method(NodeOrder.STANDBY)
+    if method is None or machine.ssh is None:
+        missing = "standby" if method is None else "ssh"
         hint = f"docs/how-to/standby.md shows what [hardware.{machine.hardware.name}] needs"
         raise BadInventory(f"{machine.node}: its hardware has no {missing}", hint=hint)
     wire = trial.wire
     node, meter = NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s), bmc_meter(machine, wire)
     machines = {each.node: each for each in trial.inventory.machines}
-    ways = DriverPool(machines, wire, dead_man_s=alarm_after_s(rung))
+    ways = DriverPool(machines, wire, dead_man_s=alarm_after_s(method))
     try:
         seen = await _observe_nodes(trial, ways)
         site = InterlockContext(trial.inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
@@ -273,17 +273,17 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
             # The node is on before it is suspended, and proven to be in standby before it is woken.
             state = NodeState.STANDBY if order is NodeOrder.ON else NodeState.ON
             seen[machine.node] = StateReading(state, wire.clock())
-            await _send_order(orders, _standby_effect(machine, order, way, trial.by, rung))
+            await _send_order(orders, _standby_effect(machine, order, way, trial.by, method))
 
-        return await prove_standby(StandbyParts(node, rung, order, partial(_read_watts, meter) if meter else None))
+        return await suspend_and_wake(StandbyParts(node, method, order, partial(_read_watts, meter) if meter else None))
     finally:
         await ways.close()
         if meter:
             await meter.close()
 
 
-def _standby_effect(machine: InventoryNode, order: NodeOrder, way: str, by: str, rung: SleepMethod) -> Effect:
-    inputs = (("way", way),) if way else (("alarm_s", alarm_after_s(rung)),)
+def _standby_effect(machine: InventoryNode, order: NodeOrder, way: str, by: str, method: SleepMethod) -> Effect:
+    inputs = (("way", way),) if way else (("alarm_s", alarm_after_s(method)),)
     return Effect(machine.node, order, by, "test of its standby", inputs)
 
 

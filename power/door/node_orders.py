@@ -154,9 +154,9 @@ def _list_limits(
 def find_power_steps(inventory: Inventory) -> Mapping[str, PowerStep]:
     """Return by how much each node's wake-up and shutdown change the power, for nodes with a known class."""
     kinds = {machine.hardware.node_class for machine in inventory.machines}
-    swings = {kind: power_step_of_class(node_class_named(kind)) for kind in kinds if kind}
+    power_steps = {kind: power_step_of_class(node_class_named(kind)) for kind in kinds if kind}
     return {
-        machine.node: swings[machine.hardware.node_class]
+        machine.node: power_steps[machine.hardware.node_class]
         for machine in inventory.machines
         if machine.hardware.node_class
     }

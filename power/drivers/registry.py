@@ -56,13 +56,13 @@ def driver_of(machine: InventoryNode, wire: Transport) -> PowerDriver:
     return DRIVERS[name](machine, wire)
 
 
-WAKERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
+WAKE_DRIVERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
 """The drivers that wake a node, by the value of `wake` in its rungs."""
 
 
-def wakers_of(machine: InventoryNode, names: Iterable[str], wire: Transport) -> dict[str, PowerDriver]:
+def wake_drivers(machine: InventoryNode, names: Iterable[str], wire: Transport) -> dict[str, PowerDriver]:
     """Return the named drivers that wake the machine. Raises BadInventory if a setting of one is missing."""
-    return {name: WAKERS[name](machine, wire) for name in names}
+    return {name: WAKE_DRIVERS[name](machine, wire) for name in names}
 
 
 BY_BMC, BY_SSH = "bmc", "ssh"
@@ -111,8 +111,8 @@ class DriverPool:
         return self._drivers[node, way]
 
     def _made(self, machine: InventoryNode, way: str) -> PowerDriver:
-        if way in WAKERS:
-            return wakers_of(machine, (way,), self._wire)[way]
+        if way in WAKE_DRIVERS:
+            return wake_drivers(machine, (way,), self._wire)[way]
         # asyncssh takes a while to import.
         from power.drivers.ssh import DEAD_MAN_S, SshDriver
 

@@ -146,7 +146,7 @@ def power_step_of_class(node_class: NodeClass) -> PowerStep:
 
 
 def limit_ramps(
-    history: EffectHistory, swing_of: FindPowerStep, *, sleep_w: float | None, wake_w: float | None
+    history: EffectHistory, power_step_of: FindPowerStep, *, sleep_w: float | None, wake_w: float | None
 ) -> Limit:
     """Refuse an order if the power would fall, or rise, by more than this [W] within a minute; None is no bound.
 
@@ -157,16 +157,16 @@ def limit_ramps(
         bound_w, key = (sleep_w, "sleep_ramp") if effect.takes_power_away else (wake_w, "wake_ramp")
         if bound_w is None:
             return None
-        swing = swing_of(effect.subject)
-        if swing is None:
+        power_step = power_step_of(effect.subject)
+        if power_step is None:
             message = f"{effect.subject}: its power is not configured, and {key} limits power changes"
             return Refusal(key, message, "add node_class to its [hardware]", ErrorKind.BAD_SETTING)
-        before_w = _last_minute_w(history, swing_of, effect)
-        if before_w + swing.of(effect) <= bound_w:
+        before_w = _last_minute_w(history, power_step_of, effect)
+        if before_w + power_step.of(effect) <= bound_w:
             return None
         direction = "fall" if effect.takes_power_away else "rise"
         text = f"{effect.subject}: the draw would {direction} by more than {watts_text(bound_w)} within a minute"
-        passes_later = swing.of(effect) <= bound_w
+        passes_later = power_step.of(effect) <= bound_w
         hint = "offpeak tries again later" if passes_later else f"one such node alone: raise {key}"
         kind = "" if passes_later else ErrorKind.BAD_SETTING
         return Refusal(key, text, f"{hint}; {key} below [agent] is the bound", kind)
@@ -174,11 +174,11 @@ def limit_ramps(
     return refuse
 
 
-def _last_minute_w(history: EffectHistory, swing_of: FindPowerStep, effect: Effect) -> float:
+def _last_minute_w(history: EffectHistory, power_step_of: FindPowerStep, effect: Effect) -> float:
     """Return the power change by the orders of the last minute in the same direction [W]."""
     total_w = 0.0
     for entry in history.within(MINUTE_S):
-        swing = swing_of(entry.effect.subject)
-        if swing and entry.effect.takes_power_away == effect.takes_power_away:
-            total_w += swing.of(entry.effect)
+        power_step = power_step_of(entry.effect.subject)
+        if power_step and entry.effect.takes_power_away == effect.takes_power_away:
+            total_w += power_step.of(entry.effect)
     return total_w

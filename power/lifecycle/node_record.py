@@ -251,14 +251,14 @@ def make_state_row(record: NodeRecord, now: Instant) -> NodeStateRecord:
     held = f"held by {hold.owner}: {hold.reason}" if hold and hold.lasts(now.unix_s) else ""
     # A refusal because of the hold repeats the hold.
     is_refused = refusal is not None and not (held and refusal.rule == "held")
-    whys = [
+    reasons = [
         f"{fault.what}: {fault.reason}; {fault.hint}" if fault else "",
         held,
         f"refused ({refusal.rule}): {refusal.message}" if refusal and is_refused else "",
         f"{desired.by}: {desired.why}" if desired else "",
     ]
     order = str(desired.order) if desired else ""
-    why = "; ".join(each for each in whys if each)
+    why = "; ".join(each for each in reasons if each)
     return NodeStateRecord(record.node, now.unix_s, str(record.observed.state), order, record.observed.by, why)
 
 

@@ -86,7 +86,7 @@ def _is_up(record: NodeRecord, observation: NodeObservation) -> bool:
 
 def _draws_little(observation: NodeObservation, context: NodeContext) -> bool | None:
     """Whether it draws no more than in standby, None if unknown."""
-    rung = context.hardware.sleep_method(NodeOrder.STANDBY)
-    if observation.watts is None or rung is None or rung.ceiling_w is None:
+    method = context.hardware.sleep_method(NodeOrder.STANDBY)
+    if observation.watts is None or method is None or method.ceiling_w is None:
         return None
-    return observation.watts <= rung.ceiling_w
+    return observation.watts <= method.ceiling_w

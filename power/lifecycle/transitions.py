@@ -63,12 +63,12 @@ def list_steps(order: NodeOrder, was: NodeState, context: NodeContext) -> tuple[
 
 
 def _list_wake_steps(was: NodeState, context: NodeContext) -> tuple[OrderStep, ...]:
-    rung = _find_sleep_rung(was, context)
-    if rung is None:
+    method = _find_sleep_method(was, context)
+    if method is None:
         return ()
     change = name_change(NodeOrder.ON, was)
     return tuple(
-        OrderStep(NodeOrder.ON, way, context.times.time_out_s(change, rung.wake_patience_s)) for way in rung.wake
+        OrderStep(NodeOrder.ON, way, context.times.time_out_s(change, method.wake_patience_s)) for way in method.wake
     )
 
 
@@ -76,21 +76,21 @@ def _list_sleep_steps(order: NodeOrder, context: NodeContext) -> tuple[OrderStep
     orders = [order]
     if order is NodeOrder.SOFT_OFF and context.retry.cut_power:
         orders.append(NodeOrder.HARD_OFF)
-    rungs = [(each, context.hardware.sleep_method(each)) for each in orders]
+    methods = [(each, context.hardware.sleep_method(each)) for each in orders]
     return tuple(
-        OrderStep(each, "", context.times.time_out_s(CHANGE_OF_ORDER[each], rung.enter_patience_s))
-        for each, rung in rungs
-        if rung is not None
+        OrderStep(each, "", context.times.time_out_s(CHANGE_OF_ORDER[each], method.enter_patience_s))
+        for each, method in methods
+        if method is not None
     )
 
 
-def _find_sleep_rung(was: NodeState, context: NodeContext) -> SleepMethod | None:
+def _find_sleep_method(was: NodeState, context: NodeContext) -> SleepMethod | None:
     """Return the rung of a node that sleeps in that state, or another rung if the hardware lacks it."""
     if was not in ASLEEP:
         return None
-    rungs = context.hardware.sleep_methods
-    fitting = (rung for rung in rungs if (rung.order is NodeOrder.STANDBY) is (was is NodeState.STANDBY))
-    return next(fitting, rungs[0] if rungs else None)
+    methods = context.hardware.sleep_methods
+    fitting = (method for method in methods if (method.order is NodeOrder.STANDBY) is (was is NodeState.STANDBY))
+    return next(fitting, methods[0] if methods else None)
 
 
 NOT_UP, NOT_DOWN, NOT_REACHED = "does not come up", "does not go down", "takes no orders"

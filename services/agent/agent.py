@@ -32,7 +32,7 @@ from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
 from services.agent.observer import Observer, OutsideLoop, OutsideSection, PriceLoop
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
 from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
-from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeOutlook, WakeReply, make_wake_reply, parse_order
+from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeContext, WakeReply, make_wake_reply, parse_order
 from services.agent.site_context import PartitionModes, SiteContext, SiteOrders, open_doors, open_site_scheduler_door
 
 LOG_OUT_S = 5.0
@@ -126,7 +126,7 @@ class SiteAgent:
                 self.power.receive(node, Release())
         reply = None
         if request.what == "resume":
-            reply = make_wake_reply(request.nodes, self._wake_outlook(), request.requested_unix_s)
+            reply = make_wake_reply(request.nodes, self._wake_context(), request.requested_unix_s)
         self.look_soon()
         return reply
 
@@ -151,7 +151,7 @@ class SiteAgent:
     def look_soon(self) -> None:
         """Begin the next round of nodes at once."""
         self.observer.forget()
-        self._runner(self.power_loop).hurry()
+        self._runner(self.power_loop).trigger()
 
     @property
     def now_unix_s(self) -> float:
@@ -204,7 +204,7 @@ class SiteAgent:
         self.accounts.use(self._account_section())
         await old.close()
         for runner in self.runners:
-            runner.hurry()
+            runner.trigger()
 
     async def close(self) -> int:
         """Save what was learned and log out; return the number of rows that did not reach the ledger."""
@@ -260,12 +260,12 @@ class SiteAgent:
         period_s = meter_period_s(self.site.settings.agent.cycle_s, self.site.clock.factor)
         return Pace(period_s, max(period_s, self.site.transport.timeout_s))
 
-    def _wake_outlook(self) -> WakeOutlook:
+    def _wake_context(self) -> WakeContext:
         view, orders = self.observer.latest, self._orders
         problem = "the last round of nodes was too long ago" if self.power_loop.is_late else ""
         if orders is None:
             problem = "the ledger has not answered since the start, or since the settings were read"
-        return WakeOutlook(
+        return WakeContext(
             problem=self.power_loop.wake_problem or problem,
             now=self.power.now,
             machines=self.site.machines,
@@ -273,7 +273,7 @@ class SiteAgent:
             nodes={node.name: node for node in view.nodes} if view else {},
             view_unix_s=float(view.at_s) if view else 0.0,
             context_of=self.power.context_of,
-            foresee=orders.nodes.door.foresee if orders else lambda _: None,
+            predict_refusal=orders.nodes.door.predict_refusal if orders else lambda _: None,
         )
 
     def _receive_order(self, request: NodeRequest) -> None:
@@ -300,7 +300,7 @@ class SiteAgent:
             mode = self.modes.of(self.observer.partitions_of_node(effect.subject))
             if refusal := refused_by_mode(mode, effect, put_to_sleep=False):
                 return refusal
-        refusal = self._orders.nodes.door.foresee(effect) if self._orders else None
+        refusal = self._orders.nodes.door.predict_refusal(effect) if self._orders else None
         return refusal if refusal and refusal.rule == HELD else None
 
     def _check_can_be_ordered(self, node: str) -> None:

@@ -81,7 +81,7 @@ class LoopRunner:
 
     def __init__(self, loop: Loop, problem_log: ProblemLog, clock: Clock) -> None:
         self.loop, self._problem_log, self._clock = loop, problem_log, clock
-        self._hurry = asyncio.Event()
+        self._trigger = asyncio.Event()
         self._under_way: asyncio.Task[None] | None = None
         self.turn = asyncio.Lock()
         self.ended_s, self.count = time.monotonic(), 0
@@ -106,15 +106,15 @@ class LoopRunner:
         """The real seconds until the present round counts as stuck; below 0 it does."""
         return self.stuck_s - time.monotonic()
 
-    def hurry(self) -> None:
+    def trigger(self) -> None:
         """Begin the next round at once."""
-        self._hurry.set()
+        self._trigger.set()
 
     async def run(self) -> None:
         """Run rounds until cancelled."""
         while True:
             begun_s = time.monotonic()
-            self._hurry.clear()
+            self._trigger.clear()
             await self.once()
             await self._pause(max(LEAST_PAUSE_S, begun_s + self.period_s - time.monotonic()))
 
@@ -152,7 +152,7 @@ class LoopRunner:
     async def _pause(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._hurry.wait()
+                await self._trigger.wait()
         except TimeoutError:
             return
 

@@ -221,8 +221,8 @@ class QueueController:
 
     def _report_failures(self, result: SchedulerOrderResult, mode: Mode) -> None:
         """Report jobs that the scheduler did not change."""
-        whys = dict.fromkeys(result.failed.values())
-        problem = f"{len(result.failed)} jobs were not changed: {'; '.join(whys)}" if whys else None
+        reasons = dict.fromkeys(result.failed.values())
+        problem = f"{len(result.failed)} jobs were not changed: {'; '.join(reasons)}" if reasons else None
         self._problem_log.report(f"queue in mode {mode}", problem)
 
 

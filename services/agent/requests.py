@@ -279,7 +279,7 @@ POLLED_AGAIN = "observed_fresh"
 
 
 @dataclass(frozen=True)
-class WakeOutlook:
+class WakeContext:
     """The state of the site when the scheduler requests nodes.
 
     `problem` is why no wake can be promised, "" if nothing is wrong. `nodes` are the scheduler's by its latest view, at
@@ -293,10 +293,12 @@ class WakeOutlook:
     nodes: Mapping[str, Node]
     view_unix_s: float
     context_of: Callable[[str], NodeContext]
-    foresee: Callable[[Effect], Refusal | None]
+    predict_refusal: Callable[[Effect], Refusal | None]
 
 
-def make_wake_reply(names: Iterable[str], outlook: WakeOutlook, requested_unix_s: float | None = None) -> WakeReply:
+def make_wake_reply(
+    names: Iterable[str], wake_context: WakeContext, requested_unix_s: float | None = None
+) -> WakeReply:
     """Return the wakes that are promised.
 
     `requested_unix_s` is the first request for the nodes, if this is a repetition: a node that the scheduler does not
@@ -305,12 +307,12 @@ def make_wake_reply(names: Iterable[str], outlook: WakeOutlook, requested_unix_s
     accepted: list[str] = []
     left, waiting, refused = dict[str, str](), dict[str, str](), dict[str, str]()
     for name in names:
-        if why := _reason_to_leave(name, outlook, requested_unix_s):
+        if why := _reason_to_leave(name, wake_context, requested_unix_s):
             left[name] = why
-        elif why := outlook.problem or _reason_unknown(name, outlook):
+        elif why := wake_context.problem or _reason_unknown(name, wake_context):
             refused[name] = why
             continue
-        elif refusal := _find_refusal(outlook.records[name], outlook):
+        elif refusal := _find_refusal(wake_context.records[name], wake_context):
             if refusal.rule not in PACING or refusal.error_kind:
                 refused[name] = refusal.message
                 continue
@@ -319,32 +321,32 @@ def make_wake_reply(names: Iterable[str], outlook: WakeOutlook, requested_unix_s
     return WakeReply(tuple(accepted), left, waiting, refused)
 
 
-def _reason_to_leave(name: str, outlook: WakeOutlook, requested_unix_s: float | None) -> str:
-    record, node = outlook.records.get(name), outlook.nodes.get(name)
-    if record is not None and record.hold is not None and record.hold.lasts(outlook.now.unix_s):
+def _reason_to_leave(name: str, wake_context: WakeContext, requested_unix_s: float | None) -> str:
+    record, node = wake_context.records.get(name), wake_context.nodes.get(name)
+    if record is not None and record.hold is not None and record.hold.lasts(wake_context.now.unix_s):
         return f"held by {record.hold.owner}: {record.hold.reason}"
-    if requested_unix_s is None or outlook.view_unix_s <= requested_unix_s:
+    if requested_unix_s is None or wake_context.view_unix_s <= requested_unix_s:
         return ""
     if node is None or node.use is NodeUse.UNKNOWN or node.is_awaited:
         return ""
     return "the scheduler does not wait for it any more"
 
 
-def _reason_unknown(name: str, outlook: WakeOutlook) -> str:
-    record, node = outlook.records.get(name), outlook.nodes.get(name)
-    if name not in outlook.machines:
+def _reason_unknown(name: str, wake_context: WakeContext) -> str:
+    record, node = wake_context.records.get(name), wake_context.nodes.get(name)
+    if name not in wake_context.machines:
         return "is not managed by offpeak: it is not among nodes below [agent]"
     if node is None or node.use is NodeUse.UNKNOWN:
         return "the scheduler does not show it" if node is None else f"the scheduler says {node.native_state}"
     if record is None or record.observed.state is NodeState.UNKNOWN:
         problem = record.observed.problem if record else ""
         return f"its state is not known: {problem}" if problem else "its state is not known"
-    return "nobody has enrolled its BMC" if outlook.machines[name].enrolled is None else ""
+    return "nobody has enrolled its BMC" if wake_context.machines[name].enrolled is None else ""
 
 
-def _find_refusal(record: NodeRecord, outlook: WakeOutlook) -> Refusal | None:
+def _find_refusal(record: NodeRecord, wake_context: WakeContext) -> Refusal | None:
     """Return why a node of known state would not be woken now, None if it would be, or is up."""
-    now, context = outlook.now, outlook.context_of(record.node)
+    now, context = wake_context.now, wake_context.context_of(record.node)
     desired = DesiredState(NodeOrder.ON, SCHEDULER, now.unix_s, "the scheduler has it come up")
     record = apply_event(record, DesiredStateChange(desired), now, context)
     if why := describe_fault(record):
@@ -357,5 +359,5 @@ def _find_refusal(record: NodeRecord, outlook: WakeOutlook) -> Refusal | None:
     order = find_due_order(record, now, context)
     if order is None:
         return None if pending is not None else Refusal("rungs", "its hardware has no way to wake it")
-    refusal = outlook.foresee(make_effect(record, order, now))
+    refusal = wake_context.predict_refusal(make_effect(record, order, now))
     return None if refusal is not None and refusal.rule == POLLED_AGAIN else refusal

@@ -41,7 +41,7 @@ from services.agent.requests import Callers, find_callers
 
 FindHold = Callable[[str], Hold | None]
 """Gives the hold of a node, None if it has none."""
-OPENNESS = (Mode.SHADOW, Mode.ADVISE, Mode.ACTIVE)
+BY_OPENNESS = (Mode.SHADOW, Mode.ADVISE, Mode.ACTIVE)
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,20 @@ class PartitionModes:
     def of(self, partitions: Iterable[str]) -> Mode:
         """Return the least open mode of these partitions, the usual one if there are none."""
         modes = [self.own.get(partition, self.usual) for partition in partitions] or [self.usual]
-        return min(modes, key=OPENNESS.index)
+        return min(modes, key=BY_OPENNESS.index)
 
     @property
     def most_open(self) -> Mode:
         """The most open mode of any partition."""
-        return max((self.usual, *self.own.values()), key=OPENNESS.index)
+        return max((self.usual, *self.own.values()), key=BY_OPENNESS.index)
 
     def narrowed(self, other: "PartitionModes") -> "PartitionModes":
         """Return the less open mode of both for each partition."""
-        return self._merged(other, lambda *modes: min(modes, key=OPENNESS.index))
+        return self._merged(other, lambda *modes: min(modes, key=BY_OPENNESS.index))
 
     def widened(self, other: "PartitionModes") -> "PartitionModes":
         """Return the more open mode of both for each partition."""
-        return self._merged(other, lambda *modes: max(modes, key=OPENNESS.index))
+        return self._merged(other, lambda *modes: max(modes, key=BY_OPENNESS.index))
 
     def _merged(self, other: "PartitionModes", choose: Callable[[Mode, Mode], Mode]) -> "PartitionModes":
         own = {name: choose(self.of((name,)), other.of((name,))) for name in (*self.own, *other.own)}

@@ -61,7 +61,7 @@ class PowerLog:
         return tuple(event for event in every if event.at_s >= since_s and node in ("", event.node))
 
     @property
-    def sins(self) -> tuple[PowerEvent, ...]:
+    def violations(self) -> tuple[PowerEvent, ...]:
         """Power that was cut, or ordered to be cut, while a job ran."""
         return tuple(event for event in self.events() if event.jobs and event.what in TAKES_POWER)
 

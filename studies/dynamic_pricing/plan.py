@@ -334,9 +334,9 @@ def changes_alone(subject: PricingSubject) -> tuple[PricingChange, ...]:
 
 def ladder_of(subject: PricingSubject) -> list[tuple[PricingChange, Variant]]:
     """Return the rungs of the ladder with the variant of each, without those for which the log is too short."""
-    rungs = [change for change in LADDER if subject.can(change.of(subject.base))]
+    changes = [change for change in LADDER if subject.can(change.of(subject.base))]
     reached = [
-        reduce(lambda variant, change: change.of(variant), rungs[: count + 1], subject.base)
-        for count in range(len(rungs))
+        reduce(lambda variant, change: change.of(variant), changes[: count + 1], subject.base)
+        for count in range(len(changes))
     ]
-    return list(zip(rungs, reached, strict=True))
+    return list(zip(changes, reached, strict=True))

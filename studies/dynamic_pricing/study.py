@@ -96,9 +96,9 @@ def ladder_svg(results: PricingResults, subjects: Sequence[PricingSubject]) -> s
             _plot_ladder(results, subject, axes)
         add_legend(figure, panels[0], len(POLICIES))
 
-    rungs = [len(ladder_of(subject)) + 1 for subject in subjects]
-    height_in = 0.4 + sum(0.8 + 0.3 * count for count in rungs)
-    return draw_figure(len(subjects), 1, height_in=height_in, draw=draw, height_ratios=rungs)
+    row_counts = [len(ladder_of(subject)) + 1 for subject in subjects]
+    height_in = 0.4 + sum(0.8 + 0.3 * count for count in row_counts)
+    return draw_figure(len(subjects), 1, height_in=height_in, draw=draw, height_ratios=row_counts)
 
 
 def _plot_ladder(results: PricingResults, subject: PricingSubject, axes: "Axes") -> None:

@@ -56,7 +56,7 @@ def test_bmcs_that_lie_die_and_hang_take_no_power_from_jobs(cluster: PoweredStag
         cluster.restart_bmc(busy)
         nodes[idle].bmc.thaw()
     wait_for_sleep(cluster, *nodes)
-    assert cluster.log.sins == ()
+    assert cluster.log.violations == ()
 
 
 def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running: RunningAgent) -> None:
@@ -84,7 +84,7 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running
     cluster.wait(lambda: cluster.admin.scheduler_state(broken) is SchedulerState.BUSY, what="the mended node to serve")
     cluster.jobs.cancel([again])
     assert cluster.jobs.lost() == ([job] if cluster.gives_sleepers else [])
-    assert cluster.log.sins == ()
+    assert cluster.log.violations == ()
 
 
 def woken(cluster: PoweredStage, since_s: float) -> list[str]:

@@ -61,4 +61,4 @@ def nobody_suffers(cluster: PoweredStage) -> Iterator[None]:
     """Sees to it that the test's `cluster` has lost no job, and that no power was taken from one."""
     yield
     assert cluster.jobs.lost() == []
-    assert cluster.log.sins == ()
+    assert cluster.log.violations == ()

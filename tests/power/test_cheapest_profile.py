@@ -37,7 +37,7 @@ def test_it_offers_whole_usable_nodes_no_fewer_than_are_in_use_and_caps_dear_int
     assert (units <= snapshot.usable_units).all()
     assert units[0] >= snapshot.units_in_use
     assert (units % snapshot.units_per_node == 0).all()
-    assert (units[~ahead.is_dear] == snapshot.usable_units).all()
+    assert (units[~ahead.is_expensive] == snapshot.usable_units).all()
 
 
 @given(snapshots(), prices(), slas, st.integers(1, MOST_PLANS))

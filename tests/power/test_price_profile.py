@@ -30,8 +30,8 @@ def test_each_second_ahead_has_its_price_or_the_mean_of_those_that_are_known(pie
 
 
 def test_dear_is_above_the_mean_by_time():
-    assert prices_of((10, 50), (30, 80), (60, 90)).is_dear.tolist() == [False, False, True]
-    assert prices_of((10, 50)).is_dear.tolist() == [False]
+    assert prices_of((10, 50), (30, 80), (60, 90)).is_expensive.tolist() == [False, False, True]
+    assert prices_of((10, 50)).is_expensive.tolist() == [False]
 
 
 @given(prices())

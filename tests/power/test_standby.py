@@ -17,7 +17,7 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, Not
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
-from power.check.standby import GiveOrder, StandbyParts, StandbyProof, alarm_after_s, prove_standby
+from power.check.standby import GiveOrder, StandbyParts, StandbyTestResult, alarm_after_s, suspend_and_wake
 from power.drivers.logins import Logins
 from power.drivers.port import PowerDriver
 from power.drivers.redfish import RedfishDriver
@@ -50,22 +50,22 @@ class Bench:
 
     def prove(
         self,
-        rung: SleepMethod = RUNG,
+        method: SleepMethod = RUNG,
         *,
         watts: Meter = lambda node: node.watts,
         spoil: Callable[[FakeNode], None] = lambda _node: None,
         bmc_wakes: bool = False,
         **faults: Any,
-    ) -> StandbyProof:
-        async def there() -> StandbyProof:
+    ) -> StandbyTestResult:
+        async def there() -> StandbyTestResult:
             async with fake_node(self.folder, self.port, speed=SPEED, **faults) as node:
                 self.node = node
                 spoil(node)
                 self._wire(node, bmc_wakes)
                 machine = self._machine(node)
                 by_ssh = NodeSsh(machine, logins=Logins(), timeout_s=10.0)
-                parts = StandbyParts(by_ssh, rung, self._orders(machine, rung), watts(node))
-                return await prove_standby(
+                parts = StandbyParts(by_ssh, method, self._orders(machine, method), watts(node))
+                return await suspend_and_wake(
                     parts, clock=lambda: time.monotonic() * SPEED, sleep=lambda s: asyncio.sleep(s / SPEED)
                 )
 
@@ -82,9 +82,9 @@ class Bench:
         hardware = Hardware("compute", "redfish", bmc, ssh=ssh, ssh_port=self.port, sleep_methods=(RUNG,))
         return InventoryNode("n001", hardware, bmc=self.bmc.url, ssh="127.0.0.1", mac=MAC, wol_via=node.via)
 
-    def _orders(self, machine: InventoryNode, rung: SleepMethod) -> GiveOrder:
+    def _orders(self, machine: InventoryNode, method: SleepMethod) -> GiveOrder:
         async def order(order: NodeOrder, way: str) -> None:
-            await self._driver(machine, way, alarm_after_s(rung)).send(order)
+            await self._driver(machine, way, alarm_after_s(method)).send(order)
 
         return order
 
@@ -105,79 +105,79 @@ def bench(tmp_path: Path, port: int) -> Iterator[Bench]:
 
 
 def test_a_bmc_that_takes_a_sleeper_for_running_leaves_it_to_the_packet(bench: Bench) -> None:
-    proof = bench.prove()
-    assert proof.offered
-    assert (proof.woken_by, proof.by_power, proof.asleep_w) == ("wol", True, ASLEEP_W)
-    assert proof.notes == ("bmc: did not wake it within 40 s",)
-    assert proof.enter_s is not None
-    assert proof.wake_s is not None
+    result = bench.prove()
+    assert result.offered
+    assert (result.woken_by, result.by_power, result.asleep_w) == ("wol", True, ASLEEP_W)
+    assert result.notes == ("bmc: did not wake it within 40 s",)
+    assert result.enter_s is not None
+    assert result.wake_s is not None
     # It goes a second of the real clock after its answer, which may come late.
-    assert 0.2 * SPEED < proof.enter_s < 100
-    assert 0 <= proof.wake_s < 40
+    assert 0.2 * SPEED < result.enter_s < 100
+    assert 0 <= result.wake_s < 40
     assert bench.bmc.resets == []
 
 
 def test_a_bmc_that_sees_the_sleep_wakes_it(bench: Bench) -> None:
-    proof = bench.prove(bmc_wakes=True)
-    assert proof.offered
-    assert (proof.woken_by, proof.notes) == ("bmc", ())
+    result = bench.prove(bmc_wakes=True)
+    assert result.offered
+    assert (result.woken_by, result.notes) == ("bmc", ())
     assert bench.bmc.resets == ["On"]
 
 
 def test_without_a_meter_or_a_ceiling_power_proves_nothing(bench: Bench) -> None:
-    proof = bench.prove(bmc_wakes=True, watts=lambda _node: None)
-    assert proof.offered
-    assert not proof.by_power
-    assert proof.notes == ("not proven by power: no meter showed its power",)
-    proof = bench.prove(replace(RUNG, ceiling_w=None), bmc_wakes=True)
-    assert (proof.offered, proof.by_power, proof.asleep_w) == (True, False, ASLEEP_W)
-    assert proof.notes == ("not proven by power: the rung has no ceiling",)
+    result = bench.prove(bmc_wakes=True, watts=lambda _node: None)
+    assert result.offered
+    assert not result.by_power
+    assert result.notes == ("not proven by power: no meter showed its power",)
+    result = bench.prove(replace(RUNG, ceiling_w=None), bmc_wakes=True)
+    assert (result.offered, result.by_power, result.asleep_w) == (True, False, ASLEEP_W)
+    assert result.notes == ("not proven by power: the rung has no ceiling",)
 
 
 def test_a_meter_that_fails_is_no_proof(bench: Bench) -> None:
     async def fails() -> float | None:
         raise NoAnswer("pdu1: silent")
 
-    proof = bench.prove(bmc_wakes=True, watts=lambda _node: fails)
-    assert (proof.offered, proof.by_power, proof.asleep_w) == (True, False, None)
+    result = bench.prove(bmc_wakes=True, watts=lambda _node: fails)
+    assert (result.offered, result.by_power, result.asleep_w) == (True, False, None)
 
 
 def test_a_node_that_is_silent_but_hot_is_woken_and_not_offered(bench: Bench) -> None:
-    proof = bench.prove(bmc_wakes=True, asleep_w=AWAKE_W)
-    assert str(proof.error) == "n001: silent, but draws 212 W, above the ceiling of 25 W"
-    assert not proof.offered
-    assert proof.woken_by == "bmc"
+    result = bench.prove(bmc_wakes=True, asleep_w=AWAKE_W)
+    assert str(result.error) == "n001: silent, but draws 212 W, above the ceiling of 25 W"
+    assert not result.offered
+    assert result.woken_by == "bmc"
 
 
 def test_a_node_that_boots_instead_of_waking_has_lost_its_standby(bench: Bench) -> None:
-    proof = bench.prove(bmc_wakes=True, boots_on_wake=True)
-    assert str(proof.error) == "n001: rebooted instead of waking from standby"
-    assert (proof.offered, proof.woken_by) == (False, "bmc")
+    result = bench.prove(bmc_wakes=True, boots_on_wake=True)
+    assert str(result.error) == "n001: rebooted instead of waking from standby"
+    assert (result.offered, result.woken_by) == (False, "bmc")
 
 
 def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
-    proof = bench.prove(replace(RUNG, wake=("pdu",), wake_patience_s=20))
-    assert str(proof.error) == "n001: only its own alarm clock woke it"
-    assert proof.notes == ("pdu: it has none",)
-    assert (proof.woken_by, proof.wake_s) == ("clock", None)
+    result = bench.prove(replace(RUNG, wake=("pdu",), wake_patience_s=20))
+    assert str(result.error) == "n001: only its own alarm clock woke it"
+    assert result.notes == ("pdu: it has none",)
+    assert (result.woken_by, result.wake_s) == ("clock", None)
 
 
 @pytest.mark.slow("waits for the end of a time-out")
 def test_a_node_that_never_comes_back_is_reported_and_never_cut(bench: Bench) -> None:
-    proof = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
-    assert isinstance(proof.error, NoAnswer)
-    assert str(proof.error) == "n001: does not wake from standby"
-    assert "console" in proof.error.hint
-    assert proof.notes == ("bmc: did not wake it within 20 s", "wol: did not wake it within 20 s")
+    result = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
+    assert isinstance(result.error, NoAnswer)
+    assert str(result.error) == "n001: does not wake from standby"
+    assert "console" in result.error.hint
+    assert result.notes == ("bmc: did not wake it within 20 s", "wol: did not wake it within 20 s")
     assert bench.bmc.resets == ["On"]
 
 
 def test_a_way_that_fails_is_noted_and_the_next_one_tried(bench: Bench) -> None:
     bench.bmc.login = "admin:changed"
-    proof = bench.prove()
-    assert proof.offered
-    assert proof.woken_by == "wol"
-    assert "refuses GET /redfish/v1/ (HTTP 401)" in proof.notes[0]
+    result = bench.prove()
+    assert result.offered
+    assert result.woken_by == "wol"
+    assert "refuses GET /redfish/v1/ (HTTP 401)" in result.notes[0]
 
 
 def test_a_node_that_stays_up_is_reported(bench: Bench) -> None:
@@ -185,9 +185,9 @@ def test_a_node_that_stays_up_is_reported(bench: Bench) -> None:
         node.write("run/systemd/system/x", "")
         node.write("usr/bin/systemctl", "#!/bin/sh\nexit 1\n")
 
-    proof = bench.prove(spoil=no_suspend)
-    assert str(proof.error) == "n001: still answers 100 s after it was to sleep"
-    assert (proof.enter_s, proof.wake_s) == (None, None)
+    result = bench.prove(spoil=no_suspend)
+    assert str(result.error) == "n001: still answers 100 s after it was to sleep"
+    assert (result.enter_s, result.wake_s) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -200,19 +200,19 @@ def test_a_node_that_stays_up_is_reported(bench: Bench) -> None:
 def test_a_node_that_cannot_or_works_is_left_alone(
     bench: Bench, spoilt: str, text: str, kind: type[Exception], message: str
 ) -> None:
-    proof = bench.prove(spoil=lambda node: node.write(spoilt, text))
-    assert type(proof.error) is kind
-    assert str(proof.error) == message
+    result = bench.prove(spoil=lambda node: node.write(spoilt, text))
+    assert type(result.error) is kind
+    assert str(result.error) == message
     assert bench.bmc.requested == []
 
 
 def test_a_refused_key_ends_the_test(bench: Bench) -> None:
     other = asyncssh.generate_private_key("ssh-ed25519").export_public_key()
-    proof = bench.prove(spoil=lambda node: node.authorized_keys.write_bytes(other))
-    assert isinstance(proof.error, AccessRefused)
+    result = bench.prove(spoil=lambda node: node.authorized_keys.write_bytes(other))
+    assert isinstance(result.error, AccessRefused)
 
 
 def test_a_node_without_an_alarm_clock_is_warned_of(bench: Bench) -> None:
-    proof = bench.prove(bmc_wakes=True, spoil=lambda node: (node.root / "sys/class/rtc/rtc0/wakealarm").unlink())
-    assert proof.offered
-    assert proof.notes == ("it has no alarm clock: if no other way wakes it, it stays asleep",)
+    result = bench.prove(bmc_wakes=True, spoil=lambda node: (node.root / "sys/class/rtc/rtc0/wakealarm").unlink())
+    assert result.offered
+    assert result.notes == ("it has no alarm clock: if no other way wakes it, it stays asleep",)

@@ -112,7 +112,7 @@ def main() -> int:
                 console.print(f"the agent has ended: {running.log.read_text().strip()}", markup=False)
                 return 1
             _sum_up(cluster, console, time.time() - begin_s)
-        return 1 if cluster.log.sins else 0
+        return 1 if cluster.log.violations else 0
 
 
 def _missing() -> str:
@@ -177,7 +177,7 @@ def _play(cluster: PoweredCluster, console: Console, running: RunningAgent, fall
 def _sum_up(cluster: PoweredCluster, console: Console, seconds: float) -> None:
     """Print the energy that the outlets delivered, the jobs, and the agent's status and ledger."""
     console.print(f"\n{energy_saved(cluster, seconds)}")
-    started, lost = len(cluster.jobs.started()), len(cluster.log.sins)
+    started, lost = len(cluster.jobs.started()), len(cluster.log.violations)
     console.print(f"{started} jobs were started, {lost} times power was taken from a job.\n")
     for arguments in (("status",), ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")):
         answer = run_offpeak(cluster, *arguments)

@@ -27,13 +27,13 @@ from offpeak.text import counted
 from plugin.scheduler.registry import scheduler_of
 from power.check.enrolment import EnrolmentResult, probe_bmcs
 from power.check.findings import failed_finding, group_findings
-from power.check.standby import StandbyContext, StandbyProof, run_standby_test
+from power.check.standby import StandbyContext, StandbyTestResult, run_standby_test
 from power.drivers.transport import Transport
 from power.lifecycle.node_record import StateLedger
 from ui.node_ledger import open_ledger_to_write
 
 
-def prove_all_standby(settings: Settings, nodes: str) -> bool:
+def run_standby_tests(settings: Settings, nodes: str) -> bool:
     """Test the nodes one after the other, and stop at the first that does not come back; return whether all passed.
 
     Raise AlreadyRunning if an agent runs, because it would treat the silence of the node as a fault.
@@ -57,24 +57,24 @@ def _passes_test(machine: InventoryNode, inventory: Inventory, settings: Setting
         hold_of=hold_of,
     )
     try:
-        proof = asyncio.run(_run_test(machine, trial))
+        result = asyncio.run(_run_test(machine, trial))
     except OffpeakError as problem:
         typer.echo(f"{problem}\n  hint: {problem.hint}")
         return False
-    _write_proof(settings.hardware.inventory, machine, offered=proof.offered)
-    for line in proof_lines(proof):
+    _write_result(settings.hardware.inventory, machine, offered=result.offered)
+    for line in result_lines(result):
         typer.echo(line)
-    return proof.offered
+    return result.offered
 
 
-async def _run_test(machine: InventoryNode, trial: StandbyContext) -> StandbyProof:
+async def _run_test(machine: InventoryNode, trial: StandbyContext) -> StandbyTestResult:
     try:
         return await run_standby_test(machine, trial)
     finally:
         await trial.wire.close()
 
 
-def _write_proof(path: Path, machine: InventoryNode, *, offered: bool) -> None:
+def _write_result(path: Path, machine: InventoryNode, *, offered: bool) -> None:
     known = machine.enrolled
     if known is None:
         return
@@ -84,17 +84,20 @@ def _write_proof(path: Path, machine: InventoryNode, *, offered: bool) -> None:
         write_enrolments(path, {machine.node: now})
 
 
-def proof_lines(proof: StandbyProof) -> list[str]:
+def result_lines(result: StandbyTestResult) -> list[str]:
     """Return the result of a test as lines, the problem first."""
     lines = []
-    if proof.error is not None:
-        lines += [f"{proof.error}", f"  hint: {proof.error.hint}"]
+    if result.error is not None:
+        lines += [f"{result.error}", f"  hint: {result.error.hint}"]
     else:
-        by = watts_text(proof.asleep_w) if proof.by_power and proof.asleep_w is not None else "its power was not proven"
-        lines.append(
-            f"{proof.node}: slept after {proof.enter_s:.0f} s ({by}), woken by {proof.woken_by} in {proof.wake_s:.0f} s"
+        by = (
+            watts_text(result.asleep_w)
+            if result.by_power and result.asleep_w is not None
+            else "its power was not proven"
         )
-    return [*lines, *(f"  {note}" for note in proof.notes)]
+        woken = f"woken by {result.woken_by} in {result.wake_s:.0f} s"
+        lines.append(f"{result.node}: slept after {result.enter_s:.0f} s ({by}), {woken}")
+    return [*lines, *(f"  {note}" for note in result.notes)]
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
         {result.node: result.enrolled for result in probed if result.enrolled and not result.same},
     )
     print_enrolled(probed)
-    tested = not request.standby_test or prove_all_standby(settings, request.nodes or "")
+    tested = not request.standby_test or run_standby_tests(settings, request.nodes or "")
     if not tested or any(result.error for result in probed):
         raise typer.Exit(1)
 

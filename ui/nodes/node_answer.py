@@ -37,7 +37,7 @@ def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> li
         "why": row.why,
         "draws": power_text(row.watts) if row.watts is not None else "",
         "hardware": machine.hardware.name,
-        "sleeps by": ", ".join(rung.order for rung in machine.hardware.sleep_methods),
+        "sleeps by": ", ".join(method.order for method in machine.hardware.sleep_methods),
         "bmc": machine.bmc or "",
         "rack": machine.rack or "",
         "enrolled": f"{enrolled.identity} on {enrolled.date}" if enrolled else "no",

@@ -138,7 +138,7 @@ def _node_row(
     state, hold = record.observed.state, holds.get(record.node)
     as_recorded = recorded is not None and recorded.observed == state
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
-    whys = [
+    reasons = [
         record.observed.problem if state is NodeState.UNKNOWN else "",
         # The agent records the hold as a reason one cycle after it began.
         held if held not in why else "",
@@ -151,7 +151,7 @@ def _node_row(
         since_unix_s=recorded.at_unix_s if recorded is not None and as_recorded else None,
         by=recorded.by if recorded is not None and as_recorded else "",
         desired=recorded.desired if recorded is not None else "",
-        why="; ".join(each for each in whys if each),
+        why="; ".join(each for each in reasons if each),
     )
 
 

@@ -174,9 +174,9 @@ def _no_total_reason(layout: PduLayout, answers: SnmpValues, never: list[str]) -
     return "; ".join([*([] if never else ["the PDU has no total of its own"]), _list_reasons([*never, *missing])])
 
 
-def _list_reasons(whys: list[str]) -> str:
-    more = len(whys) - MOST_LISTED
-    return "; ".join([*whys[:MOST_LISTED], *([f"and {more} more"] if more > 0 else [])])
+def _list_reasons(reasons: list[str]) -> str:
+    more = len(reasons) - MOST_LISTED
+    return "; ".join([*reasons[:MOST_LISTED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _row_power(row: PduRow, layout: PduLayout, answers: SnmpValues) -> tuple[float | None, str]:

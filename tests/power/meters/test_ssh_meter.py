@@ -68,8 +68,8 @@ def test_what_cannot_be_read_there_has_no_value(on_node: OnNode) -> None:
         for file in (ENERGY, "sys/class/hwmon/hwmon1/power1_average"):
             (node.root / file).unlink()
             (node.root / file).mkdir()
-        whys = [(reading.power_w, reading.why) for reading in await meter.read()]
-        assert whys == [
+        reasons = [(reading.power_w, reading.why) for reading in await meter.read()]
+        assert reasons == [
             (None, "energy_uj cannot be read: the kernel shows it to root only"),
             (None, "power1_average cannot be read"),
         ]

@@ -72,7 +72,7 @@ def test_who_hurries_does_not_wait_for_the_next_cycle() -> None:
         rounds = LoopRunner(Rounds("power", round_, 3600.0), ProblemLog(), Clock())
         task = asyncio.create_task(rounds.run())
         await asyncio.sleep(0.05)
-        rounds.hurry()
+        rounds.trigger()
         await asyncio.sleep(0.05)
         task.cancel()
 

@@ -42,7 +42,7 @@ def test_a_node_goes_down_and_comes_up_for_a_job(cluster: PoweredCluster) -> Non
     cluster.wait(lambda: cluster.state("node1") == "ALLOCATED", what="the node to be up for the job")
     assert what(cluster, "node1", begin_s) == ["soft_off", "off", "on", "booting", "up"]
     assert [nodes for _, nodes in cluster.calls("Resume")] == ["node1"]
-    assert not cluster.log.sins
+    assert not cluster.log.violations
     cluster.jobs.cancel([job])
 
 
@@ -53,7 +53,7 @@ def test_power_that_goes_under_a_job_is_seen(cluster: PoweredCluster) -> None:
     cluster.wait(lambda: cluster.nodes["node2"].watts > 150, what="the draw to rise", seconds=2)
     tell(cluster, "node2", "hard_off")
     cluster.wait(lambda: "off" in what(cluster, "node2", begin_s), what="the node to be off")
-    assert [event.what for event in cluster.log.sins if job in event.jobs] == ["hard_off", "off"]
+    assert [event.what for event in cluster.log.violations if job in event.jobs] == ["hard_off", "off"]
     assert [entry.what for entry in cluster.jobs.trace() if entry.job == job] == ["start"]
     assert cluster.jobs.lost() == []
     cluster.run("scontrol", "update", "nodename=node2", "state=down", "reason=a test")
