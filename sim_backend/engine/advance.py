@@ -1,8 +1,8 @@
-"""The event loop: ends, submissions and price changes move the clock; scheduling passes start jobs.
+"""The event loop: ends, submissions and price changes advance the clock; scheduling passes start jobs.
 
-One pass a second after all its events, ends first: a scheduler acts on a state, not on a message. With
-`pass_per_event` each event has its own pass, as in the simulator pyss: within a second submissions come before ends,
-and a job whose expected end has come no longer holds its nodes.
+There is one pass a second after all events of that second, ends first, because a scheduler acts on a state, not on a
+message. With `pass_per_event` each event has its own pass, as in the simulator pyss: within a second submissions come
+before ends, and a job releases its nodes at its expected end.
 """
 
 from offpeak.compiled import in_place, part
@@ -19,7 +19,7 @@ PAUSED, FINISHED, DECIDE = range(3)
 
 @part
 def correct_predictions(workload: Workload, state: State) -> None:
-    """Give running jobs that outlived their predicted run time their user's estimate."""
+    """Replace the predicted run time of running jobs that have outlived it by the user's estimate."""
     now = state.scalars[0]
     slots = state.slots
     at = 0
@@ -40,7 +40,7 @@ def correct_predictions(workload: Workload, state: State) -> None:
 
 @part
 def release_expected(state: State) -> None:
-    """Give back the nodes of running jobs whose expected end has come, before their end is handled."""
+    """Release the nodes of running jobs whose expected end has come, before their end is handled."""
     now = state.scalars[0]
     while now.listed > 0 and state.slots.expected_end_s[state.expected[0]] <= now.now_s:
         release(state, int(state.expected[0]))
@@ -48,7 +48,7 @@ def release_expected(state: State) -> None:
 
 @part
 def next_event_s(state: State, peaks: PeakTimes) -> int:
-    """Return when something happens next, NEVER when nothing will."""
+    """Return the time of the next event, NEVER if there is none."""
     now = state.scalars[0]
     at_s = min(now.next_submit_s, now.next_end_s)
     if now.waiting > 0:
@@ -60,7 +60,7 @@ def next_event_s(state: State, peaks: PeakTimes) -> int:
 
 @part
 def take_event(workload: Workload, state: State, rules: SchedulingRules) -> bool:
-    """Handle one event of this second, a submission before an end, and say whether there was one."""
+    """Handle one event of this second, a submission before an end, and return whether there was one."""
     now = state.scalars[0]
     if now.next_submit_s <= now.now_s:
         submit_next(workload, state, rules)
@@ -73,7 +73,7 @@ def take_event(workload: Workload, state: State, rules: SchedulingRules) -> bool
 
 @part
 def take_events(workload: Workload, state: State, rules: SchedulingRules) -> bool:
-    """Handle all events of this second, ends first, and say whether there were any."""
+    """Handle all events of this second, ends first, and return whether there were any."""
     now = state.scalars[0]
     any_event = False
     while now.next_end_s <= now.now_s:
@@ -87,7 +87,7 @@ def take_events(workload: Workload, state: State, rules: SchedulingRules) -> boo
 
 @part
 def take_price_changes(state: State, peaks: PeakTimes) -> bool:
-    """Handle the changes of the price's state that have come, and say whether there were any."""
+    """Handle the due changes of the price's state, and return whether there were any."""
     now = state.scalars[0]
     before = now.next_peak
     while now.next_peak < len(peaks.at_s) and peaks.at_s[now.next_peak] <= now.now_s:
@@ -97,7 +97,7 @@ def take_price_changes(state: State, peaks: PeakTimes) -> bool:
 
 @part
 def want_pass(state: State, rules: SchedulingRules) -> None:
-    """Ask for a scheduling pass at the next multiple of the period."""
+    """Request a scheduling pass at the next multiple of the period."""
     now = state.scalars[0]
     now.wanted_pass_s = now.now_s
     if rules.period_s > 0:
@@ -106,11 +106,11 @@ def want_pass(state: State, rules: SchedulingRules) -> None:
 
 @part
 def nothing_can_start(state: State, rules: SchedulingRules) -> bool:
-    """Say whether a pass would change nothing: no job waits, or none is small enough for what is free."""
+    """Tell whether a pass would change nothing: no job waits, or none fits into the free units."""
     now = state.scalars[0]
     if now.waiting == 0 or rules.discipline == CONSERVATIVE:
         return bool(now.waiting == 0)
-    # To order a window costs more than to look for a job that fits at all.
+    # Ordering a window costs more than checking whether any job fits.
     if rules.policy != ARRIVAL and now.free >= now.smallest:
         now.smallest = smallest_waiting(state)
     return bool(now.free < now.smallest)
@@ -124,7 +124,7 @@ def next_to_start(state: State, rules: SchedulingRules) -> int:
 
 @part
 def run_pass(workload: Workload, state: State, rules: SchedulingRules, machine_size: int) -> None:
-    """Start what the discipline starts now."""
+    """Start the jobs that the discipline starts now."""
     if rules.discipline == CONSERVATIVE:
         open_promises(state, machine_size)
     else:
@@ -144,7 +144,7 @@ def advance(
 ) -> int:
     """Handle all events up to and including second `until_s`.
 
-    Returns PAUSED when later events are left, FINISHED when none are, DECIDE when an external policy has to write
+    Returns PAUSED if later events are left, FINISHED if none are left, DECIDE if an external policy must write
     `state.window.order` before the next call.
     """
     now = state.scalars[0]

@@ -1,8 +1,8 @@
 """The event loop of a replay in which nodes sleep: that of `advance`, and the nodes' own events.
 
-Within a second: transitions arrive, jobs end, jobs are submitted, jobs whose nodes come up may take others, a decision
-from outside is requested, nodes beyond the target leave, jobs start, and last nodes that are due fall asleep and those
-that are needed are woken.
+The order within a second: transitions end, jobs end, jobs are submitted, jobs whose nodes come up may move to others,
+an external decision is requested, nodes beyond the target leave, jobs start, and finally due nodes fall asleep and
+needed nodes are woken.
 """
 
 from typing import NamedTuple
@@ -45,7 +45,7 @@ ORDER_REQUESTED, CAPACITY_REQUESTED = 1, 2
 
 
 class PoweredRules(NamedTuple):
-    """What does not change during a call: how jobs are scheduled, when nodes sleep, and what a transition takes."""
+    """The rules of a call: how jobs are scheduled, when nodes sleep, and what transitions take."""
 
     scheduling: SchedulingRules
     capacity: CapacityRules
@@ -56,7 +56,7 @@ class PoweredRules(NamedTuple):
 
 @part
 def next_power_s(power: Power, schedule: CapacitySchedule) -> int:
-    """Return when something happens to the nodes, or is to be decided on them, next."""
+    """Return the time of the next event of, or decision on, the nodes."""
     nodes = power.scalars[0]
     at_s = min(nodes.next_ready_s, nodes.wake_due_s)
     return int(min(at_s, nodes.due_s, nodes.next_decision_s, next_row_s(power, schedule)))
@@ -64,7 +64,7 @@ def next_power_s(power: Power, schedule: CapacitySchedule) -> int:
 
 @part
 def is_over(state: State) -> bool:
-    """Say whether no job runs, waits or will be submitted."""
+    """Tell whether no job runs, waits or will be submitted."""
     now = state.scalars[0]
     return bool(now.running == 0 and now.waiting == 0 and now.next_submit_s == NEVER)
 
@@ -101,13 +101,13 @@ def run_powered_pass(workload: Workload, state: State, power: Power, rules: Powe
         note_passed_over(state)
     close_pass(state)
     if is_late:
-        # The reservation was made before it was known how late the jobs beside it will end.
+        # The reservation was made before the late ends of the jobs beside it were known.
         state.scalars[0].ended = 1
 
 
 @part
 def is_to_reserve(state: State, capacity: CapacityRules) -> bool:
-    """Say whether a pass is worth its while for the reservation alone: nodes may have to stay or to be woken for it."""
+    """Tell whether a pass is needed for the reservation alone: nodes may have to stay awake or be woken for it."""
     return bool(capacity.on_demand and capacity.ahead_s > 0 and state.scalars[0].waiting > 0)
 
 
@@ -125,10 +125,9 @@ def advance_powered(
 ) -> int:
     """Handle all events up to and including second `until_s`.
 
-    Returns PAUSED when later events are left, FINISHED when no job can do anything any more and the nodes need not go
-    on (`rest_until_s`), DECIDE when an external policy has to write `state.window.order`, CAPACITY when one has to
-    write `power.scalars.target` and `reserve`, and LOG_FULL when the log has to be emptied (`log_length` 0) before the
-    next call.
+    Returns PAUSED if later events are left, FINISHED if no job is left and the nodes need not go on (`rest_until_s`),
+    DECIDE if an external policy must write `state.window.order`, CAPACITY if one must write `power.scalars.target` and
+    `reserve`, and LOG_FULL if the log must be emptied (`log_length` 0) before the next call.
     """
     now = state.scalars[0]
     nodes = power.scalars[0]

@@ -1,16 +1,16 @@
 """The disciplines: FCFS, EASY, first and best fit, and conservative backfilling.
 
-EASY: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; the first job that does not fit gets a reservation, a later
-one may start if by its estimate it ends before that, or needs only units which the reservation leaves over.
-First and best fit (Majanen et al., "Energy and carbon aware scheduling in supercomputing", which names but does not
-define them): only jobs that end before the reservation are candidates; first fit takes them in queue order, best fit
-always the one that leaves the fewest units free.
+EASY: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995. The first job that does not fit gets a reservation; a later
+one may start if by its estimate it ends before that, or needs only units that the reservation leaves over. First and
+best fit (Majanen et al., "Energy and carbon aware scheduling in supercomputing", which names but does not define them):
+only jobs that end before the reservation are candidates; first fit takes them in queue order, best fit always the one
+that leaves the fewest units free.
 
-Conservative: every job has a promised start, and none is ever moved back to let another pass. Source: Mu'alem and
+Conservative: every job has a promised start, which is never postponed to let another job pass. Source: Mu'alem and
 Feitelson, "Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with
-backfilling", IEEE TPDS 12(6), 2001. When a job ends early the queue is gone through in order and each job moves to the
-earliest place that is free beside all other promises. A window policy changes that order, hence who moves up first.
-Only jobs that run longer than expected can break a promise; then all are given anew, in order.
+backfilling", IEEE TPDS 12(6), 2001. When a job ends early, each job of the queue, in order, moves to the earliest start
+that is free beside all other promises. A window policy changes that order, and so which job moves first. Only jobs that
+run longer than expected can break a promise; then all promises are made again, in order.
 """
 
 from offpeak.compiled import index, part
@@ -29,7 +29,7 @@ from sim_backend.engine.state import BLOCK, NEVER, NOT_YET, Queue, State
 
 @part
 def entry(state: State, rank: int) -> int:
-    """Return the queue position at `rank` of this pass: the window in its order, then what stands behind it."""
+    """Return the queue position at `rank` of this pass: the window in its order, then the positions behind it."""
     now = state.scalars[0]
     if rank < now.window:
         return int(state.window.position[index(state.window.order[index(rank)])])
@@ -38,7 +38,7 @@ def entry(state: State, rank: int) -> int:
 
 @part
 def reserve(state: State, size: int) -> None:
-    """Set when `size` units will be free by the expected ends, and how many more than `size` there will be then.
+    """Set when `size` units will be free by the expected ends, and how many units beyond `size` will be free then.
 
     A job that runs longer than expected counts as ending now.
     """
@@ -59,7 +59,7 @@ def reserve(state: State, size: int) -> None:
 
 @part
 def fits_beside(queue: Queue, position: int, limits: StartLimits) -> bool:
-    """Say whether the job at `position` fits and, started now, would not delay the reservation."""
+    """Tell whether the job at `position` fits and, started now, would not delay the reservation."""
     size = queue.size[index(position)]
     if size > limits.free:
         return False
@@ -72,7 +72,7 @@ def next_beside(state: State, rules: SchedulingRules) -> int:
     now = state.scalars[0]
     queue = state.queue
     limits = StartLimits(now.free, now.extra if rules.discipline == EASY else -1, now.shadow_s - now.now_s)
-    # A policy may leave jobs of the window, and all behind it, for a later pass.
+    # A policy may leave jobs of the window, and all jobs behind it, for a later pass.
     ordered = min(now.window, now.considered)
     while now.cursor < ordered:
         position = entry(state, now.cursor)
@@ -124,7 +124,7 @@ def best_fit(state: State) -> int:
     if now.considered <= now.window:
         return best
     first = now.behind_window + max(0, now.cursor - now.window)
-    # A pass that begins at the later submissions has only these to look at, and they are few.
+    # A pass that starts at the later submissions examines only these, and they are few.
     if now.ranked and first < now.seen:
         found = widest_in_time(state.by_width, queue, now.tail, now.free, longest_s)
     else:
@@ -134,7 +134,7 @@ def best_fit(state: State) -> int:
 
 @part
 def take_extra(state: State, position: int) -> int:
-    """Use up what the job at `position`, or none at -1, takes of the units that the reservation leaves over."""
+    """Subtract the job at `position`, or nothing at -1, from the units that the reservation leaves over."""
     now = state.scalars[0]
     if position >= 0 and now.now_s + state.queue.estimate_s[index(position)] > now.shadow_s:
         now.extra -= state.queue.size[index(position)]
@@ -143,7 +143,7 @@ def take_extra(state: State, position: int) -> int:
 
 @part
 def note_leaving(state: State, position: int) -> int:
-    """Let the ranks by width know that the job at `position`, or none at -1, leaves the queue."""
+    """Remove the job at `position`, or nothing at -1, from the ranks by width."""
     if position >= 0 and state.scalars[0].ranked:
         note_estimate(state.by_width, state.queue.job[index(position)], NEVER)
     return position
@@ -167,9 +167,9 @@ def next_backfilled(state: State, rules: SchedulingRules) -> int:
 
 @part
 def open_backfill(state: State) -> None:
-    """Begin a pass: at the later submissions where the last pass's reservation still stands, else from the start.
+    """Begin a pass: at the later submissions if the last pass's reservation is still valid, else from the start.
 
-    Those that were refused then would be refused again: nothing was freed, and they would end later.
+    Jobs that were refused then would be refused again: nothing was freed, and they would end later.
     """
     now = state.scalars[0]
     if now.window == 0 and now.ended == 0 and now.shadow_s >= now.now_s:
@@ -181,7 +181,7 @@ def open_backfill(state: State) -> None:
 
 @part
 def duration_of(state: State, position: int) -> int:
-    """Return for how long a promise holds units: the estimate, at least a second."""
+    """Return the duration of a promise: the estimate, at least a second."""
     return int(max(1, state.queue.estimate_s[index(position)]))
 
 
@@ -204,7 +204,7 @@ def promise(state: State, position: int, period_s: int) -> None:
 
 @part
 def a_promise_is_broken(state: State) -> bool:
-    """Say whether a promised start has passed, or a running job was given more time than was promised around."""
+    """Tell whether a promised start has passed, or a running job was given more time than the promises assume."""
     now = state.scalars[0]
     if now.corrected:
         return True
@@ -217,7 +217,7 @@ def a_promise_is_broken(state: State) -> bool:
 
 @part
 def take_back_promises(state: State) -> None:
-    """Take back all promises."""
+    """Withdraw all promises."""
     now = state.scalars[0]
     queue = state.queue
     for position in range(now.head, now.tail):
@@ -231,7 +231,7 @@ def take_back_promises(state: State) -> None:
 
 @part
 def extend_late(state: State) -> None:
-    """Expect running jobs whose expected end has come to end in a second."""
+    """Move the expected end of running jobs that have reached it by a second."""
     now = state.scalars[0]
     while now.listed > 0 and state.slots.expected_end_s[state.expected[0]] <= now.now_s:
         slot = int(state.expected[0])
@@ -242,7 +242,7 @@ def extend_late(state: State) -> None:
 
 @part
 def open_promises(state: State, machine_size: int) -> None:
-    """Begin a pass: the profile from now on, and no promise that cannot be kept."""
+    """Begin a pass: start the profile now, and drop promises that cannot be kept."""
     now = state.scalars[0]
     now.cursor = 0
     if now.breakpoints == 0:

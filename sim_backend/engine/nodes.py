@@ -1,4 +1,4 @@
-"""Which node runs what: a bitmap of free nodes, and for each running job the pieces of it that the job holds.
+"""The allocation of nodes: a bitmap of free nodes, and for each running job the pieces of the bitmap that it holds.
 
 A piece is one 64-node word with the mask of the nodes taken from it. A job's pieces are a linked list in a pool;
 every live piece holds at least one node, so a pool of as many pieces as nodes can never run out.
@@ -27,7 +27,7 @@ class Nodes(NamedTuple):
 
 
 def all_free(machine_size: int) -> Nodes:
-    """Return a machine of `machine_size` nodes with nothing on it."""
+    """Return an empty machine of `machine_size` nodes."""
     chunks = -(-machine_size // CHUNK_NODES)
     free = np.full(chunks, ~np.uint64(0), dtype=np.uint64)
     surplus = chunks * CHUNK_NODES - machine_size
@@ -54,7 +54,7 @@ def lowest_bits(chunk: np.uint64, count: int) -> np.uint64:
 
 @part
 def take_nodes(nodes: Nodes, count: int) -> int:
-    """Take the `count` lowest-numbered free nodes (there are as many) and return the head of their pieces."""
+    """Take the `count` lowest-numbered free nodes and return the head of their pieces. That many must be free."""
     head = NO_PIECE
     chunk = nodes.cursor[0]
     unused = int(nodes.cursor[1])

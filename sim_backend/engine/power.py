@@ -1,7 +1,7 @@
 """The power of the machine's nodes: arrays beside the engine's state, for replays in which nodes sleep.
 
-`scalars.free` of the engine's state counts the units that jobs may be given: those on active nodes, and with on-demand
-rules those on sleeping and rising nodes as well.
+`scalars.free` of the engine's state counts the units that are available to jobs: those on active nodes, and with
+on-demand rules also those on sleeping and rising nodes.
 """
 
 from typing import NamedTuple
@@ -17,14 +17,14 @@ from plugin.capacity.rules import CapacityRules, NodeTable
 from sim_backend.engine.state import NEVER, NOT_YET, Int64, State
 
 MOST_ENTRIES_PER_NODE = 8
-"""So many states a node can enter within a second at the most, with transitions that take no time."""
+"""The most states that a node can enter within a second, with transitions that take no time."""
 
 STAYS = -1
 NO_JOB = 0
 
 
 class TransitionLog(NamedTuple):
-    """Who entered which state when: the first `length` entries, in time order."""
+    """The state changes of nodes: the first `length` entries, in time order."""
 
     at_s: Int64
     node: NDArray[np.int32]
@@ -32,15 +32,15 @@ class TransitionLog(NamedTuple):
 
 
 class Power(NamedTuple):
-    """What is known of the nodes besides their table, and what jobs lost by sleeping nodes.
+    """The state of the nodes besides their table, and what jobs lost by sleeping nodes.
 
-    `called_s`: when a node that counts as rising begins to rise, by the bound on wakes, NEVER once it does; `ready_s`:
-    when its transition ends, `fails`: 1 if it then fails, `deeper`: the depth that a rising node passes on to or STAYS,
-    `draws`: how often chance was asked about it. Bitmaps: `away`, of the nodes that are not active, `moving`, of those
-    with a time in `ready_s` or `called_s`, `spare`, of the units without a job on nodes that are away. `nodes_in`:
-    nodes by state. `doomed` by slot: 1 if a node that was given to the job will not come up. `wanted_s` by job: the
-    first second at which it would have run, had no node been asleep; NOT_YET before. `needs`: what a forecast has
-    learned, of no node where none is made.
+    By node: `called_s`, when a node that counts as rising starts to rise, by the limit on wakes, NEVER once it does;
+    `ready_s`, when its transition ends; `fails`, 1 if the transition then fails; `deeper`, the depth to which a rising
+    node goes on, or STAYS; `draws`, the number of its random draws. Bitmaps: `away`, nodes that are not active;
+    `moving`, nodes with a time in `ready_s` or `called_s`; `spare`, free units on nodes that are away. `nodes_in`
+    counts nodes by state. `doomed`, by slot, is 1 if a node of the job will not come up. `wanted_s`, by job, is the
+    first second at which it would have started without sleeping nodes, NOT_YET before that. `needs` is what a forecast
+    has learned, empty without a forecast.
     """
 
     scalars: NDArray[np.void]
@@ -70,19 +70,19 @@ SCALARS = np.dtype(
             "passing",  # nodes that come up only to go deeper
             "idle_units",  # units without a job on active nodes
             "spare_units",  # units without a job on nodes that sleep or come up
-            "target",  # nodes that are to be awake
-            "reserve",  # idle nodes that are to be awake
-            "keep",  # idle nodes that stay awake if they are
+            "target",  # nodes that must be awake
+            "reserve",  # idle nodes that must be awake
+            "keep",  # idle nodes that stay awake if they are awake
             "last_up_s",  # no job waits for its nodes to come up beyond this second
             "row",  # the row of the schedule that holds
-            "next_ready_s",  # when the next transition ends or is to begin, NEVER when none is under way
+            "next_ready_s",  # when the next transition ends or starts, NEVER without one
             "due_s",  # no node is due for a depth before this second
             "limited",  # 1 while nodes are due that a bound keeps awake
-            "wake_due_s",  # when nodes have to be woken that must not be before, or NEVER
+            "wake_due_s",  # when nodes must be woken that must not be woken earlier, or NEVER
             "rest_until_s",  # nodes go on until then when no job is left
             "next_decision_s",  # when a decision from outside is due, or NEVER
             "slept_minute",  # the minute in which nodes were put to sleep last
-            "slept_in_minute",  # how many in it
+            "slept_in_minute",  # how many nodes were put to sleep in that minute
             "next_wake_ms",  # when the next node may be woken, by the bound on wakes
             "log_length",
         )
@@ -152,21 +152,21 @@ def all_active(
 
 @part
 def log_is_full(power: Power) -> bool:
-    """Say whether a second's entries may not fit into the log any more."""
+    """Tell whether the entries of a second may no longer fit into the log."""
     room = len(power.log.at_s) - power.scalars[0].log_length
     return bool(room < MOST_ENTRIES_PER_NODE * len(power.ready_s))
 
 
 @part
 def enter_state(power: Power, node: int, state: int, now_s: int) -> None:
-    """Let the node be in `state` from now on."""
+    """Move the node to `state` and log it."""
     set_state(power, node, state)
     write_entry(power, node, now_s)
 
 
 @part
 def set_state(power: Power, node: int, state: int) -> None:
-    """Count the node as being in `state`, of which the log says nothing yet."""
+    """Move the node to `state` without a log entry."""
     at = index(node)
     power.nodes_in[index(power.table.state[at])] -= 1
     power.nodes_in[index(state)] += 1
@@ -175,7 +175,7 @@ def set_state(power: Power, node: int, state: int) -> None:
 
 @part
 def write_entry(power: Power, node: int, now_s: int) -> None:
-    """Note in the log that the node has entered the state that it is in."""
+    """Log the current state of the node."""
     nodes = power.scalars[0]
     entry = index(nodes.log_length)
     power.log.at_s[entry] = now_s
@@ -199,17 +199,17 @@ def falling_nodes(power: Power) -> int:
 
 @part
 def free_units(power: Power, rules: CapacityRules) -> int:
-    """Return the units that jobs may be given."""
+    """Return the units that are available to jobs."""
     nodes = power.scalars[0]
     return int(nodes.idle_units + (nodes.spare_units if rules.on_demand else 0))
 
 
 @part
 def returning_units(power: Power, rules: CapacityRules) -> int:
-    """Return the units that jobs may be given before long, for reservations to count on.
+    """Return the units that become available to jobs soon, for use in reservations.
 
-    Without them the first waiting job would be promised nodes only when running jobs end, and others would be put
-    before it for hours because some nodes need a minute to fall asleep.
+    Without them the reservation of the first waiting job would wait for running jobs to end, and other jobs would be
+    put before it for hours because some nodes need a minute to fall asleep.
     """
     nodes = falling_nodes(power) if rules.on_demand else rising_nodes(power)
     return int(nodes * power.scalars[0].units_per_node)
@@ -217,7 +217,7 @@ def returning_units(power: Power, rules: CapacityRules) -> int:
 
 @part
 def refresh_free(state: State, power: Power, rules: CapacityRules) -> bool:
-    """Count anew the units that jobs may be given, and say whether that changed them."""
+    """Count the units that are available to jobs again, and return whether the count changed."""
     now = state.scalars[0]
     free = free_units(power, rules)
     returning = returning_units(power, rules)

@@ -1,6 +1,6 @@
-"""Puts nodes to sleep and wakes them as the capacity policy's rules say, at one instant of the replay.
+"""Puts nodes to sleep and wakes them by the capacity policy's rules, at one instant of the replay.
 
-A forecast, handed to the engine every period, says how many idle nodes stay awake and how many are woken.
+A forecast, passed to the engine every period, sets how many idle nodes stay awake and how many are woken.
 """
 
 from offpeak.bits import NO_BIT, next_bit, previous_bit
@@ -35,7 +35,7 @@ A_MINUTE_S = 60
 
 @part
 def first_due_s(schedule: CapacitySchedule, row: int, idle_since_s: int) -> int:
-    """Return when a node that is idle since then is due for its first depth, NEVER if for none."""
+    """Return when a node that has been idle since then is due for its first depth, NEVER if for none."""
     soonest = NEVER
     for depth in range(SHALLOW_TO_DEEP):
         if schedule.after_s[row, depth] != NEVER:
@@ -45,7 +45,7 @@ def first_due_s(schedule: CapacitySchedule, row: int, idle_since_s: int) -> int:
 
 @part
 def follow_schedule(power: Power, schedule: CapacitySchedule, now_s: int) -> bool:
-    """Go to the row of the schedule that holds now, and say whether that is another one."""
+    """Move to the current row of the schedule, and return whether it is another one."""
     nodes = power.scalars[0]
     row = nodes.row
     while row + 1 < len(schedule.at_s) and schedule.at_s[index(row + 1)] <= now_s:
@@ -61,7 +61,7 @@ def follow_schedule(power: Power, schedule: CapacitySchedule, now_s: int) -> boo
 
 @part
 def next_row_s(power: Power, schedule: CapacitySchedule) -> int:
-    """Return when the next row of the schedule begins, NEVER if there is none."""
+    """Return when the next row of the schedule starts, NEVER if there is none."""
     following = power.scalars[0].row + 1
     return int(schedule.at_s[index(following)]) if following < len(schedule.at_s) else NEVER
 
@@ -88,7 +88,7 @@ def widest_waiting(state: State, power: Power, depths: DepthTable) -> int:
 
 @part
 def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
-    """Let the target follow the queue: up and down between two levels, or up for a job wider than it."""
+    """Adjust the target to the queue: between two levels, or up for a job wider than the target."""
     nodes = power.scalars[0]
     if follows_queue(rules, nodes.target, power.nodes_in[ACTIVE] - nodes.idle_nodes):
         widest = widest_waiting(state, power, depths)
@@ -97,14 +97,14 @@ def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRu
 
 @part
 def floor_nodes(power: Power, rules: CapacityRules) -> int:
-    """Return how many nodes are to be awake at the least, with or without jobs."""
+    """Return the minimum of awake nodes, with or without jobs."""
     target = 0 if rules.on_demand else power.scalars[0].target
     return int(max(rules.keep_hot, target))
 
 
 @part
 def within_rate(power: Power, rules: CapacityRules, wanted: int, now_s: int) -> int:
-    """Return how many of the wanted sleeps the bound on sleeps a minute leaves, and count them."""
+    """Return how many of the wanted sleeps the limit per minute allows, and count them."""
     if rules.sleeps_per_min == 0:
         return wanted
     nodes = power.scalars[0]
@@ -118,7 +118,7 @@ def within_rate(power: Power, rules: CapacityRules, wanted: int, now_s: int) -> 
 
 @part
 def sleep_some(state: State, power: Power, depths: DepthTable, criteria: SleepCriteria, allowed: int) -> bool:
-    """Put up to `allowed` idle nodes to sleep; say whether others are due and stay awake."""
+    """Put up to `allowed` idle nodes to sleep; return whether more nodes are due."""
     now_s = criteria.now_s
     table = power.table
     rules = criteria.rules
@@ -146,10 +146,10 @@ def sleep_some(state: State, power: Power, depths: DepthTable, criteria: SleepCr
 
 @part
 def may_leave(power: Power, rules: CapacityRules) -> int:
-    """Return how many nodes are awake beyond those that have to be, with jobs and without.
+    """Return how many nodes, with jobs and without, are awake beyond those that must be.
 
-    Nodes that come up do not count: a node that leaves for one that is not up yet would have to be woken again. But a
-    target bounds what jobs use, and so those count that come up with a job.
+    Nodes that come up do not count, because a node that leaves in their place might have to be woken again. However, a
+    target limits the nodes of jobs, so nodes that come up for a job count.
     """
     nodes = power.scalars[0]
     idle = nodes.idle_nodes - max(nodes.reserve, nodes.keep)
@@ -161,7 +161,7 @@ def may_leave(power: Power, rules: CapacityRules) -> int:
 def shrink_to_target(
     state: State, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule
 ) -> None:
-    """Put idle nodes beyond the target to sleep, before a job is given them."""
+    """Put idle nodes beyond the target to sleep before jobs can get them."""
     nodes = power.scalars[0]
     if rules.on_demand:
         return
@@ -178,7 +178,7 @@ def shrink_to_target(
 
 @part
 def next_leave_s(power: Power, rules: CapacityRules, now_s: int) -> int:
-    """Return when a bound next lets go of a node that it keeps awake, or NEVER."""
+    """Return when the next limit that keeps a node awake ends, or NEVER."""
     soonest = next_rate_s(power, rules, now_s)
     node = next_bit(power.table.idle, 0)
     while node != NO_BIT:
@@ -199,7 +199,7 @@ def next_rate_s(power: Power, rules: CapacityRules, now_s: int) -> int:
 
 @part
 def light_sleepers(power: Power, deepest: int) -> int:
-    """Return how many nodes sleep in depths that lie above the deepest in use."""
+    """Return how many nodes sleep in depths above the deepest one in use."""
     found = 0
     for depth in range(deepest):
         found += power.nodes_in[index(3 + 3 * depth)]
@@ -229,7 +229,7 @@ def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRu
 
 @part
 def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule) -> None:
-    """Put to sleep, or to a deeper sleep, the nodes that are due by their idle time and that nothing keeps awake."""
+    """Put to sleep, or to a deeper sleep, the nodes that are due by their idle time and not kept awake."""
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
     if not rules.on_demand or (nodes.due_s > now_s and nodes.limited == 0):
@@ -250,24 +250,24 @@ def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRul
 
 @part
 def has_reservation(state: State, rules: CapacityRules) -> bool:
-    """Say whether a waiting job has a reservation for which nodes come up or stay."""
+    """Tell whether a waiting job has a reservation for which nodes come up or stay awake."""
     now = state.scalars[0]
     return bool(rules.on_demand and rules.ahead_s > 0 and now.waiting > 0 and now.shadow_s != NOT_YET)
 
 
 @part
 def is_awaited(state: State, rules: CapacityRules) -> bool:
-    """Say whether idle nodes stay awake because a reservation will need them soon."""
+    """Tell whether idle nodes stay awake because a reservation will need them soon."""
     now = state.scalars[0]
     return has_reservation(state, rules) and bool(now.shadow_s - now.now_s <= rules.ahead_s)
 
 
 @part
 def waits_for_repair(state: State, power: Power, depths: DepthTable) -> bool:
-    """Say whether the first waiting job lacks nothing but nodes that are being repaired.
+    """Tell whether the first waiting job lacks only nodes that are being repaired.
 
-    Were the others to sleep meanwhile, some of them would fail to wake up for it, and so on: a job that needs a hundred
-    nodes of which one in fifty fails would hardly ever start.
+    If the other nodes slept meanwhile, some of them would fail to wake up for the job, and so on: a job that needs a
+    hundred nodes of which one in fifty fails would hardly ever start.
     """
     now = state.scalars[0]
     if depths.repair_s == NEVER or now.waiting == 0:
@@ -286,7 +286,7 @@ def units_without_job(power: Power) -> int:
 
 @part
 def needed_for_reservation(state: State, power: Power, rules: CapacityRules) -> int:
-    """Return how many sleeping nodes the reservation of the first waiting job will need; note when to wake them."""
+    """Return how many sleeping nodes the reservation of the first waiting job will need, and set when to wake them."""
     now = state.scalars[0]
     nodes = power.scalars[0]
     nodes.wake_due_s = NEVER
@@ -304,7 +304,7 @@ def needed_for_reservation(state: State, power: Power, rules: CapacityRules) -> 
 def wake_needed(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
     """Wake nodes up to the floor, to the reserve, and for the reservation.
 
-    The lightest sleepers first, and of these the ones that sleep last.
+    Nodes in the lightest sleep are woken first, and among these the ones that are last in line to sleep.
     """
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
@@ -328,7 +328,7 @@ def wake_needed(state: State, power: Power, depths: DepthTable, rules: CapacityR
 
 @part
 def note_blocked_since(state: State, power: Power, rules: CapacityRules) -> None:
-    """Note on the first waiting job since when only sleeping nodes keep it from starting."""
+    """Record since when the first waiting job waits only for sleeping nodes."""
     now = state.scalars[0]
     if now.waiting == 0 or now.wanted_pass_s != NEVER:
         return
@@ -340,7 +340,7 @@ def note_blocked_since(state: State, power: Power, rules: CapacityRules) -> None
 
 @part
 def nodes_needed(state: State, power: Power) -> int:
-    """Return how many nodes the running jobs need, those included that wait for their nodes to come up."""
+    """Return how many nodes the running jobs need, including jobs that wait for their nodes to come up."""
     units = 0
     for at in range(state.scalars[0].listed):
         units += state.slots.size[index(state.expected[index(at)])]
@@ -350,7 +350,7 @@ def nodes_needed(state: State, power: Power) -> int:
 
 @part
 def expect_needs(state: State, power: Power, rules: CapacityRules) -> None:
-    """Learn from what is needed now, and set how many idle nodes stay awake and how many are to be awake."""
+    """Learn from the current need, and set how many idle nodes stay awake and how many must be awake."""
     nodes = power.scalars[0]
     observe_need(power.needs, state.scalars[0].now_s, nodes_needed(state, power))
     nodes.keep = last_rank(power.needs, 1 / rules.worth_s)

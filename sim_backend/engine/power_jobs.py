@@ -1,6 +1,6 @@
-"""Jobs on nodes that may sleep: they get nodes, start when these are up, or go back into the queue.
+"""Jobs on nodes that may sleep: they get nodes, start when these are up, or return to the queue.
 
-Late binding: a job whose nodes still come up starts on others that became free, where these are enough.
+Late binding: a job whose nodes still come up starts on other nodes that have become free, if these suffice.
 """
 
 import numpy as np
@@ -32,12 +32,12 @@ from sim_backend.engine.running_jobs import (
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
 
 RISING = 0
-"""The first turn in which jobs are given units of nodes that are not active; then follow the sleepers of each depth."""
+"""The turn of rising nodes, the first inactive nodes that jobs get; the turns of sleeping nodes by depth follow."""
 
 
 @part
 def hold_active(state: State, power: Power, head: int) -> None:
-    """Note that a job holds the units of the pieces from `head`, all on active nodes."""
+    """Record that a job holds the units of the pieces from `head`, all on active nodes."""
     nodes = power.scalars[0]
     piece = head
     while piece != NO_PIECE:
@@ -104,7 +104,7 @@ def nodes_in_turn(power: Power, turn: int) -> int:
 
 @part
 def is_in_turn(power: Power, node: int, turn: int) -> bool:
-    """Say whether it is the node's turn, and it has units without a job."""
+    """Tell whether it is the node's turn and it has free units."""
     held = power.table.state[index(node)]
     if power.table.busy[index(node)] >= power.scalars[0].units_per_node:
         return False
@@ -115,10 +115,11 @@ def is_in_turn(power: Power, node: int, turn: int) -> bool:
 def start_powered(
     workload: Workload, state: State, power: Power, depths: DepthTable, rules: CapacityRules, position: int
 ) -> bool:
-    """Give the job at queue `position` its nodes: idle, then rising, then sleeping ones, the lightest first; it fits.
+    """Give the job at queue `position`, which fits, its nodes: idle, then rising, then sleeping ones, the lightest
+    first.
 
-    It runs when the last of them is up. Where one will fail, it holds them until that shows. Returns whether it has to
-    wait for nodes.
+    The job starts when the last of them is up. If one will fail, the job holds them until the failure shows. Returns
+    whether the job must wait for nodes.
     """
     now = state.scalars[0]
     nodes = power.scalars[0]
@@ -166,7 +167,7 @@ def start_powered(
 
 @part
 def plan_later_end(state: State, position: int, begin_s: int) -> None:
-    """Let the discipline know that the job at queue `position`, planned to run from now on, will do so later."""
+    """Correct the discipline's plan for the job at queue `position`, which will start later than now."""
     now = state.scalars[0]
     size = state.queue.size[index(position)]
     duration_s = duration_of(state, position)
@@ -180,7 +181,7 @@ def plan_later_end(state: State, position: int, begin_s: int) -> None:
 
 @part
 def release_powered(state: State, power: Power, schedule: CapacitySchedule, slot: int) -> None:
-    """Give back the nodes of `slot`, each as what it is."""
+    """Release the nodes of `slot` according to their states."""
     now = state.scalars[0]
     unlist(state, slot)
     if now.breakpoints > 0:
@@ -203,7 +204,7 @@ def release_powered(state: State, power: Power, schedule: CapacitySchedule, slot
 
 @part
 def return_unit(state: State, power: Power, schedule: CapacitySchedule, unit: int) -> None:
-    """Take a unit back from its job."""
+    """Release a unit of a job."""
     now = state.scalars[0]
     nodes = power.scalars[0]
     node = unit // nodes.units_per_node
@@ -236,7 +237,7 @@ def return_unit(state: State, power: Power, schedule: CapacitySchedule, unit: in
 def end_powered(
     workload: Workload, state: State, power: Power, schedule: CapacitySchedule, rules: SchedulingRules
 ) -> None:
-    """End the job whose end comes first, or send it back into the queue if a node that it waited for has failed."""
+    """End the job that ends first, or put it back into the queue if a node that it waited for has failed."""
     slot = first_end(state)
     job = state.slots.job[index(slot)]
     planned_s = state.slots.expected_end_s[index(slot)] - state.start_s[index(job)]
@@ -252,7 +253,7 @@ def end_powered(
 
 @part
 def put_back(workload: Workload, state: State, job: int, estimate_s: int) -> None:
-    """Put a job that had left the queue back into it, at the place of its submission."""
+    """Put a job back into the queue, at the position of its submission."""
     now = state.scalars[0]
     queue = state.queue
     compact(state)
@@ -283,9 +284,9 @@ def put_back(workload: Workload, state: State, job: int, estimate_s: int) -> Non
 
 @part
 def drop_too_wide(state: State, power: Power) -> bool:
-    """Take the jobs out of the queue that need more nodes than are left, and say whether there were any.
+    """Remove the jobs that need more nodes than are left from the queue, and return whether there were any.
 
-    They will never start: they would keep all others from starting.
+    They can never start, and would keep all others from starting.
     """
     now = state.scalars[0]
     queue = state.queue
@@ -346,7 +347,7 @@ def next_to_rebind(state: State, behind: int) -> int:
 
 @part
 def begin_now(workload: Workload, state: State, power: Power, schedule: CapacitySchedule, slot: int) -> None:
-    """Give the job of `slot` idle nodes for those that come up, and let it run."""
+    """Replace the rising nodes of the job of `slot` by idle ones, and start it."""
     now = state.scalars[0]
     held = index(slot)
     job = index(state.slots.job[held])
@@ -370,7 +371,7 @@ def begin_now(workload: Workload, state: State, power: Power, schedule: Capacity
 
 @part
 def rebind(workload: Workload, state: State, power: Power, rules: CapacityRules, schedule: CapacitySchedule) -> None:
-    """Start the jobs that wait for nodes to come up and for which others have become free, the first given first."""
+    """Start jobs that wait for nodes to come up on nodes that have become free, in the order of their allocation."""
     now = state.scalars[0]
     nodes = power.scalars[0]
     if not rules.late or nodes.last_up_s <= now.now_s or nodes.idle_units == 0:

@@ -1,4 +1,6 @@
-"""Nodes that fall asleep, wake, arrive and fail: the only places where a node's power state changes."""
+"""The power transitions of nodes: sleep, wake, arrival and failure. Only these functions change a node's power
+state.
+"""
 
 import numpy as np
 
@@ -20,7 +22,9 @@ A_MINUTE_MS = 60_000
 
 @part
 def chance(seed: int, node: int, draw: int) -> float:
-    """Return a number in [0, 1) that depends on nothing else (splitmix64: Steele, Lea and Flood, OOPSLA 2014)."""
+    """Return a pseudo-random number in [0, 1) from the arguments alone (splitmix64: Steele, Lea and Flood, OOPSLA
+    2014).
+    """
     mixed = np.uint64(seed) * FIRST_MIX + np.uint64(node) * SECOND_MIX + np.uint64(draw + 1) * GOLDEN
     for _ in range(2):
         mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST_MIX
@@ -31,7 +35,7 @@ def chance(seed: int, node: int, draw: int) -> float:
 
 @part
 def will_fail(power: Power, depths: DepthTable, node: int, probability: float) -> bool:
-    """Ask chance whether the transition that the node begins fails."""
+    """Draw whether the transition that the node starts will fail."""
     if probability <= 0.0:
         return False
     draw = power.draws[index(node)]
@@ -41,7 +45,7 @@ def will_fail(power: Power, depths: DepthTable, node: int, probability: float) -
 
 @part
 def make_free(nodes: Nodes, power: Power, node: int) -> None:
-    """Put the units of an active node that have no job among the free ones."""
+    """Add the units without a job of an active node to the free ones."""
     units = power.scalars[0].units_per_node
     for unit in range(node * units, (node + 1) * units):
         chunk = index(unit >> 6)
@@ -54,7 +58,7 @@ def make_free(nodes: Nodes, power: Power, node: int) -> None:
 
 @part
 def make_spare(nodes: Nodes, power: Power, node: int) -> None:
-    """Take the units of an idle node out of the free ones."""
+    """Remove the units of an idle node from the free ones."""
     units = power.scalars[0].units_per_node
     for unit in range(node * units, (node + 1) * units):
         chunk = index(unit >> 6)
@@ -65,7 +69,7 @@ def make_spare(nodes: Nodes, power: Power, node: int) -> None:
 
 @part
 def begin_transition(power: Power, node: int, ready_s: int, fails: bool) -> None:
-    """Note when the node's transition ends, and how."""
+    """Record when the node's transition ends, and whether it fails."""
     power.ready_s[index(node)] = ready_s
     power.fails[index(node)] = 1 if fails else 0
     set_bit(power.moving, node, True)
@@ -89,7 +93,7 @@ def put_to_sleep(state: State, power: Power, depths: DepthTable, node: int, dept
 
 @part
 def count_cycle(table: NodeTable, node: int, now_s: int) -> None:
-    """Count a power cycle of the node on the present day."""
+    """Count a power cycle of the node on the current day."""
     at = index(node)
     if table.day[at] != now_s // DAY_S:
         table.day[at] = now_s // DAY_S
@@ -99,7 +103,7 @@ def count_cycle(table: NodeTable, node: int, now_s: int) -> None:
 
 @part
 def go_down(power: Power, depths: DepthTable, node: int, depth: int, now_s: int) -> None:
-    """Begin the way into `depth`."""
+    """Start the transition into `depth`."""
     if depth != POWERSAVE:
         count_cycle(power.table, node, now_s)
     enter_state(power, node, 2 + 3 * depth, now_s)
@@ -111,7 +115,7 @@ def go_down(power: Power, depths: DepthTable, node: int, depth: int, now_s: int)
 
 @part
 def arrive_down(power: Power, depths: DepthTable, node: int, now_s: int) -> None:
-    """End the way down: the node sleeps, or has failed."""
+    """End the transition into sleep: the node sleeps, or has failed."""
     at = index(node)
     power.ready_s[at] = NEVER
     if power.fails[at]:
@@ -124,7 +128,7 @@ def arrive_down(power: Power, depths: DepthTable, node: int, now_s: int) -> None
 
 @part
 def fail(power: Power, depths: DepthTable, node: int, now_s: int) -> None:
-    """Let the node be out of use, until it is repaired if it ever is."""
+    """Mark the node as failed until its repair, if there is one."""
     enter_state(power, node, FAILED, now_s)
     if depths.repair_s != NEVER:
         begin_transition(power, node, now_s + depths.repair_s, False)
@@ -132,7 +136,7 @@ def fail(power: Power, depths: DepthTable, node: int, now_s: int) -> None:
 
 @part
 def wake(state: State, power: Power, depths: DepthTable, wakes_per_min: int, node: int) -> None:
-    """Let a sleeping node come up, behind those that the bound on wakes puts before it."""
+    """Wake a sleeping node, within the limit on wakes."""
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
     at = index(node)
@@ -156,7 +160,7 @@ def wake(state: State, power: Power, depths: DepthTable, wakes_per_min: int, nod
 
 @part
 def next_wake_s(power: Power, wakes_per_min: int, now_s: int) -> int:
-    """Return when the next node may begin to come up, and count it."""
+    """Return when the next node may start to come up, and count it."""
     if wakes_per_min == 0:
         return now_s
     nodes = power.scalars[0]
@@ -167,7 +171,7 @@ def next_wake_s(power: Power, wakes_per_min: int, now_s: int) -> int:
 
 @part
 def arrive_up(state: State, power: Power, depths: DepthTable, node: int) -> None:
-    """End the way up: the node is active, goes on to a deeper sleep, or has failed."""
+    """End the wake-up: the node is active, goes on to a deeper sleep, or has failed."""
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
     at = index(node)
@@ -190,7 +194,7 @@ def arrive_up(state: State, power: Power, depths: DepthTable, node: int) -> None
 
 @part
 def become_active(state: State, power: Power, node: int, without_job: int) -> None:
-    """Let the node be active, with so many units for other jobs."""
+    """Make the node active, with so many units for other jobs."""
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
     at = index(node)
@@ -207,7 +211,7 @@ def become_active(state: State, power: Power, node: int, without_job: int) -> No
 
 @part
 def go_deeper(state: State, power: Power, depths: DepthTable, wakes_per_min: int, node: int, depth: int) -> None:
-    """Send a node that sleeps lightly into a deeper depth: it has to wake for that, unless only its clock is slow."""
+    """Send a node in light sleep into a deeper depth. The node wakes first, unless it is only in powersave."""
     nodes = power.scalars[0]
     if power.table.state[index(node)] == 3 + 3 * POWERSAVE:
         nodes.spare_units -= nodes.units_per_node
@@ -219,7 +223,7 @@ def go_deeper(state: State, power: Power, depths: DepthTable, wakes_per_min: int
 
 @part
 def arrive(state: State, power: Power, depths: DepthTable) -> None:
-    """Begin and end all transitions, and end repairs, whose time has come."""
+    """Start and end all due transitions, and end due repairs."""
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
     if nodes.next_ready_s > now_s:
@@ -237,7 +241,7 @@ def arrive(state: State, power: Power, depths: DepthTable) -> None:
 
 @part
 def arrive_one(state: State, power: Power, depths: DepthTable, node: int) -> None:
-    """End the transition, or the repair, of a node."""
+    """End the transition or the repair of a node."""
     now_s = state.scalars[0].now_s
     at = index(node)
     held = power.table.state[at]
@@ -254,7 +258,7 @@ def arrive_one(state: State, power: Power, depths: DepthTable, node: int) -> Non
 
 @part
 def next_arrival_s(power: Power) -> int:
-    """Return when the next transition ends or begins, or NEVER."""
+    """Return when the next transition ends or starts, or NEVER."""
     soonest = NEVER
     node = next_bit(power.moving, 0)
     while node != NO_BIT:

@@ -1,12 +1,13 @@
-"""The queue of the waiting jobs: submissions join at its end, started jobs leave holes; searches for jobs that fit.
+"""The queue of the waiting jobs, where submissions join at the end and started jobs leave holes; and searches for jobs
+that fit.
 
-The next job that fits: the queue's positions are cut into blocks, and jobs belong to classes: class k > 0 are those
-less than 2^k wide. No job waiting in a block has fewer units than `Queue.bounds[0, block]`, and none of class k a
-shorter estimate than `Queue.bounds[k, block]`: 0 until a search has gone all through the block in vain. Only full
-blocks are learned of, so a submission changes no bound, and jobs that leave only make bounds too low.
+The next job that fits: the queue's positions are divided into blocks, and jobs into classes by size; class k > 0 holds
+jobs of fewer than 2^k units. `Queue.bounds[0, block]` is a lower bound for the units of the jobs in a block, and
+`Queue.bounds[k, block]` one for the estimates of class k; both are 0 until a search has scanned the whole block in
+vain. Only full blocks have bounds, so a submission changes none, and jobs that leave only make bounds too low.
 
-The widest job that fits and ends in time, for best fit in a long queue, in a few dozen steps: all jobs of the workload,
-also those that are still to come, have ranks by size, then submission. A binary tree over the ranks holds at each node
+The widest job that fits and ends in time, for best fit in a long queue, takes a few dozen steps: all jobs of the
+workload, including future ones, have ranks by size, then submission. Each node of a binary tree over the ranks holds
 the shortest estimate of the waiting jobs below it; a job that does not wait has NEVER.
 """
 
@@ -30,14 +31,14 @@ class StartLimits(NamedTuple):
 
 LEAST_SIZE = 0
 STRETCH = 32
-"""So many blocks are looked at in one go, with vector instructions."""
+"""The number of blocks that are scanned at once, with vector instructions."""
 
 
 @in_place
 def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, limits: StartLimits) -> int:
     """Return the first position in [first, last) whose job may start by the limits, or `last`.
 
-    This is a kernel, not a part, so that the search has all registers.
+    This is a kernel, not an inlined part, so that the search can use all registers.
     """
     free = limits.free
     extra = limits.extra
@@ -53,7 +54,7 @@ def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, limits: 
 def next_fitting_of_many(
     size: Int64, estimate_s: Int64, bounds: Int64, first: int, last: int, limits: StartLimits
 ) -> int:
-    """Return what `next_fitting` does: sooner in a long queue that was searched before."""
+    """Like `next_fitting`, but faster in a long queue that was searched before."""
     fitting = class_of(limits.free)
     narrow = min(limits.free, limits.extra)
     at = first
@@ -83,7 +84,9 @@ def class_of(units: int) -> int:
 
 @part
 def next_promising(bounds: Int64, fitting: int, first: int, last: int, narrow: int, longest_s: int) -> int:
-    """Return the first position from `first` on in a block that may have a job that fits, or one not before `last`."""
+    """Return the first position from `first` on whose block may have a job that fits, or a position not before
+    `last`.
+    """
     block = first // BLOCK
     behind = (last + BLOCK - 1) // BLOCK
     while block < behind:
@@ -98,7 +101,7 @@ def next_promising(bounds: Int64, fitting: int, first: int, last: int, narrow: i
 
 @part
 def promising_blocks(bounds: Int64, fitting: int, first: int, behind: int, narrow: int, longest_s: int) -> int:
-    """Return how many of the blocks [first, behind) may have a job that fits, as far as is known."""
+    """Return how many of the blocks [first, behind) may have a job that fits, by their bounds."""
     promising = 0
     for block in range(first, behind):
         at = index(block)
@@ -108,7 +111,7 @@ def promising_blocks(bounds: Int64, fitting: int, first: int, behind: int, narro
 
 @in_place
 def least_size(size: Int64, first: int) -> int:
-    """Return the least size in the block that begins at position `first`, NEVER if no job waits there."""
+    """Return the smallest size in the block that starts at position `first`, NEVER if no job waits there."""
     least = NEVER
     for at in range(first, first + BLOCK):
         least = min(least, size[index(at)])
@@ -128,7 +131,7 @@ def shortest_s(size: Int64, estimate_s: Int64, first: int, of_class: int) -> int
 
 @part
 def forget(queue: Queue, tail: int) -> None:
-    """Forget what was learned of positions before `tail`: other jobs will stand there."""
+    """Reset the bounds of positions before `tail`, which will hold other jobs."""
     queue.bounds[:, : tail // BLOCK] = 0
 
 
@@ -147,7 +150,7 @@ def rank_all(by_width: ByWidth, size: Int64) -> None:
         behind[own] -= 1
         by_width.rank[index(job)] = behind[own]
         by_width.job[index(behind[own])] = job
-    # The loop has left at each width where its ranks begin, which is behind those of the width before.
+    # After the loop, each width holds the start of its ranks, which is the end of the ranks of the previous width.
     for width in range(len(behind) - 1):
         behind[index(width)] = behind[index(width + 1)]
     behind[index(len(behind) - 1)] = len(size)
@@ -155,7 +158,7 @@ def rank_all(by_width: ByWidth, size: Int64) -> None:
 
 @part
 def fill(by_width: ByWidth, queue: Queue, head: int, tail: int) -> None:
-    """Note the waiting jobs of the queue's positions [head, tail) in the tree, and no others."""
+    """Fill the tree with the waiting jobs of the queue's positions [head, tail), and no others."""
     shortest_s = by_width.shortest_s
     leaves = len(shortest_s) // 2
     for node in range(len(shortest_s)):
@@ -170,14 +173,16 @@ def fill(by_width: ByWidth, queue: Queue, head: int, tail: int) -> None:
 
 @in_place
 def rank_waiting(by_width: ByWidth, queue: Queue, size: Int64, head: int, tail: int) -> None:
-    """Rank all jobs of the workload, of these sizes, and note those that wait at the queue's positions [head, tail)."""
+    """Rank all jobs of the workload by these sizes, and fill the tree with those at the queue's positions [head,
+    tail).
+    """
     rank_all(by_width, size)
     fill(by_width, queue, head, tail)
 
 
 @in_place
 def note_estimate(by_width: ByWidth, job: int, estimate_s: int) -> None:
-    """Note that a job waits with this estimate, or with NEVER that it does not wait."""
+    """Store the estimate of a waiting job in the tree, or NEVER if it does not wait."""
     shortest_s = by_width.shortest_s
     node = len(shortest_s) // 2 + by_width.rank[index(job)]
     shortest_s[index(node)] = estimate_s
@@ -191,7 +196,7 @@ def note_estimate(by_width: ByWidth, job: int, estimate_s: int) -> None:
 
 @in_place
 def widest_of_few(size: Int64, estimate_s: Int64, first: int, last: int, free: int, longest_s: int) -> int:
-    """Return what `widest_in_time` does, of the positions [first, last), by looking at each of them."""
+    """Like `widest_in_time` for the positions [first, last), by a linear scan."""
     best = -1
     widest = 0
     for at in range(first, last):
@@ -205,7 +210,7 @@ def widest_of_few(size: Int64, estimate_s: Int64, first: int, last: int, free: i
 def widest_in_time(by_width: ByWidth, queue: Queue, tail: int, free: int, longest_s: int) -> int:
     """Return the position of the widest waiting job of up to `free` units that takes no longer than `longest_s`.
 
-    Of several that are as wide the first in the queue; -1 if there is none.
+    Of several of the same width it returns the first in the queue; -1 if there is none.
     """
     shortest_s = by_width.shortest_s
     leaves = len(shortest_s) // 2
@@ -238,7 +243,7 @@ def widest_in_time(by_width: ByWidth, queue: Queue, tail: int, free: int, longes
 
 @part
 def position_of(queue: Queue, tail: int, job: int) -> int:
-    """Return where in the queue a waiting job stands: jobs are in the order of their numbers, holes included."""
+    """Return the queue position of a waiting job; jobs are in the order of their numbers, with holes."""
     low = 0
     high = tail
     while high - low > 1:
@@ -252,7 +257,7 @@ def position_of(queue: Queue, tail: int, job: int) -> int:
 
 MOST_HOLES = 64
 SCANNED = 1024
-"""So many positions are scanned as fast, with vector instructions, as searched for a job that fits."""
+"""Up to so many positions, a scan with vector instructions is as fast as the search for a job that fits."""
 
 
 @part
@@ -290,9 +295,9 @@ def submit_next(workload: Workload, state: State, rules: SchedulingRules) -> Non
 
 @part
 def smallest_waiting(state: State) -> int:
-    """Return a size that no waiting job is below: more than the free units if no job is small enough for these.
+    """Return a lower bound for the sizes of waiting jobs, above the free units if no job fits into them.
 
-    In a short queue it is that of the smallest job, NEVER when none waits.
+    In a short queue it is the size of the smallest job, NEVER if none waits.
     """
     now = state.scalars[0]
     queue = state.queue
@@ -308,9 +313,9 @@ def smallest_waiting(state: State) -> int:
 
 @part
 def note_passed_over(state: State) -> None:
-    """Note the time on each waiting job that a later submission has just overtaken for the first time.
+    """Record the time for each waiting job that a later submission has just overtaken for the first time.
 
-    A start at one position passes over all jobs before it, so those ever passed over are a prefix of the queue.
+    A start at one position passes over all jobs before it, so the jobs ever passed over are a prefix of the queue.
     """
     now = state.scalars[0]
     for position in range(max(now.passed_over, now.head), now.furthest):
@@ -344,7 +349,7 @@ def compact(state: State) -> None:
 
 @part
 def close_pass(state: State) -> None:
-    """Tidy up behind a pass: skip the holes at the front, compact when there are more holes than jobs."""
+    """Clean up after a pass: skip the holes at the front, compact if there are more holes than jobs."""
     now = state.scalars[0]
     while now.head < now.tail and state.queue.size[now.head] == NEVER:
         now.head += 1

@@ -1,8 +1,8 @@
-"""The running jobs: starts and ends, the heap of real ends, the profile of free units, and a state resumed midway.
+"""The running jobs: starts and ends, the heap of real ends, the profile of free units, and resumed states.
 
-Where all nodes are up no code asks which ones a job holds: its units are only counted. The heap holds slots by (end,
-start number). The profile holds the free units over time, as running jobs and promised starts leave them, for
-conservative backfilling. A resumed state has jobs that already hold units, and others that wait.
+If all nodes are up, units are only counted, because it does not matter which nodes a job holds. The heap holds slots by
+(end, start number). For conservative backfilling, the profile holds the units over time that running jobs and promised
+starts leave free. A resumed state has jobs that already hold units, and others that wait.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from sim_backend.engine.state import NEVER, NOT_YET, AvailabilityProfile, Int64,
 
 @part
 def ends_before(slots: Slots, a: int, b: int) -> bool:
-    """Say whether the job of slot `a` ends before that of slot `b`; of one second, the one that started first."""
+    """Tell whether the job of slot `a` ends before that of slot `b`; within one second, whether it started first."""
     a_s = slots.end_s[index(a)]
     b_s = slots.end_s[index(b)]
     return bool(a_s < b_s or (a_s == b_s and slots.started[index(a)] < slots.started[index(b)]))
@@ -38,7 +38,7 @@ def push(ends: Int64, length: int, slots: Slots, slot: int) -> None:
 
 @part
 def drop_first(ends: Int64, length: int, slots: Slots) -> None:
-    """Take the first slot out of a heap of `length`."""
+    """Remove the first slot from a heap of `length`."""
     last = length - 1
     slot = ends[index(last)]
     parent = 0
@@ -88,7 +88,7 @@ def split_at(profile: AvailabilityProfile, length: int, at_s: int) -> tuple[int,
 
 @part
 def add_free(state: State, from_s: int, until_s: int, units: int) -> None:
-    """Add `units` (negative: take them) to the free units of [from_s, until_s), from now on."""
+    """Add `units` (negative to subtract) to the free units of [from_s, until_s), from now on."""
     now = state.scalars[0]
     profile = state.profile
     begin_s = max(from_s, now.now_s)
@@ -110,7 +110,7 @@ def held_until_s(state: State, slot: int) -> int:
 
 @part
 def forget_past(state: State) -> None:
-    """Let the profile begin now, and drop the breakpoints at which nothing changes."""
+    """Start the profile now, and drop the breakpoints at which nothing changes."""
     now = state.scalars[0]
     profile = state.profile
     read = breakpoint_at(profile, now.breakpoints, now.now_s)
@@ -129,8 +129,8 @@ def forget_past(state: State) -> None:
 def earliest(state: State, size: int, duration_s: int, period_s: int, held_s: int) -> int:
     """Return the first second from now on, a multiple of the period, at which `size` units are free for `duration_s`.
 
-    The units that the job holds itself from `held_s` on, for `duration_s`, count as free; `held_s` is returned where
-    there is no earlier second.
+    The units that the job itself holds from `held_s` on, for `duration_s`, count as free; `held_s` is returned if there
+    is no earlier second.
     """
     now = state.scalars[0]
     profile = state.profile
@@ -154,7 +154,7 @@ def earliest(state: State, size: int, duration_s: int, period_s: int, held_s: in
 
 STRIDE = 16
 UNNUMBERED = 0
-"""The pieces of a job whose units are only counted."""
+"""The value of `pieces` for a job whose units are only counted."""
 
 
 @part
@@ -166,7 +166,7 @@ def expect_end(state: State, slot: int, at_s: int) -> None:
     expected_end_s[index(slot)] = at_s
     at = now.listed
     now.listed = at + 1
-    # In a long list whole strides are compared and moved at once.
+    # In a long list, compare and move whole strides at once.
     while at > STRIDE and expected_end_s[index(expected[index(at - STRIDE)])] > at_s:
         for behind in range(at, at - STRIDE, -1):
             expected[index(behind)] = expected[index(behind - 1)]
@@ -179,7 +179,7 @@ def expect_end(state: State, slot: int, at_s: int) -> None:
 
 @part
 def unlist(state: State, slot: int) -> None:
-    """Take the running job of `slot` off the list of expected ends."""
+    """Remove the running job of `slot` from the list of expected ends."""
     now = state.scalars[0]
     expected = state.expected
     at = 0
@@ -220,7 +220,7 @@ def place_job(workload: Workload, state: State, position: int, pieces: int, begi
 
 @part
 def await_end(state: State, slot: int) -> None:
-    """Let the job of `slot` end when its time has come."""
+    """Add the job of `slot` to the heap of ends."""
     now = state.scalars[0]
     push(state.ends, now.running, state.slots, slot)
     now.next_end_s = state.slots.end_s[index(state.ends[0])]
@@ -229,13 +229,13 @@ def await_end(state: State, slot: int) -> None:
 
 @part
 def are_foreseen(rules: SchedulingRules) -> bool:
-    """Say whether each job ends when expected: the list of expected ends is that of all ends, and no heap is kept."""
+    """Tell whether each job ends when expected, so that the list of expected ends replaces the heap."""
     return bool(rules.estimates == EXACT_RUNTIME and not rules.pass_per_event)
 
 
 @part
 def first_expected_s(state: State) -> int:
-    """Return when the first running job is expected to end, NEVER when none runs."""
+    """Return the earliest expected end, NEVER if no job runs."""
     if state.scalars[0].listed == 0:
         return NEVER
     return int(state.slots.expected_end_s[index(state.expected[0])])
@@ -243,7 +243,7 @@ def first_expected_s(state: State) -> int:
 
 @part
 def start_job(workload: Workload, state: State, rules: SchedulingRules, position: int) -> None:
-    """Start the job at queue `position` now; it fits."""
+    """Start the job at queue `position`, which must fit, now."""
     now = state.scalars[0]
     slot = place_job(workload, state, position, UNNUMBERED, now.now_s)
     if are_foreseen(rules):
@@ -255,7 +255,7 @@ def start_job(workload: Workload, state: State, rules: SchedulingRules, position
 
 @part
 def release(state: State, slot: int) -> None:
-    """Give back the units of `slot`."""
+    """Release the units of `slot`."""
     now = state.scalars[0]
     unlist(state, slot)
     if now.breakpoints > 0:
@@ -267,7 +267,7 @@ def release(state: State, slot: int) -> None:
 
 @part
 def first_end(state: State) -> int:
-    """Take the running job whose end comes first off the heap of ends, and return its slot."""
+    """Remove the running job with the earliest end from the heap, and return its slot."""
     now = state.scalars[0]
     slot = state.ends[0]
     drop_first(state.ends, now.running, state.slots)
@@ -278,7 +278,7 @@ def first_end(state: State) -> int:
 
 @part
 def close_slot(state: State, slot: int) -> None:
-    """Let another job use the slot."""
+    """Mark the slot as unused."""
     now = state.scalars[0]
     state.slots.following[index(slot)] = now.free_slot
     now.free_slot = slot
@@ -286,14 +286,14 @@ def close_slot(state: State, slot: int) -> None:
 
 @part
 def learn_from(workload: Workload, state: State, rules: SchedulingRules, job: int) -> None:
-    """Let the predictor, if there is one, learn how long the job ran."""
+    """Teach the predictor, if there is one, the run time of the job."""
     if rules.estimates == PREDICTED_RUNTIME:
         learn_run_time(state.recent_s, workload.user[index(job)], workload.runtime_s[index(job)])
 
 
 @part
 def end_first(workload: Workload, state: State, rules: SchedulingRules) -> None:
-    """End the running job whose end comes first."""
+    """End the running job with the earliest end."""
     now = state.scalars[0]
     slot = int(state.expected[0]) if are_foreseen(rules) else first_end(state)
     if state.slots.pieces[index(slot)] != NOT_YET:
@@ -308,8 +308,8 @@ def end_first(workload: Workload, state: State, rules: SchedulingRules) -> None:
 def resumed_state(workload: Workload, rules: SchedulingRules, *, machine_size: int, holders: int, now_s: int) -> State:
     """Return the state at `now_s` in which the first `holders` jobs of the workload hold their units.
 
-    They are listed in the order of their starts and end, really and as expected, after their run time from `now_s`.
-    The others are submitted from `now_s` on. Conservative backfilling cannot resume: its promises are not known.
+    These jobs are listed in the order of their starts; their real and expected ends are their run times after `now_s`.
+    The others are submitted from `now_s` on. Conservative backfilling cannot resume, because its promises are unknown.
     """
     state = new_state(workload, rules, machine_size=machine_size)
     state.scalars["now_s"] = now_s
@@ -343,7 +343,7 @@ def hold(state: State, jobs: Int64, size: Int64, left_s: Int64) -> None:
 
 
 def next_event_s(state: State) -> int:
-    """Return when something happens next on a site whose nodes are all awake, NEVER when nothing will."""
+    """Return the time of the next event at a site whose nodes are all awake, NEVER if there is none."""
     now = state.scalars[0]
     wanted_pass_s = now["wanted_pass_s"] if now["waiting"] else NEVER
     return int(min(now["next_submit_s"], now["next_end_s"], wanted_pass_s))
@@ -351,10 +351,10 @@ def next_event_s(state: State) -> int:
 
 @in_place
 def hold_until(state: State, begun: Int64, data_s: Int64) -> None:
-    """Delay the jobs `begun`, which have started in this second, until their data is there [Unix s].
+    """Delay the jobs `begun`, which have started in this second, until the arrival of their data [Unix s].
 
     They hold their nodes meanwhile. Eq. (7) of Murali and Vadhiyar 2018: response = max(transfer, queue wait) + run
-    time; the data starts to move when the job is submitted.
+    time; the transfer starts when the job is submitted.
     """
     now = state.scalars[0]
     slots = state.slots
@@ -367,7 +367,7 @@ def hold_until(state: State, begun: Int64, data_s: Int64) -> None:
                 expected_s = slots.expected_end_s[index(slot)] + late_s
                 unlist(state, slot)
                 expect_end(state, slot, expected_s)
-    # Pushed one after the other, what lies in the array becomes a heap again.
+    # Pushing the entries one after the other makes the array a heap again.
     for rank in range(now.running):
         push(state.ends, rank, slots, int(state.ends[index(rank)]))
     if now.running > 0:

@@ -1,8 +1,8 @@
-"""Forecasts when one more job would start, behind all jobs of a schedule by EASY that is known.
+"""Forecasts when one more job would start behind all jobs of a known EASY schedule.
 
-Until it starts such a job holds nothing and comes last in every pass, so it changes nothing for the others: one
-schedule without it answers for any number of jobs, each taken alone. All jobs run as long as expected and no more
-come. So the first job that waits starts when its reservation says.
+Until it starts, such a job holds nothing and comes last in every pass, so it does not affect the others: one schedule
+without it suffices for any number of jobs, each considered alone. All jobs run as long as expected and no more come, so
+the first waiting job starts at its reservation.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ UNKNOWN = np.iinfo(np.int64).min
 
 
 class KnownSchedule(NamedTuple):
-    """Jobs as columns: those that hold units, from now on, then those that wait, in the order of the queue."""
+    """Jobs as columns: first those that hold units, then those that wait, in the order of the queue."""
 
     start_s: Int64
     end_s: Int64
@@ -24,9 +24,9 @@ class KnownSchedule(NamedTuple):
 
 
 class FreeUnitsSeries(NamedTuple):
-    """After the pass of each second in which something ends: units left free, and the first job that waits still.
+    """The state after the pass of each second with an end: free units, and the first job that still waits.
 
-    `extra` is how many units its reservation leaves over; UNKNOWN until it is needed.
+    `extra` is the number of units that its reservation leaves over; UNKNOWN until needed.
     """
 
     at_s: Int64
@@ -73,7 +73,7 @@ def _free_units_series(known: KnownSchedule, now_s: int, units: int) -> FreeUnit
 def _start_times(
     known: KnownSchedule, course: FreeUnitsSeries, step: int, units: int, size: int, estimate_s: int
 ) -> bool:
-    """Say whether the job would start in this pass: beside the first job that waits, or as the first itself."""
+    """Tell whether the job would start in this pass, beside the first waiting job or as the first one itself."""
     if size > course.free[step]:
         return False
     first = course.first[step]

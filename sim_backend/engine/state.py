@@ -20,15 +20,16 @@ Float64 = NDArray[np.float64]
 NEVER = np.iinfo(np.int64).max
 NOT_YET = -1
 RANK_FROM = 512
-"""In a queue with fewer waiting jobs the widest is found as fast by looking at all of them."""
+"""In a queue with fewer waiting jobs, a linear scan finds the widest one as fast."""
 BLOCK, CLASSES = 64, 24
-"""Positions of the queue that are searched or skipped together, and classes of jobs by size: see `queue`."""
+"""The positions in a block of the queue, and the number of classes of jobs by size: see `queue`."""
 
 
 class Workload(NamedTuple):
-    """The jobs to run, in submission order, never written by the engine: s, allocation units, W per unit, users from 0.
+    """The jobs to run, in submission order: times [s], allocation units, W per unit, users from 0. The engine never
+    writes it.
 
-    `foreseen_s` is how long a job is expected to run under FORESEEN_RUNTIME, known when it is submitted.
+    `foreseen_s` is the expected run time under FORESEEN_RUNTIME, known at submission.
     """
 
     submit_s: Int64
@@ -50,8 +51,8 @@ class PeakTimes(NamedTuple):
 class Queue(NamedTuple):
     """Waiting jobs in submission order, at positions [scalars.head, scalars.tail).
 
-    Where a job has left, its position stays behind as a hole, too wide for any machine (`size` NEVER), until the queue
-    is compacted. `bounds` is what sim_backend.engine.queue has learned of the queue.
+    A job that leaves turns its position into a hole, too wide for any machine (`size` NEVER), until the queue is
+    compacted. `bounds` are the bounds of sim_backend.engine.queue.
     """
 
     job: Int64
@@ -77,7 +78,7 @@ class ByWidth(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """What a running job holds; `pieces` heads its nodes in `Nodes`, NOT_YET once they are given back.
+    """The running jobs; `pieces` is the head of a job's nodes in `Nodes`, NOT_YET after their release.
 
     Pieces exist only in replays with sleeping nodes: elsewhere units are counted, not numbered.
     """
@@ -108,12 +109,12 @@ class QueueWindow(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that `advance` moves.
+    """The state that `advance` changes.
 
-    `ends` is a binary heap of the slots of all running jobs by (end, start number), not kept where each job ends when
-    expected; `expected` holds the slots of those that still hold nodes, sorted by (expected end, start): 4 bytes each,
-    as they are moved a lot. `recent_s` is what predictors.run_times.last_two_kernel has learned,
-    `start_s` the result: the start of each job, NOT_YET before it.
+    `ends` is a binary heap of the slots of all running jobs by (end, start number), unused if each job ends when
+    expected. `expected` holds the slots of jobs that still hold nodes, sorted by (expected end, start), in 4 bytes each
+    because they are moved often. `recent_s` is the state of predictors.run_times.last_two_kernel. `start_s` is the
+    result: the start of each job, NOT_YET before it.
     """
 
     scalars: NDArray[np.void]
@@ -136,7 +137,7 @@ SCALARS = np.dtype(
         for name in (
             "now_s",  # the second whose events are handled
             "next_job",  # the next job to be submitted
-            "next_submit_s",  # when, NEVER when all have been
+            "next_submit_s",  # its submission, NEVER after the last one
             "next_end_s",  # when the next running job ends, NEVER when none runs
             "next_peak",  # the next change of the price's state
             "wanted_pass_s",  # when the next scheduling pass is due
@@ -144,7 +145,7 @@ SCALARS = np.dtype(
             "tail",  # the position behind the last waiting job
             "waiting",  # jobs in the queue
             "smallest",  # no waiting job is smaller
-            "rank_from",  # with more waiting jobs than this the jobs are ranked by width
+            "rank_from",  # with more waiting jobs than this, jobs are ranked by width
             "ranked",  # 1 once they are, and by_width is kept
             "seen",  # the position behind the last job that the last pass has seen
             "passed_over",  # all jobs at earlier positions have been passed over
@@ -157,13 +158,13 @@ SCALARS = np.dtype(
             "running",  # jobs that have not ended
             "listed",  # running jobs that hold nodes
             "free",  # units without a job
-            "returning",  # units without a job on nodes that change their power state, free before long
+            "returning",  # free units on nodes in transition, available soon
             "started",  # jobs started so far
-            "ended",  # 1 when nodes were given back since the last pass
+            "ended",  # 1 if nodes were released since the last pass
             "free_slot",  # head of the unused slots
             "shadow_s",  # the reservation of the first job that waits, NOT_YET when there is none
             "extra",  # units that this reservation leaves over
-            "corrected",  # 1 when a running job was given more time since the last pass
+            "corrected",  # 1 if a running job was given more time since the last pass
             "breakpoints",  # length of the profile
         )
     ]
@@ -177,7 +178,7 @@ def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) 
     users = int(workload.user.max(initial=0)) + 1 if rules.estimates == PREDICTED_RUNTIME else 0
     breakpoints = 6 * jobs if rules.discipline == CONSERVATIVE else 0
     ranks = jobs if rules.discipline == BEST_FIT else 0
-    # With a pass per event a job may have left its nodes to another, and still has to end in this second.
+    # With a pass per event, a job that still has to end in this second may have released its nodes.
     most_running = jobs if rules.pass_per_event else min(jobs, machine_size)
     scalars = np.zeros(1, dtype=SCALARS)
     scalars["free"] = machine_size
@@ -230,5 +231,5 @@ def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) 
 
 
 def copy_state(state: State) -> State:
-    """Return an independent copy: a what-if may move it without touching the original."""
+    """Return an independent copy, for example for a what-if."""
     return deepcopy(state)

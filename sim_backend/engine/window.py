@@ -1,4 +1,4 @@
-"""The window: which of the first queued jobs a policy may reorder in this pass, and the order that it gives them."""
+"""The window: the first queued jobs that a policy may reorder in this pass, and their order."""
 
 from offpeak.compiled import index, part
 from offpeak.prices.peak import Peak
@@ -7,14 +7,14 @@ from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
 from sim_backend.engine.rules import SchedulingRules
 from sim_backend.engine.state import NEVER, PeakTimes, State
 
-# One function for the engine and the live path; merged into the kernels as a function of this file is.
+# The engine and the live path share these functions; the kernels inline them.
 count_kept_part, free_behind_part = part(count_kept), part(free_behind)
 OFF_PEAK, ON_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.ON_PEAK), int(Peak.UNKNOWN)
 
 
 @part
 def open_window(state: State, most: int) -> None:
-    """Gather the first `most` waiting jobs, in submission order; all jobs are considered."""
+    """Collect the first `most` waiting jobs, in submission order; all jobs are considered."""
     now = state.scalars[0]
     queue = state.queue
     window = state.window
@@ -38,14 +38,14 @@ def open_window(state: State, most: int) -> None:
 
 @part
 def current_peak(state: State, peaks: PeakTimes) -> int:
-    """Return the price's state now."""
+    """Return the current state of the price."""
     following = state.scalars[0].next_peak
     return int(peaks.peak[following - 1]) if following > 0 else UNKNOWN
 
 
 @part
 def order_window(state: State, peaks: PeakTimes, rules: SchedulingRules) -> None:
-    """Let the policy order the window, and say how many jobs are considered. An unknown price changes nothing."""
+    """Order the window by the policy, and set how many jobs are considered. An unknown price changes nothing."""
     now = state.scalars[0]
     peak = current_peak(state, peaks)
     if peak == UNKNOWN:

@@ -1,5 +1,5 @@
-"""What nodes did in a replay: their states over time, their energy, and what sleeping cost the jobs.
+"""The nodes in a replay: their states over time, their energy, and the delay of jobs by sleeping nodes.
 
 `node_log` holds the transitions and sums them to energy and figures; `power_curve` is the machine's power over time;
-`bounds` says what a policy that knows the future could have reached at best.
+`bounds` computes the best result of a policy that knows the future.
 """

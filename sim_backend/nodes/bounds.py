@@ -1,32 +1,33 @@
-"""How good could a capacity policy be that knows the future? A lower bound for the schedule that it left to the jobs.
+"""A lower bound for the cost of any capacity policy, even one that knows the future, for a given schedule of jobs.
 
-Assumed: starts and ends of the jobs are given, and so is what they draw; nodes are alike, and jobs run on active ones;
-a node falls asleep from being active or from a shallower depth and wakes to be active; transitions succeed (one that
-fails costs no less if it draws no less than idling does).
+Assumptions: starts, ends and power of the jobs are given; nodes are equal, and jobs run on active ones; a node falls
+asleep from being active or from a shallower depth and wakes to be active; transitions succeed (one that fails costs no
+less if it draws no less than idling does).
 
-Why it is a lower bound. Let n(t) be the nodes that the running jobs need at least: their units over the units of a
-node, rounded up, so no packing needs fewer. At each instant sort the nodes of any policy's run from active to deepest
-asleep. The l-th of them, "level l", is active while n(t) >= l. When a node goes from active to depth d, some levels
-go one step down each, together from active to d. Since transitions cost no less for deeper depths (`sleep_terms` lowers
-those of a class that do), these steps can be charged for together what the move cost. So the run costs no less than
-the levels would if each were planned alone, and a level that is not busy for a time g either idles or pays for the
-deepest depth that it reaches, in and out: min(idle_w g, min over d of enter_d + leave_d + asleep_d g).
+Why it is a lower bound. Let n(t) be the minimum of nodes for the running jobs: their units over the units of a node,
+rounded up, so no packing needs fewer. At each instant sort the nodes of any policy's run from active to deepest asleep.
+The l-th of them, "level l", is active while n(t) >= l. When a node goes from active to depth d, some levels go one step
+down each, together from active to d. Since transitions cost no less for deeper depths (`sleep_terms` lowers those of a
+class that do), the cost of the move can be charged to these steps. So the run costs no less than the levels would if
+each were planned separately, and a level that is not busy for a time g either idles or pays for the deepest depth that
+it reaches, in and out: min(idle_w g, min over d of enter_d + leave_d + asleep_d g).
 
 The gaps. Level 1 is busy while any node must be active for the running jobs, level 2 while two must be, and so on. A
-gap is a time in which a level is not busy. Jobs that take the node that became free last leave just these gaps to the
-nodes.
+gap is a time in which a level is not busy. Jobs that take the node that became free last leave exactly these gaps to
+the nodes.
 
-Why no higher bound on energy is true: a scheduler that gives jobs the nodes that became free last leaves the nodes
-just these gaps, and where transitions draw at least what idling does, those of deeper depths no less, a depth pays off
-only in gaps that they fit into. (Other assignments have crossing gaps somewhere; as the cost is concave in the length,
-nesting the two costs no more.) With several units to a node the bound may be out of reach: jobs do not move.
+Why no higher bound on energy holds: a scheduler that gives jobs the nodes that became free last leaves exactly these
+gaps, and if transitions draw at least the idle power, and those of deeper depths no less, a depth pays off only in gaps
+that its transitions fit into. (Other assignments have crossing gaps somewhere; as the cost is concave in the length,
+nesting them costs no more.) With several units per node the bound may be unreachable, because jobs do not move.
 
-The period's ends. A node may have slept before the period and may sleep on after it: the first gap needs no way in, the
-last no way out. A transition that the period cuts counts as idling, less what it may draw below that.
+The ends of the period. A node may have slept before the period and may sleep on after it, so the first gap needs no
+transition into sleep and the last none out of it. A transition that the period cuts counts as idling, less the most
+that it may draw below that.
 
-Money and CO2. While the price p is positive the same holds with the integral of p in the place of time, transitions
-taken at the lowest price in the gap or a transition's length around it. While p is negative a level that is not busy
-draws the most that a node can. Jobs' own energy is as in the schedule.
+Money and CO2. While the price p is positive the same holds with the integral of p instead of time, and with transitions
+at the lowest price in the gap or within a transition's length around it. While p is negative, a level that is not busy
+draws the most that a node can. The energy of the jobs is that of the schedule.
 """
 
 from dataclasses import dataclass
@@ -42,11 +43,11 @@ from offpeak.model.step_integrals import Charge, StepIntegral, Usage, charge, in
 
 @dataclass(frozen=True)
 class SleepTerms:
-    """What a node that runs no job takes at least, by depth: float64[d], the first being no sleep at all.
+    """The minimal power and energy of a node without a job, by depth: float64[d], the first for no sleep.
 
     A depth draws `asleep_w`, never rising; a transition into or out of it takes `enter_j` and `leave_j` above that,
-    never falling. `most_w` is the most that a node draws in any state and `longest_s` the longest transition.
-    `cut_enter_j` and `cut_leave_j` are what a transition that the period cuts takes at most less than an idle node.
+    never falling. `most_w` is the highest power of a node in any state and `longest_s` the longest transition.
+    `cut_enter_j` and `cut_leave_j` are the most by which a transition that the period cuts uses less than an idle node.
     """
 
     idle_w: float
@@ -71,7 +72,7 @@ def sleep_terms(node_class: NodeClass, idle_w: float) -> SleepTerms:
             [depth.leave.power_w for depth in depths],
         )
     )
-    # A transition may draw less than the sleep it leads to: then that depth, and deeper ones, are taken to draw it.
+    # A transition may draw less than the sleep it leads to: then that depth, and deeper ones, count with this power.
     asleep_w = np.array([idle_w, *(depth.power_w for depth in depths)])
     asleep_w = np.minimum(asleep_w, np.where(enter_s > 0, enter_w, np.inf))
     asleep_w = np.minimum(asleep_w, np.where(leave_s > 0, leave_w, np.inf))
@@ -89,13 +90,15 @@ def sleep_terms(node_class: NodeClass, idle_w: float) -> SleepTerms:
 
 
 def _least_from(value: Float64) -> Float64:
-    """Return the least of each value and those behind it."""
+    """Return the minimum of each value and those behind it."""
     return np.minimum.accumulate(value[::-1])[::-1]
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """`nodes[i]` levels are not busy from `from_s[i]` to `until_s[i]`, and are before and after, or the period ends."""
+    """`nodes[i]` levels are not busy from `from_s[i]` to `until_s[i]`, between two busy times or an end of the
+    period.
+    """
 
     from_s: Int64
     until_s: Int64
@@ -103,7 +106,7 @@ class Gaps:
 
 
 def gaps_of(usage: Usage, units_per_node: int) -> Gaps:
-    """Return the gaps over the period of `usage`; OffpeakError if its jobs need more nodes than there are."""
+    """Return the gaps over the period of `usage`. Raises OffpeakError if its jobs need more nodes than exist."""
     at_s, nodes = _needed_nodes(usage, units_per_node)
     machine = usage.machine_size // units_per_node
     if nodes.max(initial=0) > machine:
@@ -115,7 +118,7 @@ def gaps_of(usage: Usage, units_per_node: int) -> Gaps:
 
 
 def _needed_nodes(usage: Usage, units_per_node: int) -> tuple[Int64, Int64]:
-    """Return from when on the running jobs need how many nodes at least, however they are packed."""
+    """Return times, and the minimum of nodes for the running jobs from each of them on, however they are packed."""
     at_s, at = np.unique(np.concatenate([usage.start_s, usage.end_s]), return_inverse=True)
     change = np.bincount(at, weights=np.concatenate([usage.size, -usage.size]), minlength=len(at_s))
     units = np.cumsum(change).astype(np.int64)
@@ -124,7 +127,7 @@ def _needed_nodes(usage: Usage, units_per_node: int) -> tuple[Int64, Int64]:
 
 @kernel
 def _gaps(at_s: Int64, needed: Int64, machine: int, begin_s: int, until_s: int) -> tuple[Int64, Int64, Int64]:
-    # The levels that are not busy, as groups on a stack: that which became free last is needed first.
+    # The levels that are not busy, as groups on a stack: the one that became free last is used first.
     free_s, free = np.empty(len(at_s) + 1, dtype=np.int64), np.empty(len(at_s) + 1, dtype=np.int64)
     free_s[0], free[0] = begin_s, machine
     groups = 1
@@ -160,7 +163,7 @@ def most(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:
 
 
 def least(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:
-    """Return the lowest value of the series within each [from_s, until_s), of an empty one that at `from_s`.
+    """Return the lowest value of the series within each [from_s, until_s), or the value at `from_s` if it is empty.
 
     Before the series' first second its first value counts.
     """
@@ -168,7 +171,7 @@ def least(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:
     last = np.maximum(np.searchsorted(meter.at_s, until_s, side="left") - 1, first)
     pieces = last - first + 1
     found = np.empty(len(first))
-    # `lowest[i]` is that of `width` pieces from `i` on: two such runs of them cover up to twice as many.
+    # `lowest[i]` is the minimum of `width` pieces from `i` on; two such runs cover up to twice as many pieces.
     lowest, width = meter.value, 1
     while width <= pieces.max(initial=0):
         fits = (pieces >= width) & (pieces < 2 * width)
@@ -178,9 +181,9 @@ def least(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:
 
 
 def lowest_for_schedule(meter: StepIntegral, usage: Usage, node_class: NodeClass, *, units_per_node: int) -> Charge:
-    """Return the least that any capacity policy can use with this schedule, weighted by the meter's series.
+    """Return the least energy that any capacity policy can use with this schedule, weighted by the meter's series.
 
-    `idle` is all but the jobs. With `constant_meter(1.0)` it is energy [J].
+    `idle` is everything except the jobs. With `constant_meter(1.0)` it is energy [J].
     """
     terms = sleep_terms(node_class, usage.idle_w * units_per_node)
     gaps = gaps_of(usage, units_per_node)
@@ -194,14 +197,14 @@ def lowest_for_schedule(meter: StepIntegral, usage: Usage, node_class: NodeClass
 def captured_share(used: float, *, always_on: float, lowest: float) -> float:
     """Return the share of the possible saving that a run captured: 0 as always on, 1 at the bound, 0 if there is none.
 
-    All three are of one period; the bound is that of the run's own schedule or, to count what its delays allowed, that
+    All three are of one period; the bound is that of the run's own schedule or, to include the effect of delays, that
     of all schedules.
     """
     return (always_on - used) / (always_on - lowest) if always_on > lowest else 0.0
 
 
 def saved_asleep(positive: StepIntegral, usage: Usage, gaps: Gaps, terms: SleepTerms) -> Float64:
-    """Return what a level saves at most in each gap against idling, prices positive."""
+    """Return the most that a level saves in each gap against idling, at positive prices."""
     weight = integrals(positive, gaps.from_s, gaps.until_s)
     around_from_s = np.maximum(gaps.from_s - terms.longest_s, usage.begin_s)
     around_until_s = np.minimum(gaps.until_s + terms.longest_s, usage.until_s)
@@ -215,12 +218,12 @@ def saved_asleep(positive: StepIntegral, usage: Usage, gaps: Gaps, terms: SleepT
 
 
 def _saved_below_0(meter: StepIntegral, gaps: Gaps, terms: SleepTerms) -> Float64:
-    """Return what a level earns at most in each gap above idling, prices negative."""
+    """Return the most that a level earns in each gap above idling, at negative prices."""
     return (terms.idle_w - terms.most_w) * integrals(clipped(meter, -np.inf, 0.0), gaps.from_s, gaps.until_s)
 
 
 def _cut(positive: StepIntegral, usage: Usage, gaps: Gaps, terms: SleepTerms) -> float:
-    """Return what transitions that the period cuts may take less than idling."""
+    """Return the most by which transitions that the period cuts use less than idling."""
     ends_s: Int64 = np.array([usage.begin_s, usage.until_s])
     inside_s = np.clip(ends_s + np.array([terms.longest_s, -terms.longest_s]), *ends_s)
     price = most(positive, np.array([ends_s[0], inside_s[1]]), np.array([inside_s[0], ends_s[1]]))

@@ -1,10 +1,10 @@
-"""The node log of a powered replay: which node entered which state when; and its energy and sleep figures.
+"""The node log of a powered replay, the state changes of nodes, and its energy and sleep figures.
 
-Energy, money and CO2 are integrated exactly: jobs, idle, asleep, in transition, failed. A running job's units draw the
-job's power, whatever their node. The units of active nodes that run no job are all units of active nodes less those of
-the running jobs; a node in any other state draws what that state draws.
+Energy, money and CO2 are integrated exactly, split into jobs, idle, asleep, in transition and failed. The units of a
+running job draw the job's power, whatever their node. Idle units are all units of active nodes less those of the
+running jobs; a node in any other state draws the power of that state.
 
-The sleep figures say what sleeping cost: nodes saved, power cycles, what the jobs waited for it.
+The sleep figures are the inactive nodes, the power cycles, and the waits of jobs for sleeping nodes.
 """
 
 from dataclasses import dataclass, replace
@@ -37,8 +37,8 @@ Int8 = NDArray[np.int8]
 class NodeLog:
     """Entry `i`: at `at_s[i]` [trace seconds] node `node[i]` enters `state[i]`, a number of `model.node_states`.
 
-    In time order; of several entries of a node within a second the last one holds. Before its first entry a node is
-    active. OffpeakError if times go back, or a node or a state does not exist.
+    Entries are in time order; of several entries of a node within a second the last one holds. Before its first entry a
+    node is active. Raises OffpeakError if times go back, or a node or a state does not exist.
     """
 
     nodes: int
@@ -71,7 +71,7 @@ class NodeLog:
         return self.nodes * self.units_per_node
 
     def until(self, until_s: int) -> "NodeLog":
-        """Return the log without what happens from that second on."""
+        """Return the log up to that second."""
         kept = int(np.searchsorted(self.at_s, until_s))
         return replace(self, at_s=self.at_s[:kept], node=self.node[:kept], state=self.state[:kept])
 
@@ -97,7 +97,7 @@ def _check(good: NDArray[np.bool_], problem: str, hint: str) -> None:
 
 @kernel
 def _counts(edges_s: Int64, at_s: Int64, node: Int32, state: Int8, nodes: int) -> Int32:
-    """Return the counts between neighbours of `edges_s`, which holds all times of the log behind its first."""
+    """Return the counts between consecutive `edges_s`, which contain all times of the log after its first."""
     counts = np.empty((len(edges_s), STATES), dtype=np.int32)
     now = np.zeros(STATES, dtype=np.int32)
     now[ACTIVE] = nodes
@@ -116,9 +116,9 @@ def _counts(edges_s: Int64, at_s: Int64, node: Int32, state: Int8, nodes: int) -
 
 @dataclass(frozen=True)
 class PoweredUsage:
-    """Who used the machine when, and what its nodes did meanwhile.
+    """The usage of the machine by jobs, and the states of its nodes.
 
-    An idle unit of an active node draws `usage.idle_w`; in the other states a node draws what its class does.
+    An idle unit of an active node draws `usage.idle_w`; in the other states a node draws the power of its class. Raises
     OffpeakError unless the machine is whole nodes.
     """
 
@@ -136,10 +136,10 @@ class PoweredUsage:
 
 @dataclass(frozen=True)
 class NodeCharge:
-    """The integral of power times a series, in watts times the series' unit x s; joules where the series is 1.
+    """The integral of power times a series, in W times the series' unit times s; joules if the series is 1.
 
-    `jobs` ran; `idle` units were active without a job; `asleep[depth]` was drawn in each depth, `transitions` on the
-    way into and out of them, `failed` by nodes that hung.
+    `jobs` is the part of running jobs, `idle` of active units without a job, `asleep[depth]` of nodes in each depth,
+    `transitions` of nodes on the way into and out of them, `failed` of hung nodes.
     """
 
     jobs: float
@@ -150,12 +150,12 @@ class NodeCharge:
 
     @property
     def besides_jobs(self) -> float:
-        """All but the jobs: what a capacity policy can lower."""
+        """The part that a capacity policy can lower: all except the jobs."""
         return self.idle + sum(self.asleep) + self.transitions + self.failed
 
     @property
     def total(self) -> float:
-        """What the cluster used."""
+        """The total of the cluster."""
         return self.jobs + self.besides_jobs
 
 
@@ -205,7 +205,7 @@ def node_energy_and_charge(meter: StepIntegral, powered: PoweredUsage) -> tuple[
     """Return the energy [J], and the same weighted by the meter's series, over the period of the usage."""
     usage = powered.usage
     times = state_times(meter, powered.node_log, usage.begin_s, usage.until_s)
-    # An idle draw of 1 W makes the idle units' charge their time: it stays exact where sleep is taken off.
+    # With an idle power of 1 W the idle charge is unit-time, which stays exact when sleep is subtracted.
     energy, charged = energy_and_charge(meter, replace(usage, idle_w=1.0))
     return _parts(powered, energy, times.seconds), _parts(powered, charged, times.integral)
 
@@ -226,15 +226,15 @@ def _parts(powered: PoweredUsage, all_active: Charge, in_state: NDArray[np.int64
 
 @dataclass(frozen=True)
 class SleepFigures:
-    """The figures of a run with a node log, units in the names. Weeks are counted from the period's begin.
+    """The figures of a run with a node log. Weeks are counted from the start of the period.
 
     `inactive_share` is the share of all node time in which nodes were not active: "proportion of processor savings",
     and `utilization_of_active` the jobs' unit-seconds over those of active nodes, both of Lawson and Smirni, ICS 2005.
     `state_share[state]` sums to 1. A power cycle is an entry into standby or off. `weekly_slowdown` is the mean bounded
     slowdown 1 + wait / max(10 s, run) of the jobs that ended in each week and `weekly_violations` the share of them
-    above the bound: float64[weeks], NaN where none ended; `above_bound_share` is that of all jobs. `always_on_idle_j`
-    is the energy of idle units under the same schedule on nodes that are always on, `idle_saved_pct` what sleeping
-    saves of it, 0 where that is nothing. Jobs that never ran have no part in it.
+    above the bound: float64[weeks], NaN where none ended; `above_bound_share` is the share of all jobs.
+    `always_on_idle_j` is the energy of idle units under the same schedule on nodes that are always on, `idle_saved_pct`
+    the percentage of it that sleeping saves, 0 if that energy is 0. Jobs that never ran are excluded.
     """
 
     mean_active_nodes: float
@@ -258,7 +258,7 @@ class SleepFigures:
 def sleep_figures(
     powered: PoweredUsage, submit_s: Int64, boot_delay_s: Int64, *, slowdown_bound: float
 ) -> SleepFigures:
-    """Return the figures of a run of one job or more; a period of no time counts as a second.
+    """Return the figures of a run of at least one job; an empty period counts as a second.
 
     `boot_delay_s` is how long each job waited for its nodes to come up, part of its wait.
     """
@@ -297,7 +297,9 @@ def sleep_figures(
 
 
 def power_cycles(log: NodeLog, begin_s: int, until_s: int) -> Int64:
-    """Return how often each node fell asleep within [begin_s, until_s): int64[nodes]. A slower clock is no sleep."""
+    """Return how often each node fell asleep within [begin_s, until_s): int64[nodes]. Powersave does not count as
+    sleep.
+    """
     inside = slice(*np.searchsorted(log.at_s, [begin_s, until_s]))
     node, state = log.node[inside], log.state[inside]
     fell_asleep = (state == asleep(STANDBY)) | (state == asleep(OFF))
@@ -305,9 +307,9 @@ def power_cycles(log: NodeLog, begin_s: int, until_s: int) -> Int64:
 
 
 def weekly_mean(value: Float64, week: Int64, weeks: int) -> Float64:
-    """Return the mean over the jobs of each week: float64[weeks], NaN for a week without any.
+    """Return the mean over the jobs of each week: float64[weeks], NaN for a week without jobs.
 
-    A job that ends as the last week does belongs to that week.
+    A job that ends at the end of the last week belongs to that week.
     """
     of_week = np.minimum(week, weeks - 1)
     jobs = np.bincount(of_week, minlength=weeks)

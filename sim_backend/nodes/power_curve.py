@@ -1,6 +1,6 @@
 """The machine's power over time, exactly: it changes only where a job starts or ends, or a node changes its state.
 
-The standing draw is what nodes draw besides their jobs: a step function between the entries of a node log.
+The standing draw is the power of nodes without their jobs: a step function between the entries of a node log.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from sim_backend.nodes.node_log import StateCounts
 class StandingDraw:
     """From `at_s[i]` on, active nodes have `active_units[i]` units and all other nodes together draw `inactive_w[i]`.
 
-    Trace seconds, strictly rising; the first is the begin of the period that was asked for.
+    Trace seconds, strictly ascending; the first is the start of the requested period.
     """
 
     at_s: Int64
@@ -27,7 +27,7 @@ class StandingDraw:
 
 
 def standing_draw(counts: StateCounts, node_class: NodeClass, *, units_per_node: int) -> StandingDraw:
-    """Return the draw of nodes of that class, so many of them in each state."""
+    """Return the draw of nodes of that class, by the number of nodes in each state."""
     state_w = node_class.state_w()
     state_w[ACTIVE] = 0.0
     active_units = counts.nodes[:, ACTIVE].astype(np.int64) * units_per_node
@@ -35,9 +35,10 @@ def standing_draw(counts: StateCounts, node_class: NodeClass, *, units_per_node:
 
 
 def standing_charge(draw: StandingDraw, idle_w: float, edges_s: Int64, meter: StepIntegral) -> Float64:
-    """Return what the nodes would use if none ran a job, between neighbouring edges: float64[len(edges_s) - 1].
+    """Return what the nodes would use without jobs, between consecutive edges: float64[len(edges_s) - 1].
 
-    It is the integral of power times the meter's series; an idle unit draws `idle_w`. The draw holds at all edges.
+    It is the integral of power times the meter's series; an idle unit draws `idle_w`. The draw must be defined at all
+    edges.
     """
     cut_s = np.sort(np.concatenate([draw.at_s[(draw.at_s > edges_s[0]) & (draw.at_s < edges_s[-1])], edges_s]))
     piece = np.searchsorted(draw.at_s, cut_s[:-1], side="right") - 1
@@ -51,8 +52,8 @@ def standing_charge(draw: StandingDraw, idle_w: float, edges_s: Int64, meter: St
 class PowerCurve:
     """From `at_s[i]` on, `busy[i]` units draw `running_w[i]` and the others `idle_w[i]`; the last piece to `until_s`.
 
-    The others are idle, or nodes that are asleep, on their way or failed.
-    Trace seconds, strictly rising. Of a period of no time there is no piece.
+    The others are idle units, and nodes that are asleep, in transition or failed. Trace seconds, strictly ascending. An
+    empty period has no piece.
     """
 
     at_s: Int64
@@ -63,31 +64,31 @@ class PowerCurve:
 
     @property
     def total_w(self) -> Float64:
-        """What the whole machine draws [W]."""
+        """The power of the whole machine [W]."""
         return self.running_w + self.idle_w
 
     @property
     def edges_s(self) -> Int64:
-        """Where the pieces begin, and the end of the last."""
+        """The starts of the pieces, and the end of the last one."""
         return np.append(self.at_s, self.until_s)
 
 
 def power_curve(usage: Usage) -> PowerCurve:
-    """Return the curve over the period of `usage`, one piece between neighbouring starts and ends."""
+    """Return the curve over the period of `usage`, with one piece between consecutive starts and ends."""
     size = np.concatenate([usage.size, -usage.size])
     draw_w = size * np.tile(usage.node_power_w, 2)
     second = np.concatenate([usage.start_s, usage.end_s])
     at_s, at = np.unique(np.append(second, usage.begin_s), return_inverse=True)
     busy = np.cumsum(np.bincount(at[:-1], weights=size, minlength=len(at_s))).astype(np.int64)
     running_w: Float64 = np.cumsum(np.bincount(at[:-1], weights=draw_w, minlength=len(at_s))).astype(np.float64)
-    # Sums of watts leave a trace of rounding where nothing runs.
+    # Sums of watts leave rounding errors while nothing runs.
     running_w[busy == 0] = 0.0
     idle_w: Float64 = usage.idle_w * (usage.machine_size - busy).astype(np.float64)
     return _taken(PowerCurve(at_s, usage.until_s, busy, running_w, idle_w), np.flatnonzero(at_s < usage.until_s))
 
 
 def powered_curve(usage: Usage, draw: StandingDraw) -> PowerCurve:
-    """Return the curve of a machine whose nodes have power states and draw that besides their jobs."""
+    """Return the curve of a machine whose nodes have power states, with this draw besides the jobs."""
     jobs = power_curve(usage)
     at_s = np.sort(np.concatenate([jobs.at_s, draw.at_s[draw.at_s < usage.until_s]]), kind="stable")
     at_s = at_s[np.diff(at_s, append=usage.until_s) > 0]

@@ -1,9 +1,9 @@
-"""Generates a job log as a whole: its jobs, and what a reader of the file should know of it.
+"""Generates a complete job log: its jobs and the notes in its header.
 
 The model is that of Lublin and Feitelson, "The workload on parallel supercomputers", JPDC 63(11), 2003. A mixed log has
-interactive and batch jobs together, each kind with its own arrivals, as the model's program does: m_lublin99.c of the
-Parallel Workloads Archive with INCLUDE_JOBS_TYPE. The next job is always of the kind whose next arrival comes first, an
-interactive one where both come in the same second; the queue tells them apart.
+interactive and batch jobs, each kind with its own arrivals, like the model's program m_lublin99.c of the Parallel
+Workloads Archive with INCLUDE_JOBS_TYPE. The next job is of the kind whose next arrival comes first, an interactive one
+if both come in the same second; the queue distinguishes the kinds.
 """
 
 from dataclasses import dataclass, replace
@@ -46,8 +46,8 @@ def lublin_jobs(
 ) -> Jobs:
     """Generate `count` jobs of one kind for a machine of that many units, with estimates, users and power per unit.
 
-    Second 0 is a midnight of local time. With `load`, gaps are scaled so that sum(size * runtime) over machine_size
-    times the span of the submissions is `load`; the daily cycle stays. The same seed gives the same jobs.
+    Second 0 is a local midnight. With `load`, gaps are scaled so that sum(size * runtime) divided by machine_size times
+    the span of the submissions is `load`; the daily cycle stays. The same seed gives the same jobs.
     """
     check_request(count, machine_size, load)
     rng = np.random.default_rng(seed)
@@ -74,7 +74,7 @@ def check_request(count: int, machine_size: int, load: float | None) -> None:
 
 
 KINDS = (INTERACTIVE, BATCH)
-"""By queue: 0 is interactive, as the Standard Workload Format suggests."""
+"""The models by queue: 0 is interactive, as the Standard Workload Format suggests."""
 
 
 def mixed_jobs(
@@ -102,7 +102,7 @@ def mixed_jobs(
 
 
 def _first_arrivals(count: int, rng: Generator) -> dict[int, Arrivals]:
-    """Draw the first `count` arrivals of all kinds, by queue; a kind of which none has come yet is left out."""
+    """Draw the first `count` arrivals of all kinds, by queue; a kind without arrivals is left out."""
     drawn = [draw_arrivals(count, model, rng) for model in KINDS]
     clock_s = np.concatenate([kind.clock_s(slice(None)) for kind in drawn])
     first = np.argpartition(clock_s, count - 1)[:count]
@@ -122,12 +122,12 @@ MIXED = "mixed"
 ONE_KIND = {"batch": BATCH, "interactive": INTERACTIVE, "typeless": TYPELESS}
 MODELS = (*ONE_KIND, MIXED)
 LONGEST_LIMIT_H = 48
-"""No run time is longer: the model cuts them at e^12 s, 45 hours."""
+"""The longest limit: the model cuts run times at e^12 s, 45 hours."""
 
 
 @dataclass(frozen=True)
 class LogRequest:
-    """How many jobs, for how many nodes, of which of MODELS, asking for which share of the machine, by which seed."""
+    """A request for a log: the number of jobs and of nodes, the model (of MODELS), the load and the seed."""
 
     jobs: int
     nodes: int
@@ -137,7 +137,7 @@ class LogRequest:
 
 
 def generate_jobs(request: LogRequest) -> Jobs:
-    """Generate the log's jobs; the same request gives the same jobs. BadInput if there is no such log."""
+    """Generate the log's jobs; the same request gives the same jobs. Raises BadInput."""
     if request.model not in MODELS:
         raise BadInput(f"unknown workload model {request.model!r}", hint=did_you_mean(request.model, MODELS))
     estimates = modelled_estimates_s if has_modelled_estimates(request) else draw_estimates_s
@@ -149,17 +149,17 @@ def generate_jobs(request: LogRequest) -> Jobs:
 
 
 def modelled_estimates_s(runtime_s: Int64, rng: Generator) -> Int64:
-    """Draw what users of a site with a limit of two days ask for [s], as in `tsafrir_estimates_s`."""
+    """Draw the estimates [s] of users of a site with a limit of two days, as in `tsafrir_estimates_s`."""
     return tsafrir_estimates_s(runtime_s, longest_s=LONGEST_LIMIT_H * HOUR_S, rng=rng)
 
 
 def has_modelled_estimates(request: LogRequest) -> bool:
-    """Say whether the jobs are enough for the model of estimates."""
+    """Tell whether there are enough jobs for the model of estimates."""
     return request.jobs >= FEWEST_JOBS
 
 
 def notes_of(request: LogRequest) -> tuple[str, ...]:
-    """Return the lines of the header that say how the log was made."""
+    """Return the lines of the header that describe how the log was generated."""
     options = f"--jobs {request.jobs} --nodes {request.nodes} --load {request.load:g}"
     estimates = "common values from 1 to 5 times the run time"
     if has_modelled_estimates(request):

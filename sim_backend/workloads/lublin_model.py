@@ -1,15 +1,16 @@
 """The workload model of Lublin and Feitelson: its parameters, arrivals on the daily cycle, sizes and run times.
 
 Lublin and Feitelson, "The workload on parallel supercomputers", JPDC 63(11), 2003, and its program of 1999. One frozen
-value holds the parameters of each kind of job. Long columns are drawn a piece at a time, which bounds the memory for
-intermediate results.
+value holds the parameters of each kind of job. Long columns are drawn in pieces to bound the memory for intermediate
+results.
 
-The daily cycle: many jobs in the afternoon, few at night. In "even" time the whole day is alike. Even time runs through
-each half hour of the clock in proportion to that half hour's weight, and both take 86,400 s for a day.
+The daily cycle has many jobs in the afternoon and few at night. In "even" time the rate is constant over the day: even
+time passes through each half hour of the clock in proportion to that half hour's weight, and a day has 86,400 s in
+both.
 
-Arrivals: gaps drawn in even time, laid on the daily cycle. This is the original program's walk from half hour to half
-hour, for all jobs at once, but for one thing: the program cuts each gap to whole seconds when it adds them up, and so
-runs ahead of its own cycle by half a second a job: by 1.4 hours in 10,000 jobs.
+Arrivals: gaps are drawn in even time and mapped to the daily cycle. This is the original program's walk from half hour
+to half hour, for all jobs at once, with one difference: the program truncates each gap to whole seconds when it adds
+them up, and so runs ahead of its own cycle by half a second per job, 1.4 hours in 10,000 jobs.
 """
 
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ BLOCK = 1 << 18
 
 
 def blocks(count: int) -> list[slice]:
-    """Cut 0..count into slices of at most BLOCK."""
+    """Divide 0..count into slices of at most BLOCK."""
     return [slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK)]
 
 
@@ -88,7 +89,7 @@ INTERACTIVE = Lublin(
     gap=Gamma(6.5510 * 0.9797, 0.6621),
     half_hour=Gamma(8.9186, 3.6680),
 )
-# Batch and interactive jobs together: what the model's program makes when it does not tell them apart.
+# Batch and interactive jobs together, as the model's program generates them without INCLUDE_JOBS_TYPE.
 TYPELESS = Lublin(
     serial=0.244,
     power_of_two=0.576,
@@ -122,7 +123,7 @@ def half_hour_weights(half_hour: Gamma) -> Float64:
 
 
 def clock_s(even_s: Float64, weights: Float64) -> Float64:
-    """Return the seconds of the clock, from midnight of the first day, at which even time reaches `even_s`."""
+    """Return the clock times [s from midnight of the first day] at which even time reaches `even_s`."""
     even, clock = _knots(weights)
     days = np.floor(even_s / DAY_S) * DAY_S
     into_day: Float64 = np.interp(even_s - days, even, clock)
@@ -147,7 +148,7 @@ LONGEST_GAP_LOG = 13.0  # e^13 s are five days
 
 @dataclass(frozen=True)
 class Arrivals:
-    """The jobs of one kind, in order: when they arrive in the even time [s] of the cycle with these weights."""
+    """The arrivals of one kind of job, in order, in the even time [s] of the cycle with these weights."""
 
     even_s: Float64
     weights: Float64
@@ -181,9 +182,9 @@ def _draw_gaps_s(count: int, gap: Gamma, rng: Generator) -> Float64:
 
 
 def stretched(kinds: tuple[Arrivals, ...], span_s: float) -> tuple[Arrivals, ...]:
-    """Scale the gaps of all kinds alike, so that the last job comes `span_s` of the clock after the first.
+    """Scale the gaps of all kinds equally, so that the last job comes `span_s` of the clock after the first.
 
-    The first job stays where it is. Every kind has a job; the jobs do not all arrive at once.
+    The time of the first job does not change. Every kind has a job, and the jobs must not all arrive at once.
     """
     begin_s = min(float(kind.clock_s(slice(1))[0]) for kind in kinds)
     begins = [even_s(begin_s, kind.weights) for kind in kinds]
@@ -209,7 +210,7 @@ class JobDemand:
     runtime_s: Int64
 
     def span_s(self, *, machine_size: int, load: float) -> float:
-        """Return the time [s] in which these jobs are that load of a machine of so many nodes."""
+        """Return the time [s] over which these jobs have that load on a machine of so many nodes."""
         return float(np.dot(self.size.astype(np.float64), self.runtime_s)) / (machine_size * load)
 
 

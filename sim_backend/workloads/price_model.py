@@ -1,7 +1,8 @@
 """A synthetic year of hourly day-ahead prices with a realistic shape, for samples, demos and tests.
 
-Not fitted to any market: two humps a day, cheaper weekends, a dear winter, sun that pushes the middays of spring and
-summer down (some below zero), slow weather, and a few spikes. All amplitudes are shares of the year's mean.
+The prices are not fitted to any market. They have two peaks a day, cheaper weekends, an expensive winter, sun that
+lowers midday prices in spring and summer (some below zero), slow weather, and a few spikes. All amplitudes are shares
+of the year's mean.
 """
 
 from datetime import datetime
@@ -14,13 +15,13 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import to_local_s, weekday
 from offpeak.model.step_series import Series
 
-# Share of the mean by which a working day's hour lies above it, 0:00 to 23:00, without sun.
+# Per cent of the mean by which each hour of a working day is above it, 0:00 to 23:00, without sun.
 WORKDAY = (-24, -28, -30, -30, -27, -18, 0, 18, 26, 22, 16, 12, 9, 7, 8, 10, 14, 22, 30, 32, 24, 10, -2, -14)
 WEEKEND = (-26, -31, -34, -36, -36, -33, -28, -20, -12, -8, -7, -8, -10, -13, -15, -13, -6, 6, 16, 18, 10, 0, -8, -18)
 WINTER = 0.15
 SUN = 1.2
 WEATHER = 0.32
-# How much of the weather's push is left an hour later: half of it after about a day.
+# The share of the weather's effect that is left an hour later: half of it after about a day.
 WEATHER_KEPT = 0.97
 SPIKES_A_YEAR = 25
 
@@ -45,13 +46,13 @@ def _habit(local_s: Int64) -> Float64:
 
 
 def _season(local_s: Int64) -> Float64:
-    """Return the slow swing: highest in mid-January, lowest in mid-July."""
+    """Return the seasonal swing: highest in mid-January, lowest in mid-July."""
     season: Float64 = WINTER * np.cos(_year_angle(local_s))
     return season
 
 
 def _sun(local_s: Int64, random: np.random.Generator) -> Float64:
-    """Return how far the sun pushes each hour down: by the season, the hour, and the day's clouds."""
+    """Return how far the sun lowers the price of each hour, by season, hour and clouds."""
     day, clock_s = np.divmod(local_s, DAY_S)
     clear = random.beta(2.0, 2.0, size=int(day[-1] - day[0]) + 1)[day - day[0]]
     height = np.clip(np.cos((clock_s / HOUR_S - 13) / 24 * 2 * np.pi), 0, None) ** 1.5
@@ -69,7 +70,7 @@ def _weather(hours: int, random: np.random.Generator) -> Float64:
 
 
 def _spikes(local_s: Int64, random: np.random.Generator) -> Float64:
-    """Return the scarce hours: rare, in the morning or in the evening, a few times the mean."""
+    """Return the price spikes: rare, in the morning or in the evening, a few times the mean."""
     clock_h = local_s % DAY_S // HOUR_S
     scarce = np.flatnonzero(np.isin(clock_h, (7, 8, 17, 18, 19)))
     hit = random.random(len(scarce)) < SPIKES_A_YEAR / len(scarce)

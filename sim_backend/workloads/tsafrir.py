@@ -1,8 +1,8 @@
-"""Gives jobs the limits that users would ask for: few values, twenty of which serve 89 % of the jobs.
+"""Draws the limits that users request for their jobs: few values, twenty of which cover 89 % of the jobs.
 
 Model and parameters: Tsafrir, Etsion and Feitelson, "Modeling user runtime estimates", JSSPP 2005. Which of the twenty
-most popular estimates are short and which are long was counted in four logs, and is drawn from them. The model says how
-many jobs ask for what; here each of these limits goes to a job that runs no longer.
+most popular estimates are short or long is drawn from counts in four logs. The model gives how many jobs request each
+limit; here each limit is assigned to a job that runs no longer.
 """
 
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ RANKS_BY_TIME = {
 def draw_ranks(rng: Generator) -> Int64:
     """Draw the popularity of twenty estimates, the longest first, then the others by time: a permutation of 1..20.
 
-    The longest is the most popular. Each other time takes the smaller of two draws from the ranks that it or a
-    shorter one has in a log and that are still free; a rank that no later time has in any log is taken at once.
+    The longest is the most popular. Each other time takes the smaller of two draws from the free ranks that it or a
+    shorter one has in a log; a rank that no later time has in any log is taken at once.
     """
     return np.fromiter(_ranks(rng), np.int64, HEAD)
 
@@ -52,21 +52,21 @@ HEAD_SHARE = 0.89
 ROUND_S = tuple(MINUTE_S * minutes for minutes in (12_000, 6_000, 3_000, 600, 300, 120, 60, 20, 10, 5))
 JOBS = (0, 20, 200, 1000, 10_000, 70_000, 250_000)
 VALUES = (0, 10, 20, 35, 90, 340, 565)
-"""How many different values so many jobs ask for, linear in between."""
+"""The number of different values by the number of jobs, linear in between."""
 
 OUT_OF_THE_WAY_S = (0, 30, -30, 20, -20, 10, -10)
 
 
 @dataclass(frozen=True)
 class EstimateCounts:
-    """How many jobs ask for each limit: values [s] rising, both int64[values]."""
+    """How many jobs request each limit: values [s] ascending, both int64[values]."""
 
     value_s: Int64
     jobs: Int64
 
 
 def draw_estimate_counts(count: int, longest_s: int, rng: Generator) -> EstimateCounts:
-    """Draw what `count` jobs (200 or more) ask for where the longest limit is `longest_s` (100 min or more)."""
+    """Draw the requests of `count` jobs (200 or more) if the longest limit is `longest_s` (100 min or more)."""
     values = round(float(np.interp(count, JOBS, VALUES)))
     head_s = head_values_s(longest_s)
     tail_s = tail_values_s(values, head_s)
@@ -97,9 +97,10 @@ def head_shares() -> Float64:
 
 
 def tail_values_s(values: int, head_s: list[int]) -> list[int]:
-    """Return the other of so many values [s], in whole minutes; one that is taken moves aside by up to 30 s or goes.
+    """Return the other of so many values [s], in whole minutes; a value that exists already is moved by up to 30 s or
+    dropped.
 
-    Their relative times are (a - 1) x / (a - x), x being their relative ranks.
+    Their relative times are (a - 1) x / (a - x), where x is the relative rank.
     """
     longest_s = head_s[0]
     a = 1 + 12.1039 * values**-0.6026
@@ -125,7 +126,7 @@ def tail_shares(values: int) -> Float64:
 
 
 def whole_jobs(count: int, shares: Float64) -> Int64:
-    """Return how many of `count` jobs each share stands for: at least one, `count` in all."""
+    """Return the number of jobs of each share: at least one each, `count` in all."""
     jobs: Int64 = np.maximum(np.rint(shares / shares.sum() * count).astype(np.int64), 1)
     surplus = int(jobs.sum()) - count
     jobs[np.argsort(-jobs, kind="stable")[: abs(surplus)]] -= np.sign(surplus)
@@ -137,9 +138,9 @@ SHORTEST_LIMIT_S = 100 * MINUTE_S  # below, there are no twenty multiples of fiv
 
 
 def tsafrir_estimates_s(runtime_s: Int64, *, longest_s: int, rng: Generator) -> Int64:
-    """Draw the limits [s] that the users of these jobs ask for; none is below its run time, `longest_s` is the longest.
+    """Draw the limits [s] that the users of these jobs request; none is below its run time, `longest_s` is the longest.
 
-    BadInput for fewer than 200 jobs, or if `longest_s` is below a run time or below 100 minutes.
+    Raises BadInput for fewer than 200 jobs, or if `longest_s` is below a run time or below 100 minutes.
     """
     if len(runtime_s) < FEWEST_JOBS:
         raise BadInput(f"{len(runtime_s)} jobs are too few for modelled estimates", hint=f"at least {FEWEST_JOBS} jobs")
@@ -152,10 +153,9 @@ def tsafrir_estimates_s(runtime_s: Int64, *, longest_s: int, rng: Generator) -> 
 
 
 def assigned_s(runtime_s: Int64, requested: EstimateCounts, rng: Generator) -> Int64:
-    """Return who gets which limit [s]: all assignments with no limit below its run time are equally likely.
+    """Return the limit [s] of each job: all assignments with no limit below its run time are equally likely.
 
-    There are as many limits as jobs. Where more jobs run long than limits are long, long enough ones take the place
-    of short ones.
+    There are as many limits as jobs. If there are fewer long limits than long jobs, long ones replace short ones.
     """
     shortest = np.searchsorted(requested.value_s, runtime_s).astype(np.int16)
     needed = np.bincount(shortest, minlength=len(requested.value_s))
@@ -170,7 +170,7 @@ def assigned_s(runtime_s: Int64, requested: EstimateCounts, rng: Generator) -> I
 
 
 def sufficient(requested: Int64, needed: Int64) -> Int64:
-    """Return how many jobs ask for each value, changed as little as needed so that long limits suffice for long jobs.
+    """Return how many jobs request each value, changed as little as needed so that long limits suffice for long jobs.
 
     `needed` counts the jobs for which this value is the shortest that is long enough; both are int64[values].
     """

@@ -1,9 +1,9 @@
-"""What a generated log needs beside sizes and times: who submits, how long they ask for, what their programs draw.
+"""The other columns of a generated log: the users, the limits that they request, and the power of their programs.
 
-Own simple models. Users: the k-th most active submits in proportion to 1/k (Zipf). Estimates: users over-ask and
-choose among few round values (Tsafrir, Etsion and Feitelson 2005); here the smallest common value that is at least
-the run time times a factor uniform in 1..5 (the "f-model" with f = 4). Power: each user runs one kind of program,
-whose draw per node, between 100 and 300 W, varies by 5 % from job to job.
+The models are simple. Users: the k-th most active one submits in proportion to 1/k (Zipf). Estimates: users request too
+much and choose few round values (Tsafrir, Etsion and Feitelson 2005); here the smallest common value that is at least
+the run time times a factor uniform in 1..5 (the "f-model" with f = 4). Power: each user runs one kind of program, whose
+draw per node, between 100 and 300 W, varies by 5 % from job to job.
 """
 
 from collections.abc import Callable
@@ -28,14 +28,14 @@ COMMON_ESTIMATES_S = np.array(
 
 
 def draw_users(count: int, rng: Generator) -> Int64:
-    """Draw who submits each job: int64[count] in 1..USERS, 1 the most active."""
+    """Draw the user of each job: int64[count] in 1..USERS, 1 the most active."""
     shares = 1.0 / np.arange(1, USERS + 1)
     cumulative = np.cumsum(shares) / shares.sum()
     return np.searchsorted(cumulative, rng.random(count), side="right").clip(max=USERS - 1) + 1
 
 
 def draw_estimates_s(runtime_s: Int64, rng: Generator) -> Int64:
-    """Draw the limit [s] that users ask for, never below the run time."""
+    """Draw the limits [s] that users request, never below the run time."""
     estimate_s = np.empty_like(runtime_s)
     for block in blocks(len(runtime_s)):
         overask = rng.uniform(1.0, LARGEST_OVERASK, block.stop - block.start)
@@ -62,13 +62,13 @@ def draw_node_power_w(user: Int64, habits_w: Float64, rng: Generator) -> Float64
 
 
 Estimates = Callable[[Int64, Generator], Int64]
-"""Draws the limits [s] that users ask for, from the run times [s] of all jobs; none is below its run time."""
+"""Draws the limits [s] that users request from the run times [s] of all jobs; none is below its run time."""
 
 
 def jobs_of(demand: JobDemand, habits_w: Float64, estimates: Estimates, rng: Generator) -> Jobs:
     """Return the jobs, numbered from 1, all submitted in second 0 by users with these habits."""
     count = len(demand.size)
-    # One value for all takes no memory.
+    # A broadcast value takes no memory.
     unknown, zero = np.broadcast_to(np.int64(-1), count), np.broadcast_to(np.int64(0), count)
     estimate_s = estimates(demand.runtime_s, rng)
     user, node_power_w = _users(count, habits_w, rng)
