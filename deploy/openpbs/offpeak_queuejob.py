@@ -1,4 +1,4 @@
-"""OpenPBS's hook for the event queuejob: refuses a submission with hints for offpeak that are not valid.
+"""OpenPBS's hook for the event queuejob: refuses a submission with invalid hints for offpeak.
 
     qsub -v OFFPEAK=delay=12h                    the job may start up to 12 hours later than it could (s, min, h, d)
     qsub -v OFFPEAK=deadline=2026-11-22T08:00    it may wait as long as it has ended by then, at its walltime

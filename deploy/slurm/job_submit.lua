@@ -1,12 +1,12 @@
--- Refuses a submission whose comment has hints for offpeak that are not valid. All other submissions pass unchanged.
+-- Refuse a submission whose comment has invalid hints for offpeak. All other submissions pass unchanged.
 --
 --   offpeak:delay=12h                      the job may start up to 12 hours later than it could (s, min, h, d)
---   offpeak:deadline=2026-11-22T08:00      it may wait as long as it has ended by then, at its time limit
---   offpeak:now                            leave it alone
---   offpeak:key=...                        by which a broker of clusters finds the job again
+--   offpeak:deadline=2026-11-22T08:00      the job may wait if it ends before this time, at its time limit
+--   offpeak:now                            do not move or delay the job
+--   offpeak:key=...                        key by which a broker finds the job
 --
--- In slurm.conf: JobSubmitPlugins=lua; this file beside slurm.conf. A site that has a job_submit.lua already puts
--- `offpeak_trouble` into it and calls it from its own slurm_job_submit. An error in here lets the job pass.
+-- In slurm.conf: JobSubmitPlugins=lua; put this file next to slurm.conf. A site with its own job_submit.lua copies
+-- `offpeak_trouble` into it and calls it from its slurm_job_submit. If this code fails, the job passes.
 
 local UNIT_S = { s = 1, min = 60, h = 3600, d = 86400 }
 local DAYS = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }
@@ -37,7 +37,7 @@ local function day_number(year, month, day)
   return 365 * year + math.floor(year / 4) - math.floor(year / 100) + math.floor(year / 400) + of_year - 719468
 end
 
--- Returns the Unix second, nil for what is no time; without an offset on this machine's clock.
+-- Return the Unix second, nil for an invalid time; a time without an offset is in this machine's time zone.
 local function instant(text)
   local year, month, day, hour, minute, rest = string.match(text, "^(%d%d%d%d)-(%d%d)-(%d%d)T(%d%d):(%d%d)(.*)$")
   if not year then
@@ -83,8 +83,8 @@ local function hint_problem(hint, earliest_s, limit_s)
   end
 end
 
--- Returns what is wrong with the comment, nil if nothing is. `earliest_s` is when the job may start [Unix s], `limit_s`
--- its time limit, 0 if it has none. Behind offpeak: and a comma the next hints may omit it.
+-- Return the problem of the comment, nil if there is none. `earliest_s` is the earliest start [Unix s], `limit_s`
+-- the time limit, 0 for none. After the first hint and a comma, further hints may omit "offpeak:".
 function offpeak_trouble(comment, earliest_s, limit_s)
   for chunk in string.gmatch(comment, "%S+") do
     local begun = false

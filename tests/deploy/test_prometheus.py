@@ -60,11 +60,11 @@ systemctl status offpeak-agent"
         exp_alerts:
           - exp_labels: {{severity: critical, instance: b}}
             exp_annotations:
-              summary: offpeak's agent has looked at nothing for 10m 0s
+              summary: offpeak's agent has completed no cycle for 10m 0s
               description: offpeak status says what it waits for; journalctl -u offpeak-agent
           - exp_labels: {{severity: critical, instance: c}}
             exp_annotations:
-              summary: offpeak's agent has looked at nothing since it began
+              summary: offpeak's agent has completed no cycle since its start
               description: offpeak status says what it waits for; journalctl -u offpeak-agent
 """
 SLOW_TO_COME = ("increase(",)
