@@ -52,7 +52,7 @@ systemctl status offpeak-agent"
           - exp_labels: {{severity: warning, instance: c}}
             exp_annotations:
               summary: offpeak knows no price of electricity
-              description: The queue is left as it is. offpeak prices says which source failed and how
+              description: The order of the queue stays unchanged. offpeak prices shows which source failed and why
       - {{eval_time: 40m, alertname: OffpeakNodesUnknown}}
       - {{eval_time: 3m, alertname: OffpeakAgentHangs}}
       - eval_time: 10m
@@ -61,11 +61,11 @@ systemctl status offpeak-agent"
           - exp_labels: {{severity: critical, instance: b}}
             exp_annotations:
               summary: offpeak's agent has completed no cycle for 10m 0s
-              description: offpeak status says what it waits for; journalctl -u offpeak-agent
+              description: offpeak status shows what the agent waits for; journalctl -u offpeak-agent
           - exp_labels: {{severity: critical, instance: c}}
             exp_annotations:
               summary: offpeak's agent has completed no cycle since its start
-              description: offpeak status says what it waits for; journalctl -u offpeak-agent
+              description: offpeak status shows what the agent waits for; journalctl -u offpeak-agent
 """
 SLOW_TO_COME = ("increase(",)
 """What needs orders of the last hour, which this site has not."""
