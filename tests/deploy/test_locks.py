@@ -39,6 +39,9 @@ def locked(lock: ModuleType, *names: str) -> dict[str, list[Requirement]]:
         head, *entries = lock.entries("\n" + (lock.LOCKS / f"{name}.txt").read_text())
         assert head.strip().startswith("# Written by"), name
         for entry in entries:
+            if entry.startswith("--requirement "):
+                found |= locked(lock, entry.split()[1].removesuffix(".txt"))
+                continue
             pin, *hashes = [line.strip().removesuffix("\\").strip() for line in entry.strip().splitlines()]
             assert hashes, pin
             for each in hashes:
