@@ -15,7 +15,6 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.schedule_metrics import bounded_slowdown
 from plugin.federation.cycle import GridRules, Weights
 from plugin.federation.policies import grid_policy
-from predictors.job_power import AVERAGE_HPL, HIGHER_THAN_HPL, LOWER_THAN_HPL
 from predictors.waits.similar_jobs import SimilarJobs
 from sim_backend.grid.broker import Decider, Moment, StayHome, WaitEstimator, run_grid
 from sim_backend.grid.electricity import Markets
@@ -91,7 +90,26 @@ SIZE_EDGES_CORE_H = (512, 4096)
 
 
 HOURS = 100
-POWERS = (LOWER_THAN_HPL, AVERAGE_HPL, HIGHER_THAN_HPL)
+
+
+@dataclass(frozen=True)
+class HplSpread:
+    """Jobs draw from 1 + `low` to 1 + `high` times as much as Linpack does. Source: the paper, section 5.8."""
+
+    name: str
+    low: float
+    high: float
+
+    def factor(self, share: Float64) -> Float64:
+        """Return the factor below which that share of the jobs lies."""
+        return 1 + self.low + (self.high - self.low) * share
+
+
+POWERS = (
+    HplSpread("lower than HPL", -0.4, 0.0),
+    HplSpread("average HPL", -0.4, 0.4),
+    HplSpread("higher than HPL", 0.0, 0.4),
+)
 Bool = NDArray[np.bool_]
 
 

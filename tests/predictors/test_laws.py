@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from laws import LAWS, Subject
 from random_jobs import alike, populations
 
-from predictors.job_power import POWER_PREDICTORS, DeclaredPower, HplPower, JobPowerQuantity, Linpack
+from predictors.job_power import POWER_PREDICTORS, DeclaredPower, JobPowerQuantity
 from predictors.run_times.registry import RUN_TIME_PREDICTORS, RunTimeQuantity
 from predictors.scores.exams import power_exam, run_time_exam
 from predictors.trees.boosted import BoostedTrees
@@ -22,7 +22,6 @@ SUBJECTS = (
     Subject("run time: boosted soon", lambda: BoostedTrees("soon", RunTimeQuantity(), **SOON), run_times),
     *(Subject(f"power: {make(200).name}", lambda make=make: make(200), powers) for make in POWER_PREDICTORS),
     Subject("power: by class", lambda: DeclaredPower(200, {0: 150, 2: 350}), powers),
-    Subject("power: HPL", lambda: HplPower(Linpack(hpl_w=1e6, cores=20_000, cores_per_unit=32)), powers),
     Subject("power: boosted soon", lambda: BoostedTrees("soon", JobPowerQuantity(200), **SOON), powers),
 )
 

@@ -1,22 +1,14 @@
-"""Predictions of power: from the closest jobs, from trees, and from the machine under Linpack."""
+"""Predictions of power: from the closest jobs, and from trees."""
 
 from datetime import UTC
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from random_jobs import jobs_of, user_habits
 
 from predictors.job_power import (
-    AVERAGE_HPL,
-    HIGHER_THAN_HPL,
-    LIKE_HPL,
-    LOWER_THAN_HPL,
     DeclaredPower,
-    HplPower,
     JobPowerHistory,
-    Linpack,
     boosted_power,
     readings_w,
 )
@@ -26,7 +18,6 @@ from predictors.submitted_jobs import jobs_at_submission
 from sim_backend.traces.read import read_log
 
 USER, OTHER = 3, 4
-SPREADS = st.sampled_from([LIKE_HPL, LOWER_THAN_HPL, AVERAGE_HPL, HIGHER_THAN_HPL])
 
 
 def job(*, user=USER, application=1, size=4, power_w=float("nan"), queue=0):
@@ -89,25 +80,3 @@ def test_readings_of_sacct_teach(repository):
 def test_a_class_is_a_queue():
     given_ = DeclaredPower(200, {1: 350}).predict(jobs_of([job(queue=0), job(queue=1)]), 0)
     assert given_.mean.tolist() == [200, 350]
-
-
-def test_power_under_linpack_by_hand():
-    machine = Linpack(hpl_w=400_000, cores=20_000, cores_per_unit=16)
-    assert machine.unit_w == 320
-    low, middle, high = HplPower(machine).predict(jobs_of([job()]), 0).quantiles[0] / machine.unit_w
-    assert (low, middle, high) == pytest.approx((0.68, 1.0, 1.32))
-    assert HplPower(machine, LOWER_THAN_HPL).predict(jobs_of([job()]), 0).mean[0] == pytest.approx(0.8 * machine.unit_w)
-
-
-@given(SPREADS, st.integers(0, 99))
-def test_draws_lie_in_their_spread_and_the_interval_holds_four_fifths(spread, seed):
-    machine = Linpack(hpl_w=1e6, cores=10_000)
-    jobs = jobs_of([job()] * 400)
-    drawn_w = machine.draw_w(jobs, spread, np.random.default_rng(seed))
-    assert (drawn_w >= machine.unit_w * (1 + spread.low) - 1e-9).all()
-    assert (drawn_w <= machine.unit_w * (1 + spread.high) + 1e-9).all()
-    reported = HplPower(machine, spread).predict(jobs, 0).quantiles
-    inside = (reported[:, 0] - 1e-9 <= drawn_w) & (drawn_w <= reported[:, -1] + 1e-9)
-    assert inside.mean() >= 0.7
-    again_w = machine.draw_w(jobs, spread, np.random.default_rng(seed))
-    assert drawn_w.tolist() == again_w.tolist()
