@@ -237,16 +237,9 @@ class ProfilePlan:
     cost: float
 
 
-def simulate_profile(snapshot: Snapshot, profile: OfferProfile, prices: PricesAhead, terms: PowerTerms) -> ProfilePlan:
-    """Return how the jobs of the snapshot would run under the profile, and the cost of the machine.
-
-    Raises BadInput if a job is wider than the usable units."""
-    return ProfileSimulation(snapshot, prices, terms).plan(profile)
-
-
 @dataclass(frozen=True, eq=False)
 class ProfileSimulation:
-    """Simulates profiles of one snapshot; common work is done once."""
+    """Simulates the jobs of a snapshot and the cost of the machine under profiles; common work is done once."""
 
     snapshot: Snapshot
     prices: PricesAhead

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.bits import lowest_bit, popcount
-from offpeak.compiled import index, kernel, part
+from offpeak.bits import popcount
+from offpeak.compiled import index, part
 
 NO_PIECE = -1
 CHUNK_NODES = 64
@@ -78,19 +78,3 @@ def take_nodes(nodes: Nodes, count: int) -> int:
     nodes.cursor[0] = chunk
     nodes.cursor[1] = unused
     return int(head)
-
-
-@kernel
-def node_numbers(nodes: Nodes, head: int, size: int) -> NDArray[np.int64]:
-    """Return the numbers of the `size` nodes that the pieces from `head` hold, in no particular order."""
-    numbers = np.empty(size, dtype=np.int64)
-    found = 0
-    piece = head
-    while piece != NO_PIECE:
-        mask = nodes.piece_mask[piece]
-        while mask != np.uint64(0):
-            numbers[found] = nodes.piece_chunk[piece] * CHUNK_NODES + lowest_bit(mask)
-            mask &= mask - np.uint64(1)
-            found += 1
-        piece = nodes.piece_next[piece]
-    return numbers

@@ -4,7 +4,6 @@ Time is integer seconds of the trace. Ties are decided by the order of submissio
 the number of the start.
 """
 
-from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -228,8 +227,3 @@ def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) 
         recent_s=np.full(2 * users, NOT_YET, dtype=np.int64),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),
     )
-
-
-def copy_state(state: State) -> State:
-    """Return an independent copy, for example for a what-if."""
-    return deepcopy(state)

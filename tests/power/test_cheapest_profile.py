@@ -11,7 +11,7 @@ from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE
 from power.capacity.price_profile import find_fewest_units
 from power.capacity.profile_policy import MOST_PLANS, find_cheapest_profile
-from power.capacity.profile_simulation import simulate_profile
+from power.capacity.profile_simulation import ProfileSimulation
 
 slas = st.floats(1, 12)
 NEVER = np.iinfo(np.int64).max
@@ -22,7 +22,7 @@ def test_the_sla_is_kept_or_everything_is_on_offer(snapshot, ahead, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
     decision = find_cheapest_profile(snapshot, ahead, terms_for(snapshot), sla=sla)
     assert decision.plan.slowdown <= sla or decision.plan is decision.uncapped
-    again = simulate_profile(snapshot, decision.plan.profile, ahead, terms_for(snapshot))
+    again = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(decision.plan.profile)
     assert (again.slowdown, again.cost, again.start_s.tolist()) == (
         decision.plan.slowdown, decision.plan.cost, decision.plan.start_s.tolist()
     )  # fmt: skip

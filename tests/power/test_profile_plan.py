@@ -12,7 +12,7 @@ from random_snapshots import NOW_S, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, asleep, coming_up
 from power.capacity.price_profile import JOB_UTILISATION, OfferProfile, offer_everything
-from power.capacity.profile_simulation import simulate_profile
+from power.capacity.profile_simulation import ProfileSimulation
 from power.whatif.simulation import simulate_units
 
 JOB_W = QUICK.running_w(JOB_UTILISATION)
@@ -30,7 +30,7 @@ def profiles(data, snapshot, ahead) -> OfferProfile:
 def test_with_all_nodes_up_and_on_offer_it_is_the_plain_what_if(snapshot, ahead):
     up = replace(snapshot, node_state=np.full_like(snapshot.node_state, ACTIVE))
     plan, plain = (
-        simulate_profile(up, offer_everything(up, ahead), ahead, terms_for(up)),
+        ProfileSimulation(up, ahead, terms_for(up)).plan(offer_everything(up, ahead)),
         simulate_units(up, up.usable_units),
     )
     assert plan.start_s.tolist() == plain.start_s.tolist()
@@ -44,8 +44,8 @@ def test_a_node_that_comes_up_with_a_job_is_one_of_those_on_offer():
     state = [ACTIVE, ACTIVE, coming_up(POWERSAVE)]
     snapshot = snapshot_of(running=running, queued=[(1, 950, 0)], node_state=state, ready_s=[NOW_S, NOW_S, NOW_S + 2])
     ahead = prices_of((2, 0.0))
-    plan = simulate_profile(
-        snapshot, OfferProfile(ahead.at_s, np.array([1]), ahead.until_s), ahead, terms_for(snapshot)
+    plan = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(
+        OfferProfile(ahead.at_s, np.array([1]), ahead.until_s)
     )
     assert plan.start_s[-1] >= NOW_S + 2
 
@@ -55,7 +55,7 @@ def test_no_job_starts_on_nodes_beyond_the_profile(snapshot, ahead, data):
     assume(snapshot.least_units <= snapshot.usable_units)
     assume(snapshot.units_per_node == 1)
     profile = profiles(data, snapshot, ahead)
-    plan = simulate_profile(snapshot, profile, ahead, terms_for(snapshot))
+    plan = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(profile)
     size = np.concatenate([snapshot.running.size, snapshot.queued.size])
     held_from_s = np.concatenate(
         [np.full(len(snapshot.running.size), NOW_S), plan.start_s[len(snapshot.running.size) :]]
@@ -69,7 +69,7 @@ def test_no_job_starts_on_nodes_beyond_the_profile(snapshot, ahead, data):
 @given(snapshots(), prices())
 def test_the_bill_is_that_of_each_second_where_no_node_sleeps(snapshot, ahead):
     up = replace(snapshot, node_state=np.full_like(snapshot.node_state, ACTIVE))
-    plan = simulate_profile(up, offer_everything(up, ahead), ahead, terms_for(up))
+    plan = ProfileSimulation(up, ahead, terms_for(up)).plan(offer_everything(up, ahead))
     size, per_node = np.concatenate([up.running.size, up.queued.size]), up.units_per_node
     settled_s = ahead.until_s + 8
     cost = energy_j = 0.0
@@ -85,8 +85,8 @@ def test_the_bill_is_that_of_each_second_where_no_node_sleeps(snapshot, ahead):
 def test_a_node_that_is_not_on_offer_sleeps_and_is_woken_behind_the_cap():
     """One idle node, off for 100 s: 3 s down at 100 W, 97 s at 10 W, then 8 s up at 150 W, 92 s idle, and 8 s more."""
     snapshot, ahead = snapshot_of(node_state=[ACTIVE]), prices_of((100, 80), (100, 20))
-    plan = simulate_profile(
-        snapshot, OfferProfile(ahead.at_s, np.array([0, 1]), ahead.until_s), ahead, terms_for(snapshot)
+    plan = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(
+        OfferProfile(ahead.at_s, np.array([0, 1]), ahead.until_s)
     )
     assert plan.energy_j == pytest.approx(3 * 100 + 97 * 10 + 8 * 150 + 92 * 100 + 8 * 100)
     dear_j, cheap_j, later_j = 3 * 100 + 97 * 10, 8 * 150 + 92 * 100, 8 * 100
@@ -96,7 +96,7 @@ def test_a_node_that_is_not_on_offer_sleeps_and_is_woken_behind_the_cap():
 def test_a_job_waits_for_the_end_of_the_cap_and_for_its_node():
     snapshot, ahead = snapshot_of(queued=[(1, NOW_S, 50)], node_state=[ACTIVE]), prices_of((100, 80), (100, 20))
     capped = OfferProfile(ahead.at_s, np.array([0, 1]), ahead.until_s)
-    plan = simulate_profile(snapshot, capped, ahead, terms_for(snapshot))
+    plan = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(capped)
     assert plan.start_s.tolist() == [NOW_S + 108]
     assert plan.slowdown == pytest.approx(1 + 108 / 50)
 
@@ -104,8 +104,8 @@ def test_a_job_waits_for_the_end_of_the_cap_and_for_its_node():
 def test_a_job_that_holds_a_node_keeps_it_until_it_ends():
     running, queued = [(1, NOW_S - 9, NOW_S - 9, NOW_S + 30)], [(1, NOW_S, 10)]
     snapshot, ahead = snapshot_of(running=running, queued=queued, node_state=[ACTIVE]), prices_of((100, 80), (100, 20))
-    plan = simulate_profile(
-        snapshot, OfferProfile(ahead.at_s, np.array([0, 1]), ahead.until_s), ahead, terms_for(snapshot)
+    plan = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(
+        OfferProfile(ahead.at_s, np.array([0, 1]), ahead.until_s)
     )
     assert plan.start_s.tolist() == [NOW_S - 9, NOW_S + 108]
 
@@ -114,7 +114,7 @@ def test_nodes_on_their_way_and_asleep_are_woken_failed_ones_are_not():
     states, ready_s = [FAILED, asleep(OFF), coming_up(OFF), ACTIVE], [NOW_S, NOW_S, NOW_S + 5, NOW_S]
     snapshot = snapshot_of(queued=[(1, NOW_S, 90)] * 3, node_state=states, ready_s=ready_s)
     ahead = prices_of((100, 80))
-    plan = simulate_profile(snapshot, offer_everything(snapshot, ahead), ahead, terms_for(snapshot))
+    plan = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(offer_everything(snapshot, ahead))
     assert plan.start_s.tolist() == [NOW_S, NOW_S + 5, NOW_S + 8]
 
 
@@ -124,12 +124,12 @@ def test_a_job_with_a_green_sla_waits_for_the_others_while_there_is_a_cap():
         snapshot_of(queued=jobs, node_state=[ACTIVE] * 2), [NOW_S + 300, np.iinfo(np.int64).max]
     )
     ahead = prices_of((100, 80), (100, 20))
-    plan = simulate_profile(
-        snapshot, OfferProfile(ahead.at_s, np.array([1, 2]), ahead.until_s), ahead, terms_for(snapshot)
+    plan = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(
+        OfferProfile(ahead.at_s, np.array([1, 2]), ahead.until_s)
     )
     assert plan.start_s.tolist() == [NOW_S + 50, NOW_S]
     assert plan.slowdown == 1.0
-    free = simulate_profile(snapshot, offer_everything(snapshot, ahead), ahead, terms_for(snapshot))
+    free = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(offer_everything(snapshot, ahead))
     assert free.start_s.tolist() == [NOW_S, NOW_S]
 
 
@@ -137,8 +137,8 @@ def test_a_job_whose_latest_end_is_near_keeps_its_place():
     jobs = [(1, NOW_S, 50), (1, NOW_S, 50)]
     snapshot = with_latest_ends(snapshot_of(queued=jobs, node_state=[ACTIVE] * 2), [NOW_S + 60, np.iinfo(np.int64).max])
     ahead = prices_of((100, 80), (100, 20))
-    plan = simulate_profile(
-        snapshot, OfferProfile(ahead.at_s, np.array([1, 2]), ahead.until_s), ahead, terms_for(snapshot)
+    plan = ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(
+        OfferProfile(ahead.at_s, np.array([1, 2]), ahead.until_s)
     )
     assert plan.start_s.tolist() == [NOW_S, NOW_S + 50]
     assert plan.late_s.tolist() == [0, 0]
@@ -150,7 +150,7 @@ def test_a_job_is_late_by_what_its_end_lies_behind_the_latest(snapshot, ahead, d
     ends = st.one_of(st.just(np.iinfo(np.int64).max), st.integers(NOW_S, NOW_S + 300))
     latest_s = data.draw(st.lists(ends, min_size=len(snapshot.queued.size), max_size=len(snapshot.queued.size)))
     green = with_latest_ends(snapshot, np.array(latest_s, dtype=np.int64))
-    plan = simulate_profile(green, profiles(data, green, ahead), ahead, terms_for(green))
+    plan = ProfileSimulation(green, ahead, terms_for(green)).plan(profiles(data, green, ahead))
     queued_end_s = plan.end_s[len(snapshot.running.size) :]
     assert plan.late_s.tolist() == [
         max(0, int(end) - latest) for end, latest in zip(queued_end_s, latest_s, strict=True)
@@ -160,11 +160,11 @@ def test_a_job_is_late_by_what_its_end_lies_behind_the_latest(snapshot, ahead, d
 def test_a_job_wider_than_what_has_not_failed_is_bad_input():
     snapshot, ahead = snapshot_of(queued=[(2, NOW_S, 60)], node_state=[ACTIVE, FAILED]), prices_of((100, 80))
     with pytest.raises(BadInput, match="jobs need 2 units and 1 are usable"):
-        simulate_profile(snapshot, offer_everything(snapshot, ahead), ahead, terms_for(snapshot))
+        ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(offer_everything(snapshot, ahead))
 
 
 def test_more_units_in_use_than_nodes_are_up_is_bad_input():
     running = [(1, NOW_S - 9, NOW_S - 9, NOW_S + 30)]
     snapshot, ahead = snapshot_of(running=running, node_state=[asleep(OFF)]), prices_of((100, 80))
     with pytest.raises(BadInput, match="jobs hold 1 units, nodes that are up have 0"):
-        simulate_profile(snapshot, offer_everything(snapshot, ahead), ahead, terms_for(snapshot))
+        ProfileSimulation(snapshot, ahead, terms_for(snapshot)).plan(offer_everything(snapshot, ahead))

@@ -11,7 +11,7 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import OfferProfile, PowerTerms, make_power_terms
-from power.capacity.profile_simulation import simulate_profile
+from power.capacity.profile_simulation import ProfileSimulation
 from sim_backend.engine.advance_powered import PoweredRules, advance_powered
 from sim_backend.engine.power import all_active
 from sim_backend.engine.state import NEVER, State, new_state
@@ -36,7 +36,7 @@ def test_with_exact_estimates_the_what_if_is_what_happens(log: Log, data: st.Dat
     at_s = np.append(snapshot.now_s, edges_s[1:-1][ahead])
     units = np.append(present if edges_s[-1] > snapshot.now_s else log.machine_size, np.array(offered)[1:][ahead])
     profile = OfferProfile(at_s, units, max(int(edges_s[-1]), snapshot.now_s + 1))
-    plan = simulate_profile(snapshot, profile, prices_of((100, 50)), terms)
+    plan = ProfileSimulation(snapshot, prices_of((100, 50)), terms).plan(profile)
     assert plan.start_s[len(snapshot.running.size) :].tolist() == start_s[queued].tolist()
 
 

@@ -16,7 +16,7 @@ from plugin.capacity.port import CapacityPolicy, CapacityTargets
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
 from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
 from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
-from sim_backend.engine.nodes import node_numbers
+from sim_backend.engine.nodes import CHUNK_NODES, NO_PIECE, Nodes
 from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.power import TransitionLog as EngineLog
 from sim_backend.engine.rules import SchedulingRules
@@ -225,10 +225,17 @@ def held_units(state: State) -> dict[int, list[int]]:
     """Return the units of each job that holds some."""
     slots = state.slots
     holding = state.expected[: state.scalars["listed"][0]].tolist()
-    return {
-        int(slots.job[slot]): node_numbers(state.nodes, slots.pieces[slot], slots.size[slot]).tolist()
-        for slot in holding
-    }
+    return {int(slots.job[slot]): node_numbers(state.nodes, slots.pieces[slot]) for slot in holding}
+
+
+def node_numbers(nodes: Nodes, head: int) -> list[int]:
+    """Return the numbers of the nodes that the pieces from `head` hold."""
+    numbers, piece = list[int](), head
+    while piece != NO_PIECE:
+        mask, first = int(nodes.piece_mask[piece]), int(nodes.piece_chunk[piece]) * CHUNK_NODES
+        numbers += [first + bit for bit in range(CHUNK_NODES) if mask >> bit & 1]
+        piece = nodes.piece_next[piece]
+    return numbers
 
 
 def bits(chunks) -> set[int]:

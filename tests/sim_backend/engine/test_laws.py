@@ -1,5 +1,6 @@
 """What holds for every schedule: nobody starts early, no node is shared, and what each discipline promises."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.advance import FINISHED, advance
 from sim_backend.engine.rules import CONSERVATIVE, EXACT_RUNTIME, FCFS, USER_ESTIMATE
-from sim_backend.engine.state import NEVER, State, copy_state
+from sim_backend.engine.state import NEVER, State
 
 IDLE_NEVER = tuple(policy for policy in POLICIES if policy != KNAPSACK_SLIDE)
 REORDERING = (GREEDY, GREEDY_SLIDE, KNAPSACK)
@@ -86,7 +87,7 @@ def test_a_copy_goes_its_own_way(log, rules, second):
     workload, state = engine(log, rules)
     advance(workload, log.peaks, rules, log.machine_size, state, second)
     before = [array.tobytes() for array in arrays(state)]
-    copy = copy_state(state)
+    copy = deepcopy(state)
     assert [array.tobytes() for array in arrays(copy)] == before
     advance(workload, log.peaks, rules, log.machine_size, copy, NEVER - 1)
     assert [array.tobytes() for array in arrays(state)] == before

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import PLAIN
+from random_power import node_numbers
 
 from sim_backend.engine.advance import FINISHED, advance
-from sim_backend.engine.nodes import node_numbers
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, Workload
 from sim_backend.replay.schedule import NO_PEAKS
@@ -28,7 +28,7 @@ def test_holders_hold_as_many_nodes_as_they_ask_for_and_share_none(rows, more):
     machine_size = sum(size for size, _ in rows) + more
     _, state = resumed(rows, machine_size)
     slots, now = state.slots, state.scalars[0]
-    held = [node_numbers(state.nodes, slots.pieces[slot], slots.size[slot]) for slot in range(len(rows))]
+    held = [node_numbers(state.nodes, slots.pieces[slot]) for slot in range(len(rows))]
     assert len(np.unique(np.concatenate(held))) == sum(size for size, _ in rows)
     assert (now["free"], now["running"], now["listed"]) == (more, len(rows), len(rows))
     ends_s = slots.expected_end_s[state.expected[: len(rows)]].tolist()
