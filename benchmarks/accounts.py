@@ -99,9 +99,12 @@ async def _looks(accounts: Accounts) -> tuple[float, float]:
 def _job(number: int, state: JobState, end_s: int | None = None) -> Job:
     start_s = HOURS * 3600 - 3600 - 7 * (number % 900)
     hosts = f"n[{number % (NODES - 4)}-{number % (NODES - 4) + 3}]"
-    of = (f"u{number % 300}", f"a{number % 40}", f"sim_{number}", "", ("batch",), "", "", "normal")
-    requested = (1, 0, 4, 32, False, 86_400, start_s - 60, None)
-    return Job(str(number), state, str(state), "", *of, *requested, start_s, end_s, hosts, True)
+    of = (f"u{number % 300}", f"a{number % 40}", f"sim_{number}", "", ("batch",))
+    submit_s = start_s - 60
+    return Job(
+        str(number), state, str(state), "", *of, None, "", "normal", 1, 0, 4, 32, False, 86_400, submit_s, None,
+        start_s, end_s, hosts, True,
+    )  # fmt: skip
 
 
 def _nodes() -> tuple[Node, ...]:

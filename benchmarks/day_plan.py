@@ -51,7 +51,7 @@ def _jobs(count: int) -> tuple[Job, ...]:
     return tuple(
         waiting_job(at)._replace(
             job_id=str(at + 1),
-            needs="",
+            request=None,
             partitions=("batch",),
             nodes=int(nodes[at]),
             cpus=int(nodes[at]),

@@ -92,7 +92,7 @@ def _job(number: int, now_s: int) -> Job:
         name="j",
         comment="",
         partitions=("batch",),
-        needs="",
+        request=None,
         reservation="",
         qos="",
         priority=10_000 - number,

@@ -58,7 +58,7 @@ def long_queue() -> QueueFacts:
     marks = tuple(
         JobMark(job.job_id, job.submit_s, RANK, job.priority, job.priority, NOW_S - 60) for job in jobs[-MARKED:]
     )
-    groups = {(job.partitions, job.needs): 8 for job in jobs}
+    groups = {(job.partitions, job.request): 8 for job in jobs}
     start_s = NOW_S - HOUR_S + HOUR_S * np.arange(168, dtype=np.int64)
     value = 100 + 30 * np.sin(2 * np.pi * np.arange(168) / 24 + 2)
     prices = Series(start_s, int(start_s[-1]) + HOUR_S, value, "EUR/MWh", "made up")
@@ -74,6 +74,6 @@ def waiting_job(number: int) -> Job:
     limit_s = HOUR_S * (1 + number % 48)
     return Job(
         str(number), JobState.PENDING, "PENDING", "Priority", "ann", "", "job", comment,
-        (f"p{number % COMPETITIONS}",), "", "", "", HIGHEST - number, 0, 1 + number % 7, 1, True, limit_s,
+        (f"p{number % COMPETITIONS}",), None, "", "", HIGHEST - number, 0, 1 + number % 7, 1, True, limit_s,
         NOW_S - JOBS + number, None, None, None, "", True,
     )  # fmt: skip

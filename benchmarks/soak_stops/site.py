@@ -20,9 +20,9 @@ from offpeak.model.node_class import NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange, PowerState
+from offpeak.model.request import Chunk
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from plugin.pbs.demand import PbsChunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
@@ -111,7 +111,7 @@ class SiteScheduler:
     def submit(self, nodes: int, run_s: float) -> None:
         """Take a job in that needs so many whole nodes."""
         with self._turn:
-            chunks, now_s = (PbsChunk(nodes, CPUS),), int(self.clock())
+            chunks, now_s = (Chunk(nodes, CPUS),), int(self.clock())
             job = SimJob(0, "work", "ann", QUEUE, chunks, run_s, now_s, limit_s=3600, whole_nodes=True)
             self.cluster.submit(job)
 

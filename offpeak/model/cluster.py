@@ -32,7 +32,7 @@ class NodeType(NamedTuple):
 
     def holds(self, chunk: Chunk) -> int:
         """Return how many such parts an empty node of this type holds."""
-        if chunk.features and not any(needed <= self.features for needed in chunk.features):
+        if not chunk.accepts(self.features):
             return 0
         room = chunk.copies
         if self.cores != UNKNOWN and chunk.cores:
@@ -62,6 +62,12 @@ class Pool(NamedTuple):
     partitions: frozenset[str]
     nodes: int
     names: frozenset[str] = frozenset()
+
+    def holds(self, chunk: Chunk) -> int:
+        """Return how many such parts an empty node of the pool holds."""
+        if chunk.host and self.names and chunk.host not in self.names:
+            return 0
+        return self.node_type.holds(chunk)
 
 
 class Partition(NamedTuple):
@@ -107,7 +113,7 @@ class Cluster:
         found = {
             number
             for number, pool in enumerate(self.pools)
-            if self._is_reachable(pool, request, named) and any(pool.node_type.holds(chunk) for chunk in request.chunks)
+            if self._is_reachable(pool, request, named) and any(pool.holds(chunk) for chunk in request.chunks)
         }
         return tuple(sorted(found)) if not self.misfit(request) else ()
 
@@ -120,7 +126,7 @@ class Cluster:
         if not reachable:
             return f"{_where(request)} has no node for it"
         for chunk in request.chunks:
-            per_node = [pool.node_type.holds(chunk) for pool in reachable]
+            per_node = [pool.holds(chunk) for pool in reachable]
             if not any(per_node):
                 return f"no node of {_where(request)} has {_text(chunk)}"
             parts = sum(
@@ -159,6 +165,8 @@ def _text(chunk: Chunk) -> str:
         terms.append(f"{chunk.memory_mib} MiB")
     if chunk.gpus:
         terms.append(f"{chunk.gpus} {chunk.gpu_type} GPUs".replace("  ", " "))
+    if chunk.host:
+        terms.append(f"the name {chunk.host}")
     if chunk.features:
         terms.append("|".join("&".join(sorted(names)) for names in chunk.features))
     return ", ".join(terms)

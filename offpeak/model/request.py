@@ -6,7 +6,7 @@ schedulers and of all logs, so that jobs of different sources can be compared.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import product
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ LONGEST_EXPRESSION = 64
 class Chunk(NamedTuple):
     """`copies` equal parts of a request; one node holds each part. Memory is MiB, and 0 means any amount.
 
-    `gpu_type` is "" for GPUs of any type.
+    `gpu_type` is "" for GPUs of any type. `host` is the node that must hold the part, "" for any.
     """
 
     copies: int
@@ -31,6 +31,11 @@ class Chunk(NamedTuple):
     gpus: int = 0
     gpu_type: str = ""
     features: Alternatives = ()
+    host: str = ""
+
+    def accepts(self, features: Collection[str]) -> bool:
+        """Return whether a node with these features fits."""
+        return not self.features or any(needed.issubset(features) for needed in self.features)
 
 
 class Request(NamedTuple):

@@ -28,14 +28,9 @@ from plugin.scheduler.node import OURS, Node, NodeUse
 
 
 class PbsJob(NamedTuple):
-    """`request` has the syntax of `plugin.pbs.demand.chunks_of`, each chunk on a node of its own if `apart`.
-
-    `rank` is the job's position in the server's own queue, smaller first.
-    """
+    """A job, and its `rank`: its position in the server's own queue, smaller first."""
 
     job: Job
-    request: str
-    apart: bool
     rank: int
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from offpeak.model.orders import NodeChange
+from offpeak.model.request import Request
 from plugin.pbs.commands import (
     HINTS_VARIABLE,
     CannotAskPbs,
@@ -36,7 +37,6 @@ from plugin.pbs.commands import (
     one_line,
     parse_json,
 )
-from plugin.pbs.demand import chunks_of, cpu_count
 from plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, job_reason
 from plugin.pbs.openpbs_server import (
     BEGIN_RESOURCE,
@@ -50,6 +50,7 @@ from plugin.pbs.openpbs_server import (
     parse_hooks,
     parse_resources,
 )
+from plugin.pbs.requests import chunks_of, with_memory
 from plugin.pbs.scheduler import (
     Command,
     Dialect,
@@ -86,8 +87,6 @@ _PLACE = re.compile(r"^    (job_state|exec_vnode|exec_host) = (.*)$", re.MULTILI
 
 SiteValue = Callable[[Record], float]
 """The value of the site's own formula for a job's record, without our term."""
-
-_TIME_RESOURCES = OUR_RESOURCES | {"walltime", "min_walltime", "max_walltime", "cput"}
 
 
 def qstat_arguments(attributes: Mapping[str, str]) -> Command:
@@ -136,19 +135,23 @@ def placed_jobs_of_text(answer: bytes) -> tuple[PbsJob, ...]:
     return tuple(_job(name, record, lambda _: 0.0) for name, record in records.items())
 
 
-def request_of(record: Record) -> str:
-    """Return what a job requests, in the syntax of `chunks_of`."""
+def request_of(record: Record) -> Request:
+    """Return what a job requests."""
     resources = json_part(record, "Resource_List")
-    return (
-        as_text(record.get("schedselect") or resources.get("select"))
-        or f"1:ncpus={as_int(resources.get('ncpus')) or 1}"
+    select, place = as_text(record.get("schedselect") or resources.get("select")), as_text(resources.get("place"))
+    chunks = chunks_of(select or f"1:ncpus={as_int(resources.get('ncpus')) or 1}")
+    return Request(
+        partitions=(as_text(record["queue"]),) if "queue" in record else (),
+        chunks=with_memory(chunks, 0 if select else memory_mib(resources.get("mem"))),
+        apart="scatter" in place,
+        whole_nodes="excl" in place,
     )
 
 
 def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
     resources, estimated = json_part(record, "Resource_List"), json_part(record, "estimated")
     state = STATES.get(as_text(record.get("job_state")), JobState.OTHER)
-    request, place = request_of(record), as_text(resources.get("place"))
+    request = request_of(record)
     hosts = hosts_of(as_text(record.get("exec_vnode") or record.get("exec_host")))
     limit = limit_s(resources.get("walltime", resources.get("max_walltime")))
     has_started = state in HOLDING or state is JobState.ENDED
@@ -166,15 +169,15 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         account=as_text(record.get("Account_Name")),
         name=as_text(record.get("Job_Name")),
         comment=_comment(json_part(record, "Variable_List")),
-        partitions=(as_text(record["queue"]),) if "queue" in record else (),
-        needs="\x1f".join(f"{key}={value}" for key, value in sorted(resources.items()) if key not in _TIME_RESOURCES),
+        partitions=request.partitions,
+        request=request,
         reservation=as_text(record.get("reserve_ID")),
         qos="",
         priority=round(site_value(record) * FORMULA_SCALE) + offset,
         offset=offset,
         nodes=len(hosts) or as_int(resources.get("nodect")) or 1,
-        cpus=as_int(resources.get("ncpus")) or cpu_count(chunks_of(request)),
-        whole_nodes="excl" in place,
+        cpus=as_int(resources.get("ncpus")) or request.cores,
+        whole_nodes=request.whole_nodes,
         limit_s=limit,
         submit_s=ctime_s(as_text(record.get("ctime"))) or 0,
         begin_s=max(as_int(resources.get(BEGIN_RESOURCE)), ctime_s(as_text(record.get("Execution_Time"))) or 0) or None,
@@ -183,7 +186,7 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         hosts=",".join(hosts),
         plain=not (has_dependency(depend) or "array_id" in record or "array" in record),
     )
-    return PbsJob(job, request, "scatter" in place, as_int(record.get("queue_rank")))
+    return PbsJob(job, as_int(record.get("queue_rank")))
 
 
 def _offset(resources: Record) -> int:
@@ -288,6 +291,7 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
         memory_mib=memory_mib(available.get("mem")),
         boot_s=None,
         idle_since_s=as_int(record.get("last_used_time")) or None if use is NodeUse.FREE else None,
+        gpus=(("", gpus),) if (gpus := as_int(available.get("ngpus"))) else (),
     )
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from offpeak.model.orders import NodeChange, PowerState
+from offpeak.model.request import Request
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import (
     HINTS_VARIABLE,
@@ -35,8 +36,8 @@ from plugin.pbs.commands import (
     xml_fields,
     xml_records,
 )
-from plugin.pbs.demand import TaskRequest, chunks_of, cpu_count, fewest_nodes, parse_tasks
 from plugin.pbs.jobs import PbsJob, job_reason
+from plugin.pbs.requests import chunks_of, fewest_nodes, parse_tasks, with_memory
 from plugin.pbs.scheduler import (
     Command,
     Dialect,
@@ -62,7 +63,6 @@ STATES = {
 }
 
 
-_NO_NEEDS = frozenset({"walltime", "cput", "neednodes", "nodect", "hostlist", "task_usage"})
 _COUNTED_RESOURCES = frozenset({"nodes", "procs", "ncpus"})
 _WHOLE_NODE_POLICIES = frozenset({"singlejob", "singletask"})
 _HINTS = re.compile(rf"(?:^|(?<!\\),){HINTS_VARIABLE}=((?:[^,\\]|\\.)*)", re.DOTALL)
@@ -73,23 +73,35 @@ def jobs_of_xml(answer: bytes) -> tuple[PbsJob, ...]:
     return tuple(_job(element) for element in xml_records(answer, "Job", source="qstat -x"))
 
 
-def request_of(resources: dict[str, str], tasks: dict[str, str]) -> TaskRequest:
+def request_of(record: Mapping[str, str], resources: Mapping[str, str], tasks: Mapping[str, str]) -> Request:
     """Return what a job requests by its Resource_List, else by its req_information."""
-    whole = resources.get("naccesspolicy", "").lower() in _WHOLE_NODE_POLICIES
-    if not _COUNTED_RESOURCES & resources.keys() and (request := parse_tasks(tasks)):
-        return request
+    request = None if _COUNTED_RESOURCES & resources.keys() else parse_tasks(tasks)
+    if request is None:
+        whole = resources.get("naccesspolicy", "").lower() in _WHOLE_NODE_POLICIES
+        text, apart = _chunks_text(resources)
+        request = Request((), chunks_of(text), apart, whole)
+    memory, per_processor = (memory_mib(resources.get(name)) for name in ("mem", "pmem"))
+    return request._replace(
+        partitions=(record["queue"],) if record.get("queue") else (),
+        chunks=with_memory(request.chunks, memory, per_processor),
+        qos=resources.get("qos", ""),
+    )
+
+
+def _chunks_text(resources: Mapping[str, str]) -> tuple[str, bool]:
+    """Return the chunks of a Resource_List, and whether each needs a node of its own."""
     if "nodes" in resources and not resources["nodes"].startswith("ALL"):
-        return TaskRequest(resources["nodes"], apart=True, whole=whole)
+        return resources["nodes"], True
     if "procs" in resources:
-        return TaskRequest(f"{as_int(resources['procs']) or 1}:ppn=1", apart=False, whole=whole)
-    return TaskRequest(f"1:ppn={as_int(resources.get('ncpus')) or 1}", apart=True, whole=whole)
+        return f"{as_int(resources['procs']) or 1}:ppn=1", False
+    return f"1:ppn={as_int(resources.get('ncpus')) or 1}", True
 
 
 def _job(element: ElementTree.Element) -> PbsJob:
     record = xml_fields(element)
     resources, tasks = _below(element, "Resource_List"), _below(element, "req_information")
     state = STATES.get(record.get("job_state", ""), JobState.OTHER)
-    request = request_of(resources, tasks)
+    request = request_of(record, resources, tasks)
     hosts = hosts_of(record.get("exec_host", ""))
     limit = limit_s(resources.get("walltime"))
     start_s = as_int(record.get("start_time")) if state in HOLDING or state is JobState.ENDED else 0
@@ -104,15 +116,15 @@ def _job(element: ElementTree.Element) -> PbsJob:
         account=record.get("Account_Name", ""),
         name=record.get("Job_Name", ""),
         comment=_comment(record.get("Variable_List", "")),
-        partitions=(record["queue"],) if record.get("queue") else (),
-        needs="\x1f".join([*_needs(resources), *([] if _COUNTED_RESOURCES & resources.keys() else _needs(tasks))]),
+        partitions=request.partitions,
+        request=request,
         reservation="",
-        qos=resources.get("qos", ""),
+        qos=request.qos,
         priority=as_int(record.get("Priority")),
         offset=0,
         nodes=len(hosts) or as_int(resources.get("nodect")) or fewest_nodes(request),
-        cpus=cpu_count(chunks_of(request.request)),
-        whole_nodes=request.whole,
+        cpus=request.cores,
+        whole_nodes=request.whole_nodes,
         limit_s=limit,
         submit_s=as_int(record.get("ctime")),
         begin_s=as_int(record.get("Execution_Time")) or None,
@@ -121,17 +133,12 @@ def _job(element: ElementTree.Element) -> PbsJob:
         hosts=",".join(hosts),
         plain=not (has_dependency(depend) or "[" in record.get("Job_Id", "")),
     )
-    return PbsJob(job, request.request, request.apart, as_int(record.get("queue_rank")))
+    return PbsJob(job, as_int(record.get("queue_rank")))
 
 
 def _below(element: ElementTree.Element, name: str) -> dict[str, str]:
     found = element.find(name)
     return {} if found is None else xml_fields(found)
-
-
-def _needs(resources: dict[str, str]) -> list[str]:
-    """Return what decides on which nodes the job can run: neither its duration nor its present nodes."""
-    return [f"{name}={value}" for name, value in sorted(resources.items()) if name.partition(".")[0] not in _NO_NEEDS]
 
 
 def _comment(variables: str) -> str:
@@ -372,6 +379,7 @@ def _node(record: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: i
         memory_mib=memory_mib(status.get("physmem")),
         boot_s=None,
         idle_since_s=None,
+        gpus=(("", gpus),) if (gpus := as_int(record.get("gpus"))) else (),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from offpeak.ledger.rows import JobMark
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.request import Request
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.user_hints import UserHints, parse_user_hints
@@ -18,13 +19,13 @@ from plugin.scheduler.port import Ranking
 GREEDY, KNAPSACK, PLAN, OFF = "greedy", "knapsack", "plan", "off"
 """The policies of the queue hook. PLAN carries out the day plan."""
 
-ResourcePool = tuple[tuple[str, ...], str]
-"""Partitions and needs. Jobs with the same partitions and needs compete for the same nodes."""
+ResourcePool = tuple[tuple[str, ...], Request | None]
+"""Partitions and request. Jobs with the same partitions and request compete for the same nodes."""
 
 
 def resource_pool(job: Job) -> ResourcePool:
     """Return the resource pool in which the job competes."""
-    return job.partitions, job.needs
+    return job.partitions, job.request
 
 
 @dataclass(frozen=True)

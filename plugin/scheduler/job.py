@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from offpeak.machines.node_sets import expand
+from offpeak.model.request import Request
 
 
 class JobState(StrEnum):
@@ -30,9 +31,13 @@ class Job(NamedTuple):
     `priority` is the scheduler's sort key, larger first; `offset` is the part that was added from outside, with the
     same sign (Slurm: the negative nice value). `nodes` and `cpus` are requested or allocated. `begin_s` is the
     earliest start; `start_s` the actual or planned start. `hosts` is a node set in the scheduler's syntax: the
-    allocated or planned nodes. `needs` is the part of the request that decides which nodes the job can use, as one text
-    that is equal for jobs that compete for the same nodes. `whole_nodes`: no other job shares its nodes. `plain` is
-    false for array tasks, heterogeneous jobs and jobs with dependencies.
+    allocated or planned nodes. `request` is None where the scheduler's terms are not understood, for the reason
+    `request_problem`. `whole_nodes`: no other job shares its nodes. `plain` is false for arrays and
+    their tasks, heterogeneous jobs and jobs with dependencies.
+
+    The waiting tasks of an array are one record, whose `job_id` is `array_id`, with their number in `tasks`; at most
+    `task_limit` tasks of the array run at once, 0 for any number. A task that runs, or that was changed alone, is a
+    record of its own. `array_id` is "" for other jobs.
     """
 
     job_id: str
@@ -44,7 +49,7 @@ class Job(NamedTuple):
     name: str
     comment: str
     partitions: tuple[str, ...]
-    needs: str
+    request: Request | None
     reservation: str
     qos: str
     priority: int
@@ -59,6 +64,15 @@ class Job(NamedTuple):
     end_s: int | None
     hosts: str
     plain: bool
+    array_id: str = ""
+    tasks: int = 1
+    task_limit: int = 0
+    request_problem: str = ""
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is the record of the waiting tasks of an array."""
+        return bool(self.array_id) and self.array_id == self.job_id
 
     @property
     def host_names(self) -> tuple[str, ...]:

@@ -41,7 +41,8 @@ class Node(NamedTuple):
     `native_state` is in the scheduler's own terms. `closed`: no new job gets it (drained), for `reason`, by
     `reason_by`, since `reason_s`. `failed`: it counts as broken (down, failing). `responds`: its daemon answers.
     `reserved`: a reservation or a maintenance holds it now. `planned`: the scheduler keeps it for a job.
-    `idle_since_s` is the end of its last job, if the scheduler reports that.
+    `idle_since_s` is the end of its last job, if the scheduler reports that. `gpus` are types with counts, the type ""
+    where the scheduler names none.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Node(NamedTuple):
     boot_s: int | None
     idle_since_s: int | None
     comment: str = ""
+    gpus: tuple[tuple[str, int], ...] = ()
 
     @property
     def closed_by_us(self) -> bool:

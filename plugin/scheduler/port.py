@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from offpeak.model.cluster import Partition
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, Reservation
@@ -41,7 +42,8 @@ class SchedulerTraits:
 
     `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: a node that has not come up after this
     time counts as failed. `shared_nodes`: jobs may share a node. `problems` are wrong settings, each as message and
-    hint. `reorder_method` is the command that changes the order of jobs, and the reason for it.
+    hint. `reorder_method` is the command that changes the order of jobs, and the reason for it. `partitions` are known
+    for Slurm.
     """
 
     name: str
@@ -53,6 +55,7 @@ class SchedulerTraits:
     problems: tuple[tuple[str, str], ...] = ()
     cluster: str = ""
     reorder_method: str = ""
+    partitions: tuple[Partition, ...] = ()
 
 
 class Scheduler(Protocol):

@@ -23,8 +23,9 @@ from typing import Any
 
 from offpeak.errors import SchedulerError
 
-# English messages, and times as Unix seconds: answers depend on no language and no time zone.
-PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
+# English messages, times as Unix seconds, and complete lists of array tasks: answers depend on no language, no time
+# zone and no width.
+PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "TZ": "UTC", "SLURM_BITSTR_LEN": "0"}
 # Defaults that a user may have exported: SQUEUE_PARTITION, for example, would hide jobs.
 DEFAULTS = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_JSON", "SLURM_YAML")
 
@@ -134,6 +135,9 @@ LIMITED_CHUNK = 40
 """Used where slurmctld limits the requests of a user: one command then ends within half a minute."""
 
 _OF_JOB = re.compile(r"(.*) for job (\S+)")
+_OF_TASKS = re.compile(r"(\d+)_[\d,:%\[\]-]+: (.*)")
+CHANGED = "No error"
+"""What scontrol prints of the tasks of an array that it did change, where it did not change others."""
 _SILENT = re.compile("Unable to contact|Connection refused|timed out|Unexpected message received|Zero Bytes")
 _RIGHTS = "root, SlurmUser and Slurm's Administrators may: see `command` below [slurm], or `sacctmgr modify user`"
 
@@ -189,8 +193,20 @@ def run_scontrol(
         hint = f"try `{' '.join(program)} ping`"
         raise CannotAskSlurm(f"{program[0]}: cannot be run: {problem.strerror}", hint=hint) from None
     lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    if done.returncode and any(map(_OF_TASKS.fullmatch, lines)) and not (lines := _join_tasks(lines)):
+        return []
     # Output of a run without errors is no complaint: warnings about slurm.conf, warnings of sudo.
     return (lines or ["failed and gave no reason"]) if done.returncode else []
+
+
+def _join_tasks(lines: Sequence[str]) -> list[str]:
+    """Return the complaints with one for each array: none if scontrol changed some of its tasks."""
+    others = [line for line in lines if not _OF_TASKS.fullmatch(line)]
+    found: dict[str, list[str]] = {}
+    for match in filter(None, map(_OF_TASKS.fullmatch, lines)):
+        found.setdefault(match[1], []).append(match[2])
+    # The last line concerns the tasks with the highest numbers: those that still wait, if any do.
+    return others + [f"{whys[-1]} for job {array}" for array, whys in found.items() if CHANGED not in whys]
 
 
 def failure(lines: Sequence[str]) -> CannotAskSlurm:

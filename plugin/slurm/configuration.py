@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from offpeak.model.cluster import Partition
 from offpeak.model.constants import DAY_S
 from offpeak.process import user_name
 from plugin.scheduler.port import Ranking, SchedulerTraits
-from plugin.slurm.commands import CannotAskSlurm, ask, count, parse_config
+from plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parse_config
 
 A_YEAR_S = 31_536_000
 # Less than this, and Slurm may suspend a node before the agent has decided.
@@ -30,6 +31,7 @@ ENOUGH_AT_ONCE = 500
 RESTART = "then restart slurmctld"
 
 _UID = re.compile(r"\((\d+)\)")
+_FIELD = re.compile(r"(?:^|\s)(\w+)=(\S*)")
 _SHARE = re.compile(rb"\sOverSubscribe=(\S+)")
 _PARTITION_SUSPENDS = re.compile(rb"^PartitionName=(\S+).*?\sSuspendTime=(\d+)", re.MULTILINE)
 
@@ -47,6 +49,24 @@ def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
         shared_nodes=_shared(settings, partitions),
         problems=(*_power_problems(settings, suspends), *_node_problems(settings), *find_rate_problems(settings)),
         cluster=settings.get("ClusterName", ""),
+        partitions=_partitions(settings, partitions),
+    )
+
+
+def _partitions(config: Mapping[str, str], shown: bytes) -> tuple[Partition, ...]:
+    """Return the partitions of `scontrol --all show partitions`, on one line each or on several."""
+    records = (f"PartitionName={record}" for record in shown.decode(errors="replace").split("PartitionName=")[1:])
+    return tuple(_partition(config, dict(_FIELD.findall(record))) for record in records)
+
+
+def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partition:
+    return Partition(
+        fields["PartitionName"],
+        shared=config.get("SelectType") != "select/linear" and fields.get("OverSubscribe") != "EXCLUSIVE",
+        priority_tier=count(fields.get("PriorityTier", "1")),
+        most_nodes=count(most) if (most := fields.get("MaxNodes", ""))[:1].isdecimal() else None,
+        limit_s=limit_s(fields.get("MaxTime", "")),
+        preempts=fields.get("PreemptMode", "OFF") != "OFF",
     )
 
 

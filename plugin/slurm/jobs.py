@@ -2,13 +2,16 @@
 
 The text has one record a job. The pending tasks of an array are one record of the scheduler, except for tasks that
 were split off. Without --array squeue hides the split-off tasks; with it an array is many equal lines, of which one is
-kept. Free text of users comes last. A random text ends each record and separates its columns: an account or a comment
-may contain any character.
+kept. These lines do not show how many tasks may run at once: a second query does. Free text of users comes last. A
+random text ends each record and separates its columns: an account or a comment may contain any character.
 """
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
+from offpeak.model.request import Request
 from plugin.scheduler.job import Job, JobState
 from plugin.slurm.commands import (
     NOTHING,
@@ -25,6 +28,7 @@ from plugin.slurm.commands import (
     plain,
     unix_s,
 )
+from plugin.slurm.requests import RequestTerms, count_tasks, is_per_cpu, parse_request, throttle
 
 # In Slurm's order: of a job with several flags Slurm shows the first.
 STATE_FLAGS = {
@@ -93,6 +97,7 @@ SQUEUE_COLUMNS = (
     "Nice",
     "NumNodes",
     "NumCPUs",
+    "NumTasks",
     "OverSubscribe",
     "TimeLimit",
     "SubmitTime",
@@ -106,6 +111,8 @@ SQUEUE_COLUMNS = (
     "QOS",
     "MinCpus",
     "MinMemory",
+    "tres-alloc",
+    "Licenses",
     "Feature",
     "ReqNodes",
     "tres-per-job",
@@ -117,6 +124,9 @@ SQUEUE_COLUMNS = (
 )
 SEPARATOR = "\0"
 """Separates the columns of a record that was read: no text of Slurm contains it."""
+
+SEPARATOR_TEXT = "|"
+NO_THROTTLES: Mapping[str, int] = MappingProxyType({})
 
 MOST_RECORDS = 1 << 15
 """The size of the cache: most waiting jobs have the same record again in the next cycle."""
@@ -138,17 +148,32 @@ def separator(end: str) -> str:
     return f"\x1f{end}\x1f"
 
 
-def jobs_of_text(text: bytes, end: str) -> tuple[Job, ...]:
-    """Return the jobs of squeue's answer to `squeue_arguments(end)`; records that are cut off are left out."""
+def jobs_of_text(text: bytes, end: str, throttles: Mapping[str, int] = NO_THROTTLES) -> tuple[Job, ...]:
+    """Return the jobs of squeue's answer to `squeue_arguments(end)`; records that are cut off are left out.
+
+    `throttles` are the arrays of which only so many tasks may run at once.
+    """
     # The text after the last end is an incomplete record.
     records = text.decode(errors="replace").replace(separator(end), SEPARATOR).split(f"{end}\n")[:-1]
-    by_job_id = {record.partition(SEPARATOR)[0]: record for record in records}
-    return tuple(filter(None, map(job_of, by_job_id.values())))
+    job_ids = [record.partition(SEPARATOR)[0] for record in records]
+    lines = Counter(job_ids) if len(set(job_ids)) < len(job_ids) else {}
+    jobs = filter(None, map(job_of, dict(zip(job_ids, records, strict=True)).values()))
+    return tuple(
+        job._replace(tasks=lines.get(job.job_id, 1), task_limit=throttles.get(job.job_id, 0)) if job.is_array else job
+        for job in jobs
+    )
 
 
-def needs_text(terms: Iterable[str]) -> str:
-    """Return one text of what decides which nodes a job can use; texts from the same source compare."""
-    return SEPARATOR.join(terms)
+ARRAYS_ARGUMENTS = (
+    *("--all", "--local", "--noheader", "--noconvert", "--states=PENDING"),
+    f"--Format=JobID:{SEPARATOR_TEXT},ArrayTaskID:",
+)
+
+
+def throttles_of_text(text: bytes) -> dict[str, int]:
+    """Return how many tasks of each pending array may run at once, from squeue's answer to ARRAYS_ARGUMENTS."""
+    rows = (line.partition(SEPARATOR_TEXT) for line in text.decode(errors="replace").splitlines() if "%" in line)
+    return {job_id: limit for job_id, _, tasks in rows if (limit := throttle(tasks))}
 
 
 @lru_cache(maxsize=MOST_RECORDS)
@@ -160,26 +185,32 @@ def job_of(record: str) -> Job | None:
 
 def _job_of_row(row: list[str]) -> Job:
     job_id, array_id, het_id, state, reason, user, account, partition = row[:8]
-    priority, nice, nodes, cpus, share, limit, submit, eligible = row[8:16]
-    start, end, hosts, planned, dependency, reservation, qos, cpus_per_node = row[16:24]
-    memory, feature, required, per_job, per_node, per_socket, per_task, comment, name = row[24:]
-    number = count(priority)
-    needs = needs_text(
-        (
-            partition,
-            cpus_per_node,
-            str(memory_mib(memory)),
-            feature,
-            reservation,
-            qos,
-            required,
-            per_job,
-            per_node,
-            per_socket,
-            per_task,
-            "",
-        )
+    priority, nice, nodes, cpus, tasks, share, limit, submit, eligible = row[8:17]
+    start, end, hosts, planned, dependency, reservation, qos, min_cpus = row[17:25]
+    memory, total, licences, feature, required, per_job, per_node, per_socket, per_task, comment, name = row[25:]
+    number, least_mib = count(priority), memory_mib(memory)
+    terms = RequestTerms(
+        partitions=partition,
+        nodes=count(nodes),
+        tasks=count(tasks),
+        cpus=count(cpus),
+        min_cpus=count(min_cpus),
+        memory_mib=least_mib,
+        memory_per_cpu=is_per_cpu(least_mib, total, count(cpus)),
+        features=feature,
+        reservation=reservation,
+        qos=qos,
+        hosts=required,
+        excluded="",
+        licences=licences,
+        whole_nodes=share == "NO",
+        per_job=per_job,
+        per_node=per_node,
+        per_socket=per_socket,
+        per_task=per_task,
     )
+    request, problem = parse_request(terms)
+    array = array_id.partition("_")[0] if "_" in array_id else ""
     return Job(
         job_id=job_id,
         state=job_state(state, reason, number),
@@ -190,7 +221,7 @@ def _job_of_row(row: list[str]) -> Job:
         name=name,
         comment=plain(comment),
         partitions=parts(partition),
-        needs=needs.replace("(null)", "").replace("N/A", ""),
+        request=request,
         reservation=plain(reservation),
         qos=plain(qos),
         priority=number,
@@ -204,22 +235,10 @@ def _job_of_row(row: list[str]) -> Job:
         start_s=unix_s(start),
         end_s=unix_s(end),
         hosts=hosts or plain(planned),
-        plain=array_id == job_id and het_id in NOTHING and dependency in NOTHING,
+        plain=not array and het_id in NOTHING and dependency in NOTHING,
+        array_id=array,
+        request_problem=problem,
     )
-
-
-# In the order of squeue's columns; squeue's text has no excluded nodes.
-_NEEDS_FIELDS = (
-    "features",
-    "resv_name",
-    "qos",
-    "required_nodes",
-    "tres_per_job",
-    "tres_per_node",
-    "tres_per_socket",
-    "tres_per_task",
-    "excluded_nodes",
-)
 
 
 def jobs_of_json(answer: bytes, *, source: str) -> tuple[Job, ...]:
@@ -232,9 +251,11 @@ def _job_of_json(record: Record) -> Job:
     reason = get_text(record, "state_description") or get_text(record, "state_reason")
     priority = get_number(record, "priority") or 0
     limit_min = get_number(record, "time_limit")
-    job_id, array_id = get_number(record, "job_id") or 0, get_number(record, "array_job_id") or 0
+    job_id, array_id = (str(get_number(record, name) or "") for name in ("job_id", "array_job_id"))
+    tasks, (request, problem) = get_text(record, "array_task_string"), _request_of_json(record)
+    waits_as_array = array_id == job_id and bool(tasks)
     return Job(
-        job_id=str(job_id),
+        job_id=job_id,
         state=job_state(state, reason, priority),
         native_state=state,
         reason=plain(reason),
@@ -243,14 +264,14 @@ def _job_of_json(record: Record) -> Job:
         name=get_text(record, "name"),
         comment=plain(get_text(record, "comment")),
         partitions=parts(get_text(record, "partition")),
-        needs=_needs_of_json(record),
+        request=request,
         reservation=get_text(record, "resv_name"),
         qos=plain(get_text(record, "qos")),
         priority=priority,
         offset=-(get_number(record, "nice") or 0),
         nodes=get_number(record, "node_count") or 0,
         cpus=get_number(record, "cpus") or 0,
-        whole_nodes="none" in get_list(record, "shared") or "true" in get_list(record, "exclusive"),
+        whole_nodes=_is_exclusive(record),
         limit_s=None if limit_min is None else 60 * limit_min,
         submit_s=get_time_s(record, "submit_time") or 0,
         begin_s=get_time_s(record, "eligible_time"),
@@ -258,11 +279,38 @@ def _job_of_json(record: Record) -> Job:
         end_s=get_time_s(record, "end_time"),
         hosts=get_text(record, "nodes") or get_text(record, "scheduled_nodes"),
         plain=not array_id and not get_number(record, "het_job_id") and get_text(record, "dependency") in NOTHING,
+        array_id=array_id,
+        tasks=count_tasks(tasks) if waits_as_array else 1,
+        task_limit=(get_number(record, "array_max_tasks") or 0) if waits_as_array else 0,
+        request_problem=problem,
     )
 
 
-def _needs_of_json(record: Record) -> str:
-    memory = get_number(record, "memory_per_node") or get_number(record, "memory_per_cpu") or 0
-    cpus = get_number(record, "minimum_cpus_per_node") or 0
-    terms = ("" if (term := get_text(record, name)) in NOTHING else term for name in _NEEDS_FIELDS)
-    return needs_text((get_text(record, "partition"), str(cpus), str(memory), *terms))
+def _is_exclusive(record: Record) -> bool:
+    return "none" in get_list(record, "shared") or "true" in get_list(record, "exclusive")
+
+
+def _request_of_json(record: Record) -> tuple[Request | None, str]:
+    per_node_mib, per_cpu_mib = (get_number(record, f"memory_per_{what}") or 0 for what in ("node", "cpu"))
+    return parse_request(
+        RequestTerms(
+            partitions=get_text(record, "partition"),
+            nodes=get_number(record, "node_count") or 0,
+            tasks=get_number(record, "tasks") or 0,
+            cpus=get_number(record, "cpus") or 0,
+            min_cpus=get_number(record, "minimum_cpus_per_node") or 0,
+            memory_mib=per_node_mib or per_cpu_mib,
+            memory_per_cpu=not per_node_mib and per_cpu_mib > 0,
+            features=get_text(record, "features"),
+            reservation=get_text(record, "resv_name"),
+            qos=get_text(record, "qos"),
+            hosts=get_text(record, "required_nodes"),
+            excluded=get_text(record, "excluded_nodes"),
+            licences=get_text(record, "licenses"),
+            whole_nodes=_is_exclusive(record),
+            per_job=get_text(record, "tres_per_job"),
+            per_node=get_text(record, "tres_per_node"),
+            per_socket=get_text(record, "tres_per_socket"),
+            per_task=get_text(record, "tres_per_task"),
+        )
+    )

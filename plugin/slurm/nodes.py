@@ -30,6 +30,7 @@ from plugin.slurm.commands import (
     unix_s,
 )
 from plugin.slurm.configuration import SlurmRights
+from plugin.slurm.requests import parse_node_gres
 
 BASE_STATES = {
     "IDLE": NodeUse.FREE,
@@ -128,6 +129,7 @@ def _node_of_text(record: str) -> Node:
     fields = dict(_NODE_FIELD.findall(rest[:free_at]))
     reason, by, at, comment = _parse_free_text(rest[free_at:])
     cpus_used = count(fields.get("CPUAlloc", ""))
+    gpus, others = parse_node_gres(fields.get("Gres", ""))
     state = fields.get("State", "").rstrip("*")
     parsed = parse_node_state(state, cpus_used > 0)
     return Node(
@@ -138,13 +140,14 @@ def _node_of_text(record: str) -> Node:
         reason_by=by,
         reason_s=at,
         partitions=parts(fields.get("Partitions", "")),
-        features=parts(fields.get("AvailableFeatures", "")),
+        features=(*parts(fields.get("AvailableFeatures", "")), *others),
         cpus=count(fields.get("CPUTot", "")),
         cpus_used=cpus_used,
         memory_mib=count(fields.get("RealMemory", "")),
         boot_s=unix_s(fields.get("BootTime", "")),
         idle_since_s=unix_s(fields.get("LastBusyTime", "")) if parsed.use is NodeUse.FREE else None,
         comment=comment,
+        gpus=gpus,
     )
 
 
@@ -176,6 +179,7 @@ def _node_of_json(record: Record) -> Node:
     cpus_used = get_number(record, "alloc_cpus") or 0
     parsed = parse_node_state(state, cpus_used > 0)
     reason = plain(get_text(record, "reason"))
+    gpus, others = parse_node_gres(get_text(record, "gres"))
     return Node(
         get_text(record, "name"),
         state,
@@ -184,13 +188,14 @@ def _node_of_json(record: Record) -> Node:
         reason_by=get_text(record, "reason_set_by_user") if reason else "",
         reason_s=get_time_s(record, "reason_changed_at") if reason else None,
         partitions=get_list(record, "partitions"),
-        features=get_list(record, "features"),
+        features=(*get_list(record, "features"), *others),
         cpus=get_number(record, "cpus") or 0,
         cpus_used=cpus_used,
         memory_mib=get_number(record, "real_memory") or 0,
         boot_s=get_time_s(record, "boot_time"),
         idle_since_s=get_time_s(record, "last_busy") if parsed.use is NodeUse.FREE else None,
         comment=get_text(record, "comment"),
+        gpus=gpus,
     )
 
 

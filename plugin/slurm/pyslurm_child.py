@@ -10,6 +10,8 @@ import sys
 JOB = {
     "job_id": "id",
     "array_job_id": "array_id",
+    "array_task_string": "array_tasks_waiting",
+    "array_max_tasks": "array_tasks_parallel",
     "het_job_id": "heterogeneous_id",
     "job_state": "state",
     "state_reason": "state_reason",
@@ -30,6 +32,8 @@ JOB = {
     "nice": "nice",
     "node_count": "num_nodes",
     "cpus": "cpus",
+    "tasks": "ntasks",
+    "licenses": "licenses",
     "time_limit": "time_limit",
     "submit_time": "submit_time",
     "eligible_time": "eligible_time",
@@ -52,6 +56,7 @@ NODE = {
     "reason_changed_at": "reason_time",
     "partitions": "partitions",
     "features": "available_features",
+    "gres": "configured_gres",
     "comment": "comment",
 }
 
@@ -61,13 +66,19 @@ def main() -> None:
     import pyslurm
 
     jobs = [_job(job) for job in pyslurm.Jobs.load().values()]
-    nodes = [_record(node, NODE) for node in pyslurm.Nodes.load().values()]
+    nodes = [_node(node) for node in pyslurm.Nodes.load().values()]
     json.dump({"jobs": jobs, "nodes": nodes}, sys.stdout)
 
 
 def _job(job: object) -> dict[str, object]:
     # The TRES per job, node, socket and task come from squeue: pyslurm 25.11 shows no GRES there.
     return _record(job, JOB) | {"shared": ["none"] if job.resource_sharing == "NO" else []}  # type: ignore[attr-defined]
+
+
+def _node(node: object) -> dict[str, object]:
+    gres = dict(getattr(node, NODE["gres"]) or {})
+    counts = {name: found["count"] if isinstance(found, dict) else found for name, found in gres.items()}
+    return _record(node, NODE) | {"gres": ",".join(f"{name}:{number}" for name, number in counts.items())}
 
 
 def _record(source: object, names: dict[str, str]) -> dict[str, object]:

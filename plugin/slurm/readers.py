@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from offpeak.errors import BadSetting
 from offpeak.installation import install_hint
 from offpeak.machines.credentials import Secret, read_secret
-from plugin.scheduler.job import Job
+from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, Reservation
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
-from plugin.slurm.jobs import jobs_of_json, jobs_of_text, squeue_arguments
+from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, squeue_arguments, throttles_of_text
 from plugin.slurm.nodes import (
     NODES_ARGUMENTS,
     RESERVATIONS_ARGUMENTS,
@@ -50,7 +50,10 @@ def read_text(timeout_s: float) -> SlurmSnapshot:
     """Return jobs, nodes and reservations; CannotAskSlurm where a command fails."""
     # No user can guess this text and write records of other jobs into a job's name.
     end = f"\x1e{secrets.token_hex(8)}"
-    jobs = jobs_of_text(ask("squeue", *squeue_arguments(end), timeout_s=timeout_s), end)
+    answer = ask("squeue", *squeue_arguments(end), timeout_s=timeout_s)
+    jobs = jobs_of_text(answer, end)
+    if any(job.is_array and job.state is JobState.PENDING for job in jobs):
+        jobs = jobs_of_text(answer, end, throttles_of_text(ask("squeue", *ARRAYS_ARGUMENTS, timeout_s=timeout_s)))
     nodes = nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=timeout_s))
     reservations = reservations_of_text(ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s))
     return SlurmSnapshot(jobs, nodes, reservations)

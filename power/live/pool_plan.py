@@ -6,7 +6,6 @@ requests stay awake: a node of another kind would not help that job.
 """
 
 import copy
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -32,7 +31,6 @@ NEW_JOB_S = 60
 """The scheduler may not have planned a younger job yet, so idle nodes stay awake for it."""
 
 ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
-FEATURE_NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -256,10 +254,13 @@ def keep_for_features(pool: PoolState) -> frozenset[str]:
     known = {feature for node in pool.pool.nodes for feature in node.features}
     kept: set[str] = set()
     for job in pool.waiting if known else ():
-        requested = frozenset(FEATURE_NAME.findall(job.needs)) & known
-        if requested and not job.hosts:
+        chunks = job.request.chunks if job.request else ()
+        needed = [chunk for chunk in chunks if any(known & features for features in chunk.features)]
+        if needed and not job.hosts:
             nodes = zip(pool.pool.nodes, pool.is_idle, strict=True)
-            fitting = [node.name for node, idle in nodes if idle and requested <= set(node.features)]
+            fitting = [
+                node.name for node, idle in nodes if idle and any(chunk.accepts(node.features) for chunk in needed)
+            ]
             kept.update([name for name in fitting if name not in kept][: pool.nodes_of(job)])
     return frozenset(kept)
 

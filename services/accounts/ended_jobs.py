@@ -126,8 +126,8 @@ def _unseen(job: Job, before_s: int, at_s: int) -> EndedJob:
 
 MEMORY_NAME = "jobs"
 """The name of the watch in the ledger."""
-FIELDS_BEFORE = {"state_word": "native_state"}
-"""Fields of a job that a watch of an older version calls by another name."""
+FIELDS_BEFORE = {"state_word": "native_state", "needs": "request"}
+"""Fields of a job that a watch of an older version calls by another name; a watch keeps no request."""
 SAVE_EVERY_S = 60
 """The least time between two writes."""
 
@@ -158,7 +158,9 @@ def parse_job_watch(text: str | None) -> JobWatch | None:
     """Return the watch of `job_watch_json`; None for no text, and for the text of another version of the program."""
     try:
         kept = json.loads(text or "null")
-        if not kept or tuple(FIELDS_BEFORE.get(name, name) for name in kept["fields"]) != Job._fields:
+        names = tuple(FIELDS_BEFORE.get(name, name) for name in kept["fields"]) if kept else ()
+        missing = Job._fields[len(names) :]
+        if not names or (*names, *missing) != Job._fields or not Job._field_defaults.keys() >= set(missing):
             return None
         running = {job.job_id: job for job in map(_parse_job, kept["running"])}
         ended = [EndedJob(_parse_job(job), seen_s, unseen) for *job, seen_s, unseen in kept["waiting"]]
@@ -171,9 +173,9 @@ def parse_job_watch(text: str | None) -> JobWatch | None:
 
 
 def _without_texts(job: Job) -> Job:
-    return job._replace(comment="", reason="", needs="", reservation="", qos="", native_state="")
+    return job._replace(comment="", reason="", request=None, reservation="", qos="", native_state="")
 
 
 def _parse_job(row: list[object]) -> Job:
     job = Job(*row)  # type: ignore[arg-type]
-    return job._replace(state=JobState(job.state), partitions=tuple(job.partitions))
+    return job._replace(state=JobState(job.state), partitions=tuple(job.partitions), request=None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from plugin.pbs.commands import limit_s
-from plugin.pbs.demand import chunks_of, parse_tasks
+from plugin.pbs.requests import chunks_of, parse_tasks
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 from sim_backend.scheduler.cluster import SimJob
 
@@ -108,7 +108,7 @@ def _job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, index
     wants = options.wants
     limit = limit_s(wants.get("walltime"))
     layout = parse_tasks(tasks) if (tasks := req_information(options.tasks)) else None
-    request = layout.request if layout else wants.get("select") or wants.get("nodes") or _plain_request(wants)
+    request = "" if layout else wants.get("select") or wants.get("nodes") or _plain_request(wants)
     naps = [float(each) for each in _SLEEP.findall(script)]
     place = wants.get("place", "free")
     after = options.extra.get("depend", "")
@@ -118,12 +118,12 @@ def _job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, index
         name=options.values.get("N", "STDIN"),
         user=user,
         queue=options.values.get("q", pbs.queue),
-        chunks=chunks_of(request),
+        chunks=layout.chunks if layout else chunks_of(request),
         run_s=sum(naps) if naps else float(limit or 60),
         submit_s=int(now_s),
         limit_s=limit,
         apart=layout.apart if layout else "scatter" in place if pbs.kind == OPENPBS else "procs" not in wants,
-        whole_nodes=layout.whole if layout else "excl" in place,
+        whole_nodes=layout.whole_nodes if layout else "excl" in place,
         priority=int(options.values.get("p", "0")),
         begin_s=date_time_s(options.values["a"]) if "a" in options.values else 0,
         holds={"u"} if "h" in options.values else set(),

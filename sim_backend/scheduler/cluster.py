@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import PowerState
-from plugin.pbs.demand import PbsChunk
+from offpeak.model.request import Chunk
 from plugin.scheduler.job import JobState
 
 
@@ -23,7 +23,7 @@ class SimJob:
     name: str
     user: str
     queue: str
-    chunks: tuple[PbsChunk, ...]
+    chunks: tuple[Chunk, ...]
     run_s: float
     submit_s: int
     limit_s: int | None = None
@@ -54,12 +54,12 @@ class SimJob:
     @property
     def cpus(self) -> int:
         """How many processors it asks for."""
-        return sum(chunk.times * chunk.cpus for chunk in self.chunks)
+        return sum(chunk.copies * chunk.cores for chunk in self.chunks)
 
     @property
     def nodes(self) -> int:
         """How many nodes it asks for, where each chunk has one of its own."""
-        return sum(chunk.times for chunk in self.chunks)
+        return sum(chunk.copies for chunk in self.chunks)
 
     @property
     def longest_s(self) -> int:
@@ -178,12 +178,12 @@ class SimulatedCluster:
         names = sorted(left, key=lambda name: self.nodes[name].power is not PowerState.ON)
         placed: dict[str, int] = {}
         for chunk in job.chunks:
-            for _ in range(chunk.times):
+            for _ in range(chunk.copies):
                 apart = job.apart or job.whole_nodes
                 node = next((name for name in names if self._fits(name, left[name], chunk, job, placed, apart)), None)
                 if node is None:
                     return {}
-                cpus = self.nodes[node].cpus if job.whole_nodes else chunk.cpus
+                cpus = self.nodes[node].cpus if job.whole_nodes else chunk.cores
                 left[node] -= cpus
                 placed[node] = placed.get(node, 0) + cpus
         return placed
@@ -230,11 +230,11 @@ class SimulatedCluster:
                 job.lost = True
                 self.end(job, now_s)
 
-    def _fits(self, name: str, left: int, chunk: PbsChunk, job: SimJob, placed: dict[str, int], apart: bool) -> bool:
+    def _fits(self, name: str, left: int, chunk: Chunk, job: SimJob, placed: dict[str, int], apart: bool) -> bool:
         node = self.nodes[name]
         if (apart and name in placed) or (chunk.host and chunk.host != name) or not self._serves(node, job):
             return False
-        return left >= (node.cpus if job.whole_nodes else chunk.cpus) and set(chunk.features) <= set(node.features)
+        return left >= (node.cpus if job.whole_nodes else chunk.cores) and chunk.accepts(node.features)
 
     def _serves(self, node: SimNode, job: SimJob) -> bool:
         """Whether the node runs jobs of that queue: one that has nodes of its own has no others."""

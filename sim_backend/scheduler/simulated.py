@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange, PowerState
+from offpeak.model.request import Request
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
@@ -124,7 +125,7 @@ class SimulatedScheduler:
             name=job.name,
             comment=job.comment,
             partitions=(job.queue,),
-            needs="+".join(map(str, job.chunks)),
+            request=Request((job.queue,), job.chunks, job.apart, job.whole_nodes),
             reservation="",
             qos="",
             priority=round(self.cluster.value(job)),

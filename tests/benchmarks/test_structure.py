@@ -20,7 +20,7 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 559
+    assert len(structure.modules) <= 561
     assert sum(structure.lines) <= 87_000
 
 

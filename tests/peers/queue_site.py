@@ -36,7 +36,7 @@ def a_job(number: int, **fields: Any) -> Job:
         name="job",
         comment="",
         partitions=("batch",),
-        needs="",
+        request=None,
         reservation="",
         qos="",
         priority=TOP - number,

@@ -11,8 +11,8 @@ from typing import Protocol
 from pbs_standin import StandIn
 from slurm_queue import submit
 
+from offpeak.model.request import Chunk
 from offpeak.settings.schedulers import PbsSettings, SlurmSettings
-from plugin.pbs.demand import PbsChunk
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler
@@ -254,7 +254,7 @@ def _sim_job(wanted: Wanted, number: int, index: int | None, at_s: int) -> SimJo
         name=wanted.name,
         user="alice",
         queue="batch",
-        chunks=(PbsChunk(wanted.nodes, wanted.cpus or 8),),
+        chunks=(Chunk(wanted.nodes, wanted.cpus or 8),),
         run_s=100_000,
         submit_s=at_s,
         limit_s=None if wanted.limit_min is None else wanted.limit_min * 60,

@@ -8,11 +8,11 @@ from planned_site import CHEAP_AT_NIGHT, HOUR_S, NOW_S, ROOM, RULES
 
 from offpeak.ledger.rows import JobMark
 from offpeak.model.facility import PowerCap
+from offpeak.model.request import Chunk
 from offpeak.prices.peak import Peak
 from plugin.day_plan.day_plan import DayPlan, planned_of
 from plugin.day_plan.inputs import PlanInputs
 from plugin.day_plan.make import plan_day
-from plugin.pbs.demand import PbsChunk
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import plan_queue
@@ -42,7 +42,7 @@ class Site:
     def submit(self, nodes: int, limit_s: int, *, share: float = 1.0, comment: str = "") -> str:
         """Submit a job of whole nodes that runs for so much of its limit."""
         job = SimJob(
-            0, "job", "ann", "batch", (PbsChunk(nodes, 8),), limit_s * share, self.now_s, limit_s, whole_nodes=True
+            0, "job", "ann", "batch", (Chunk(nodes, 8),), limit_s * share, self.now_s, limit_s, whole_nodes=True
         )  # fmt: skip
         job.comment = comment
         return self.scheduler.cluster.submit(job).job_id

@@ -13,7 +13,7 @@ from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
-from plugin.pbs.demand import PbsChunk
+from offpeak.model.request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
@@ -39,7 +39,7 @@ def submit(cluster: SimulatedCluster, job: DemoJob) -> None:
             name=job.kind.name,
             user=job.user,
             queue="batch",
-            chunks=(PbsChunk(job.nodes, CPUS),),
+            chunks=(Chunk(job.nodes, CPUS),),
             run_s=job.run_s,
             submit_s=BEGIN_S + job.at_s,
             limit_s=job.limit_s,

@@ -126,3 +126,20 @@ def test_requests_of_one_pool_are_always_in_one_group(candidates: list[list[int]
         for other, others in enumerate(candidates):
             if set(pools) & set(others):
                 assert groups[one] == groups[other]
+
+
+def test_a_part_that_names_its_host_fits_that_node_only() -> None:
+    small, large = (
+        Pool(NodeType(cores), frozenset({"batch"}), 1, frozenset({name})) for cores, name in ((4, "n1"), (8, "n2"))
+    )
+    cluster = Cluster((small, large), {"batch": Partition("batch")})
+    assert cluster.candidates(Request(("batch",), (Chunk(1, host="n2"),))) == (1,)
+    assert cluster.misfit(Request(("batch",), (Chunk(1, 8, host="n1"),))) == (
+        "no node of partition batch has 8 cores, the name n1"
+    )
+
+
+def test_a_part_accepts_nodes_with_all_features_of_an_alternative() -> None:
+    chunk = Chunk(1, features=(frozenset({"a", "b"}), frozenset({"c"})))
+    assert [chunk.accepts(has) for has in (("a",), ("a", "b"), ["c", "d"], ())] == [False, True, True, False]
+    assert Chunk(1).accepts(())

@@ -6,18 +6,21 @@ import pytest
 from queue_site import a_job
 
 from offpeak.model.orders import PowerState
-from plugin.pbs.demand import PbsChunk, chunks_of, with_demand
+from offpeak.model.request import Chunk, Request
+from plugin.pbs.demand import with_demand
 from plugin.pbs.jobs import PbsJob
+from plugin.pbs.requests import chunks_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodeUse
 
 NOW_S = 1_795_300_000
+FAST = (frozenset({"fast"}),)
 
 
 def pbs_job(number: int, request: str, *, apart: bool = True, **fields: Any) -> PbsJob:
-    return PbsJob(
-        a_job(number, **{"priority": 0, "reason": "", "whole_nodes": False, **fields}), request, apart, number
-    )
+    whole = bool(fields.get("whole_nodes"))
+    known = {"priority": 0, "reason": "", "request": Request(("batch",), chunks_of(request), apart, whole)}
+    return PbsJob(a_job(number, **{**known, "whole_nodes": False, **fields}), number)
 
 
 def a_node(name: str, power: PowerState = PowerState.ON, *, used: int = 0, **fields: Any) -> Node:
@@ -128,10 +131,10 @@ def test_or_when_the_limits_of_the_jobs_there_are_reached(end_s: int | None, sta
 
 
 def test_requests_of_both() -> None:
-    assert chunks_of("2:ppn=4:fast+n004:ppn=2") == (PbsChunk(2, 4, ("fast",)), PbsChunk(1, 2, (), "n004"))
+    assert chunks_of("2:ppn=4:fast+n004:ppn=2") == (Chunk(2, 4, features=FAST), Chunk(1, 2, host="n004"))
     assert chunks_of("3:ncpus=8:mem=4gb:mpiprocs=8:bigmem=True:kind=a100+1:host=n7") == (
-        PbsChunk(3, 8, ("bigmem", "a100")),
-        PbsChunk(1, 1, (), "n7"),
+        Chunk(3, 8, 4096, features=(frozenset({"bigmem", "a100"}),)),
+        Chunk(1, 1, host="n7"),
     )
-    assert chunks_of("ncpus=4:gpu=False") == (PbsChunk(1, 4),)
+    assert chunks_of("ncpus=4:gpu=False") == (Chunk(1, 4),)
     assert chunks_of("") == ()

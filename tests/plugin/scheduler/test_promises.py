@@ -95,7 +95,7 @@ def test_states_of_those_that_wait(stage: Stage) -> None:
     # The same request is the same competition, another is another.
     wide = stage.submit(Wanted(nodes=2))
     found = jobs(stage)
-    assert found[waits].needs == found[held].needs
+    assert found[waits].request == found[held].request
     assert found[wide].nodes == 2
 
 

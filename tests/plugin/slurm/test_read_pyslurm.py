@@ -26,10 +26,11 @@ class Told:
 ABSENT = dict.fromkeys((
     "array_id", "heterogeneous_id", "account", "comment", "reservation", "qos", "required_nodes", "excluded_nodes",
     "tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task", "memory_per_node", "memory_per_cpu",
+    "array_tasks_waiting", "array_tasks_parallel", "licenses",
     "start_time", "end_time", "allocated_nodes", "scheduled_nodes", "dependencies"))
 WAITS = ABSENT | dict(
     state="PENDING", state_reason="Priority", user_name="root", name="wrap", partition="batch", constraints=[],
-    min_cpus_per_node=1, priority=1, nice=0, num_nodes=1, cpus=1, time_limit=1440, submit_time=1795395483,
+    min_cpus_per_node=1, priority=1, nice=0, num_nodes=1, cpus=1, ntasks=1, time_limit=1440, submit_time=1795395483,
     eligible_time=1795395483, resource_sharing="OK")
 SUSPENDED = WAITS | dict(state="SUSPENDED", state_reason="None", priority=0, start_time=1795395483,
     end_time=1795481883, allocated_nodes="node1")
@@ -37,7 +38,8 @@ JOBS = {
     2: SUSPENDED,
     3: WAITS | dict(num_nodes=2, cpus=4, min_cpus_per_node=2, tres_per_task=TrackableResources()),
     5: WAITS | dict(resource_sharing="NO", time_limit=10),
-    7: WAITS | dict(array_id=7, state_reason="None", eligible_time=None),
+    7: WAITS | dict(array_id=7, array_tasks_waiting="1-3,7", array_tasks_parallel=2, state_reason="None",
+        eligible_time=None),
     8: WAITS | dict(state_reason="JobHeldUser", comment="offpeak:delay=2h|x", excluded_nodes="node1", priority=0,
         memory_per_cpu=10, nice=50, num_nodes=2, cpus=2, eligible_time=None),
     9: WAITS | dict(heterogeneous_id=9),
@@ -52,10 +54,12 @@ class Nodes:
     def load():
         return {"node1": Told(name="node1", state="MIXED", allocated_cpus=1, total_cpus=4, real_memory=1,
             boot_time=1795391757, last_busy_time=1795395460, reason=None, reason_user=None, reason_time=None,
-            partitions=["batch"], available_features=[], comment=None),
+            partitions=["batch"], available_features=[], comment=None,
+            configured_gres={}),
           "n1": Told(name="n1", state="IDLE+POWER_UP+POWERED_DOWN", allocated_cpus=0, total_cpus=8, real_memory=1000,
             boot_time=1795391757, last_busy_time=1795215172, reason=None, reason_user="root", reason_time=None,
-            partitions=["batch"], available_features=["gpu"], comment=None)}
+            partitions=["batch"], available_features=["gpu"], comment=None,
+            configured_gres={"gpu:a100": 2, "nic": {"count": 1}})}
 """
 """What pyslurm 25.11.2 says of jobs and nodes of a Slurm 25.11.8, recorded; jobs 12 and 13 and node n1 are made up.
 
@@ -96,14 +100,16 @@ def test_jobs_and_nodes_are_read() -> None:
     job, held = jobs["12"], jobs["8"]
     assert (job.state, job.priority, job.offset, job.limit_s) == (JobState.PENDING, 1, 100, 86_400)
     assert (job.partitions, job.comment, job.whole_nodes, job.plain) == (("batch", "long"), "flex", False, True)
-    assert "gpu,fast" in job.needs
+    assert job.request is not None
+    assert job.request.chunks[0].features == (frozenset({"gpu", "fast"}),)
     assert (held.state, held.offset, held.comment) == (JobState.HELD, -50, "offpeak:delay=2h|x")
     assert (jobs["5"].whole_nodes, jobs["5"].limit_s) == (True, 600)
     assert [jobs[job].plain for job in ("3", "7", "9", "13")] == [True, False, False, False]
     nodes = {node.name: node for node in view.nodes}
     node = nodes["n1"]
     assert (node.power, node.cpus, node.idle_since_s) == (PowerState.ON_REQUESTED, 8, 1_795_215_172)
-    assert (node.partitions, node.features) == (("batch",), ("gpu",))
+    assert (node.partitions, node.features, node.gpus) == (("batch",), ("gpu", "gres/nic"), (("a100", 2),))
+    assert (jobs["7"].array_id, jobs["7"].tasks, jobs["7"].task_limit) == ("7", 4, 2)
     assert nodes["node1"].cpus_used == 1
 
 
@@ -115,13 +121,10 @@ def test_a_job_that_was_suspended_as_it_started_is_read() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_jobs_that_ask_for_gpus_are_not_alike() -> None:
-    needs = {job.job_id: job.needs for job in read_pyslurm(20).jobs}
-    assert "gres/gpu:1" in needs["3"]
-    assert "cpu=2,gres/gpu=1" in needs["3"]
-    assert "gres/gpu:2" in needs["5"]
-    assert "gres/gpu:1" in needs["8"]
-    assert "gres" not in needs["2"]
-    assert "N/A" not in "".join(needs.values())
+    gpus = {job.job_id: job.request.gpus for job in read_pyslurm(20).jobs if job.request}
+    # Job 3 names its GPU twice: for its nodes, and for its tasks.
+    assert (gpus["2"], gpus["5"], gpus["8"]) == (0, 2, 2)
+    assert gpus["3"] >= 2
 
 
 def test_a_controller_that_refuses_is_not_one_that_is_silent(installed: Path) -> None:

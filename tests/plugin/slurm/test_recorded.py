@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.model.cluster import Partition
 from offpeak.model.orders import PowerState
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.slurm.commands import CannotAskSlurm
 from plugin.slurm.configuration import traits_of_text
-from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, separator
+from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, separator, throttles_of_text
 from plugin.slurm.nodes import nodes_of_json, nodes_of_text, reservations_of_json, reservations_of_text
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "slurm"
@@ -24,7 +25,7 @@ RECORDED_TEXT = (
 RECORDED = RECORDED_TEXT.split(",")
 ALIKE = (
     "job_id state user account name comment partitions reservation qos priority offset nodes cpus limit_s submit_s"
-    " plain"
+    " plain array_id request_problem"
 )
 COMPACT = {"PD": "PENDING", "R": "RUNNING", "CF": "CONFIGURING"}
 
@@ -49,7 +50,8 @@ def as_we_ask(row: str) -> str:
 
 
 def some(job: Job) -> dict[str, object]:
-    return {name: getattr(job, name) for name in ALIKE.split()}
+    assert job.request is not None
+    return {name: getattr(job, name) for name in ALIKE.split()} | {"chunks": job.request.chunks}
 
 
 def states(node: Node) -> set[str]:
@@ -181,3 +183,19 @@ def test_jobs_of_22_05(shared: Path) -> None:
     assert (
         [node.power for node in nodes] == [node.power for node in shown] == [PowerState.ON] * 8 + [PowerState.OFF] * 8
     )
+
+
+def test_an_array_is_counted_from_text_and_json(answers: Path) -> None:
+    rows = answer(answers, "squeue_O_pipe.txt").decode().splitlines()
+    throttled = throttles_of_text(b"12|2-6%2\n11|3-9\n")
+    text = jobs_of_text("".join(f"{as_we_ask(row)}END\n" for row in rows).encode(), "END", throttled)
+    for jobs in (text, jobs_of_json(answer(answers, "squeue.json"), source="squeue")):
+        (array,) = (job for job in jobs if job.is_array and job.state is JobState.PENDING)
+        assert (array.job_id, array.tasks, array.task_limit) == ("12", 5, 2)
+        assert sorted(job.job_id for job in jobs if job.array_id == "12" and not job.is_array) == ["19"]
+
+
+def test_partitions(answers: Path) -> None:
+    config = answer(answers, "scontrol_show_config.txt")
+    (batch, *_) = traits_of_text(config, answer(answers, "scontrol_show_partition.txt")).partitions
+    assert batch == Partition("batch", shared=True)

@@ -4,8 +4,9 @@ import time
 from pathlib import Path
 
 import pytest
-from slurm_queue import full, submit
+from slurm_queue import empty, full, submit
 
+from offpeak.model.request import Chunk, Request
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking, Scheduler
@@ -69,8 +70,9 @@ def test_the_fields_of_each_job(basic: SlurmCluster, slurm: SlurmScheduler) -> N
         assert not jobs[hangs].plain
         assert (jobs[ended].state, jobs[ended].native_state) == (JobState.ENDED, "CANCELLED")
         assert (jobs[ended].end_s or 0) >= now_s - 1
-        assert len({jobs[job].needs for job in (wide, held, later, hangs)}) == 4
-        assert jobs[later].needs == jobs[filler].needs
+        assert len({jobs[job].request for job in (wide, held, later, hangs)}) == 4
+        requests = [jobs[job].request for job in (later, filler)]
+        assert [request.partitions for request in requests if request] == [("batch",)] * 2
 
 
 def test_an_array_is_one_job_but_for_tasks_of_their_own(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
@@ -88,6 +90,44 @@ def test_an_array_is_one_job_but_for_tasks_of_their_own(basic: SlurmCluster, slu
         assert (ranked[array].priority, ranked[split.job_id].priority) == (400, 500)
         assert slurm.rank({array: 300}) == {}
         assert jobs_of(slurm)[split.job_id].priority == 300
+
+
+def test_arrays_are_read_and_changed_as_one_record(basic: SlurmCluster, slurm: SlurmScheduler, tmp_path: Path) -> None:
+    at_s = int(time.time()) + 86_400
+    until_told = f"--wrap=until test -e {tmp_path}/$SLURM_ARRAY_TASK_ID; do sleep 0.1; done"
+    array = submit(basic, "--array=1-9%2", "--exclusive", until_told)
+    try:
+        wait_until(lambda: jobs_of(slurm)[array].tasks == 7, what="two tasks to start")
+        jobs = {job.job_id: job for job in jobs_of(slurm).values() if job.array_id == array}
+        assert (jobs[array].tasks, jobs[array].task_limit, jobs[array].array_id) == (7, 2, array)
+        started = [job for job in jobs.values() if job.job_id != array]
+        assert {(job.state, job.array_id, job.tasks) for job in started} == {(JobState.RUNNING, array, 1)}
+        (tmp_path / "1").touch()
+        wait_until(lambda: jobs_of(slurm)[array].tasks == 6, what="the next task to start")
+        # Some tasks run, one has ended: scontrol reports these beside those that it changes.
+        assert slurm.rank({array: 5000}) == {}
+        assert slurm.defer({array: at_s}) == {}
+        assert slurm.notify({array: "waits"}) == {}
+        jobs = jobs_of(slurm)
+        assert (jobs[array].priority, jobs[array].begin_s, jobs[array].tasks) == (5000, at_s, 6)
+        assert slurm.defer({array: 0}) == {}
+        (tmp_path / "2").touch()
+        wait_until(lambda: jobs_of(slurm)[array].tasks == 5, what="another task to start")
+        assert {job.priority for job in jobs_of(slurm).values() if job.state is JobState.RUNNING} == {5000}
+    finally:
+        empty(basic)
+
+
+def test_requests_of_waiting_jobs(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
+    with full(basic):
+        by_cpu = submit(basic, "--ntasks=4", "--mem-per-cpu=100")
+        by_node = submit(basic, "--ntasks=4", "--nodes=2", "--mem=200")
+        bound = submit(basic, "--nodelist=node2", "--exclusive")
+        found = {job: jobs_of(slurm)[job].request for job in (by_cpu, by_node, bound)}
+    known = Request(("batch",), (Chunk(4, 1, 100),), apart=False)
+    assert found[by_cpu] == known
+    assert found[by_node] == Request(("batch",), (Chunk(2, 2, 200),))
+    assert found[bound] == Request(("batch",), (Chunk(1),), whole_nodes=True, hosts=frozenset({"node2"}))
 
 
 def test_who_cannot_be_ranked_hides_nobody_else(basic: SlurmCluster, slurm: SlurmScheduler) -> None:

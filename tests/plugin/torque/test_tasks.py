@@ -6,8 +6,9 @@ import pytest
 from pbs_standin import standin
 
 from offpeak.model.orders import NodeChange
+from offpeak.model.request import Chunk, Request
 from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.demand import TaskRequest, chunks_of, parse_tasks
+from plugin.pbs.requests import chunks_of, parse_tasks
 from plugin.pbs.torque import TorqueScheduler, jobs_of_xml
 from sim_backend.pbs_standin.submission import req_information
 
@@ -21,19 +22,19 @@ PLACED = {
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("tasks=2:lprocs=4", TaskRequest("2:ppn=4", apart=False, whole=False)),
-        ("tasks=1", TaskRequest("1:ppn=1", apart=False, whole=False)),
-        ("tasks=2:lprocs=all", TaskRequest("2:ppn=1", apart=True, whole=True)),
-        ("tasks=3:lprocs=8:place=node", TaskRequest("3:ppn=8", apart=True, whole=True)),
-        ("tasks=2:lprocs=8:place=node=2", TaskRequest("4:ppn=8", apart=True, whole=True)),
-        ("tasks=2:lprocs=4:place=socket=1:memory=10gb", TaskRequest("2:ppn=4", apart=False, whole=False)),
-        ("tasks=5:lprocs=2:maxtpn=2:usecores", TaskRequest("3:ppn=4", apart=True, whole=False)),
-        ("tasks=2:lprocs=2:maxtpn=8", TaskRequest("1:ppn=4", apart=True, whole=False)),
-        ("tasks=2:lprocs=2:feature=fast&big", TaskRequest("2:ppn=2:fast:big", apart=False, whole=False)),
-        ("tasks=2:lprocs=2:feature=fast|big", TaskRequest("2:ppn=2:fast", apart=False, whole=False)),
+        ("tasks=2:lprocs=4", Request((), chunks_of("2:ppn=4"), apart=False)),
+        ("tasks=1", Request((), chunks_of("1:ppn=1"), apart=False)),
+        ("tasks=2:lprocs=all", Request((), chunks_of("2:ppn=1"), apart=True, whole_nodes=True)),
+        ("tasks=3:lprocs=8:place=node", Request((), chunks_of("3:ppn=8"), apart=True, whole_nodes=True)),
+        ("tasks=2:lprocs=8:place=node=2", Request((), chunks_of("4:ppn=8"), apart=True, whole_nodes=True)),
+        ("tasks=2:lprocs=4:place=socket=1:memory=10gb", Request((), (Chunk(2, 4, 10240),), apart=False)),
+        ("tasks=5:lprocs=2:maxtpn=2:usecores", Request((), chunks_of("3:ppn=4"), apart=True)),
+        ("tasks=2:lprocs=2:maxtpn=8", Request((), chunks_of("1:ppn=4"), apart=True)),
+        ("tasks=2:lprocs=2:feature=fast&big", Request((), chunks_of("2:ppn=2:fast:big"), apart=False)),
+        ("tasks=2:lprocs=2:feature=fast|big", Request((), chunks_of("2:ppn=2:fast"), apart=False)),
     ],
 )
-def test_one_request(option: str, expected: TaskRequest) -> None:
+def test_one_request(option: str, expected: Request) -> None:
     information = req_information([option])
     assert parse_tasks(information) == expected
     assert parse_tasks({**information, **PLACED}) == expected
@@ -44,7 +45,7 @@ def test_several_requests_are_one_job() -> None:
     request = parse_tasks(dict(reversed(information.items())))
     assert request is not None
     # By their numbers: the eleventh is not the third.
-    assert [chunk.cpus for chunk in chunks_of(request.request)] == [8, *[1] * 10]
+    assert [chunk.cores for chunk in request.chunks] == [8, *[1] * 10]
     assert parse_tasks({}) is None
     assert parse_tasks(PLACED) is None
 
@@ -54,7 +55,7 @@ def test_a_request_by_nodes_precedes_the_one_that_the_server_derived() -> None:
     xml = "<Data><Job><Job_Id>1.h</Job_Id><Resource_List><nodes>2:ppn=4:fast</nodes></Resource_List>{}</Job></Data>"
     with_made, without = (jobs_of_xml(xml.format(text).encode())[0] for text in (made, ""))
     assert with_made == without
-    assert (with_made.request, with_made.apart) == ("2:ppn=4:fast", True)
+    assert with_made.job.request == Request((), chunks_of("2:ppn=4:fast"), apart=True)
 
 
 def test_nodes_are_woken_for_tasks_and_others_do_not_compete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,6 +75,6 @@ def test_nodes_are_woken_for_tasks_and_others_do_not_compete(tmp_path: Path, mon
         assert [jobs[job].cpus for job in (packed, too_wide)] == [8, 72]
         assert [jobs[job].nodes for job in (packed, too_wide, whole)] == [1, 1, 2]
         assert [jobs[job].whole_nodes for job in (packed, whole)] == [False, True]
-        assert len({jobs[job].needs for job in (packed, too_wide, whole)}) == 3
+        assert len({jobs[job].request for job in (packed, too_wide, whole)}) == 3
         again = submit("tasks=2:lprocs=4")
-        assert {job.job_id: job for job in scheduler.view().jobs}[again].needs == jobs[packed].needs
+        assert {job.job_id: job for job in scheduler.view().jobs}[again].request == jobs[packed].request

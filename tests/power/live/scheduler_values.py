@@ -25,7 +25,7 @@ def job_of(job_id: str = "1", **given) -> Job:
     """Return a pending job of one whole node for an hour."""
     usual = {
         "job_id": job_id, "state": JobState.PENDING, "native_state": "PENDING", "reason": "Resources", "user": "u",
-        "account": "a", "name": "j", "comment": "", "partitions": ("batch",), "needs": "", "reservation": "",
+        "account": "a", "name": "j", "comment": "", "partitions": ("batch",), "request": None, "reservation": "",
         "qos": "", "priority": 100, "offset": 0, "nodes": 1, "cpus": 4, "whole_nodes": True, "limit_s": 3600,
         "submit_s": NOW_S - 300, "begin_s": None, "start_s": None, "end_s": None, "hosts": "", "plain": True,
     }  # fmt: skip

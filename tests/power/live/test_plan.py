@@ -8,12 +8,14 @@ from small_site import HARDWARE, changes_of, cluster_snapshot, planned, site_of,
 
 from offpeak.door.effect import Hold
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
+from offpeak.model.request import Chunk, Request
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import NodeUse, Reservation
 from power.lifecycle.node_context import MeasuredDurations
 from power.lifecycle.node_record import Attempts, DesiredState, PendingOrder
 
 NAMES = ("n01", "n02", "n03", "n04")
+GPU_REQUEST = Request(("batch",), (Chunk(1, features=(frozenset({"gpu"}),)),))
 OFF = NodeState.OFF
 
 
@@ -228,7 +230,7 @@ def test_a_fresh_job_that_cannot_start_now_keeps_no_idle_nodes() -> None:
 
 def test_nodes_with_a_feature_that_a_job_waits_for_stay_awake() -> None:
     nodes = [node_of("n01", features=("gpu",)), node_of("n02"), node_of("n03", features=("gpu",))]
-    plan = planned(cluster_snapshot(nodes, jobs=[job_of(needs="batch gpu", nodes=1)]), site_of(3))
+    plan = planned(cluster_snapshot(nodes, jobs=[job_of(request=GPU_REQUEST, nodes=1)]), site_of(3))
     assert set(changes_of(plan)) == {"n02", "n03"}
 
 

@@ -1,5 +1,6 @@
 """Each run of a job is booked once: with a known or an unknown end, over restarts, and over changes of the clock."""
 
+import json
 from dataclasses import replace
 
 from account_jobs import job, view
@@ -107,7 +108,7 @@ def test_a_clock_that_goes_back_holds_up_nothing() -> None:
 
 
 def test_what_is_kept_is_small_and_not_written_too_often() -> None:
-    many = [job(str(number), start_s=100, comment="x" * 1000, needs="y" * 1000) for number in range(2000)]
+    many = [job(str(number), start_s=100, comment="x" * 1000) for number in range(2000)]
     ran, _ = looks((110, many))
     assert len(job_watch_json(ran)) < 2000 * 200
     assert is_worth_saving(None, ran)
@@ -166,3 +167,14 @@ def _at(number: str, start_s: int, end_s: int, shown_s: int, at_s: int) -> Job |
     if at_s < end_s:
         return job(number, start_s=start_s)
     return job(number, JobState.ENDED, start_s=start_s, end_s=end_s) if at_s <= end_s + shown_s else None
+
+
+def test_a_watch_of_a_version_that_knew_no_arrays_is_used() -> None:
+    ran, _ = looks((1000, [job(7, start_s=900)]))
+    watch = json.loads(job_watch_json(ran))
+    new = len(Job._field_defaults)
+    watch["fields"] = ["needs" if name == "request" else name for name in watch["fields"][:-new]]
+    watch["running"] = [["8G" if field is None and at == 9 else field for at, field in enumerate(row[:-new])]
+                        for row in watch["running"]]  # fmt: skip
+    assert parse_job_watch(json.dumps(watch)) == parse_job_watch(job_watch_json(ran))
+    assert parse_job_watch(json.dumps({**watch, "fields": watch["fields"][:-1]})) is None

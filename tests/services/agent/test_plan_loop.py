@@ -8,12 +8,12 @@ import pytest
 from planned_site import HOUR_S
 
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.request import Chunk
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.pbs.demand import PbsChunk
 from plugin.scheduler.port import Ranking
 from services.agent import queue_loop, site_context
 from services.agent.agent import SiteAgent
@@ -31,7 +31,7 @@ class Stage:
             SimulatedCluster({"n1": SimNode("n1", 8)}), clock=lambda: self.now_s, ranking=Ranking.VALUE
         )
         for at, name in enumerate(("first", "hot", "cool")):
-            job = SimJob(0, name, "ann", "batch", (PbsChunk(1, 8),), 9e9, self.now_s, HOUR_S, whole_nodes=True)
+            job = SimJob(0, name, "ann", "batch", (Chunk(1, 8),), 9e9, self.now_s, HOUR_S, whole_nodes=True)
             self.scheduler.cluster.submit(job).priority = 1000 - at
             self.scheduler.view()
         monkeypatch.setattr(site_context, "scheduler_of", lambda _settings: self.scheduler)

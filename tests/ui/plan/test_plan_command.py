@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.model.request import Chunk
 from offpeak.process import exclusive_lock
-from plugin.pbs.demand import PbsChunk
 from plugin.scheduler.port import Ranking
 from services.agent import site_context as parts
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
@@ -42,7 +42,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> SimulatedScheduler:
     now_s = int(time.time()) // HOUR_S * HOUR_S
     made = SimulatedScheduler(SimulatedCluster({"n1": SimNode("n1", 8)}), clock=lambda: now_s, ranking=Ranking.VALUE)
     for at, name in enumerate(("first", "hot", "cool")):
-        job = SimJob(0, name, "ann", "batch", (PbsChunk(1, 8),), 9000.0, now_s, HOUR_S, whole_nodes=True)
+        job = SimJob(0, name, "ann", "batch", (Chunk(1, 8),), 9000.0, now_s, HOUR_S, whole_nodes=True)
         made.cluster.submit(job).priority = 1000 - at
         made.view()
     monkeypatch.setattr(parts, "scheduler_of", lambda _settings: made)
