@@ -109,13 +109,23 @@ class Cluster:
 
     def candidates(self, request: Request) -> tuple[int, ...]:
         """Return the pools with a node that could run a part of the request, by number; () if it fits nowhere."""
+        if self.misfit(request):
+            return ()
+        return tuple(pool for pool, parts in enumerate(zip(*self.parts_per_node(request), strict=True)) if any(parts))
+
+    def parts_per_node(self, request: Request) -> tuple[tuple[int, ...], ...]:
+        """Return for each chunk how many of its parts an empty node of each pool holds, 0 where no node may be used."""
         named = self._named_nodes(request)
-        found = {
-            number
-            for number, pool in enumerate(self.pools)
-            if self._is_reachable(pool, request, named) and any(pool.holds(chunk) for chunk in request.chunks)
-        }
-        return tuple(sorted(found)) if not self.misfit(request) else ()
+        reachable = [self._is_reachable(pool, request, named) for pool in self.pools]
+        return tuple(
+            tuple(pool.holds(chunk) if can_use else 0 for pool, can_use in zip(self.pools, reachable, strict=True))
+            for chunk in request.chunks
+        )
+
+    def takes_whole_nodes(self, request: Request, pool: Pool) -> bool:
+        """Say whether the request shares no node of the pool with other jobs: it or all its partitions there say so."""
+        names = pool.partitions & frozenset(request.partitions) if request.partitions else pool.partitions
+        return request.whole_nodes or not any(self.partitions[name].shared for name in names)
 
     def misfit(self, request: Request) -> str:
         """Return why the request fits no nodes of the cluster, "" if it fits."""

@@ -63,6 +63,20 @@ def test_misfit_names_the_reason(asks: Request, why: str) -> None:
     assert CLUSTER.misfit(asks) == why
 
 
+def test_parts_per_node_are_those_of_each_chunk_and_pool() -> None:
+    asks = Request(("cpu",), (Chunk(3, 16), Chunk(1, features=parse_features("fat"))))
+    assert CLUSTER.parts_per_node(asks) == ((3, 3, 0), (0, 1, 0))
+
+
+def test_nodes_are_shared_if_a_partition_of_the_request_shares_them() -> None:
+    pool = Pool(THIN, frozenset({"own", "common"}), 1)
+    cluster = Cluster((pool,), {"own": Partition("own"), "common": Partition("common", shared=True)})
+    assert cluster.takes_whole_nodes(Request(("own",), (Chunk(1),)), pool)
+    assert not cluster.takes_whole_nodes(Request(("own", "common"), (Chunk(1),)), pool)
+    assert not cluster.takes_whole_nodes(Request((), (Chunk(1),)), pool)
+    assert cluster.takes_whole_nodes(Request(("common",), (Chunk(1),), whole_nodes=True), pool)
+
+
 def test_nodes_of_unknown_equipment_fit_every_request() -> None:
     unknown = Cluster((Pool(NodeType(0), frozenset(), 3),))
     assert unknown.candidates(Request((), (Chunk(3, 999, 10**9),))) == (0,)

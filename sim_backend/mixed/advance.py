@@ -1,0 +1,238 @@
+"""The event loop of clusters with several pools: ends, submissions and price changes, then a pass over each group.
+
+Competition groups share no pool, so each has its own queue, window and reservations. A pass starts jobs in order of
+partition tier, priority and submission. It ends at the first blocked job (FCFS) or goes on beside reservations. Passes
+in which no waiting class of requests can fit are left out.
+
+With Slurm's timing most passes are like those of its main scheduler: they go in order, and a blocked job closes its
+partition. Full passes, which reserve and backfill, take place at multiples of `bf_interval_s`.
+"""
+
+from offpeak.compiled import in_place, part
+from plugin.window_policy import ARRIVAL, EXTERNAL
+from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.mixed.queue import (
+    close_pass,
+    forget_blocked,
+    may_start,
+    next_entry,
+    note_passed_over,
+    open_window,
+    order_window,
+    submit_next,
+)
+from sim_backend.mixed.reservations import drop_reservations, first_start_s, reserve, try_start
+from sim_backend.mixed.running import end_first
+from sim_backend.mixed.state import ANY_LENGTH, MixedRules, MixedState, MixedWorkload, Tables
+
+PAUSED, FINISHED, DECIDE = range(3)
+IN_ORDER, EASY_LIKE = 0, 1
+
+
+@part
+def next_event_s(state: MixedState, peaks: PeakTimes) -> int:
+    """Return when something happens next, NEVER when nothing will."""
+    now = state.scalars[0]
+    at_s = min(now.next_submit_s, now.next_end_s)
+    if now.waiting > 0:
+        at_s = min(at_s, now.wanted_pass_s, now.wanted_backfill_s)
+        if now.next_peak < len(peaks.at_s):
+            at_s = min(at_s, peaks.at_s[now.next_peak])
+    return int(at_s)
+
+
+@part
+def take_events(
+    tables: Tables, workload: MixedWorkload, state: MixedState, peaks: PeakTimes, rules: MixedRules
+) -> bool:
+    """Handle all events of this second, ends first, and say whether there were any."""
+    now = state.scalars[0]
+    any_event = False
+    while now.next_peak < len(peaks.at_s) and peaks.at_s[now.next_peak] <= now.now_s:
+        now.next_peak += 1
+        any_event = True
+        for group in range(len(state.groups)):
+            state.groups[group].is_due = 1
+            state.groups[group].is_backfill_due = 1
+    while now.next_end_s <= now.now_s:
+        end_first(tables, workload, state)
+        any_event = True
+    while now.next_submit_s <= now.now_s:
+        submit_next(tables, workload, state, rules)
+        any_event = True
+    return any_event
+
+
+@part
+def next_multiple_s(at_s: int, interval_s: int) -> int:
+    """Return the first multiple of the interval from then on; that second itself where there is no interval."""
+    return int(at_s + -at_s % interval_s if interval_s > 0 else at_s)
+
+
+@part
+def want_passes(state: MixedState, rules: MixedRules) -> None:
+    """Ask for the passes that follow an event."""
+    now = state.scalars[0]
+    now.wanted_pass_s = next_multiple_s(now.now_s, rules.sched_interval_s)
+    if rules.bf_interval_s > 0:
+        now.wanted_backfill_s = next_multiple_s(now.now_s, rules.bf_interval_s)
+
+
+@part
+def open_passes(state: MixedState, rules: MixedRules) -> bool:
+    """Begin the passes of this second, and say whether there are any."""
+    now = state.scalars[0]
+    now.is_full_pass = 1 if now.wanted_backfill_s <= now.now_s or rules.bf_interval_s == 0 else 0
+    if now.wanted_pass_s > now.now_s and now.wanted_backfill_s > now.now_s:
+        return False
+    if now.wanted_pass_s <= now.now_s:
+        now.wanted_pass_s = NEVER
+    if now.wanted_backfill_s <= now.now_s:
+        now.wanted_backfill_s = NEVER
+    now.next_group = 0
+    return True
+
+
+@part
+def opens_pass(state: MixedState, group: int) -> bool:
+    """Say whether a pass over the group may start a job; where it may, begin it."""
+    now = state.scalars[0]
+    here = state.groups[group]
+    is_due = here.is_backfill_due if now.is_full_pass else here.is_due
+    here.is_due = 0
+    if now.is_full_pass:
+        here.is_backfill_due = 0
+    return bool(is_due and here.hopeful > 0)
+
+
+@part
+def open_queue(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> None:
+    """Go on behind the jobs that the last pass saw where its reservations still hold, else begin anew.
+
+    The jobs that were refused then would be refused again: nothing was freed, and they would end later.
+    """
+    now = state.scalars[0]
+    here = state.groups[group]
+    waiting = state.waiting
+    if now.window == 0 and here.blocked != NOT_YET and first_start_s(state, rules, group) >= now.now_s:
+        now.cursor = here.seen - now.behind_window
+        return
+    drop_reservations(state, group)
+    forget_blocked(state, group)
+    for at in range(tables.group_class_first[group], tables.group_class_first[group + 1]):
+        own_class = tables.group_class[at]
+        waiting.longest_s[own_class] = NOT_YET if waiting.misfit[own_class] else ANY_LENGTH
+
+
+@part
+def is_throttled(workload: MixedWorkload, state: MixedState, position: int) -> bool:
+    """Say whether the job is a task of an array of which no more tasks may run."""
+    array = workload.array[state.waiting.job[position]]
+    return bool(array != NOT_YET and state.array_running[array] >= workload.throttle[array])
+
+
+@part
+def reserve_blocked(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> bool:
+    """Reserve the start of the first blocked job if it has no reservation yet; False where that is impossible."""
+    here = state.groups[group]
+    return bool(here.reserved > 0 or reserve(tables, state, rules, here.blocked))
+
+
+@part
+def run_full_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> None:
+    """Start the jobs of the group that fit beside the reservations of those that are blocked."""
+    here = state.groups[group]
+    while here.hopeful > 0:
+        is_blocked = here.blocked != NOT_YET
+        if is_blocked and rules.reservations == IN_ORDER:
+            return
+        all_reserved = is_blocked and (rules.reservations == EASY_LIKE or here.reserved == rules.reservations)
+        position = next_entry(tables, state, group, all_reserved)
+        if position == NOT_YET:
+            return
+        if is_throttled(workload, state, position):
+            continue
+        if is_blocked and not reserve_blocked(tables, state, rules, group):
+            return
+        if may_start(state, position) and try_start(tables, workload, state, rules, position):
+            continue
+        if here.blocked == NOT_YET:
+            here.blocked = position
+        elif here.reserved < rules.reservations:
+            reserve(tables, state, rules, position)
+    if rules.reservations > EASY_LIKE:
+        forget_blocked(state, group)
+
+
+@part
+def run_pass_in_order(
+    tables: Tables, workload: MixedWorkload, state: MixedState, group: int, rules: MixedRules
+) -> None:
+    """Start the jobs of the group in order; a blocked job closes its partition for the others of the pass."""
+    now = state.scalars[0]
+    here = state.groups[group]
+    drop_reservations(state, group)
+    now.searches += 1
+    closing = now.searches
+    while here.hopeful > 0:
+        position = next_entry(tables, state, group, False)
+        if position == NOT_YET:
+            break
+        partition = workload.partition[state.waiting.job[position]]
+        if state.closed[partition] == closing or is_throttled(workload, state, position):
+            continue
+        if not (may_start(state, position) and try_start(tables, workload, state, rules, position)):
+            state.closed[partition] = closing
+    forget_blocked(state, group)
+
+
+@part
+def run_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> None:
+    """Start what can start of the group now."""
+    open_queue(tables, state, rules, group)
+    if state.scalars[0].is_full_pass:
+        run_full_pass(tables, workload, state, rules, group)
+    else:
+        run_pass_in_order(tables, workload, state, group, rules)
+    if rules.policy != ARRIVAL:
+        note_passed_over(tables, state, group)
+    close_pass(tables, state, group)
+
+
+@in_place
+def advance(
+    tables: Tables, workload: MixedWorkload, peaks: PeakTimes, rules: MixedRules, state: MixedState, until_s: int
+) -> int:
+    """Handle all events up to and including second `until_s`.
+
+    Returns PAUSED when later events are left, FINISHED when none are, DECIDE when an external policy has to write
+    `state.window.order` for the group scalars.deciding before the next call.
+    """
+    now = state.scalars[0]
+    now.next_group = len(state.groups) if now.deciding == NOT_YET else now.next_group
+    while True:
+        while now.next_group < len(state.groups):
+            group = int(now.next_group)
+            if now.deciding == NOT_YET:
+                if not opens_pass(state, group):
+                    now.next_group += 1
+                    continue
+                open_window(tables, workload, state, group, 0 if rules.policy == ARRIVAL else rules.window)
+                if rules.policy == EXTERNAL:
+                    now.deciding = group
+                    return DECIDE
+                if rules.policy != ARRIVAL:
+                    order_window(tables, state, peaks, rules, group)
+            now.deciding = NOT_YET
+            run_pass(tables, workload, state, rules, group)
+            now.next_group += 1
+        at_s = next_event_s(state, peaks)
+        if at_s == NEVER:
+            return FINISHED
+        if at_s > until_s:
+            return PAUSED
+        now.now_s = max(now.now_s, at_s)
+        if take_events(tables, workload, state, peaks, rules):
+            want_passes(state, rules)
+        if not open_passes(state, rules):
+            now.next_group = len(state.groups)

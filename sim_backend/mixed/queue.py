@@ -1,0 +1,242 @@
+"""The waiting jobs of each competition group in order, and the window of them that a policy orders.
+
+A group's positions are sorted by rank: partition tier, then priority, then submission. Jobs that left are holes until
+the positions are compacted; a hole keeps its job, so that the order stays complete.
+"""
+
+from offpeak.compiled import in_place, index, part
+from offpeak.model.arrays import Int64
+from offpeak.prices.peak import Peak
+from plugin.window_order import count_kept, fill_nodes, fill_value, free_behind, put_first, sort_by_power
+from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
+from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
+
+# One function for both engines and the live path; merged into the kernels as a function of this file is.
+count_kept_part, free_behind_part = part(count_kept), part(free_behind)
+OFF_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.UNKNOWN)
+MOST_HOLES = 64
+
+
+@in_place
+def next_startable(request_class: Int64, hold_s: Int64, longest_s: Int64, first: int, last: int) -> int:
+    """Return the first position in [first, last) whose job may start as far as is known of its class, or `last`."""
+    for at in range(first, last):
+        if hold_s[index(at)] <= longest_s[index(request_class[index(at)])]:
+            return at
+    return last
+
+
+@part
+def is_hole(tables: Tables, state: MixedState, position: int) -> bool:
+    """Say whether no job waits at the position any more."""
+    return bool(state.waiting.request_class[index(position)] == len(tables.class_group))
+
+
+@part
+def copy_position(state: MixedState, target: int, source: int) -> None:
+    """Copy a position of the queue."""
+    waiting = state.waiting
+    waiting.job[index(target)] = waiting.job[index(source)]
+    waiting.request_class[index(target)] = waiting.request_class[index(source)]
+    waiting.hold_s[index(target)] = waiting.hold_s[index(source)]
+    waiting.passed_over_s[index(target)] = waiting.passed_over_s[index(source)]
+
+
+@part
+def forget_blocked(state: MixedState, group: int) -> None:
+    """Let the next pass look for the first blocked job again."""
+    here = state.groups[group]
+    here.blocked = NOT_YET
+    here.seen = here.first
+
+
+@part
+def submit_next(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
+    """Put the next submitted job into its group's queue, by rank."""
+    now = state.scalars[0]
+    waiting = state.waiting
+    job = int(now.next_job)
+    own_class = workload.request_class[index(job)]
+    group = tables.class_group[index(own_class)]
+    here = state.groups[group]
+    at = here.tail
+    while at > here.head and workload.rank[index(waiting.job[index(at - 1)])] > workload.rank[index(job)]:
+        copy_position(state, at, at - 1)
+        at -= 1
+    waiting.job[index(at)] = job
+    waiting.request_class[index(at)] = own_class
+    waiting.hold_s[index(at)] = workload.estimate_s[index(job)] + rules.completing_s
+    waiting.passed_over_s[index(at)] = NOT_YET
+    if at < here.tail:
+        here.passed_over = min(here.passed_over, at)
+        forget_blocked(state, group)
+    here.tail += 1
+    here.waiting += 1
+    waiting.of_class[index(own_class)] += 1
+    here.hopeful += 1 - waiting.misfit[index(own_class)]
+    here.is_due = 1
+    here.is_backfill_due = 1
+    now.waiting += 1
+    now.next_job += 1
+    now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
+
+
+@part
+def may_start(state: MixedState, position: int) -> bool:
+    """Say whether the waiting job may start as far as is known of its class."""
+    waiting = state.waiting
+    return bool(waiting.hold_s[index(position)] <= waiting.longest_s[index(waiting.request_class[index(position)])])
+
+
+@part
+def entry(state: MixedState, rank: int) -> int:
+    """Return the position at `rank` of this pass: the window in its order, then what stands behind it."""
+    now = state.scalars[0]
+    if rank < now.window:
+        return int(state.window.position[index(state.window.order[index(rank)])])
+    return int(now.behind_window + rank - now.window)
+
+
+@part
+def next_entry(tables: Tables, state: MixedState, group: int, only_startable: bool) -> int:
+    """Return the position of the next job of this pass, or NOT_YET: of all, or of those that may start."""
+    now = state.scalars[0]
+    waiting = state.waiting
+    while now.cursor < min(now.window, now.considered):
+        position = entry(state, now.cursor)
+        now.cursor += 1
+        longest_s = waiting.longest_s[index(waiting.request_class[index(position)])]
+        if not is_hole(tables, state, position) and (
+            not only_startable or waiting.hold_s[index(position)] <= longest_s
+        ):
+            return position
+    if now.considered <= now.window:
+        return NOT_YET
+    position = entry(state, now.cursor)
+    last = state.groups[group].tail
+    if only_startable:
+        position = next_startable(waiting.request_class, waiting.hold_s, waiting.longest_s, position, last)
+    else:
+        while position < last and is_hole(tables, state, position):
+            position += 1
+    now.cursor = now.window + position + 1 - now.behind_window
+    return position if position < last else NOT_YET
+
+
+@part
+def open_window(tables: Tables, workload: MixedWorkload, state: MixedState, group: int, most: int) -> None:
+    """Gather the first `most` waiting jobs of the group in order; all its jobs are considered."""
+    now = state.scalars[0]
+    here = state.groups[group]
+    window = state.window
+    position = int(here.head)
+    gathered = 0
+    while gathered < most and position < here.tail:
+        if not is_hole(tables, state, position):
+            at = index(gathered)
+            job = index(state.waiting.job[index(position)])
+            window.position[at] = position
+            window.size[at] = workload.size[job]
+            window.node_power_w[at] = workload.node_power_w[job]
+            window.order[at] = gathered
+            gathered += 1
+        position += 1
+    now.window = gathered
+    now.behind_window = position
+    now.considered = gathered + here.tail - position
+    now.cursor = 0
+
+
+@part
+def current_peak(state: MixedState, peaks: PeakTimes) -> int:
+    """Return the price's state now."""
+    following = state.scalars[0].next_peak
+    return int(peaks.peak[following - 1]) if following > 0 else UNKNOWN
+
+
+@in_place
+def free_units(tables: Tables, state: MixedState, group: int) -> int:
+    """Return the free units of the group, as policies weigh them."""
+    found = 0
+    for at in range(tables.group_cell_first[index(group)], tables.group_cell_first[index(group + 1)]):
+        cell = tables.group_cell[index(at)]
+        column = tables.window_column[index(cell)]
+        found += tables.window_weight[index(cell)] * state.free[index(column), index(cell)]
+    return found
+
+
+@part
+def kept_jobs(state: MixedState, rules: MixedRules) -> int:
+    """Return how many jobs at the front of the window keep their place, as they were passed over for too long."""
+    now = state.scalars[0]
+    return count_kept_part(
+        state.waiting.passed_over_s, state.window.position, now.window, now.now_s, rules.max_postponement_s
+    )
+
+
+@part
+def order_window(tables: Tables, state: MixedState, peaks: PeakTimes, rules: MixedRules, group: int) -> None:
+    """Let the policy order the window, and say how many jobs are considered. An unknown price changes nothing."""
+    now = state.scalars[0]
+    peak = current_peak(state, peaks)
+    if peak == UNKNOWN:
+        return
+    kept = kept_jobs(state, rules)
+    order = state.window.order
+    size = state.window.size[: now.window]
+    power = state.window.node_power_w[: now.window]
+    if rules.policy <= GREEDY_SLIDE:
+        sort_by_power(order, kept, power, (peak == OFF_PEAK) == (rules.policy == GREEDY))
+        return
+    free = free_behind_part(free_units(tables, state, group), size, kept)
+    if rules.policy == KNAPSACK:
+        put_first(order, kept, fill_nodes(state.fillings, kept, size, power, free, peak == OFF_PEAK), now.window)
+    elif peak == OFF_PEAK:
+        now.considered = put_first(order, kept, fill_value(state.fillings, kept, size, power, free), now.window)
+    else:
+        now.considered = kept
+
+
+@part
+def note_passed_over(tables: Tables, state: MixedState, group: int) -> None:
+    """Note the time on each waiting job that a later one has just overtaken for the first time."""
+    here = state.groups[group]
+    waiting = state.waiting
+    for position in range(max(here.passed_over, here.head), here.furthest):
+        if waiting.passed_over_s[index(position)] == NOT_YET and not is_hole(tables, state, position):
+            waiting.passed_over_s[index(position)] = state.scalars[0].now_s
+    here.passed_over = max(here.passed_over, here.furthest)
+
+
+@part
+def compact(tables: Tables, state: MixedState, group: int) -> None:
+    """Move the waiting jobs of the group to the front of its positions, without holes."""
+    here = state.groups[group]
+    write = int(here.first)
+    passed_over = write
+    blocked = NOT_YET
+    for read in range(here.head, here.tail):
+        if is_hole(tables, state, read):
+            continue
+        if read == here.blocked:
+            blocked = write
+        copy_position(state, write, read)
+        write += 1
+        passed_over += read < here.passed_over
+    here.head = here.first
+    here.tail = write
+    here.passed_over = passed_over
+    here.blocked = blocked
+
+
+@part
+def close_pass(tables: Tables, state: MixedState, group: int) -> None:
+    """Tidy up behind a pass: skip the holes at the front, compact when there are more holes than jobs."""
+    here = state.groups[group]
+    while here.head < here.tail and is_hole(tables, state, here.head):
+        here.head += 1
+    if here.tail - here.first > 2 * here.waiting + MOST_HOLES:
+        compact(tables, state, group)
+    here.seen = here.tail
+    here.furthest = here.first

@@ -1,0 +1,201 @@
+"""Replays jobs on a cluster of several pools under one policy: when each job starts, where, and what it costs."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import BadInput
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.cluster import Cluster
+from offpeak.model.step_integrals import StepIntegral, integral, integrals
+from offpeak.prices.peak import Peak
+from plugin.window_order import count_kept
+from plugin.window_policy import ARRIVAL, WindowView
+from sim_backend.engine.rules import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE
+from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.mixed.advance import DECIDE, advance
+from sim_backend.mixed.case import MixedCase
+from sim_backend.mixed.cells import new_picks
+from sim_backend.mixed.queue import free_units
+from sim_backend.mixed.state import MixedRules, MixedState, new_state
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, checked_ranks
+
+RESERVATIONS = {FCFS: 0, EASY: 1, CONSERVATIVE: 100}
+"""By discipline: of how many blocked jobs of each competition group the start is reserved by default."""
+
+
+@dataclass(frozen=True)
+class SlurmTiming:
+    """Slurm's intervals and the time that a node stays taken after a job [s], 0 for none."""
+
+    sched_interval_s: int = 0
+    bf_interval_s: int = 0
+    completing_s: int = 0
+
+
+NO_TIMING = SlurmTiming()
+
+
+@dataclass(frozen=True)
+class MixedSchedule:
+    """When each job of a case started and ended [trace seconds], and where.
+
+    Row i says that job `placed_job[i]` has `placed_nodes[i]` node equivalents of pool `placed_pool[i]`.
+    """
+
+    start_s: Int64
+    end_s: Int64
+    placed_job: Int64
+    placed_pool: Int64
+    placed_nodes: Float64
+    simulate_s: float
+
+
+def rules_of(policy: Policy, timing: SlurmTiming = NO_TIMING, reservations: int | None = None) -> MixedRules:
+    """Return the rules of a policy for clusters of several pools; BadInput for what these do not know."""
+    rules = policy.rules
+    if rules.discipline not in RESERVATIONS:
+        raise BadInput(
+            f"policy {policy.name!r} does not know several pools of nodes", hint="choose fcfs, easy or conservative"
+        )
+    if rules.pass_per_event:
+        raise BadInput(
+            f"policy {policy.name!r}: several pools of nodes need passes once a second", hint="--passes second"
+        )
+    if rules.estimates not in (USER_ESTIMATE, EXACT_RUNTIME):
+        raise BadInput(
+            f"policy {policy.name!r}: run times are not predicted on several pools of nodes", hint="--estimates user"
+        )
+    return MixedRules(
+        reservations=RESERVATIONS[rules.discipline] if reservations is None else reservations,
+        policy=rules.policy,
+        window=rules.window,
+        max_postponement_s=rules.max_postponement_s,
+        sched_interval_s=timing.sched_interval_s or rules.period_s,
+        bf_interval_s=timing.bf_interval_s,
+        completing_s=timing.completing_s,
+    )
+
+
+def replay_mixed(
+    case: MixedCase,
+    policy: Policy,
+    rules: MixedRules,
+    *,
+    peaks: PeakTimes = NO_PEAKS,
+    progress: Callable[[int], None] | None = None,
+) -> MixedSchedule:
+    """Return the schedule of the case's jobs under the policy, by its `rules_of`.
+
+    `progress` is called after each step with the number of jobs submitted so far. Ctrl-C takes effect between steps.
+    """
+    begin = time.perf_counter()
+    case = as_estimated(case, policy)
+    workload = case.workload
+    state = new_state(case.tables, workload, rules, new_picks(case.tables))
+    if rules.policy == ARRIVAL:
+        peaks = NO_PEAKS
+    jobs = len(workload.submit_s)
+    for last in (*range(JOBS_PER_STEP, jobs, JOBS_PER_STEP), jobs):
+        until_s = int(workload.submit_s[last]) if last < jobs else NEVER - 1
+        while advance(case.tables, workload, peaks, rules, state, until_s) == DECIDE:
+            decide_order(case, policy, rules, state, peaks)
+        if progress:
+            progress(last)
+    rows = int(state.scalars["placements"][0])
+    return MixedSchedule(
+        start_s=state.start_s,
+        end_s=state.start_s + workload.runtime_s,
+        placed_job=state.placements.job[:rows],
+        placed_pool=state.placements.pool[:rows],
+        placed_nodes=state.placements.nodes[:rows],
+        simulate_s=time.perf_counter() - begin,
+    )
+
+
+def as_estimated(case: MixedCase, policy: Policy) -> MixedCase:
+    """Return the case with the run times and estimates that the policy sees."""
+    workload = case.workload
+    if policy.kill_at_estimate:
+        workload = workload._replace(runtime_s=np.minimum(workload.runtime_s, workload.estimate_s))
+    if policy.rules.estimates == EXACT_RUNTIME:
+        workload = workload._replace(estimate_s=workload.runtime_s)
+    return replace(case, workload=workload)
+
+
+def decide_order(case: MixedCase, policy: Policy, rules: MixedRules, state: MixedState, peaks: PeakTimes) -> None:
+    """Let a policy from outside order a group's window; jobs that were passed over for too long keep their place."""
+    assert policy.window_policy.order is not None
+    now = state.scalars[0]
+    window = int(now["window"])
+    view = window_view(case, state, peaks)
+    ranks = checked_ranks(policy.name, policy.window_policy.order(view), window)
+    passed_s, position = state.waiting.passed_over_s, state.window.position
+    kept = count_kept(passed_s, position, window, now["now_s"], rules.max_postponement_s)
+    state.window.order[:window] = list(range(kept)) + [rank for rank in ranks if rank >= kept]
+
+
+def window_view(case: MixedCase, state: MixedState, peaks: PeakTimes) -> WindowView:
+    """Return what a policy in Python may see of the present window; sizes are in window units (see `Tables`)."""
+    now = state.scalars[0]
+    position = state.window.position[: now["window"]]
+    job = state.waiting.job[position]
+    return WindowView(
+        now_s=int(now["now_s"]),
+        peak=Peak(peaks.peak[now["next_peak"] - 1]) if now["next_peak"] > 0 else Peak.UNKNOWN,
+        free=free_units(case.tables, state, int(now["deciding"])),
+        job_id=_read_only(case.job_id[job]),
+        size=_read_only(case.workload.size[job]),
+        estimate_s=_read_only(case.workload.estimate_s[job]),
+        waited_s=_read_only(now["now_s"] - case.workload.submit_s[job]),
+        node_power_w=_read_only(case.workload.node_power_w[job]),
+    )
+
+
+def _read_only(column: NDArray[Any]) -> NDArray[Any]:
+    column.flags.writeable = False
+    return column
+
+
+@dataclass(frozen=True)
+class MixedUsage:
+    """What a schedule uses over a period: energy [J], and the same weighted by a meter's series [its unit x W x s].
+
+    Columns named `job_*` are by job of the case, `idle_*` and `busy_node_s` by pool. A job on a share of a node counts
+    as that share of a busy node; the rest of the node counts as idle.
+    """
+
+    job_j: Float64
+    job_charge: Float64
+    idle_j: Float64
+    idle_charge: Float64
+    busy_node_s: Float64
+
+
+def usage_of(
+    case: MixedCase, schedule: MixedSchedule, meter: StepIntegral, idle_w: Float64, period_s: tuple[int, int]
+) -> MixedUsage:
+    """Return what the schedule uses over [begin, until), which holds all runs; `idle_w` is by pool."""
+    begin_s, until_s = period_s
+    job, pool = schedule.placed_job, schedule.placed_pool
+    run_s = np.where(schedule.start_s == NOT_YET, 0, schedule.end_s - schedule.start_s)
+    metered = np.where(run_s > 0, integrals(meter, schedule.start_s, schedule.end_s), 0.0)
+    nodes = _nodes(case.cluster)
+    busy_s = np.bincount(pool, schedule.placed_nodes * run_s[job], len(nodes))
+    busy = np.bincount(pool, schedule.placed_nodes * metered[job], len(nodes))
+    return MixedUsage(
+        job_j=case.power_w * run_s,
+        job_charge=case.power_w * metered,
+        idle_j=idle_w * (nodes * (until_s - begin_s) - busy_s),
+        idle_charge=idle_w * (nodes * integral(meter, begin_s, until_s) - busy),
+        busy_node_s=busy_s.astype(np.float64),
+    )
+
+
+def _nodes(cluster: Cluster) -> Int64:
+    return np.array([pool.nodes for pool in cluster.pools], dtype=np.int64)

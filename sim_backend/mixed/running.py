@@ -1,0 +1,199 @@
+"""Starts and ends jobs: what they hold, when they end, and which classes of requests may fit again."""
+
+from offpeak.compiled import index, part
+from offpeak.model.arrays import Int64
+from sim_backend.engine.running_jobs import drop_first, push
+from sim_backend.engine.state import NEVER, NOT_YET
+from sim_backend.mixed.cells import change_cell, has_room
+from sim_backend.mixed.state import Int32, MixedRules, MixedState, MixedWorkload, Tables
+
+NO_PIECE = -1
+
+
+@part
+def copy_cell(target: Int64, source: Int64, cell: int) -> None:
+    """Set the cell's resources in one matrix to those in another."""
+    for column in range(len(source)):
+        target[index(column), index(cell)] = source[index(column), index(cell)]
+
+
+@part
+def place_of(expected_end_s: Int64, expected: Int32, first: int, listed: int, at_s: int) -> int:
+    """Return the place behind all listed slots that are expected to end by `at_s`."""
+    low = first
+    high = first + listed
+    while low < high:
+        middle = (low + high) >> 1
+        if expected_end_s[index(expected[index(middle)])] <= at_s:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def expect_end(state: MixedState, group: int, slot: int) -> None:
+    """List the slot among the group's running jobs, sorted by expected end, then by start."""
+    here = state.groups[group]
+    expected = state.expected
+    first = here.first
+    at = first + here.listed
+    place = place_of(state.slots.expected_end_s, expected, first, here.listed, state.slots.expected_end_s[index(slot)])
+    while at > place:
+        expected[index(at)] = expected[index(at - 1)]
+        at -= 1
+    expected[index(place)] = slot
+    here.listed += 1
+
+
+@part
+def unlist(state: MixedState, group: int, slot: int) -> None:
+    """Take the slot off the group's list."""
+    here = state.groups[group]
+    expected = state.expected
+    expected_end_s = state.slots.expected_end_s
+    place = place_of(expected_end_s, expected, here.first, here.listed, expected_end_s[index(slot)])
+    while expected[index(place - 1)] != slot:
+        place -= 1
+    last = here.first + here.listed
+    for at in range(place, last):
+        expected[index(at - 1)] = expected[index(at)]
+    here.listed -= 1
+
+
+@part
+def note_placement(tables: Tables, state: MixedState, job: int, pick: int) -> None:
+    """Note the nodes of a pick: in a row for each pool of the job."""
+    now = state.scalars[0]
+    placements = state.placements
+    option = state.picks.option[index(pick)]
+    pool = tables.option_pool[index(option)]
+    nodes = state.picks.units[index(pick)] * tables.unit_nodes[index(option)]
+    row = now.placements - 1
+    while row >= 0 and placements.job[index(row)] == job:
+        if placements.pool[index(row)] == pool:
+            placements.nodes[index(row)] += nodes
+            return
+        row -= 1
+    at = index(now.placements)
+    placements.job[at] = job
+    placements.pool[at] = pool
+    placements.nodes[at] = nodes
+    now.placements += 1
+
+
+@part
+def take_pieces(tables: Tables, state: MixedState, job: int, found: int) -> int:
+    """Let the job hold what was picked; return the first of its pieces."""
+    now = state.scalars[0]
+    pieces = state.pieces
+    head = NO_PIECE
+    for pick in range(found):
+        piece = now.free_piece
+        at = index(piece)
+        now.free_piece = pieces.following[at]
+        pieces.cell[at] = state.picks.cell[index(pick)]
+        pieces.option[at] = state.picks.option[index(pick)]
+        pieces.units[at] = state.picks.units[index(pick)]
+        pieces.following[at] = head
+        head = piece
+        note_placement(tables, state, job, pick)
+    return int(head)
+
+
+@part
+def run_job(
+    tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, position: int, found: int
+) -> None:
+    """Start the waiting job at `position` in the cells that were picked."""
+    now = state.scalars[0]
+    waiting = state.waiting
+    slots = state.slots
+    at = index(position)
+    job = waiting.job[at]
+    own_class = waiting.request_class[at]
+    group = tables.class_group[index(own_class)]
+    slot = now.free_slot
+    held = index(slot)
+    now.free_slot = slots.following[held]
+    slots.job[held] = job
+    slots.size[held] = group
+    slots.started[held] = now.started
+    slots.pieces[held] = take_pieces(tables, state, job, found)
+    slots.end_s[held] = now.now_s + workload.runtime_s[index(job)] + rules.completing_s
+    slots.expected_end_s[held] = now.now_s + waiting.hold_s[at]
+    expect_end(state, group, slot)
+    push(state.ends, now.running, slots, slot)
+    now.next_end_s = slots.end_s[index(state.ends[0])]
+    now.running += 1
+    now.started += 1
+    now.waiting -= 1
+    state.start_s[index(job)] = now.now_s
+    if workload.array[index(job)] != NOT_YET:
+        state.array_running[index(workload.array[index(job)])] += 1
+    here = state.groups[group]
+    here.waiting -= 1
+    here.hopeful -= 1
+    here.furthest = max(here.furthest, position)
+    waiting.of_class[index(own_class)] -= 1
+    waiting.request_class[at] = len(tables.class_group)
+
+
+@part
+def hope_again(tables: Tables, state: MixedState, cell: int) -> None:
+    """Note which classes may fit now that the cell has more room."""
+    pool = tables.cell_pool[index(cell)]
+    waiting = state.waiting
+    for use in range(tables.use_first[index(pool)], tables.use_first[index(pool + 1)]):
+        option = tables.use_option[index(use)]
+        own_class = tables.option_class[index(option)]
+        if waiting.misfit[index(own_class)] and has_room(state.free, tables.need, option, cell):
+            waiting.misfit[index(own_class)] = 0
+            state.groups[tables.class_group[index(own_class)]].hopeful += waiting.of_class[index(own_class)]
+
+
+@part
+def give_up(tables: Tables, state: MixedState, own_class: int) -> None:
+    """Note that the class does not fit before a job of its group ends."""
+    waiting = state.waiting
+    waiting.longest_s[index(own_class)] = NOT_YET
+    if waiting.misfit[index(own_class)] == 0:
+        waiting.misfit[index(own_class)] = 1
+        state.groups[tables.class_group[index(own_class)]].hopeful -= waiting.of_class[index(own_class)]
+
+
+@part
+def end_first(tables: Tables, workload: MixedWorkload, state: MixedState) -> None:
+    """End the running job whose nodes come free first."""
+    now = state.scalars[0]
+    slots = state.slots
+    pieces = state.pieces
+    slot = int(state.ends[0])
+    drop_first(state.ends, now.running, slots)
+    now.running -= 1
+    now.next_end_s = slots.end_s[index(state.ends[0])] if now.running > 0 else NEVER
+    held = index(slot)
+    group = slots.size[held]
+    unlist(state, group, slot)
+    piece = slots.pieces[held]
+    while piece != NO_PIECE:
+        at = index(piece)
+        cell = pieces.cell[at]
+        change_cell(state.free, tables, pieces.option[at], cell, pieces.units[at])
+        copy_cell(state.late, state.free, cell)
+        copy_cell(state.ahead, state.free, cell)
+        hope_again(tables, state, cell)
+        following = pieces.following[at]
+        pieces.following[at] = now.free_piece
+        now.free_piece = piece
+        piece = following
+    array = workload.array[index(slots.job[held])]
+    if array != NOT_YET:
+        state.array_running[index(array)] -= 1
+    slots.following[held] = now.free_slot
+    now.free_slot = slot
+    here = state.groups[group]
+    here.blocked = NOT_YET
+    here.seen = here.first
+    here.is_due = 1
+    here.is_backfill_due = 1

@@ -1,0 +1,360 @@
+"""The arrays that the kernels of a mixed replay read (`Tables`, `MixedWorkload`, `Rules`) and move (`MixedState`).
+
+A cell is what is searched for a place: a shared node with its free resources, or a pool whose nodes run one job at a
+time: its nodes are equal and only counted. The columns of a cell are SLOTS (counted nodes; on a shared node a job of
+whole nodes takes all of them, so that no other job joins it), CORES, MEMORY, GPUS, and GPUs by type where a node has
+several types.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.model.arrays import Float64, Int64
+from plugin.window_order import Fillings, scratch
+from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots
+
+Int32 = NDArray[np.int32]
+
+SLOTS, CORES, MEMORY, GPUS, GPU_TYPES = range(5)
+ALL_SLOTS = 1 << 40
+"""The slots of a shared node: more than it can have jobs."""
+
+ANY_LENGTH = NEVER
+"""A job of any estimate may start, as far as is known."""
+
+MOST_HOLDS = 200_000
+"""Cells that reservations may hold in each competition group; when they are used up, later jobs get no reservation."""
+
+
+class Tables(NamedTuple):
+    """The cluster and the classes of requests, never written by the kernels.
+
+    Columns named `*_first` delimit ranges: the cells of pool p are [cell_first[p], cell_first[p + 1]). A class is a
+    distinct request, its chunks are parts of it, and an option is a pool that a chunk can use, in the order in which
+    the chunk fills pools. An option's unit takes `need` of a cell and holds `room` parts of the chunk; a job takes at
+    most `most` units of one cell.
+    """
+
+    cell_first: Int64
+    cell_pool: Int64
+    capacity: Int64
+    window_column: Int64
+    window_weight: Int64
+    chunk_first: Int64
+    class_group: Int64
+    copies: Int64
+    option_first: Int64
+    option_pool: Int64
+    option_class: Int64
+    room: Int64
+    most: Int64
+    need: Int64
+    unit_nodes: Float64
+    is_ranked: Int64
+    use_first: Int64
+    use_option: Int64
+    group_class_first: Int64
+    group_class: Int64
+    group_cell_first: Int64
+    group_cell: Int64
+
+
+class MixedWorkload(NamedTuple):
+    """The jobs in the order of their submissions, never written by the kernels.
+
+    `rank` orders waiting jobs, lowest first. `size` [window units] and `node_power_w` [W per window unit] are what
+    window policies weigh. `array` is -1 for a job of no array; `throttle[array]` is the number of its tasks that may
+    run at a time.
+    """
+
+    submit_s: Int64
+    runtime_s: Int64
+    estimate_s: Int64
+    request_class: Int64
+    rank: Int64
+    partition: Int64
+    size: Int64
+    node_power_w: Float64
+    array: Int64
+    throttle: Int64
+
+
+class MixedRules(NamedTuple):
+    """How the engine schedules.
+
+    `reservations`: of so many blocked jobs of each competition group the start is reserved, and later jobs start only
+    where they do not delay it: 0 is FCFS, 1 is EASY. `policy`, `window`, `max_postponement_s`: see SchedulingRules.
+    Slurm's timing, 0 for none: full passes take place at multiples of `bf_interval_s`, and passes at multiples of
+    `sched_interval_s`; nodes are taken for `completing_s` after a job has ended.
+    """
+
+    reservations: int
+    policy: int
+    window: int
+    max_postponement_s: int
+    sched_interval_s: int
+    bf_interval_s: int
+    completing_s: int
+
+
+class Waiting(NamedTuple):
+    """The waiting jobs: each competition group has its own range of positions.
+
+    Where a job has left, its position has the class after the last one, which never fits. `hold_s` is how long the job
+    is expected to hold its nodes, `passed_over_s` when a later job began to pass it. The other columns are by class:
+    waiting jobs, whether the class is known not to fit (`misfit`), and the longest hold with which a job of the class
+    may start in this pass, as far as is known.
+    """
+
+    job: Int64
+    request_class: Int64
+    hold_s: Int64
+    passed_over_s: Int64
+    of_class: Int64
+    misfit: Int64
+    longest_s: Int64
+
+
+class Pieces(NamedTuple):
+    """What running jobs hold: `units` of `option` in `cell`; a job's pieces are a linked list."""
+
+    cell: Int64
+    option: Int64
+    units: Int64
+    following: Int64
+
+
+class Picks(NamedTuple):
+    """The place that was found last: units of options in cells. `taken[cell]` is the last search that took the cell."""
+
+    cell: Int64
+    option: Int64
+    units: Int64
+    taken: Int64
+
+
+class Holds(NamedTuple):
+    """What reservations hold, in a range for each competition group: a row for each reservation and cell.
+
+    `take` are the resources held, `spare` those that are left at the start of the reservation beside all others.
+    `cell_holds[cell]` counts the holds on a cell. `start_s` and `end_s` are by reservation.
+    """
+
+    cell: Int64
+    reservation: Int64
+    take: Int64
+    spare: Int64
+    saved: Int64
+    cell_holds: Int64
+    start_s: Int64
+    end_s: Int64
+
+
+class Placements(NamedTuple):
+    """The result beside the starts: a row for each job and pool, `nodes` in node equivalents; length in scalars."""
+
+    job: Int64
+    pool: Int64
+    nodes: Float64
+
+
+class MixedState(NamedTuple):
+    """Everything that `advance` moves.
+
+    `free` are the free resources by column and cell, `late` those for a job that outlasts the start of reservations,
+    `ahead` those at a later second; `ahead` equals `free` except while a reservation is looked for, and `late` equals
+    it in cells that no reservation holds. `ends` is a heap of the slots of running jobs, `expected` has those of each
+    group sorted by expected end. `array_running` counts the running tasks of an array.
+    """
+
+    scalars: NDArray[np.void]
+    groups: NDArray[np.void]
+    free: Int64
+    late: Int64
+    ahead: Int64
+    waiting: Waiting
+    slots: Slots
+    ends: Int64
+    expected: Int32
+    pieces: Pieces
+    picks: Picks
+    holds: Holds
+    window: QueueWindow
+    fillings: Fillings
+    array_running: Int64
+    closed: Int64
+    placements: Placements
+    start_s: Int64
+
+
+SCALARS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "now_s",  # the second whose events are handled
+            "next_job",  # the next job to be submitted
+            "next_submit_s",  # when, NEVER when all have been
+            "next_end_s",  # when the next running job gives its nodes back, NEVER when none runs
+            "next_peak",  # the next change of the price's state
+            "wanted_pass_s",  # when the next pass is due
+            "wanted_backfill_s",  # when the next full pass is due, NEVER where each pass is one
+            "waiting",  # jobs in all queues
+            "running",  # jobs that hold nodes
+            "started",  # jobs started so far
+            "free_slot",  # head of the unused slots
+            "free_piece",  # head of the unused pieces
+            "searches",  # searches for a place so far
+            "placements",  # rows of placements
+            "deciding",  # the group for whose window an external policy decides, NOT_YET when none does
+            "next_group",  # the group whose pass comes next
+            "is_full_pass",  # 1 while passes backfill
+            "considered",  # how many entries of the order this pass may start
+            "window",  # the number of jobs in the window of this pass
+            "behind_window",  # the position behind the window
+            "cursor",  # the rank that the pass looks at next
+        )
+    ]
+)
+
+GROUPS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "first",  # its first position in the queue and in the expected ends
+            "head",  # no job waits at an earlier position
+            "tail",  # the position behind the last waiting job
+            "waiting",  # waiting jobs
+            "hopeful",  # waiting jobs of classes that may fit
+            "seen",  # all jobs at earlier positions cannot start before a job ends
+            "blocked",  # the position of the first blocked job, NOT_YET where the next pass has to look for it
+            "passed_over",  # all jobs at earlier positions have been passed over
+            "furthest",  # the position behind the furthest from which this pass has started a job
+            "listed",  # its running jobs
+            "is_due",  # 1 when a pass may start a job
+            "is_backfill_due",  # 1 when a full pass may start a job
+            "reserved",  # its reservations
+            "holds",  # cells that these hold
+            "first_hold",  # the first row of its holds
+            "behind_holds",  # the row behind the last
+            "late_until_s",  # `late` is what reservations leave that start before this
+            "late_of",  # how many those are
+        )
+    ]
+)
+
+
+def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks: Picks) -> MixedState:
+    """Return the state before the first event: an empty cluster. `picks` has room for the place of one job."""
+    jobs, classes, groups = len(workload.submit_s), len(tables.class_group), len(tables.group_cell_first) - 1
+    columns, cells = tables.capacity.shape
+    of_group = np.bincount(tables.class_group[workload.request_class], minlength=groups)
+    scalars = np.zeros(1, dtype=SCALARS)
+    scalars["now_s"] = workload.submit_s[0] if jobs else 0
+    scalars["next_submit_s"] = workload.submit_s[0] if jobs else NEVER
+    scalars["next_end_s"] = scalars["wanted_pass_s"] = scalars["wanted_backfill_s"] = NEVER
+    scalars["deciding"] = NOT_YET
+    group = np.zeros(groups, dtype=GROUPS)
+    group["first"] = np.concatenate(([0], np.cumsum(of_group)[:-1]))[:groups]
+    group["head"] = group["tail"] = group["seen"] = group["passed_over"] = group["furthest"] = group["first"]
+    group["blocked"] = NOT_YET
+    most_parts = most_cells(tables)
+    of_class = np.bincount(workload.request_class, minlength=classes)
+    widest = np.zeros(groups, dtype=np.int64)
+    np.maximum.at(widest, tables.class_group, np.where(of_class > 0, most_parts, 0))
+    most_holds = widest if rules.reservations <= 1 else np.minimum(widest * rules.reservations, MOST_HOLDS + widest)
+    group["first_hold"] = np.concatenate(([0], np.cumsum(most_holds)[:-1]))[:groups]
+    group["behind_holds"] = group["first_hold"] + most_holds
+    holds, pieces = int(most_holds.sum()), int((of_class * most_parts).sum())
+    pieces = min(pieces, _most_pieces(tables))
+    reservations = groups * max(1, rules.reservations)
+
+    def column(length: int) -> Int64:
+        return np.empty(length, dtype=np.int64)
+
+    return MixedState(
+        scalars=scalars,
+        groups=group,
+        free=tables.capacity.copy(),
+        late=tables.capacity.copy(),
+        ahead=tables.capacity.copy(),
+        waiting=Waiting(
+            job=column(jobs),
+            request_class=column(jobs),
+            hold_s=column(jobs),
+            passed_over_s=column(jobs),
+            of_class=np.zeros(classes + 1, dtype=np.int64),
+            misfit=np.zeros(classes + 1, dtype=np.int64),
+            longest_s=np.append(np.full(classes, ANY_LENGTH), NOT_YET),
+        ),
+        slots=Slots(
+            job=column(jobs),
+            size=column(jobs),
+            started=column(jobs),
+            end_s=column(jobs),
+            expected_end_s=column(jobs),
+            pieces=column(jobs),
+            following=np.arange(1, jobs + 1, dtype=np.int64),
+        ),
+        ends=column(jobs),
+        expected=np.empty(jobs, dtype=np.int32),
+        pieces=Pieces(column(pieces), column(pieces), column(pieces), np.arange(1, pieces + 1, dtype=np.int64)),
+        picks=picks,
+        holds=Holds(
+            cell=column(holds),
+            reservation=column(holds),
+            take=np.zeros((holds, columns), dtype=np.int64),
+            spare=np.zeros((holds, columns), dtype=np.int64),
+            saved=np.zeros((holds, columns), dtype=np.int64),
+            cell_holds=np.zeros(cells, dtype=np.int64),
+            start_s=column(reservations),
+            end_s=column(reservations),
+        ),
+        window=QueueWindow(column(rules.window), column(rules.window), np.empty(rules.window), column(rules.window)),
+        fillings=scratch(int(window_units(tables).max(initial=0))),
+        array_running=np.zeros(len(workload.throttle), dtype=np.int64),
+        closed=np.zeros(int(workload.partition.max(initial=-1)) + 1, dtype=np.int64),
+        placements=_placements(tables, of_class),
+        start_s=np.full(jobs, NOT_YET, dtype=np.int64),
+    )
+
+
+def ranges(first: Int64) -> Int64:
+    """Return the lengths of ranges that are delimited by `first`."""
+    return np.diff(first)
+
+
+def most_cells(tables: Tables) -> Int64:
+    """Return in how many cells a job of each class is at most, a cell counted once for each chunk."""
+    cells = np.add.reduceat(np.append(ranges(tables.cell_first)[tables.option_pool], 0), tables.option_first[:-1])
+    return np.add.reduceat(np.append(np.minimum(tables.copies, cells), 0), tables.chunk_first[:-1])
+
+
+def window_units(tables: Tables) -> Int64:
+    """Return the units of each competition group as window policies weigh them."""
+    cells = np.arange(len(tables.cell_pool))
+    units = tables.window_weight * tables.capacity[tables.window_column, cells]
+    return np.array([units[tables.group_cell[first:behind]].sum() for first, behind in _pairs(tables.group_cell_first)])
+
+
+def _pairs(first: Int64) -> list[tuple[int, int]]:
+    return list(zip(first[:-1].tolist(), first[1:].tolist(), strict=True))
+
+
+def _most_pieces(tables: Tables) -> int:
+    """Return how many pieces the cells have room for, whatever the jobs."""
+    total = 0
+    for pool, (first, behind) in enumerate(_pairs(tables.use_first)):
+        options = tables.use_option[first:behind]
+        cell, last = int(tables.cell_first[pool]), int(tables.cell_first[pool + 1])
+        if len(options):
+            least = tables.need[options].min(axis=0)
+            total += (last - cell) * int((tables.capacity[:, cell][least > 0] // least[least > 0]).min())
+    return total
+
+
+def _placements(tables: Tables, of_class: Int64) -> Placements:
+    options = np.add.reduceat(np.append(ranges(tables.option_first), 0), tables.chunk_first[:-1])
+    rows = int((of_class * np.minimum(options, most_cells(tables))).sum())
+    return Placements(np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64), np.empty(rows))
