@@ -1,4 +1,4 @@
-"""The process: the user it acts for, and the lock that lets one program only switch nodes.
+"""The process: the user it acts for, the lock that lets only one program switch nodes, and its random numbers.
 
 The user is the one that the kernel knows, never $LOGNAME or $USER, which anybody can set.
 
@@ -11,6 +11,7 @@ be on a local disk, and the cluster manager of a pair of head nodes should start
 import fcntl
 import os
 import pwd
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -102,3 +103,15 @@ def _lock(path: Path, descriptor: int, *, message: str, hint: str) -> None:
         raise BadInput(
             f"{path}: cannot be locked: {problem.strerror}", hint=f"{path.parent} has to be on a local disk"
         ) from None
+
+
+def separate_snmp_random_numbers() -> None:
+    """Give pysnmp a random generator of its own: it draws the first request number of each engine.
+
+    The shared generator stays as its owner has seeded it. Call this before an SNMP engine is made, in any thread.
+    """
+    # Slow to import.
+    from pysnmp import nextid
+
+    if nextid.random is random:
+        nextid.random = random.Random()

@@ -41,11 +41,6 @@ class Energy:
         """The mean power over the covered time, None if there is none."""
         return self.energy_j / self.covered_s if self.covered_s else None
 
-    @property
-    def rounding_share(self) -> float:
-        """The share of the energy that may be a rounding error, 0 to 1; 1 if there is no energy."""
-        return min(1.0, self.rounding_j / self.energy_j) if self.energy_j else 1.0
-
 
 def add_reading(so_far: Energy, reading: Reading, *, longest_hold_s: float) -> Energy:
     """Return the energy after one more reading; a reading that is not later than the last one is ignored."""

@@ -56,11 +56,6 @@ class PartitionModes:
         modes = [self.own.get(partition, self.usual) for partition in partitions] or [self.usual]
         return min(modes, key=BY_OPENNESS.index)
 
-    @property
-    def most_open(self) -> Mode:
-        """The most open mode of any partition."""
-        return max((self.usual, *self.own.values()), key=BY_OPENNESS.index)
-
     def narrowed(self, other: "PartitionModes") -> "PartitionModes":
         """Return the less open mode of both for each partition."""
         return self._merged(other, lambda *modes: min(modes, key=BY_OPENNESS.index))

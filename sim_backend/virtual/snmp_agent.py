@@ -1,13 +1,11 @@
 """A virtual PDU at its address: SNMP v1, v2c and v3 with authentication and privacy, read only."""
 
 import asyncio
-import random
 import time
 import uuid
 from bisect import bisect_right
 from typing import Any
 
-from pysnmp import nextid
 from pysnmp.carrier.asyncio.dgram.udp import DOMAIN_NAME, UdpTransport
 from pysnmp.entity import config
 from pysnmp.entity.engine import SnmpEngine
@@ -22,12 +20,10 @@ from pysnmp.proto.rfc1902 import Integer32, ObjectIdentifier, OctetString, TimeT
 from pysnmp.proto.rfc1905 import endOfMibView, noSuchInstance
 from pysnmp.smi.error import NotWritableError
 
+from offpeak.process import separate_snmp_random_numbers
 from sim_backend.virtual.bmc import NAMESPACE
 from sim_backend.virtual.pdu import UPTIME, Oid, Rows, Value, VirtualPdu, apc_rows
 from sim_backend.virtual.room_plan import PduLogins
-
-# As in power.meters.snmp.engines: a virtual PDU starts in any thread, and may not change what others draw.
-nextid.random = random.Random()
 
 V1, V2C, V3 = 1, 2, 3
 EVERYTHING = (1, 3, 6)
@@ -42,6 +38,7 @@ class SnmpAgent:
 
     def __init__(self, pdu: VirtualPdu, logins: PduLogins) -> None:
         self._pdu = pdu
+        separate_snmp_random_numbers()
         self._engine = SnmpEngine()
         _name(self._engine, pdu.name)
         _admit(self._engine, logins)

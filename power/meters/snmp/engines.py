@@ -5,13 +5,11 @@ load its MIB compiler.
 """
 
 import asyncio
-import random
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pysnmp import nextid
 from pysnmp.carrier.asyncio.dgram import udp, udp6
 from pysnmp.carrier.error import CarrierError
 from pysnmp.hlapi.v3arch.asyncio import (
@@ -40,6 +38,7 @@ from pysnmp.proto.rfc1905 import unSpecified
 from offpeak.errors import BadInventory
 from offpeak.machines.credentials import Credential, Secret, read_secret
 from offpeak.machines.inventory import Pdu
+from offpeak.process import separate_snmp_random_numbers
 from offpeak.text import did_you_mean
 
 VERSIONS = ("1", "2c", "3")
@@ -119,9 +118,6 @@ def _object_identifier(oid: str) -> Any:
     return ObjectIdentifier(oid)
 
 
-# pysnmp draws the first request number of an engine. A generator of its own keeps the shared, seeded one reproducible.
-nextid.random = random.Random()
-
 _AUTHENTICATION = {
     "MD5": USM_AUTH_HMAC96_MD5,
     "SHA": USM_AUTH_HMAC96_SHA,
@@ -168,6 +164,7 @@ class SnmpEngines:
         self._users.add(user)
         key = login if login.version == "3" else None
         if key not in self._engines:
+            separate_snmp_random_numbers()
             self._engines[key] = SnmpEngine()
         return self._engines[key]
 

@@ -13,7 +13,6 @@ def test_what_concerns_several_partitions_goes_by_the_least_open() -> None:
     assert modes.of(["batch"]) is Mode.ACTIVE
     assert modes.of(["batch", "long"]) is Mode.ADVISE
     assert modes.of(["long", "debug", "batch"]) is Mode.SHADOW
-    assert modes.most_open is Mode.ACTIVE
 
 
 def test_what_is_in_no_partition_goes_by_the_usual_mode() -> None:
