@@ -13,7 +13,7 @@ from offpeak.errors import BadInput, BadInventory
 
 @dataclass(frozen=True)
 class Secret:
-    """Something that is not to be printed, logged or stored; `value` is what goes to the device."""
+    """A value that must not be printed, logged or stored; `value` is sent to the device."""
 
     value: bytes = field(repr=False)
 
@@ -25,12 +25,14 @@ class Secret:
 
 
 def secret_path(written: Path, *, beside: Path) -> Path:
-    """Return where a secret's file is: a relative one below $CREDENTIALS_DIRECTORY of systemd, else `beside`."""
+    """Return the path of a secret's file: a relative one is below systemd's $CREDENTIALS_DIRECTORY, else below
+    `beside`.
+    """
     return Path(os.environ.get("CREDENTIALS_DIRECTORY") or beside) / written.expanduser()
 
 
 def read_secret(path: Path) -> Secret:
-    """Return the file's first line; BadInput if it cannot be read, is empty, or others may read it."""
+    """Return the file's first line. Raises BadInput if it cannot be read, is empty, or is readable by others."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -47,7 +49,7 @@ def read_secret(path: Path) -> Secret:
 
 def _rights_of_others(path: Path) -> int:
     others = stat.S_IRWXG | stat.S_IRWXO
-    # systemd lets a service read its credentials by an access list, whose mask stands where the group's rights do.
+    # systemd grants a service its credentials by an access list, whose mask replaces the group's permissions.
     handed = os.environ.get("CREDENTIALS_DIRECTORY")
     return others & ~stat.S_IRGRP if handed and path.is_relative_to(handed) else others
 
@@ -57,8 +59,8 @@ class Credential:
     """A login by its name in the inventory.
 
     The file `password_file` holds the password of a BMC, the community of SNMP v1 and v2c, or the authentication key of
-    SNMPv3, whose privacy key is in `privacy_file`. `key_file` is a private key for ssh, `known_hosts` what nodes it
-    believes.
+    SNMPv3, whose privacy key is in `privacy_file`. `key_file` is a private key for ssh, `known_hosts` the file of
+    trusted host keys.
     """
 
     name: str
@@ -71,7 +73,7 @@ class Credential:
     known_hosts: Path | None = None
 
     def password(self) -> Secret:
-        """Return the password; BadInput as `read_secret`, BadInventory if no file is named."""
+        """Return the password. Raises BadInput like `read_secret`, BadInventory if no file is named."""
         if self.password_file is None:
             where = f"credentials.{self.name}"
             raise BadInventory(f"{where}: has no password_file", hint=f"add password_file below [{where}]")

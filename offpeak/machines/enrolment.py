@@ -24,7 +24,7 @@ from offpeak.machines.node_sets import expand_in_order, fold
 
 @dataclass(frozen=True)
 class ImportedNode:
-    """A node of another inventory: its kind, and its BMC's address and its rack where they are said."""
+    """A node of another inventory: its kind, and its BMC's address and rack if given."""
 
     node: str
     hardware: str
@@ -45,7 +45,7 @@ NETBOX_COLUMNS = {
 
 
 def netbox_nodes(text: bytes, path: Path) -> tuple[ImportedNode, ...]:
-    """Return the devices that are active; BadInventory with the file and a hint if it holds none.
+    """Return the active devices. Raises BadInventory with the file and a hint if there are none.
 
     The out-of-band address of a device (NetBox 3.7 and later) is its BMC's.
     """
@@ -78,7 +78,7 @@ def _imported_node(row: Mapping[str, Any], path: Path) -> ImportedNode:
 
 
 def _cell(row: Mapping[str, Any], what: str) -> str | None:
-    """Return the cell, whatever its column is called, as the text that stands for a table in JSON."""
+    """Return the cell of any of the column's names, or the text that represents a table in JSON."""
     for key, cell in row.items():
         if key is not None and key.strip().lower() in NETBOX_COLUMNS[what]:
             return _cell_text(cell)
@@ -95,7 +95,7 @@ RACKSDB_HINT = "export it with: racksdb nodes --infrastructure NAME --format yam
 
 
 def racksdb_nodes(text: bytes, path: Path) -> tuple[ImportedNode, ...]:
-    """Return the nodes of the export; BadInventory with the file and a hint if it is none.
+    """Return the nodes of the export. Raises BadInventory with the file and a hint.
 
     RacksDB knows no BMCs, unless a site has added a field `bmc` to its nodes: it is taken over.
     """
@@ -111,7 +111,7 @@ def racksdb_nodes(text: bytes, path: Path) -> tuple[ImportedNode, ...]:
 
 
 def _entries(parsed: object, rack: str | None = None) -> Iterator[tuple[Mapping[str, Any], str | None]]:
-    """Yield the entries of nodes, however deep below infrastructures, layouts and racks they stand."""
+    """Yield the entries of nodes at any depth below infrastructures, layouts and racks."""
     if isinstance(parsed, list):
         for each in parsed:
             yield from _entries(each, rack)
@@ -140,7 +140,7 @@ def _nodes(entry: Mapping[str, Any], rack: str | None, path: Path) -> Iterator[I
 
 
 def _name_of(written: object) -> str | None:
-    """Return a name, whether it stands there itself or as the `id` or `name` of a table."""
+    """Return a name that is written directly or as the `id` or `name` of a table."""
     if isinstance(written, dict):
         written = written.get("id", written.get("name"))
     return written if isinstance(written, str) else None
@@ -173,7 +173,7 @@ def write_enrolments(path: Path, enrolled: Mapping[str, Enrolment]) -> None:
 
 
 def add_machines(path: Path, found: Sequence[ImportedNode]) -> None:
-    """Append a [[machines]] for each kind and rack of what was found, and a [hardware] for kinds that are new."""
+    """Append a [[machines]] for each kind and rack of the found nodes, and a [hardware] for new kinds."""
     document = _read_document(path)
     kinds: Any = document.setdefault("hardware", tomlkit.table(is_super_table=True))
     for kind in dict.fromkeys(node.hardware for node in found):
@@ -202,7 +202,7 @@ def _machines_table(alike: Sequence[ImportedNode]) -> Any:
 
 
 def in_order(names: Sequence[str]) -> str:
-    """Return the names as a node set that expands in their order: folded where folding keeps it."""
+    """Return the names as a node set that expands in their order, folded if folding keeps the order."""
     folded = fold(names)
     return folded if expand_in_order(folded) == tuple(names) else ",".join(names)
 

@@ -44,7 +44,7 @@ class Hardware:
     node_class: str | None = None
 
     def sleep_method(self, order: NodeOrder) -> SleepMethod | None:
-        """Return how the order puts such nodes to sleep, None if it cannot."""
+        """Return the sleep method of the order, None if such nodes have none."""
         return next((method for method in self.sleep_methods if method.order is order), None)
 
 
@@ -59,7 +59,7 @@ class Enrolment:
 
 @dataclass(frozen=True)
 class InventoryNode:
-    """A node and its addresses; None for what it does not have. `wol_via` is where its wake-up packets are sent."""
+    """A node and its addresses; a missing one is None. `wol_via` is the destination of its wake-up packets."""
 
     node: str
     hardware: Hardware
@@ -73,7 +73,7 @@ class InventoryNode:
 
 @dataclass(frozen=True)
 class Pdu:
-    """A power distribution unit. `outlets` says which node hangs on which outlet, both as they are named."""
+    """A power distribution unit. `outlets` maps the names of outlets to the names of nodes."""
 
     name: str
     host: str
@@ -94,7 +94,7 @@ class Inventory:
     credentials: tuple[Credential, ...] = field(default=())
 
     def chosen(self, nodes: tuple[str, ...]) -> tuple[InventoryNode, ...]:
-        """Return the machines of those names, in that order; BadInventory for a name that is not there."""
+        """Return the machines of those names, in that order. Raises BadInventory for an unknown name."""
         by_name = {machine.node: machine for machine in self.machines}
         for node in nodes:
             if node not in by_name:

@@ -33,7 +33,7 @@ class CredentialTable(TomlTable):
 
 
 class SleepMethodTable(TomlTable):
-    """[hardware.NAME.standby], .soft_off or .hard_off: such nodes may go down this way."""
+    """[hardware.NAME.standby], .soft_off or .hard_off: a sleep method of such nodes."""
 
     wake: tuple[Literal["bmc", "wol"], ...] = Field(("bmc",), min_length=1, strict=False)
     enter_patience: Duration = 600
@@ -83,7 +83,7 @@ class PduTable(TomlTable):
 
 
 class EnrolmentTable(TomlTable):
-    """A line of [enrolled]: what a node's BMC said of itself."""
+    """A line of [enrolled]: the identity and capabilities that a node's BMC reported."""
 
     identity: Name
     capabilities: tuple[str, ...] = Field((), strict=False)
@@ -101,13 +101,13 @@ class InventoryShape(TomlTable):
 
 
 Value = TypeVar("Value")
-# Torque's own way asks as the agent's user, who is one of its managers.
+# The driver pbsnodes runs commands as the agent's user, a manager of Torque.
 WITHOUT_LOGIN = ("pbsnodes",)
 _NUMBERS = re.compile(r"[\d,/-]+")
 
 
 def read_inventory(path: Path) -> Inventory:
-    """Return what the file says; BadInventory with the file, the key and a hint for what is wrong in it.
+    """Return the inventory in the file. Raises BadInventory with the file, the key and a hint.
 
     Paths of passwords and keys are those of `secret_path`; the files themselves are not read here.
     """
@@ -138,7 +138,7 @@ class _Reader:
     def inventory(self) -> Inventory:
         machines = tuple(self._machines())
         self._refuse_twice("nodes", [machine.node for machine in machines])
-        # Whoever switches one of them off would switch off the other.
+        # An order to one of the two nodes would switch the other one, too.
         self._refuse_twice("bmc", [machine.bmc for machine in machines if machine.bmc])
         nodes = {machine.node for machine in machines}
         pdus = tuple(self._pdu(name, table, nodes) for name, table in self._shape.pdus.items())

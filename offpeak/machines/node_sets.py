@@ -25,7 +25,9 @@ _OTHER_OPERATORS = re.compile(r"[!&^@*]")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the names of a node set in ascending order, "n[1-3]" as n1, n2, n3; BadInput if it is none or empty."""
+    """Return the names of a node set in ascending order, "n[1-3]" as n1, n2, n3. Raises BadInput if it is invalid or
+    empty.
+    """
     _check_count(most_names(text), text)
     # It reads its configuration when it is imported, which `offpeak --version` must not wait for.
     from ClusterShell.NodeSet import NodeSet, NodeSetException, std_group_resolver
@@ -41,7 +43,7 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def most_names(text: str) -> int:
-    """Return how many names a node set can have at most, without making any; a group counts as one."""
+    """Return an upper bound for the number of names of a node set, without expanding it; a group counts as one."""
     return sum(
         math.prod(_count_numbers(ranges) for ranges in _BRACKETS.findall(piece)) for piece in _PIECE.findall(text)
     )
@@ -72,7 +74,7 @@ def _short(text: str) -> str:
 
 
 class _BoundedGroups:
-    """A group resolver of ClusterShell that counts what groups hold before that is expanded."""
+    """A group resolver of ClusterShell that counts the names of groups before they are expanded."""
 
     def __init__(self, resolver: Any, text: str) -> None:
         self._resolver, self._text, self._count = resolver, text, 0
@@ -93,9 +95,11 @@ class _BoundedGroups:
 
 
 def expand_in_order(text: str) -> tuple[str, ...]:
-    """Return the names of a node set in the order in which they are written: two such sets can be laid side by side.
+    """Return the names of a node set in the order in which they are written, so that two sets can be matched by
+    position.
 
-    BadInput as `expand`, and for what has no written order: ranges that go back, n[3,1], and operators but the comma.
+    Raises BadInput like `expand`, and for sets without a written order: descending ranges, n[3,1], and operators other
+    than the comma.
     """
     _check_count(most_names(text), text)
     pieces = _split_at_commas(text)
@@ -111,7 +115,7 @@ def expand_in_order(text: str) -> tuple[str, ...]:
 
 
 def _split_at_commas(text: str) -> list[str]:
-    """Return what stands between commas, but for those within brackets."""
+    """Split at commas, except those within brackets."""
     pieces = [""]
     for part in re.split(r"(\[[^\[\]]*\])", text):
         first, *rest = [part] if part.startswith("[") and part.endswith("]") else part.split(",")

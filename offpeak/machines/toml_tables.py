@@ -21,7 +21,7 @@ class TomlTable(BaseModel):
 
 
 def read_by(kind: SettingKind) -> BeforeValidator:
-    """Return what reads a key's text as that kind of setting, and passes on what is wrong with it."""
+    """Return a validator that parses a key's text as that kind of setting."""
 
     def read(written: object) -> Any:
         try:
@@ -46,7 +46,7 @@ def check_shape(
 ) -> Shape:
     """Return the values in their shape; `error` with the file, the key and a hint for the first that does not fit.
 
-    `page` is the hint that says where the keys are explained.
+    `page` is the hint with the page that explains the keys.
     """
     try:
         return shape.model_validate(parsed)
@@ -68,7 +68,7 @@ def _explain(problem: ErrorDetails, shape: type[BaseModel], page: str) -> tuple[
 
 
 def key_text(place: Place) -> str:
-    """Return where something stands, ("machines", 0, "bmc") as machines[1].bmc."""
+    """Return a place as text, ("machines", 0, "bmc") as machines[1].bmc."""
     text = ""
     for part in place:
         text += f"[{part + 1}]" if isinstance(part, int) else f".{part}"

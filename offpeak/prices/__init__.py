@@ -1,8 +1,8 @@
 """What electricity costs over time.
 
 `file` reads a CSV file into a series (`layout` declares its columns), `tariff` makes a series from two prices and the
-hours of the higher one. `peak` divides a series into on-peak and off-peak. `alignment` finds where in the calendar of
-the prices the seconds of a job log are.
+hours of the higher one. `peak` divides a series into on-peak and off-peak. `alignment` maps the seconds of a job log to
+the calendar of the prices.
 """
 
 ASSUMED_TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"

@@ -1,4 +1,4 @@
-"""Aligns a job log with a price series: where in the calendar of the prices the seconds of the log are, and why."""
+"""Aligns a job log with a price series: maps the seconds of the log to the calendar of the prices, with a reason."""
 
 from calendar import monthrange
 from dataclasses import dataclass, replace
@@ -20,8 +20,8 @@ EPOCH = date(1970, 1, 1)
 class LogSpan:
     """The time that a log needs: first submission and last needed second on the trace's clock.
 
-    `unix_start_s` is the Unix time of the trace's second 0, None if unknown; `zone` the clock at the machine, UTC where
-    `is_zone_assumed`. The second 0 of a log without a date is taken for a midnight, as workload models mean it.
+    `unix_start_s` is the Unix time of the trace's second 0, None if unknown; `zone` is the time zone of the machine,
+    UTC if `is_zone_assumed`. The second 0 of a log without a date counts as midnight, as in workload models.
     """
 
     first_s: int
@@ -38,7 +38,7 @@ class LogSpan:
 
 @dataclass(frozen=True)
 class LogAlignment:
-    """Unix time = trace second + `offset_s`; `note` says in a sentence how that was chosen."""
+    """Unix time = trace second + `offset_s`; `note` is a sentence about how the offset was chosen."""
 
     offset_s: int
     note: str
@@ -56,11 +56,12 @@ def parse_start(text: str, zone: tzinfo) -> date | datetime:
 
 
 def align_log(log: LogSpan, series: Series, *, start: date | datetime | None = None) -> LogAlignment:
-    """Return where the log lies on the series.
+    """Return the position of the log on the series.
 
-    In this order: at `start` if given (a date keeps the log's local clock time); at its own dates if it begins within
-    the series; on the same weekday and season of the first year with room for the whole log, else of the first year;
-    without a date on the first Monday. BadPrices if `start` lies outside the series or the series is too short.
+    Tried in this order: `start` if given (a date keeps the log's local clock time); the log's own dates if it begins
+    within the series; the same weekday and season of the first year with room for the whole log, else of the first
+    year; the first Monday for a log without a date. Raises BadPrices if `start` is outside the series or the series is
+    too short.
     """
     if start is not None:
         return _at_start(log, series, start)
@@ -73,7 +74,7 @@ def align_log(log: LogSpan, series: Series, *, start: date | datetime | None = N
 
 
 def instant_of(log: LogSpan, start: date | datetime) -> int:
-    """Return the Unix second on which `LogSpan.begin_s` lies for a start: a date keeps the log's local clock time."""
+    """Return the Unix second of `LogSpan.begin_s` for a start; a date keeps the log's local clock time."""
     if isinstance(start, datetime):
         return int(start.timestamp())
     return int(_on_days(log, np.array([(start - EPOCH).days], np.int64))[0])
@@ -92,7 +93,7 @@ def _at_start(log: LogSpan, series: Series, start: date | datetime) -> LogAlignm
 def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
     unix_s, day = _days_inside(log, series)
     monday = weekday(day) == 0
-    # Of no Monday at all argmax is 0, the first day.
+    # Without a Monday argmax is 0, the first day.
     chosen_s = int(unix_s[np.argmax(monday)])
     basis = "the first Monday of the prices" if monday.any() else "the first day of the prices"
     return LogAlignment(chosen_s - log.begin_s, f"log without a date laid on {date_text(chosen_s, log.zone)} ({basis})")
@@ -116,7 +117,7 @@ def _season_days(own: date, series: Series, zone: tzinfo) -> Int64:
     first, last = (datetime.fromtimestamp(unix_s, zone).year for unix_s in (int(series.start_s[0]), series.end_s))
     days = []
     for year in range(first - 1, last + 2):
-        # 29 February is 28 February where there is none.
+        # 29 February becomes 28 February in other years.
         same_day = own.replace(year=year, day=min(own.day, monthrange(year, own.month)[1]))
         days.append((same_day - EPOCH).days + (own.weekday() - same_day.weekday() + 3) % 7 - 3)
     return np.array(days, np.int64)
@@ -133,7 +134,7 @@ def _days_inside(log: LogSpan, series: Series) -> tuple[Int64, Int64]:
 
 
 def _on_days(log: LogSpan, local_day: Int64) -> Int64:
-    """Return the instants at which the clock shows the log's own clock time on those dates."""
+    """Return the instants with the log's own clock time on those dates."""
     clock_s = 0
     if log.unix_start_s is not None:
         begin_s = log.unix_start_s + log.begin_s
@@ -144,8 +145,8 @@ def _on_days(log: LogSpan, local_day: Int64) -> Int64:
 def extend(series: Series, until_s: int) -> Series:
     """Return the series up to `until_s` [Unix s] if it ends before, its last weeks repeated as often as needed.
 
-    Repeated are the last 52 weeks, or the whole weeks that it has; the whole days if it is shorter than a week.
-    BadPrices if it is shorter than a day.
+    This repeats the last 52 weeks, or the whole weeks of a shorter series, or the whole days if it is shorter than a
+    week. Raises BadPrices if it is shorter than a day.
     """
     if until_s <= series.end_s:
         return series

@@ -1,7 +1,7 @@
 """Price and carbon files: CSV, plain or gzipped, read into a `Series`, and written back.
 
 A file is read as columns of text with the line number of each row. Commas separate the columns, or semicolons or tabs
-where the header has no comma; then numbers may have decimal commas. Times become Unix seconds in whole columns.
+if the header has no comma; then numbers may have decimal commas. Times become Unix seconds column by column.
 """
 
 import csv
@@ -33,10 +33,10 @@ RowName = Callable[[int], str]
 
 
 def parse_times(times: pa.Array, zone: tzinfo | None, where: RowName) -> Int64:
-    """Return the Unix seconds of ISO times; those without an offset are on the zone's clock.
+    """Return the Unix seconds of ISO times; times without an offset are in the time zone.
 
-    `where(row)` names a row for an error. BadPrices for a time that is missing, unreadable, without offset or zone,
-    or never shown by the zone's clock.
+    `where(row)` names a row for an error. Raises BadPrices for a time that is missing, unreadable, without offset or
+    zone, or skipped by the zone's clock.
     """
     aware = _seconds(times, pa.timestamp("us", "UTC"))
     if aware is not None:
@@ -91,7 +91,7 @@ def _unix_of_clock(local_s: Int64, zone: tzinfo, where: RowName) -> Int64:
 
 
 def _second_time_round(local_s: Int64, doubled: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which rows lie in the second run of a doubled hour: those after the clock's step back in that hour."""
+    """Return which rows are in the second pass of a repeated hour, after the clock's step back in that hour."""
     steps_back = np.cumsum(np.diff(local_s, prepend=local_s[0] - 1) <= 0)
     enters = doubled & ~np.append(False, doubled[:-1])
     entered_at = np.maximum.accumulate(np.where(enters, np.arange(len(local_s)), 0))
@@ -119,7 +119,7 @@ LAYOUT_EXAMPLE = "time=utc,value=price,unit=EUR/MWh"
 
 @dataclass(frozen=True)
 class CsvTable:
-    """A file's columns as text, null where nothing or "NA" stands, and the text itself to find a row's line."""
+    """A file's columns as text, null for an empty cell or "NA", and the text itself to find a row's line."""
 
     path: Path
     columns: dict[str, pa.Array]
@@ -134,7 +134,7 @@ class CsvTable:
 def read_table(path: Path, *, with_empty_lines: bool) -> CsvTable:
     """Return the plain or gzipped file's columns; an empty line is a row without a value, or no row at all.
 
-    BadPrices, with file and line, for what is no CSV with one line of column names and rows of as many columns.
+    Raises BadPrices, with file and line, unless it is CSV with one line of column names and rows of as many columns.
     """
     text = read_bytes(path, BadPrices).rstrip(b"\r\n")
     names, separator = _header(text, path)
@@ -175,7 +175,7 @@ def _parse_options(wrong: list[pacsv.InvalidRow], separator: str, *, with_empty_
 
 
 def _text_columns(text: bytes, count: int, parse: pacsv.ParseOptions) -> pa.Table:
-    # By number, so that Arrow takes the header's names for nothing; one thread, so that it counts the rows.
+    # Numbers as names, so that Arrow ignores the header; one thread, so that it counts the rows.
     names = [str(i) for i in range(count)]
     return pacsv.read_csv(
         io.BytesIO(text),
@@ -192,7 +192,7 @@ def _line_number(text: bytes, row: int, *, with_empty_lines: bool) -> int:
 
 
 def _header(text: bytes, path: Path) -> tuple[list[str], str]:
-    """Return the names of the columns, and what separates them."""
+    """Return the names of the columns, and the separator."""
     if not text.strip():
         raise BadPrices(f"{path}: is empty", hint="a line of column names and rows of values are expected")
     try:
@@ -204,7 +204,7 @@ def _header(text: bytes, path: Path) -> tuple[list[str], str]:
         ) from None
     separator = next((each for each in SEPARATORS if each in line), ",")
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
-    # A table whose first column has no name, as an index often has none, has semicolons within its rows.
+    # A table whose first column has no name, such as an index, has semicolons within its rows.
     if line.startswith(";") and (second.startswith(";") or ";" not in second.partition("\n")[0]):
         raise BadPrices(f"{path}:1: is a job log in SWF, and holds no column names", hint="a price file is wanted")
     if not names or any(_is_number(name) for name in names):
@@ -220,7 +220,7 @@ def _trim(column: pa.ChunkedArray) -> pa.Array:
 
 
 def find_column(table: CsvTable, name: str) -> str:
-    """Return the column of that name, or the only one whose name holds it, whatever the case and punctuation."""
+    """Return the column of that name, or the only one whose name contains it, ignoring case and punctuation."""
     if name not in table.columns:
         similar = [column for column in table.columns if _letters(name) and _letters(name) in _letters(column)]
         if len(similar) == 1:
@@ -239,7 +239,7 @@ def is_numeric(table: CsvTable, name: str) -> bool:
 
 
 def first_numeric(table: CsvTable, *, besides: Collection[str | None]) -> str:
-    """Return the first column whose first value is a number, besides those columns."""
+    """Return the first column whose first value is a number, except those columns."""
     for name in table.columns:
         if name not in besides and is_numeric(table, name):
             return name
@@ -258,7 +258,7 @@ def _is_number(text: str) -> bool:
 
 
 def read_numbers(table: CsvTable, name: str) -> Float64:
-    """Return the column's numbers, NaN where nothing stands."""
+    """Return the column's numbers, NaN for an empty cell."""
     column = table.columns[name]
     value = _cast(column)
     if value is None:
@@ -290,8 +290,8 @@ def read_series(path: Path, layout: PriceFileLayout) -> Series:
     """Return the file's series; what `layout` leaves open is taken from the file.
 
     Time is the first column, value the first other column that holds numbers, the unit is in the file's name. A row
-    without a value is a gap, and so is the rest of a row's time where the next row is further than usual. BadPrices,
-    with file and line, for everything that cannot be read.
+    without a value is a gap, and so is the time after a row if the next row is later than usual. Raises BadPrices, with
+    file and line, for unreadable input.
     """
     table = read_table(path, with_empty_lines=layout.start_s is not None)
     time = find_column(table, layout.time or next(iter(table.columns))) if layout.start_s is None else None
@@ -310,7 +310,7 @@ def read_series(path: Path, layout: PriceFileLayout) -> Series:
 
 
 def _check_plausible(table: CsvTable, value: Float64, unit: str) -> None:
-    """Raise BadPrices for the first value that nothing ever cost or emitted."""
+    """Raise BadPrices for the first implausible value."""
     implausible = np.flatnonzero(np.abs(value) > highest_value(unit))
     if len(implausible):
         row = int(implausible[0])
@@ -334,7 +334,7 @@ def _value_column(table: CsvTable, layout: PriceFileLayout, time: str | None) ->
 
 
 def _is_of_prices(layout: PriceFileLayout, file_name: str) -> bool:
-    """Tell whether the unit that is declared, or the file's name, says that the file holds prices."""
+    """Tell whether the declared unit or the file's name shows that the file holds prices."""
     try:
         return unit_of(layout, file_name)[0] != "g/kWh"
     except BadPrices:
@@ -353,7 +353,7 @@ def _times(table: CsvTable, layout: PriceFileLayout, name: str) -> Int64:
         raise BadPrices(f"{table.where(row)}: the time {after} {message}", hint="times must rise from row to row")
     if len(start_s) == 1:
         raise BadPrices(
-            f"{table.where(0)}: one row alone does not tell how long it holds",
+            f"{table.where(0)}: a single row does not show how long its value holds",
             hint="add a row, or declare start= and step= instead of a time column",
         )
     return start_s
@@ -362,7 +362,8 @@ def _times(table: CsvTable, layout: PriceFileLayout, name: str) -> Int64:
 def write_series_csv(series: Series, path: Path) -> None:
     """Write `utc,price` (or `utc,carbon`) rows, nothing for an unknown value; gzipped if the name ends in .gz.
 
-    The name must tell the unit (`..._eur_per_mwh.csv`), BadInput otherwise; CannotWrite if the file cannot be written.
+    The name must contain the unit (`..._eur_per_mwh.csv`). Raises BadInput otherwise, CannotWrite if the file cannot be
+    written.
     """
     suffix = "_" + series.unit.lower().replace("/", "_per_")
     if suffix not in path.name:

@@ -19,7 +19,7 @@ _UNIT_IN_NAME = re.compile(r"_(?:([a-z]{3})_per_(mwh|kwh)|(ct|g)_per_kwh)(?![a-z
 
 @dataclass(frozen=True)
 class PriceFileLayout:
-    """What the user declares of a file; None where the file's own header and name decide.
+    """The user's declarations about a file; None if the file's own header and name decide.
 
     `time` and `value` are column names. `unit` is as written ("EUR/kWh"). `zone` is the clock of times without an
     offset. A file without times has `start_s` [Unix s] and `step_s` instead of `time`.
@@ -36,7 +36,7 @@ class PriceFileLayout:
 def parse_layout(text: str) -> PriceFileLayout:
     """Return the layout of "time=utc,value=price,unit=EUR/MWh,zone=UTC" or "start=2014-06-01,step=1h,..."; "" is none.
 
-    BadPrices or BadInput, with what to write instead, for anything else.
+    Raises BadPrices or BadInput, with an example, for anything else.
     """
     pairs = parse_pairs(text, known=KEYS, error=BadPrices)
     if ("start" in pairs) != ("step" in pairs) or ("start" in pairs and "time" in pairs):
@@ -59,7 +59,7 @@ def parse_file_and_layout(text: str) -> tuple[Path, PriceFileLayout]:
 
 
 def unit_of(layout: PriceFileLayout, file_name: str, column: str = "") -> tuple[str, float]:
-    """Return the series' unit and the factor to it: as declared, else as the file's name says, else the column's."""
+    """Return the series' unit and the factor to it: as declared, else from the file's name, else from the column's."""
     if layout.unit is not None:
         return parse_series_unit(layout.unit)
     match = _UNIT_IN_NAME.search(file_name.lower())

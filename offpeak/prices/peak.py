@@ -1,4 +1,4 @@
-"""On-peak and off-peak: each rule is a small value that says of an interval on-peak, off-peak or unknown.
+"""On-peak and off-peak: each rule is a small value that classifies an interval as on-peak, off-peak or unknown.
 
 A rule compares prices with those of the local day, or reads the local clock: hours of the day, days of the week and
 public holidays, exact over clock changes.
@@ -48,11 +48,13 @@ class ClockHours:
         return ~free & (after & before if self.from_s < self.until_s else after | before)
 
     def on_peak(self, series: Series) -> NDArray[np.bool_]:
-        """Return whether each interval begins on-peak; `edges_s` says where to cut it."""
+        """Return whether each interval begins on-peak; `edges_s` returns where to cut it."""
         return self.on_peak_at(series.start_s)
 
     def edges_s(self, from_s: int, until_s: int) -> Int64:
-        """Return all instants [Unix s] from `from_s` to `until_s` at which on-peak may begin or end, and some more."""
+        """Return all instants [Unix s] from `from_s` to `until_s` at which on-peak may begin or end, and some
+        others.
+        """
         midnights = local_days(from_s, until_s, self.zone) * DAY_S
         clock_s = np.concatenate([midnights, midnights + self.from_s, midnights + self.until_s])
         edges = local_edges_s(clock_s, self.zone)
@@ -83,13 +85,13 @@ def _holiday_days(place: str, first_year: int, last_year: int) -> Int64:
 
 
 def check_holidays(place: str) -> str:
-    """Return `place` if its public holidays are known; BadInput otherwise."""
+    """Return `place` if its public holidays are known. Raises BadInput otherwise."""
     _holiday_days(place, 2024, 2024)
     return place
 
 
 def parse_hours(text: str) -> tuple[int, int]:
-    """Return "09:00-23:00" as seconds after midnight; BadInput if it is no such text or the two are equal."""
+    """Return "09:00-23:00" as seconds after midnight. Raises BadInput if it is invalid or the two are equal."""
     match = _HOURS.fullmatch(text)
     if match is None:
         raise BadInput(f"{text!r} are no hours of the day", hint="write them like 09:00-23:00 or 22:00-06:00")
@@ -120,7 +122,7 @@ Int8 = NDArray[np.int8]
 
 
 class Peak(IntEnum):
-    """What a policy is told of an interval; UNKNOWN (a gap) means: leave the order alone."""
+    """The class of an interval for a policy; UNKNOWN (a gap) means: do not change the order."""
 
     OFF_PEAK = 0
     ON_PEAK = 1
@@ -134,7 +136,7 @@ class PeakRule(Protocol):
         """Return the instants [Unix s] at which intervals must be cut before they are judged."""
 
     def on_peak(self, series: Series, /) -> NDArray[np.bool_]:
-        """Return whether each interval of the cut series is on-peak; what it says of gaps is not used."""
+        """Return whether each interval of the cut series is on-peak; the result for gaps is not used."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class AboveDayMean:
         return _midnights_s(from_s, until_s, self.zone)
 
     def on_peak(self, series: Series) -> NDArray[np.bool_]:
-        """Return whether each interval lies above its day's mean; a flat day lies nowhere above it."""
+        """Return whether each interval is above its day's mean; a flat day has none."""
         known_s, day = _known_s_and_day(series, self.zone)
         # Counted from the day's lowest price, so that on a flat day no rounding lifts a price above the mean.
         lowest = np.full(day.max() + 1, np.inf)
@@ -176,7 +178,7 @@ class AboveQuantile:
         return _midnights_s(from_s, until_s, self.zone)
 
     def on_peak(self, series: Series) -> NDArray[np.bool_]:
-        """Return whether each interval lies above its day's quantile."""
+        """Return whether each interval is above its day's quantile."""
         known_s, day = _known_s_and_day(series, self.zone)
         # NaN is sorted last and has no length: gaps neither move the quantile nor are above it.
         order = np.lexsort((series.value, day))
@@ -200,14 +202,16 @@ def _known_s_and_day(series: Series, zone: tzinfo) -> tuple[Int64, Int64]:
 
 
 def classify(series: Series, rule: PeakRule) -> tuple[Series, Int8]:
-    """Return the series cut where its class may change, and the class (`Peak`) of each of its intervals, int8[n]."""
+    """Return the series, cut wherever its class may change, and the class (`Peak`) of each of its intervals,
+    int8[n].
+    """
     cut = split(series, rule.edges_s(int(series.start_s[0]), series.end_s))
     peak = np.where(cut.known, rule.on_peak(cut), Peak.UNKNOWN).astype(np.int8)
     return cut, peak
 
 
 def parse_peak_rule(text: str, *, zone: tzinfo) -> PeakRule:
-    """Return the rule of "day-mean", "quantile:0.6" or "hours:09:00-23:00" on the zone's clock; BadInput otherwise."""
+    """Return the rule of "day-mean", "quantile:0.6" or "hours:09:00-23:00" in the time zone. Raises BadInput."""
     name, _, value = text.partition(":")
     if text == "day-mean":
         return AboveDayMean(zone)

@@ -27,8 +27,8 @@ NO_PRICES = "assumed, as no prices are given: --prices FILE or --tariff RULE"
 class Tariff:
     """`on_per_mwh` within `hours`, `off_per_mwh` outside, in `currency` per MWh.
 
-    `text` is how it was declared, `description` says it in words, `assumed` what of it nobody declared, "" for nothing.
-    `names_zone`: its hours are on a clock that it names itself.
+    `text` is the declaration, `description` the same in words, `assumed` the parts that were not declared, if any.
+    `names_zone`: the tariff names the time zone of its hours itself.
     """
 
     on_per_mwh: float
@@ -42,12 +42,12 @@ class Tariff:
 
     @property
     def basis(self) -> str:
-        """Return what a price of this tariff rests on."""
+        """Return the basis of a price of this tariff."""
         return ASSUMED_TARIFF_BASIS if self.assumed == NO_PRICES else TARIFF_BASIS
 
     @property
     def source(self) -> str:
-        """Return the text by which figures name this tariff: as declared, with what is assumed."""
+        """Return the text by which figures name this tariff: the declaration and the assumptions."""
         return f"{self.text} ({self.assumed})" if self.assumed else self.text
 
 
@@ -61,8 +61,8 @@ def site_tariff(text: str | None, zone: tzinfo = UTC) -> Tariff:
 def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
     """Return the tariff of "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,holidays=DE,zone=Europe/Berlin".
 
-    Only `on` and `off` are needed; the hours are on the clock of `zone` unless it names one. BadPrices or BadInput,
-    with what to write instead, for anything else.
+    Only `on` and `off` are required; the hours are in `zone` unless the text names a time zone. Raises BadPrices or
+    BadInput, with an example, for anything else.
     """
     if "=" not in text:
         flat = text.strip() or "0.20EUR/kWh"
@@ -92,7 +92,7 @@ def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
 
 
 def _when(pairs: dict[str, str], zone: tzinfo) -> str:
-    """Return in words when the dear price holds."""
+    """Return the hours of the higher price in words."""
     days = "every day" if pairs["days"] == DEFAULTS["days"] else pairs["days"]
     holidays = f" but holidays of {pairs['holidays']}" if pairs["holidays"] else ""
     clock = zone_text(zone) or "this machine"

@@ -10,7 +10,7 @@ DEFAULT_SLA = 200.0
 
 @dataclass(frozen=True)
 class CapacitySettings:
-    """Which nodes may sleep, and what keeps them awake. A limit of 0 is no limit."""
+    """The settings for sleeping nodes and for keeping nodes awake. A limit of 0 is no limit."""
 
     policies: tuple[str, ...] = row(
         NAMES,

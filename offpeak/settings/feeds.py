@@ -1,4 +1,4 @@
-"""The settings of feeds: where known prices, carbon intensity and outside temperature come from."""
+"""The settings of feeds: the sources of prices, carbon intensity and outside temperature."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The settings file: where it is, how it is read, and the commented example that the table yields.
+"""The settings file: its path, its reader, and the commented example that is generated from the table.
 
 The command line wins over the file, the file over the default. The texts of the table are also the help of an option.
 """
@@ -36,9 +36,10 @@ def settings_path(
 def users_settings_path(
     config: Path | None, environment: Mapping[str, str], *, system_file: Path = SYSTEM_FILE
 ) -> Path | None:
-    """Return the same for a user who only asks the agent: the system's file counts if that user may read it.
+    """Return the same for a user who only queries the agent: the system's file counts if that user may read it.
 
-    It may hold the address of a database with its password; where the agent answers is mostly the default.
+    The system's file may contain the address of a database with its password; the agent's address is mostly the
+    default.
     """
     named = config or environment.get("OFFPEAK_CONFIG")
     if not named and not os.access(system_file, os.R_OK):
@@ -49,8 +50,8 @@ def users_settings_path(
 def read_values(path: Path | None, *, options: Mapping[str, object] | None = None) -> dict[str, SettingValue]:
     """Return one value for every setting, by name.
 
-    `options` are the command line's values by setting name; one that is None was not given. Raises BadSetting that
-    names every wrong line and option, a line of its message for each.
+    `options` are the command line's values by setting name, None if not given. Raises BadSetting with one line for
+    every wrong line and option.
     """
     values = {setting.name: _value(setting, setting.default, "default") for setting in SETTINGS}
     problems: list[BadSetting] = []
@@ -88,7 +89,7 @@ def _file_entries(path: Path | None) -> Iterator[tuple[str, object, str]]:
 
 
 def _section_entries(section: str, content: object) -> Iterator[tuple[str, object]]:
-    """Yield what a top-level entry of the file holds, by setting name; `[section]` where the section is not known."""
+    """Yield the values of a top-level entry of the file by setting name, or `[section]` for an unknown section."""
     if not isinstance(content, dict):
         yield section, content
     elif section not in SECTIONS:
@@ -164,7 +165,7 @@ def example_toml() -> str:
 
 
 def toml(written: object) -> str:
-    """Return a setting's value as TOML writes it, or "none" where nothing is set."""
+    """Return a setting's value in TOML, or "none" if it is not set."""
     return "none" if written is None else json.dumps(written, ensure_ascii=False)
 
 

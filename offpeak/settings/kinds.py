@@ -1,7 +1,7 @@
-"""The kinds of settings, and a row of the table of settings: how a value is written, and what it becomes.
+"""The kinds of settings, with their notation and parsed value, and a row of the table of settings.
 
-Every reader of a kind takes what was written (a TOML value or an option's) and returns the value that the program
-uses; it raises BadInput with the reason and what to write instead. The caller adds where the setting was written.
+Every reader of a kind takes the written value (of TOML or of an option) and returns the parsed value; it raises
+BadInput with the reason and an example. The caller adds the place of the setting.
 """
 
 import math
@@ -24,7 +24,9 @@ from offpeak.text import did_you_mean
 
 @dataclass(frozen=True)
 class SettingKind:
-    """One kind of setting; `suffix` ends the name of its parsed value, `typed` is what a command line takes."""
+    """One kind of setting; `suffix` ends the name of its parsed value, `typed` describes its value on the command
+    line.
+    """
 
     name: str
     read: Callable[[object], Any]
@@ -86,7 +88,7 @@ PERIOD = SettingKind('duration or "event"', _period_s, suffix="_s")
 
 
 def whole_number(low: int, high: int | None = None) -> SettingKind:
-    """A whole number from `low` to `high`, both included; no upper bound when `high` is None."""
+    """A whole number from `low` to `high`, both included, without upper bound if `high` is None."""
     bounds = f"{low} or more" if high is None else f"{low} to {high}"
 
     def read(written: object) -> int:
@@ -100,7 +102,7 @@ def whole_number(low: int, high: int | None = None) -> SettingKind:
 
 
 def number(low: float, high: float = 1e9) -> SettingKind:
-    """A number from `low` to `high`; the usual upper bound is more than anything counted here can be."""
+    """A number from `low` to `high`; the default upper bound exceeds every plausible value."""
 
     def read(written: object) -> float:
         if not isinstance(written, int | float) or isinstance(written, bool) or not math.isfinite(written):
@@ -145,7 +147,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class SettingValue:
-    """A setting's value as it was written, as it was parsed, and where it came from.
+    """A setting's value as written and as parsed, and its origin.
 
     `origin` is "default", a file and line such as "offpeak.toml:12", or the command line's flag.
     """

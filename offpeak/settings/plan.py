@@ -1,6 +1,6 @@
 """The settings of the plan: the machine room, the revenue of work, and the sources of caps on power.
 
-A revenue is what a core-hour earns, by account and QOS; jobs that no entry names earn the usual one.
+A revenue is the earning of a core-hour by account and QOS; jobs without an entry earn the usual one.
 """
 
 import math
@@ -15,7 +15,7 @@ REVENUE_HINT = "write ACCOUNT=0.08, ACCOUNT/QOS=0.2 or /QOS=0.1, separated by co
 
 @dataclass(frozen=True)
 class Revenue:
-    """What a core-hour earns of jobs of that account and QOS; "" stands for any."""
+    """The revenue of a core-hour of jobs of that account and QOS; "" matches any."""
 
     account: str
     qos: str
@@ -23,7 +23,9 @@ class Revenue:
 
 
 def revenue_per_core_h(revenues: tuple[Revenue, ...], account: str, qos: str, *, usual: float) -> float:
-    """Return what a core-hour of such a job earns: what names both counts before its QOS, that before its account."""
+    """Return the revenue of a core-hour of such a job: an entry with both precedes its QOS, which precedes its
+    account.
+    """
     rates = {(revenue.account, revenue.qos): revenue.per_core_h for revenue in revenues}
     for named in ((account, qos), ("", qos), (account, "")):
         if named in rates and any(named):
@@ -35,7 +37,7 @@ HIGHEST_PER_CORE_H = 1e6
 
 
 def read_revenues(written: object) -> tuple[Revenue, ...]:
-    """Return the revenues of `physics=0.08,physics/urgent=0.2,/urgent=0.1` or a list of such; BadInput."""
+    """Return the revenues of `physics=0.08,physics/urgent=0.2,/urgent=0.1` or a list of such texts. Raises BadInput."""
     revenues = tuple(_revenue(item) for item in NAMES.read(written))
     named = [(revenue.account, revenue.qos) for revenue in revenues]
     for who in named:
@@ -63,7 +65,7 @@ REVENUES = SettingKind("list of revenues", read_revenues)
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """Inputs of a plan of the queue besides jobs, nodes and prices."""
+    """The inputs of a plan of the queue other than jobs, nodes and prices."""
 
     facility: str | None = row(
         TEXT,

@@ -1,8 +1,8 @@
 """Filters of a job log: fit it to a machine, cut it to a period or to the days with prices, take the names out.
 
-Fitted to a machine, jobs are in its allocation unit, without those that could never run on it. Cut to a period, what
-was waiting or running at its begin is there from its first second on. What is printed of an anonymous log,
-without people and projects, may leave the site.
+A log that is fitted to a machine has its jobs in the machine's allocation unit, without jobs that could never run on
+it. In a log that is cut to a period, jobs that wait or run at the start are present from the first second on. An
+anonymous log has no users and projects, so its figures may leave the site.
 """
 
 from dataclasses import fields, replace
@@ -22,7 +22,7 @@ from offpeak.settings.replay import PriceSettings
 
 
 def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[RejectedJobs, ...]]:
-    """Return the jobs of at most `size_limit` units, and all rejected ones; BadTrace if no job is left."""
+    """Return the jobs of at most `size_limit` units, and all rejected ones. Raises BadTrace if no job is left."""
     wide = trace.jobs.size > size_limit
     rejected = trace.rejected
     if wide.any():
@@ -46,7 +46,7 @@ def whole_nodes(jobs: Jobs, processors_per_node: int) -> Jobs:
 
 
 FEW_JOBS = 100
-"""So few jobs are not taken for the last days of a busy machine: such a log is whole from its first start on."""
+"""A log with fewer jobs does not count as the last days of a busy machine: it is complete from its first start on."""
 
 _NONE = np.empty(0, np.int64)
 NO_JOBS = Jobs(
@@ -67,7 +67,8 @@ NO_JOBS = Jobs(
 def known_period_s(jobs: Jobs) -> tuple[int, int]:
     """Return the seconds between which a log of jobs that ran is whole: the last one before any job ended, and the end.
 
-    A scheduler asked for the jobs of some days answers with all that ran in them, also those that began long before.
+    A scheduler that is queried for the jobs of some days returns all that ran in them, including jobs that began long
+    before.
     """
     ends = jobs.logged_start_s + jobs.runtime_s
     begins = jobs.logged_start_s if len(jobs) < FEW_JOBS else ends - 1
@@ -75,23 +76,23 @@ def known_period_s(jobs: Jobs) -> tuple[int, int]:
 
 
 def last_days(trace: Trace, days: int | None) -> Trace:
-    """Return the log of its last days, or all that it knows whole. BadTrace if no job ran then."""
+    """Return the last days of the log, or its whole complete period. Raises BadTrace if no job ran then."""
     if not len(trace.jobs):
         raise BadTrace(f"{trace.name}: no job ran: {reasons_text(trace.rejected)}", hint="a log of more days is needed")
     begin_s, until_s = known_period_s(trace.jobs)
     if days is not None:
         begin_s = max(begin_s, until_s - days * DAY_S)
-    # Nothing refers to a trace that only this function was given: `between` can free what it has cut.
+    # Drop the last reference to the trace, so that `between` can free what it has cut.
     given = [trace]
     del trace
     return between(given.pop(), begin_s, until_s)
 
 
 def between(trace: Trace, begin_s: int, until_s: int) -> Trace:
-    """Return the log as if it had begun at `begin_s` and ended at `until_s`: all jobs whose starts were logged in it.
+    """Return the log as if it had begun at `begin_s` and ended at `until_s`, with all jobs whose starts it logged.
 
-    A job that was running at the begin is submitted then with the rest of its run time and estimate, one that was
-    waiting is submitted then; one that is running at the end has the run time up to there. BadTrace if no job ran.
+    A job that runs at the start is submitted then, with the rest of its run time and estimate; a job that waits is
+    submitted then; the run time of a job that runs at the end is cut. Raises BadTrace if no job ran.
     """
     jobs = trace.jobs
     if len(jobs) and jobs.submit_s[0] >= begin_s and (jobs.logged_start_s + jobs.runtime_s).max() <= until_s:
@@ -147,7 +148,7 @@ def _within(trace: Trace, prices: Series, offset_s: int) -> Trace:
 def anonymised(trace: Trace) -> Trace:
     """Return the log with users, groups, queues and applications numbered in the order in which they first submitted.
 
-    Job ids stay: they name no user, and those who may read the scheduler's accounting can look them up.
+    Job ids are kept: they name no user, and people with access to the scheduler's accounting can look them up.
     """
     names, jobs = trace.names, trace.jobs
     return replace(

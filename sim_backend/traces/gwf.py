@@ -1,7 +1,7 @@
 """Reads a job log in the Grid Workload Format of the Grid Workloads Archive (29 fields per line), column-wise.
 
-The first 16 of its 29 fields are those of the Standard Workload Format, but users, groups, executables and queues may
-have names: U12, G3.
+The first 16 of its 29 fields are those of the Standard Workload Format, except that users, groups, executables and
+queues may have names: U12, G3.
 """
 
 import re
@@ -43,7 +43,7 @@ from sim_backend.traces.swf.read import (
 
 COLUMNS = 29
 NAMED = (USER, GROUP, APPLICATION, QUEUE, PARTITION, REQUESTED_KIB)
-"""Fields that are read as text; the requested memory too, which need not be a number where no job has one."""
+"""Fields that are read as text, including the requested memory, which may not be a number if no job has one."""
 COMMENT_LINE = re.compile(rb"^[ \t]*#.*(?:\n|\Z)", re.MULTILINE)
 
 
@@ -104,7 +104,7 @@ FIELD_LIST = re.compile(rb"^[ \t]*#.*\bSubmitTime\b", re.MULTILINE)
 UNKNOWN = b"-1"
 
 
-BLOCK_BYTES = 1 << 20  # so much of a log is held as text at once
+BLOCK_BYTES = 1 << 20  # the size of the text that is held at once
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class _Parsed:
 
 
 def looks_like_gwf(head: bytes) -> bool:
-    """Say whether a file that begins so is such a log: by its first job line, or by the field list in the comments."""
+    """Tell whether a file with this head is such a log, by its first job line or by the field list in the comments."""
     lines = (line.split() for line in head.splitlines())
     first = next((fields for fields in lines if fields and not fields[0].startswith((b"#", b";"))), [])
     if len(first) == COLUMNS and all(map(NUMBER.fullmatch, first[:USED_PROCESSORS])):
@@ -124,11 +124,11 @@ def looks_like_gwf(head: bytes) -> bool:
 
 
 def gwf_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
-    """Return the log that `text` is; `name` is where it comes from.
+    """Parse a log; `name` is its source for messages.
 
-    As in the Standard Workload Format, processors asked for count in replays, those used in what happened; where one of
-    them is not logged the other stands for it. Times are rounded to seconds. A malformed line raises BadTrace with its
-    number; `lenient` skips and counts such lines instead.
+    As in the Standard Workload Format, requested processors count in replays and used processors in the logged
+    schedule; if one of them is not logged, the other replaces it. Times are rounded to seconds. A malformed line raises
+    BadTrace with its number; `lenient` skips and counts such lines instead.
     """
     parsed = _parsed(text, name, lenient)
     columns = parsed.columns
@@ -170,7 +170,7 @@ def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
 
 
 def _read(text: LongText) -> _Parsed | None:
-    """Return what all lines say; None if one is malformed."""
+    """Parse all lines; return None if one is malformed."""
     store, codes = ColumnStore(), {field: Codes(UNKNOWN) for field in NAMED}
     for block in text.blocks(BLOCK_BYTES):
         if body := job_lines(block):

@@ -1,4 +1,4 @@
-"""Reads a job log of any format: what is in the file decides, not its name."""
+"""Reads a job log of any format, which is detected by content, not by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,9 +32,9 @@ class ReadText(Protocol):
 
 @dataclass(frozen=True)
 class LogFormat:
-    """A format of job logs: how its beginning looks, and what reads it.
+    """A format of job logs: the test for its head, and its reader.
 
-    `is_cut_out`: such a log holds the jobs that ran within some days, not all that were submitted in them.
+    `is_cut_out`: such a log contains the jobs that ran within some days, not all that were submitted in them.
     """
 
     name: str
@@ -49,7 +49,7 @@ FORMATS = (
     LogFormat("PBS accounting", looks_like_pbs, pbs_trace, is_cut_out=True),
     LogFormat("GWF", looks_like_gwf, gwf_trace, is_cut_out=False),
 )
-"""Asked in this order; what none of them knows is read as SWF if a line of its beginning looks so."""
+"""Tried in this order; an unknown file is read as SWF if a line of its head looks like SWF."""
 
 READ = "read are `sacct -P` output, Slurm's jobcomp/filetxt, PBS accounting, SWF (18 numbers in a line) and GWF"
 SWF_BEGINS = 4
@@ -59,7 +59,7 @@ SWF_BEGINS = 4
 def read_log(source: str, *, lenient: bool, zone: tzinfo) -> Trace:
     """Read a file, "-" for standard input, or a folder of PBS accounting files, one a day.
 
-    BadTrace as the formats' readers raise it, or if there is nothing to read.
+    Raises BadTrace like the formats' readers, or if there is nothing to read.
     """
     if source == "-":
         return trace_of_text(LongText(read_stdin(BadTrace)), "standard input", lenient=lenient, zone=zone)
@@ -69,7 +69,7 @@ def read_log(source: str, *, lenient: bool, zone: tzinfo) -> Trace:
 
 
 def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
-    """Return the log that the text is; `name` says in messages where it comes from."""
+    """Parse a log; `name` is its source for messages."""
     head = text.head(LOOKED_AT)
     for format_ in FORMATS:
         if format_.looks_like(head):
@@ -83,7 +83,7 @@ def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> 
 
 
 def _unlike_swf(head: bytes) -> list[str]:
-    """Return the lines of a text's beginning that are no comments of SWF; none if one of them looks like its jobs."""
+    """Return the lines of a head that are not SWF comments; none if one of them looks like a job of SWF."""
     lines = [line for line in head.decode(errors="replace").splitlines() if line.strip() and line.lstrip()[0] != ";"]
     return [] if any(_looks_like_swf(line.split()) for line in lines) else lines
 
@@ -94,7 +94,9 @@ def _looks_like_swf(fields: list[str]) -> bool:
 
 
 def _what_it_is(line: str) -> tuple[str, str]:
-    """Return what a file that begins with this line may be, or the line; and how to make a log of it, "" if unknown."""
+    """Guess the kind of a file by its first line. Return a description or the line, and how to get a log, "" if
+    unknown.
+    """
     if line.lstrip().startswith("<"):
         return "it begins like a page of HTML or XML", ""
     if line.lstrip().startswith(("{", "[")):

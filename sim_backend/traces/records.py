@@ -1,7 +1,7 @@
-"""What accounting logs of all schedulers have in common: jobs that ran, with when, where and for whom, as columns.
+"""The common content of all schedulers' accounting logs: jobs that ran, with time, nodes and user, as columns.
 
-The columns grow block by block while a log is read, and are then given up one by one: the log is never held twice.
-Names are numbers, the same ones in each block.
+The columns grow block by block while a log is read, and are then released one by one, so that the log is never held
+twice. Names are codes, equal in all blocks.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Column = NDArray[Any]
 
 
 class ColumnStore:
-    """Columns of one length. Whole numbers take four bytes where they fit, as nearly all of a log do."""
+    """Columns of one length. Integers take four bytes if they fit, as nearly all of a log do."""
 
     def __init__(self) -> None:
         self._segments: dict[str, list[_Segment]] = {}
@@ -46,7 +46,7 @@ class ColumnStore:
         return self._joined(name, keep=True)
 
     def pop(self, name: str) -> Column:
-        """Give up a column: what it took is free when this returns."""
+        """Remove a column and release its memory."""
         return self._joined(name, keep=False)
 
     def release(self, *names: str) -> None:
@@ -99,7 +99,7 @@ def _narrow(values: Float64 | Int64) -> Column:
 
 
 WHOLE_NODES = 0.9
-"""Jobs that use this share of the processors of their nodes, or more, are taken to have them alone."""
+"""Jobs that use at least this share of the processors of their nodes count as exclusive."""
 
 SEEN_SHARE = 0.01
 """A kind of node counts if jobs spent this share of all node time on it, or more."""
@@ -117,13 +117,12 @@ class CodedNames:
 class Records:
     """Jobs as columns of one length in any order; times are Unix seconds, unknown ones -1.
 
-    `queued_s` is from when a job could have started: when it became eligible, where the log says, else when it was
-    submitted. `start_s` may not be before it. `runtime_s` is the wall time used, `estimate_s` what was asked for, 0
-    where nothing was. `nodes` may be 0, or None, where the log counts processors only. `energy_j` is what was measured,
-    else NaN, None if nothing was.
-    `job_names` holds the ids that the scheduler writes in another way. `logged_processors` are those used, None where
-    they are `processors`, those that were asked for. `request`, `array` and `partition` are None where the log has
-    nothing of the kind; `requests` are the classes of `request`, -1 where it is unknown.
+    `queued_s` is when the job became eligible if the log says so, else its submission; `start_s` may not be before it.
+    `runtime_s` is the used wall time, `estimate_s` the requested one, 0 without a request. `nodes` may be 0, or None,
+    if the log counts processors only. `energy_j` is the measured energy, NaN if missing, None without any measurement.
+    `job_names` holds the ids that the scheduler writes differently. `logged_processors` are the used processors, None
+    if equal to `processors`, the requested ones. `request`, `array` and `partition` are None if the log lacks them;
+    `requests` are the classes of `request`, -1 if unknown.
     """
 
     job_id: Int64
@@ -158,7 +157,7 @@ def trace_of(
     skipped_lines: int = 0,
     notes: tuple[str, ...] = (),
 ) -> Trace:
-    """Return the log of these records: in nodes if jobs have theirs alone, else in processors."""
+    """Return the log of these records, in nodes if jobs are exclusive, else in processors."""
     per_node = processors_per_node(records)
     units_per_node = 1 if per_node and has_whole_nodes(records, per_node) else per_node
     size = records.nodes if units_per_node == 1 and records.nodes is not None else records.processors
@@ -190,7 +189,7 @@ def trace_of(
         records.job_names,
     )
     requests = records.requests
-    # Of a long log, what the trace does not need would be in memory beside a sorted copy.
+    # Free the memory before the trace is sorted, which copies it.
     del records, unasked, size
     return Trace(
         name=name,
@@ -244,7 +243,7 @@ def _by_submission(columns: dict[str, Any]) -> Jobs:
 
 
 def _draw_w(energy_j: Float64 | None, runtime_s: Int64, size: Int64) -> Float64:
-    """Return the mean draw per unit [W]; NaN where nothing or a zero was measured, as failing sensors report it."""
+    """Return the mean power per unit [W]; NaN if it is missing or zero, as failing sensors report."""
     if energy_j is None:
         return np.full(len(size), np.nan)
     unmeasured = ~((energy_j > 0) & (runtime_s > 0) & (size > 0))
@@ -266,7 +265,7 @@ def _estimate_notes(count: int) -> tuple[str, ...]:
 
 
 class Codes:
-    """Gives each name a code, in the order of appearance, and `unknown`, where that is no name, -1."""
+    """Assigns a code to each name, in order of appearance, and -1 to `unknown`."""
 
     def __init__(self, unknown: bytes | None = None) -> None:
         self._unknown = unknown
@@ -294,7 +293,7 @@ class Codes:
         return CodedNames(code, tuple(name.decode(errors="replace") for name in self._codes))
 
     def renumbered(self, code: Int64) -> CodedNames:
-        """Return a column of some of these codes, which become the numbers of those names alone that are in it."""
+        """Return a column with codes renumbered for the names that occur in it."""
         borne = np.zeros(len(self._codes) + 1, bool)
         borne[code] = True
         borne[-1] = False

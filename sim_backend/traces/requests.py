@@ -16,7 +16,7 @@ LARGEST_KEY = 2**62
 def request_classes(
     columns: Sequence[Int64], request_of: Callable[[tuple[int, ...]], Request | None]
 ) -> tuple[Int64, tuple[Request, ...]]:
-    """Return the class of each row, and the requests by class; -1 where `request_of` returns None.
+    """Return the class of each row, and the requests by class; -1 if `request_of` returns None.
 
     `request_of` gets each distinct row once.
     """

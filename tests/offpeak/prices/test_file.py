@@ -186,7 +186,7 @@ GOOD = "2020-01-01T00:00Z,1\n2020-01-01T01:00Z,2\n"
         ("utc;price\n2020-01-01T00:00Z;1.234,5\n", "", "no column of numbers"),
         ("utc;price\n2020-01-01T00:00Z;1;2\n", "", "csv:2: has 3 columns, the header has 2"),
         ("utc,price\n2020-01-01T00:00Z,\n2020-01-01T01:00Z,\n", "value=price", "'price' holds no number"),
-        ("utc,price\n2020-01-01T00:00Z,1\n", "", "csv:2: one row alone"),
+        ("utc,price\n2020-01-01T00:00Z,1\n", "", "csv:2: a single row"),
         (b"utc,price\n2020-01-01T00:00Z,1\n\xe4,2\n", "", "csv:3: is not UTF-8"),
         (b"PK\x03\x04\x00\x00", "", "binary file"),
         (gzip.compress(b"utc,price\n" + b"2020-01-01T00:00Z,1\n" * 999, mtime=0)[:-20], "", "gzip file ends too early"),
