@@ -62,7 +62,7 @@ def _large_log(folder: Path) -> tuple[Path, Path, str]:
 
 def run_cold(*arguments: str, environment: Mapping[str, str] = NOTHING_MORE) -> tuple[float, float]:
     """Return wall time [s] and peak memory [MiB] of one run of `offpeak`."""
-    # A process begins with its parent's peak memory: the parent has to be a small one.
+    # A process begins with its parent's peak memory: the parent must be a small one.
     measure = [sys.executable, "-ISc", MEASURE, str(OFFPEAK), *arguments]
     answer = subprocess.run(measure, check=True, capture_output=True, text=True, env={**os.environ, **environment})
     wall_s, kib = answer.stderr.split()[-2:]

@@ -89,7 +89,8 @@ def check_writable(path: Path, *, example: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open `path` for writing so that it holds all of the new content or still the old one; CannotWrite otherwise.
+    """Open `path` for writing so that it holds all of the new content or still the old one. Raises CannotWrite
+    otherwise.
 
     A device or pipe (`/dev/stdout`) is written directly: there is nothing to replace.
     """
@@ -221,7 +222,7 @@ def _raw_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _unzipped(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Unzip one or more gzip streams, with zeros behind each; EOFError where the last one has no end."""
+    """Unzip one or more gzip streams, with zeros behind each. Raises EOFError if the last one has no end."""
     inflate = zlib.decompressobj(GZIP)
     for zipped in chunks:
         while zipped:

@@ -65,7 +65,7 @@ def install_hint(extra: str, *requirements: str, environment: str = "") -> str:
 
 
 def _checkout() -> Path | None:
-    """Return the repository that this file is part of, None where the program was copied into a virtualenv."""
+    """Return the repository that this file is part of, None if the program was copied into a virtualenv."""
     folder = Path(__file__).resolve().parents[1]
     return folder if (folder / "pyproject.toml").is_file() else None
 

@@ -59,7 +59,10 @@ class AlreadyRunning(OffpeakError):
 
 @contextmanager
 def exclusive_lock(state_folder: Path) -> Iterator[None]:
-    """Hold the folder until the block ends; AlreadyRunning with the other's process id, BadInput without a folder."""
+    """Hold the folder until the block ends.
+
+    Raises AlreadyRunning with the other's process id, BadInput without a folder.
+    """
     hint = f"`mkdir -p {state_folder}` makes the folder; its name is state_folder below [agent]"
     with locked_file(
         state_folder / LOCK,
@@ -72,7 +75,8 @@ def exclusive_lock(state_folder: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_file(path: Path, *, message: str, hint: str, missing: str = "") -> Iterator[None]:
-    """Hold a lock on the file until the block ends; AlreadyRunning, with the other's process id, where it is held.
+    """Hold a lock on the file until the block ends. Raises AlreadyRunning, with the other's process id, where it is
+    held.
 
     `missing` is the hint of the BadInput where the file cannot be made.
     """

@@ -67,7 +67,7 @@ BUILT_IN = (
 
 
 def window_policies() -> dict[str, WindowPolicy]:
-    """Return all policies by name. OffpeakError if one from outside takes a name that is taken."""
+    """Return all policies by name. Raises OffpeakError if one from outside takes a name that is taken."""
     policies = {policy.name: policy for policy in BUILT_IN}
     for point in entry_points(group=GROUP):
         if point.name in policies:
@@ -80,7 +80,7 @@ def window_policies() -> dict[str, WindowPolicy]:
 
 
 def window_policy(name: str) -> WindowPolicy:
-    """Return the policy of that name, loaded. BadInput if there is none, OffpeakError if it cannot be loaded."""
+    """Return the policy of that name, loaded. Raises BadInput if there is none, OffpeakError if it cannot be loaded."""
     policies = window_policies()
     if name not in policies:
         raise BadInput(f"unknown policy {name!r}", hint=did_you_mean(name, tuple(policies)))

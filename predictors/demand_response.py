@@ -37,7 +37,7 @@ EVENT_EXAMPLE = 'write [[event]] and below it begin = 2026-11-22T17:00:00+01:00,
 
 
 def read_events(path: Path, zone: tzinfo) -> tuple[PowerCap, ...]:
-    """Return the caps of a file; BadInput with file and event for what cannot be read."""
+    """Return the caps of a file. Raises BadInput with file and event for what cannot be read."""
     try:
         document = tomllib.loads(read_bytes(path, BadInput).decode(errors="replace"))
     except tomllib.TOMLDecodeError as problem:

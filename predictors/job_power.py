@@ -24,7 +24,7 @@ LEAST_W = 0.1
 
 
 def readings_w(jobs: Jobs) -> Float64:
-    """Return the readings [W per allocated unit], float64[n], NaN where there is none or none that can be."""
+    """Return the readings [W per allocated unit], float64[n], NaN if there is none or none that can be."""
     known = np.isfinite(jobs.node_power_w) & (jobs.node_power_w >= LEAST_W)
     return np.where(known, jobs.node_power_w, np.nan)
 
@@ -135,7 +135,7 @@ class JobPowerQuantity:
     edges: tuple[float, ...] = ()
 
     def actual(self, jobs: Jobs, /) -> Float64:
-        """Return the readings, NaN where there are none."""
+        """Return the readings, NaN if there are none."""
         return readings_w(jobs)
 
     def scale(self, jobs: Jobs, /) -> Float64:

@@ -29,7 +29,7 @@ class ModelOrigin:
 
 
 def save_model(path: Path, predictor: Predictor[Any, Any], origin: ModelOrigin) -> None:
-    """Write what it learned so that the file is there as a whole or not at all; CannotWrite if it cannot be."""
+    """Write what it learned so that the file is there as a whole or not at all. Raises CannotWrite if it cannot be."""
     about = {"version": np.array(VERSION), "name": np.array(predictor.name), **_numbers(origin)}
     with replacing(path) as file:
         np.savez(file, **join_states({"about": about, "state": predictor.state()}))  # type: ignore[arg-type]
@@ -38,7 +38,8 @@ def save_model(path: Path, predictor: Predictor[Any, Any], origin: ModelOrigin) 
 def load_model(path: Path, predictor: Predictor[Any, Any]) -> ModelOrigin:
     """Let the predictor take over what `save_model` wrote of one of the same name, and return where that comes from.
 
-    BadInput if the file is missing, damaged, of another version or another predictor's: then make the predictor anew.
+    Raises BadInput if the file is missing, damaged, of another version or another predictor's: then make the predictor
+    anew.
     """
     held = _read(path)
     about = state_part(held, "about")

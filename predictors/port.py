@@ -29,7 +29,7 @@ class Restorable(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Restore the state of an object of the same kind; KeyError or ValueError if the state does not fit."""
+        """Restore the state of an object of the same kind. Raises KeyError or ValueError if the state does not fit."""
         ...
 
 

@@ -22,7 +22,7 @@ class PriceCurve:
     """A series of prices without gaps from a midnight on, and of each interval its class (`Peak`) and its basis.
 
     `basis` is "published", "tariff", "forecast ..." in words. `problems` are those of the sources. `quantiles` are of
-    each interval the lowest and the highest of predictors.port.LEVELS, float64[n, 2]; None where nothing is forecast.
+    each interval the lowest and the highest of predictors.port.LEVELS, float64[n, 2]; None if nothing is forecast.
     `mae` is how wrong forecasts of its kind were of late [unit], NaN if nobody knows, by so many `outcomes`.
     """
 

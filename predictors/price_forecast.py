@@ -49,7 +49,7 @@ class PriceForecast:
 class PriceSource:
     """Where prices come from: the feed, the tariff behind it, and the market's `holidays`.
 
-    `model` is the file of what was learned; None where it is quicker to read the operator's own file again.
+    `model` is the file of what was learned; None if it is quicker to read the operator's own file again.
     """
 
     feed: Feed

@@ -44,7 +44,7 @@ def check_libraries(feeds: FeedSettings) -> None:
 def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:
     """Return the feed of the settings; where they name no source, what the zone's is, else the file or the tariff.
 
-    BadSetting for what cannot be.
+    Raises BadSetting for what cannot be.
     """
     names = feeds.prices or _usual(feeds, prices)
     feed = price_feed(replace(feeds, prices=names), prices)
@@ -53,7 +53,10 @@ def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:
 
 
 def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[PriceSource, tzinfo]:
-    """Return what prices are known or forecast from, and on whose clock their days begin; BadInput as `feed_of`."""
+    """Return what prices are known or forecast from, and on whose clock their days begin.
+
+    Raises BadInput like `feed_of`.
+    """
     feed = build_price_feed(feeds, prices)
     zone = feed.clock if feeds.zone else machine_zone()
     holidays = find_market(feeds.zone).country if feeds.zone else ""
@@ -72,7 +75,7 @@ FILES = (".csv", ".gz")
 
 
 def build_carbon_source(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | float | None:
-    """Return the feed, the figure [g/kWh], or None where the settings name nothing; BadInput for what cannot be."""
+    """Return the feed, the figure [g/kWh], or None if the settings name nothing. Raises BadInput for what cannot be."""
     if feeds.carbon is None and carbon.source is not None:
         if parse_file_and_layout(carbon.source)[0].suffix not in FILES:
             return parse_carbon_g_per_kwh(carbon.source)

@@ -25,7 +25,8 @@ class AgentAnswers(OffpeakError):
 
 
 def bound_socket(path: Path) -> socket.socket:
-    """Return a socket that listens there. AgentAnswers if another service does, BadInput if the path cannot be used.
+    """Return a socket that listens there. Raises AgentAnswers if another service does, BadInput if the path cannot be
+    used.
 
     The socket gets its mode before its name, so that it refuses no user.
     """

@@ -202,7 +202,10 @@ def estimate_savings(
 
 
 def _period_s(trace: Trace) -> tuple[int, int]:
-    """Return first submission and end; BadTrace if no time lies between them, which could not be a part of a year."""
+    """Return first submission and end.
+
+    Raises BadTrace if no time lies between them, which could not be a part of a year.
+    """
     begin_s, until_s = int(trace.jobs.submit_s[0]), known_period_s(trace.jobs)[1]
     if until_s <= begin_s:
         raise BadTrace(f"{trace.name}: its jobs took no time at all", hint="a log of more days is needed")

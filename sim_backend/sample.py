@@ -32,7 +32,7 @@ NOTE = "Generated after Lublin and Feitelson's model by `python -m sim_backend.s
 
 
 def make_sample(folder: Path = FOLDER) -> None:
-    """Write the sample's files into `folder`; the same bytes each time. CannotWrite if it fails."""
+    """Write the sample's files into `folder`; the same bytes each time. Raises CannotWrite if it fails."""
     jobs = lublin_jobs(JOBS, machine_size=NODES, seed=SEED, load=LOAD)
     start_s = int(MONDAY.timestamp())
     write_swf(jobs, folder / SAMPLE_LOG.name, processors=NODES, unix_start_s=start_s, zone=ZONE, notes=(NOTE,))

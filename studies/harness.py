@@ -96,8 +96,8 @@ def module_path(module: str) -> Path:
 class ResultJournal(AbstractContextManager["ResultJournal"]):
     """A file that results are appended to; `known` holds the results that it had, by key.
 
-    CannotWrite if it cannot be opened. Each line is written at once, so an interrupt leaves whole lines; the rest of a
-    line that a killed process left is dropped.
+    Raises CannotWrite if it cannot be opened. Each line is written at once, so an interrupt leaves whole lines; the
+    rest of a line that a killed process left is dropped.
     """
 
     def __init__(self, path: Path) -> None:
@@ -183,7 +183,7 @@ def run_all(
 ) -> None:
     """Call `function` on each task, in so many processes, and `done` in this process with each result as it comes.
 
-    Ctrl-C takes effect after the tasks that are running. OffpeakError if a process was killed.
+    Ctrl-C takes effect after the tasks that are running. Raises OffpeakError if a process was killed.
     """
     if processes == 1 or len(tasks) < 2:
         for task in tasks:
@@ -233,7 +233,7 @@ class Runner(Generic[Experiment, Result]):
 def results_of(
     runner: Runner[Experiment, Result], keys: Mapping[Experiment, str], order: StudyOrder, progress: Progress
 ) -> Mapping[Experiment, Result]:
-    """Return the results of all experiments, from the journal or run now. BadInput, CannotWrite."""
+    """Return the results of all experiments, from the journal or run now. Raises BadInput, CannotWrite."""
     with ResultJournal(folder_for(order.out) / JOURNAL) as journal:
         results = {
             experiment: _parsed(runner, journal, key) for experiment, key in keys.items() if key in journal.known
@@ -283,5 +283,5 @@ class RunOnLog(Generic[OnLog, Result]):
         return cls(run, {log.source.name: (log.source, log.digest) for log in logs})
 
     def __call__(self, experiment: OnLog) -> Result:
-        """Return the result of an experiment. BadInput if its log has been changed."""
+        """Return the result of an experiment. Raises BadInput if its log has been changed."""
         return self.run(experiment, remembered_log(*self.logs[experiment.log]))

@@ -51,7 +51,7 @@ class StudyLog:
 def find_logs(folder: Path | None) -> tuple[tuple[StudyLog, ...], tuple[str, ...]]:
     """Return the logs of a folder by name, and notes on those left out; without a folder, the generated log.
 
-    BadInput if the folder cannot be read or none of its logs can be used.
+    Raises BadInput if the folder cannot be read or none of its logs can be used.
     """
     if folder is None:
         return (read_log(LogSource(GENERATED, None)),), ()
@@ -76,7 +76,7 @@ def generated_note(logs: Sequence[StudyLog]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2)
 def remembered_log(source: LogSource, digest: str) -> StudyLog:
-    """Return the log of that digest, the last two from memory. BadInput if the file has been changed."""
+    """Return the log of that digest, the last two from memory. Raises BadInput if the file has been changed."""
     log = read_log(source)
     if log.digest != digest:
         raise BadInput(f"{source.path}: was changed while the study ran", hint="start the study again")
@@ -84,7 +84,7 @@ def remembered_log(source: LogSource, digest: str) -> StudyLog:
 
 
 def read_log(source: LogSource) -> StudyLog:
-    """Return the log. BadTrace if it cannot be read or its machine's size is unknown."""
+    """Return the log. Raises BadTrace if it cannot be read or its machine's size is unknown."""
     trace = _generated() if source.path is None else read_swf(source.path)
     size = trace.processors or trace.nodes
     if size is None:

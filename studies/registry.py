@@ -34,7 +34,10 @@ PARTS: Mapping[str, Mapping[str, Study]] = {
 
 
 def study_named(name: str, part: str | None = None) -> Study:
-    """Return the study of that name, or its part. BadInput if there is none, or if a part is missing or superfluous."""
+    """Return the study of that name, or its part.
+
+    Raises BadInput if there is none, or if a part is missing or superfluous.
+    """
     if name in PARTS:
         return _part_named(name, part)
     if name not in STUDIES:

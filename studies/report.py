@@ -96,7 +96,7 @@ PAGE = "study.md"
 
 
 def folder_for(out: Path) -> Path:
-    """Return the folder, which is made if it does not exist. CannotWrite if that fails."""
+    """Return the folder, which is made if it does not exist. Raises CannotWrite if that fails."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as problem:

@@ -55,7 +55,7 @@ class Commands(UserDict[str, Any]):
     """Subcommands by name, imported and built on first access."""
 
     def __getitem__(self, name: str) -> Any:
-        """Return the subcommand; KeyError if there is none."""
+        """Return the subcommand. Raises KeyError if there is none."""
         found = self.data[name]
         if isinstance(found, str):
             found = self.data[name] = _built(name, found)

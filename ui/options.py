@@ -56,7 +56,7 @@ def option(name: str) -> Any:
 def settings_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that replaces the parameter `options` of a command by the options of these settings.
 
-    The command receives a mapping by setting name, None where an option is not given; lists are joined by commas.
+    The command receives a mapping by setting name, None if an option is not given; lists are joined by commas.
     """
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:

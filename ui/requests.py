@@ -33,7 +33,7 @@ class PriceForecastRequest:
 
 @dataclass(frozen=True)
 class ForecastJob:
-    """The job to forecast; None where an attribute is not given."""
+    """The job to forecast; None if an attribute is not given."""
 
     size: int
     estimate: str

@@ -1,4 +1,4 @@
-"""Runs a soak of kills: start, wait for a moment, kill, and again; in the end all has to come to rest."""
+"""Runs a soak of kills: start, wait for a moment, kill, and again; in the end all must come to rest."""
 
 import random
 import time
@@ -119,7 +119,7 @@ class _Soak:
         return Limits(max(1, slept + self._chance.randint(0, MOST_MORE)), self._chance.randint(0, MOST_MIN_ON))
 
     def _start(self) -> None:
-        """Start the agent; now and then two, of which one has to go."""
+        """Start the agent; now and then two, of which one must go."""
         self._agent.start()
         if self._chance.random() >= RIVALS:
             return

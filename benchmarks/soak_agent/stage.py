@@ -89,7 +89,7 @@ class Stage:
 
 
 def lacking_programs() -> list[str]:
-    """Return what has to be installed first."""
+    """Return what must be installed first."""
     return missing_files(NEEDED)
 
 

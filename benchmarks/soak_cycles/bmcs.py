@@ -13,7 +13,7 @@ NEEDED = ("ipmi_sim", "gcc", "setpriv")
 
 
 def lacking_programs() -> list[str]:
-    """Return what has to be installed first."""
+    """Return what must be installed first."""
     return missing_files(NEEDED)
 
 

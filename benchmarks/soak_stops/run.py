@@ -165,7 +165,7 @@ class _Soak:
         self.found.left_closed = self.scheduler.closed()
 
     def _rests(self) -> bool:
-        """Tell whether all nodes sleep, but for the one that has to stay on, and are open to jobs."""
+        """Tell whether all nodes sleep, but for the one that must stay on, and are open to jobs."""
         dark = sum(not node.powered for node in self.scheduler.room.nodes.values())
         return not self.scheduler.closed() and dark >= self._plan.nodes - 1
 

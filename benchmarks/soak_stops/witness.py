@@ -13,7 +13,7 @@ from sim_backend.virtual.rmcp.commands import HARD_OFF, ON, SOFT_OFF
 ORDER_NAMES = {ON: "on", SOFT_OFF: "soft_off", HARD_OFF: "hard_off"}
 MINUTE_S = 60.0
 TAKES_EFFECT_S = 1.0
-"""A real second after a change of mode was asked for, it has to be in force."""
+"""A real second after a change of mode was asked for, it must be in force."""
 WAITS_S = 7200.0
 """No job may wait longer than this for nodes that are off: every fault is over long before."""
 

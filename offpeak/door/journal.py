@@ -54,7 +54,7 @@ class Journal(Protocol):
     """The record of effects. Calls are short and do not wait; all but `write_outcome` may raise CannotWrite."""
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
-        """Write an intent to the disk and return its number; CannotWrite if that fails."""
+        """Write an intent to the disk and return its number. Raises CannotWrite if that fails."""
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
         """Write the outcome of an intent."""

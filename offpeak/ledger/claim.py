@@ -41,7 +41,7 @@ class Claim(Protocol):
     def confirm(self) -> None:
         """Make sure that the claim is held, and take it where it is free.
 
-        AlreadyRunning where another agent has it, CannotWrite where that cannot be found out.
+        Raises AlreadyRunning if another agent has it, CannotWrite where that cannot be found out.
         """
 
     def close(self) -> None:

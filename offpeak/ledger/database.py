@@ -40,7 +40,7 @@ def writing_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
     """Return an engine whose transactions take the write lock at their begin."""
     engine = _engine(url, "BEGIN IMMEDIATE", patience_s)
     if sqlite_file(url):
-        # It counts before the first table is made, and has to come before the log of writes.
+        # It counts before the first table is made, and must come before the log of writes.
         event.listen(engine, "connect", _let_shrink, insert=True)
     return engine
 
@@ -121,7 +121,10 @@ def make_file(file: Path) -> None:
 
 
 def back_up_ledger(url: str, path: Path) -> None:
-    """Write a whole copy to `path`, which must not be there yet; BadInput for PostgreSQL, whose own tool does that."""
+    """Write a whole copy to `path`, which must not be there yet.
+
+    Raises BadInput for PostgreSQL, whose own tool does that.
+    """
     file = sqlite_file(url)
     if file is None:
         hint = f"pg_dump --format=custom --file={path} '{ledger_address(url)}'"
@@ -132,7 +135,7 @@ def back_up_ledger(url: str, path: Path) -> None:
 
 
 def copy_sqlite(file: Path, path: Path) -> None:
-    """Copy the ledger while writers go on; only the owner reads the copy. CannotWrite if it fails."""
+    """Copy the ledger while writers go on; only the owner reads the copy. Raises CannotWrite if it fails."""
     unfinished = path.with_name(f".{path.name}.part")
     try:
         os.close(os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
@@ -151,7 +154,8 @@ HEAD = "0003"
 
 
 def prepare_schema(engine: Engine, url: str) -> None:
-    """Make what tables are missing; BadLedger, and nothing changed, where a newer program or something else made it.
+    """Make what tables are missing. Raises BadLedger, and nothing changed, where a newer program or something else made
+    it.
 
     A SQLite file is first copied to FILE.before-REVISION.
     """
@@ -182,7 +186,7 @@ def check_schema(engine: Engine, url: str) -> None:
 
 
 def _revision(connection: Connection, url: str) -> str | None:
-    """Return the revision of the tables, None without tables; BadLedger for tables of another program."""
+    """Return the revision of the tables, None without tables. Raises BadLedger for tables of another program."""
     tables = inspect(connection).get_table_names()
     if "alembic_version" not in tables:
         if tables:
@@ -215,7 +219,7 @@ def _upgrade(connection: Connection) -> None:
 
 
 def require_ledger_file(url: str) -> Path | None:
-    """Return the file of a SQLite ledger; BadLedger where there is none."""
+    """Return the file of a SQLite ledger. Raises BadLedger if there is none."""
     file = sqlite_file(url)
     if file and not file.exists():
         hint = "the agent begins one when it starts; --ledger or [ledger] url names another"
@@ -225,7 +229,7 @@ def require_ledger_file(url: str) -> Path | None:
 
 @contextmanager
 def open_ledger(url: str) -> Iterator[Connection]:
-    """Open a connection for reading; BadLedger if there is no ledger that this program can read."""
+    """Open a connection for reading. Raises BadLedger if there is no ledger that this program can read."""
     file = require_ledger_file(url)
     engine = reading_engine(url)
     try:

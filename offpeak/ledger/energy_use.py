@@ -20,7 +20,7 @@ class EnergyUse:
     """The energy of one group and what it cost.
 
     `of` are the group's names in the order that was asked for. `cost` is of the energy whose price is known, and
-    `unpriced_j` the rest; None where no price is known at all. `jobs` is 0 where meters said it, `covered` the share
+    `unpriced_j` the rest; None if no price is known at all. `jobs` is 0 where meters said it, `covered` the share
     of the time of which they did, None of jobs.
     """
 
@@ -109,7 +109,7 @@ def choose_sums(ways: Mapping[str, EnergySums], length_s: float) -> EnergySums:
 
 
 def energy_use(of: Iterable[str], sums: EnergySums, currency: str) -> EnergyUse:
-    """Return the sums of a group as the answer; the cost is None where nothing of it has a price."""
+    """Return the sums of a group as the answer; the cost is None if nothing of it has a price."""
     cost = sums.cost if currency and sums.unpriced_j < sums.energy_j else None
     return EnergyUse(
         tuple(of), sums.energy_j, cost, currency, sums.unpriced_j, sums.carbon_g, covered=min(1.0, sums.covered)

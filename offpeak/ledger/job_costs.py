@@ -27,7 +27,7 @@ class AccountUse:
     """The jobs of one account that ended in a time, in one currency, by what their rows say that they rest on.
 
     `measured_j` is of jobs whose nodes were measured all the time, `partly_j` of those measured for a part of it,
-    `modelled_j` of the others; `unknown` jobs have no energy at all. `cost` is None where no job has one; `unpriced_j`
+    `modelled_j` of the others; `unknown` jobs have no energy at all. `cost` is None if no job has one; `unpriced_j`
     is of jobs without a cost.
     """
 

@@ -71,7 +71,7 @@ HOLD_COLUMNS = (table.c.node, table.c.owner, table.c.reason, table.c.until_unix_
 
 
 def add_hold(connection: Connection, node: str, hold: Hold, at_unix_s: float) -> None:
-    """Begin a hold; the owner's own is replaced. BadInput where another owner holds the node."""
+    """Begin a hold; the owner's own is replaced. Raises BadInput if another owner holds the node."""
     other = open_holds(connection, at_unix_s).get(node)
     if other is not None and other.owner != hold.owner:
         hint = f"ask {other.owner} first, then: offpeak node {node} release --take-over"
@@ -83,7 +83,7 @@ def add_hold(connection: Connection, node: str, hold: Hold, at_unix_s: float) ->
 def release_hold(
     connection: Connection, node: str, *, by: str, at_unix_s: float, take_over: bool = False
 ) -> Hold | None:
-    """End the hold of a node and return it; BadInput where it is another's and is not taken over."""
+    """End the hold of a node and return it. Raises BadInput if it is another's and is not taken over."""
     found = open_holds(connection, at_unix_s).get(node)
     if found and not take_over and found.owner != by.removeprefix(ADMIN):
         hint = f"ask {found.owner} first, then: offpeak node {node} release --take-over"

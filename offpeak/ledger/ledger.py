@@ -65,13 +65,13 @@ class Ledger:
         self._writer = Writer(LedgerStore(settings.url, patience_s=patience_s), clock=clock, most_waiting=most_waiting)
 
     def ready(self) -> None:
-        """Create or update the tables; BadLedger if they are of another program, CannotWrite if it may pass."""
+        """Create or update the tables. Raises BadLedger if they are of another program, CannotWrite if it may pass."""
         self._ask(lambda _: None)
 
     def claim(self) -> None:
-        """Claim the ledger for this agent, now and before every order; AlreadyRunning if another agent has it.
+        """Claim the ledger for this agent, now and before every order. Raises AlreadyRunning if another agent has it.
 
-        CannotWrite if the owner is not known; the next order tries again.
+        Raises CannotWrite if the owner is not known; the next order tries again.
         """
         self._claim = self._claim or claim_of(self.settings.url)
         self._claim.confirm()
@@ -84,7 +84,7 @@ class Ledger:
             self._ask(lambda _: claim.confirm())
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
-        """Write an intent to the disk and return its number; CannotWrite if that fails."""
+        """Write an intent to the disk and return its number. Raises CannotWrite if that fails."""
         self.confirm_claim()
         return self._ask(lambda connection: journal.add_intent(connection, effect, at_unix_s))
 
@@ -144,11 +144,11 @@ class Ledger:
         return self._ask(latest_states)
 
     def hold(self, node: str, hold: Hold, at_unix_s: float) -> None:
-        """Add or replace the owner's hold of a node; BadInput if another owner holds it."""
+        """Add or replace the owner's hold of a node. Raises BadInput if another owner holds it."""
         self._ask(lambda connection: journal.add_hold(connection, node, hold, at_unix_s))
 
     def release(self, node: str, by: str, at_unix_s: float, *, take_over: bool = False) -> Hold | None:
-        """End the hold of a node and return it, None if there is none; BadInput if another owner has it."""
+        """End the hold of a node and return it, None if there is none. Raises BadInput if another owner has it."""
         return self._ask(
             lambda connection: journal.release_hold(connection, node, by=by, at_unix_s=at_unix_s, take_over=take_over)
         )

@@ -235,7 +235,7 @@ def sum_energy(
 ) -> tuple[MeasuredSums, str]:
     """Return what meters said, and the currency of its cost; `nodes` are those of each period, all if not given.
 
-    BadInput where prices of that time are in two currencies.
+    Raises BadInput if prices of that time are in two currencies.
     """
     parts = _parts(connection, None if nodes is None else {node for each in nodes for node in each})
     wanted = None if nodes is None else _wanted(parts, nodes)
@@ -328,7 +328,7 @@ def _sums(slot: Table, resolution: Resolution, wanted: Table | None) -> Select[A
 def node_energy(connection: Connection, span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[EnergyUse]:
     """Return a row for each group of days and nodes that were measured, in their order.
 
-    BadInput where prices of that time are in two currencies.
+    Raises BadInput if prices of that time are in two currencies.
     """
     days = periods(span, by, zone)
     found, currency = sum_energy(connection, days)
@@ -344,7 +344,7 @@ def spans_energy(
 ) -> list[dict[str, EnergyUse]]:
     """Return for each span, none of which is empty, what its nodes used, by node; those that nobody measured lack.
 
-    All are asked for at once. BadInput as `node_energy`.
+    All are asked for at once. Raises BadInput like `node_energy`.
     """
     each = [UsePeriod("", span.from_unix_s, span.until_unix_s) for span in spans]
     answers: list[dict[str, EnergyUse]] = [{} for _ in spans]

@@ -26,7 +26,7 @@ LONGEST_PRICE_S = 7 * DAY_S
 
 @dataclass(frozen=True)
 class SlotPrices:
-    """A value a slot, NaN where none is known."""
+    """A value a slot, NaN if none is known."""
 
     price_per_mwh: SlotValues
     carbon_g_per_kwh: SlotValues
@@ -34,7 +34,7 @@ class SlotPrices:
 
 
 def slot_prices(connection: Connection, start_s: SlotValues, length_s: float) -> SlotPrices:
-    """Return the prices of slots of that length; BadInput if they are in two currencies."""
+    """Return the prices of slots of that length. Raises BadInput if they are in two currencies."""
     span = TimeRange(float(start_s[0]) - LONGEST_PRICE_S, float(start_s[-1]) + length_s)
     columns = [prices.c[name] for name in ("from_unix_s", "until_unix_s", "price_per_mwh", "carbon_g_per_kwh")]
     within = (prices.c.from_unix_s >= span.from_unix_s) & (prices.c.from_unix_s < span.until_unix_s)
@@ -59,7 +59,10 @@ class MeanPrice:
 
 
 def mean_prices(connection: Connection, spans: Sequence[TimeRange]) -> list[MeanPrice]:
-    """Return the mean price of each span, none of which is empty, by quarter-hours; BadInput if in two currencies."""
+    """Return the mean price of each span, none of which is empty, by quarter-hours.
+
+    Raises BadInput if in two currencies.
+    """
     if not spans:
         return []
     first_s = min(span.from_unix_s for span in spans) // QUARTER_S * QUARTER_S
@@ -113,7 +116,7 @@ TARIFFS = (TARIFF_BASIS, ASSUMED_TARIFF_BASIS)
 
 @dataclass(frozen=True)
 class LedgerPrices:
-    """Prices per MWh, carbon intensity [g/kWh] or None where none is known, and whether all were those of a tariff."""
+    """Prices per MWh, carbon intensity [g/kWh] or None if none is known, and whether all were those of a tariff."""
 
     price: Series
     carbon: Series | None

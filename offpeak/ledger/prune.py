@@ -41,7 +41,7 @@ LOG_S, RECORD_S, ACCOUNT_S = 90 * DAY_S, 400 * DAY_S, 1_100 * DAY_S
 """Why something was decided; what was done, for a year's report; what was used and paid, for three years' accounts."""
 
 PruneWork = Callable[[Connection], int | None]
-"""Deletes one slice: how many rows that were, None where nothing is left."""
+"""Deletes one slice: how many rows that were, None if nothing is left."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _rows_slice(age: RetentionRule, limit_unix_s: float) -> PruneWork:
 
 
 def give_pages_back(connection: Connection) -> int | None:
-    """Shrink a SQLite file by a slice of its free pages: how many those were, None where nothing is to be done.
+    """Shrink a SQLite file by a slice of its free pages: how many those were, None if nothing is to be done.
 
     PostgreSQL's autovacuum takes care of its files, and so does reuse of those SQLite files that were made without
     auto_vacuum.

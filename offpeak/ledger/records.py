@@ -126,7 +126,7 @@ def queue_orders(connection: Connection, span: TimeRange) -> list[float]:
 
 
 def last_written_unix_s(connection: Connection) -> float | None:
-    """Return the time of the latest decision, order, refusal or state; None where there is none."""
+    """Return the time of the latest decision, order, refusal or state; None if there is none."""
     tables = (decisions, intents, refusals, states)
     latest = [connection.execute(select(func.max(table.c.at_unix_s))).scalar() for table in tables]
     return max((each for each in latest if each is not None), default=None)

@@ -43,7 +43,7 @@ class LedgerStore:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Open a transaction and commit it when the block ends; CannotWrite or BadLedger if that fails.
+        """Open a transaction and commit it when the block ends. Raises CannotWrite or BadLedger if that fails.
 
         Errors of a row itself pass through.
         """
@@ -137,7 +137,7 @@ class WriterCall(Generic[Answer]):
         self._go_to("done")
 
     def wait(self, bound_s: float) -> Answer:
-        """Return the answer or raise the error; CannotWrite if neither is there in time.
+        """Return the answer or raise the error. Raises CannotWrite if neither is there in time.
 
         Then nothing was written, unless the disk hung during the commit: the ledger may hold an intent without an act.
         """
@@ -204,7 +204,8 @@ class Writer:
             self._changed.notify_all()
 
     def call(self, work: Callable[[Connection], Answer], *, bound_s: float) -> Answer:
-        """Run `work` in a transaction and return its result after the commit; CannotWrite or BadLedger if it fails.
+        """Run `work` in a transaction and return its result after the commit. Raises CannotWrite or BadLedger if it
+        fails.
 
         After a failed attempt the writer refuses calls for as long as the attempt took.
         """

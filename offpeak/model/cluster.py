@@ -71,7 +71,7 @@ class Pool(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition (PBS: a queue); limits are None where there is none. `shared`: jobs may share its nodes.
+    """A partition (PBS: a queue); limits are None if there is none. `shared`: jobs may share its nodes.
 
     Jobs of a higher `priority_tier` go first, whatever their priority. `preempts`: they may stop jobs of lower tiers.
     """
@@ -114,7 +114,7 @@ class Cluster:
         return tuple(pool for pool, parts in enumerate(zip(*self.parts_per_node(request), strict=True)) if any(parts))
 
     def parts_per_node(self, request: Request) -> tuple[tuple[int, ...], ...]:
-        """Return for each chunk how many of its parts an empty node of each pool holds, 0 where no node may be used."""
+        """Return for each chunk how many of its parts an empty node of each pool holds, 0 if no node may be used."""
         named = self._named_nodes(request)
         reachable = [self._is_reachable(pool, request, named) for pool in self.pools]
         return tuple(

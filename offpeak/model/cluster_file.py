@@ -42,7 +42,7 @@ _TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts")
 
 
 def read_cluster(path: Path) -> Cluster:
-    """Return the cluster that a TOML file describes; BadInput with the file, the key and a hint."""
+    """Return the cluster that a TOML file describes. Raises BadInput with the file, the key and a hint."""
     return parse_cluster(read_bytes(path, BadInput), str(path))
 
 

@@ -90,7 +90,7 @@ EXAMPLE = "write it like `load,-10C,20C` and below `60%,1.12,1.30`"
 
 
 def facility_named(text: str, *, full_power_w: float) -> Facility:
-    """Return the bundled facility of that name, else that of the CSV file; BadInput if it is neither.
+    """Return the bundled facility of that name, else that of the CSV file. Raises BadInput if it is neither.
 
     `full_power_w` is what a load of 100 % stands for [W].
     """
@@ -109,12 +109,12 @@ def bundled_facilities() -> tuple[str, ...]:
 
 
 def read_facility(path: Path, *, full_power_w: float) -> Facility:
-    """Return the facility of a CSV file; BadInput with file and line for what cannot be read."""
+    """Return the facility of a CSV file. Raises BadInput with file and line for what cannot be read."""
     return parse_facility(read_bytes(path, BadInput).decode(errors="replace"), str(path), full_power_w=full_power_w)
 
 
 def parse_facility(text: str, name: str, *, full_power_w: float) -> Facility:
-    """Return the facility that the text of a CSV file describes; BadInput with name and line."""
+    """Return the facility that the text of a CSV file describes. Raises BadInput with name and line."""
     lines = [
         _TableLine(f"{name}:{number}", tuple(cell.strip() for cell in line.split(",")))
         for number, line in enumerate(text.splitlines(), 1)

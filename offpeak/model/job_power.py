@@ -30,7 +30,10 @@ HEADER_HINT = f"the first line says what the first column is: {POWER_FILE_HEADER
 
 
 def read_job_power(path: Path, jobs: Jobs) -> Float64:
-    """Return each job's draw per node [W], float64[n], from CSV with one of HEADERS; BadInput if one is missing."""
+    """Return each job's draw per node [W], float64[n], from CSV with one of HEADERS.
+
+    Raises BadInput if one is missing.
+    """
     rows = csv.reader(read_bytes(path, BadInput).decode(errors="replace").splitlines())
     by = _key_column(next(rows, []), path)
     table = _read_power_table(rows, path)
@@ -101,7 +104,7 @@ class MeasuredPower:
     """The log's readings; a job without one gets the mean of its user's measured jobs, else the mean of all."""
 
     def draw_w(self, jobs: Jobs, _rng: Generator, /) -> Float64:
-        """Return the readings with the gaps filled; BadInput if there is none."""
+        """Return the readings with the gaps filled. Raises BadInput if there is none."""
         known = ~np.isnan(jobs.node_power_w)
         if not known.any():
             raise BadInput("the log holds no measured power", hint=f"choose another job power: {POWER_MODEL_EXAMPLES}")
@@ -149,7 +152,7 @@ class TabulatedPower:
     path: Path
 
     def draw_w(self, jobs: Jobs, _rng: Generator, /) -> Float64:
-        """Look up each job; BadInput if the table misses one."""
+        """Look up each job. Raises BadInput if the table misses one."""
         return read_job_power(self.path, jobs)
 
 
@@ -168,7 +171,7 @@ ASSUMED_POWER = UniformPower(100.0, 300.0)
 
 
 def parse_power_model(text: str) -> PowerModel:
-    """Return the rule that the text names, such as "uniform:100W-300W"; BadInput if it names none."""
+    """Return the rule that the text names, such as "uniform:100W-300W". Raises BadInput if it names none."""
     kind, _, argument = text.strip().partition(":")
     if kind not in PARSERS:
         raise BadInput(

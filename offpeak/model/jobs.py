@@ -17,10 +17,10 @@ class Jobs:
 
     `submit_s` counts from the trace's own zero. `size` is in the machine's allocation unit (nodes or processors).
     Unknown users, groups, queues and applications are -1. `logged_start_s` is when the job really started, -1 where
-    the log does not say. `node_power_w` is the measured draw per allocated unit [W], NaN where nothing was measured.
+    the log does not say. `node_power_w` is the measured draw per allocated unit [W], NaN if nothing was measured.
 
-    The other columns are None where the log has nothing of the kind. `logged_size` is how many units each job really
-    had, where that is logged besides what it asked for. `request` is the job's class in `Trace.requests`, -1 where it
+    The other columns are None if the log has nothing of the kind. `logged_size` is how many units each job really
+    had, where that is logged besides what it asked for. `request` is the job's class in `Trace.requests`, -1 if it
     is unknown. `array` is the number of the array that the job is a task of, -1 for none. `partition` is set where
     queues and partitions are logged; in other logs the queue is the partition.
     """
@@ -100,9 +100,9 @@ class Trace:
     """A job log: its jobs, what its header says of the machine and the calendar, and what could not be used.
 
     `processors` and `nodes` are the header's MaxProcs and MaxNodes, `unix_start_s` the Unix time of the trace's
-    second 0, each None where the header is silent. `units_per_node` is how many units of `jobs.size` share a node,
-    None where the log does not say what its unit is. `without_estimate` are the ids of jobs that asked for no time:
-    their `estimate_s` is the run time. `processors_per_node` is what the accounting shows of the nodes, None where it
+    second 0, each None if the header is silent. `units_per_node` is how many units of `jobs.size` share a node,
+    None if the log does not say what its unit is. `without_estimate` are the ids of jobs that asked for no time:
+    their `estimate_s` is the run time. `processors_per_node` is what the accounting shows of the nodes, None if it
     does not. `requests` are the classes of `jobs.request`.
     """
 

@@ -25,7 +25,10 @@ _FIXED_OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?(\d\d)")
 
 
 def parse_zone(text: str) -> tzinfo:
-    """Return the zone of "Europe/Berlin", "UTC" or a fixed offset such as "+01:00"; BadInput for anything else."""
+    """Return the zone of "Europe/Berlin", "UTC" or a fixed offset such as "+01:00".
+
+    Raises BadInput for anything else.
+    """
     offset = _FIXED_OFFSET.fullmatch(text)
     if offset and int(offset[2]) < 24 and int(offset[3]) < 60:
         ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
@@ -49,7 +52,8 @@ def zone_text(zone: tzinfo) -> str | None:
 def machine_zone(etc: Path = Path("/etc")) -> tzinfo:
     """Return the zone of this machine's clock: TZ, else /etc/localtime, else /etc/timezone, else UTC.
 
-    It has a key unless /etc/localtime is a copied file. BadInput if TZ is a rule such as CET-1CEST instead of a name.
+    It has a key unless /etc/localtime is a copied file. Raises BadInput if TZ is a rule such as CET-1CEST instead of a
+    name.
     """
     if "TZ" in os.environ:
         return _zone_of_tz(os.environ["TZ"])

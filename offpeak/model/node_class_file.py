@@ -35,12 +35,15 @@ FORMAT = TomlFormat("a node class", EXAMPLES)
 
 
 def read_power_w(entry: TomlEntry) -> float:
-    """Return a power, such as "150W", in watts; BadInput as `parse_power_w`."""
+    """Return a power, such as "150W", in watts. Raises BadInput like `parse_power_w`."""
     return _read(entry, POWER)
 
 
 def read_duration_s(entry: TomlEntry) -> int:
-    """Return a duration, such as "180s", in seconds; BadInput unless it is at least a second and at most a day."""
+    """Return a duration, such as "180s", in seconds.
+
+    Raises BadInput unless it is at least a second and at most a day.
+    """
     seconds = _read(entry, DURATION)
     if not 1 <= seconds <= DAY_S:
         raise entry.wrong(f"{entry.written!r} is not from 1s to 1d", hint="write what you measured, such as 180s")
@@ -48,7 +51,7 @@ def read_duration_s(entry: TomlEntry) -> int:
 
 
 def read_repair_s(entry: TomlEntry) -> int:
-    """Return how long a repair takes, such as "24h", in seconds; BadInput unless it is at least a second."""
+    """Return how long a repair takes, such as "24h", in seconds. Raises BadInput unless it is at least a second."""
     seconds = _read(entry, DURATION)
     if seconds < 1:
         raise entry.wrong(f"{entry.written!r} is no time at all", hint="leave it out if nobody repairs nodes")
@@ -56,7 +59,7 @@ def read_repair_s(entry: TomlEntry) -> int:
 
 
 def read_share(entry: TomlEntry) -> float:
-    """Return a number from 0 to 1; BadInput otherwise."""
+    """Return a number from 0 to 1. Raises BadInput otherwise."""
     number = entry.written
     if not isinstance(number, int | float) or isinstance(number, bool) or not 0 <= number <= 1:
         raise entry.wrong(f"{number!r} is not from 0 to 1", hint="write a number without quotes, such as 0.01")
@@ -74,7 +77,7 @@ BUNDLED = files("offpeak") / "node_classes"
 
 
 def node_class_named(text: str) -> NodeClass:
-    """Return the bundled class of that name, else the class in the TOML file; BadInput if it is neither."""
+    """Return the bundled class of that name, else the class in the TOML file. Raises BadInput if it is neither."""
     if text in bundled_node_classes():
         return bundled_node_class(text)
     path = Path(text).expanduser()
@@ -96,7 +99,10 @@ def bundled_node_class(name: str) -> NodeClass:
 
 
 def read_node_class(path: Path) -> NodeClass:
-    """Return the class that a TOML file describes, called like the file; BadInput with the file, the key and a hint."""
+    """Return the class that a TOML file describes, called like the file.
+
+    Raises BadInput with the file, the key and a hint.
+    """
     return _node_class(read_bytes(path, BadInput), path.stem, str(path))
 
 

@@ -72,7 +72,7 @@ _TOKEN = re.compile(r"\s*([\w.:+/=-]+|[&,|()\[\]]|\*\d+)")
 def parse_features(expression: str) -> Alternatives:
     """Return the alternatives of a Slurm constraint: `a&b`, `a|b`, `[a|b]`, `(a&b)|c`, `a*2`; commas mean `&`.
 
-    Counts are left out: they say how many nodes have the feature, not which nodes fit. BadInput for other text.
+    Counts are left out: they say how many nodes have the feature, not which nodes fit. Raises BadInput for other text.
     """
     tokens = [token for token in _tokens(expression) if not token.startswith("*")]
     if not tokens:

@@ -32,7 +32,7 @@ class RunningJobs(FrozenColumns):
 class QueuedJobs(FrozenColumns):
     """Jobs that wait, as columns in the order of the queue. `estimate_s` is the user's or a prediction.
 
-    `latest_end_s` is when a job with a green SLA, whose owner allows a delay, has to have ended; NEVER for all others,
+    `latest_end_s` is when a job with a green SLA, whose owner allows a delay, must have ended; NEVER for all others,
     and for all jobs if it is not given.
     """
 

@@ -17,7 +17,7 @@ from offpeak.model.step_series import Series, merge, running_integral
 class StepIntegral:
     """A series made ready to be integrated on a trace's clock: `total[i]` is the integral up to `at_s[i]`.
 
-    `value[i]` holds from `at_s[i]` on, 0 where the series has a gap; times are trace seconds.
+    `value[i]` holds from `at_s[i]` on, 0 if the series has a gap; times are trace seconds.
     """
 
     at_s: Int64

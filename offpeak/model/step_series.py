@@ -18,7 +18,7 @@ class Series:
     """`value[i]` holds from `start_s[i]` to the next start, the last until `end_s` (Unix seconds, UTC).
 
     NaN is an interval without a known value: a gap. `unit` is "EUR/MWh" or "g/kWh", `source` the file name or rule
-    that it came from. BadPrices unless the starts rise strictly and the values are finite or NaN.
+    that it came from. Raises BadPrices unless the starts rise strictly and the values are finite or NaN.
     """
 
     start_s: Int64

@@ -33,7 +33,7 @@ class TimeRange:
 def parse_range(start: str | None, end: str | None, *, now_unix_s: float, zone: tzinfo) -> TimeRange:
     """Return the range; without a start it begins at today's midnight, without an end it ends now.
 
-    A date is its first instant, as an end too. BadInput for what is no time, and for an end before the start.
+    A date is its first instant, as an end too. Raises BadInput for what is no time, and for an end before the start.
     """
     from_unix_s = parse_time(start or "today", now_unix_s=now_unix_s, zone=zone)
     until_unix_s = parse_time(end or "now", now_unix_s=now_unix_s, zone=zone)
@@ -44,7 +44,7 @@ def parse_range(start: str | None, end: str | None, *, now_unix_s: float, zone: 
 
 
 def parse_time(text: str, *, now_unix_s: float, zone: tzinfo) -> float:
-    """Return the instant [Unix s] that the text names on the zone's clock; BadInput if it names none."""
+    """Return the instant [Unix s] that the text names on the zone's clock. Raises BadInput if it names none."""
     token = text.strip().lower()
     now = datetime.fromtimestamp(now_unix_s, zone)
     try:
@@ -105,7 +105,10 @@ def _midnight(day: date, zone: tzinfo) -> datetime:
 
 
 def parse_instant(text: str) -> float:
-    """Return the instant [Unix s]: with an offset such as Z or +01:00, else on this machine's clock; BadInput."""
+    """Return the instant [Unix s]: with an offset such as Z or +01:00, else on this machine's clock.
+
+    Raises BadInput.
+    """
     now = datetime.now().astimezone()
     here = now.tzinfo
     assert here is not None
@@ -119,7 +122,7 @@ def parse_instant(text: str) -> float:
 
 
 def parse_limit_s(text: str) -> int:
-    """Return the time that a job is given [s], written like 30min; BadInput."""
+    """Return the time that a job is given [s], written like 30min. Raises BadInput."""
     limit_s = parse_duration_s(text)
     if limit_s < 1:
         raise BadInput(f"--time {text}: is no time", hint="write it like 30min or 2h")

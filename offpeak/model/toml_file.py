@@ -29,7 +29,7 @@ class TomlFormat:
     examples: Mapping[str, str]
 
     def parse(self, text: bytes, file: str) -> TomlEntry:
-        """Return the whole file; BadInput if it is no TOML, or defines a key twice."""
+        """Return the whole file. Raises BadInput if it is no TOML, or defines a key twice."""
         try:
             return TomlEntry(file, "", tomllib.loads(text.decode()))
         except UnicodeDecodeError:
@@ -44,7 +44,10 @@ class TomlFormat:
     def entries_below(
         self, table: TomlEntry, needed: tuple[str, ...], *, optional: tuple[str, ...] = ()
     ) -> dict[str, TomlEntry]:
-        """Return a table's entries by key; BadInput unless it has the needed keys and none but these and `optional`."""
+        """Return a table's entries by key.
+
+        Raises BadInput unless it has the needed keys and none but these and `optional`.
+        """
         found = self.named_entries(table, needed)
         for key in found:
             if key not in (*needed, *optional):
@@ -55,7 +58,7 @@ class TomlFormat:
         return found
 
     def named_entries(self, table: TomlEntry, needed: tuple[str, ...] = ()) -> dict[str, TomlEntry]:
-        """Return the entries of a table whose keys are free; BadInput if it is no table."""
+        """Return the entries of a table whose keys are free. Raises BadInput if it is no table."""
         if not isinstance(table.written, dict):
             raise table.wrong("is no table", hint=self.how_to_write(table.key.rpartition(".")[2], needed))
         path = f"{table.key}." if table.key else ""

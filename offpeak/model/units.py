@@ -33,19 +33,22 @@ _PRICE_UNIT = re.compile(rf"([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
 
 
 def parse_power_w(text: str) -> float:
-    """Return "1.2kW" as 1200.0 [W]; BadInput for a bare number, an unknown unit, a negative or implausible power."""
+    """Return "1.2kW" as 1200.0 [W].
+
+    Raises BadInput for a bare number, an unknown unit, a negative or implausible power.
+    """
     number, unit = _number_and_unit(text, example="250W or 1.2kW")
     power_w = _not_negative(_known(number * _factor(unit, POWER_W), text), text)
     return _at_most(power_w, HIGHEST_POWER_W, text, "100 GW, more than any site draws")
 
 
 def parse_node_power_w(text: str) -> float:
-    """Return the draw of one node [W]; BadInput as `parse_power_w`, and above one megawatt."""
+    """Return the draw of one node [W]. Raises BadInput like `parse_power_w`, and above one megawatt."""
     return _at_most(parse_power_w(text), HIGHEST_NODE_W, text, "1 MW, more than any node draws")
 
 
 def parse_duration_s(text: str) -> int:
-    """Return "30min" as 1800 [s]; BadInput as for a power, and where it is no whole number of seconds."""
+    """Return "30min" as 1800 [s]. Raises BadInput as for a power, and where it is no whole number of seconds."""
     number, unit = _number_and_unit(text, example="30min or 2h")
     seconds = _not_negative(_known(number * _factor(unit, DURATION_S), text), text)
     if seconds != round(seconds):
@@ -54,7 +57,7 @@ def parse_duration_s(text: str) -> int:
 
 
 def parse_memory_mib(text: str) -> int:
-    """Return "1.5GiB" as 1536 [MiB]; BadInput as for a power, and where it is no whole number of MiB."""
+    """Return "1.5GiB" as 1536 [MiB]. Raises BadInput as for a power, and where it is no whole number of MiB."""
     number, unit = _number_and_unit(text, example="256GiB")
     memory = _not_negative(_known(number * _factor(unit, MEMORY_MIB), text), text)
     if memory != round(memory):
@@ -69,7 +72,7 @@ def parse_latency_s(text: str) -> float:
 
 
 def parse_bandwidth_mb_per_s(text: str) -> float:
-    """Return "10Gbit/s" as 1250.0 [MB/s]; BadInput for nothing at all."""
+    """Return "10Gbit/s" as 1250.0 [MB/s]. Raises BadInput for nothing at all."""
     number, unit = _number_and_unit(text, example="10Gbit/s or 500MB/s")
     bandwidth = _not_negative(_known(number * _factor(unit, BANDWIDTH_MB_PER_S), text), text)
     if bandwidth == 0:
@@ -115,7 +118,10 @@ def parse_series_unit(unit: str) -> tuple[str, float]:
 
 
 def parse_price_unit(unit: str) -> tuple[str, float]:
-    """Return "eur/kWh" as ("EUR/MWh", 1000.0), "ct/kWh" as euro cents; BadInput for no currency per MWh or kWh."""
+    """Return "eur/kWh" as ("EUR/MWh", 1000.0), "ct/kWh" as euro cents.
+
+    Raises BadInput for no currency per MWh or kWh.
+    """
     if unit == EURO_CENTS:
         return "EUR/MWh", 10.0
     match = _PRICE_UNIT.fullmatch(unit)

@@ -234,7 +234,7 @@ def _letters(name: str) -> str:
 
 
 def is_numeric(table: CsvTable, name: str) -> bool:
-    """Say whether the first value of a column is a number."""
+    """Tell whether the first value of a column is a number."""
     return _is_number(next(iter(table.columns[name].drop_null()[:1].to_pylist()), ""))
 
 

@@ -61,7 +61,7 @@ class Fleet:
     """Nodes of one class, their load, and the price of electricity where it is known.
 
     `load`: the share of all units that jobs use on average, 0..1. `price_per_mwh[i]` holds from `price_at_s[i]` on, in
-    trace seconds, NaN where it is not known.
+    trace seconds, NaN if it is not known.
     """
 
     nodes: int

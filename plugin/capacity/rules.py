@@ -49,7 +49,7 @@ class CapacityRules(NamedTuple):
 class CapacitySchedule(NamedTuple):
     """From `at_s[i]` on: nodes to be awake, idle nodes in reserve, and the idle time before each depth.
 
-    `after_s[i, depth]` is NEVER where that depth is not used; `at_s[0]` lies before every job.
+    `after_s[i, depth]` is NEVER if that depth is not used; `at_s[0]` lies before every job.
     """
 
     at_s: Int64

@@ -29,7 +29,7 @@ class Load:
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that waits. `start_s` is None where it finds no place before the plan ends; times are Unix seconds.
+    """A job that waits. `start_s` is None if it finds no place before the plan ends; times are Unix seconds.
 
     `hosts` are nodes that would do: the scheduler may choose others. `begin_s` is before when it must not start, 0 if
     at any time, and `why` says why not before. `latest_start_s` is what its owner was promised; `opted_out`: a
@@ -53,7 +53,7 @@ class PlannedJob:
 
 @dataclass(frozen=True)
 class StartChange:
-    """A job whose start is another than in the plan before; None where it had, or has, none."""
+    """A job whose start is another than in the plan before; None if it had, or has, none."""
 
     job_id: str
     from_s: int | None
@@ -111,7 +111,7 @@ def plan_to_json(plan: DayPlan) -> dict[str, Any]:
 
 
 def plan_from_json(data: Any) -> DayPlan:
-    """Return the plan of the output of `plan_to_json`; ValueError for anything else."""
+    """Return the plan of the output of `plan_to_json`. Raises ValueError for anything else."""
     try:
         course = dict(data["course"])
         edge_s = np.array(course.pop("edge_s"), np.int64)

@@ -80,7 +80,7 @@ def unplannable_reason(job: Job, facts: QueueFacts) -> str:
 
 
 def _too_large_reason(job: Job, usable: int) -> str:
-    """Return that there are too few nodes for the job, "" where there are enough."""
+    """Return that there are too few nodes for the job, "" if there are enough."""
     if not usable:
         return f"no usable node is in {','.join(job.partitions)}"
     return f"it asks for more than the {usable} usable nodes of its partition" if job.nodes > usable else ""

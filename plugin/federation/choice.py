@@ -14,7 +14,7 @@ from offpeak.model.constants import J_PER_KWH
 class SiteEstimate:
     """What a job would take at a site: `delay_s` until it starts, run time, cores of whole units, energy, cost, CO2.
 
-    `score` is what the policy compared, None where it saw no choice.
+    `score` is what the policy compared, None if it saw no choice.
     """
 
     site: str
@@ -39,7 +39,7 @@ class SiteMismatch:
 class SiteChoice:
     """Where a job goes, None for nowhere now, with the reason.
 
-    `chosen` and `second` are the site and the best of the others, None where there is none; `misses` are the sites that
+    `chosen` and `second` are the site and the best of the others, None if there is none; `misses` are the sites that
     cannot run it.
     """
 
@@ -52,7 +52,7 @@ class SiteChoice:
 
 
 def choice_json(choice: SiteChoice, *, now_s: int, currency: str) -> dict[str, Any]:
-    """Return the choice as JSON's objects: `site` is None where no site can have the job now."""
+    """Return the choice as JSON's objects: `site` is None if no site can have the job now."""
     second = choice.second
     return {
         "site": choice.site,

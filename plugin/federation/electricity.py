@@ -37,7 +37,7 @@ WHOLE_PERCENT = 100.0
 def esc_g_per_kwh(percent: Mapping[str, float]) -> float:
     """Return the energy source coefficient of a mix in per cent: the sum of shares times emission factors.
 
-    BadInput for a source that the table lacks, a share below zero, or shares that do not add up to 100.
+    Raises BadInput for a source that the table lacks, a share below zero, or shares that do not add up to 100.
     """
     for source, share in percent.items():
         if source not in EMISSIONS_G_PER_KWH:
@@ -53,7 +53,7 @@ def esc_g_per_kwh(percent: Mapping[str, float]) -> float:
 
 
 def tariff_price(site: Site, from_s: int, until_s: int) -> Series | None:
-    """Return the site's tariff from `from_s` to `until_s` [Unix s], None where a market has the prices."""
+    """Return the site's tariff from `from_s` to `until_s` [Unix s], None if a market has the prices."""
     return None if site.tariff is None else tariff_series(site.tariff, from_s, until_s)
 
 
@@ -70,8 +70,8 @@ CENTURY_S = 36_525.0 * DAY_S
 def integrate_series(series: Series) -> IntegralCurve:
     """Return the integral of a series; a gap in it counts as its mean.
 
-    For a century before it, its first value holds; for one behind it, the mean of its last day. BadPrices if it knows
-    no value at all.
+    For a century before it, its first value holds; for one behind it, the mean of its last day. Raises BadPrices if it
+    knows no value at all.
     """
     value = _fill_gaps(series)
     edge_s = np.append(series.start_s, series.end_s).astype(np.float64)

@@ -19,7 +19,7 @@ class ScriptRequest:
     """The request in a script; None for options that the script does not set.
 
     Of a job of whole nodes `nodes` are known and `cores` may be None. `comment` is Slurm's, `variables` are those of
-    `#PBS -v`. `system` is whose lines they are, "" where there are none.
+    `#PBS -v`. `system` is whose lines they are, "" if there are none.
     """
 
     system: str = ""
@@ -34,7 +34,7 @@ class ScriptRequest:
 
 
 def parse_script(text: str) -> ScriptRequest:
-    """Return the request of the script, by Slurm's lines if there are any; BadInput for unusable requests."""
+    """Return the request of the script, by Slurm's lines if there are any. Raises BadInput for unusable requests."""
     if not text.startswith("#!"):
         raise BadInput("the job's script does not begin with #!", hint="its first line is such as #!/bin/bash")
     if lines := _lines(text, SLURM):
@@ -45,7 +45,10 @@ def parse_script(text: str) -> ScriptRequest:
 
 
 def parse_limit_s(text: str) -> int:
-    """Return a time limit as Slurm and PBS write it [s]: 30, 30:00, 12:00:00, 1-12, 1-12:30:00; BadInput for others."""
+    """Return a time limit as Slurm and PBS write it [s]: 30, 30:00, 12:00:00, 1-12, 1-12:30:00.
+
+    Raises BadInput for others.
+    """
     days, dash, clock = text.rpartition("-")
     parts = clock.split(":")
     if not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()) or len(parts) > 3:

@@ -108,7 +108,7 @@ class PlacementRequest:
 
 
 def parse_goal(text: str) -> str:
-    """Return the goal of that name; BadInput if there is none."""
+    """Return the goal of that name. Raises BadInput if there is none."""
     if text not in GOALS:
         raise BadInput(f"--goal {text}: is no goal", hint=did_you_mean(text, GOALS))
     return text
@@ -128,7 +128,7 @@ def policy_for(request: PlacementRequest) -> str:
 
 
 def request_column(request: PlacementRequest, grid: Grid, now_s: int) -> GridJobs:
-    """Return the job as the only one of a cycle; BadInput for a feature or an application that no site has."""
+    """Return the job as the only one of a cycle. Raises BadInput for a feature or an application that no site has."""
     project = grid.projects.index(request.project) if request.project in grid.projects else UNKNOWN
     return grid_jobs(
         job_id=ONE_JOB,

@@ -193,8 +193,8 @@ def choose(
     """Return the site of the job and the reason; `misses` names every site that is left out. Deterministic.
 
     Sites that said nothing, or longer than `stale_s` ago, are left out. What sites were `sent` counts against their
-    allocations, and as their load until they report it. BadInput for a latest finish that has passed and for a feature
-    that no site has, BadPrices for prices in two currencies.
+    allocations, and as their load until they report it. Raises BadInput for a latest finish that has passed and for a
+    feature that no site has, BadPrices for prices in two currencies.
     """
     _check_request(request, now_s)
     known = _with_sent_jobs(replies, sent)
@@ -288,7 +288,7 @@ def _with_problems(choice: SiteChoice, problems: Mapping[str, str]) -> SiteChoic
 
 
 def currency_of(grid: Grid, replies: Mapping[str, SiteReply], *, now_s: int) -> str:
-    """Return the currency of the first site that has a price, "" where none has."""
+    """Return the currency of the first site that has a price, "" if none has."""
     for site in grid.sites:
         report = replies.get(site.name, NOT_POLLED).report
         price = tariff_price(site, now_s, now_s + AHEAD_S) or _curve_series(report.price if report else None, site.name)

@@ -105,7 +105,7 @@ def cheapest_flow(cost: Int64, allowed: NDArray[np.bool_], most: Int64) -> Int64
 
     `cost` int64[n, m] counts where `allowed`; site j takes at most `most[j]` jobs. As many jobs as possible get a site,
     at the least sum of costs. The same question has the same answer, and a number added to all costs changes nothing.
-    BadInput without OR-tools.
+    Raises BadInput without OR-tools.
     """
     need_or_tools()
     site = np.full(len(cost), NO_SITE, np.int64)

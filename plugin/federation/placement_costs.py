@@ -103,7 +103,7 @@ def predict_costs(cycle: GridCycle) -> Predictions:
 class CostModel:
     """The part of a cycle's predictions that does not depend on the waits, so that other waits are predicted fast.
 
-    BadPrices unless all prices are in one currency and every series knows something.
+    Raises BadPrices unless all prices are in one currency and every series knows something.
     """
 
     def __init__(self, cycle: GridCycle) -> None:

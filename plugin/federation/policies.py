@@ -211,7 +211,7 @@ POLICIES = (
 
 
 def grid_policy(name: str) -> GridPolicy:
-    """Return the policy of that name; BadInput if there is none."""
+    """Return the policy of that name. Raises BadInput if there is none."""
     found = next((policy for policy in POLICIES if policy.name == name), None)
     if found is None:
         raise BadInput(f"unknown grid policy {name!r}", hint=did_you_mean(name, [policy.name for policy in POLICIES]))

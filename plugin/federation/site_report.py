@@ -25,7 +25,7 @@ class Curve:
     unit: str
 
     def series(self, source: str) -> Series:
-        """Return it as a series; BadPrices if its times do not rise."""
+        """Return it as a series. Raises BadPrices if its times do not rise."""
         value = np.array([np.nan if each is None else each for each in self.value], np.float64)
         return Series(np.array(self.start_s, np.int64), self.end_s, value, self.unit, source)
 
@@ -78,7 +78,7 @@ def report_json(report: SiteReport) -> Any:
 
 
 def parse_report(text: object) -> SiteReport:
-    """Parse the output of `report_json`, ignoring unknown keys; ValueError for anything else."""
+    """Parse the output of `report_json`, ignoring unknown keys. Raises ValueError for anything else."""
     report: SiteReport = _report_shape().validate_python(text)
     waits = report.waits
     if report.version != REPORT_VERSION:

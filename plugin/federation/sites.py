@@ -56,7 +56,7 @@ class Reach:
 
 
 def parse_reach(text: str) -> Reach:
-    """Parse the `reach` of a site; BadInput for anything but the examples."""
+    """Parse the `reach` of a site. Raises BadInput for anything but the examples."""
     if text == LOCAL:
         return Reach(LOCAL)
     if cluster := _CLUSTER.fullmatch(text):
@@ -125,7 +125,7 @@ class Site:
 
     @property
     def cue_g_per_kwh(self) -> float | None:
-        """CO2 per kWh of computing: ESC x PUE (Majanen et al., equation 2); None where the carbon series is live."""
+        """CO2 per kWh of computing: ESC x PUE (Majanen et al., equation 2); None if the carbon series is live."""
         return None if self.esc_g_per_kwh is None else self.esc_g_per_kwh * self.pue
 
 
@@ -158,7 +158,7 @@ class Grid:
         return tuple(site.name for site in self.sites)
 
     def index(self, name: str) -> int:
-        """Return the number of a site; BadInput if there is none of that name."""
+        """Return the number of a site. Raises BadInput if there is none of that name."""
         if name not in self.names:
             raise BadInput(f"there is no site {name!r}", hint=did_you_mean(name, self.names))
         return self.names.index(name)
@@ -174,7 +174,7 @@ class Grid:
         return tuple(sorted({application for site in self.sites for application in site.ranks}))
 
     def application_number(self, name: str) -> int:
-        """Return the number of an application; BadInput where no site has a rank for it."""
+        """Return the number of an application. Raises BadInput if no site has a rank for it."""
         if name not in self.applications:
             hint = (
                 did_you_mean(name, self.applications)
@@ -190,7 +190,7 @@ class Grid:
         return tuple(sorted({project for site in self.sites for project in site.allocations or ()}))
 
     def feature_mask(self, wanted: Iterable[str]) -> np.uint64:
-        """Return the mask of features; BadInput for one that no site has."""
+        """Return the mask of features. Raises BadInput for one that no site has."""
         mask = 0
         for feature in wanted:
             if feature not in self.features:
@@ -240,7 +240,7 @@ class Grid:
 
     @cached_property
     def ranks(self) -> Float64:
-        """Rank of each application at each site, NaN where there is none, float64[applications, m]."""
+        """Rank of each application at each site, NaN if there is none, float64[applications, m]."""
         return np.array([[site.ranks.get(name, np.nan) for site in self.sites] for name in self.applications]).reshape(
             len(self.applications), len(self)
         )
@@ -256,7 +256,7 @@ class Grid:
 
     @cached_property
     def latency_s(self) -> Float64:
-        """Latency between sites, 0 where no link is described, float64[m, m]."""
+        """Latency between sites, 0 if no link is described, float64[m, m]."""
         return self._between("latency_s", 0.0)
 
     @cached_property

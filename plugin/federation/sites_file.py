@@ -99,7 +99,7 @@ class BadKey(BadInput):
 
 
 def read_reach(table: SiteTable, *, beside: Path) -> Reach | None:
-    """Return how the site is reached, None where its table does not say; BadKey for what is wrong.
+    """Return how the site is reached, None where its table does not say. Raises BadKey for what is wrong.
 
     Files are relative to `beside`, the folder of the file of sites, or systemd's of credentials.
     """
@@ -158,7 +158,7 @@ class SiteReader:
         self._path, self._name, self._table = path, name, table
 
     def site(self) -> Site:
-        """Return the site; BadSites with the key and a hint for what is wrong."""
+        """Return the site. Raises BadSites with the key and a hint for what is wrong."""
         table, node_class = self._table, self._node_class()
         self._check()
         units = table.nodes or table.cores or 0
@@ -295,7 +295,10 @@ EXAMPLE = files("plugin.federation") / "sites.example.toml"
 
 
 def read_sites(path: Path) -> Grid:
-    """Return the sites of the file; BadSites with the file, the table, the key and a hint for what is wrong in it."""
+    """Return the sites of the file.
+
+    Raises BadSites with the file, the table, the key and a hint for what is wrong in it.
+    """
     if not path.exists():
         raise BadSites(f"{path}: there is no file of sites", hint="docs/reference/sites.md shows how one is written")
     return parse_sites(read_bytes(path, BadSites), path)
@@ -307,7 +310,7 @@ def example_sites() -> Grid:
 
 
 def parse_sites(text: bytes, path: Path) -> Grid:
-    """Return the sites in the text of that file; BadSites as `read_sites`."""
+    """Return the sites in the text of that file. Raises BadSites like `read_sites`."""
     shape = check_shape(_parse_toml(text, path), SitesShape, file=str(path), error=BadSites, page=PAGE)
     sites = tuple(SiteReader(path, name, table).site() for name, table in shape.sites.items())
     grid = Grid(
@@ -341,7 +344,7 @@ Stamp = tuple[int, int, int]
 
 
 class WatchedSites:
-    """Reads the file again when it has changed. BadSites if it is wrong at the beginning."""
+    """Reads the file again when it has changed. Raises BadSites if it is wrong at the beginning."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -16,7 +16,7 @@ _PBS_HOME = re.compile(r"^\s*PBS_HOME\s*=\s*(\S+)", re.MULTILINE)
 
 
 def accounting_text(folder: Path, since: date | None = None) -> LongText:
-    """Return the daily files from that day of the server's clock on, oldest first; BadTrace if there is none.
+    """Return the daily files from that day of the server's clock on, oldest first. Raises BadTrace if there is none.
 
     Files may be gzipped, the newest unfinished.
     """

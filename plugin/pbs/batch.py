@@ -59,7 +59,7 @@ class PbsBatch:
         return last if result.code == 0 and _JOB.fullmatch(last) else ""
 
     def refusal(self, result: BatchResult) -> str:
-        """Return qsub's complaint, "" where the server may have taken the job nevertheless."""
+        """Return qsub's complaint, "" if the server may have taken the job nevertheless."""
         complaint = result.complaint.strip()
         if result.code in (None, 0, 124) or any(sign in complaint.lower() for sign in MAYBE_TAKEN):
             return ""
@@ -96,7 +96,7 @@ def variables_of(submission: JobSubmission) -> str:
 
 
 def _only_job(found: list[BatchJob]) -> BatchJob | None:
-    """Return the one job; SchedulerError for several: a line break in a job's variables can forge a record."""
+    """Return the one job. Raises SchedulerError for several: a line break in a job's variables can forge a record."""
     if len(found) > 1:
         jobs = ", ".join(job.job for job in found)
         raise SchedulerError(f"several jobs look like the one: {jobs}", hint="see `qstat -f` for a forged job record")

@@ -67,7 +67,8 @@ class PbsCommands:
         self._silent_until_s = float("-inf")
 
     def query(self, program: str, *arguments: str) -> bytes:
-        """Return the command's output; CannotAskPbs if it fails, PbsIsSilent if the server does not answer in time.
+        """Return the command's output. Raises CannotAskPbs if it fails, PbsIsSilent if the server does not answer in
+        time.
 
         A command that ends with 0 but prints an error fails, too: its output is then empty instead of complete.
         """
@@ -152,7 +153,7 @@ _REFUSED = re.compile("Unauthorized|nauthorised|ermission", re.IGNORECASE)
 def change_jobs(commands: PbsCommands, program: str, arguments: Sequence[str], jobs: Iterable[str]) -> dict[str, str]:
     """Change all these jobs alike and return why not, by job; jobs that have ended are left out.
 
-    CannotAskPbs if the command fails and names no job, PbsIsSilent if the server does not answer in time.
+    Raises CannotAskPbs if the command fails and names no job, PbsIsSilent if the server does not answer in time.
     """
     complaints: dict[str, str] = {}
     # Torque 4.2 hangs for ever if a number is repeated.
@@ -174,7 +175,7 @@ def change_by_value(commands: PbsCommands, program: str, flag: str, values: Mapp
 
 
 def complaints_of(program: str, result: CommandResult, jobs: Sequence[str]) -> dict[str, str]:
-    """Return the command's complaint about each job; CannotAskPbs where it failed and named none of them."""
+    """Return the command's complaint about each job. Raises CannotAskPbs if it failed and named none of them."""
     if not result.code and not result.complaints:
         return {}
     found: dict[str, str] = {}
@@ -211,7 +212,7 @@ def as_text(value: object) -> str:
 
 
 def as_int(value: object) -> int:
-    """Return a whole number, 0 where there is none."""
+    """Return a whole number, 0 if there is none."""
     if isinstance(value, int | float):
         return int(value)
     return int(value) if isinstance(value, str) and value.lstrip("-").isdecimal() else 0
@@ -231,7 +232,7 @@ def ctime_s(written: str) -> int | None:
 
 @lru_cache(maxsize=4096)
 def limit_s(value: str | int | float | None) -> int | None:
-    """Return a walltime such as 48:00:00, 30:00 or 90 in seconds; None where there is none."""
+    """Return a walltime such as 48:00:00, 30:00 or 90 in seconds; None if there is none."""
     if isinstance(value, int | float):
         return int(value)
     seconds = 0
@@ -244,7 +245,7 @@ def limit_s(value: str | int | float | None) -> int | None:
 
 @lru_cache(maxsize=4096)
 def memory_mib(value: str | int | None) -> int:
-    """Return a size such as 24684092kb or 32gb in MiB, 0 where there is none; a bare number is in bytes."""
+    """Return a size such as 24684092kb or 32gb in MiB, 0 if there is none; a bare number is in bytes."""
     match = _SIZE.fullmatch(as_text(value))
     return int(match[1]) * 1024 ** _EXPONENTS[match[2].lower()] // 1024**2 if match else 0
 
@@ -286,7 +287,7 @@ Record = Mapping[str, Any]
 
 
 def parse_json(text: bytes, *, source: str) -> Record:
-    """Return the answer; CannotAskPbs if it is no JSON object."""
+    """Return the answer. Raises CannotAskPbs if it is no JSON object."""
     try:
         answer = json.loads(text.decode(errors="replace"), strict=False)
     except ValueError as problem:
@@ -313,7 +314,7 @@ _NO_CHARACTERS = str.maketrans("", "", "\ufffe\uffff")
 
 
 def xml_records(answer: bytes, tag: str, *, source: str) -> list[ElementTree.Element]:
-    """Return the elements of that name below the root, [] for no answer; CannotAskPbs where it is no XML."""
+    """Return the elements of that name below the root, [] for no answer. Raises CannotAskPbs if it is no XML."""
     plain = answer.translate(None, _CONTROLS).decode(errors="replace").translate(_NO_CHARACTERS).strip()
     if not plain:
         return []

@@ -1,4 +1,4 @@
-"""The waiting jobs for which sleeping nodes have to be woken.
+"""The waiting jobs for which sleeping nodes must be woken.
 
 PBS itself gives no job a sleeping node. Therefore a job that could start if some sleeping nodes were up gets these
 nodes as its planned hosts, now, which is how other schedulers publish their plans. Where OpenPBS has estimated a start,
@@ -28,7 +28,7 @@ NO_NODE_HELPS = ("limit", "hold", "license", "dependency", "fairshare")
 
 @dataclass
 class NodeCapacity:
-    """The free processors of a node while jobs are placed. `sleeps`: the node has to be woken first."""
+    """The free processors of a node while jobs are placed. `sleeps`: the node must be woken first."""
 
     node: Node
     cpus: int
@@ -84,7 +84,7 @@ def _held_until_s(jobs: Iterable[Job]) -> dict[str, int]:
 
 
 def _node_capacity(node: Node) -> NodeCapacity | None:
-    """Return what a node still has for jobs; None where it gets no jobs."""
+    """Return what a node still has for jobs; None if it gets no jobs."""
     opens = node.closed_by_us and node.planned
     if (node.closed and not opens) or node.failed or node.reserved or node.use is NodeUse.UNKNOWN:
         return None

@@ -96,7 +96,7 @@ def read_all_jobs(
     before: Mapping[str, str],
     without: frozenset[str] = ENDED_STATES,
 ) -> tuple[PbsJob, ...]:
-    """Return the jobs that are read; CannotAskPbs where two reads show no job while the server counts some.
+    """Return the jobs that are read. Raises CannotAskPbs if two reads show no job while the server counts some.
 
     `before` are the server's attributes from before the first read; jobs in the states `without` do not count.
     """
@@ -139,8 +139,8 @@ def read_holding_jobs(
 ) -> tuple[PbsJob, ...]:
     """Return the jobs that `select` names, as `read` shows them, so that a long queue is not read for one node.
 
-    A job that ends between the two answers makes qstat fail: both commands are run again. CannotAskPbs where a job is
-    not shown after three attempts.
+    A job that ends between the two answers makes qstat fail: both commands are run again. Raises CannotAskPbs if a job
+    is not shown after three attempts.
     """
     for attempt in range(READ_ATTEMPTS):
         try:

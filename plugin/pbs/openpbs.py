@@ -106,7 +106,7 @@ def parse_jobs(answer: bytes, server: PbsServer) -> tuple[PbsJob, ...]:
 
 
 def jobs_of_json(answer: bytes, site_value: SiteValue) -> tuple[PbsJob, ...]:
-    """Return the jobs of qstat's answer; CannotAskPbs where it is no JSON."""
+    """Return the jobs of qstat's answer. Raises CannotAskPbs if it is no JSON."""
     found = json_records(parse_json(answer, source="qstat -f -F json"), "Jobs")
     split = {as_text(job.get("array_id")) for job in found.values() if "array_id" in job}
     # An array whose tasks are shown is shown once more as a whole.
@@ -223,7 +223,7 @@ _NO_FEATURES = OUR_RESOURCES | {"arch", "host", "vnode", "mem", "vmem", "ncpus"}
 
 
 def nodes_of_json(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
-    """Return the nodes of pbsnodes' answer; CannotAskPbs where it is no JSON.
+    """Return the nodes of pbsnodes' answer. Raises CannotAskPbs if it is no JSON.
 
     A node without a queue is in all that have no nodes of their own.
     """
@@ -236,7 +236,7 @@ def nodes_of_json(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int)
 def assigned_of_json(answer: bytes, node: str) -> list[str]:
     """Return what the node's own record shows as assigned to jobs, [] for nothing.
 
-    CannotAskPbs where the record does not show that, or where the node's state is not known.
+    Raises CannotAskPbs if the record does not show that, or where the node's state is not known.
     """
     record = json_records(parse_json(answer, source="pbsnodes -a -F json"), "nodes").get(node, {})
     state, jobs = as_text(record.get("state")), record.get("jobs")
@@ -381,7 +381,7 @@ class OpenPbsScheduler(PbsScheduler):
         return f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula", lacks
 
     def _hooks(self) -> frozenset[str] | None:
-        """Return the enabled hooks; None where the server does not show them: only root at its host sees them.
+        """Return the enabled hooks; None if the server does not show them: only root at its host sees them.
 
         The resource that a hook uses then shows that the hook is there: one command makes both.
         """

@@ -55,7 +55,7 @@ class Formula:
     tree: ast.expr | None
 
     def site_value(self, job: Record, queue_priority: Mapping[str, int]) -> float:
-        """Return the value of the site's own formula for a job, 0 where it cannot be computed."""
+        """Return the value of the site's own formula for a job, 0 if it cannot be computed."""
         if self.tree is None:
             return 0.0
         try:
@@ -141,7 +141,7 @@ def parse_hooks(listed: bytes) -> frozenset[str]:
 def find_problems(formula: Formula, resources: frozenset[str], hooks: frozenset[str] | None) -> list[tuple[str, str]]:
     """Return what prevents reordering, deferring or closing, each as message and hint.
 
-    `hooks` is None where the server does not show them to this user.
+    `hooks` is None if the server does not show them to this user.
     """
     problems = []
     missing = [name for name in (PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE) if name not in resources]

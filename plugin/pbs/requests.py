@@ -66,7 +66,7 @@ _NUMBERED = re.compile(r"(\w+)\.(\d+)")
 
 
 def parse_tasks(information: Mapping[str, str]) -> Request | None:
-    """Return the request of a job's req_information, None where it has none."""
+    """Return the request of a job's req_information, None if it has none."""
     numbered: dict[str, dict[str, str]] = {}
     for name, value in information.items():
         if match := _NUMBERED.fullmatch(name):

@@ -158,7 +158,7 @@ class PbsScheduler(ABC):
 
     def in_use(self, node: str) -> str:
         """Return why the node is not free, "" if it is: closed, no job holds it, not even a suspended job, and its
-        own record shows nothing as assigned. CannotAskPbs where jobs and record contradict each other.
+        own record shows nothing as assigned. Raises CannotAskPbs if jobs and record contradict each other.
         """
         jobs = holders(self._holding_jobs()).get(node)
         # The record is read last: at that instant the node is closed and free.
@@ -219,7 +219,7 @@ class PbsScheduler(ABC):
         return parse_attributes(self.commands.query("qstat", "-Q", "-f"))
 
     def _jobs(self, queues: AttributesByName) -> tuple[PbsJob, ...]:
-        """Return all jobs; CannotAskPbs where the server hides all jobs, or the jobs of other users."""
+        """Return all jobs. Raises CannotAskPbs if the server hides all jobs, or the jobs of other users."""
         server = PbsServer(*self._server_that_shows_jobs(), queues)
         # The arguments are chosen in each cycle: an admin may switch the history on and off while the agent runs.
         arguments = self.dialect.qstat_all(server.attributes)
@@ -248,7 +248,7 @@ class PbsScheduler(ABC):
         )
 
     def _server_that_shows_jobs(self) -> tuple[str, dict[str, str]]:
-        """Return the server's name and attributes; CannotAskPbs where it hides the jobs of other users."""
+        """Return the server's name and attributes. Raises CannotAskPbs if it hides the jobs of other users."""
         name, attributes = self._server()
         if hidden := find_hidden_jobs(name, attributes, self.user):
             raise CannotAskPbs(f"qstat: {hidden[0]}", hint=hidden[1])

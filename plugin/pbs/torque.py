@@ -69,7 +69,7 @@ _HINTS = re.compile(rf"(?:^|(?<!\\),){HINTS_VARIABLE}=((?:[^,\\]|\\.)*)", re.DOT
 
 
 def jobs_of_xml(answer: bytes) -> tuple[PbsJob, ...]:
-    """Return the jobs of qstat's answer; CannotAskPbs where it is no XML."""
+    """Return the jobs of qstat's answer. Raises CannotAskPbs if it is no XML."""
     return tuple(_job(element) for element in xml_records(answer, "Job", source="qstat -x"))
 
 
@@ -303,7 +303,7 @@ _STATUS = re.compile(r"(?:^|,)(\w+)=([^=]*)(?=,\w+=|$)")
 
 
 def nodes_of_xml(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
-    """Return the nodes of pbsnodes' answer, which belong to all queues; CannotAskPbs where it is no XML."""
+    """Return the nodes of pbsnodes' answer, which belong to all queues. Raises CannotAskPbs if it is no XML."""
     found = xml_records(answer, "Node", source="pbsnodes -x")
     return tuple(_node(xml_fields(element), tuple(queues), now_s, boot_s) for element in found)
 
@@ -311,7 +311,7 @@ def nodes_of_xml(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) 
 def assigned_of_xml(answer: bytes, node: str) -> list[str]:
     """Return what the node's own record shows as assigned to jobs, [] for nothing.
 
-    CannotAskPbs where the node's state is not known.
+    Raises CannotAskPbs if the node's state is not known.
     """
     records = map(xml_fields, xml_records(answer, "Node", source="pbsnodes -x"))
     record = {fields.get("name"): fields for fields in records}.get(node, {})
@@ -367,7 +367,7 @@ def _node(record: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: i
         failed=derived.failed,
         responds=DOWN not in states,
         reserved=RESERVED in states,
-        # It was woken, has registered, and only has to be opened.
+        # It was woken, has registered, and only must be opened.
         planned=derived.closed and mark is not None and mark.kind is MarkKind.WAKES,
         reason=note or _own_reason(states),
         reason_by="",

@@ -306,7 +306,7 @@ class CpProcess:
     pipe: Connection
 
     def answer(self, question: CpQuestion, seconds: float, seed: int) -> CpAnswer | None:
-        """Return the best answer that was found in time, None if there was none. SolverGone."""
+        """Return the best answer that was found in time, None if there was none. Raises SolverGone."""
         try:
             self.pipe.send((question, seconds, seed))
             if not self.pipe.poll(seconds + GRACE_S):
@@ -326,9 +326,9 @@ def require_or_tools() -> None:
 
 @contextmanager
 def cp_process(start_s: float) -> Iterator[CpProcess]:
-    """Start the solver's process and end it afterwards. SolverGone if it is not ready within so many seconds.
+    """Start the solver's process and end it afterwards. Raises SolverGone if it is not ready within so many seconds.
 
-    BadInput without OR-tools.
+    Raises BadInput without OR-tools.
     """
     require_or_tools()
     # A fresh process: one that is forked may inherit a lock of numba's threads.

@@ -55,7 +55,7 @@ class WorkColumns(NamedTuple):
 
 
 class UnitDemand(NamedTuple):
-    """What the search for a start must know of one job; `power_w` is 0 where no budget holds."""
+    """What the search for a start must know of one job; `power_w` is 0 if no budget holds."""
 
     from_s: int
     latest_s: int

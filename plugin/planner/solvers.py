@@ -67,7 +67,7 @@ SOLVERS: Mapping[str, Solver] = {**RULE_BASED, "multi": multi_search, **SEARCHES
 
 
 def find_solver(name: str) -> Solver:
-    """Return the solver of that name; BadInput if there is none."""
+    """Return the solver of that name. Raises BadInput if there is none."""
     if name not in SOLVERS:
         raise BadInput(f"unknown solver {name!r}", hint=did_you_mean(name, SOLVERS))
     return SOLVERS[name]

@@ -15,7 +15,7 @@ SUBMIT_S = 20
 class JobSubmission:
     """A job to submit: its `key`, its `script` and arguments, and the options that are added to the script's own.
 
-    `name` is "" where the script sets it, `cores` None where the script sets them for this scheduler, `latest_finish`
+    `name` is "" if the script sets it, `cores` None if the script sets them for this scheduler, `latest_finish`
     "" without one.
     """
 
@@ -33,7 +33,7 @@ class JobSubmission:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """The result of a command; `code` is None where it is unknown, after a time-out or a lost connection."""
+    """The result of a command; `code` is None if it is unknown, after a time-out or a lost connection."""
 
     code: int | None
     output: str
@@ -61,10 +61,10 @@ class BatchCommands(Protocol):
         """Return the command that submits the script on its standard input."""
 
     def submitted_job(self, ran: BatchResult) -> str:
-        """Return the job that was submitted, "" where the output names none."""
+        """Return the job that was submitted, "" if the output names none."""
 
     def refusal(self, ran: BatchResult) -> str:
-        """Return why the job was certainly refused, "" where the scheduler may have taken it."""
+        """Return why the job was certainly refused, "" if the scheduler may have taken it."""
 
     def list_command(self) -> Sequence[str]:
         """Return the command that lists jobs, with those that have just ended."""

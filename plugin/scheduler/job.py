@@ -25,13 +25,13 @@ HOLDING = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobS
 
 
 class Job(NamedTuple):
-    """One job; times are Unix seconds, None where there is none.
+    """One job; times are Unix seconds, None if there is none.
 
     `job_id` is the argument of the scheduler's commands. `native_state` and `reason` are in the scheduler's own terms.
     `priority` is the scheduler's sort key, larger first; `offset` is the part that was added from outside, with the
     same sign (Slurm: the negative nice value). `nodes` and `cpus` are requested or allocated. `begin_s` is the
     earliest start; `start_s` the actual or planned start. `hosts` is a node set in the scheduler's syntax: the
-    allocated or planned nodes. `request` is None where the scheduler's terms are not understood, for the reason
+    allocated or planned nodes. `request` is None if the scheduler's terms are not understood, for the reason
     `request_problem`. `whole_nodes`: no other job shares its nodes. `plain` is false for arrays and
     their tasks, heterogeneous jobs and jobs with dependencies.
 
@@ -76,5 +76,5 @@ class Job(NamedTuple):
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """The names of the nodes in `hosts`; BadInput if it is no node set."""
+        """The names of the nodes in `hosts`. Raises BadInput if it is no node set."""
         return expand(self.hosts)

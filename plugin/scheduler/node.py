@@ -36,13 +36,13 @@ COMING_UP = frozenset({PowerState.ON_REQUESTED, PowerState.POWERING_ON})
 
 
 class Node(NamedTuple):
-    """One node; times are Unix seconds, None where there is none.
+    """One node; times are Unix seconds, None if there is none.
 
     `native_state` is in the scheduler's own terms. `closed`: no new job gets it (drained), for `reason`, by
     `reason_by`, since `reason_s`. `failed`: it counts as broken (down, failing). `responds`: its daemon answers.
     `reserved`: a reservation or a maintenance holds it now. `planned`: the scheduler keeps it for a job.
     `idle_since_s` is the end of its last job, if the scheduler reports that. `gpus` are types with counts, the type ""
-    where the scheduler names none.
+    if the scheduler names none.
     """
 
     name: str
@@ -79,9 +79,9 @@ class Node(NamedTuple):
 
     @property
     def scheduler_state(self) -> SchedulerState | None:
-        """The node in one word, None where the scheduler does not know whether jobs hold it.
+        """The node in one word, None if the scheduler does not know whether jobs hold it.
 
-        A job on a node that is powered down waits for it to boot: nothing runs there, and it has to be woken.
+        A job on a node that is powered down waits for it to boot: nothing runs there, and it must be woken.
         """
         if self.use is NodeUse.UNKNOWN:
             return None

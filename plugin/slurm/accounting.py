@@ -43,8 +43,8 @@ def sacct_text(days: int, *, timeout_s: float = LONG_S) -> bytes:
     """Return the jobs of all users that were queued or ran within the last `days`, one line a run, with a header.
 
     Columns are SACCT_COLUMNS, separated by DELIMITER; times are Unix seconds or a text such as Unknown. A requeued job
-    has a line for each run. CannotAskSlurm if accounting is off or shows only the user's own jobs, SlurmIsSilent if it
-    is down.
+    has a line for each run. Raises CannotAskSlurm if accounting is off or shows only the user's own jobs, SlurmIsSilent
+    if it is down.
     """
     # No user can guess this text and write lines of other jobs into the name of a job.
     between = f"{DELIMITER}{secrets.token_hex(8)}{DELIMITER}"

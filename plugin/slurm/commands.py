@@ -66,7 +66,10 @@ class SlurmIsSilent(CannotAskSlurm):
 
 
 def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
-    """Return the command's output; CannotAskSlurm if it fails, SlurmIsSilent if Slurm does not answer in time."""
+    """Return the command's output.
+
+    Raises CannotAskSlurm if it fails, SlurmIsSilent if Slurm does not answer in time.
+    """
     try:
         done = subprocess.run(
             [program, *arguments],
@@ -148,7 +151,7 @@ def complaints_by_job(
     """Give scontrol one order a line and return its complaint about each job that it did not change.
 
     `order_s` is how long slurmctld makes one order wait, where it limits the requests of a user.
-    CannotAskSlurm if it fails and names no job, SlurmIsSilent if slurmctld does not answer in time.
+    Raises CannotAskSlurm if it fails and names no job, SlurmIsSilent if slurmctld does not answer in time.
     """
     complaints: dict[str, str] = {}
     remaining = iter(orders)
@@ -164,7 +167,7 @@ def complaints_by_job(
 def complaint_of_one(arguments: Sequence[str], sign: str, *, command: Sequence[str], timeout_s: float) -> str:
     """Give scontrol one order and return the line of its complaint that matches the sign, "" if it did it.
 
-    CannotAskSlurm if it fails without such a line, SlurmIsSilent if slurmctld does not answer in time.
+    Raises CannotAskSlurm if it fails without such a line, SlurmIsSilent if slurmctld does not answer in time.
     """
     lines = run_scontrol(arguments, command=command, timeout_s=timeout_s)
     signed = [line for line in lines if re.search(sign, line) and not _SILENT.search(line)]
@@ -244,7 +247,7 @@ def _written_s(text: str) -> int | None:
 
 @lru_cache(maxsize=4096)
 def limit_s(text: str) -> int | None:
-    """Return a time limit such as 1-02:03:04 or 30:00 in seconds; None where there is none, such as UNLIMITED."""
+    """Return a time limit such as 1-02:03:04 or 30:00 in seconds; None if there is none, such as UNLIMITED."""
     if not (match := _TIME_LIMIT.fullmatch(text)):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
@@ -252,7 +255,7 @@ def limit_s(text: str) -> int | None:
 
 
 def count(text: str) -> int:
-    """Return a number such as 12, the lower of 2-4, or 2K as 2048; 0 where there is none."""
+    """Return a number such as 12, the lower of 2-4, or 2K as 2048; 0 if there is none."""
     return int(text) if text.isdecimal() else _written_count(text)
 
 
@@ -264,7 +267,7 @@ def _written_count(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def memory_mib(text: str) -> int:
-    """Return a memory such as 1500M or 4G in MiB, 0 where there is none; a bare number is in MiB."""
+    """Return a memory such as 1500M or 4G in MiB, 0 if there is none; a bare number is in MiB."""
     match = _NUMBER.match(text)
     return int(match[1]) * 1024 ** _FACTORS[match[2] or "M"] // 1024**2 if match else 0
 
@@ -287,7 +290,7 @@ Record = Mapping[str, Any]
 def json_records(answer: bytes, *names: str, source: str) -> list[Record]:
     """Return the records below the first of these names that the answer has.
 
-    CannotAskSlurm if it is not JSON, has none of them, or lists an error: Slurm then leaves records out.
+    Raises CannotAskSlurm if it is not JSON, has none of them, or lists an error: Slurm then leaves records out.
     """
     try:
         document = json.loads(answer)

@@ -132,7 +132,7 @@ def order_wait_s(config: bytes) -> float:
 
 
 def _rate_limit(config: Mapping[str, str]) -> tuple[int, int] | None:
-    """Return how many requests slurmctld answers at once, and a second; None where it does not limit this user."""
+    """Return how many requests slurmctld answers at once, and a second; None if it does not limit this user."""
     parameters = config.get("SlurmctldParameters", "").split(",")
     if "rl_enable" not in parameters or os.geteuid() in (0, _uid(config.get("SlurmUser", ""))):
         return None
@@ -189,7 +189,7 @@ class SlurmRights:
 
 
 def read_rights(*, timeout_s: float) -> SlurmRights:
-    """Return the rights of the user of this process; CannotAskSlurm if slurmctld does not answer."""
+    """Return the rights of the user of this process. Raises CannotAskSlurm if slurmctld does not answer."""
     config = parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
     user = user_name(os.geteuid())
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):

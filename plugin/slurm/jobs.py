@@ -242,7 +242,7 @@ def _job_of_row(row: list[str]) -> Job:
 
 
 def jobs_of_json(answer: bytes, *, source: str) -> tuple[Job, ...]:
-    """Return the jobs of the answer; CannotAskSlurm as in `json_records`. A missing field counts as empty."""
+    """Return the jobs of the answer. Raises CannotAskSlurm as in `json_records`. A missing field counts as empty."""
     return tuple(map(_job_of_json, json_records(answer, "jobs", source=source)))
 
 

@@ -163,14 +163,14 @@ def _parse_free_text(text: str) -> tuple[str, str, int | None, str]:
 
 
 def nodes_of_json(answer: bytes, *, source: str) -> tuple[Node, ...]:
-    """Return the nodes of the answer, each once; CannotAskSlurm as in `json_records`."""
+    """Return the nodes of the answer, each once. Raises CannotAskSlurm as in `json_records`."""
     return tuple(
         {node.name: node for node in map(_node_of_json, json_records(answer, "nodes", source=source))}.values()
     )
 
 
 def reservations_of_json(answer: bytes, *, source: str) -> tuple[Reservation, ...]:
-    """Return the reservations of the answer; CannotAskSlurm as in `json_records`."""
+    """Return the reservations of the answer. Raises CannotAskSlurm as in `json_records`."""
     return tuple(map(_reservation_of_json, json_records(answer, "reservations", source=source)))
 
 
@@ -248,8 +248,8 @@ NOTHING_GIVEN = {"CPUAlloc": "0", "AllocMem": "0", "AllocTRES": ""}
 def node_in_use(node: str, rights: SlurmRights, *, timeout_s: float = IN_USE_TIMEOUT_S) -> str:
     """Return why the node is not free, "" if it is: drained, no job holds it, and nothing of it is allocated.
 
-    CannotAskSlurm if that is unknown: for a node that Slurm does not know, a state or a record that this program does
-    not know, a user from whom jobs are hidden, and an allocated node without a visible job.
+    Raises CannotAskSlurm if that is unknown: for a node that Slurm does not know, a state or a record that this program
+    does not know, a user from whom jobs are hidden, and an allocated node without a visible job.
     """
     # A suspended job has no processors of its node: the node's record alone does not show the job.
     rights.require_all_jobs()
@@ -299,7 +299,10 @@ class SlurmMachine:
 
 
 def read_machine(*, timeout_s: float = MACHINE_TIMEOUT_S) -> SlurmMachine:
-    """Return the cluster of this machine; CannotAskSlurm if there is none, SlurmIsSilent if slurmctld is down."""
+    """Return the cluster of this machine.
+
+    Raises CannotAskSlurm if there is none, SlurmIsSilent if slurmctld is down.
+    """
     nodes = ask("scontrol", *NODES_ARGUMENTS, timeout_s=timeout_s)
     return parse_machine(nodes, ask("scontrol", "show", "config", timeout_s=timeout_s))
 

@@ -47,7 +47,7 @@ class SlurmSnapshot(NamedTuple):
 
 
 def read_text(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs, nodes and reservations; CannotAskSlurm where a command fails."""
+    """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails."""
     # No user can guess this text and write records of other jobs into a job's name.
     end = f"\x1e{secrets.token_hex(8)}"
     answer = ask("squeue", *squeue_arguments(end), timeout_s=timeout_s)
@@ -67,7 +67,10 @@ _VERSION = re.compile(rb"(\d+)\.(\d+)")
 
 
 def read_json(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs, nodes and reservations; CannotAskSlurm where a command fails, or lists an error in its answer."""
+    """Return jobs, nodes and reservations.
+
+    Raises CannotAskSlurm if a command fails, or lists an error in its answer.
+    """
     jobs = jobs_of_json(ask("squeue", *SQUEUE_JSON_ARGUMENTS, timeout_s=timeout_s), source="squeue --json")
     if slurm_version(timeout_s) < SCONTROL_SPEAKS_JSON:
         nodes = nodes_of_json(ask("sinfo", "--all", "--json", timeout_s=timeout_s), source="sinfo --json")
@@ -108,7 +111,10 @@ class SlurmRest:
         self._url, self._token, self._timeout_s = url.rstrip("/"), token, timeout_s
 
     def read(self) -> SlurmSnapshot:
-        """Return jobs, nodes and reservations; CannotAskSlurm if slurmrestd refuses, SlurmIsSilent if it is silent."""
+        """Return jobs, nodes and reservations.
+
+        Raises CannotAskSlurm if slurmrestd refuses, SlurmIsSilent if it is silent.
+        """
         with self._session() as session:
             version = newest_rest_version(self._get(session, "/openapi/v3"))
             if not version:
@@ -191,7 +197,10 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
 def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs and nodes from pyslurm, the rest from squeue and scontrol; CannotAskSlurm if it does not fit."""
+    """Return jobs and nodes from pyslurm, the rest from squeue and scontrol.
+
+    Raises CannotAskSlurm if it does not fit.
+    """
     check_pyslurm(timeout_s)
     try:
         # -P: the folder of the program is not searched for imports.
@@ -221,7 +230,7 @@ def with_tres(answer: bytes, tres: Mapping[int, Mapping[str, str]]) -> bytes:
 
 
 def check_pyslurm(timeout_s: float) -> None:
-    """Return if pyslurm is installed and of Slurm's own version, by year and month; CannotAskSlurm if not."""
+    """Return if pyslurm is installed and of Slurm's own version, by year and month. Raises CannotAskSlurm if not."""
     major, minor = slurm_version(timeout_s)
     try:
         installed = version("pyslurm")

@@ -94,7 +94,7 @@ class PowerSite:
     def usual_sleep(self, nodes: Iterable[str]) -> NodeSleep:
         """Return how the most frequent class among the switchable nodes sleeps.
 
-        BadInput if no class is known, or if the settings name a depth that the class lacks.
+        Raises BadInput if no class is known, or if the settings name a depth that the class lacks.
         """
         known = ((node, self.node_class(node)) for node in nodes if node in self.opted_in)
         classes = [(node, node_class) for node, node_class in known if node_class is not None]
@@ -175,7 +175,7 @@ class ClusterSnapshot:
     """The cluster at one instant.
 
     `run_s` are predicted run times by job id. `price_per_mwh[i]` holds from `price_at_s[i]` (Unix seconds) on, NaN
-    where the price is unknown. `cycle_took_s` is the duration of the previous cycle.
+    if the price is unknown. `cycle_took_s` is the duration of the previous cycle.
     """
 
     now: Instant

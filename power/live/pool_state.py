@@ -181,8 +181,8 @@ class PoolState:
 def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, snapshot: ClusterSnapshot) -> PoolState:
     """Return the pool as it is now; `states` are those of its nodes, as in offpeak.model.node_states.
 
-    Its snapshot is valid input of a what-if, whatever the scheduler reports. BadInput if no class is known, or if the
-    class lacks a depth that the settings name.
+    Its snapshot is valid input of a what-if, whatever the scheduler reports. Raises BadInput if no class is known, or
+    if the class lacks a depth that the settings name.
     """
     sleep = site.usual_sleep(node.name for node in pool.nodes)
     state = np.array([states[node.name] for node in pool.nodes], dtype=np.int8)

@@ -80,7 +80,7 @@ INCOMPLETE = frozenset({FeedCondition.HALF_MISSING, FeedCondition.NOT_YET_PUBLIS
 class FeedProblem:
     """One condition of one source: `detail` says what and where, `retry_after_s` how long the service wants peace.
 
-    `extra` is what has to be installed, "" if nothing.
+    `extra` is what must be installed, "" if nothing.
     """
 
     condition: FeedCondition

@@ -99,7 +99,7 @@ SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
 
 
 def price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed | None:
-    """Return the feed of known prices, None if the settings name no source; BadSetting for what cannot be."""
+    """Return the feed of known prices, None if the settings name no source. Raises BadSetting for what cannot be."""
     site = SourceSettings(feeds, prices.file, parse_layout(prices.layout or ""), prices.tariff)
     return _feed("prices", feeds.prices, site, price_quantity(feeds.currency))
 

@@ -17,7 +17,10 @@ HIGHEST = 1e9
 
 @dataclass(frozen=True)
 class PriceSteps:
-    """`count` equal steps from `start_s` [Unix s] on; BadPrices unless `step_s` is 900, 1800 or 3600 and fits."""
+    """`count` equal steps from `start_s` [Unix s] on.
+
+    Raises BadPrices unless `step_s` is 900, 1800 or 3600 and fits.
+    """
 
     start_s: int
     step_s: int
@@ -34,7 +37,7 @@ class PriceSteps:
         return self.count
 
     def take(self, which: NDArray[np.bool_] | Int64) -> "PriceSteps":
-        """Return the steps that the indices select; BadPrices unless these follow each other."""
+        """Return the steps that the indices select. Raises BadPrices unless these follow each other."""
         run = _run(which)
         return replace(self, start_s=self.start_s + run.start * self.step_s, count=run.stop - run.start)
 
@@ -61,7 +64,7 @@ class PriceHistory:
         return len(self.price)
 
     def take(self, which: NDArray[np.bool_] | Int64) -> "PriceHistory":
-        """Return copies of the prices that the indices select; BadPrices unless these follow each other."""
+        """Return copies of the prices that the indices select. Raises BadPrices unless these follow each other."""
         run = _run(which)
         return replace(self, start_s=self.start_s + run.start * self.step_s, price=self.price[run].copy())
 
@@ -71,7 +74,7 @@ class PriceHistory:
         return PriceSteps(self.start_s, self.step_s, len(self.price))
 
     def quarters(self) -> Float64:
-        """Return the price of each quarter-hour, NaN where none is known."""
+        """Return the price of each quarter-hour, NaN if none is known."""
         each = np.repeat(np.asarray(self.price, np.float64), self.steps.step_s // QUARTER_S)
         return np.where(np.abs(each) <= HIGHEST, each, np.nan)
 
@@ -125,7 +128,7 @@ def _lay_over(price: Float64, part: PriceHistory, start_s: int) -> None:
 
 
 def price_at(history: PriceHistory, unix_s: Int64) -> Float64:
-    """Return the price of each instant, NaN where none is known."""
+    """Return the price of each instant, NaN if none is known."""
     quarters = history.quarters()
     index = (unix_s - history.start_s) // QUARTER_S
     inside = (index >= 0) & (index < len(quarters))

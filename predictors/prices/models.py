@@ -118,7 +118,7 @@ class Sarima:
     def fit(self, past: Past) -> Callable[[Past], Float64]:
         """Return what forecasts the 24 prices after a past, with the terms of this one's last days.
 
-        It says yesterday's prices where the fit fails or diverges beyond numbers. BadInput without statsmodels.
+        It says yesterday's prices where the fit fails or diverges beyond numbers. Raises BadInput without statsmodels.
         """
         _load()
         terms = _or_none(lambda: _terms(self._learned(past)[0]))

@@ -49,7 +49,7 @@ class Past:
 
 @dataclass(frozen=True, eq=False)
 class Days:
-    """A history by local days: `quarter` float64[days, 96], NaN where no price is known, from day number `first` on."""
+    """A history by local days: `quarter` float64[days, 96], NaN if no price is known, from day number `first` on."""
 
     first: int
     quarter: Float64
@@ -92,7 +92,7 @@ def fill_days(days: Days, *, ahead: int, holidays: str | None) -> Past:
     """Return the days with their gaps filled, and the kinds of `ahead` days after them too.
 
     `holidays` names the country, or country and subdivision, whose public holidays count as Sundays; "" for none, None
-    where the dates are made up, so that weekdays mean nothing.
+    if the dates are made up, so that weekdays mean nothing.
     """
     bridged = _bridged(days.hour)
     known = np.logical_not(np.isnan(bridged).any(axis=1))

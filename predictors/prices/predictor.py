@@ -32,7 +32,7 @@ ENOUGH_DAYS = 7
 def shares(error: Float64, speaking: Float64) -> Float64:
     """Return each model's share, float64[models], that sum to 1.
 
-    `error` float64[days, models, 24] are past errors, NaN where a model has no forecast; `speaking` float64[models, 24]
+    `error` float64[days, models, 24] are past errors, NaN if a model has no forecast; `speaking` float64[models, 24]
     are the forecasts that the shares are for. A model counts nothing while another one has been judged for longer.
     """
     speaks = ~np.isnan(speaking).any(axis=1)
@@ -51,7 +51,7 @@ def shares(error: Float64, speaking: Float64) -> Float64:
 def mix_forecasts(forecast: Float64, share: Float64) -> Float64:
     """Return the mean of forecasts float64[..., models, 24] by these shares, float64[..., 24].
 
-    Where a model is silent (NaN) the others' shares grow; NaN where all that have a share are.
+    Where a model is silent (NaN) the others' shares grow; NaN if all that have a share are.
     """
     weight = np.where(np.isnan(forecast), 0.0, share[:, None])
     total = weight.sum(axis=-2)
@@ -85,7 +85,7 @@ class Outlook:
 def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outlook:
     """Return the outlook from a past of at least one day; what `before` lacks is made up for from earlier pasts.
 
-    BadPrices if the past is too short for every member.
+    Raises BadPrices if the past is too short for every member.
     """
     models = fit_all(members, past)
     coming = forecasts(models, past)

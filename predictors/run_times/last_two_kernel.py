@@ -12,7 +12,7 @@ from offpeak.compiled import part
 
 @part
 def learn_run_time(recent_s: NDArray[np.int64], user: int, runtime_s: int) -> None:
-    """Remember a finished job. `recent_s` holds two run times [s] a user, the latest first, -1 where there is none."""
+    """Remember a finished job. `recent_s` holds two run times [s] a user, the latest first, -1 if there is none."""
     recent_s[2 * user + 1] = recent_s[2 * user]
     recent_s[2 * user] = runtime_s
 

@@ -90,8 +90,8 @@ def forest_state(forest: Forest | None) -> State:
 
 
 def restore_forest(state: State, columns: int) -> Forest | None:
-    """Return what `state_of` returned; ValueError unless a walk through it can neither leave the arrays nor go on
-    for ever, and a question has so many `columns`."""
+    """Return what `state_of` returned. Raises ValueError unless a walk through it can neither leave the arrays nor go
+    on for ever, and a question has so many `columns`."""
     if not state:
         return None
     arrays: dict[str, Any] = {name: np.array(state[name], DTYPES.get(name, np.int32)) for name in ARRAYS}

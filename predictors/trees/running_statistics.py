@@ -4,7 +4,7 @@ This is how trees see categories: not as a column for each of thousands of users
 similar jobs (target statistics in time order; Prokhorenkova et al., "CatBoost", NeurIPS 2018, section 3).
 
 The kernels keep an open hash table from categories to their statistics. `slot_key` int64[capacity] holds the key of
-each slot, 0 where it is free; the capacity is a power of two and at least one slot is free. `seen` float64[capacity,
+each slot, 0 if it is free; the capacity is a power of two and at least one slot is free. `seen` float64[capacity,
 COMMON + OF_A_TARGET x targets] holds the statistics of the slot.
 """
 
@@ -66,7 +66,7 @@ def add_value(seen: Float64, target: float, first: int) -> None:
 def remember(slot_key: Int64, seen: Float64, category: Int64, target: Float64, kinds: Int64) -> int:
     """Take in each row's targets float64[n, targets] under each kind of its categories int64[n, c]; return new keys.
 
-    `kinds` int64[k, m] names for each kind the columns of `category` that make it up, -1 where there are fewer.
+    `kinds` int64[k, m] names for each kind the columns of `category` that make it up, -1 if there are fewer.
     """
     added = 0
     for row in range(len(category)):
@@ -86,7 +86,7 @@ def remember(slot_key: Int64, seen: Float64, category: Int64, target: Float64, k
 
 @in_place
 def look_up(slot_key: Int64, seen: Float64, category: Int64, kinds: Int64, found: Float64) -> None:
-    """Fill `found` float64[n, k x fields] with the statistics of each kind; NaN and a count of 0 where none were."""
+    """Fill `found` float64[n, k x fields] with the statistics of each kind; NaN and a count of 0 if none were."""
     fields = seen.shape[1]
     for row in range(len(category)):
         for kind in range(len(kinds)):
@@ -143,7 +143,7 @@ class RunningStatistics:
             self._slot_key, self._seen = enlarged(self._slot_key, self._seen, capacity)
 
     def of(self, category: Int64) -> Float64:
-        """Return float64[n, kinds x fields], the fields in the order of `running_kernel`; NaN where nothing was."""
+        """Return float64[n, kinds x fields], the fields in the order of `running_kernel`; NaN if nothing was."""
         found = np.empty((len(category), self.columns))
         look_up(self._slot_key, self._seen, category, self._kinds, found)
         return found
@@ -153,7 +153,7 @@ class RunningStatistics:
         return {"slot_key": self._slot_key.copy(), "seen": self._seen.copy()}
 
     def restore(self, state: State) -> None:
-        """Restore a table; ValueError unless it has this width and a look-up in it ends."""
+        """Restore a table. Raises ValueError unless it has this width and a look-up in it ends."""
         slot_key, seen = np.array(state["slot_key"], np.int64), np.array(state["seen"], np.float64, order="C")
         used, capacity = int(np.count_nonzero(slot_key)), len(slot_key)
         fits = seen.shape == (capacity, self._seen.shape[1]) and capacity.bit_count() == 1

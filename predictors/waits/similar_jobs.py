@@ -89,7 +89,7 @@ def scales(rows: Float64, wait_s: Float64) -> Float64:
 
 @kernel
 def _correlation(x: Float64, y: Float64) -> float:
-    """Return the absolute correlation of two columns of mean 0; 0 where one of them is constant."""
+    """Return the absolute correlation of two columns of mean 0; 0 if one of them is constant."""
     product = x_square = y_square = 0.0
     for row in range(len(x)):
         product += x[row] * y[row]
@@ -163,7 +163,7 @@ def _link(unseen: Int64, left: int, first: int, label: Int64, apart: Float64, sh
 
 @kernel
 def _tight(mean_distance: float, label: Int64) -> bool:
-    """Say whether the nearest jobs are alike, the less so the fewer strays are among them."""
+    """Tell whether the nearest jobs are alike, the less so the fewer strays are among them."""
     strays = (label == STRAY).sum()
     if strays == 0:
         return bool(mean_distance < NEAR + 0.1)

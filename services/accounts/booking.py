@@ -33,7 +33,7 @@ def book_jobs(
     """Return the use of each job; `cpus` are those of the nodes, `expected` the powers by job number.
 
     It reads the ledger of that URL, all jobs at once, which may take tenths of a second: an event loop calls it in a
-    thread. BadLedger if it cannot be read: then the jobs stay unbooked.
+    thread. Raises BadLedger if it cannot be read: then the jobs stay unbooked.
     """
     if not ended:
         return ()

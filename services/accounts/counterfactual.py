@@ -129,7 +129,7 @@ def replay_site_order(
 ) -> Counterfactual:
     """Return the comparison for the jobs of a log; `ordering` put the queue in order on the days that `inputs` names.
 
-    BadTrace for a log without dates or starts, or where no job ran.
+    Raises BadTrace for a log without dates or starts, or where no job ran.
     """
     if trace.unix_start_s is None:
         raise BadTrace(f"{trace.name}: has no date", hint="the accounting of the cluster has")

@@ -84,7 +84,7 @@ class DeclaredDraw:
 def read_declared_draws(power: PowerSettings) -> tuple[DeclaredDraw, ...]:
     """Return the declarations of the settings: the classes of jobs, and one power for all others if `job` is constant.
 
-    BadSetting or BadInput for what cannot be read. The other models of `job` are for logs only.
+    Raises BadSetting or BadInput for what cannot be read. The other models of `job` are for logs only.
     """
     model = parse_power_model(power.job) if power.job else None
     rest = (DeclaredDraw("name", "*", model.power_w, power.job or ""),) if isinstance(model, ConstantPower) else ()
@@ -92,7 +92,7 @@ def read_declared_draws(power: PowerSettings) -> tuple[DeclaredDraw, ...]:
 
 
 def parse_declared_draws(texts: Sequence[str]) -> tuple[DeclaredDraw, ...]:
-    """Return the declarations in the order of their precedence. BadSetting for one that cannot be read."""
+    """Return the declarations in the order of their precedence. Raises BadSetting for one that cannot be read."""
     return tuple(_parse_declared_draw(text) for text in texts)
 
 

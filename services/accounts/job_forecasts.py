@@ -124,7 +124,7 @@ class SavedPredictor:
         return self._predictor.predict(jobs, max(at_s, self._origin.last_s))
 
     def keep(self) -> None:
-        """Save the predictor on the disk: call it in a thread. CannotWrite if that fails."""
+        """Save the predictor on the disk: call it in a thread. Raises CannotWrite if that fails."""
         if sum(array.nbytes for array in self._predictor.state().values()) > MOST_PREDICTOR_BYTES:
             self._begin()
         self._kept_s = time.monotonic()
@@ -207,7 +207,7 @@ class RunTimes:
         return {job.job_id: max(1, round(mean_s)) for job, mean_s in zip(jobs, predicted.mean.tolist(), strict=True)}
 
     def keep(self) -> None:
-        """Save the forecasts for the next start: call it in a thread. CannotWrite."""
+        """Save the forecasts for the next start: call it in a thread. Raises CannotWrite."""
         self._last_two.keep()
 
 
@@ -245,7 +245,7 @@ class JobPowers:
         return declared | self._learned([job for job in jobs if job.job_id not in declared], kinds, at_s)
 
     def keep(self) -> None:
-        """Save the forecasts for the next start: call it in a thread. CannotWrite."""
+        """Save the forecasts for the next start: call it in a thread. Raises CannotWrite."""
         self._history.keep()
 
     def _learned(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], at_s: int) -> dict[str, JobDraw]:

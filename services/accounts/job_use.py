@@ -55,7 +55,7 @@ def measure_jobs(
 ) -> list[BookedJob]:
     """Return the use of jobs that have ended by the ledger; time without readings counts with the `expected` power.
 
-    BadInput if prices of that time are in two currencies, or a node set cannot be read.
+    Raises BadInput if prices of that time are in two currencies, or a node set cannot be read.
     """
     ran = [ended_job for ended_job in ended if _node_s(ended_job.job) > 0]
     spans = [TimeRange(float(ended_job.job.start_s or 0), float(ended_job.job.end_s or 0)) for ended_job in ran]

@@ -98,7 +98,7 @@ class MonthAccount:
 
 
 def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo, prices: PriceSettings) -> MonthAccount:
-    """Return the account of a time. BadInput if it has prices in two currencies."""
+    """Return the account of a time. Raises BadInput if it has prices in two currencies."""
     return MonthAccount(
         accounts=tuple(account_uses(connection, span)),
         nodes=tuple(node_energy(connection, span, ("node",), zone)),

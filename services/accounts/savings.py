@@ -152,7 +152,7 @@ ClassOf = Callable[[str], NodeClass | None]
 def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: ClassOf) -> SavingRecord | None:
     """Return the savings of these nodes in a time that is over; None without rests, and for nodes without a class.
 
-    It reads the ledger, all rests at once: an event loop calls it in a thread. BadLedger if that cannot be read,
+    It reads the ledger, all rests at once: an event loop calls it in a thread. Raises BadLedger if that cannot be read,
     BadInput if the prices of that time are in two currencies.
     """
     named = sorted(nodes)

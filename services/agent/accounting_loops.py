@@ -136,7 +136,10 @@ class JobAccounts:
         self._problem_log.report("run times", times.problem or None)
 
     def load(self) -> None:
-        """Load the jobs that an earlier run has not booked. CannotWrite or BadLedger. It waits for the ledger."""
+        """Load the jobs that an earlier run has not booked.
+
+        Raises CannotWrite or BadLedger. It waits for the ledger.
+        """
         self._last = self._last or first_round(self._accounts.ledger)
 
     async def draws(self, view: SchedulerView) -> dict[str, JobDraw]:
@@ -211,7 +214,7 @@ class SavingsLoop(Loop):
         return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * self._section().cycle_s)
 
     async def round(self) -> None:
-        """Compute the savings of today, and book those of yesterday anew. BadLedger, BadInput."""
+        """Compute the savings of today, and book those of yesterday anew. Raises BadLedger, BadInput."""
         section = self._section()
         if not section.nodes:
             return

@@ -92,9 +92,10 @@ class SiteAgent:
         self.runners = tuple(LoopRunner(loop, problem_log, site.clock) for loop in self.loops)
 
     async def orders(self) -> SiteOrders:
-        """Return the doors to nodes and scheduler, opened once for the present settings. CannotWrite or BadLedger.
+        """Return the doors to nodes and scheduler, opened once for the present settings. Raises CannotWrite or
+        BadLedger.
 
-        AlreadyRunning if another agent has taken the ledger: then nothing is done.
+        Raises AlreadyRunning if another agent has taken the ledger: then nothing is done.
         """
         try:
             await asyncio.to_thread(self.ledger.confirm_claim)
@@ -114,7 +115,8 @@ class SiteAgent:
             return self._orders
 
     def receive(self, request: NodeRequest) -> WakeReply | None:
-        """Apply a request about nodes, and begin a round of nodes. BadInput for an order to a node that is not ours.
+        """Apply a request about nodes, and begin a round of nodes. Raises BadInput for an order to a node that is not
+        ours.
 
         Returns the wakes that are promised, for nodes that the scheduler wants up.
         """
@@ -131,7 +133,7 @@ class SiteAgent:
         return reply
 
     async def change_hold(self, request: HoldRequest) -> dict[str, Any]:
-        """Begin or end a hold, and return the reply once it is in force. OffpeakError if it is not."""
+        """Begin or end a hold, and return the reply once it is in force. Raises OffpeakError if it is not."""
         node, now_unix_s = request.node, self.power.now.unix_s
         if node not in self.site.by_name:
             raise BadInput(f"{node}: the agent's inventory has no such node", hint="`systemctl reload offpeak-agent`")

@@ -69,7 +69,7 @@ class Loop(ABC):
 
     @abstractmethod
     async def round(self) -> None:
-        """Do the work once. OffpeakError if it cannot be done now."""
+        """Do the work once. Raises OffpeakError if it cannot be done now."""
 
 
 class LoopRunner:

@@ -49,8 +49,8 @@ class NodeCloser:
     ) -> tuple[NodeRecord, str]:
         """Close the node, call `send`, which orders it to sleep, and return its result and a note about the scheduler.
 
-        OrderRefused if a rule refuses to close the node. JobThere while a job runs there; the node stays closed. If no
-        order was sent, the node is opened again.
+        Raises OrderRefused if a rule refuses to close the node. Raises JobThere while a job runs there; the node stays
+        closed. If no order was sent, the node is opened again.
         """
         name = machine.node
         if not await self._is_open(name):

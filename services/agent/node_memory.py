@@ -22,7 +22,7 @@ from power.live.node_steps import MAY_STILL_FOLLOW_S
 
 
 def read_last_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
-    """Return the last order to each node's hardware that may still have its effect. CannotWrite or BadLedger."""
+    """Return the last order to each node's hardware that may still have its effect. Raises CannotWrite or BadLedger."""
     actions = sorted(ledger.recent(unix_s - RetryPolicy.late_s), key=lambda action: action.intent.number)
     return {action.intent.effect.subject: action.intent for action in actions if _may_have_effect(action)}
 
@@ -58,7 +58,7 @@ RECORD_KEY, TIMES_KEY = "life of ", "times of nodes"
 
 
 def load_node_records(ledger: Ledger, nodes: Iterable[str], *, unix_s: float, monotonic_s: float) -> NodeRecords:
-    """Return the saved records, or records of the last states of nodes without one. CannotWrite, BadLedger."""
+    """Return the saved records, or records of the last states of nodes without one. Raises CannotWrite, BadLedger."""
     states, holds, orders = ledger.latest(), ledger.holds(unix_s), read_last_orders(ledger, unix_s)
     saved, records, now = ledger.all_remembered(RECORD_KEY), {}, Instant(monotonic_s, unix_s)
     for node in nodes:

@@ -240,7 +240,10 @@ class ClusterObservation:
 
 
 def observe_cluster(scheduler: Scheduler, prices: PriceSection) -> ClusterObservation:
-    """Observe the cluster once, without an agent. SchedulerError. It waits for the scheduler and for the prices."""
+    """Observe the cluster once, without an agent.
+
+    Raises SchedulerError. It waits for the scheduler and for the prices.
+    """
     traits, view = scheduler.traits(), scheduler.view()
     return ClusterObservation(view, traits, read_prices(prices, now_s=view.at_s))
 

@@ -42,7 +42,7 @@ class PlanContext:
 
 
 def read_plan_context(site: SiteContext, marks: tuple[JobMark, ...]) -> PlanContext:
-    """Read the scheduler, prices, weather and caps once. SchedulerError."""
+    """Read the scheduler, prices, weather and caps once. Raises SchedulerError."""
     settings, problem_log = site.settings, ProblemLog()
     outside_section = OutsideSection(settings.plan, settings.feeds, site.zone, is_used=True)
     outside = OutsideLoop(lambda: outside_section, problem_log, time.time)
@@ -59,7 +59,7 @@ def read_plan_context(site: SiteContext, marks: tuple[JobMark, ...]) -> PlanCont
 
 
 def make_plan(context: PlanContext) -> DayPlan:
-    """Return the plan. BadPrices if no price is known, BadInput for a facility that cannot be read."""
+    """Return the plan. Raises BadPrices if no price is known, BadInput for a facility that cannot be read."""
     inputs = make_plan_inputs(context.facts, context.section, context.observed, context.outside)
     # The first run compiles kernels; their compilation does not count as time of the search.
     plan_day(inputs, None, budget_of(0.0))
@@ -90,7 +90,7 @@ class AppliedPlan:
 def plan_once(settings: Settings) -> tuple[DayPlan, tuple[str, ...]]:
     """Return the plan of the present queue, and the problems with its inputs; nothing is changed.
 
-    SchedulerError if the scheduler cannot be read, BadInput or BadPrices for inputs that cannot be used.
+    Raises SchedulerError if the scheduler cannot be read, BadInput or BadPrices for inputs that cannot be used.
     """
     context = read_plan_context(make_site_context(settings), _read_marks(settings.ledger))
     return make_plan(context), context.problem_log.problems
@@ -99,8 +99,8 @@ def plan_once(settings: Settings) -> tuple[DayPlan, tuple[str, ...]]:
 def apply_once(settings: Settings) -> AppliedPlan:
     """Make the plan and apply its order and begin times through the door. In mode shadow it is only recorded.
 
-    It is an admin's order, so mode advise applies it too. AlreadyRunning while an agent runs, which applies plans
-    itself; CannotWrite if the ledger cannot be written; errors as `plan_once`.
+    It is an admin's order, so mode advise applies it too. Raises AlreadyRunning while an agent runs, which applies
+    plans itself. Raises CannotWrite if the ledger cannot be written; errors as `plan_once`.
     """
     with exclusive_lock(settings.agent.state_folder):
         ledger = Ledger(settings.ledger)

@@ -130,7 +130,7 @@ class PowerController:
         return Instant(self._steady(), self._clock())
 
     def load(self) -> None:
-        """Load the records of the nodes from the ledger. CannotWrite or BadLedger. It waits for the ledger."""
+        """Load the records of the nodes from the ledger. Raises CannotWrite or BadLedger. It waits for the ledger."""
         machines = self._section().machines
         loaded = load_node_records(self._ledger, machines, unix_s=self._clock(), monotonic_s=self._steady())
         nodes = {node: self.records.nodes.get(node, record) for node, record in loaded.nodes.items()}

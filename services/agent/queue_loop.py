@@ -105,7 +105,7 @@ def is_free(node: Node) -> bool:
 class QueueGroup:
     """The part of a QueuePlan that concerns jobs in these partitions.
 
-    `moved` are the jobs that change places; among jobs of equal priority fewer ranks have to be written.
+    `moved` are the jobs that change places; among jobs of equal priority fewer ranks must be written.
     """
 
     partitions: tuple[str, ...]
@@ -172,7 +172,7 @@ class QueueController:
         self.changed = DecisionFilter()
 
     async def marks(self) -> tuple[JobMark, ...]:
-        """Return the changes of jobs that are ours. CannotWrite or BadLedger if the ledger cannot be read."""
+        """Return the changes of jobs that are ours. Raises CannotWrite or BadLedger if the ledger cannot be read."""
         if self._marks is None:
             self._marks = await asyncio.to_thread(self._ledger.marks)
         return self._marks
@@ -229,7 +229,7 @@ class QueueController:
 def make_plan_inputs(
     facts: QueueFacts, section: QueueSection, observed: ClusterObservation, outside: OutsideLoop
 ) -> PlanInputs:
-    """Return the inputs of the planner. BadInput for a facility that cannot be read."""
+    """Return the inputs of the planner. Raises BadInput for a facility that cannot be read."""
     nodes, plan = observed.view.nodes, section.plan
     full_power_w = max([section.idle_node_w, *facts.node_power_w.values()]) * max(len(nodes), 1)
     facility = facility_named(plan.facility, full_power_w=full_power_w) if plan.facility else uncooled_facility()

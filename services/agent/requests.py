@@ -55,7 +55,7 @@ class Callers:
 
 
 def find_callers(scheduler_user: str, operators: str | None, viewers: str | None = None) -> Callers:
-    """Return the users and groups with rights. BadSetting for an unknown group, or one group for both.
+    """Return the users and groups with rights. Raises BadSetting for an unknown group, or one group for both.
 
     A scheduler user that does not exist gets no rights.
     """
@@ -108,7 +108,7 @@ def format_order(order: str, *, by: str, reason: str) -> str:
 
 
 def parse_order(text: str) -> tuple[NodeOrder, str, str]:
-    """Return the order, its user and its reason. BadInput unless `format_order` made the text."""
+    """Return the order, its user and its reason. Raises BadInput unless `format_order` made the text."""
     fields = parse_request(text.encode())
     order, by, reason = (fields.get(name) for name in ("order", "by", "reason"))
     if not (isinstance(by, str) and isinstance(reason, str)) or order not in list(NodeOrder):
@@ -134,7 +134,7 @@ def format_hold(reason: str, until_unix_s: float | None, *, take_over: bool) -> 
 
 
 def parse_hold_request(request: dict[str, Any], by: str) -> HoldRequest:
-    """Return the request. BadInput if it is no request for a hold or its end."""
+    """Return the request. Raises BadInput if it is no request for a hold or its end."""
     fields = parse_request(str(request.get("text", "")).encode())
     reason, until_unix_s, take_over = (fields.get(name) for name in ("reason", "until_unix_s", "take_over"))
     node = request.get("nodes")
@@ -170,8 +170,8 @@ class WakeReply:
 
 
 NodeRequestSink = Callable[[NodeRequest], WakeReply | None]
-"""Applies a request, and returns at once the wakes that are promised, None for other requests. OffpeakError if it
-refuses the request."""
+"""Applies a request, and returns at once the wakes that are promised, None for other requests. Raises OffpeakError if
+it refuses the request."""
 WakeableNodes = Callable[[], Iterable[str]]
 """Gives the nodes that the agent wakes by itself when jobs need them."""
 
@@ -192,7 +192,7 @@ class AgentRequest:
 
 
 def parse_request(line: bytes) -> dict[str, Any]:
-    """Return the request; BadInput if it is no JSON object."""
+    """Return the request. Raises BadInput if it is no JSON object."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
@@ -205,7 +205,7 @@ def parse_request(line: bytes) -> dict[str, Any]:
 def make_reply(
     request: AgentRequest, published: StatusReply | None, receive: NodeRequestSink, wakes: WakeableNodes = tuple
 ) -> dict[str, Any]:
-    """Return the reply. OffpeakError if there is none. `published` is None before the first cycle."""
+    """Return the reply. Raises OffpeakError if there is none. `published` is None before the first cycle."""
     if request.tells:
         return _pass_on(request, receive)
     question = request.request.get("ask")
@@ -223,7 +223,7 @@ def make_reply(
 
 
 def jobs_seen(request: AgentRequest) -> float | None:
-    """Return the instant whose jobs the caller has [Unix s]. BadInput for a caller who may not see all jobs."""
+    """Return the instant whose jobs the caller has [Unix s]. Raises BadInput for a caller who may not see all jobs."""
     if not request.rights.sees_all:
         hint = "viewers below [agent] names the group of those who may, such as offpeak-viewers, the status page's"
         raise BadInput("only operators and viewers may see everything at once", hint=hint)

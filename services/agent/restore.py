@@ -130,7 +130,7 @@ async def give_back(agent: SiteAgent, acted: PartitionModes, stays: PartitionMod
 
     The orders are allowed by the modes in which the agent has `acted`; partitions that `stays` keeps active are left
     alone. A node with a recent order to sleep stays closed unless it was seen to come up again. Return why nodes are
-    still closed. SchedulerError if the scheduler cannot be read.
+    still closed. Raises SchedulerError if the scheduler cannot be read.
     """
     view, traits = await agent.observer.view(at_most_s=0.0), agent.observer.traits
     if view is None or traits is None:
@@ -159,7 +159,7 @@ class RestoreResult:
 def run_restore(settings: Settings) -> RestoreResult:
     """Undo our changes of the scheduler's queue and nodes.
 
-    It is an admin's order, so the mode does not matter. AlreadyRunning while an agent runs, SchedulerError or
+    It is an admin's order, so the mode does not matter. Raises AlreadyRunning while an agent runs, SchedulerError or
     CannotWrite if scheduler or ledger do not answer.
     """
     with exclusive_lock(settings.agent.state_folder):

@@ -196,7 +196,7 @@ class Service:
                 LOG.error("settings: the old ones stay in force: %s; %s", problem, problem.hint)
                 notify(READY)
             except Exception as problem:
-                # The next reload has to find this task alive: it may be the one that closes the door.
+                # The next reload must find this task alive: it may be the one that closes the door.
                 LOG.error(
                     "settings: the old ones stay in force: %s: %s", type(problem).__name__, problem, exc_info=problem
                 )
@@ -301,7 +301,10 @@ class CallThreads(ThreadPoolExecutor):
 
 
 def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
-    """Run the agent until a signal ends it; return the exit code. BadInput if settings or inventory cannot be used."""
+    """Run the agent until a signal ends it; return the exit code.
+
+    Raises BadInput if settings or inventory cannot be used.
+    """
     _log_to_stderr()
     with exclusive_lock(settings.agent.state_folder):
         site, ledger = make_site_context(settings), Ledger(settings.ledger)

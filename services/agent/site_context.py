@@ -70,7 +70,7 @@ class PartitionModes:
 
 
 def parse_modes(settings: AgentSettings) -> PartitionModes:
-    """Return the modes of the settings. BadSetting for a partition without a mode, or with an unknown one."""
+    """Return the modes of the settings. Raises BadSetting for a partition without a mode, or with an unknown one."""
     return PartitionModes(Mode(settings.mode), dict(map(_parse_partition_mode, settings.partition_modes or ())))
 
 
@@ -128,7 +128,7 @@ class SiteContext:
 
 
 def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
-    """Return the context. BadInput, with what to correct, if the settings or the inventory cannot be used."""
+    """Return the context. Raises BadInput, with what to correct, if the settings or the inventory cannot be used."""
     check_policy_name(settings.agent.capacity)
     if settings.plan.facility:
         # Refuse a wrong facility at the start, not in each round.
@@ -188,7 +188,8 @@ class RuleInputs:
 def open_doors(
     site: SiteContext, ledger: Ledger, observer: Observer, known: RuleInputs, modes: Callable[[], PartitionModes]
 ) -> SiteOrders:
-    """Return orders through both doors. CannotWrite or BadLedger if the limits cannot be counted from the ledger.
+    """Return orders through both doors. Raises CannotWrite or BadLedger if the limits cannot be counted from the
+    ledger.
 
     Each order looks up the `modes` in force directly before it is sent.
     """
@@ -236,7 +237,7 @@ def open_scheduler_door(
 ) -> SchedulerOrders:
     """Return orders to the scheduler through a door; without `hold_of` the present holds of the ledger count.
 
-    CannotWrite or BadLedger if the holds cannot be read.
+    Raises CannotWrite or BadLedger if the holds cannot be read.
     """
     hold_of = hold_of or ledger.holds(clock()).get
     door = make_scheduler_door(ledger, mode_of, clock, nodes=nodes, hold_of=hold_of, put_to_sleep=put_to_sleep)

@@ -51,7 +51,7 @@ MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
 
 HOLD_REQUESTS = (HOLD, END_HOLD)
 HOLD_PATIENCE_S = 30.0
-"""An order under way has to end before a hold is confirmed."""
+"""An order under way must end before a hold is confirmed."""
 ChangeHold = Callable[[HoldRequest], Awaitable[dict[str, Any]]]
 """Begins or ends a hold, and returns the reply once it is in force."""
 
@@ -172,7 +172,7 @@ class SocketServer:
 
 
 def make_plan_reply(plan: DayPlan | None, rights: Rights) -> dict[str, Any]:
-    """Return the present plan. BadInput if there is none, or if the caller may not see all jobs."""
+    """Return the present plan. Raises BadInput if there is none, or if the caller may not see all jobs."""
     if not rights.sees_all:
         raise BadInput("the plan names other users' jobs", hint="`offpeak queue` shows the jobs that are yours")
     if plan is None:

@@ -123,7 +123,7 @@ def status_json(status: StatusReply) -> Any:
 
 
 def parse_status(reply: object) -> StatusReply:
-    """Return the status of `status_json` without unknown keys. ValueError if it is something else."""
+    """Return the status of `status_json` without unknown keys. Raises ValueError if it is something else."""
     # JSON has lists only, where these are tuples.
     return _status_type().validate_python(reply)  # type: ignore[no-any-return]
 
@@ -210,7 +210,10 @@ def snapshot_json(snapshot: StatusSnapshot) -> dict[str, Any]:
 
 
 def parse_snapshot(reply: object) -> StatusSnapshot:
-    """Return the snapshot of `snapshot_json` without unknown keys and fields. ValueError if it is something else."""
+    """Return the snapshot of `snapshot_json` without unknown keys and fields.
+
+    Raises ValueError if it is something else.
+    """
     try:
         values: dict[str, Any] = {field.name: reply[field.name] for field in fields(StatusSnapshot)}  # type: ignore[index]
         for key, names, row in _ROWS:
@@ -235,7 +238,10 @@ class AgentSilent(OffpeakError):
 
 
 def fetch_status(path: Path, **request: str) -> StatusReply:
-    """Return the reply to a question. AgentSilent if no agent answers, BadInput if the agent refuses the question."""
+    """Return the reply to a question.
+
+    Raises AgentSilent if no agent answers, BadInput if the agent refuses the question.
+    """
     reply = exchange(path, request)
     try:
         return parse_status(reply.get("published"))
@@ -274,7 +280,7 @@ def fetch_plan(path: Path) -> "DayPlan":
 
 
 def send_node_request(path: Path, what: str, nodes: str, text: str = "") -> None:
-    """Send a request about nodes. AgentSilent if no agent answers, BadInput if the agent refuses the request."""
+    """Send a request about nodes. Raises AgentSilent if no agent answers, BadInput if the agent refuses the request."""
     exchange(path, {"tell": what, "nodes": nodes, "text": text})
 
 

@@ -15,7 +15,7 @@ MOST_BYTES = 256 * 1024
 
 
 async def read_agent_snapshot(path: Path) -> bytes:
-    """Return the report of the agent at that socket as JSON. NoAnswer with the error of the agent."""
+    """Return the report of the agent at that socket as JSON. Raises NoAnswer with the error of the agent."""
     reader, writer = await asyncio.open_unix_connection(path, limit=MOST_BYTES)
     try:
         writer.write(json.dumps(FOR_BROKERS).encode() + b"\n")

@@ -19,7 +19,8 @@ PATIENCE_S = 5.0
 
 
 def fetch_choice(state_folder: Path, request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the choice as JSON of `choice_json`, None if no broker has one. BadInput for an error in the request.
+    """Return the choice as JSON of `choice_json`, None if no broker has one. Raises BadInput for an error in the
+    request.
 
     `request` has the keys of `ChoiceRequest`.
     """

@@ -101,7 +101,10 @@ class BrokerJob:
 def make_broker_job(
     script: str, name: str, arguments: tuple[str, ...], *, preferences: JobPreferences, grid: Grid
 ) -> BrokerJob:
-    """Return the job. BadInput if neither script nor preferences limit its run time, or for an unreadable script."""
+    """Return the job.
+
+    Raises BadInput if neither script nor preferences limit its run time, or for an unreadable script.
+    """
     script_request = parse_script(script)
     limit_s = preferences.limit_s or script_request.limit_s
     if limit_s is None:
@@ -123,7 +126,7 @@ def make_broker_job(
 
 
 def check_key(key: str) -> str:
-    """Return the key. BadInput for a key that would not survive in the comment of a job."""
+    """Return the key. Raises BadInput for a key that would not survive in the comment of a job."""
     if not _KEY.fullmatch(key):
         raise BadInput(f"--key {key!r}: is no key", hint="letters, digits, dots, - and _, 64 at most")
     return key
@@ -143,7 +146,7 @@ class FederationSnapshot:
 
 
 def write_snapshots(folder: Path, kept: FederationSnapshot, *, at_unix_s: float) -> None:
-    """Replace the file in the state folder. CannotWrite if that fails."""
+    """Replace the file in the state folder. Raises CannotWrite if that fails."""
     sites = {name: {"said": _report_json(reply), "trouble": reply.problem} for name, reply in kept.replies.items()}
     sent = [vars(job) for job in kept.sent]
     with replacing(folder / SNAPSHOTS_FILE) as file:
@@ -234,6 +237,6 @@ def _periods_s(grid: Grid) -> dict[str, float]:
 
 
 def make_choice(federation: Federation, job: BrokerJob) -> dict[str, Any]:
-    """Return the choice as JSON of `choice_json`. BadInput for a feature or an application that no site has."""
+    """Return the choice as JSON of `choice_json`. Raises BadInput for a feature or an application that no site has."""
     choice = federation.choose(job.request, without=job.not_at(federation.grid))
     return choice_json(choice, now_s=int(time.time()), currency=federation.currency)

@@ -52,7 +52,7 @@ class PortalRequest:
 
 @dataclass(frozen=True)
 class BrokerPortal:
-    """The replies to portals. OffpeakError if there is none."""
+    """The replies to portals. Raises OffpeakError if there is none."""
 
     poller: Poller
     settings: BrokerSettings
@@ -92,7 +92,7 @@ class BrokerPortal:
         return {name: _site_state(replies, name) for name in self.poller.federation.grid.names}
 
     def snapshot(self, site: str) -> bytes:
-        """Return the report of this site's agent. BadInput if `site` is not on this machine."""
+        """Return the report of this site's agent. Raises BadInput if `site` is not on this machine."""
         sites = self.poller.federation.grid.sites
         own = [known.name for known in sites if known.reach and known.reach.way == LOCAL]
         if site not in own:
@@ -114,7 +114,7 @@ class BrokerPortal:
 
 
 def parse_portal_request(body: object) -> PortalRequest:
-    """Return the request of a body. BadInput for an error in it."""
+    """Return the request of a body. Raises BadInput for an error in it."""
     try:
         return TypeAdapter(PortalRequest).validate_python(body)
     except ValidationError as problem:

@@ -303,7 +303,7 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
 
 
 def run_broker(settings: Settings, listen: str) -> int:
-    """Run until SIGTERM or SIGINT; returns the exit code. BadInput for what cannot be used."""
+    """Run until SIGTERM or SIGINT; returns the exit code. Raises BadInput for what cannot be used."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     place, broker = parse_listen(listen), settings.broker
     if broker.token_file is None:
@@ -327,7 +327,7 @@ def run_broker(settings: Settings, listen: str) -> int:
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
-    """Return host and port; BadInput if that is none."""
+    """Return host and port. Raises BadInput if that is none."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise BadInput(f"--listen {listen}: is no address with a port", hint="write it like 127.0.0.1:8450")

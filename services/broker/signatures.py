@@ -50,7 +50,7 @@ def sign(secret: Secret, kind: str, stamp: Stamp, body: bytes) -> str:
 
 
 def check_stamp(secret: Secret, kind: str, headers: Mapping[str, str], body: bytes) -> Stamp:
-    """Return the stamp of a request or an answer. BadInput unless it is signed with the key."""
+    """Return the stamp of a request or an answer. Raises BadInput unless it is signed with the key."""
     given = {name.lower(): value for name, value in headers.items()}
     at, site, nonce, signature = (given.get(name.lower(), "") for name in (TIME, SITE, NONCE, SIGNATURE))
     stamp = Stamp(site, int(at), nonce) if _TIME.fullmatch(at) else None

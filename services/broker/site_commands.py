@@ -133,7 +133,10 @@ class SiteCommands:
     submitter: Submitter | None
 
     async def submit(self, submission: JobSubmission) -> str:
-        """Return the job that the site has taken. SiteRefused if it certainly has not, NotKnown if it may have."""
+        """Return the job that the site has taken.
+
+        Raises SiteRefused if it certainly has not, NotKnown if it may have.
+        """
         if self.submitter is not None and (right := await self._admin_right(self.submitter)):
             hint = "submit as an account without admin rights, such as offpeak-broker"
             raise SiteRefused(f"{self.name}: jobs are not submitted as {self.submitter.user}, which is {right}: {hint}")
@@ -159,15 +162,15 @@ class SiteCommands:
         return self.batch.admin_right(submitter.user, answers)
 
     async def find(self, key: str) -> BatchJob | None:
-        """Return the job of that key, None if the site has none. NotKnown if the site does not answer."""
+        """Return the job of that key, None if the site has none. Raises NotKnown if the site does not answer."""
         return self.batch.find_by_key(await self._listed(), key=key)
 
     async def find_by_id(self, job: str) -> BatchJob | None:
-        """Return a job, None if the site no longer knows it. NotKnown if the site does not answer."""
+        """Return a job, None if the site no longer knows it. Raises NotKnown if the site does not answer."""
         return self.batch.find_by_id(await self._listed(), job=job)
 
     async def cancel(self, job: str) -> str:
-        """Cancel a job. SiteRefused with the error of the site."""
+        """Cancel a job. Raises SiteRefused with the error of the site."""
         result = await self.route.run(self.batch.cancel_command(job), timeout_s=ANSWER_S)
         if result.code != 0:
             raise SiteRefused(f"{self.name}: job {job}: {_complaint(result)}")

@@ -57,7 +57,7 @@ class Broker:
     async def submit(self, job: BrokerJob, key: str) -> SubmissionRecord:
         """Submit the job of that key unless a site has it, and return its record: taken, or cancelled meanwhile.
 
-        NoSite if no site can run it, NotKnown if a site may have it, BadInput for the key of another job.
+        Raises NoSite if no site can run it, NotKnown if a site may have it, BadInput for the key of another job.
         """
         row = self.ledger.submission(key)
         if row is not None and row.digest != job.digest:
@@ -134,7 +134,7 @@ class Broker:
         )
 
     async def _doubtful(self, row: SubmissionRecord, outcome: Outcome) -> SubmissionRecord:
-        """Return the record if the site has the job after all. NotKnown if that cannot be decided yet."""
+        """Return the record if the site has the job after all. Raises NotKnown if that cannot be decided yet."""
         try:
             found = await self.at(row.site).find(row.key)
         except NotKnown:
@@ -145,13 +145,13 @@ class Broker:
         return self.changed(row, replace(row, state=TAKEN, job=found.job, message="found there by its key"))
 
     def at(self, site: str) -> SiteCommands:
-        """Return the commands of a site. NotKnown for a site that is no longer in the file of sites."""
+        """Return the commands of a site. Raises NotKnown for a site that is no longer in the file of sites."""
         if site not in self.sites:
             raise NotKnown(f"{site}: is no longer in the file of sites", hint="add it again to find out, or to cancel")
         return self.sites[site]
 
     def changed(self, was: SubmissionRecord | None, now: SubmissionRecord) -> SubmissionRecord:
-        """Write the new record of a job and return it. NotKnown if another process has changed the record."""
+        """Write the new record of a job and return it. Raises NotKnown if another process has changed the record."""
         if not self.ledger.change_submission(was, now):
             hint = f"ask what became of it: offpeak submit --status {now.key}"
             raise NotKnown(f"key {now.key}: another process submits it at this moment", hint=hint)
@@ -162,7 +162,7 @@ FORGOTTEN = "took it and knows it no more: it has ended some time ago, or was lo
 
 
 async def read_job_state(broker: Broker, key: str) -> dict[str, Any]:
-    """Return the state of the job as JSON. UnknownKey if there is no job, NotKnown if its site does not answer.
+    """Return the state of the job as JSON. Raises UnknownKey if there is no job, NotKnown if its site does not answer.
 
     A job that its site has forgotten is reported as forgotten, and is never submitted again by this key.
     """
@@ -177,7 +177,7 @@ async def read_job_state(broker: Broker, key: str) -> dict[str, Any]:
 
 
 async def cancel(broker: Broker, key: str) -> SubmissionRecord:
-    """Cancel the job at its site, through the door. SiteRefused with the error of the site."""
+    """Cancel the job at its site, through the door. Raises SiteRefused with the error of the site."""
     row = await _settle(broker, key)
     if row.state != TAKEN:
         return row

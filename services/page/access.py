@@ -23,7 +23,7 @@ HEADERS = (
 
 
 def parse_page_listen(listen: str) -> tuple[str, int]:
-    """Return host and port of `page.listen`. BadSetting if it is no address with a port."""
+    """Return host and port of `page.listen`. Raises BadSetting if it is no address with a port."""
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65_535:
@@ -41,7 +41,7 @@ def check_page_listen(host: str, token: Secret | None) -> None:
 def may_see(headers: Mapping[str, str], token: Secret | None) -> bool:
     """Return whether a request is allowed.
 
-    Without a token its host has to be this machine: a page elsewhere whose name leads here is none of ours.
+    Without a token its host must be this machine: a page elsewhere whose name leads here is none of ours.
     """
     if token is None:
         return is_loopback(_host(headers.get("host", "")))

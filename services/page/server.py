@@ -192,7 +192,7 @@ PATIENCE_S = 2
 
 
 def run_page(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT; return the exit code. BadInput for settings that cannot be used."""
+    """Run until SIGTERM or SIGINT; return the exit code. Raises BadInput for settings that cannot be used."""
     token = read_secret(settings.page.token_file) if settings.page.token_file else None
     host, port = parse_page_listen(settings.page.listen)
     check_page_listen(host, token)

@@ -44,7 +44,7 @@ class Cooling:
 
 
 def room_of(settings: PlanSettings, *, full_power_w: float) -> CoolingConditions | None:
-    """Return the room, None where no facility is set; BadInput for one that cannot be read."""
+    """Return the room, None if no facility is set. Raises BadInput for one that cannot be read."""
     if settings.facility is None:
         return None
     return CoolingConditions(facility_named(settings.facility, full_power_w=full_power_w), settings.outside_c)

@@ -1,4 +1,4 @@
-"""The electricity of a replay: prices and carbon intensity laid on the log's time, and when the price is dear."""
+"""The electricity of a replay: prices and carbon intensity laid on the log's time, and when the price is expensive."""
 
 from dataclasses import dataclass, replace
 from datetime import date, datetime, tzinfo
@@ -52,7 +52,7 @@ class LaidSeries:
         return replace(self, series=extend(self._written_until(until_s), until_s))
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
-        """Return the notes, with one more if weeks have to be repeated up to that second of the trace."""
+        """Return the notes, with one more if weeks must be repeated up to that second of the trace."""
         until_s = trace_s + self.offset_s
         note = extension_note(self._written_until(until_s), until_s, zone=self.zone)
         return (*self.notes, note) if note else self.notes

@@ -42,7 +42,7 @@ def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None)
 
     `whole` is the log before it was cut, if what happened in it counts: what was in use in all of it tells more of the
     machine, and the machine holds it. Without it jobs only will be replayed, on the machine that the header tells.
-    BadTrace if nothing reveals the size of the machine.
+    Raises BadTrace if nothing reveals the size of the machine.
     """
     seen = (whole or trace).jobs
     if trace.units_per_node is None:

@@ -134,7 +134,7 @@ class PreparedCase:
 def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace | None = None) -> PreparedCase:
     """Return the case of a log under these settings; `whole` is the log before it was cut, if it was.
 
-    BadTrace if no job can run, BadPrices if the prices do not fit, BadInput for an unknown node class.
+    Raises BadTrace if no job can run, BadPrices if the prices do not fit, BadInput for an unknown node class.
     """
     units = units_of(trace, settings.machine, whole)
     jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
@@ -181,7 +181,7 @@ def node_class_of(settings: Settings) -> tuple[NodeClass | None, tuple[str, ...]
 
 
 def fleet_of(case: ReplayCase) -> Fleet:
-    """Return what capacity policies have to know of the case's machine, jobs and prices."""
+    """Return what capacity policies must know of the case's machine, jobs and prices."""
     assert case.nodes is not None
     jobs = case.jobs
     span_s = int((jobs.submit_s + jobs.runtime_s).max() - jobs.submit_s[0])

@@ -42,7 +42,7 @@ from sim_backend.replay.schedule import Schedule
 
 @dataclass(frozen=True)
 class Meters:
-    """What a schedule is charged by, on the log's clock. `known` is None where the prices have no gaps."""
+    """What a schedule is charged by, on the log's clock. `known` is None if the prices have no gaps."""
 
     price: StepIntegral
     known: StepIntegral | None
@@ -67,7 +67,7 @@ class PolicyOutcome:
     nothing but sleeping nodes keeps it from running; `delayed_share` that of the jobs that have one. `above_sla_share`
     is that of the jobs whose slowdown is above the SLA.
 
-    Cooling comes on top of energy, cost and CO2, None where no machine room is known; `pue` is the energy of both over
+    Cooling comes on top of energy, cost and CO2, None if no machine room is known; `pue` is the energy of both over
     that of the computers, `cooled_saving_pct` what is saved of the cost of both.
     """
 
@@ -248,7 +248,7 @@ def _cooled_cost(run: PolicyRun) -> float:
 
 
 def saving_pct(cost: float, baseline: float) -> float:
-    """Return by how many per cent `cost` is below the baseline's; 0 where that is nothing."""
+    """Return by how many per cent `cost` is below the baseline's; 0 if that is nothing."""
     return 100 * (baseline - cost) / abs(baseline) if baseline else 0.0
 
 

@@ -69,7 +69,7 @@ class ReplicationSpread:
     differences: Mapping[str, ReplicationInterval]
 
     def is_noise(self, figure: str) -> bool:
-        """Say whether the difference to the baseline has either sign within the interval: chance alone could do it."""
+        """Tell whether the difference to the baseline has either sign within the interval: chance alone could do it."""
         difference = self.differences[figure]
         return difference.low <= 0 <= difference.high
 

@@ -177,7 +177,7 @@ def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) 
     users = int(workload.user.max(initial=0)) + 1 if rules.estimates == PREDICTED_RUNTIME else 0
     breakpoints = 6 * jobs if rules.discipline == CONSERVATIVE else 0
     ranks = jobs if rules.discipline == BEST_FIT else 0
-    # With a pass per event, a job that still has to end in this second may have released its nodes.
+    # With a pass per event, a job that still must end in this second may have released its nodes.
     most_running = jobs if rules.pass_per_event else min(jobs, machine_size)
     scalars = np.zeros(1, dtype=SCALARS)
     scalars["free"] = machine_size

@@ -47,7 +47,8 @@ class StayHome:
 def run_grid(grid: SimulatedGrid, chooser: Chooser, *, period_s: int = 0) -> GridSchedule:
     """Return the schedule of all jobs. Cycles are at multiples of `period_s`; 0: whenever a job is submitted.
 
-    OffpeakError if the chooser sends a job to a site that cannot run it, or leaves all sites empty and jobs waiting.
+    Raises OffpeakError if the chooser sends a job to a site that cannot run it, or leaves all sites empty and jobs
+    waiting.
     """
     running = RunningGrid(grid)
     pending = np.empty(0, dtype=np.int64)

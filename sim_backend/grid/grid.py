@@ -32,7 +32,8 @@ class SleepingNodes:
 class SimulatedSite:
     """A site and how it runs: its scheduler, and its electricity on the clock of the log.
 
-    `price` is in currency per MWh, `carbon` in g per kWh. BadInput for a scheduler that cannot take jobs one by one.
+    `price` is in currency per MWh, `carbon` in g per kWh. Raises BadInput for a scheduler that cannot take jobs one by
+    one.
     """
 
     site: Site
@@ -54,9 +55,9 @@ class SimulatedSite:
 class GridLog:
     """Jobs as columns of one length, sorted by submission [Unix s]; times and estimates are those of the site `home`.
 
-    `brokered`: submitted to the broker; the others run at `home`. `data_mb` has to be moved to any other site.
+    `brokered`: submitted to the broker; the others run at `home`. `data_mb` must be moved to any other site.
     `power_factor`: a job's draw over the site's draw per unit. `latest_end_s` [Unix s] is when jobs with a green SLA
-    are to have ended, None where no job has one.
+    are to have ended, None if no job has one.
     """
 
     jobs: Jobs
@@ -74,7 +75,7 @@ class GridLog:
 class SimulatedGrid:
     """The sites, the log, and the links over which data moves; without a link it is there at once.
 
-    BadInput where data moves to a site whose nodes sleep, or whose jobs end exactly when expected.
+    Raises BadInput if data moves to a site whose nodes sleep, or whose jobs end exactly when expected.
     """
 
     sites: tuple[SimulatedSite, ...]

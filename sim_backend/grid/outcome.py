@@ -55,7 +55,7 @@ def pue_over_time(site: Site, units: Int64, start_s: Int64, end_s: Int64) -> Ste
 
 
 def fairness(home: Int64, response_s: Int64, baseline_s: Int64, sites: int) -> Float64:
-    """Return by home the geometric mean of baseline response over response, float64[sites]; NaN where none is at home.
+    """Return by home the geometric mean of baseline response over response, float64[sites]; NaN if none is at home.
 
     Above 1, users of that site are served faster than without the grid: Murali and Vadhiyar 2018, section 4.6.
     """

@@ -114,7 +114,7 @@ class OpenSite:
         return int(self.state.scalars["waiting"][0])
 
     def node_log(self) -> NodeLog | None:
-        """Return what the nodes did, None where none can sleep; to be asked once, at the end."""
+        """Return what the nodes did, None if none can sleep; to be asked once, at the end."""
         return None if self._nodes is None else self._nodes.log()
 
 

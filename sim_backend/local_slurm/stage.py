@@ -104,7 +104,7 @@ class Admin(Protocol):
         """Have a job that was put back tried again at once."""
 
     def scheduler_state(self, node: str) -> SchedulerState | None:
-        """Return the state of a node, None where it sleeps, wakes or is in maintenance."""
+        """Return the state of a node, None if it sleeps, wakes or is in maintenance."""
 
     def in_maintenance(self, node: str) -> bool:
         """Whether the node is in maintenance."""

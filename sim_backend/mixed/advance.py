@@ -95,7 +95,7 @@ def open_passes(state: MixedState, rules: MixedRules) -> bool:
 
 @part
 def opens_pass(state: MixedState, group: int) -> bool:
-    """Say whether a pass over the group may start a job; where it may, begin it."""
+    """Tell whether a pass over the group may start a job; where it may, begin it."""
     now = state.scalars[0]
     here = state.groups[group]
     is_due = here.is_backfill_due if now.is_full_pass else here.is_due
@@ -126,14 +126,14 @@ def open_queue(tables: Tables, state: MixedState, rules: MixedRules, group: int)
 
 @part
 def is_throttled(workload: MixedWorkload, state: MixedState, position: int) -> bool:
-    """Say whether the job is a task of an array of which no more tasks may run."""
+    """Tell whether the job is a task of an array of which no more tasks may run."""
     array = workload.array[state.waiting.job[position]]
     return bool(array != NOT_YET and state.array_running[array] >= workload.throttle[array])
 
 
 @part
 def reserve_blocked(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> bool:
-    """Reserve the start of the first blocked job if it has no reservation yet; False where that is impossible."""
+    """Reserve the start of the first blocked job if it has no reservation yet; False if that is impossible."""
     here = state.groups[group]
     return bool(here.reserved > 0 or reserve(tables, state, rules, here.blocked))
 
@@ -205,7 +205,7 @@ def advance(
 ) -> int:
     """Handle all events up to and including second `until_s`.
 
-    Returns PAUSED when later events are left, FINISHED when none are, DECIDE when an external policy has to write
+    Returns PAUSED when later events are left, FINISHED when none are, DECIDE when an external policy must write
     `state.window.order` for the group scalars.deciding before the next call.
     """
     now = state.scalars[0]

@@ -63,7 +63,7 @@ class MixedCase:
 def mixed_case(cluster: Cluster, requests: Sequence[Request], jobs: MixedJobs) -> MixedCase:
     """Return the case of the jobs; those whose request fits nowhere are left out and named with the reason.
 
-    BadInput if the jobs are not sorted by submission or name a request that is not there.
+    Raises BadInput if the jobs are not sorted by submission or name a request that is not there.
     """
     _check(jobs, len(requests))
     class_of: dict[Request, int] = {}
@@ -219,7 +219,7 @@ def tables_of(cluster: Cluster, classes: Sequence[Request]) -> Tables:
 def _is_shared(
     cluster: Cluster, pool: int, classes: Sequence[Request], parts: Sequence[tuple[tuple[int, ...], ...]]
 ) -> bool:
-    """Say whether a request may share nodes of the pool."""
+    """Tell whether a request may share nodes of the pool."""
     return any(
         any(chunk[pool] for chunk in rooms) and not cluster.takes_whole_nodes(request, cluster.pools[pool])
         for request, rooms in zip(classes, parts, strict=True)

@@ -30,7 +30,7 @@ def units_in(matrix: Int64, need: Int64, option: int, cell: int) -> int:
 
 @part
 def has_room(matrix: Int64, need: Int64, option: int, cell: int) -> bool:
-    """Say whether the cell has room for a unit of the option."""
+    """Tell whether the cell has room for a unit of the option."""
     for column in range(len(matrix)):
         if matrix[index(column), index(cell)] < need[index(option), index(column)]:
             return False
@@ -168,5 +168,5 @@ def new_picks(tables: Tables) -> Picks:
 
 
 def fits_empty(tables: Tables) -> bool:
-    """Say whether a job of the first class finds a place in the empty cluster."""
+    """Tell whether a job of the first class finds a place in the empty cluster."""
     return bool(find_place(tables.capacity.copy(), tables, new_picks(tables), 0, 1))

@@ -29,7 +29,7 @@ def next_startable(request_class: Int64, hold_s: Int64, longest_s: Int64, first:
 
 @part
 def is_hole(tables: Tables, state: MixedState, position: int) -> bool:
-    """Say whether no job waits at the position any more."""
+    """Tell whether no job waits at the position any more."""
     return bool(state.waiting.request_class[index(position)] == len(tables.class_group))
 
 
@@ -84,7 +84,7 @@ def submit_next(tables: Tables, workload: MixedWorkload, state: MixedState, rule
 
 @part
 def may_start(state: MixedState, position: int) -> bool:
-    """Say whether the waiting job may start as far as is known of its class."""
+    """Tell whether the waiting job may start as far as is known of its class."""
     waiting = state.waiting
     return bool(waiting.hold_s[index(position)] <= waiting.longest_s[index(waiting.request_class[index(position)])])
 

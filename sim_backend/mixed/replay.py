@@ -57,7 +57,7 @@ class MixedSchedule:
 
 
 def rules_of(policy: Policy, timing: SlurmTiming = NO_TIMING, reservations: int | None = None) -> MixedRules:
-    """Return the rules of a policy for clusters of several pools; BadInput for what these do not know."""
+    """Return the rules of a policy for clusters of several pools. Raises BadInput for what these do not know."""
     rules = policy.rules
     if rules.discipline not in RESERVATIONS:
         raise BadInput(

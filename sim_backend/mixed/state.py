@@ -228,7 +228,7 @@ GROUPS = np.dtype(
             "waiting",  # waiting jobs
             "hopeful",  # waiting jobs of classes that may fit
             "seen",  # all jobs at earlier positions cannot start before a job ends
-            "blocked",  # the position of the first blocked job, NOT_YET where the next pass has to look for it
+            "blocked",  # the position of the first blocked job, NOT_YET where the next pass must look for it
             "passed_over",  # all jobs at earlier positions have been passed over
             "furthest",  # the position behind the furthest from which this pass has started a job
             "listed",  # its running jobs

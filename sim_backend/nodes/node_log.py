@@ -232,7 +232,7 @@ class SleepFigures:
     and `utilization_of_active` the jobs' unit-seconds over those of active nodes, both of Lawson and Smirni, ICS 2005.
     `state_share[state]` sums to 1. A power cycle is an entry into standby or off. `weekly_slowdown` is the mean bounded
     slowdown 1 + wait / max(10 s, run) of the jobs that ended in each week and `weekly_violations` the share of them
-    above the bound: float64[weeks], NaN where none ended; `above_bound_share` is the share of all jobs.
+    above the bound: float64[weeks], NaN if none ended; `above_bound_share` is the share of all jobs.
     `always_on_idle_j` is the energy of idle units under the same schedule on nodes that are always on, `idle_saved_pct`
     the percentage of it that sleeping saves, 0 if that energy is 0. Jobs that never ran are excluded.
     """

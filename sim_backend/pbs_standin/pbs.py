@@ -174,7 +174,7 @@ class StartEstimate(NamedTuple):
 
 
 def estimate_of(pbs: Pbs, now_s: float) -> StartEstimate | None:
-    """Return when the first job that waits is to start, and where; None where the server does not say or know."""
+    """Return when the first job that waits is to start, and where; None if the server does not say or know."""
     waiting = pbs.cluster.pending(now_s) if pbs.attributes.get(POWER) == "True" else []
     if not waiting:
         return None

@@ -39,7 +39,7 @@ ESTIMATES = {"user": USER_ESTIMATE, "exact": EXACT_RUNTIME, "predicted": PREDICT
 class Policy:
     """What is replayed under one name. `kill_at_estimate`: jobs end at their estimate at the latest.
 
-    `capacity` is None where no node ever sleeps.
+    `capacity` is None if no node ever sleeps.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Policy:
 
 
 def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:
-    """Return the policy that `name` means under these settings; BadInput if it means none or lacks an extra."""
+    """Return the policy that `name` means under these settings. Raises BadInput if it means none or lacks an extra."""
     discipline, window = _parts(name)
     if window.most_jobs is not None and scheduling.window > window.most_jobs:
         raise BadInput(

@@ -28,7 +28,7 @@ from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_order, steps,
 class PoweredMachine:
     """Nodes of one class: allocation units, units a node, and the seed of their failures.
 
-    OffpeakError unless the units are those of whole nodes.
+    Raises OffpeakError unless the units are those of whole nodes.
     """
 
     size: int

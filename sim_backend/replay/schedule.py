@@ -170,7 +170,7 @@ def _read_only(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
-    """Return a policy's answer completed by the ranks left out; OffpeakError if it is no order of the window."""
+    """Return a policy's answer completed by the ranks left out. Raises OffpeakError if it is no order of the window."""
     try:
         given = [int(rank) for rank in ranks]  # type: ignore[attr-defined]
     except (TypeError, ValueError) as error:

@@ -107,7 +107,7 @@ SEEN_SHARE = 0.01
 
 @dataclass(frozen=True)
 class CodedNames:
-    """A column of names: `names[code]` for each job, -1 where the log has none."""
+    """A column of names: `names[code]` for each job, -1 if the log has none."""
 
     code: Int64
     names: tuple[str, ...]
@@ -222,7 +222,7 @@ def processors_per_node(records: Records) -> int | None:
 
 
 def has_whole_nodes(records: Records, per_node: int) -> bool:
-    """Say whether jobs have their nodes alone: together they use nearly all processors of the nodes they are on."""
+    """Tell whether jobs have their nodes alone: together they use nearly all processors of the nodes they are on."""
     if records.nodes is None:
         return False
     runtime_s = np.maximum(records.runtime_s, 1)

@@ -38,7 +38,7 @@ class MachineRoom:
 
 @asynccontextmanager
 async def machine_room(plan: RoomPlan, logins: RoomLogins) -> AsyncIterator[MachineRoom]:
-    """Run a room until the block ends; BadInput if an address cannot be had."""
+    """Run a room until the block ends. Raises BadInput if an address cannot be had."""
     room = furnished(plan, logins.bmc)
     async with AsyncExitStack() as open_ends:
         for host, bmc in zip(plan.bmc_hosts, room.bmcs.values(), strict=True):
@@ -81,7 +81,7 @@ Beside = Callable[[MachineRoom], AbstractAsyncContextManager[object]]
 
 
 def run_room(plan: RoomPlan, logins: RoomLogins, *, ready: Callable[[], None], beside: Beside | None = None) -> None:
-    """Run the room, and call `ready` once all devices listen; BadInput as `machine_room`."""
+    """Run the room, and call `ready` once all devices listen. Raises BadInput like `machine_room`."""
     asyncio.run(_run(plan, logins, ready, beside))
 
 

@@ -143,7 +143,7 @@ def soft_off_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> 
 
 
 def suspend_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
-    """Return a node that is up on its way into standby; NotSupported if its class has none."""
+    """Return a node that is up on its way into standby. Raises NotSupported if its class has none."""
     return _down(advance(node, now_s), STANDBY, now_s, fate)
 
 
@@ -238,7 +238,7 @@ class LiveNode:
         self.node = soft_off_node(self.node, self.clock(), self._fate)
 
     def suspend(self) -> None:
-        """Suspend the node to memory; NotSupported if its class has no standby."""
+        """Suspend the node to memory. Raises NotSupported if its class has no standby."""
         self.node = suspend_node(self.node, self.clock(), self._fate)
 
     def hard_off(self) -> None:

@@ -55,8 +55,8 @@ class RoomPlan:
     """Nodes of a class, a BMC each with addresses from `bmc_host` up, a PDU a rack with addresses from `pdu_host` up.
 
     Time runs `clock_factor` times as fast as outside. The outlets deliver `loss_factor` times what nodes draw. `seed`
-    is that of failures, which are as frequent as the class says. BadInput for a class that cannot be switched off, and
-    for addresses that are not on loopback.
+    is that of failures, which are as frequent as the class says. Raises BadInput for a class that cannot be switched
+    off, and for addresses that are not on loopback.
     """
 
     nodes: tuple[str, ...]
@@ -149,7 +149,10 @@ credential = "pdu"
 
 
 def room_logins(folder: Path) -> RoomLogins:
-    """Return the logins whose passwords are in the folder, made if there are none; BadInput as `read_secret`."""
+    """Return the logins whose passwords are in the folder, made if there are none.
+
+    Raises BadInput like `read_secret`.
+    """
     password, community = _secret_in(folder, BMC_PASSWORD), _secret_in(folder, PDU_COMMUNITY)
     return RoomLogins({USER.encode(): BmcUser(password)}, PduLogins(community.decode()))
 
@@ -157,7 +160,7 @@ def room_logins(folder: Path) -> RoomLogins:
 def write_inventory(folder: Path, plan: RoomPlan, *, node_class: str, made_by: str) -> Path:
     """Write the room's inventory and return its path. One that `made_by` wrote before is kept, with what was enrolled.
 
-    BadInput if there is another inventory, which may be in use.
+    Raises BadInput if there is another inventory, which may be in use.
     """
     _make(folder)
     path, text = folder / INVENTORY, _inventory(plan, node_class, made_by).encode()

@@ -47,7 +47,7 @@ class SiteRow:
 
 
 def site_rows(folder: Path | None) -> tuple[SiteRow, ...]:
-    """Return the sites of XSEDE. BadInput if the folder or the table is missing."""
+    """Return the sites of XSEDE. Raises BadInput if the folder or the table is missing."""
     if folder is None or not (folder / SITES).is_file():
         raise BadInput(
             f"day-ahead needs the prices of 2014: no {SITES} in {folder or 'any folder, as none was named'}",
@@ -75,7 +75,7 @@ def _site_row(row: list[str]) -> SiteRow:
 def daily_prices(file: Path) -> Float64:
     """Return whole days of hourly prices, float64[days, 24].
 
-    BadInput if the file does not exist, BadPrices if it has anything but numbers below its heading.
+    Raises BadInput if the file does not exist, BadPrices if it has anything but numbers below its heading.
     """
     if not file.is_file():
         raise BadInput(f"{file}: there are no prices of that place", hint="name the whole folder with --prices")

@@ -78,7 +78,7 @@ class PriceZone:
 
 
 def places(folder: Path | None, out: Path) -> dict[str, PricePlace]:
-    """Return the zones' price files by name. BadInput if the folder is missing."""
+    """Return the zones' price files by name. Raises BadInput if the folder is missing."""
     if folder is None or not (folder / "NORDU").is_dir():
         raise BadInput(
             f"NorduGrid needs the prices of 2014: no NORDU/ in {folder or 'any folder, as none was named'}",

@@ -86,7 +86,7 @@ TABLES: tuple[Callable[[DayAheadResults], StudyTable], ...] = (
 def day_ahead(order: StudyOrder, progress: Progress) -> Report:
     """Run the experiments whose results `order.out` does not have, and return the report.
 
-    BadInput without the folder of prices.
+    Raises BadInput without the folder of prices.
     """
     need_or_tools()
     order.refuse_logs("day-ahead replays no logs: its jobs are drawn")

@@ -67,7 +67,7 @@ class DayAheadResults:
     def mean_by(
         self, case: StrategyCase, column: Callable[[DayAheadResult], Sequence[float | None]]
     ) -> list[float | None]:
-        """Return the means over the replays of a column, None where a replay has no value."""
+        """Return the means over the replays of a column, None if a replay has no value."""
         return column_means(column(result) for result in self.each(case))
 
 

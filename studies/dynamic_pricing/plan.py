@@ -1,4 +1,4 @@
-"""What has to be run: the assumptions that the slides leave open, the logs with their setups, and all experiments.
+"""What must be run: the assumptions that the slides leave open, the logs with their setups, and all experiments.
 
 A variant is a line of a table: one setup and one bill. A change leads from one line to another, alone or on the
 ladder of the changes that may matter. The slides' figures stand beside ours, per cent throughout: savings are

@@ -43,7 +43,7 @@ CLOCK_NOTE = (
 def dynamic_pricing(order: StudyOrder, progress: Progress) -> Report:
     """Run the experiments whose results `order.out` does not have, and return the report.
 
-    BadInput, CannotWrite or OffpeakError.
+    Raises BadInput, CannotWrite or OffpeakError.
     """
     require_matplotlib()
     logs, left_out = find_logs(order.logs)

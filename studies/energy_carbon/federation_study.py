@@ -302,7 +302,7 @@ BENCH_NOTE = (
 def federation(order: StudyOrder, progress: Progress) -> Report:
     """Run the experiments whose results `order.out` does not have, and return the report.
 
-    BadInput, CannotWrite or OffpeakError.
+    Raises BadInput, CannotWrite or OffpeakError.
     """
     order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
     require_matplotlib()

@@ -65,7 +65,7 @@ CLUSTER_NOTE = (
 def single_site(order: StudyOrder, progress: Progress) -> Report:
     """Run the experiments whose results `order.out` does not have, and return the report.
 
-    BadInput, CannotWrite or OffpeakError.
+    Raises BadInput, CannotWrite or OffpeakError.
     """
     order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
     require_matplotlib()

@@ -1,4 +1,4 @@
-"""What has to be run: the logs with their machines, the setups of all tables and figures, and their experiments.
+"""What must be run: the logs with their machines, the setups of all tables and figures, and their experiments.
 
 The paper leaves open who knows the run times, which jobs OLS judges and when weeks begin: each is made otherwise
 once.
@@ -55,7 +55,7 @@ class OnlineSubject:
 def subjects_of(logs: Sequence[StudyLog]) -> tuple[OnlineSubject, ...]:
     """Return the counterparts of the paper's logs, of several the one with the most jobs; all logs if there are none.
 
-    BadInput if a log is for a larger machine than the paper's.
+    Raises BadInput if a log is for a larger machine than the paper's.
     """
     found = []
     for paper in PAPER_LOGS:

@@ -65,7 +65,7 @@ SLEEP_NOTE = "nodes: 200 W idle, 15 W off; `server` takes 60 s down and 300 s up
 def online_simulation(order: StudyOrder, progress: Progress) -> Report:
     """Run the experiments whose results `order.out` does not have, and return the report.
 
-    BadInput, CannotWrite or OffpeakError.
+    Raises BadInput, CannotWrite or OffpeakError.
     """
     require_matplotlib()
     logs, left_out = find_logs(order.logs)

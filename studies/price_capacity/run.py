@@ -206,12 +206,15 @@ def blind(fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
 
 @lru_cache(maxsize=2)
 def remembered_prices(source: LogSource, digest: str, file: Path) -> ReplayPrices:
-    """Return the prices for the log of that digest, the last two from memory. BadPrices, BadInput as `laid_on`."""
+    """Return the prices for the log of that digest, the last two from memory.
+
+    Raises BadPrices, BadInput like `laid_on`.
+    """
     return laid_on(remembered_log(source, digest), file)
 
 
 def laid_on(log: StudyLog, file: Path) -> ReplayPrices:
-    """Return the prices laid on the whole log. BadPrices if they cannot be read or are of less than a day."""
+    """Return the prices laid on the whole log. Raises BadPrices if they cannot be read or are of less than a day."""
     prices = _as_read(log, file)
     return replace(prices, laid=replace(prices.laid, series=fill_gaps(prices.laid.series)))
 

@@ -205,7 +205,7 @@ RUN = "studies.price_capacity.run"
 
 
 def digest_of(prices: Path) -> str:
-    """Return a digest of a price file, compressed or not. BadPrices if it cannot be read."""
+    """Return a digest of a price file, compressed or not. Raises BadPrices if it cannot be read."""
     return hashlib.sha256(read_bytes(prices, BadPrices)).hexdigest()[:16]
 
 
@@ -220,7 +220,7 @@ START_NOTE = (
 def price_capacity(order: StudyOrder, progress: Progress) -> Report:
     """Run the experiments whose results `order.out` does not have, and return the report.
 
-    BadInput, CannotWrite or OffpeakError.
+    Raises BadInput, CannotWrite or OffpeakError.
     """
     require_matplotlib()
     logs, left_out = find_logs(order.logs)

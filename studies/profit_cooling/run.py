@@ -107,7 +107,7 @@ CORE_MEMORY_MB, MEMORY_SPREAD = 1024, 1.0
 
 
 def find_log(folder: Path | None) -> Path:
-    """Return the log's file in that folder; BadInput if there is none."""
+    """Return the log's file in that folder. Raises BadInput if there is none."""
     where = folder / LOG if folder else None
     if where is None or not where.is_file():
         problem = f"{folder}: has no {LOG}" if folder else f"the study needs the log {LOG}"

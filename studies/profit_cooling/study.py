@@ -357,7 +357,7 @@ SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("defau
 def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
     """Run the experiments whose results `order.out` does not have, and return the report.
 
-    BadInput, CannotWrite or OffpeakError.
+    Raises BadInput, CannotWrite or OffpeakError.
     """
     require_or_tools()
     require_matplotlib()

@@ -69,14 +69,17 @@ class LogFile:
 
 @lru_cache(maxsize=1)
 def read_log_file(path: Path) -> LogFile:
-    """Return the log; the last one read is cached. BadTrace if it cannot be read, or does not describe its machine."""
+    """Return the log; the last one read is cached.
+
+    Raises BadTrace if it cannot be read, or does not describe its machine.
+    """
     return log_file_of(read_log(str(path), lenient=True, zone=UTC), MachineSettings())
 
 
 def log_file_of(whole: Trace, machine: MachineSettings) -> LogFile:
     """Return the jobs of a log as they ran; without logged starts, as in a replay under EASY by users' estimates.
 
-    BadTrace if neither the log nor `machine` has the size of the machine.
+    Raises BadTrace if neither the log nor `machine` has the size of the machine.
     """
     trace, limit_notes = _with_limits(whole)
     jobs, units, machine_notes = _on_machine(trace, machine)
@@ -237,7 +240,7 @@ class LogResult:
 
 
 def log_tasks(path: Path) -> tuple[LogTask, ...]:
-    """Return the tasks of a log; power only if the log has readings. BadTrace if the log cannot be used."""
+    """Return the tasks of a log; power only if the log has readings. Raises BadTrace if the log cannot be used."""
     has_readings = bool(np.isfinite(readings_w(read_log_file(path).jobs)).any())
     quantities = (RUN_TIME, POWER, WAIT) if has_readings else (RUN_TIME, WAIT)
     return tuple(LogTask(path, quantity, name) for quantity in quantities for name in fresh_predictors(quantity))

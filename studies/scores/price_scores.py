@@ -54,7 +54,7 @@ class PriceFile:
 
 
 def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
-    """Return the file of one of three kinds. BadPrices or BadInput for what cannot be read.
+    """Return the file of one of three kinds. Raises BadPrices or BadInput for what cannot be read.
 
     * With a column `local_time`: 24 rows each day of a clock that is never changed. The first column of numbers is the
       price, further ones are published forecasts of it.

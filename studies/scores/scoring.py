@@ -27,7 +27,10 @@ class ScoredFiles:
 
 
 def scores(examined: ScoredFiles, processes: int, progress: Progress) -> Report:
-    """Return the tables of all files. BadInput if a named file cannot be read, or a folder has no readable file."""
+    """Return the tables of all files.
+
+    Raises BadInput if a named file cannot be read, or a folder has no readable file.
+    """
     tasks, left_out = _planned(examined)
     results: dict[int, Result] = {}
 

@@ -299,7 +299,7 @@ SETUP_NOTE = (
 def sleeping(order: StudyOrder, progress: Progress) -> Report:
     """Run the experiments whose results `order.out` does not have, and return the report.
 
-    BadInput, CannotWrite or OffpeakError.
+    Raises BadInput, CannotWrite or OffpeakError.
     """
     require_matplotlib()
     logs, left_out = find_logs(order.logs)

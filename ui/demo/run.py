@@ -49,7 +49,7 @@ Process = subprocess.Popen[bytes]
 def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
     """Run the demo and print its outcome; if it `stays`, the agent and the page answer until a signal ends them.
 
-    BadInput where an address cannot be had, or the page is not installed.
+    Raises BadInput if an address cannot be had, or the page is not installed.
     """
     check_needs()
     _check_free(plan.listen)
@@ -147,7 +147,7 @@ class Demo:
 
 
 def ready_ledger(settings: LedgerSettings) -> Ledger:
-    """Return the demo's ledger, with its tables; CannotWrite if it does not answer for minutes."""
+    """Return the demo's ledger, with its tables. Raises CannotWrite if it does not answer for minutes."""
     ledger = Ledger(settings, patience_s=LEDGER_PATIENCE_S)
     ledger.ready()
     return ledger
@@ -174,7 +174,7 @@ def _command(name: str, plan: DemoPlan, *options: str) -> str:
 
 
 def _wait_for_page(plan: DemoPlan, page: Process) -> None:
-    """Wait until the page listens; OffpeakError if it ends before."""
+    """Wait until the page listens. Raises OffpeakError if it ends before."""
     place, until_s = parse_page_listen(plan.listen), time.monotonic() + PAGE_BEGINS_S
     while page.poll() is None and time.monotonic() < until_s:
         try:

@@ -38,7 +38,7 @@ SHORTEST_S, LONGEST_S = 600, 3 * HOUR_S
 SIZES = (1, 1, 1, 2, 2, 4, 6)
 USERS = ("ann", "bob", "chidi", "dora")
 HOURLY_PRICES = (46, 44, 43, 45, 58, 88, 121, 134, 112, 84, 62, 48, 39, 37, 52, 84, 128, 152, 141, 109, 86, 70, 58, 50)
-"""EUR/MWh by hour of UTC: two dear times of the day, and a cheap noon."""
+"""EUR/MWh by hour of UTC: two expensive times of the day, and a cheap noon."""
 
 
 @dataclass(frozen=True)

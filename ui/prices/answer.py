@@ -55,7 +55,7 @@ class KnownPrices:
         return self.tariff.basis if self.known.source == self.tariff.source else self.known.basis
 
     def hours(self) -> tuple[Int64, Float64]:
-        """Return the begin of each hour of the window [Unix s] and its mean price, NaN where a part is unknown."""
+        """Return the begin of each hour of the window [Unix s] and its mean price, NaN if a part is unknown."""
         start_s = np.arange(self.window.from_s, self.window.until_s, HOUR_S, dtype=np.int64)
         within = start_s[:, None] + np.arange(0, HOUR_S, HOUR_S // 12)
         return start_s, value_at(self.series, within.ravel()).reshape(within.shape).mean(axis=1)
@@ -228,7 +228,10 @@ def window_of(request: PricesRequest, now_s: int, zone: tzinfo) -> Window:
 
 
 def instant_of(text: str, zone: tzinfo) -> int:
-    """Return the instant [Unix s] of a date, its first midnight, or of a date and time; BadInput if it is neither."""
+    """Return the instant [Unix s] of a date, its first midnight, or of a date and time.
+
+    Raises BadInput if it is neither.
+    """
     start = parse_start(text, zone)
     if isinstance(start, datetime):
         return int(start.timestamp())

@@ -36,7 +36,7 @@ def label_heights(y: Float64, *, low: float, high: float, gap: float) -> Float64
 
 
 def label_margin_px(names: list[str]) -> int:
-    """Return how wide the right margin has to be."""
+    """Return how wide the right margin must be."""
     return 16 + round(CHARACTER_PX * max(map(len, names)))
 
 

@@ -110,7 +110,7 @@ OTHER_CODES = {
 
 
 def error_of_text(bmc: BmcAddress, message: str) -> DeviceError:
-    """Return the error for a message of pyghmi, ipmitool or ipmipower about a login or request; BadAnswer if
+    """Return the error for a message of pyghmi, ipmitool or ipmipower about a login or request. Raises BadAnswer if
     unknown.
     """
     folded, one_line = message.casefold(), " ".join(message.split()) or "no reason given"

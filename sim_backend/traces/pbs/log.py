@@ -30,7 +30,7 @@ class JobPlacement(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def places_of(exec_host: bytes) -> JobPlacement:
-    """Count the hosts, each once, and the processors; ValueError if it is written in no known way."""
+    """Count the hosts, each once, and the processors. Raises ValueError if it is written in no known way."""
     hosts = set()
     processors = 0
     for place in exec_host.split(b"+"):
@@ -78,7 +78,7 @@ class JobOwner(NamedTuple):
 class PbsRun(NamedTuple):
     """A run from start to end, in Unix seconds; `queued_s` is from when it could have started.
 
-    `runtime_s` is -1 where it is unknown, `requested_s` 0 without a limit, `energy_j` 0 where nothing was measured:
+    `runtime_s` is -1 if it is unknown, `requested_s` 0 without a limit, `energy_j` 0 if nothing was measured:
     Torque's energy_used, which only Crays fill, from their resource utilization reports, in joules over all nodes.
     """
 
@@ -93,7 +93,10 @@ class PbsRun(NamedTuple):
 
 
 def run_of(job: bytes, attributes: bytes) -> PbsRun | None:
-    """Return the run of an E record, None if it never started; ValueError with the fault if it cannot be read."""
+    """Return the run of an E record, None if it never started.
+
+    Raises ValueError with the fault if it cannot be read.
+    """
     head, _, tail = attributes.rpartition(b" ctime=")
     times = TIMES.match(tail)
     if times is None:

@@ -133,7 +133,7 @@ def _jobs(log: PbsLog, store: ColumnStore) -> Int64:
 
 
 def _over_before_s(log: PbsLog, runs: PbsRuns) -> Int64:
-    """Return when the same job's run before each of these was over, 0 where there was none: it queues from then on."""
+    """Return when the same job's run before each of these was over, 0 if there was none: it queues from then on."""
     order = np.argsort(runs.jobs, kind="stable")
     again = np.flatnonzero(np.diff(runs.jobs[order]) == 0)
     before, after = order[again], order[again + 1]
@@ -154,7 +154,7 @@ EXPECTED = "the server writes one file a day: server_priv/accounting/YYYYMMDD"
 
 
 def looks_like_pbs(head: bytes) -> bool:
-    """Say whether a file that begins so is an accounting log: one of these lines is a record of it."""
+    """Tell whether a file that begins so is an accounting log: one of these lines is a record of it."""
     return RECORD.search(head) is not None
 
 

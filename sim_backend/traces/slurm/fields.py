@@ -95,13 +95,13 @@ class SacctLayout:
 
 
 def looks_like_sacct(head: bytes) -> bool:
-    """Say whether a text that begins so is a dump of `sacct`, or its complaint in place of one."""
+    """Tell whether a text that begins so is a dump of `sacct`, or its complaint in place of one."""
     header = _first_line(head)
     return bool(MESSAGE.match(header)) or len(USED.intersection(_split(header)[1])) >= TELLING
 
 
 def layout_of(text: bytes, name: str) -> SacctLayout:
-    """Return the layout that the first line tells; BadTrace if it is no header or needed columns are missing."""
+    """Return the layout that the first line tells. Raises BadTrace if it is no header or needed columns are missing."""
     header = _first_line(text)
     if MESSAGE.match(header):
         disabled = "sacct needs slurmdbd; a log of jobcomp/filetxt, which does not, is read too"

@@ -51,7 +51,7 @@ OTHER_NAME = r"^\d+[_+]"
 
 @dataclass(frozen=True)
 class IdColumns:
-    """Of each line: the number, UNKNOWN where the id is none, BAD where there is no id; what else it is, or ""."""
+    """Of each line: the number, UNKNOWN if the id is none, BAD where there is no id; what else it is, or ""."""
 
     number: Int64
     name: pa.StringArray
@@ -59,7 +59,7 @@ class IdColumns:
 
 @dataclass(frozen=True)
 class Ids:
-    """Of many lines: the number of each, UNKNOWN where the id is none, and what else the lines `named` are called."""
+    """Of many lines: the number of each, UNKNOWN if the id is none, and what else the lines `named` are called."""
 
     number: Int64
     named: Int64
@@ -121,7 +121,7 @@ HIGHEST_NODE_W = 20_000.0
 
 
 def energy_of(fields: pa.Table) -> Float64:
-    """Return the energy [J] that each line tells, NaN where it tells none or a zero."""
+    """Return the energy [J] that each line tells, NaN if it tells none or a zero."""
     name = first_of(ENERGIES, tuple(fields.column_names))
     if name is None:
         return np.full(len(fields), np.nan)
@@ -193,10 +193,10 @@ NODE_READERS: Readers = dict.fromkeys(NODES[:2], count) | dict.fromkeys(NODES[2:
 
 @dataclass(frozen=True)
 class JobLines:
-    """What the lines of jobs say, `table`, and what was `read` of each column that has to make sense, BAD or not.
+    """What the lines of jobs say, `table`, and what was `read` of each column that must make sense, BAD or not.
 
     `table` has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
-    UNKNOWN where it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts
+    UNKNOWN if it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts
     NAMES, and those of REQUEST_COLUMNS that the lines have.
     """
 
@@ -241,7 +241,7 @@ def _instants(fields: pa.Table, name: str, zone: tzinfo) -> Instants:
 
 
 def _read(fields: pa.Table, readers: Readers, read: dict[str, Int64]) -> Int64:
-    """Return the best column that there is, and note in `read` what was read of it; UNKNOWN where there is none."""
+    """Return the best column that there is, and note in `read` what was read of it; UNKNOWN if there is none."""
     name = first_of(tuple(readers), tuple(fields.column_names))
     if name is None:
         return np.full(len(fields), UNKNOWN)

@@ -105,7 +105,7 @@ class _OtherNames:
         self._names: list[pa.Array] = []
 
     def add(self, column: pa.ChunkedArray, first_row: int) -> None:
-        """Add the names of the next rows, "" where there is none."""
+        """Add the names of the next rows, "" if there is none."""
         column = column.combine_chunks()
         rows = np.flatnonzero(pc.not_equal(pc.binary_length(column), 0))
         if len(rows):
@@ -119,7 +119,10 @@ class _OtherNames:
 
 
 def trace_of_fields(parts: Iterable[Fields], source: TextSource, *, zone: tzinfo, hint: str) -> Trace:
-    """Return the log of these lines, which are the fields of `sacct`'s columns; BadTrace if no job is among them."""
+    """Return the log of these lines, which are the fields of `sacct`'s columns.
+
+    Raises BadTrace if no job is among them.
+    """
     log = _Log()
     for part in parts:
         log.add(lines_of(part, source, zone=zone, first_row=log.rows))
@@ -273,7 +276,7 @@ EXPECTED = "a line has JobId=, UserId=, GroupId=, Name=, JobState=, ..., SubmitT
 
 
 def looks_like_jobcomp(head: bytes) -> bool:
-    """Say whether a text that begins so is a log of jobcomp/filetxt."""
+    """Tell whether a text that begins so is a log of jobcomp/filetxt."""
     return FIRST_KEYS.search(head) is not None
 
 

@@ -77,7 +77,7 @@ class SlurmRow(NamedTuple):
 
 
 def request_of(row: SlurmRow) -> Request | None:
-    """Return the request; None where the line does not tell it."""
+    """Return the request; None if the line does not tell it."""
     requested = parse_tres(row.texts.get("ReqTRES", b""))
     if requested is None or not requested.cpus or row.nodes <= 0:
         return None

@@ -33,7 +33,7 @@ def by_distinct(column: pa.DictionaryArray, read: Callable[[bytes], int]) -> Int
 
 
 def whole_numbers(column: pa.StringArray) -> Int64:
-    """Return the numbers, UNKNOWN where the field is empty and BAD where it is no whole number, or an absurd one."""
+    """Return the numbers, UNKNOWN if the field is empty and BAD where it is no whole number, or an absurd one."""
     try:
         numbers = np.asarray(column.cast(pa.int64()))
     except pa.ArrowInvalid:
@@ -68,13 +68,13 @@ def limit_of_duration_s(text: bytes) -> int:
 
 
 def count(text: bytes) -> int:
-    """Return the number, which older versions shorten to "1.50K", a K being 1024; 0 where the field is empty."""
+    """Return the number, which older versions shorten to "1.50K", a K being 1024; 0 if the field is empty."""
     match = COUNT.fullmatch(text)
     return round(float(match[1]) * 1024 ** POWERS[match[2]]) if match else BAD if text else 0
 
 
 def count_in(resource: str) -> Callable[[bytes], int]:
-    """Return a reader of the number of a resource in a list such as "billing=4,cpu=4,node=1"; 0 where it is not."""
+    """Return a reader of the number of a resource in a list such as "billing=4,cpu=4,node=1"; 0 if it is not."""
     pattern = re.compile(rb"(?:^|,)%b=([^,]*)" % resource.encode())
 
     def read(text: bytes) -> int:
@@ -85,7 +85,7 @@ def count_in(resource: str) -> Callable[[bytes], int]:
 
 
 def energy_j(column: pa.Array) -> Float64:
-    """Return the energies [J], NaN where the field is empty or no number."""
+    """Return the energies [J], NaN if the field is empty or no number."""
     if isinstance(column, pa.DictionaryArray):
         values = np.array([_joules(text) for text in column.dictionary.to_pylist()], np.float64)
         return values[column.indices.to_numpy()] if len(values) else np.empty(0)
@@ -191,6 +191,6 @@ def _fits(start_s: Int64, end: Instants, runtime_s: Int64) -> NDArray[np.bool_]:
 
 
 def between_s(start_s: Int64, end: Instants) -> Int64:
-    """Return the time from start to end [s], UNKNOWN where one is; of two ends the first not before the start."""
+    """Return the time from start to end [s], UNKNOWN if one is; of two ends the first not before the start."""
     end_s = np.where(end.first >= start_s, end.first, end.last)
     return np.where((start_s >= 0) & (end_s >= 0), np.maximum(end_s - start_s, 0), UNKNOWN)

@@ -19,9 +19,10 @@ TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 
 def write_sacct(jobs: Jobs, path: Path, *, unix_start_s: int, zone: tzinfo, processors_per_node: int) -> None:
-    """Write the jobs, gzipped if the name ends in .gz; the same jobs give the same bytes. CannotWrite if it fails.
+    """Write the jobs, gzipped if the name ends in .gz; the same jobs give the same bytes. Raises CannotWrite if it
+    fails.
 
-    `jobs.size` counts nodes, `jobs.logged_start_s` has to be known, and `unix_start_s` is the jobs' second 0. Limits
+    `jobs.size` counts nodes, `jobs.logged_start_s` must be known, and `unix_start_s` is the jobs' second 0. Limits
     are written in whole minutes, rounded up, and energies in whole joules, as Slurm does. User 17 becomes "user17",
     group 3 "project3", queue 1 "queue1", application 5 "app5", -1 a blank. What was not measured is a blank too.
     """

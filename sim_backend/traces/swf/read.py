@@ -41,7 +41,7 @@ WHOLE_NUMBER = re.compile(r"-?\d+")
 
 @dataclass(frozen=True)
 class SwfHeader:
-    """The directives that are used; None where the header is silent. `power_column` is ours, counted from 1."""
+    """The directives that are used; None if the header is silent. `power_column` is ours, counted from 1."""
 
     processors: int | None
     nodes: int | None

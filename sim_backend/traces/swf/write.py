@@ -43,7 +43,8 @@ def write_swf(
     zone: str | None,
     notes: tuple[str, ...] = (),
 ) -> None:
-    """Write the jobs, gzipped if the name ends in .gz; the same jobs give the same bytes. CannotWrite if it fails.
+    """Write the jobs, gzipped if the name ends in .gz; the same jobs give the same bytes. Raises CannotWrite if it
+    fails.
 
     "-" is standard output. `processors` counts the unit of `jobs.size`. Readings of node power, if any, go to a 19th
     column.

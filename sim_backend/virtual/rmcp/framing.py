@@ -39,7 +39,7 @@ class Packet:
 
 
 def read_packet(datagram: bytes) -> Packet:
-    """Return what a datagram of class IPMI carries; Malformed if it is none, or shorter than it says."""
+    """Return what a datagram of class IPMI carries. Raises Malformed if it is none, or shorter than it says."""
     if datagram[:4] != IPMI_CLASS or len(datagram) < 14:
         raise Malformed("no IPMI")
     return _read_v20(datagram[4:]) if datagram[4] == RMCP_PLUS else _read_v15(datagram[4:])
@@ -98,7 +98,10 @@ class IpmiMessage:
 
 
 def read_request(message: bytes) -> IpmiMessage:
-    """Return the request in a payload; Malformed if it is too short, damaged, a reply, or for another address."""
+    """Return the request in a payload.
+
+    Raises Malformed if it is too short, damaged, a reply, or for another address.
+    """
     if len(message) < 7 or sum(message[:3]) & 0xFF or sum(message[3:]) & 0xFF:
         raise Malformed("checksum")
     function = message[1] >> 2

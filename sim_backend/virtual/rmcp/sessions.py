@@ -65,7 +65,7 @@ def encrypted(key: bytes, payload: bytes) -> bytes:
 
 
 def decrypted(key: bytes, payload: bytes) -> bytes:
-    """Return the plain payload; Malformed if it is no number of blocks, or its padding is wrong."""
+    """Return the plain payload. Raises Malformed if it is no number of blocks, or its padding is wrong."""
     if len(payload) < 2 * BLOCK or len(payload) % BLOCK:
         raise Malformed("not whole blocks")
     cipher = Cipher(AES(key), CBC(payload[:BLOCK])).decryptor()
@@ -119,7 +119,7 @@ class BmcSession:
 
 
 def opened(session: BmcSession, keys: Keys, datagram: bytes, packet: Packet) -> bytes:
-    """Return the payload of a packet in the session; Malformed unless it is sealed by its keys and new."""
+    """Return the payload of a packet in the session. Raises Malformed unless it is sealed by its keys and new."""
     if packet.protection != ENCRYPTED | AUTHENTICATED or packet.payload_type != IPMI:
         raise Malformed("not protected")
     signed, code = datagram[4 : -session.suite.check_bytes], datagram[-session.suite.check_bytes :]
