@@ -99,14 +99,14 @@ def _family_row(name: str) -> str:
 
 
 def _units(sources: tuple[RowSource, ...]) -> list[str]:
-    """Return the units in which numbers are told, each once."""
+    """Return the units of the values, each once."""
     units = [_unit(column) for source in sources for column in (source.power, source.energy) if column]
     return list(dict.fromkeys(units))
 
 
 def _unit(column: ColumnSpec) -> str:
     if column.units:
-        return "as the PDU says"
+        return "as reported"
     return column.written + (" with decimals" if column.digits else "")
 
 
@@ -127,7 +127,7 @@ def _places(name: str) -> Iterator[str]:
 
 
 def _which(source: RowSource, column: ColumnSpec) -> str:
-    """Return which rows count, in words."""
+    """Return a description of the rows that count."""
     terms = []
     if column.like:
         terms.append(f"named `{column.like.pattern.replace('|', chr(92) + '|')}`")
