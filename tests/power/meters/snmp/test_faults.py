@@ -259,7 +259,7 @@ def test_an_outlet_that_fails_takes_the_sum_of_outlets_with_it(tmp_path: Path) -
         assert (off.power_w, off.why.rpartition("; ")[2]) == (0, "doubtful: outlets without a meter may show 0 W, too")
         agent.broken = {f"{OUTLETS}.7.2"}
         failed = await total(reader)
-        assert (failed.power_w, failed.why) == (None, "outlet 2: the PDU says genErr")
+        assert (failed.power_w, failed.why) == (None, "outlet 2: the PDU reports genErr")
 
     serve(tmp_path, {oid: value for oid, value in apc().items() if not oid.startswith(POWER)}, scenario)
 
