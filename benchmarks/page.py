@@ -23,7 +23,7 @@ UPDATES_MS = "performance.getEntriesByType('measure').filter(at => at.startTime 
 def page_benchmarks() -> Iterator[Measured]:
     """Measure; what a browser does only where there is Chromium."""
     sites = peer("page_site")
-    shown = sites.picture(NODES, JOBS)
+    shown = sites.make_snapshot(NODES, JOBS)
     with tempfile.TemporaryDirectory() as folder, sites.page_site(Path(folder), shown, hours=3) as site:
         before, began_s = used_by(site.process.pid), time.monotonic()
         time.sleep(REST_S)

@@ -27,7 +27,7 @@ from services.agent.loop import ProblemLog
 from services.agent.site_context import make_site_context
 
 JOBS, PARTITIONS, ROUNDS = 10_000, 25, 6
-DEAR, CHEAP = (f"on=90EUR/MWh,off=30EUR/MWh,hours={hours},zone=UTC" for hours in ("00:01-24:00", "00:00-00:01"))
+EXPENSIVE, CHEAP = (f"on=90EUR/MWh,off=30EUR/MWh,hours={hours},zone=UTC" for hours in ("00:01-24:00", "00:00-00:01"))
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ def queried_by_us(environment: dict[str, str]) -> Iterator[None]:
 
 async def cycles(folder: Path, rounds: int = ROUNDS) -> list[Cycle]:
     """Return what rounds took before each of which the price had turned, but for the first, which learns the site."""
-    dear = make_site_context(_settings(folder))
-    both = dear, replace(dear, prices=build_price_source(FeedSettings(), PriceSettings(tariff=CHEAP))[0])
-    ledger = Ledger(dear.settings.ledger)
+    expensive = make_site_context(_settings(folder))
+    both = expensive, replace(expensive, prices=build_price_source(FeedSettings(), PriceSettings(tariff=CHEAP))[0])
+    ledger = Ledger(expensive.settings.ledger)
     ledger.ready()
-    agent = SiteAgent(dear, ledger, ProblemLog())
+    agent = SiteAgent(expensive, ledger, ProblemLog())
     taken = []
     # As `offpeak agent` does when it starts.
     gc.freeze()
@@ -107,7 +107,7 @@ def _settings(folder: Path) -> Settings:
     state = folder / "agent"
     state.mkdir(exist_ok=True)
     return Settings(
-        prices=PriceSettings(tariff=DEAR),
+        prices=PriceSettings(tariff=EXPENSIVE),
         power=PowerSettings(classes=("hot*=400W", "cool*=150W")),
         ledger=LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}"),
         agent=AgentSettings(mode="active", state_folder=state, socket=folder / "agent.sock"),

@@ -28,13 +28,13 @@ from offpeak.model.arrays import Float64, Int64
 
 
 @in_place
-def sort_by_power(order: Int64, first: int, node_power_w: Float64, hungriest_first: bool) -> None:
+def sort_by_power(order: Int64, first: int, node_power_w: Float64, highest_power_first: bool) -> None:
     """Sort ranks `first`.. of the window by draw per node [W]; equal jobs stay in submission order.
 
     `order[rank]` is the window position of the job at `rank`, `node_power_w[position]` its draw. Positions below
     `first` keep their place.
     """
-    sign = -1.0 if hungriest_first else 1.0
+    sign = -1.0 if highest_power_first else 1.0
     for rank in range(first, len(node_power_w)):
         key = sign * node_power_w[index(rank)]
         at = rank
@@ -122,11 +122,11 @@ def reach(
 
 @in_place
 def fill_nodes(
-    fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int, hungriest: bool
+    fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int, highest_power: bool
 ) -> np.uint64:
     """Return the set of window positions from `first` on that fills the most of `capacity` nodes.
 
-    Among such sets the one with the largest total power [W] if `hungriest`, else the smallest.
+    Among such sets the one with the largest total power [W] if `highest_power`, else the smallest.
     """
     everything = np.uint64(0)
     total = 0
@@ -136,7 +136,7 @@ def fill_nodes(
             total += size[position]
     if total <= capacity:
         return everything
-    sign = 1.0 if hungriest else -1.0
+    sign = 1.0 if highest_power else -1.0
     read, length = reach(fillings, first, size, node_power_w, sign=sign, by_size=True, capacity=capacity)
     return np.uint64(fillings.members[read, length - 1])
 

@@ -9,9 +9,9 @@ from offpeak.model.orders import PowerState
 from power.drivers.port import PowerObservation
 from power.meters.port import MeterResult
 
-MUTE = ("silent", "late", "garbage", "restarts", "says -1")
+SILENT_FAULTS = ("silent", "late", "garbage", "restarts", "says -1")
 """With these faults nothing can be known of a device."""
-WAVERING = ("slow", "forgets sessions")
+SLOW_FAULTS = ("slow", "forgets sessions")
 """With these it may be known or not."""
 
 
@@ -25,7 +25,7 @@ def wrong(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
 
 def lacking(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
     """Yield in words every state or power that is not known of a device that has no fault to hide it."""
-    excused = {device for device, fault in faults.items() if fault in (*MUTE, *WAVERING)}
+    excused = {device for device, fault in faults.items() if fault in (*SILENT_FAULTS, *SLOW_FAULTS)}
     for node, seen in look.states.items():
         if seen.state is PowerState.UNKNOWN and node not in excused:
             yield f"{node}: state not known: {seen.error}"
@@ -36,7 +36,9 @@ def lacking(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
 
 
 def _wrong_state(node: str, seen: PowerObservation, truth: NodeTruth, fault: str) -> Iterator[str]:
-    if seen.state is not PowerState.UNKNOWN and (fault in MUTE or (seen.state is PowerState.ON) is not truth.on):
+    if seen.state is not PowerState.UNKNOWN and (
+        fault in SILENT_FAULTS or (seen.state is PowerState.ON) is not truth.on
+    ):
         yield f"{node}, {fault or 'well'}: said to be {seen.state}, and is {'on' if truth.on else 'off'}"
 
 
@@ -44,7 +46,7 @@ def _wrong_watts(taken: MeterResult, truth: Truth, fault: str) -> Iterator[str]:
     expected, who = _expected(taken, truth), f"{taken.meter} by {taken.way}, {fault or 'well'}"
     for reading in taken.readings:
         is_w, reported_w = expected.get(reading.part), reading.power_w
-        if None not in (is_w, reported_w) and (fault in MUTE or reported_w != is_w):
+        if None not in (is_w, reported_w) and (fault in SILENT_FAULTS or reported_w != is_w):
             yield f"{who}: {reading.part} said to be {reported_w} W, and is {is_w} W"
 
 

@@ -12,7 +12,7 @@ from benchmarks.soak.plan import SoakPlan
 from sim_backend.virtual.room_plan import RoomLogins, room_logins
 
 
-class Obedient(Protocol):
+class SwitchableDevices(Protocol):
     """Devices that listen, and do what they are told."""
 
     async def listen(self, open_ends: AsyncExitStack) -> None:
@@ -22,12 +22,12 @@ class Obedient(Protocol):
         """Do what a line says and return what there is to say."""
 
 
-def obey_lines(make: Callable[[SoakPlan, RoomLogins], Obedient]) -> None:
+def obey_lines(make: Callable[[SoakPlan, RoomLogins], SwitchableDevices]) -> None:
     """Run the devices of the plan in argv, with the logins in that folder, until there are no more lines."""
     asyncio.run(_obey(make(SoakPlan(**json.loads(sys.argv[2])), room_logins(Path(sys.argv[1])))))
 
 
-async def _obey(devices: Obedient) -> None:
+async def _obey(devices: SwitchableDevices) -> None:
     async with AsyncExitStack() as open_ends:
         await devices.listen(open_ends)
         print("{}", flush=True)

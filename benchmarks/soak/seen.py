@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from benchmarks.soak.checks import MUTE, WAVERING, lacking, wrong
+from benchmarks.soak.checks import SILENT_FAULTS, SLOW_FAULTS, lacking, wrong
 from benchmarks.soak.faults import Faults
 from benchmarks.soak.footprint import Footprint
 from benchmarks.soak.ledger import EnergyLedger
@@ -79,4 +79,4 @@ def leaks_of(truth: Truth) -> Iterator[str]:
 def well_s(after_s: Mapping[str, float], faults: Faults) -> Iterator[float]:
     """Yield how long [s] the BMCs took that had no reason to be late."""
     yield 0.0
-    yield from (took_s for node, took_s in after_s.items() if faults.get(node) not in (*MUTE, *WAVERING))
+    yield from (took_s for node, took_s in after_s.items() if faults.get(node) not in (*SILENT_FAULTS, *SLOW_FAULTS))

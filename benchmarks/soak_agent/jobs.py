@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NAMES = ("hot", "cool")
-CONSENTS = ("", "", "offpeak:delay=40s", "offpeak:delay=2min", "offpeak:now")
+USER_HINTS = ("", "", "offpeak:delay=40s", "offpeak:delay=2min", "offpeak:now")
 BURST, PAUSE_S, LONGEST_S = (3, 8), (2.0, 9.0), 1.5
 MOST_WAITING = 15
 
@@ -44,8 +44,8 @@ class JobStream:
 
     def _submit(self) -> None:
         options = [f"--job-name={self.chance.choice(NAMES)}"]
-        if consent := self.chance.choice(CONSENTS):
-            options.append(f"--comment={consent}")
+        if user_hint := self.chance.choice(USER_HINTS):
+            options.append(f"--comment={user_hint}")
         # Many narrow ones, a few that need all nodes.
         width = min(self.nodes, int(self.chance.paretovariate(1.0)))
         self._take(self.cluster.jobs.submit(*options, seconds=self.chance.uniform(0.1, LONGEST_S), nodes=width))

@@ -14,13 +14,13 @@ from benchmarks.soak_agent.plan import KillsPlan
 from benchmarks.soak_agent.stage import LEVEL, Limits, Stage, stage
 from benchmarks.soak_agent.witness import SLEEP, Run
 
-DEAD_S, RIVALS, RESTORES, CONTROLLER_DIES = (0.0, 0.6), 0.1, 0.08, 0.08
+DEAD_S, SECOND_AGENT_SHARE, RESTORES, CONTROLLER_DIES = (0.0, 0.6), 0.1, 0.08, 0.08
 """How long nobody is there after a kill; so often with a kill a second agent tries, a restore is made, and so on."""
 FORGETS_S, CALMS_S = 6.0, 20.0
 """Slurm's controller saves its state every five seconds. What it forgets of jobs is its own fault: none is lost so."""
 RESTORED = ("the queue is in the scheduler's own order", "not everything was restored")
 MOST_MORE, MOST_MIN_ON = 6, 4
-REST_S, PATIENCE_S, RIVAL_S, LOOK_S = 60.0, 240.0, 10.0, 0.2
+REST_S, PATIENCE_S, SECOND_AGENT_S, LOOK_S = 60.0, 240.0, 10.0, 0.2
 
 
 @dataclass
@@ -121,20 +121,20 @@ class _Soak:
     def _start(self) -> None:
         """Start the agent; now and then two, of which one must go."""
         self._agent.start()
-        if self._chance.random() >= RIVALS:
+        if self._chance.random() >= SECOND_AGENT_SHARE:
             return
-        rival = self._stage.rival()
-        rival.start()
-        until_s = time.monotonic() + RIVAL_S
-        while rival.runs and self._agent.runs and time.monotonic() < until_s:
+        second_agent = self._stage.second_agent()
+        second_agent.start()
+        until_s = time.monotonic() + SECOND_AGENT_S
+        while second_agent.runs and self._agent.runs and time.monotonic() < until_s:
             self._meanwhile()
             time.sleep(LOOK_S)
-        if rival.runs and self._agent.runs:
+        if second_agent.runs and self._agent.runs:
             self.found.broken.append("two agents run")
         self.found.moments["two were started"] += 1
-        if rival.runs:
+        if second_agent.runs:
             self._agent.kill9()
-            self._agent.process = rival.process
+            self._agent.process = second_agent.process
 
     def _is_calm(self) -> bool:
         """Wait until nothing has happened to jobs for so long that a killed controller forgets none; tell whether."""
@@ -175,7 +175,7 @@ class _Soak:
         until_s = time.monotonic() + PATIENCE_S
         while not condition():
             if time.monotonic() > until_s:
-                self.found.broken.append(f"waited {PATIENCE_S:g} s for {what}:\n{self._cluster.picture()}")
+                self.found.broken.append(f"waited {PATIENCE_S:g} s for {what}:\n{self._cluster.describe_state()}")
                 return
             time.sleep(LOOK_S)
 

@@ -17,7 +17,7 @@ from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.local_slurm.processes import missing_files
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc", "ipmitool")
-DEAR, CHEAP = "90EUR/MWh", "30EUR/MWh"
+EXPENSIVE, CHEAP = "90EUR/MWh", "30EUR/MWh"
 LEVEL = f"on={CHEAP},off={CHEAP},hours=09:00-23:00"
 """A tariff by which no job waits for anything."""
 ANY_NUMBER = 100_000
@@ -62,9 +62,9 @@ class Stage:
         """Return a tariff whose price falls with the next minute, or the one after."""
         now = datetime.fromtimestamp(time.time() + LEAST_S, UTC)
         edge = now.replace(second=0) + timedelta(minutes=self.chance.choice((0, 1)))
-        return f"on={DEAR},off={CHEAP},hours={edge - timedelta(hours=1):%H:%M}-{edge:%H:%M},zone=UTC"
+        return f"on={EXPENSIVE},off={CHEAP},hours={edge - timedelta(hours=1):%H:%M}-{edge:%H:%M},zone=UTC"
 
-    def rival(self) -> RunningAgent:
+    def second_agent(self) -> RunningAgent:
         """Return a second agent of the same site, which is not started."""
         return self._offpeak()
 

@@ -63,12 +63,12 @@ class Agent:
         self.records = NodeRecords({node: restore_record(node, latest.get(node), None) for node in around.plan.nodes})
         inventory = Inventory(Path("inventory.toml"), around.machines)
         site = InterlockContext(
-            inventory, self._ways, self._sighting, clock.unix_s, lambda _: None, around.in_use, clock.steady
+            inventory, self._ways, self._read_state, clock.unix_s, lambda _: None, around.in_use, clock.steady
         )
         self._orders = make_node_orders(around.plan.settings(self._mode), site, self.journal)
         self._terms = NodeContext(around.machines[0].hardware, random.Random(around.plan.seed))
-        lookout, longest_s = make_poller(around.machines, self.wire), 4 * self.wire.timeout_s
-        self._means = SweepContext(lookout, self._orders.order, self._terms, clock.now, longest_s, self._publish)
+        poller, longest_s = make_poller(around.machines, self.wire), 4 * self.wire.timeout_s
+        self._sweep_context = SweepContext(poller, self._orders.order, self._terms, clock.now, longest_s, self._publish)
 
     async def round(
         self, states: Mapping[str, SchedulerState], desired: Mapping[str, NodeOrder | None]
@@ -79,7 +79,7 @@ class Agent:
             if order is not None:
                 self.happens(node, DesiredStateChange(DesiredState(order, US, now.unix_s, "a soak")))
         self._orders.door.history.begin_sweep()
-        swept = await sweep(self._means, self.records, states)
+        swept = await sweep(self._sweep_context, self.records, states)
         self.records = swept.records
         self.ledger.write_states([make_state_row(record, now) for record in swept.changed])
         return swept.answers
@@ -111,7 +111,7 @@ class Agent:
         self.records = records
         self.seen = {node: record.observed.state for node, record in records.nodes.items()}
 
-    def _sighting(self, node: str) -> StateReading | None:
+    def _read_state(self, node: str) -> StateReading | None:
         seen = self.records.nodes[node].observed
         return StateReading(seen.state, seen.at_unix_s)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.soak_cycles.bmcs import STRANGER, Bmcs
+from benchmarks.soak_cycles.bmcs import OTHER_BMC_GUID, Bmcs
 from benchmarks.soak_cycles.clock import RoomClock
 from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import CyclesPlan
@@ -124,7 +124,7 @@ class CyclesRoom:
             case "dead":
                 node.bmc.kill()
             case "exchanged":
-                node.bmc = self._bmcs.restart(number, guid=STRANGER)
+                node.bmc = self._bmcs.restart(number, guid=OTHER_BMC_GUID)
             case "by hand":
                 node.switched_by_hand()
 

@@ -58,14 +58,14 @@ class NeedRecord(NamedTuple):
 
 def new_record(nodes: int) -> NeedRecord:
     """Return the record of a cluster without observations."""
-    ring = STEPS_AHEAD + 1
+    ring_size = STEPS_AHEAD + 1
     return NeedRecord(
         needs=np.zeros((HOURS + 1, KINDS)),
         idle_s=np.zeros((HOURS + 1, KINDS)),
         used_s=np.full(nodes, NEVER_USED),
-        needed=np.zeros(ring, dtype=np.int64),
-        hour=np.zeros(ring, dtype=np.int64),
-        kind=np.zeros((ring, nodes), dtype=np.int64),
+        needed=np.zeros(ring_size, dtype=np.int64),
+        hour=np.zeros(ring_size, dtype=np.int64),
+        kind=np.zeros((ring_size, nodes), dtype=np.int64),
         moments=np.zeros(1, dtype=np.int64),
     )
 

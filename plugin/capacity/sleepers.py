@@ -145,15 +145,15 @@ def due_in_s(
     """Return the next second after now at which the idle node is due for a depth that it is not in, or NEVER."""
     at = index(node)
     state = table.state[at]
-    soonest = NEVER
+    earliest = NEVER
     for depth in range(SHALLOW_TO_DEEP):
         after_s = schedule.after_s[row, depth]
         if after_s == NEVER or (state != ACTIVE and not is_shallower(state, depth)):
             continue
         due_s = max(table.idle_since_s[at] + after_s, free_to_sleep_s(table, rules, node, now_s))
         if due_s > now_s:
-            soonest = min(soonest, due_s)
-    return int(soonest)
+            earliest = min(earliest, due_s)
+    return int(earliest)
 
 
 @part

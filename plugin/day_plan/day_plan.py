@@ -91,7 +91,7 @@ class DayPlan:
     jobs: tuple[PlannedJob, ...]
     loads: tuple[Load, ...]
     left_out: Mapping[str, str]
-    course: PowerProfile
+    power_profile: PowerProfile
     caps: tuple[PowerCap, ...] = ()
     not_held: frozenset[str] = frozenset()
     moves: tuple[StartChange, ...] = ()
@@ -106,24 +106,27 @@ class DayPlan:
 
 def plan_to_json(plan: DayPlan) -> dict[str, Any]:
     """Return the plan as objects, lists, numbers and texts."""
-    course = {name: column.tolist() for name, column in vars(plan.course).items()}
-    return {**asdict(plan), "course": course, "not_held": sorted(plan.not_held)}
+    values = asdict(plan) | {"not_held": sorted(plan.not_held)}
+    profile = values.pop("power_profile")
+    return values | {"course": {name: column.tolist() for name, column in profile.items()}}
 
 
 def plan_from_json(data: Any) -> DayPlan:
     """Return the plan of the output of `plan_to_json`. Raises ValueError for anything else."""
     try:
-        course = dict(data["course"])
-        edge_s = np.array(course.pop("edge_s"), np.int64)
+        profile = dict(data["course"])
+        edge_s = np.array(profile.pop("edge_s"), np.int64)
+        columns = {name: np.array(column, np.float64) for name, column in profile.items()}
         parts = {
-            "course": PowerProfile(edge_s, **{name: np.array(column, np.float64) for name, column in course.items()}),
+            "power_profile": PowerProfile(edge_s, **columns),
             "jobs": tuple(PlannedJob(**_tuples(job)) for job in data["jobs"]),
             "loads": tuple(Load(**_tuples(load)) for load in data["loads"]),
             "caps": tuple(PowerCap(**cap) for cap in data["caps"]),
             "moves": tuple(StartChange(**move) for move in data["moves"]),
             "not_held": frozenset(data["not_held"]),
         }
-        return DayPlan(**{**_tuples(data), **parts})
+        rest = {name: value for name, value in _tuples(data).items() if name != "course"}
+        return DayPlan(**{**rest, **parts})
     except (KeyError, TypeError, AttributeError) as problem:
         raise ValueError("that is no plan") from problem
 

@@ -152,10 +152,10 @@ def list_remarks(inputs: PlanInputs, plan: DayPlan) -> tuple[str, ...]:
 
 
 def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
-    beyond = inputs.room.facility.beyond_table(plan.course.temperature_c)
+    beyond = inputs.room.facility.beyond_table(plan.power_profile.temperature_c)
     if beyond:
         yield beyond
-    if (plan.course.price_per_kwh < 0).any():
+    if (plan.power_profile.price_per_kwh < 0).any():
         yield NEGATIVE_PRICES
     if (
         plan.jobs
@@ -237,7 +237,7 @@ def join_pool_plans(
         jobs=jobs,
         loads=loads,
         left_out=left_out,
-        course=build_power_profile(inputs, rates, jobs, loads, idle_w=idle_w(inputs)),
+        power_profile=build_power_profile(inputs, rates, jobs, loads, idle_w=idle_w(inputs)),
         caps=inputs.caps,
         not_held=wants_delay - held,
         violations=tuple(

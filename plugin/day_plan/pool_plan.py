@@ -55,10 +55,10 @@ def reorder_within_windows(order: Int64, windows: Sequence[Int64]) -> Int64:
     """Return 0, 1, 2 ... with each window's positions in the sequence that `order` has them in."""
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    dealt = np.arange(len(order))
+    reordered = np.arange(len(order))
     for window in windows:
-        dealt[window] = window[np.argsort(rank[window], kind="stable")]
-    return dealt
+        reordered[window] = window[np.argsort(rank[window], kind="stable")]
+    return reordered
 
 
 SAME_START_S = 60
@@ -106,10 +106,10 @@ def _orders(problem: Problem, windows: Sequence[Int64]) -> list[tuple[str, Int64
     known = {np.arange(len(problem.work)).tobytes()}
     found = []
     for name, order in all_orders(problem.work, problem.machine).items():
-        dealt = reorder_within_windows(order, windows)
-        if dealt.tobytes() not in known:
-            known.add(dealt.tobytes())
-            found.append((name, dealt))
+        reordered = reorder_within_windows(order, windows)
+        if reordered.tobytes() not in known:
+            known.add(reordered.tobytes())
+            found.append((name, reordered))
     return found
 
 

@@ -17,9 +17,9 @@ from plugin.federation.sites import LOCAL, UNKNOWN, Grid
 
 
 class Goal(IntEnum):
-    """The figure that a job's owner wants to minimise; UNSAID leaves it to the policy."""
+    """The figure that a job's owner wants to minimise; UNSPECIFIED leaves it to the policy."""
 
-    UNSAID = -1
+    UNSPECIFIED = -1
     TIME = 0
     COST = 1
     CO2 = 2
@@ -68,7 +68,7 @@ UNLESS_GIVEN = {
     "data_mb": 0.0,
     "latest_end_s": NEVER,
     "features": 0,
-    "goal": Goal.UNSAID,
+    "goal": Goal.UNSPECIFIED,
     "power_factor": 1.0,
 }
 TYPES = {"data_mb": np.float64, "power_factor": np.float64, "features": np.uint64, "goal": np.int8}

@@ -340,8 +340,8 @@ def _worth(cycle: GridCycle, decision: GridDecision) -> tuple[int, int, float]:
 def sites_in_time(cycle: GridCycle, predicted: Predictions) -> NDArray[np.bool_]:
     """Return where jobs may go, bool[n, m]: of the compatible sites those in time, all where none is."""
     by_then = cycle.now_s + predicted.response_s <= cycle.jobs.latest_end_s[:, None]
-    punctual = predicted.compatible & by_then
-    return np.asarray(np.where(punctual.any(axis=1, keepdims=True), punctual, predicted.compatible))
+    in_time = predicted.compatible & by_then
+    return np.asarray(np.where(in_time.any(axis=1, keepdims=True), in_time, predicted.compatible))
 
 
 def _shares(site: Int64, shape: tuple[int, ...]) -> Float64:

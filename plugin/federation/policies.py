@@ -22,7 +22,7 @@ from plugin.federation.metaschedule import inst, mcmf, two_price
 from plugin.federation.placement_costs import CostModel
 
 
-class Tally:
+class SiteLoads:
     """Idle units, queues, places and allocations as they are left by the jobs that were placed before."""
 
     def __init__(self, cycle: GridCycle, predicted: Predictions) -> None:
@@ -79,7 +79,7 @@ class PlacementView(NamedTuple):
 
     cycle: GridCycle
     predicted: Predictions
-    tally: Tally
+    loads: SiteLoads
     open: NDArray[np.bool_]
     turn: int
 
@@ -112,18 +112,18 @@ def eca_sla(cycle: GridCycle) -> GridDecision:
 def _place_jobs(cycle: GridCycle, choose: Callable[[PlacementView, int], Placement]) -> GridDecision:
     model = CostModel(cycle)
     predicted = model.predict(cycle.wait_s)
-    tally, turn, count = Tally(cycle, predicted), cycle.turn, len(cycle.jobs)
+    loads, turn, count = SiteLoads(cycle, predicted), cycle.turn, len(cycle.jobs)
     site, why = np.full(count, NO_SITE, np.int64), np.zeros(count, np.int8)
     score, delay_s = np.full(predicted.delay_s.shape, np.inf), predicted.delay_s.copy()
     for job in range(count):
-        free = tally.open_to(job)
-        delay_s[job] = tally.delay_s(job)
+        free = loads.open_to(job)
+        delay_s[job] = loads.delay_s(job)
         if not free.any():
             why[job] = DecisionReason.NEXT_CYCLE if predicted.compatible[job].any() else DecisionReason.IMPOSSIBLE
             continue
-        site[job], why[job], score[job] = choose(PlacementView(cycle, predicted, tally, free, turn), job)
+        site[job], why[job], score[job] = choose(PlacementView(cycle, predicted, loads, free, turn), job)
         if site[job] != NO_SITE:
-            tally.place(job, int(site[job]))
+            loads.place(job, int(site[job]))
             turn = (int(site[job]) + 1) % len(cycle.grid)
     return GridDecision(site, why, score, model.predict(delay_s), turn)
 
@@ -143,15 +143,15 @@ def _next_by_turns(view: PlacementView, _job: int) -> Placement:
 
 
 def _fastest(view: PlacementView, job: int) -> Placement:
-    delay_s = np.where(view.open, view.tally.delay_s(job), np.inf)
-    at_once = view.open & view.tally.starts_at_once(job)
+    delay_s = np.where(view.open, view.loads.delay_s(job), np.inf)
+    at_once = view.open & view.loads.starts_at_once(job)
     if at_once.any():
         return Placement(int(np.argmax(at_once)), DecisionReason.IDLE, delay_s)
     return _least(delay_s, DecisionReason.SHORTEST_WAIT)
 
 
 def _least_with_queue(view: PlacementView, job: int) -> Placement:
-    short = view.tally.queued <= view.cycle.rules.queue_limit
+    short = view.loads.queued <= view.cycle.rules.queue_limit
     return _least_among(view, job, short, DecisionReason.ALL_QUEUES_LONG)
 
 
@@ -159,7 +159,7 @@ def _least_in_time(view: PlacementView, job: int) -> Placement:
     latest_s = int(view.cycle.jobs.latest_end_s[job])
     if latest_s == NEVER:
         return _fastest(view, job)
-    in_time = view.cycle.now_s + view.tally.response_s(job) <= latest_s
+    in_time = view.cycle.now_s + view.loads.response_s(job) <= latest_s
     return _least_among(view, job, in_time, DecisionReason.NONE_IN_TIME)
 
 
@@ -174,7 +174,7 @@ def _least_among(view: PlacementView, job: int, allowed: NDArray[np.bool_], othe
 
 def _by_goal(view: PlacementView, job: int) -> Float64:
     own = Goal(int(view.cycle.jobs.goal[job]))
-    match view.cycle.rules.goal if own is Goal.UNSAID else own:
+    match view.cycle.rules.goal if own is Goal.UNSPECIFIED else own:
         case Goal.COST:
             return np.asarray(view.predicted.cost[job])
         case Goal.CO2:
@@ -182,7 +182,7 @@ def _by_goal(view: PlacementView, job: int) -> Float64:
         case Goal.ENERGY:
             return np.asarray(view.predicted.energy_j[job])
         case _:
-            return view.tally.response_s(job)
+            return view.loads.response_s(job)
 
 
 def _least(score: Float64, why: DecisionReason) -> Placement:

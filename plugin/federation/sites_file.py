@@ -340,7 +340,7 @@ def _read_link(path: Path, number: int, table: LinkTable, sites: tuple[Site, ...
     return Link(table.between, table.latency, table.bandwidth)
 
 
-Stamp = tuple[int, int, int]
+FileVersion = tuple[int, int, int]
 
 
 class WatchedSites:
@@ -348,14 +348,14 @@ class WatchedSites:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._grid, self._stamp = read_sites(path), _stamp(path)
+        self._grid, self._file_version = read_sites(path), _file_version(path)
         self.problem: BadSites | None = None
 
     def grid(self) -> Grid:
         """Return the sites of the file's last correct state; `problem` is its present error."""
-        stamp = _stamp(self._path)
-        if stamp != self._stamp:
-            self._stamp = stamp
+        version = _file_version(self._path)
+        if version != self._file_version:
+            self._file_version = version
             self._read()
         return self._grid
 
@@ -366,7 +366,7 @@ class WatchedSites:
             self.problem = problem
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _file_version(path: Path) -> FileVersion | None:
     try:
         status = path.stat()
     except OSError:

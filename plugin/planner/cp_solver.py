@@ -207,8 +207,8 @@ def _earned(built: _Model, question: CpQuestion) -> Any:
 
 def _profit(built: _Model, question: CpQuestion, energy: EnergyCost) -> Any:
     """Return revenue less energy and cooling of all jobs, with the PUE of the energy that all use together."""
-    dearest = max((abs(band.cost_per_j) for bands in energy.bands for band in bands), default=0.0)
-    most = max(float(energy.revenue_per_s.max(initial=0)), dearest * float(energy.power_w.max(initial=0)), 1e-12)
+    highest_cost = max((abs(band.cost_per_j) for bands in energy.bands for band in bands), default=0.0)
+    most = max(float(energy.revenue_per_s.max(initial=0)), highest_cost * float(energy.power_w.max(initial=0)), 1e-12)
     scale = min(1e9, 1e15 / max(float(question.duration_s.sum()), 1.0)) / most
     power_mw = np.rint(energy.power_w * MJ_PER_J).astype(np.int64).tolist()
     revenue_per_s = np.rint(energy.revenue_per_s * scale).astype(np.int64).tolist()
@@ -225,7 +225,7 @@ def _profit(built: _Model, question: CpQuestion, energy: EnergyCost) -> Any:
         if len(bands) == 1:
             profit -= costs[0]
             continue
-        at_most = int(scale * dearest * max(abs(bands[-1].until_mj), 1) / MJ_PER_J) + 1
+        at_most = int(scale * highest_cost * max(abs(bands[-1].until_mj), 1) / MJ_PER_J) + 1
         cost = built.model.new_int_var(-at_most, at_most, "")
         chosen = [built.model.new_bool_var("") for _ in bands]
         built.model.add_exactly_one(chosen)

@@ -265,7 +265,7 @@ def _place_all(free: FreeCapacity, order: Int64, jobs: WorkColumns, places: Plac
         needed = UnitResources(cores[job], memory_mb[job], gpus[job])
         demand[0], demand[1], demand[2] = needed
         demand[3], demand[4], demand[5] = units[job], duration_s[job], from_s[job]
-        if not capped and _hopeless(failed, min(failures, REMEMBERED), demand):
+        if not capped and _cannot_fit(failed, min(failures, REMEMBERED), demand):
             continue
         capped_w = power_w[job] if capped else 0
         wanted = UnitDemand(from_s[job], latest_s[job], duration_s[job], units[job], needed, capped_w)
@@ -291,7 +291,7 @@ def _place_all(free: FreeCapacity, order: Int64, jobs: WorkColumns, places: Plac
 
 
 @in_place
-def _hopeless(failed: Int64, remembered: int, demand: Int64) -> bool:
+def _cannot_fit(failed: Int64, remembered: int, demand: Int64) -> bool:
     """Return whether a job that needs no more, no longer and no later has found no place: space only shrinks."""
     for index in range(remembered):
         harder = True

@@ -122,7 +122,7 @@ def _play(order: Int64, strict: bool, jobs: QueuedWork, running: RunningUnits, c
                 waiting[kept] = job
                 kept += 1
         count = kept
-        soon_s = min(_soonest_s(now_s, horizon_s, edge_s), _soonest_s(now_s, horizon_s, running_end_s))
+        soon_s = min(_earliest_s(now_s, horizon_s, edge_s), _earliest_s(now_s, horizon_s, running_end_s))
         for place in range(count):
             if release_s[waiting[place]] > now_s:
                 soon_s = min(soon_s, release_s[waiting[place]])
@@ -161,7 +161,7 @@ def _end_jobs(now_s: int, end_s: Int64, active: Int64, jobs: QueuedWork, node: I
 
 
 @kernel
-def _soonest_s(now_s: int, horizon_s: int, times_s: Int64) -> int:
+def _earliest_s(now_s: int, horizon_s: int, times_s: Int64) -> int:
     """Return the first of the times after now, the horizon where there is none."""
     soon_s = horizon_s
     for time_s in times_s:

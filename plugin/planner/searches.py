@@ -72,7 +72,7 @@ def all_orders(work: Work, machine: NodeCapacities) -> Mapping[str, Int64]:
 def _keys(work: Work, machine: NodeCapacities) -> Mapping[str, tuple[Float64, ...]]:
     node_share = _share_of_node(work, machine)
     whole = node_share * work.units
-    hunger = power_per_revenue(work)
+    power_per_profit = power_per_revenue(work)
     duration_s = work.duration_s.astype(np.float64)
     return {
         "earliest start": (work.release_s.astype(np.float64),),
@@ -83,9 +83,9 @@ def _keys(work: Work, machine: NodeCapacities) -> Mapping[str, tuple[Float64, ..
         "resources": (whole,),
         "resources x duration": (whole * duration_s,),
         "power": (work.power_w,),
-        "power per profit": (hunger,),
-        "power per profit, short first": (hunger, duration_s),
-        "power per profit, long first": (hunger, -duration_s),
+        "power per profit": (power_per_profit,),
+        "power per profit, short first": (power_per_profit, duration_s),
+        "power per profit, long first": (power_per_profit, -duration_s),
     }
 
 

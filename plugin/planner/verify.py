@@ -65,12 +65,12 @@ def _broken_jobs(problem: Problem, plan: Plan) -> Iterator[str]:
     early = placed & (start_s < work.release_s)
     late = placed & (start_s + work.duration_s > work.latest_end_s)
     job = np.repeat(np.arange(len(work)), work.units)
-    homeless = _any_of(job, plan.node != TOMORROW, len(work)) & ~placed
+    unplaced = _any_of(job, plan.node != TOMORROW, len(work)) & ~placed
     wrong = _any_of(job, _no_node_of_its_own(problem, plan, job), len(work)) & placed
     first = np.cumsum(work.units) - work.units
-    for at in np.flatnonzero(outside | early | late | homeless | wrong).tolist():
+    for at in np.flatnonzero(outside | early | late | unplaced | wrong).tolist():
         name = f"job {work.job_id[at]}"
-        if homeless[at]:
+        if unplaced[at]:
             yield f"{name} has nodes but no start"
         if outside[at]:
             yield f"{name} starts in second {start_s[at]}, outside the plan"

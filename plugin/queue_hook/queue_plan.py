@@ -152,18 +152,18 @@ def find_jobs_to_write(
     """
     ids = [position.job.job_id for position in positions]
     number = np.array([position.number for position in positions], np.int64)
-    aim = np.array([desired.get(position.job.job_id, position.site_priority) for position in positions], np.int64)
+    target = np.array([desired.get(position.job.job_id, position.site_priority) for position in positions], np.int64)
     inside = np.array([group.get(id_, -1) for id_ in ids], np.int64)
     now = np.array([position.job.priority for position in positions], np.int64)
-    now = np.where(inside < 0, aim, now)
+    now = np.where(inside < 0, target, now)
     differs = np.zeros(len(ids), np.bool_)
-    places, aimed = _places(now, number), _places(aim, number)
-    if not np.array_equal(places, aimed):
-        moved = np.unique(inside[places != aimed])
+    places, target_places = _places(now, number), _places(target, number)
+    if not np.array_equal(places, target_places):
+        moved = np.unique(inside[places != target_places])
         differs = np.isin(inside, moved[moved >= 0])
-        if not np.array_equal(_places(np.where(differs, aim, now), number), aimed):
+        if not np.array_equal(_places(np.where(differs, target, now), number), target_places):
             differs = inside >= 0
-    differs &= now != aim
+    differs &= now != target
     undone = [position.job.job_id for position in positions if position.added and position.job.job_id not in group]
     return {ids[at] for at in np.flatnonzero(differs)} | set(undone)
 

@@ -114,10 +114,10 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
     """Return the known demand for nodes of a pool in the near future."""
     now_s = snapshot.now_s
     names = {node.name for node in pool.pool.nodes}
-    soonest: dict[str, NodeNeed] = {}
+    earliest: dict[str, NodeNeed] = {}
     for name, needed in (*_list_needs_of_reservations(snapshot.view), *_list_needs_of_planned_starts(pool, now_s)):
-        if name in names and (name not in soonest or needed.at_s < soonest[name].at_s):
-            soonest[name] = needed
+        if name in names and (name not in earliest or needed.at_s < earliest[name].at_s):
+            earliest[name] = needed
     lead_s = max((site.lead_s(node.name, snapshot) for node in pool.pool.nodes[:1]), default=0)
     kept_s = pool.sleep.pays_s + lead_s
     deferred = [(job.begin_s or 0, job) for job in pool.deferred]
@@ -126,11 +126,11 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
         pool.nodes_of(job) for job in pool.waiting if _is_new(job, now_s) and pool.nodes_of(job) <= pool.free_nodes
     )
     return UpcomingDemand(
-        nodes=soonest,
+        nodes=earliest,
         idle_now=sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - lead_s <= now_s),
         idle_kept=sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - now_s <= kept_s) + new,
         why=f"job {first.job_id} may start in {duration_text(first_s - now_s)}" if first else "",
-        reserved=frozenset(name for name, needed in soonest.items() if needed.at_s - now_s <= kept_s),
+        reserved=frozenset(name for name, needed in earliest.items() if needed.at_s - now_s <= kept_s),
     )
 
 

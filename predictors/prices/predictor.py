@@ -142,7 +142,7 @@ POOLED_DAYS = 7
 # The errors of a day grow with this power of how many days ahead it is.
 GROWTH = 0.4
 # Of what the last errors lean to one side, so much goes on: the best share over the first years of five markets.
-LEAN = 0.5
+BIAS_SHARE = 0.5
 
 
 def error_offsets(error: Float64, *, ahead: int) -> Float64:
@@ -156,7 +156,7 @@ def error_offsets(error: Float64, *, ahead: int) -> Float64:
     scale = (size.sum(axis=0) + POOLED_DAYS * size.mean()) / (len(error) + POOLED_DAYS)
     relative = error / np.maximum(scale, 1e-9)
     quantile = np.quantile(relative, [_conformal(level, len(error)) for level in LEVELS])
-    quantile[MEDIAN] = np.clip(LEAN * quantile[MEDIAN], quantile[0], quantile[-1])
+    quantile[MEDIAN] = np.clip(BIAS_SHARE * quantile[MEDIAN], quantile[0], quantile[-1])
     return np.asarray(scale[:, None] * quantile * ahead**GROWTH)
 
 
@@ -174,10 +174,10 @@ PUBLISHED = "published earlier"
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """What is known and what follows from it: `course` float64[96] is a quarter's usual distance to its hour's mean."""
+    """`quarter_profile` float64[96] is a quarter's usual distance to its hour's mean."""
 
     past: Past
-    course: Float64
+    quarter_profile: Float64
     outlook: Outlook
 
 
@@ -233,7 +233,7 @@ class PricePredictor:
         past = fill_days(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays)
         outlook = look_ahead(past, self._members, self._track)
         self._track = outlook.track
-        return _View(past, _course(days.quarter), outlook)
+        return _View(past, _quarter_profile(days.quarter), outlook)
 
     @property
     def known_until_s(self) -> int:
@@ -271,7 +271,7 @@ def _same(one: PriceHistory, other: PriceHistory) -> bool:
     return one.start_s == other.start_s and np.array_equal(one.price, other.price, equal_nan=True)
 
 
-def _course(quarter: Float64) -> Float64:
+def _quarter_profile(quarter: Float64) -> Float64:
     by_hour = quarter[-COURSE_DAYS:].reshape(-1, 24, QUARTERS // 24)
     distance = (by_hour - by_hour.mean(axis=2, keepdims=True)).reshape(-1, QUARTERS)
     return np.nan_to_num(mean_known(distance, axis=0))
@@ -286,7 +286,7 @@ def _forecast(view: _View, quarter_s: Int64, zone: tzinfo) -> tuple[Float64, Flo
     hour = slot // (QUARTERS // 24)
     ahead = np.clip(day - view.past.first_day - len(view.past) + 1, 1, AHEAD_DAYS)
     spreads = np.array([error_offsets(view.outlook.error, ahead=days) for days in range(1, AHEAD_DAYS + 1)])
-    return price[index, hour] + view.course[slot], spreads[ahead - 1, hour]
+    return price[index, hour] + view.quarter_profile[slot], spreads[ahead - 1, hour]
 
 
 def _within(index: Int64, days: int) -> Int64:

@@ -113,9 +113,9 @@ def distances(rows: Float64, scale: Float64, questions: Float64) -> Float64:
 REACH = 0.04
 """Two points of a cluster are so near: difference in distance plus difference in wait over the range of waits."""
 NEAR = 0.2
-STRAY_SHARE = 0.3
+NOISE_SHARE = 0.3
 STEP = 0.04
-STRAY = -1
+NOISE = -1
 NO_ANSWER = -1.0
 
 
@@ -129,18 +129,18 @@ def clustered_wait_s(distance: Float64, wait_s: Float64) -> float:
     if not _tight(distance[near].mean(), label):
         return NO_ANSWER
     kept = np.ones(len(distance), dtype=np.bool_)
-    kept[near[label == STRAY]] = False
+    kept[near[label == NOISE]] = False
     return _steadiest_mean(distance[kept], wait_s[kept], distance.min())
 
 
 @kernel
 def clusters(distance: Float64, share: Float64) -> Int64:
-    """Return the cluster of each point, STRAY for those alone: DBSCAN with two points to a core, so that all that are
+    """Return the cluster of each point, NOISE for those alone: DBSCAN with two points to a core, so that all that are
     linked by steps within REACH belong together."""
-    label = np.full(len(distance), STRAY)
+    label = np.full(len(distance), NOISE)
     unseen = np.empty(len(distance), dtype=np.int64)
     for first in range(len(distance)):
-        if label[first] == STRAY:
+        if label[first] == NOISE:
             unseen[0] = first
             left = 1
             while left > 0:
@@ -151,10 +151,10 @@ def clusters(distance: Float64, share: Float64) -> Int64:
 
 @kernel
 def _link(unseen: Int64, left: int, first: int, label: Int64, apart: Float64, share: Float64) -> int:
-    """Label the strays within reach of the point at `left` of `unseen` and list them; return how many are listed."""
+    """Label the noise points within reach of the point at `left` of `unseen`; return their number."""
     point = unseen[left]
     for other in range(len(label)):
-        if other != point and label[other] == STRAY and apart[other] + abs(share[other] - share[point]) <= REACH:
+        if other != point and label[other] == NOISE and apart[other] + abs(share[other] - share[point]) <= REACH:
             label[point] = label[other] = first
             unseen[left] = other
             left += 1
@@ -163,12 +163,12 @@ def _link(unseen: Int64, left: int, first: int, label: Int64, apart: Float64, sh
 
 @kernel
 def _tight(mean_distance: float, label: Int64) -> bool:
-    """Tell whether the nearest jobs are alike, the less so the fewer strays are among them."""
-    strays = (label == STRAY).sum()
-    if strays == 0:
+    """Tell whether the nearest jobs are alike, the less so the fewer noise points are among them."""
+    noise_count = (label == NOISE).sum()
+    if noise_count == 0:
         return bool(mean_distance < NEAR + 0.1)
     found = max(len(np.unique(label)) - 1, 1)
-    return bool(mean_distance <= NEAR and strays < STRAY_SHARE * (len(label) - strays) / found)
+    return bool(mean_distance <= NEAR and noise_count < NOISE_SHARE * (len(label) - noise_count) / found)
 
 
 @kernel

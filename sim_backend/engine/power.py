@@ -38,7 +38,7 @@ class Power(NamedTuple):
     `ready_s`, when its transition ends; `fails`, 1 if the transition then fails; `deeper`, the depth to which a rising
     node goes on, or STAYS; `draws`, the number of its random draws. Bitmaps: `away`, nodes that are not active;
     `moving`, nodes with a time in `ready_s` or `called_s`; `spare`, free units on nodes that are away. `nodes_in`
-    counts nodes by state. `doomed`, by slot, is 1 if a node of the job will not come up. `wanted_s`, by job, is the
+    counts nodes by state. `will_fail`, by slot, is 1 if a node of the job will not come up. `wanted_s`, by job, is the
     first second at which it would have started without sleeping nodes, NOT_YET before that. `needs` is what a forecast
     has learned, empty without a forecast.
     """
@@ -54,7 +54,7 @@ class Power(NamedTuple):
     away: NDArray[np.uint64]
     moving: NDArray[np.uint64]
     nodes_in: Int64
-    doomed: NDArray[np.int8]
+    will_fail: NDArray[np.int8]
     wanted_s: Int64
     needs: NeedRecord
     log: TransitionLog
@@ -143,7 +143,7 @@ def all_active(
         away=bitmap(np.zeros(nodes, dtype=np.bool_)),
         moving=bitmap(np.zeros(nodes, dtype=np.bool_)),
         nodes_in=nodes_in,
-        doomed=np.zeros(slots, dtype=np.int8),
+        will_fail=np.zeros(slots, dtype=np.int8),
         wanted_s=np.full(jobs, NOT_YET, dtype=np.int64),
         needs=new_record(nodes if rules.worth_s else 0),
         log=TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),

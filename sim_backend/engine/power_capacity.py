@@ -36,11 +36,11 @@ A_MINUTE_S = 60
 @part
 def first_due_s(schedule: CapacitySchedule, row: int, idle_since_s: int) -> int:
     """Return when a node that has been idle since then is due for its first depth, NEVER if for none."""
-    soonest = NEVER
+    earliest = NEVER
     for depth in range(SHALLOW_TO_DEEP):
         if schedule.after_s[row, depth] != NEVER:
-            soonest = min(soonest, idle_since_s + schedule.after_s[row, depth])
-    return int(soonest)
+            earliest = min(earliest, idle_since_s + schedule.after_s[row, depth])
+    return int(earliest)
 
 
 @part
@@ -179,14 +179,14 @@ def shrink_to_target(
 @part
 def next_leave_s(power: Power, rules: CapacityRules, now_s: int) -> int:
     """Return when the next limit that keeps a node awake ends, or NEVER."""
-    soonest = next_rate_s(power, rules, now_s)
+    earliest = next_rate_s(power, rules, now_s)
     node = next_bit(power.table.idle, 0)
     while node != NO_BIT:
         free_s = free_to_sleep_s(power.table, rules, node, now_s)
         if free_s > now_s:
-            soonest = min(soonest, free_s)
+            earliest = min(earliest, free_s)
         node = next_bit(power.table.idle, node + 1)
-    return int(soonest)
+    return int(earliest)
 
 
 @part
@@ -211,7 +211,7 @@ def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRu
     """Send to a deeper sleep the nodes that are due for one; return when the next one is, or NEVER."""
     now_s = state.scalars[0].now_s
     row = power.scalars[0].row
-    soonest = NEVER
+    earliest = NEVER
     after = next_bit(power.away, 0)
     while after != NO_BIT:
         node = after
@@ -223,8 +223,8 @@ def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRu
         is_due = depth != NO_DEPTH and is_shallower(power.table.state[at], depth)
         if is_due and not is_spent(power.table, rules, node, now_s):
             go_deeper(state, power, depths, rules.wakes_per_min, node, depth)
-        soonest = min(soonest, due_in_s(power.table, rules, schedule, row, node, now_s))
-    return int(soonest)
+        earliest = min(earliest, due_in_s(power.table, rules, schedule, row, node, now_s))
+    return int(earliest)
 
 
 @part
@@ -238,14 +238,14 @@ def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRul
     allowed = 0 if stay else may_leave(power, rules)
     criteria = SleepCriteria(power.table, rules, schedule, nodes.row, now_s, False)
     nodes.limited = 1 if sleep_some(state, power, depths, criteria, allowed) else 0
-    soonest = NEVER
+    earliest = NEVER
     if light_sleepers(power, deepest_in_use(schedule, nodes.row)) > 0:
-        soonest = deepen_due(state, power, depths, rules, schedule)
+        earliest = deepen_due(state, power, depths, rules, schedule)
     node = next_bit(power.table.idle, 0)
     while node != NO_BIT:
-        soonest = min(soonest, due_in_s(power.table, rules, schedule, nodes.row, node, now_s))
+        earliest = min(earliest, due_in_s(power.table, rules, schedule, nodes.row, node, now_s))
         node = next_bit(power.table.idle, node + 1)
-    nodes.due_s = min(soonest, next_rate_s(power, rules, now_s)) if nodes.limited else soonest
+    nodes.due_s = min(earliest, next_rate_s(power, rules, now_s)) if nodes.limited else earliest
 
 
 @part

@@ -158,7 +158,7 @@ def start_powered(
     slot = place_job(workload, state, position, head, begin_s)
     nodes.last_up_s = max(nodes.last_up_s, begin_s)
     now.free = free_units(power, rules)
-    power.doomed[index(slot)] = 1 if fails_s != NEVER else 0
+    power.will_fail[index(slot)] = 1 if fails_s != NEVER else 0
     if fails_s != NEVER:
         state.slots.end_s[index(slot)] = fails_s
     await_end(state, slot)
@@ -243,7 +243,7 @@ def end_powered(
     planned_s = state.slots.expected_end_s[index(slot)] - state.start_s[index(job)]
     if state.slots.pieces[index(slot)] != NOT_YET:
         release_powered(state, power, schedule, slot)
-    if power.doomed[index(slot)]:
+    if power.will_fail[index(slot)]:
         state.start_s[index(job)] = NOT_YET
         put_back(workload, state, job, planned_s)
     else:
@@ -356,7 +356,7 @@ def begin_now(workload: Workload, state: State, power: Power, schedule: Capacity
     head = take_nodes(state.nodes, state.slots.size[held])
     hold_active(state, power, head)
     state.slots.pieces[held] = head
-    power.doomed[held] = 0
+    power.will_fail[held] = 0
     state.start_s[job] = now.now_s
     state.slots.end_s[held] = now.now_s + workload.runtime_s[job]
     expect_end(state, slot, now.now_s + planned_s)

@@ -259,9 +259,9 @@ def arrive_one(state: State, power: Power, depths: DepthTable, node: int) -> Non
 @part
 def next_arrival_s(power: Power) -> int:
     """Return when the next transition ends or starts, or NEVER."""
-    soonest = NEVER
+    earliest = NEVER
     node = next_bit(power.moving, 0)
     while node != NO_BIT:
-        soonest = min(soonest, min(power.ready_s[index(node)], power.called_s[index(node)]))
+        earliest = min(earliest, min(power.ready_s[index(node)], power.called_s[index(node)]))
         node = next_bit(power.moving, node + 1)
-    return int(soonest)
+    return int(earliest)

@@ -38,13 +38,13 @@ class FreeUnitsSeries(NamedTuple):
 @kernel
 def start_times_of_one_more(known: KnownSchedule, now_s: int, units: int, size: Int64, estimate_s: Int64) -> Int64:
     """Return when each of n jobs, none wider than `units`, would start: int64[n]."""
-    course = _free_units_series(known, now_s, units)
+    free_units = _free_units_series(known, now_s, units)
     start_s = np.empty_like(size)
     for number in range(len(size)):
         step = 0
-        while not _start_times(known, course, step, units, size[number], estimate_s[number]):
+        while not _start_times(known, free_units, step, units, size[number], estimate_s[number]):
             step += 1
-        start_s[number] = course.at_s[step]
+        start_s[number] = free_units.at_s[step]
     return start_s
 
 
@@ -71,17 +71,19 @@ def _free_units_series(known: KnownSchedule, now_s: int, units: int) -> FreeUnit
 
 @kernel
 def _start_times(
-    known: KnownSchedule, course: FreeUnitsSeries, step: int, units: int, size: int, estimate_s: int
+    known: KnownSchedule, free_units: FreeUnitsSeries, step: int, units: int, size: int, estimate_s: int
 ) -> bool:
     """Tell whether the job would start in this pass, beside the first waiting job or as the first one itself."""
-    if size > course.free[step]:
+    if size > free_units.free[step]:
         return False
-    first = course.first[step]
-    if first == len(known.size) or course.at_s[step] + estimate_s <= known.start_s[first]:
+    first = free_units.first[step]
+    if first == len(known.size) or free_units.at_s[step] + estimate_s <= known.start_s[first]:
         return True
-    if course.extra[step] == UNKNOWN:
-        course.extra[step] = units - known.size[first] - _held_beyond(known, course.at_s[step], known.start_s[first])
-    return bool(size <= course.extra[step])
+    if free_units.extra[step] == UNKNOWN:
+        free_units.extra[step] = (
+            units - known.size[first] - _held_beyond(known, free_units.at_s[step], known.start_s[first])
+        )
+    return bool(size <= free_units.extra[step])
 
 
 @kernel

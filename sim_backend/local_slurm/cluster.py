@@ -62,16 +62,16 @@ class SlurmJobs:
         on: str = "",
         name: str = "",
         limit_min: int = 10,
-        consent: str = "",
+        user_hint: str = "",
     ) -> list[str]:
         """Submit so many jobs alike, with sbatch's `options` such as --comment=...; return their ids.
 
         `watts` is what the node draws on which they begin, if not as much as a busy one usually does. `on` are the
-        nodes that they need, if not any; `consent` is what their owner allows, such as delay=20min.
+        nodes that they need, if not any; `user_hint` is the hint of their owner, such as delay=20min.
         """
         draws = "" if watts is None else f'echo {watts:g} >"{self.slurm.folder}/$SLURMD_NODENAME/watts"'
         script = SCRIPT.format(trace=self.trace_file, seconds=seconds, draws=draws)
-        shown_log = {"nodelist": on, "job-name": name, "comment": f"offpeak:{consent}" if consent else ""}
+        shown_log = {"nodelist": on, "job-name": name, "comment": f"offpeak:{user_hint}" if user_hint else ""}
         arguments = [f"--{option}={value}" for option, value in shown_log.items() if value]
         usual = (f"--nodes={nodes}", "--output=/dev/null", f"--time={limit_min}")
         command = ("sbatch", "--parsable", *usual, *arguments, *options)
@@ -302,9 +302,9 @@ class PoweredCluster:
         try:
             wait_until(condition, what=what, seconds=seconds, every_s=LOOK_EVERY_S)
         except RuntimeError as late:
-            raise RuntimeError(f"{late}\n{self.picture()}") from None
+            raise RuntimeError(f"{late}\n{self.describe_state()}") from None
 
-    def picture(self) -> str:
+    def describe_state(self) -> str:
         """Return what Slurm shows, the last changes of power, and the end of the agent's log."""
         nodes, jobs = self.run("sinfo", "-N", "-o", "%N %T %E"), self.run("squeue", "-o", "%i %T %r %S %N")
         changes = "\n".join(f"{event.at_s:.1f} {event.node} {event.what}" for event in self.log.events()[-20:])

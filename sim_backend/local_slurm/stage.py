@@ -41,11 +41,11 @@ class StageJobs(Protocol):
         on: str = "",
         name: str = "job",
         limit_min: int = 10,
-        consent: str = "",
+        user_hint: str = "",
     ) -> list[str]:
         """Submit so many jobs alike that take whole nodes, those of `on` where it is given; return their ids.
 
-        `watts` is what a node draws on which they begin, `consent` what their owner allows, such as delay=20min.
+        `watts` is what a node draws on which they begin, `user_hint` the hint of their owner, such as delay=20min.
         """
 
     def states(self) -> dict[str, str]:
@@ -162,7 +162,7 @@ class PoweredStage(Protocol):
     def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = PATIENCE_S) -> None:
         """Return once it holds; RuntimeError that shows nodes and jobs when it has not for so long."""
 
-    def picture(self) -> str:
+    def describe_state(self) -> str:
         """Return what the scheduler shows, the last changes of power, and the agent's last words."""
 
     def kill_bmc(self, node: str) -> None:

@@ -39,7 +39,7 @@ class MachineRoom:
 @asynccontextmanager
 async def machine_room(plan: RoomPlan, logins: RoomLogins) -> AsyncIterator[MachineRoom]:
     """Run a room until the block ends. Raises BadInput if an address cannot be had."""
-    room = furnished(plan, logins.bmc)
+    room = build_room(plan, logins.bmc)
     async with AsyncExitStack() as open_ends:
         for host, bmc in zip(plan.bmc_hosts, room.bmcs.values(), strict=True):
             with _listening(host, plan.bmc_port):
@@ -52,7 +52,7 @@ async def machine_room(plan: RoomPlan, logins: RoomLogins) -> AsyncIterator[Mach
         yield room
 
 
-def furnished(plan: RoomPlan, users: Mapping[bytes, BmcUser]) -> MachineRoom:
+def build_room(plan: RoomPlan, users: Mapping[bytes, BmcUser]) -> MachineRoom:
     """Return a room that does not listen anywhere yet."""
     clock, chance = clock_of(plan.clock_factor), random.Random(plan.seed)
     nodes = {name: LiveNode(name, clock, chance, VirtualNode(plan.node_class)) for name in plan.nodes}

@@ -15,12 +15,12 @@ from offpeak.errors import NotSupported
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 
-Fate = Callable[[Transition], bool]
+DecideFailure = Callable[[Transition], bool]
 """Decides whether a transition that begins will fail."""
 
 
 def never_fails(_: Transition) -> bool:
-    """The fate of a transition in a world without faults."""
+    """Never fail a transition."""
     return False
 
 
@@ -101,17 +101,19 @@ def is_powered(node: VirtualNode) -> bool:
     return depth is None or node.state != asleep(depth.depth)
 
 
-def woken(node: VirtualNode, at_s: float, fate: Fate) -> VirtualNode:
+def woken(node: VirtualNode, at_s: float, decide_failure: DecideFailure) -> VirtualNode:
     """Return a node that sleeps on its way up."""
     depth = depth_of(node)
     if depth is None or node.state != asleep(depth.depth):
         return node
-    return in_transition(node, at_s, coming_up(depth.depth), depth.leave, fate)
+    return in_transition(node, at_s, coming_up(depth.depth), depth.leave, decide_failure)
 
 
-def in_transition(node: VirtualNode, at_s: float, state: int, transition: Transition, fate: Fate) -> VirtualNode:
-    """Return the node in a state that ends when the transition does; `fate` says whether it fails."""
-    return changed(node, at_s, state=state, until_s=at_s + transition.duration_s, fails=fate(transition))
+def in_transition(
+    node: VirtualNode, at_s: float, state: int, transition: Transition, decide_failure: DecideFailure
+) -> VirtualNode:
+    """Return the node in a state that ends when the transition does; `decide_failure` says whether it fails."""
+    return changed(node, at_s, state=state, until_s=at_s + transition.duration_s, fails=decide_failure(transition))
 
 
 def _arrived(node: VirtualNode) -> VirtualNode:
@@ -126,7 +128,7 @@ def _arrived(node: VirtualNode) -> VirtualNode:
     return woken(down, at_s, never_fails) if node.wakes_next else down
 
 
-def power_on_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
+def power_on_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
     """Return a sleeping node on its way up. While it shuts down the order is dropped, or waits, as the node is made."""
     node = advance(node, now_s)
     depth = depth_of(node)
@@ -134,17 +136,17 @@ def power_on_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> 
         return node
     if node.state == going_down(depth.depth):
         return node if node.drops_early_on else replace(node, wakes_next=True)
-    return woken(node, now_s, fate)
+    return woken(node, now_s, decide_failure)
 
 
-def soft_off_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
+def soft_off_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
     """Return a node that is up on its way off. Any other node has no running system to shut down."""
-    return _down(advance(node, now_s), OFF, now_s, fate)
+    return _down(advance(node, now_s), OFF, now_s, decide_failure)
 
 
-def suspend_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
+def suspend_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
     """Return a node that is up on its way into standby. Raises NotSupported if its class has none."""
-    return _down(advance(node, now_s), STANDBY, now_s, fate)
+    return _down(advance(node, now_s), STANDBY, now_s, decide_failure)
 
 
 def hard_off_node(node: VirtualNode, now_s: float) -> VirtualNode:
@@ -154,19 +156,19 @@ def hard_off_node(node: VirtualNode, now_s: float) -> VirtualNode:
     return node if node.state == asleep(OFF) else changed(node, now_s, state=asleep(OFF))
 
 
-def reset_node(node: VirtualNode, now_s: float, fate: Fate = never_fails) -> VirtualNode:
+def reset_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
     """Return the node as it boots anew, as a power cycle makes it too; nothing happens where it has no power."""
     node = advance(node, now_s)
     if node.state in (asleep(OFF), asleep(STANDBY)):
         return node
-    return in_transition(node, now_s, coming_up(OFF), _depth(node, OFF).leave, fate)
+    return in_transition(node, now_s, coming_up(OFF), _depth(node, OFF).leave, decide_failure)
 
 
-def _down(node: VirtualNode, depth: int, now_s: float, fate: Fate) -> VirtualNode:
+def _down(node: VirtualNode, depth: int, now_s: float, decide_failure: DecideFailure) -> VirtualNode:
     enter = _depth(node, depth).enter
     if node.state != ACTIVE:
         return node
-    return in_transition(node, now_s, going_down(depth), enter, fate)
+    return in_transition(node, now_s, going_down(depth), enter, decide_failure)
 
 
 def _depth(node: VirtualNode, number: int) -> DepthPower:
@@ -231,15 +233,15 @@ class LiveNode:
 
     def on(self) -> None:
         """Switch the node on."""
-        self.node = power_on_node(self.node, self.clock(), self._fate)
+        self.node = power_on_node(self.node, self.clock(), self._decide_failure)
 
     def soft_off(self) -> None:
         """Ask the system to shut down."""
-        self.node = soft_off_node(self.node, self.clock(), self._fate)
+        self.node = soft_off_node(self.node, self.clock(), self._decide_failure)
 
     def suspend(self) -> None:
         """Suspend the node to memory. Raises NotSupported if its class has no standby."""
-        self.node = suspend_node(self.node, self.clock(), self._fate)
+        self.node = suspend_node(self.node, self.clock(), self._decide_failure)
 
     def hard_off(self) -> None:
         """Cut the power."""
@@ -247,9 +249,9 @@ class LiveNode:
 
     def reset(self) -> None:
         """Reboot the node."""
-        self.node = reset_node(self.node, self.clock(), self._fate)
+        self.node = reset_node(self.node, self.clock(), self._decide_failure)
 
-    def _fate(self, transition: Transition) -> bool:
+    def _decide_failure(self, transition: Transition) -> bool:
         fails = self._failing or self.chance.random() < transition.failure_probability
         self._failing = False
         return fails

@@ -28,7 +28,7 @@ from sim_backend.workloads.lublin_model import (
     stretched,
 )
 from sim_backend.workloads.tsafrir import FEWEST_JOBS, tsafrir_estimates_s
-from sim_backend.workloads.users import Estimates, draw_estimates_s, draw_habits_w, jobs_of
+from sim_backend.workloads.users import Estimates, draw_estimates_s, draw_user_power_w, jobs_of
 
 LOWEST_LOAD, HIGHEST_LOAD = 0.001, 1000.0
 MOST_JOBS = 100_000_000  # their columns take 8 GB
@@ -51,9 +51,9 @@ def lublin_jobs(
     """
     check_request(count, machine_size, load)
     rng = np.random.default_rng(seed)
-    habits_w = draw_habits_w(rng)
+    user_power_w = draw_user_power_w(rng)
     demand = draw_demand(count, model, machine_size, rng)
-    jobs = jobs_of(demand, habits_w, estimates, rng)
+    jobs = jobs_of(demand, user_power_w, estimates, rng)
     arrivals = draw_arrivals(count, model, rng)
     if load is not None:
         (arrivals,) = stretched((arrivals,), demand.span_s(machine_size=machine_size, load=load))
@@ -88,7 +88,7 @@ def mixed_jobs(
     """Generate `count` jobs of both kinds, in queues 0 (interactive) and 1 (batch); the rest as in `lublin_jobs`."""
     check_request(count, machine_size, load)
     rng = np.random.default_rng(seed)
-    habits_w = draw_habits_w(rng)
+    user_power_w = draw_user_power_w(rng)
     arrivals = _first_arrivals(count, rng)
     demand = _joined([draw_demand(len(arrivals[queue].even_s), KINDS[queue], machine_size, rng) for queue in arrivals])
     if load is not None:
@@ -97,7 +97,7 @@ def mixed_jobs(
     submit_s = np.concatenate([kind.submit_s() for kind in arrivals.values()])
     queue = np.repeat(list(arrivals), [len(kind.even_s) for kind in arrivals.values()])
     order = np.argsort(submit_s, kind="stable")
-    jobs = jobs_of(JobDemand(demand.size[order], demand.runtime_s[order]), habits_w, estimates, rng)
+    jobs = jobs_of(JobDemand(demand.size[order], demand.runtime_s[order]), user_power_w, estimates, rng)
     return replace(jobs, submit_s=submit_s[order], queue=queue[order])
 
 

@@ -41,8 +41,8 @@ def synthetic_prices(year: int, *, seed: int, zone: str = "Europe/Berlin", mean_
 def _habit(local_s: Int64) -> Float64:
     day, clock_s = np.divmod(local_s, DAY_S)
     by_hour = np.array([WORKDAY, WEEKEND]) / 100
-    habit: Float64 = by_hour[(weekday(day) >= 5).astype(np.int64), clock_s // HOUR_S]
-    return habit
+    profile: Float64 = by_hour[(weekday(day) >= 5).astype(np.int64), clock_s // HOUR_S]
+    return profile
 
 
 def _season(local_s: Int64) -> Float64:

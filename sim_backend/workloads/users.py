@@ -17,7 +17,7 @@ from offpeak.model.jobs import Jobs
 from sim_backend.workloads.lublin_model import JobDemand, blocks
 
 USERS = 100
-LARGEST_OVERASK = 5.0
+LARGEST_OVERESTIMATE = 5.0
 LOWEST_W, HIGHEST_W = 100.0, 300.0
 POWER_SPREAD = 0.05
 
@@ -38,8 +38,8 @@ def draw_estimates_s(runtime_s: Int64, rng: Generator) -> Int64:
     """Draw the limits [s] that users request, never below the run time."""
     estimate_s = np.empty_like(runtime_s)
     for block in blocks(len(runtime_s)):
-        overask = rng.uniform(1.0, LARGEST_OVERASK, block.stop - block.start)
-        estimate_s[block] = round_estimates_s(np.ceil(runtime_s[block] * overask).astype(np.int64))
+        overestimate = rng.uniform(1.0, LARGEST_OVERESTIMATE, block.stop - block.start)
+        estimate_s[block] = round_estimates_s(np.ceil(runtime_s[block] * overestimate).astype(np.int64))
     return estimate_s
 
 
@@ -51,27 +51,27 @@ def round_estimates_s(needed_s: Int64) -> Int64:
     return np.where(rank < len(COMMON_ESTIMATES_S), common, whole_days)
 
 
-def draw_habits_w(rng: Generator) -> Float64:
+def draw_user_power_w(rng: Generator) -> Float64:
     """Draw each user's usual draw per node [W], float64[USERS]."""
     return rng.uniform(LOWEST_W, HIGHEST_W, USERS)
 
 
-def draw_node_power_w(user: Int64, habits_w: Float64, rng: Generator) -> Float64:
+def draw_node_power_w(user: Int64, user_power_w: Float64, rng: Generator) -> Float64:
     """Draw the jobs' power per node [W], to 0.1 W as a meter shows it."""
-    return np.round(habits_w[user - 1] * (1 + POWER_SPREAD * rng.standard_normal(len(user))), 1)
+    return np.round(user_power_w[user - 1] * (1 + POWER_SPREAD * rng.standard_normal(len(user))), 1)
 
 
 Estimates = Callable[[Int64, Generator], Int64]
 """Draws the limits [s] that users request from the run times [s] of all jobs; none is below its run time."""
 
 
-def jobs_of(demand: JobDemand, habits_w: Float64, estimates: Estimates, rng: Generator) -> Jobs:
+def jobs_of(demand: JobDemand, user_power_w: Float64, estimates: Estimates, rng: Generator) -> Jobs:
     """Return the jobs, numbered from 1, all submitted in second 0 by users with these habits."""
     count = len(demand.size)
     # A broadcast value takes no memory.
     unknown, zero = np.broadcast_to(np.int64(-1), count), np.broadcast_to(np.int64(0), count)
     estimate_s = estimates(demand.runtime_s, rng)
-    user, node_power_w = _users(count, habits_w, rng)
+    user, node_power_w = _users(count, user_power_w, rng)
     return Jobs(
         job_id=np.arange(1, count + 1, dtype=np.int64),
         submit_s=zero,
@@ -87,9 +87,9 @@ def jobs_of(demand: JobDemand, habits_w: Float64, estimates: Estimates, rng: Gen
     )
 
 
-def _users(count: int, habits_w: Float64, rng: Generator) -> tuple[Int64, Float64]:
+def _users(count: int, user_power_w: Float64, rng: Generator) -> tuple[Int64, Float64]:
     user, node_power_w = np.empty(count, np.int64), np.empty(count)
     for block in blocks(count):
         user[block] = draw_users(block.stop - block.start, rng)
-        node_power_w[block] = draw_node_power_w(user[block], habits_w, rng)
+        node_power_w[block] = draw_node_power_w(user[block], user_power_w, rng)
     return user, node_power_w

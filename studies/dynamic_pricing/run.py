@@ -202,11 +202,11 @@ def _by_user(jobs: Jobs, rng: Generator) -> Float64:
     return rng.random(len(users))[user]
 
 
-def _wide_hungry(jobs: Jobs, rng: Generator) -> Float64:
+def _more_power_for_wide_jobs(jobs: Jobs, rng: Generator) -> Float64:
     return _place(jobs.size, rng)
 
 
-def _heavy_hungry(jobs: Jobs, rng: Generator) -> Float64:
+def _more_power_for_heavy_jobs(jobs: Jobs, rng: Generator) -> Float64:
     return _place(jobs.size * jobs.runtime_s, rng)
 
 
@@ -223,8 +223,8 @@ DISTRIBUTIONS: Mapping[str, Callable[[Jobs, Generator], Float64]] = {
     "two kinds": _two_kinds,
     "three kinds": _three_kinds,
     "by user": _by_user,
-    "wide jobs hungry": _wide_hungry,
-    "heavy jobs hungry": _heavy_hungry,
+    "wide jobs hungry": _more_power_for_wide_jobs,
+    "heavy jobs hungry": _more_power_for_heavy_jobs,
 }
 """Each job's place between the lowest power (0) and the highest (1), by name."""
 
@@ -300,11 +300,11 @@ def _perfect(baseline: PricedUse, comparison: Comparison, meter: StepIntegral) -
     jobs = comparison.case.jobs
     on_peak_s = float(np.dot(jobs.size, integrals(meter, schedule.start_s, schedule.end_s)))
     unit_s = jobs.size * (schedule.end_s - schedule.start_s)
-    on_peak_j = frugal_j(unit_s, comparison.case.node_power_w, on_peak_s)
+    on_peak_j = least_energy_j(unit_s, comparison.case.node_power_w, on_peak_s)
     return replace(baseline, on_peak_j=on_peak_j, off_peak_j=baseline.on_peak_j + baseline.off_peak_j - on_peak_j)
 
 
-def frugal_j(unit_s: Int64, power_w: Float64, within_s: float) -> float:
+def least_energy_j(unit_s: Int64, power_w: Float64, within_s: float) -> float:
     """Return the least energy [J] that `within_s` unit-seconds can have, taken from jobs of these unit-seconds."""
     order = np.argsort(power_w)
     used_s = unit_s[order].astype(np.float64)

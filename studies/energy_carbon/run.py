@@ -125,7 +125,7 @@ SingleSiteResult = MeasurementResult | SimulationResult
 AWARE = "first-fit"
 FEWEST_JOBS, MOST_JOBS = 2, 30
 LONGEST_OVER_SHORTEST = 20.0
-LIKENESS = 0.01
+TOLERANCE = 0.01
 """How far the utilization and, relatively, the length may be from the required ones."""
 MAY_COME = 0.03
 """How far the utilization may be at first: walltimes and passes do not stretch with the jobs."""
@@ -190,15 +190,15 @@ def fitted(mix: WorkloadMix, measurement: Measurement) -> BatchWorkload | None:
     measured = measurement.reading == AS_MEASURED
     reference, wanted_s = (aware, row.aware.elapsed_s) if measured else (default, row.default.elapsed_s)
     longest_s = wanted_s
-    if mix.fullest / nodes < share - LIKENESS:
+    if mix.fullest / nodes < share - TOLERANCE:
         return None
-    for away in (MAY_COME, LIKENESS):
+    for away in (MAY_COME, TOLERANCE):
         jobs = mix.jobs(longest_s, measurement.walltime_s)
         took_s = elapsed_s(jobs, nodes, reference)
         if abs(node_s(jobs) / nodes / took_s - share) > away:
             return None
         longest_s *= wanted_s / took_s
-    if abs(took_s - wanted_s) > LIKENESS * wanted_s:
+    if abs(took_s - wanted_s) > TOLERANCE * wanted_s:
         return None
     return BatchWorkload(jobs, row.default.elapsed_s if measured else took_s, elapsed_s(jobs, nodes, aware))
 

@@ -200,8 +200,8 @@ def blind(fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     is_expensive[order] = before_s - before_s[first_of_day] < EXPENSIVE_S
     target = np.where(is_expensive, int(SHARE * fleet.nodes), fleet.nodes)
     at_s[0] = FROM_THE_BEGINNING
-    course = CapacitySchedule(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
-    return CapacityPolicy(BLIND, terms.capacity, course)
+    schedule = CapacitySchedule(at_s, target, np.zeros_like(target), np.tile(terms.after_s, (len(at_s), 1)))
+    return CapacityPolicy(BLIND, terms.capacity, schedule)
 
 
 @lru_cache(maxsize=2)

@@ -12,7 +12,7 @@ from benchmarks.soak_stops.run import soaked
 from benchmarks.soak_stops.site import NOTICES_S, SHUTDOWN_S, SiteScheduler, StopsPlan
 from benchmarks.soak_stops.witness import TAKES_EFFECT_S, WAITS_S, Rules, Witness
 from plugin.scheduler.job import JobState
-from sim_backend.virtual.machine_room import MachineRoom, furnished
+from sim_backend.virtual.machine_room import MachineRoom, build_room
 from sim_backend.virtual.rmcp.commands import HARD_OFF, ON, SOFT_OFF
 from sim_backend.virtual.room_plan import room_logins
 
@@ -60,7 +60,7 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
-    return Stage(furnished(planned("n[1-2]"), room_logins(tmp_path).bmc))
+    return Stage(build_room(planned("n[1-2]"), room_logins(tmp_path).bmc))
 
 
 def test_a_node_that_is_switched_off_under_a_job_is_found(stage: Stage) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from needed_programs import need
-from page_site import AT_S, PageSite, page_site, picture
+from page_site import AT_S, PageSite, make_snapshot, page_site
 from zygote import Zygote
 
 from sim_backend.local_slurm.processes import SEARCH_PATH, reserved_ports, running, wait_until
@@ -98,7 +98,7 @@ def is_ready(port: int) -> bool:
 def prometheus(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory, repository: Path) -> Iterator[Prometheus]:
     need(["prometheus", "promtool"], packages="prometheus")
     folder = tmp_path_factory.mktemp("prometheus")
-    with page_site(zygote, folder, picture(), hours=1) as site, reserved_ports(1) as (port,):
+    with page_site(zygote, folder, make_snapshot(), hours=1) as site, reserved_ports(1) as (port,):
         scrape = (repository / "deploy" / "prometheus" / "offpeak.scrape.yml").read_text()
         place = site.url.removeprefix("http://").rstrip("/")
         scrape = scrape.replace("127.0.0.1:8017", place).replace("scrape_interval: 30s", "scrape_interval: 1s")
@@ -118,7 +118,7 @@ def test_what_a_scrape_brings(prometheus: Prometheus) -> None:
         (sample,) = prometheus.ask(expression)
         return float(sample["value"][1])
 
-    shown = prometheus.site.agent.picture
+    shown = prometheus.site.agent.snapshot
     assert shown
     assert value("offpeak_agent_up") == value("offpeak_ledger_up") == value('offpeak_agent_mode{mode="active"}') == 1
     assert value("offpeak_agent_last_look_timestamp_seconds") == AT_S
@@ -174,10 +174,10 @@ def test_rules_and_scrape_are_understood(repository: Path, tmp_path: Path) -> No
 
 def test_a_silent_agent_is_a_metric_and_no_error(prometheus: Prometheus) -> None:
     site = prometheus.site
-    before, site.agent.picture = site.agent.picture, None
+    before, site.agent.snapshot = site.agent.snapshot, None
     with urllib.request.urlopen(f"{site.url}metrics", timeout=30) as answer:
         text = answer.read().decode()
-    site.agent.picture = before
+    site.agent.snapshot = before
     assert "\noffpeak_agent_up 0.0\n" in text
     assert "\noffpeak_ledger_up 1.0\n" in text
     assert "offpeak_nodes{" not in text

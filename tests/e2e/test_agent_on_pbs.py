@@ -89,13 +89,13 @@ def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote
         running.reread()
         wait_for_line(running, "settings are read again")
         with cluster.admin.nothing_starts():
-            (job,) = cluster.jobs.submit(consent="delay=20min", limit_min=2)
+            (job,) = cluster.jobs.submit(user_hint="delay=20min", limit_min=2)
             cluster.wait(lambda: cluster.jobs.begin_s(job) == edge_s, what="the job to be put off")
         assert not any(orders(cluster, node, asleep_s) for node in ALL)
         cluster.wait(lambda: job in cluster.jobs.started(), what="the job to start")
     start = next(each for each in cluster.jobs.trace() if each.job == job)
-    assert came_up_s(cluster, start.nodes, asleep_s, start.at_s) < edge_s <= start.at_s, cluster.picture()
-    assert [cluster.nodes[node].state for node in ALL].count(NodeState.OFF) == 2, cluster.picture()
+    assert came_up_s(cluster, start.nodes, asleep_s, start.at_s) < edge_s <= start.at_s, cluster.describe_state()
+    assert [cluster.nodes[node].state for node in ALL].count(NodeState.OFF) == 2, cluster.describe_state()
 
 
 def test_nodes_that_the_server_counts_on_are_up_when_the_others_are_free(cluster: PoweredPbs, zygote: Zygote) -> None:
@@ -109,8 +109,10 @@ def test_nodes_that_the_server_counts_on_are_up_when_the_others_are_free(cluster
         cluster.wait(lambda: narrow in cluster.jobs.started(), what="a node to be woken for a job")
         (wide,) = cluster.jobs.submit(nodes=3)
         submitted_s = for_a_while()
-        assert not any(orders(cluster, node, submitted_s) for node in ("node2", "node3")), cluster.picture()
+        assert not any(orders(cluster, node, submitted_s) for node in ("node2", "node3")), cluster.describe_state()
         cluster.wait(lambda: wide in cluster.jobs.started(), what="the wide one to start")
     times = {(each.job, each.what): each.at_s for each in cluster.jobs.trace()}
     for node in ("node2", "node3"):
-        assert came_up_s(cluster, node, submitted_s, times[wide, "start"]) < times[narrow, "end"], cluster.picture()
+        assert came_up_s(cluster, node, submitted_s, times[wide, "start"]) < times[narrow, "end"], (
+            cluster.describe_state()
+        )

@@ -40,12 +40,12 @@ def test_nodes_are_up_before_they_are_needed(cluster: PoweredCluster, zygote: Zy
         reserve(cluster, "node6", reserved_s)
         (wide,) = cluster.jobs.submit(on="node[1-3]", limit_min=1, nodes=3, seconds=1)
         cluster.wait(lambda: is_up(cluster, "node6"), what="node6 to be up")
-        assert came_up_s(cluster, "node6", begin_s, time.time()) < reserved_s, cluster.picture()
+        assert came_up_s(cluster, "node6", begin_s, time.time()) < reserved_s, cluster.describe_state()
         both_s = 60 * limit_min + 100
         cluster.wait(lambda: {put_off, wide} <= set(cluster.jobs.started()), what="both to start", seconds=both_s)
     starts = {entry.job: entry for entry in cluster.jobs.trace() if entry.what == "start"}
     first, second = starts[put_off], starts[wide]
-    assert came_up_s(cluster, first.nodes, begin_s, first.at_s) < edge_s <= first.at_s, cluster.picture()
+    assert came_up_s(cluster, first.nodes, begin_s, first.at_s) < edge_s <= first.at_s, cluster.describe_state()
     # A node that is woken for a job takes until its boot and Slurm's next look have passed: these were up before.
     for node in ("node2", "node3"):
         assert came_up_s(cluster, node, begin_s, second.at_s) < second.at_s - 1
@@ -59,7 +59,7 @@ def reserve(cluster: PoweredCluster, node: str, begin_s: int) -> None:
 def submit_to_be_put_off(cluster: PoweredCluster, edge_s: int) -> str:
     """Return a job that is put off to the edge; Slurm would start it before the agent has seen it."""
     cluster.run("scontrol", "update", "partitionname=batch", "state=down")
-    (job,) = cluster.jobs.submit(consent="delay=20min", limit_min=2, seconds=1)
+    (job,) = cluster.jobs.submit(user_hint="delay=20min", limit_min=2, seconds=1)
     cluster.wait(lambda: begin_of(cluster, job) == edge_s, what="the job to be put off")
     cluster.run("scontrol", "update", "partitionname=batch", "state=up")
     return job

@@ -53,7 +53,7 @@ class AgentSocket:
     path: Path
     published: StatusReply | None = PUBLISHED
     site: SiteReport | None = None
-    picture: StatusSnapshot | None = None
+    snapshot: StatusSnapshot | None = None
     plan: DayPlan | None = None
     requests: list[NodeRequest] = field(default_factory=list)
     refuse: Exception | None = None
@@ -72,9 +72,9 @@ class AgentSocket:
         return self.replies[min(len(self.requests), len(self.replies)) - 1] if self.replies else None
 
     def give_snapshot(self, jobs_seen_unix_s: float | None) -> StatusSnapshot | None:
-        if self.picture is None or jobs_seen_unix_s != self.picture.published.at_unix_s:
-            return self.picture
-        return replace(self.picture, published=replace(self.picture.published, jobs=()), jobs_left_out=True)
+        if self.snapshot is None or jobs_seen_unix_s != self.snapshot.published.at_unix_s:
+            return self.snapshot
+        return replace(self.snapshot, published=replace(self.snapshot.published, jobs=()), jobs_left_out=True)
 
     async def give_report(self) -> SiteReport | None:
         return self.site

@@ -45,7 +45,7 @@ OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
 
-def picture(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSnapshot:
+def make_snapshot(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSnapshot:
     """Return a working afternoon of a site of so many nodes."""
     chance = random.Random(seed)
     each = tuple(_node(at, chance) for at in range(nodes))
@@ -207,11 +207,11 @@ class PageSite:
 
     def change(self, *, seconds: int = 30) -> None:
         """Let a cycle pass: some nodes and jobs change."""
-        shown = self.agent.picture
+        shown = self.agent.snapshot
         assert shown is not None
         at_s = shown.published.at_unix_s + seconds
-        again = picture(len(shown.nodes), len(shown.published.jobs), seed=int(at_s))
-        self.agent.picture = replace(again, published=replace(again.published, at_unix_s=at_s))
+        again = make_snapshot(len(shown.nodes), len(shown.published.jobs), seed=int(at_s))
+        self.agent.snapshot = replace(again, published=replace(again.published, at_unix_s=at_s))
 
 
 @contextmanager
@@ -222,7 +222,7 @@ def page_site(
     url = f"sqlite:///{folder}/ledger.sqlite"
     write_ledger(url, shown, hours=hours)
     with agent_socket(folder / "run" / "agent.sock") as agent, reserved_ports(1) as (port,):
-        agent.picture = shown
+        agent.snapshot = shown
         place = f"127.0.0.1:{port}"
         options = ("--listen", place, "--socket", str(agent.path), "--ledger", url, *arguments)
         log = folder / "page.log"

@@ -35,9 +35,12 @@ class PbsJobs:
         on: str = "",
         name: str = "job",
         limit_min: int = 10,
-        consent: str = "",
+        user_hint: str = "",
     ) -> list[str]:
-        output = [*([f"{WATTS}={watts:g}"] if watts is not None else []), *([f"OFFPEAK={consent}"] if consent else [])]
+        output = [
+            *([f"{WATTS}={watts:g}"] if watts is not None else []),
+            *([f"OFFPEAK={user_hint}"] if user_hint else []),
+        ]
         arguments = ["-N", name, "-l", self._request(nodes, on), "-l", f"walltime=00:{limit_min}:00"]
         arguments += ["-v", ",".join(output)] if output else []
         script = f"sleep {seconds + START_S}\n"

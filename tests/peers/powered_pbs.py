@@ -114,9 +114,9 @@ class PoweredPbs:
         try:
             wait_until(condition, what=what, seconds=seconds, every_s=LOOK_EVERY_S)
         except RuntimeError as late:
-            raise RuntimeError(f"{late}\n{self.picture()}") from None
+            raise RuntimeError(f"{late}\n{self.describe_state()}") from None
 
-    def picture(self) -> str:
+    def describe_state(self) -> str:
         shown = self.server.do(lambda pbs: [*pbs.cluster.nodes.values(), *pbs.cluster.jobs.values()])
         changes = [f"{event.at_s:.1f} {event.node} {event.what}" for event in self.log.events()[-20:]]
         log = self.folder / "agent.log"

@@ -30,7 +30,7 @@ def test_with_exact_estimates_the_what_if_is_what_happens(log: Log, data: st.Dat
     offered = data.draw(st.lists(st.integers(0, log.machine_size), min_size=len(gaps_s), max_size=len(gaps_s)))
     edges_s = begin_s + np.cumsum([0, *gaps_s])
     terms = make_power_terms(Fleet(log.machine_size, 1, QUICK), CapacitySettings())
-    snapshot, queued, start_s = replayed(log, course_of(log, edges_s, offered, terms), terms, second)
+    snapshot, queued, start_s = replayed(log, schedule_of(log, edges_s, offered, terms), terms, second)
     ahead = edges_s[1:-1] > snapshot.now_s
     present = offered[max(int(np.searchsorted(edges_s[:-1], snapshot.now_s, side="right")) - 1, 0)]
     at_s = np.append(snapshot.now_s, edges_s[1:-1][ahead])
@@ -45,11 +45,11 @@ def test_a_job_is_put_beside_a_reservation_as_soon_as_nodes_come_up_for_it() -> 
     narrow, wide = (0, 1, 1, 1, 1), (0, 1, 1, 2, 1)
     log = log_of([narrow, narrow, narrow, wide, narrow], machine_size=3)
     terms = make_power_terms(Fleet(3, 1, QUICK), CapacitySettings())
-    course = course_of(log, np.array([0, 1]), [1], terms)
-    assert replayed(log, course, terms, 0)[2].tolist() == [0, 1, 2, 11, 3]
+    schedule = schedule_of(log, np.array([0, 1]), [1], terms)
+    assert replayed(log, schedule, terms, 0)[2].tolist() == [0, 1, 2, 11, 3]
 
 
-def course_of(log: Log, edges_s: np.ndarray, offered: list[int], terms: PowerTerms) -> CapacitySchedule:
+def schedule_of(log: Log, edges_s: np.ndarray, offered: list[int], terms: PowerTerms) -> CapacitySchedule:
     """Return the course that offers these nodes between the edges, and all behind them."""
     at_s, target = edges_s.copy(), np.array([*offered, log.machine_size])
     at_s[0] = LONG_AGO_S
@@ -57,7 +57,7 @@ def course_of(log: Log, edges_s: np.ndarray, offered: list[int], terms: PowerTer
 
 
 def replayed(
-    log: Log, course: CapacitySchedule, terms: PowerTerms, second: int
+    log: Log, schedule: CapacitySchedule, terms: PowerTerms, second: int
 ) -> tuple[Snapshot, np.ndarray, np.ndarray]:
     """Return the snapshot at that second, which jobs wait then, and when the replay without later jobs starts each."""
     jobs = log.jobs.take(log.jobs.submit_s <= second)
@@ -68,7 +68,7 @@ def replayed(
         terms.capacity, machine_size=log.machine_size, units_per_node=1, slots=len(state.slots.job), jobs=len(jobs),
         begin_s=begin_s,
     )  # fmt: skip
-    rules = PoweredRules(PLAIN, terms.capacity, course, depth_table(QUICK, 1), log.machine_size)
+    rules = PoweredRules(PLAIN, terms.capacity, schedule, depth_table(QUICK, 1), log.machine_size)
 
     def go_on(until_s: int) -> None:
         advance_powered(workload, NO_PEAKS, rules, state, power, until_s)

@@ -36,7 +36,7 @@ class PlainPower(PlainScheduler):
     ) -> None:
         count, self.k = nodes
         super().__init__(jobs, count * self.k, rules, peaks)
-        self.capacity, self.course, depths = capacity
+        self.capacity, self.schedule, depths = capacity
         self.decide = decide
         self.repairs = depths.repair_s != NEVER
         self.nodes = [PlainNode(number, self.k, depths, self.now_s) for number in range(count)]
@@ -85,7 +85,7 @@ class PlainPower(PlainScheduler):
         changed = first and self.now_s in [at_s for at_s, _ in self.peaks]
         changed |= self.take_events()
         self.rebind()
-        changed |= self.follow_course()
+        changed |= self.follow_schedule()
         changed |= self.drop_too_wide()
         changed |= self.free_has_changed()
         if changed:
@@ -295,16 +295,16 @@ class PlainPower(PlainScheduler):
             called_s = -(-called_ms // 1000)
         node.wake(called_s, self.now_s)
 
-    def follow_course(self) -> bool:
-        row = sum(at_s <= self.now_s for at_s in self.course.at_s.tolist()) - 1
+    def follow_schedule(self) -> bool:
+        row = sum(at_s <= self.now_s for at_s in self.schedule.at_s.tolist()) - 1
         if row == self.row:
             return False
         self.row = row
-        self.target, self.reserve = int(self.course.target[row]), int(self.course.reserve[row])
+        self.target, self.reserve = int(self.schedule.target[row]), int(self.schedule.reserve[row])
         return True
 
     def after_s(self) -> list[int]:
-        return self.course.after_s[self.row].tolist()
+        return self.schedule.after_s[self.row].tolist()
 
     def widest_waiting(self) -> int:
         """Return the nodes that the widest waiting job needs, of those that working or repaired nodes can run."""

@@ -148,8 +148,8 @@ class PlainScheduler:
         rest = window[len(kept) :]
         off_peak = peak == Peak.OFF_PEAK
         if policy in (GREEDY, GREEDY_SLIDE):
-            hungriest_first = off_peak == (policy == GREEDY)
-            return kept + sorted_by_power(self.jobs, rest, hungriest_first) + behind
+            highest_power_first = off_peak == (policy == GREEDY)
+            return kept + sorted_by_power(self.jobs, rest, highest_power_first) + behind
         chosen = knapsack(self.jobs, rest, self.free_behind(kept), off_peak, slide=policy == KNAPSACK_SLIDE)
         if policy == KNAPSACK_SLIDE:
             return kept + chosen

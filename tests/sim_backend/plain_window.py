@@ -12,9 +12,9 @@ class Drawing(Protocol):
     power_w: float
 
 
-def sorted_by_power(jobs: Sequence[Drawing], window: list[int], hungriest_first: bool) -> list[int]:
+def sorted_by_power(jobs: Sequence[Drawing], window: list[int], highest_power_first: bool) -> list[int]:
     """Return the window by draw per node; equal jobs stay in order."""
-    sign = -1 if hungriest_first else 1
+    sign = -1 if highest_power_first else 1
     return sorted(window, key=lambda job: sign * jobs[job].power_w)
 
 

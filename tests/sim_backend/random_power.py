@@ -1,4 +1,4 @@
-"""Random capacity rules, courses and node classes, to go with small random logs; and the replays of both kinds."""
+"""Random capacity rules, schedules and node classes for small random logs, and the replays of both kinds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,11 +40,13 @@ class PoweredLog:
     rules: SchedulingRules
     machine: PoweredMachine
     capacity: CapacityRules
-    course: CapacitySchedule
+    schedule: CapacitySchedule
 
     def policy(self) -> CapacityPolicy:
         """Return the capacity policy as a value."""
-        return CapacityPolicy("under test", self.capacity, self.course, lambda seen: targets(seen, self.machine.nodes))
+        return CapacityPolicy(
+            "under test", self.capacity, self.schedule, lambda seen: targets(seen, self.machine.nodes)
+        )
 
 
 def targets(snapshot: Snapshot, nodes: int) -> CapacityTargets:
@@ -77,13 +79,13 @@ def plain_power(case: PoweredLog) -> PlainPower:
         (case.machine.nodes, case.machine.units_per_node),
         case.rules,
         peaks,
-        (case.capacity, case.course, depths),
+        (case.capacity, case.schedule, depths),
         lambda now_s, waiting: arbitrary(now_s, waiting, case.machine.nodes),
     )
 
 
-def course_of(*rows) -> CapacitySchedule:
-    """Return the course of rows (second, target, reserve, (after s by depth))."""
+def schedule_of(*rows) -> CapacitySchedule:
+    """Return the schedule of rows (second, target, reserve, (after s by depth))."""
     at_s, target, reserve, after_s = zip(*rows, strict=True)
     return CapacitySchedule(np.array(at_s), np.array(target), np.array(reserve), np.array(after_s, dtype=np.int64))
 
@@ -116,8 +118,8 @@ def node_classes(draw, *, failures=failures, repairs_s=repairs_s) -> NodeClass:
 
 
 @st.composite
-def courses(draw, node_class: NodeClass, nodes: int, begin_s: int) -> CapacitySchedule:
-    """A course of up to three rows that uses some of the class's depths."""
+def capacity_schedules(draw, node_class: NodeClass, nodes: int, begin_s: int) -> CapacitySchedule:
+    """A schedule of up to three rows that uses some of the class's depths."""
     has = [depth.depth for depth in node_class.depths]
     count = st.integers(0, nodes + 1)
 
@@ -126,7 +128,7 @@ def courses(draw, node_class: NodeClass, nodes: int, begin_s: int) -> CapacitySc
         return at_s, draw(count), draw(st.sampled_from([0, 0, 0, 1, 2, 99])), after_s
 
     later_s = sorted(draw(st.sets(st.integers(1, 90), max_size=2)))
-    return course_of(row(BEFORE_ALL_S), *(row(begin_s + at_s) for at_s in later_s))
+    return schedule_of(row(BEFORE_ALL_S), *(row(begin_s + at_s) for at_s in later_s))
 
 
 @st.composite
@@ -180,8 +182,8 @@ def powered_logs(draw, *, scheduling, classes=None) -> PoweredLog:
     node_class = draw(node_classes() if classes is None else classes)
     machine = PoweredMachine(nodes * units, units, node_class, seed=draw(st.integers(0, 5)))
     capacity = draw(capacity_rules(nodes))
-    course = draw(courses(node_class, nodes, int(log.jobs.submit_s[0])))
-    return PoweredLog(log, draw(scheduling), machine, capacity, course)
+    schedule = draw(capacity_schedules(node_class, nodes, int(log.jobs.submit_s[0])))
+    return PoweredLog(log, draw(scheduling), machine, capacity, schedule)
 
 
 def per_second_rules(*, policies=IDLE_NEVER, **kinds):
@@ -208,7 +210,7 @@ def stepped(case: PoweredLog, seconds, *, log_entries=None) -> Iterator[tuple[St
     if log_entries:
         power = power._replace(log=EngineLog(*(column[:log_entries] for column in power.log)))
     depths = depth_table(case.machine.node_class, case.machine.seed)
-    rules = PoweredRules(case.rules, case.capacity, case.course, depths, size)
+    rules = PoweredRules(case.rules, case.capacity, case.schedule, depths, size)
     peaks = NO_PEAKS if case.rules.policy == ARRIVAL else log.peaks
     for second in seconds:
         entries = []

@@ -132,7 +132,7 @@ def _rows() -> Iterator[str]:
 CLASS = "server"
 SETTINGS, LOG, PRICES, REPORT = "offpeak.toml", "demo.swf", "prices_eur_per_mwh.csv", "report.html"
 MARK = "made-by-offpeak-demo"
-PATIENT = 'wake = ["bmc"]\nenter_patience = "3h"\nwake_patience = "3h"'
+LONG_PATIENCE = 'wake = ["bmc"]\nenter_patience = "3h"\nwake_patience = "3h"'
 """Time runs so fast that one question to a BMC takes minutes of it."""
 
 
@@ -187,7 +187,7 @@ def write_site(plan: DemoPlan, jobs: tuple[DemoJob, ...]) -> Settings:
     """Write everything into the folder, which an earlier demo may have left, and return the settings."""
     _empty(plan)
     inventory = write_inventory(plan.folder, plan.room, node_class=CLASS, made_by="offpeak demo")
-    inventory.write_text(inventory.read_text().replace('wake = ["bmc"]', PATIENT))
+    inventory.write_text(inventory.read_text().replace('wake = ["bmc"]', LONG_PATIENCE))
     write_hourly_prices(plan.folder / PRICES)
     write_log(jobs, plan.node_w, plan.folder / LOG, plan.nodes)
     plan.settings_file.write_text(tomlkit.dumps(_settings(plan)))

@@ -51,7 +51,7 @@ from ui.estimate.accounting_source import accounting_of
 from ui.progress import say_written, task_progress
 from ui.requests import ForecastJob, JobForecastRequest
 
-NOT_JUDGED = ModelOrigin(0, 0, 0, float("nan"))
+NOT_EVALUATED = ModelOrigin(0, 0, 0, float("nan"))
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class PredictorAnswer:
 
     predictor: str
     prediction: Prediction
-    origin: ModelOrigin = NOT_JUDGED
+    origin: ModelOrigin = NOT_EVALUATED
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class JobForecast:
     @property
     def best(self) -> PredictorAnswer | None:
         """The answer with the smallest error on this log; None if no predictor has been judged."""
-        judged = [answer for answer in self.answers if np.isfinite(answer.origin.mae)]
-        return min(judged, key=lambda answer: answer.origin.mae, default=None)
+        evaluated = [answer for answer in self.answers if np.isfinite(answer.origin.mae)]
+        return min(evaluated, key=lambda answer: answer.origin.mae, default=None)
 
 
 def print_job_forecast(forecast: JobForecast, *, as_json: bool) -> None:
@@ -206,8 +206,10 @@ def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
     question = if_submitted_now(
         snapshot, size=job.size, estimate_s=_estimate_s(job), user=stable_code(job.user), queue=stable_code(job.queue)
     )
-    judge = arbiter(simulate_waits_s, SELDOM)
-    _answer_quantity(PredictedQuantity(WAIT, exam, log.start_s, (judge,), judge.members), request, log, question)
+    wait_arbiter = arbiter(simulate_waits_s, SELDOM)
+    _answer_quantity(
+        PredictedQuantity(WAIT, exam, log.start_s, (wait_arbiter,), wait_arbiter.members), request, log, question
+    )
 
 
 def _log(settings: Settings, request: JobForecastRequest) -> LogFile:

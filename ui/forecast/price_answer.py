@@ -19,7 +19,7 @@ from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
-from ui.prices.answer import course, instant_of
+from ui.prices.answer import instant_of, sparkline
 from ui.requests import PriceForecastRequest
 
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
@@ -65,7 +65,7 @@ def print_forecast(
     console.print()
     console.print(_table(forecast, zone))
     console.print()
-    console.print(f"course: {course(forecast.prediction.point, forecast.prediction.point)}")
+    console.print(f"course: {sparkline(forecast.prediction.point, forecast.prediction.point)}")
     if forecast.origin:
         console.print(_origin_text(forecast))
     for problem in forecast.problems:

@@ -148,9 +148,9 @@ def power_summary(taken: Sequence[MeterResult]) -> list[str]:
 
 def load_line(here: HeadNodeLoad) -> str:
     """Return the load of this machine as a line."""
-    warmth = "" if here.temperature_c is None else f", {here.temperature_c:.0f} degrees C"
+    temperature = "" if here.temperature_c is None else f", {here.temperature_c:.0f} degrees C"
     busy, used = percent_text(here.cpu_percent), percent_text(here.memory_percent)
-    return f"this machine: processors {busy}, memory {used} in use{warmth}"
+    return f"this machine: processors {busy}, memory {used} in use{temperature}"
 
 
 def problem_lines(taken: Iterable[MeterResult]) -> list[str]:

@@ -73,9 +73,9 @@ def _drawn(logged: Float64, own_order: Float64, names: list[str], texts: list[st
 
 def tick_step(span: float) -> float:
     """Return a round step, 1, 2 or 5 times a power of ten, that divides the span into a few parts."""
-    rough = max(span, 1e-6) / TICKS
-    power = 10.0 ** np.floor(np.log10(rough))
-    return float(next(step * power for step in (1, 2, 5, 10) if step * power >= rough))
+    raw_step = max(span, 1e-6) / TICKS
+    power = 10.0 ** np.floor(np.log10(raw_step))
+    return float(next(step * power for step in (1, 2, 5, 10) if step * power >= raw_step))
 
 
 def _tick(value: float, y: float) -> str:

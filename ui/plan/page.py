@@ -60,7 +60,7 @@ def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
         caption="A bar is a job on a node; the scheduler may choose other nodes that are as good. Times are expected:"
         " when a job ends sooner or later, those behind it move.",
         keys=(*keys, POWER, *caps, PRICE, OUTSIDE),
-        data=[*data, *_courses(plan, zone)],
+        data=[*data, *_profile_traces(plan, zone)],
         layout={
             "height": gantt_px + REST_PX,
             "barmode": "overlay",
@@ -122,8 +122,8 @@ def _names(hosts: Sequence[str]) -> Json:
     return {"tickvals": list(range(len(hosts))), "ticktext": [name_text(host) for host in hosts]}
 
 
-def _courses(plan: DayPlan, zone: tzinfo) -> list[Json]:
-    profile = plan.course
+def _profile_traces(plan: DayPlan, zone: tzinfo) -> list[Json]:
+    profile = plan.power_profile
     power = _steps(profile.edge_s, profile.power_w / 1000, POWER, zone, "%{y:.4~g} kW")
     drawn = [power | {"fill": "tozeroy", "fillcolor": POWER.colour, "yaxis": "y2"}]
     for cap in plan.caps:

@@ -69,11 +69,11 @@ def plan_table(jobs: Sequence[PlannedJob], clock: LocalClock) -> Table:
 
 def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:
     """Return the totals of the plan: name and text of each."""
-    course, placed = plan.course, sum(job.start_s is not None for job in plan.jobs)
+    profile, placed = plan.power_profile, sum(job.start_s is not None for job in plan.jobs)
     counts = f"{counted(placed, 'job')} to start, {len(plan.loads)} running, {len(plan.left_out)} left as they are"
     ahead = f"{(plan.until_s - plan.at_s) / HOUR_S:.0f} h ahead, to {clock.text(plan.until_s)}"
-    power = f"{power_text(float(course.power_w[0]))} now, {power_text(float(course.power_w.max()))} at most"
-    cost = f"{money_text(course.cost(), plan.currency)} for energy and cooling, PUE {float(course.pue[0]):.2f} now"
+    power = f"{power_text(float(profile.power_w[0]))} now, {power_text(float(profile.power_w.max()))} at most"
+    cost = f"{money_text(profile.cost(), plan.currency)} for energy and cooling, PUE {float(profile.pue[0]):.2f} now"
     return [("plan", f"{counts}; {ahead}"), ("power", power), ("cost", cost), *(_cap(cap, clock) for cap in plan.caps)]
 
 
@@ -84,12 +84,12 @@ def _cap(cap: PowerCap, clock: LocalClock) -> tuple[str, str]:
 
 def plan_json(plan: DayPlan, zone: tzinfo) -> dict[str, Any]:
     """Return the plan as JSON data; times are Unix seconds, and also local times in the zone."""
-    course = plan.course
+    profile = plan.power_profile
     return {
         "at_s": plan.at_s,
         "until_s": plan.until_s,
         "currency": plan.currency,
-        "cost": course.cost(),
+        "cost": profile.cost(),
         "jobs": [_job(job, zone) for job in plan.jobs],
         "running": [asdict(load) for load in plan.loads],
         "left_out": dict(plan.left_out),
@@ -102,7 +102,7 @@ def plan_json(plan: DayPlan, zone: tzinfo) -> dict[str, Any]:
                 "power_w": float(watts),
             }
             for from_s, price, at_c, watts in zip(
-                course.edge_s[:-1], course.price_per_kwh, course.temperature_c, course.power_w, strict=True
+                profile.edge_s[:-1], profile.price_per_kwh, profile.temperature_c, profile.power_w, strict=True
             )
         ],
         "remarks": list(plan.remarks),

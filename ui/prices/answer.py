@@ -92,11 +92,11 @@ def day_table(prices: KnownPrices) -> Table:
         known = value[~np.isnan(value)]
         date = date_text(int(start_s[day == each][0]), prices.clock)
         figures = [figure(float(number)) for number in (known.min(), known.mean(), known.max())] if len(known) else []
-        table.add_row(date, course(value, hourly), *figures)
+        table.add_row(date, sparkline(value, hourly), *figures)
     return table
 
 
-def course(value: Float64, among: Float64) -> str:
+def sparkline(value: Float64, among: Float64) -> str:
     """Return a block character an hour, on the scale of all that are known `among` them."""
     known = among[~np.isnan(among)]
     if not len(known):

@@ -92,7 +92,7 @@ class IpmiMessage:
     function: int
     command: int
     data: bytes
-    asker: int
+    requester: int
     lun: int
     sequence_and_lun: int
 
@@ -112,7 +112,7 @@ def read_request(message: bytes) -> IpmiMessage:
 
 def write_answer(request: IpmiMessage, answer: bytes) -> bytes:
     """Return the reply to a request; `answer` begins with the completion code."""
-    head = bytes([request.asker, (request.function | 1) << 2 | request.sequence_and_lun & 3])
+    head = bytes([request.requester, (request.function | 1) << 2 | request.sequence_and_lun & 3])
     body = bytes([BMC_ADDRESS, request.sequence_and_lun & ~3 | request.lun, request.command]) + answer
     return head + _checksum(head) + body + _checksum(body)
 

@@ -127,7 +127,7 @@ def test_a_cap_lets_jobs_start_later_and_binds_them():
     assert hook.constraints["2"].begin_s == NOW_S + HOUR_S
     assert hook.constraints["2"].why == "power is capped at 1,000 W until 21:00: the grid asks"
     assert "3" not in hook.constraints
-    assert max(plan.course.power_w[plan.course.edge_s[:-1] < cap.until_s]) <= cap.cap_w
+    assert max(plan.power_profile.power_w[plan.power_profile.edge_s[:-1] < cap.until_s]) <= cap.cap_w
 
 
 def test_a_cap_holds_for_all_pools_and_jobs_beside_them_together():
@@ -139,7 +139,7 @@ def test_a_cap_holds_for_all_pools_and_jobs_beside_them_together():
     plan = planned(replace(inputs, nodes=nodes))
     # Of 1300 W four idle nodes take 200 and the job beside the pools 400: at first one other runs, then two.
     assert sorted(start or 0.0 for start in starts(plan).values()) == [0, 0.5, 1, 1.5]
-    assert max(plan.course.power_w[plan.course.edge_s[:-1] < cap.until_s]) <= cap.cap_w
+    assert max(plan.power_profile.power_w[plan.power_profile.edge_s[:-1] < cap.until_s]) <= cap.cap_w
 
 
 def test_running_jobs_that_break_a_cap_are_named():

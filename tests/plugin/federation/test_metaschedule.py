@@ -57,7 +57,7 @@ def test_equal_costs_leave_jobs_at_home(make: Make) -> None:
 
 
 def test_a_job_s_goal_has_all_the_weight(make: Make) -> None:
-    jobs = grid_jobs(job_id=[1, 2, 3], cores=1, estimate_s=60, goal=[Goal.UNSAID, Goal.CO2, Goal.TIME])
+    jobs = grid_jobs(job_id=[1, 2, 3], cores=1, estimate_s=60, goal=[Goal.UNSPECIFIED, Goal.CO2, Goal.TIME])
     weights = weights_of(make(TWO, jobs, 0.0, GridRules(Weights(10, 60, 20, 10))))
     assert weights.tolist() == [[10, 60, 20, 10], [0, 0, 100, 0], [100, 0, 0, 0]]
 

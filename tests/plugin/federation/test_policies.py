@@ -100,7 +100,7 @@ def test_a_green_sla_already_past_goes_where_it_is_fastest(make: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("goal", "site"), [(Goal.CO2, 0), (Goal.COST, 1), (Goal.ENERGY, 2), (Goal.TIME, 1), (Goal.UNSAID, 2)]
+    ("goal", "site"), [(Goal.CO2, 0), (Goal.COST, 1), (Goal.ENERGY, 2), (Goal.TIME, 1), (Goal.UNSPECIFIED, 2)]
 )
 def test_the_goal_is_the_owner_s(make: Make, constant: Callable[..., Series], goal: Goal, site: int) -> None:
     grid = Grid((Site("a", 10, 100.0), Site("b", 10, 100.0), Site("c", 10, 80.0)))

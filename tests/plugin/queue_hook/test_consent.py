@@ -50,9 +50,9 @@ def test_what_is_read(comment, allowed):
     ],
 )
 def test_an_unreadable_hint_is_an_error_and_allows_nothing(comment, error):
-    consent = parse_user_hints(f"{comment},offpeak:delay=3h", ZONE)
-    assert consent.errors == (error,)
-    assert not consent.allows_delay
+    user_hint = parse_user_hints(f"{comment},offpeak:delay=3h", ZONE)
+    assert user_hint.errors == (error,)
+    assert not user_hint.allows_delay
 
 
 @given(st.text(alphabet="ofpeakdlyn:=,; 0123456789hT-+Z\x00\xff", max_size=60))

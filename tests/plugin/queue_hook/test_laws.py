@@ -153,9 +153,11 @@ def test_no_job_is_kept_back_beyond_its_latest_start(site, data, passed_s):
         plan = site.plan(now_s=now_s, **facts)
         for job_id, begin_s in plan.begin_s.items():
             job = was[job_id]
-            consent = parse_user_hints(job.comment, ZONE)
-            assert begin_s == 0 or now_s < begin_s <= job.submit_s + consent.delay_s - facts["expected_wait_s"][job_id]
-            assert consent.deadline_s is None or begin_s == 0 or begin_s + job.limit_s <= consent.deadline_s
+            user_hint = parse_user_hints(job.comment, ZONE)
+            assert (
+                begin_s == 0 or now_s < begin_s <= job.submit_s + user_hint.delay_s - facts["expected_wait_s"][job_id]
+            )
+            assert user_hint.deadline_s is None or begin_s == 0 or begin_s + job.limit_s <= user_hint.deadline_s
         site = site.apply(plan, now_s=now_s)
 
 

@@ -177,8 +177,8 @@ def test_as_many_nodes_wake_as_a_deferred_job_asks_for() -> None:
 @pytest.mark.parametrize("shut", [{}, {"closed": True, "reason": "offpeak: asleep since 1"}])
 def test_one_that_came_up_since_it_was_ordered_to_is_up_though_it_was_off_at_the_last_look(shut) -> None:
     desired = DesiredState(NodeOrder.ON, "scheduler", float(NOW_S), "the scheduler has it come up")
-    course = PendingOrder(NodeOrder.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
-    records = off_records(*NAMES) | {"n01": record_of("n01", OFF, desired=desired, attempts=Attempts(course))}
+    pending = PendingOrder(NodeOrder.ON, "ipmi", "scheduler", NOW.monotonic_s - 2, 1, OFF)
+    records = off_records(*NAMES) | {"n01": record_of("n01", OFF, desired=desired, attempts=Attempts(pending))}
     nodes = [node_of("n01", **shut), *map(down, NAMES[1:])]
     job = job_of("9", begin_s=NOW_S + 20)
     plan = planned(cluster_snapshot(nodes, records=records, jobs=[job]), site_of(), slept_long_ago(NAMES))
@@ -277,8 +277,8 @@ def test_one_that_hangs_in_its_boot_is_not_taken_for_well() -> None:
 def test_a_boot_that_the_scheduler_has_given_up_is_waited_for() -> None:
     hung = node_of("n01", power=PowerState.OFF, failed=True, responds=False, reason="ResumeTimeout reached")
     desired = DesiredState(NodeOrder.ON, "scheduler", NOW.unix_s, "a job")
-    course = PendingOrder(NodeOrder.ON, "bmc", "scheduler", NOW.monotonic_s, 1, NodeState.OFF)
-    boots = record_of("n01", NodeState.BOOTING, desired=desired, attempts=Attempts(pending=course))
+    pending = PendingOrder(NodeOrder.ON, "bmc", "scheduler", NOW.monotonic_s, 1, NodeState.OFF)
+    boots = record_of("n01", NodeState.BOOTING, desired=desired, attempts=Attempts(pending=pending))
     assert planned(cluster_snapshot([hung], records={"n01": boots}), site_of(1)).desired_states == {}
     given_up = replace(boots, attempts=Attempts())
     assert planned(cluster_snapshot([hung], records={"n01": given_up}), site_of(1)).desired_states == {"n01": None}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.similar_jobs import NO_ANSWER, REACH, STRAY, clustered_wait_s, clusters
+from predictors.waits.similar_jobs import NO_ANSWER, NOISE, REACH, clustered_wait_s, clusters
 
 points = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=20)
 
@@ -24,7 +24,7 @@ def test_the_clusters_are_the_connected_points(where):
     distance, share = np.array(where).T * 0.0125
     near = np.abs(distance[:, None] - distance) + np.abs(share[:, None] - share) <= REACH
     label = clusters(distance, share)
-    assert {frozenset(np.flatnonzero(label == each)) for each in set(label.tolist()) - {STRAY}} == set(
+    assert {frozenset(np.flatnonzero(label == each)) for each in set(label.tolist()) - {NOISE}} == set(
         map(frozenset, plain_clusters(near))
     )
 

@@ -87,7 +87,7 @@ def test_a_user_holds_nothing(agent: AgentSocket) -> None:
 @needs_root
 def test_who_only_looks_sees_all_jobs_and_holds_nothing(agent: AgentSocket) -> None:
     """The account of the status page."""
-    agent.picture = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    agent.snapshot = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     viewer = (f"--reuid={NOBODY}", f"--regid={NOBODY}", f"--groups={VIEWERS}")
     seen = ask_as(agent.path, "picture", *viewer)
     assert (seen.returncode, seen.stdout) == (0, "3 jobs\nnobody\n"), seen.stderr

@@ -34,9 +34,9 @@ def plan() -> DayPlan:
 
 
 def same(one: DayPlan, other: DayPlan) -> bool:
-    courses = zip(vars(one.course).values(), vars(other.course).values(), strict=True)
-    received = [{**asdict(plan), "course": None} for plan in (one, other)]
-    return received[0] == received[1] and all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in courses)
+    profiles = zip(vars(one.power_profile).values(), vars(other.power_profile).values(), strict=True)
+    received = [{**asdict(plan), "power_profile": None} for plan in (one, other)]
+    return received[0] == received[1] and all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in profiles)
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def test_root_hears_everything(agent: AgentSocket) -> None:
 
 def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> None:
     assert "just started" in str(agent.say({"ask": "picture"})["error"])
-    agent.picture = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    agent.snapshot = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     seen = repr(PUBLISHED.at_unix_s)
     all_of_it, rest = (fetch_snapshot(agent.path, jobs_seen_unix_s=at_s) for at_s in (None, float(seen)))
     assert (len(all_of_it.published.jobs), all_of_it.jobs_left_out) == (3, False)
@@ -78,7 +78,7 @@ def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> No
 
 @AS_ROOT
 def test_others_are_not_shown_the_picture(agent: AgentSocket) -> None:
-    agent.picture = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
+    agent.snapshot = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     assert say_as(NOBODY, agent, {"ask": "picture"})["error"] == "only operators and viewers may see everything at once"
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from page_site import ENVIRONMENT, OFFPEAK, PageSite, page_site, picture
+from page_site import ENVIRONMENT, OFFPEAK, PageSite, make_snapshot, page_site
 from zygote import Zygote
 
 from offpeak.errors import BadInput, BadSetting
@@ -31,7 +31,7 @@ def answer(site: PageSite, path: str = "/", **headers: str) -> tuple[int, dict[s
 
 @pytest.fixture(scope="module")
 def site(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    with page_site(zygote, tmp_path_factory.mktemp("open"), picture(4, 3), hours=1) as site:
+    with page_site(zygote, tmp_path_factory.mktemp("open"), make_snapshot(4, 3), hours=1) as site:
         yield site
 
 
@@ -41,7 +41,7 @@ def guarded(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     file = folder / "page.token"
     file.touch(0o600)
     file.write_text(f"{TOKEN}\n")
-    with page_site(zygote, folder, picture(4, 3), "--page-token-file", str(file), hours=1) as site:
+    with page_site(zygote, folder, make_snapshot(4, 3), "--page-token-file", str(file), hours=1) as site:
         yield site
 
 

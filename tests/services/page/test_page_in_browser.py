@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 from contrast import low_contrasts
-from page_site import PageSite, page_site, picture
+from page_site import PageSite, make_snapshot, page_site
 from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
 from zygote import Zygote
@@ -32,7 +32,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def site(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    with page_site(zygote, tmp_path_factory.mktemp("site"), picture()) as site:
+    with page_site(zygote, tmp_path_factory.mktemp("site"), make_snapshot()) as site:
         yield site
 
 
@@ -110,7 +110,7 @@ def test_the_longest_texts_fit_a_phone(zygote: Zygote, chromium: Browser, tmp_pa
 
 def long_texts() -> StatusSnapshot:
     """Return a large PBS site with long names, states and figures."""
-    shown = picture(16, 12)
+    shown = make_snapshot(16, 12)
     states = ("RUNNING", "CONFIGURING", "SUSPENDED", "COMPLETING", "held by its user", "running")
     jobs = tuple(
         replace(
@@ -219,12 +219,12 @@ def test_what_changes_is_shown_without_asking(opened: Opened, site: PageSite) ->
     site.change()
     expect(opened.page.locator("html")).not_to_have_attribute("data-nodes", count, timeout=PATIENCE_MS)
     assert opened.page.evaluate(kinds) != before
-    site.agent.picture = picture()
+    site.agent.snapshot = make_snapshot()
 
 
 @pytest.mark.thorough
 def test_no_name_becomes_markup(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
-    shown = picture(4, 3)
+    shown = make_snapshot(4, 3)
     job = replace(shown.published.jobs[0], user=HOSTILE, why=HOSTILE)
     evil = replace(shown, published=replace(shown.published, jobs=(job,), cluster=HOSTILE))
     with page_site(zygote, tmp_path, evil, hours=1) as site:
@@ -239,13 +239,13 @@ def test_no_name_becomes_markup(zygote: Zygote, chromium: Browser, tmp_path: Pat
 
 @pytest.mark.thorough
 def test_a_silent_agent_is_shown_as_silent(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
-    with page_site(zygote, tmp_path, picture(4, 3), hours=1) as site:
-        site.agent.picture = None
+    with page_site(zygote, tmp_path, make_snapshot(4, 3), hours=1) as site:
+        site.agent.snapshot = None
         page = chromium.new_page()
         page.goto(site.url)
         expect(page.locator("#trouble")).to_contain_text("has just started", timeout=PATIENCE_MS)
         expect(page.locator("#looked")).to_have_text("no agent answers")
-        site.agent.picture = picture(4, 3)
+        site.agent.snapshot = make_snapshot(4, 3)
         expect(page.locator("#tile-price")).to_contain_text("52.0", timeout=PATIENCE_MS)
         expect(page.locator("#trouble")).to_be_hidden()
         page.close()

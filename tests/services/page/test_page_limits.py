@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from page_site import PageSite, page_site, picture
+from page_site import PageSite, make_snapshot, page_site
 from zygote import Zygote
 
 from services.page.server import REQUEST_S
@@ -20,7 +20,7 @@ IDLE = 1020
 
 @pytest.fixture(scope="module")
 def site(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSite]:
-    with page_site(zygote, tmp_path_factory.mktemp("limited"), picture(4, 3), hours=1) as site:
+    with page_site(zygote, tmp_path_factory.mktemp("limited"), make_snapshot(4, 3), hours=1) as site:
         yield site
 
 

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
-from page_site import AT_S, picture, write_ledger
+from page_site import AT_S, make_snapshot, write_ledger
 
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.node_energy import NodeMean
@@ -49,7 +49,7 @@ def test_without_offpeak_nothing_draws_less_than_it_does() -> None:
 
 
 def test_it_is_read_on_from_where_it_ended(tmp_path: Path) -> None:
-    url, shown = f"sqlite:///{tmp_path}/ledger.sqlite", picture(6, 1)
+    url, shown = f"sqlite:///{tmp_path}/ledger.sqlite", make_snapshot(6, 1)
     write_ledger(url, shown, hours=5)
     idle_w = {node.node: 145.0 for node in shown.nodes}
     at_once, by_and_by = NodePowerHistory(), NodePowerHistory()

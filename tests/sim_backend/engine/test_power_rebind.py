@@ -8,10 +8,10 @@ from random_power import (
     ON_DEMAND,
     PoweredLog,
     class_of,
-    course_of,
     per_second_rules,
     powered,
     powered_logs,
+    schedule_of,
 )
 
 from offpeak.model.node_states import OFF
@@ -19,7 +19,7 @@ from plugin.capacity.rules import NEVER
 from sim_backend.replay.powered import PoweredMachine
 
 LATE = ON_DEMAND._replace(late=True)
-AT_ONCE = course_of((BEFORE_ALL_S, 9, 0, [NEVER, NEVER, 0]))
+AT_ONCE = schedule_of((BEFORE_ALL_S, 9, 0, [NEVER, NEVER, 0]))
 
 
 def replayed(rows, capacity, *, nodes=2, fails=0.0):
@@ -66,8 +66,8 @@ def test_a_job_is_saved_from_a_node_that_will_fail():
 def test_jobs_that_need_not_wait_for_nodes_know_no_difference(case):
     """Where nothing takes time and nothing fails, early and late are the same."""
     machine = PoweredMachine(case.machine.size, case.machine.units_per_node, class_of((OFF, 0, 0)))
-    course = course_of((BEFORE_ALL_S, machine.nodes, 0, [NEVER, NEVER, 0]))
+    schedule = schedule_of((BEFORE_ALL_S, machine.nodes, 0, [NEVER, NEVER, 0]))
     rules = ON_DEMAND, LATE
-    early, late = (powered(PoweredLog(case.log, case.rules, machine, rule, course)) for rule in rules)
+    early, late = (powered(PoweredLog(case.log, case.rules, machine, rule, schedule)) for rule in rules)
     assert np.array_equal(early.start_s, late.start_s)
     assert np.array_equal(early.node_log.at_s, late.node_log.at_s)

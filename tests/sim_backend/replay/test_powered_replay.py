@@ -17,13 +17,13 @@ from random_power import (
     PoweredLog,
     bits,
     class_of,
-    course_of,
     held_units,
     node_classes,
     per_second_rules,
     plain_power,
     powered,
     powered_logs,
+    schedule_of,
     stepped,
 )
 
@@ -57,13 +57,15 @@ def seconds_of(case, result) -> list[int]:
     return np.unique(np.concatenate(times)).tolist()
 
 
-def one_depth(rows, *, nodes, after_s, way_s=(3, 5), capacity=ON_DEMAND, depth=OFF, course=None, discipline=None):
+def one_depth(
+    rows, *, nodes, after_s, way_s=(3, 5), capacity=ON_DEMAND, depth=OFF, capacity_schedule=None, discipline=None
+):
     """Return a powered log: nodes of one unit that go into one depth, all of them to be awake."""
     after = [after_s if number == depth else NEVER for number in range(3)]
     scheduling = PLAIN if discipline is None else PLAIN._replace(discipline=discipline)
     machine = PoweredMachine(nodes, 1, class_of((depth, *way_s)))
-    course = course or course_of((BEFORE_ALL_S, nodes, 0, after))
-    return PoweredLog(log_of(rows, machine_size=nodes), scheduling, machine, capacity, course)
+    capacity_schedule = capacity_schedule or schedule_of((BEFORE_ALL_S, nodes, 0, after))
+    return PoweredLog(log_of(rows, machine_size=nodes), scheduling, machine, capacity, capacity_schedule)
 
 
 @given(powered_logs(scheduling=per_second_rules(disciplines=BACKFILLING)))
@@ -81,12 +83,12 @@ def test_starts_node_logs_and_delays_are_those_of_the_plain_machine(case):
 def test_nodes_that_are_always_on_change_nothing(log, rules, on_demand, after_s):
     """Neither where no depth is in use, nor where all nodes are kept hot."""
     rules = rules._replace(pass_per_event=False)
-    never = course_of((BEFORE_ALL_S, log.machine_size, 0, [NEVER] * 3))
-    sleepy = course_of((BEFORE_ALL_S, log.machine_size, 0, [NEVER, NEVER, after_s]))
+    never = schedule_of((BEFORE_ALL_S, log.machine_size, 0, [NEVER] * 3))
+    sleepy = schedule_of((BEFORE_ALL_S, log.machine_size, 0, [NEVER, NEVER, after_s]))
     machine = PoweredMachine(log.machine_size, 1, class_of((OFF, 3, 5)))
     expected = schedule(log, rules)
-    for capacity, course in ((ON_DEMAND, never), (ON_DEMAND._replace(keep_hot=log.machine_size), sleepy)):
-        result = powered(PoweredLog(log, rules, machine, capacity._replace(on_demand=on_demand), course))
+    for capacity, capacity_schedule in ((ON_DEMAND, never), (ON_DEMAND._replace(keep_hot=log.machine_size), sleepy)):
+        result = powered(PoweredLog(log, rules, machine, capacity._replace(on_demand=on_demand), capacity_schedule))
         assert result.start_s.tolist() == expected.start_s.tolist()
         assert result.end_s[result.start_s >= 0].tolist() == expected.end_s[expected.start_s >= 0].tolist()
         assert not result.sleep_delay_s.any()
@@ -294,16 +296,16 @@ def test_a_falling_node_is_down_before_it_comes_up():
 def test_in_a_quiet_night_nodes_go_ever_deeper():
     case = one_depth([(0, 1, 1, 1, ONE_W), (0, 900, 900, 1, ONE_W)], nodes=2, after_s=0)
     machine = replace(case.machine, node_class=class_of((POWERSAVE, 1, 1), (STANDBY, 4, 6), (OFF, 20, 50)))
-    course = course_of((BEFORE_ALL_S, 2, 0, [10, 60, 300]))
-    path = node_paths(powered(replace(case, machine=machine, course=course)))[0]
+    capacity_schedule = schedule_of((BEFORE_ALL_S, 2, 0, [10, 60, 300]))
+    path = node_paths(powered(replace(case, machine=machine, schedule=capacity_schedule)))[0]
     assert path == [(11, 2), (12, 3), (61, 5), (65, 6), (301, 7), (307, 8), (327, 9)]
 
 
-def test_sleeping_nodes_follow_the_course_into_a_depth_that_comes_into_use():
+def test_sleeping_nodes_follow_the_schedule_into_a_depth_that_comes_into_use():
     case = one_depth([(0, 900, 900, 1, ONE_W)], nodes=2, after_s=0)
     machine = replace(case.machine, node_class=class_of((STANDBY, 4, 6), (OFF, 20, 50)))
-    course = course_of((BEFORE_ALL_S, 2, 0, [NEVER, 10, NEVER]), (400, 2, 0, [NEVER, NEVER, 10]))
-    path = node_paths(powered(replace(case, machine=machine, course=course)))[1]
+    capacity_schedule = schedule_of((BEFORE_ALL_S, 2, 0, [NEVER, 10, NEVER]), (400, 2, 0, [NEVER, NEVER, 10]))
+    path = node_paths(powered(replace(case, machine=machine, schedule=capacity_schedule)))[1]
     assert path == [(10, 5), (14, 6), (400, 7), (406, 8), (426, 9)]
 
 
@@ -311,8 +313,8 @@ def test_the_lightest_sleepers_wake_first():
     rows = [(0, 20, 20, 1, ONE_W), (0, 1, 1, 2, ONE_W), (70, 9, 9, 2, ONE_W)]
     case = one_depth(rows, nodes=3, after_s=0)
     machine = replace(case.machine, node_class=class_of((STANDBY, 1, 2), (OFF, 1, 90)))
-    course = course_of((BEFORE_ALL_S, 3, 0, [NEVER, 30, 65]))
-    result = powered(replace(case, machine=machine, course=course))
+    capacity_schedule = schedule_of((BEFORE_ALL_S, 3, 0, [NEVER, 30, 65]))
+    result = powered(replace(case, machine=machine, schedule=capacity_schedule))
     assert result.start_s.tolist() == [0, 0, 160]
     assert [path[-2:] for path in node_paths(result)[:2]] == [[(70, 7), (72, ACTIVE)], [(70, 10), (160, ACTIVE)]]
 
@@ -399,6 +401,6 @@ def test_a_wide_job_starts_although_some_of_its_nodes_fail_each_time():
     """Nodes that came up stay up while the others are repaired: else it would need luck with seventy wakes at once."""
     node_class = class_of((OFF, 1, 1, 0.0, 0.3), repair_s=6)
     log = log_of([(0, 5, 5, 1, ONE_W), (10, 5, 5, 70, ONE_W)], machine_size=70)
-    course = course_of((BEFORE_ALL_S, 70, 0, (NEVER, NEVER, 0)))
-    at_once = PoweredLog(log, PLAIN, PoweredMachine(70, 1, node_class), ON_DEMAND, course)
+    capacity_schedule = schedule_of((BEFORE_ALL_S, 70, 0, (NEVER, NEVER, 0)))
+    at_once = PoweredLog(log, PLAIN, PoweredMachine(70, 1, node_class), ON_DEMAND, capacity_schedule)
     assert powered(at_once).start_s.tolist() == [0, 17]

@@ -8,8 +8,8 @@ from sim_backend.workloads.users import (
     COMMON_ESTIMATES_S,
     USERS,
     draw_estimates_s,
-    draw_habits_w,
     draw_node_power_w,
+    draw_user_power_w,
     draw_users,
     round_estimates_s,
 )
@@ -37,10 +37,10 @@ def test_the_most_active_user_submits_twice_as_much_as_the_second() -> None:
 
 def test_each_user_has_a_power_of_his_own() -> None:
     rng = np.random.default_rng(1)
-    habits_w = draw_habits_w(rng)
+    user_power_w = draw_user_power_w(rng)
     user = np.repeat(np.arange(1, USERS + 1), 400)
-    power_w = draw_node_power_w(user, habits_w, rng).reshape(USERS, 400)
-    assert habits_w.min() >= 100
-    assert habits_w.max() <= 300
-    np.testing.assert_allclose(power_w.mean(axis=1), habits_w, rtol=0.02)
-    np.testing.assert_allclose(power_w.std(axis=1) / habits_w, 0.05, atol=0.01)
+    power_w = draw_node_power_w(user, user_power_w, rng).reshape(USERS, 400)
+    assert user_power_w.min() >= 100
+    assert user_power_w.max() <= 300
+    np.testing.assert_allclose(power_w.mean(axis=1), user_power_w, rtol=0.02)
+    np.testing.assert_allclose(power_w.std(axis=1) / user_power_w, 0.05, atol=0.01)

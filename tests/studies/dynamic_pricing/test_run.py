@@ -19,7 +19,7 @@ from studies.dynamic_pricing.run import (
     arranged,
     ceiling_pct,
     draw_power_w,
-    frugal_j,
+    least_energy_j,
     run,
     saved_pct,
 )
@@ -88,7 +88,7 @@ def test_frugal_energy_is_the_least(jobs: list[tuple[int, float]], share: float)
     unit_s: Int64 = np.array([job[0] for job in jobs], np.int64)
     power_w: Float64 = np.array([job[1] for job in jobs])
     within_s = share * float(unit_s.sum())
-    least_j = frugal_j(unit_s, power_w, within_s)
+    least_j = least_energy_j(unit_s, power_w, within_s)
     # Any other choice of as many unit-seconds, such as the same share of each job, has no less.
     assert least_j <= share * float(np.dot(unit_s, power_w)) * (1 + 1e-9) + 1e-9
     assert least_j >= within_s * float(power_w.min()) * (1 - 1e-9) - 1e-9
