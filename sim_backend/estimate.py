@@ -20,6 +20,7 @@ from offpeak.prices.peak import Peak, classify
 from offpeak.settings.table import Settings
 from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
 from sim_backend.comparison.compare import Comparison, compare, meters_of, usage_of
+from sim_backend.comparison.likeness import Likeness, likeness_of
 from sim_backend.comparison.outcome import PolicyOutcome, charges_of
 from sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
 from sim_backend.replay.policy import Policy
@@ -142,7 +143,7 @@ class SavingsEstimate:
 
     `trace` is the log cut to the period. `spreads` holds the replays of all policies, the baseline first; `comparison`
     the replay of the log as it is, of the baseline alone. `are_starts_replayed`: the log has no start of any job, so
-    the baseline's stand for them.
+    the baseline's stand for them. `likeness` is how near the baseline's replay is to the log, None without any start.
     """
 
     trace: Trace
@@ -152,6 +153,7 @@ class SavingsEstimate:
     spreads: tuple[ReplicationSpread, ...]
     comparison: Comparison
     are_starts_replayed: bool = False
+    likeness: Likeness | None = None
 
     @property
     def hardly_pays(self) -> bool:
@@ -198,6 +200,7 @@ def estimate_savings(
         spreads=spreads,
         comparison=comparison,
         are_starts_replayed=are_starts_replayed,
+        likeness=None if are_starts_replayed else likeness_of(comparison, cut.names, prepared.units_per_node),
     )
 
 

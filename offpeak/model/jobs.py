@@ -91,6 +91,16 @@ class LogNames:
         """Return the user's name, or the number that the log has in its place."""
         return self.user[user] if 0 <= user < len(self.user) else str(user)
 
+    def partitions(self, jobs: Jobs) -> tuple[Int64, tuple[str, ...]]:
+        """Return each job's partition as an index of the names that follow, -1 for none; without names the numbers."""
+        number, names = jobs.partition, self.partition
+        if number is None:
+            number, names = jobs.queue, self.queue
+        if names:
+            return number, names
+        numbers = np.unique(number[number >= 0])
+        return np.where(number < 0, -1, np.searchsorted(numbers, number)), tuple(map(str, numbers.tolist()))
+
 
 NUMBERS_ONLY = LogNames()
 
@@ -120,13 +130,3 @@ class Trace:
     without_estimate: Int64 = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
     processors_per_node: int | None = None
     requests: tuple[Request, ...] = ()
-
-    def partitions(self) -> tuple[Int64, tuple[str, ...]]:
-        """Return each job's partition as an index of the names that follow, -1 for none; without names the numbers."""
-        number, names = self.jobs.partition, self.names.partition
-        if number is None:
-            number, names = self.jobs.queue, self.names.queue
-        if names:
-            return number, names
-        numbers = np.unique(number[number >= 0])
-        return np.where(number < 0, -1, np.searchsorted(numbers, number)), tuple(map(str, numbers.tolist()))

@@ -6,6 +6,7 @@ from datetime import UTC
 import numpy as np
 
 from offpeak.model.arrays import Float64
+from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
 from offpeak.model.job_power import JobPower, MeasuredPower, UniformPower, job_power_of
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
@@ -13,6 +14,7 @@ from offpeak.model.local_time import parse_zone
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.node_states import DEPTHS
+from offpeak.model.request import Request
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings
@@ -43,6 +45,8 @@ class ReplayCase:
 
     `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
     none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
+    `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are the classes of
+    `jobs.request`.
     """
 
     jobs: Jobs
@@ -53,6 +57,8 @@ class ReplayCase:
     nodes: PoweredMachine | None = None
     sla: float = DEFAULT_SLA
     room: CoolingConditions | None = None
+    cluster: Cluster | None = None
+    requests: tuple[Request, ...] = ()
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
         """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""
@@ -157,6 +163,7 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace
         nodes=nodes,
         sla=settings.capacity.sla,
         room=room,
+        requests=trace.requests,
     )
     overload = overload_note(jobs, units.size)
     notes = (*trace.notes, *units.notes, *overload, *class_notes, *power.notes, *([room.note] if room else []))

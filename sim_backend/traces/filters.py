@@ -12,8 +12,9 @@ import numpy as np
 
 from offpeak.errors import BadTrace
 from offpeak.model.arrays import Int64
+from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
-from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
 from offpeak.model.local_time import date_text, parse_zone
 from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
@@ -151,17 +152,43 @@ def anonymised(trace: Trace) -> Trace:
     Job ids are kept: they name no user, and people with access to the scheduler's accounting can look them up.
     """
     names, jobs = trace.names, trace.jobs
-    return replace(
-        trace,
-        names=replace(
-            names,
-            user=_numbered("user", jobs.user, names.user),
-            group=_numbered("group", jobs.group, names.group),
-            queue=_numbered("queue", jobs.queue, names.queue),
-            application=_numbered("application", jobs.application, names.application),
-            partition=() if jobs.partition is None else _numbered("partition", jobs.partition, names.partition),
-        ),
+    numbered = replace(
+        names,
+        user=_numbered("user", jobs.user, names.user),
+        group=_numbered("group", jobs.group, names.group),
+        queue=_numbered("queue", jobs.queue, names.queue),
+        application=_numbered("application", jobs.application, names.application),
+        partition=() if jobs.partition is None else _numbered("partition", jobs.partition, names.partition),
     )
+    partitions = _renamed_partitions(names, numbered)
+    requests = tuple(
+        request._replace(
+            partitions=tuple(partitions.get(name, name) for name in request.partitions), qos="", reservation=""
+        )
+        for request in trace.requests
+    )
+    return replace(trace, names=numbered, requests=requests)
+
+
+def anonymised_cluster(cluster: Cluster, before: LogNames, after: LogNames) -> Cluster:
+    """Return the cluster with the partitions of an anonymous log, without the names of QOS, reservations and licences.
+
+    `before` are the names of the log, `after` those that stand for them.
+    """
+    names = _renamed_partitions(before, after)
+    for name in cluster.partitions:
+        names.setdefault(name, f"queue{len(names) + 1}" if names else name)
+    return Cluster(
+        tuple(pool._replace(partitions=frozenset(map(names.__getitem__, pool.partitions))) for pool in cluster.pools),
+        {names[name]: each._replace(name=names[name]) for name, each in cluster.partitions.items()},
+    )
+
+
+def _renamed_partitions(before: LogNames, after: LogNames) -> dict[str, str]:
+    """Return the new name of each partition of a log; of a log that has the numbers only none."""
+    if before.partition:
+        return dict(zip(before.partition, after.partition, strict=True))
+    return dict(zip(before.queue, after.queue, strict=True))
 
 
 def _numbered(prefix: str, code: Int64, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.progress import repeat_progress
 from ui.replay.comparison import basis_json, basis_lines, remarks, unlike_remark
+from ui.replay.likeness import NOT_CLAIMED, difference_lines, likeness_json, order_text, partition_table
 from ui.replay.tables import NOISE
 from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
@@ -52,12 +53,15 @@ def print_estimate(estimate: SavingsEstimate, levers: Sequence[Lever]) -> None:
     for line in use_lines(estimate.used):
         console.print(line)
     console.print()
+    if estimate.likeness is not None and len(estimate.likeness.partitions) > 1:
+        console.print(partition_table(estimate.likeness.partitions))
+        console.print()
     savings = [lever.saving for lever in levers if lever.saving is not None] or estimate.savings
     console.print(savings_table(savings, estimate.used.currency))
     console.print()
     console.print(levers_verdict(estimate, savings) if levers else verdict(estimate), style="bold")
     console.print()
-    unlike = unlike_remark(estimate.comparison)
+    unlike = (*unlike_remark(estimate.comparison), *difference_lines(estimate.likeness))
     for line in (*unlike, *reasons(estimate), *lever_lines(levers), *assumptions(estimate)):
         console.print(f"- {line}")
 
@@ -157,11 +161,17 @@ def verdict(estimate: SavingsEstimate) -> str:
         if len(clear) == len(estimate.savings) > 0:
             return "Reordering the queue would have saved nothing: every policy costs more than the baseline."
         return "Reordering the queue would have saved nothing that can be told from chance."
+    if _is_far(estimate):
+        return NOT_CLAIMED
     best = max(saved, key=lambda saving: saving.share_pct.middle)
     share = f"{share_text(best)} of the bill"
     if estimate.hardly_pays:
         return f"Reordering the queue hardly pays here: the best policy, {best.policy}, saves {share}."
     return f"{best.policy} would have saved {share}: {bounds_text(best.a_year)} {estimate.used.currency} a year."
+
+
+def _is_far(estimate: SavingsEstimate) -> bool:
+    return estimate.likeness is not None and not estimate.likeness.is_near
 
 
 def levers_verdict(estimate: SavingsEstimate, savings: Sequence[CapabilitySaving]) -> str:
@@ -175,6 +185,8 @@ def levers_verdict(estimate: SavingsEstimate, savings: Sequence[CapabilitySaving
     best = max(quick, key=lambda saving: saving.share_pct.middle, default=None)
     if best is None or best.share_pct.middle <= 0:
         return f"Nothing saves here unless jobs wait more than {hardly} longer on average."
+    if _is_far(estimate):
+        return NOT_CLAIMED
     money = f"{bounds_text(best.a_year)} {estimate.used.currency} a year"
     share = f"{share_text(best)} of the bill, {money}"
     return f"Of what makes jobs wait at most {hardly} longer on average, {best.policy} saves most: {share}."
@@ -192,6 +204,7 @@ def assumptions(estimate: SavingsEstimate) -> list[str]:
     likeness = (
         f"{first.policy} replayed lets jobs wait {clock_text(wait.mean)} on average, the log "
         f"{clock_text(estimate.used.mean_wait_s)}: the nearer, the better the replay stands for the cluster"
+        f"{order_text(estimate.likeness)}"
     )
     unlike = "whether the replay resembles the cluster cannot be told: waits above are replayed, as no start is logged"
     zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
@@ -230,6 +243,8 @@ def estimate_json(estimate: SavingsEstimate, levers: Sequence[Lever]) -> str:
         **basis_json(estimate.prepared.basis),
         "unix_offset_s": laid.offset_s,
         "used": asdict(estimate.used),
+        "partitions": [asdict(use) for use in estimate.likeness.partitions] if estimate.likeness else [],
+        "likeness": likeness_json(estimate.likeness),
         "power_assumed": estimate.prepared.power.assumed,
         "savings": [asdict(saving) for saving in estimate.savings],
         "levers": [asdict(lever) for lever in levers],
@@ -238,6 +253,7 @@ def estimate_json(estimate: SavingsEstimate, levers: Sequence[Lever]) -> str:
         "reasons": reasons(estimate),
         "notes": [
             *unlike_remark(estimate.comparison),
+            *difference_lines(estimate.likeness),
             *remarks(estimate.trace, estimate.prepared, estimate.comparison),
         ],
     }

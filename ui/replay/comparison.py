@@ -29,8 +29,10 @@ from offpeak.text import counted
 from sim_backend.case.replay_case import Basis, PreparedCase
 from sim_backend.comparison.breakdown import BreakdownRow
 from sim_backend.comparison.compare import Comparison
+from sim_backend.comparison.likeness import likeness_of, partition_uses, waits_are_near
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationSpread
+from ui.replay.likeness import difference_lines, likeness_json, partition_table
 from ui.replay.tables import REMARK, cooling_table, sleep_remark, sleep_table, spread_remark, spread_table
 
 
@@ -88,10 +90,6 @@ HEADERS = (
 
 NO_BASELINE = "-"
 
-UNLIKE_FACTOR, UNLIKE_S = 1.5, 60
-"""A mean wait that differs by this factor and so many seconds makes a replay another queue than that of the log: on the
-logs of docs/benchmarks.md no order of the queue changes the wait by more, and replays shift submissions by a minute."""
-
 
 @dataclass(frozen=True)
 class PolicyUnits:
@@ -133,6 +131,10 @@ def print_comparison(
     for line in basis_lines(prepared.basis):
         console.print(line)
     console.print()
+    uses = partition_uses(comparison, trace.names, prepared.units_per_node)
+    if len(uses) > 1:
+        console.print(partition_table(uses))
+        console.print()
     console.print(fitting_table(console, comparison.outcomes))
     console.print()
     if prepared.case.nodes is not None:
@@ -144,7 +146,8 @@ def print_comparison(
     if spreads:
         console.print(spread_table(spreads))
         console.print()
-    for line in unlike_remark(comparison):
+    likeness = likeness_of(comparison, trace.names, prepared.units_per_node)
+    for line in (*unlike_remark(comparison), *difference_lines(likeness)):
         console.print(f"- {line}")
     if spreads:
         console.print(f"- {spread_remark(spreads)}")
@@ -223,9 +226,7 @@ def unlike_remark(comparison: Comparison) -> tuple[str, ...]:
     A log in which no job waits at all, as models write it, has no waits to compare.
     """
     waits_s = comparison.mean_waits_s()
-    if waits_s is None or not waits_s[0]:
-        return ()
-    if max(waits_s) < max(UNLIKE_FACTOR * min(waits_s), UNLIKE_S + min(waits_s)):
+    if waits_s is None or waits_are_near(*waits_s):
         return ()
     logged, replayed = (clock_text(wait_s) for wait_s in waits_s)
     name = comparison.runs[0].policy
@@ -288,6 +289,7 @@ def comparison_json(
 ) -> str:
     """Return the comparison as a JSON object; `breakdowns` holds the rows of each policy by kind of group."""
     case = comparison.case
+    likeness = likeness_of(comparison, trace.names, prepared.units_per_node)
     document: dict[str, Any] = {
         "log": trace.name,
         "machine_size": case.machine.size,
@@ -297,7 +299,14 @@ def comparison_json(
         "begin_s": comparison.begin_s,
         "until_s": comparison.until_s,
         "unix_offset_s": case.prices.laid.offset_s,
-        "notes": [*unlike_remark(comparison), *prepared.case.notes_until(comparison.until_s), *prepared.notes],
+        "partitions": [asdict(use) for use in partition_uses(comparison, trace.names, prepared.units_per_node)],
+        "likeness": likeness_json(likeness),
+        "notes": [
+            *unlike_remark(comparison),
+            *difference_lines(likeness),
+            *prepared.case.notes_until(comparison.until_s),
+            *prepared.notes,
+        ],
         "rejected": [
             {"reason": rejected.reason, "jobs": len(rejected.job_ids), "job_ids": rejected.job_ids}
             for rejected in prepared.rejected

@@ -48,14 +48,14 @@ def test_swf_with_memory_and_partitions() -> None:
         Request((), (Chunk(4, 1, 2),), apart=False),
         Request(("2",), (Chunk(4, 1, 1954),), apart=False),
     ]
-    code, names = trace.partitions()
+    code, names = trace.names.partitions(trace.jobs)
     assert [names[number] if number >= 0 else "" for number in code.tolist()] == ["", "", "2"]
 
 
 def test_swf_without_memory_or_partitions() -> None:
     trace = swf_trace(LongText((swf_line(1, queue=3) + swf_line(2)).encode()), "a.swf", lenient=False)
     assert (trace.jobs.request, trace.jobs.partition, trace.requests) == (None, None, ())
-    code, names = trace.partitions()
+    code, names = trace.names.partitions(trace.jobs)
     assert (code.tolist(), names) == ([0, -1], ("3",))
 
 
@@ -69,6 +69,6 @@ def test_gwf_with_memory_and_partitions() -> None:
     assert trace.jobs.request is not None
     found = [trace.requests[number] if number >= 0 else None for number in trace.jobs.request.tolist()]
     assert found[:2] == [Request(("P1",), (Chunk(4, 1, 4),), apart=False), None]
-    assert trace.partitions()[1] == ("P1",)
+    assert trace.names.partitions(trace.jobs)[1] == ("P1",)
     plain = gwf_trace(LongText(gwf_line(1).encode()), "a.gwf", lenient=False, zone=UTC)
-    assert (plain.jobs.request, plain.jobs.partition, plain.partitions()[1]) == (None, None, ("Q2",))
+    assert (plain.jobs.request, plain.jobs.partition, plain.names.partitions(plain.jobs)[1]) == (None, None, ("Q2",))

@@ -13,10 +13,12 @@ import pytest
 
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
+from sim_backend.comparison.likeness import Likeness
 from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
 from sim_backend.replay.policy import parse_policy
 from sim_backend.traces.read import read_log
 from ui.estimate.answer import print_estimate, verdict
+from ui.replay.likeness import NOT_CLAIMED
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -346,3 +348,14 @@ def test_a_policy_that_costs_more_is_not_reported_to_save(
         for name, (share, is_noise) in {"greedy": greedy, "knapsack": knapsack}.items()
     )
     assert verdict(replace(estimate, savings=savings)).startswith(sentence)
+
+
+def test_a_saving_is_claimed_only_where_the_replay_is_near(repository: Path) -> None:
+    estimate = begun(repository / "sim_backend" / "sample" / "sample.swf.gz", Settings())
+    saving = CapabilitySaving("order", "greedy", bounds(5.0), bounds(5.0), 0.0, True, False)
+    near, far = (Likeness(100.0, 100.0, order, ()) for order in (0.9, 0.5))
+    claimed = verdict(replace(estimate, savings=(saving,), likeness=near))
+    assert claimed.startswith("greedy would have saved 5.00 (4.90 to 5.10) % of the bill")
+    assert verdict(replace(estimate, savings=(saving,), likeness=far)) == NOT_CLAIMED
+    nothing = replace(saving, is_noise=True)
+    assert verdict(replace(estimate, savings=(nothing,), likeness=far)).startswith("Reordering the queue would have")

@@ -1,0 +1,219 @@
+"""What each partition did by the log, and how near the replay of the site's own order comes to what happened.
+
+A saving is a difference between two replays. It holds for the cluster only if the first of them, of the site's own
+order, resembles the log: in how long jobs wait, in which order they start, and how much each partition is used.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.cluster import Cluster, NodeType
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.jobs import Jobs, LogNames
+from offpeak.model.request import Request
+from sim_backend.comparison.compare import Comparison
+from sim_backend.engine.state import NOT_YET
+
+WAIT_FACTOR, WAIT_S = 1.5, 60
+"""A mean wait that differs by this factor and so many seconds makes a replay another queue than that of the log: on the
+logs of docs/benchmarks.md no order of the queue changes the wait by more, and replays shift submissions by a minute."""
+
+LEAST_START_ORDER = 0.85
+"""Below it the replay starts jobs less like the log than another discipline would: on the bundled sample, which EASY
+started, conservative backfilling reaches 0.85."""
+
+MOST_USE_DIFFERENCE = 0.1
+"""Where the use of a partition differs by more of its nodes on the mean day, the replay moves work to other days, with
+other prices."""
+
+FEWEST_OF_A_DAY = 10
+"""The order of fewer jobs says little."""
+
+
+@dataclass(frozen=True)
+class PartitionUse:
+    """What the jobs of a partition used by the log.
+
+    `utilization` and `replayed_utilization` are the shares of its nodes, by the log and in the replay of the site's own
+    order, `use_difference` is by how much these differ on the mean day. `gpu_hours` is None where the log tells no
+    request of GPUs, what needs the size of the partition where that is unknown, and what needs starts where none is
+    logged.
+    """
+
+    partition: str
+    jobs: int
+    node_hours: float
+    gpu_hours: float | None
+    utilization: float | None
+    replayed_utilization: float | None
+    use_difference: float | None
+    mean_wait_s: float | None
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How near the replay of the site's own order is to the log.
+
+    `start_order` is Spearman's rank correlation of the starts of the jobs that were submitted on one day, averaged over
+    the days by their jobs; None where no day has enough jobs. Over a whole log it would be near 1 for any order: all
+    jobs of May start before those of June.
+    """
+
+    logged_wait_s: float
+    replayed_wait_s: float
+    start_order: float | None
+    partitions: tuple[PartitionUse, ...]
+
+    @property
+    def is_near(self) -> bool:
+        """Whether a saving of the replay may be claimed for the cluster."""
+        return waits_are_near(self.logged_wait_s, self.replayed_wait_s) and not self.differences
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """What besides the waits keeps the replay from being near the log, with the likely reason; () for nothing."""
+        found = []
+        if self.start_order is not None and self.start_order < LEAST_START_ORDER:
+            found.append(
+                f"the order in which a day's jobs start correlates {self.start_order:.2f} with that of the log, less"
+                f" than {LEAST_START_ORDER}: the site orders jobs by priorities that the log does not tell"
+            )
+        for use in self.partitions:
+            if use.use_difference is not None and use.use_difference > MOST_USE_DIFFERENCE:
+                found.append(
+                    f"partition {use.partition} uses {100 * use.use_difference:.0f} % more or less of its nodes on the"
+                    " mean day than in the log: its jobs run at another time"
+                )
+        return tuple(found)
+
+
+def waits_are_near(logged_s: float, replayed_s: float) -> bool:
+    """Return whether jobs wait about as long on average; a log in which none waits has no waits to compare."""
+    low, high = sorted((logged_s, replayed_s))
+    return not logged_s or high < max(WAIT_FACTOR * low, WAIT_S + low)
+
+
+def likeness_of(comparison: Comparison, names: LogNames, units_per_node: int) -> Likeness | None:
+    """Return how near the baseline's replay is to the log; None where no job has a logged start."""
+    waits_s = comparison.mean_waits_s()
+    if waits_s is None:
+        return None
+    jobs, replayed_s = comparison.case.jobs, comparison.runs[0].schedule.start_s
+    both = (jobs.logged_start_s >= 0) & (replayed_s != NOT_YET)
+    order = start_order(jobs.submit_s[both], jobs.logged_start_s[both], replayed_s[both])
+    return Likeness(*waits_s, order, partition_uses(comparison, names, units_per_node))
+
+
+def start_order(submit_s: Int64, logged_s: Int64, replayed_s: Int64) -> float | None:
+    """Return the rank correlation of two columns of starts within the days of submission; see `Likeness`."""
+    day = submit_s // DAY_S
+    days, number, jobs = np.unique(day, return_inverse=True, return_counts=True)
+    begin = np.concatenate([[0], np.cumsum(jobs)[:-1]])[number]
+    logged, replayed = (_centred_ranks(column, number, begin, jobs) for column in (logged_s, replayed_s))
+    sums = [np.bincount(number, product, len(days)) for product in (logged * replayed, logged**2, replayed**2)]
+    counted = (jobs >= FEWEST_OF_A_DAY) & (sums[1] > 0) & (sums[2] > 0)
+    if not counted.any():
+        return None
+    correlation = sums[0][counted] / np.sqrt(sums[1][counted] * sums[2][counted])
+    return float(np.average(correlation, weights=jobs[counted]))
+
+
+def _centred_ranks(start_s: Int64, day: Int64, begin: Int64, jobs: Int64) -> Float64:
+    """Return the rank of each start within its day, less the mean of these ranks; equal starts have equal ranks."""
+    order = np.lexsort((start_s, day))
+    is_new = np.diff(start_s[order], prepend=-1) != 0
+    is_new |= np.diff(day[order], prepend=-1) != 0
+    group = np.cumsum(is_new) - 1
+    place = np.arange(len(order)) - begin[order]
+    mean = np.bincount(group, place) / np.bincount(group)
+    ranks = np.empty(len(order))
+    ranks[order] = mean[group]
+    return ranks - (jobs[day] - 1) / 2
+
+
+def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int) -> tuple[PartitionUse, ...]:
+    """Return what the jobs of each partition used, by name; of jobs without a partition nothing."""
+    case = comparison.case
+    jobs, replayed_s = case.jobs.as_logged(), comparison.runs[0].schedule.start_s
+    code, texts = names.partitions(jobs)
+    gpus = _gpus(jobs, case.requests)
+    edges_s = _days(jobs, comparison)
+    uses = []
+    for number, name in sorted(enumerate(texts), key=lambda item: item[1]):
+        of_it = np.flatnonzero(code == number)
+        if not len(of_it):
+            continue
+        some = jobs.take(of_it)
+        capacity, per_node = _size_of(name, case.cluster, units_per_node)
+        unit_s = None if capacity is None else capacity * np.diff(edges_s)
+        started = some.logged_start_s >= 0
+        logged = _shares(some, some.logged_start_s, edges_s, unit_s) if started.all() else None
+        replayed = _shares(some, replayed_s[of_it], edges_s, unit_s)
+        uses.append(
+            PartitionUse(
+                partition=name,
+                jobs=len(of_it),
+                node_hours=float(np.dot(some.size, some.runtime_s)) / per_node / HOUR_S,
+                gpu_hours=None if gpus is None else float(np.dot(gpus[of_it], some.runtime_s)) / HOUR_S,
+                utilization=_mean(logged, edges_s),
+                replayed_utilization=_mean(replayed, edges_s),
+                use_difference=None if logged is None or replayed is None else _mean(abs(replayed - logged), edges_s),
+                mean_wait_s=float((some.logged_start_s - some.submit_s)[started].mean()) if started.any() else None,
+            )
+        )
+    return tuple(uses)
+
+
+def _gpus(jobs: Jobs, requests: Sequence[Request]) -> Int64 | None:
+    if jobs.request is None or not any(request.gpus for request in requests):
+        return None
+    return np.array([*(request.gpus for request in requests), 0])[jobs.request]
+
+
+def _size_of(partition: str, cluster: Cluster | None, units_per_node: int) -> tuple[int | None, float]:
+    """Return the partition's allocation units, None if they are unknown, and how many of them a node has."""
+    pools = [pool for pool in cluster.pools if partition in pool.partitions] if cluster else []
+    if not pools or any(_units(pool.node_type, units_per_node) == 0 for pool in pools):
+        return None, units_per_node
+    units = sum(pool.nodes * _units(pool.node_type, units_per_node) for pool in pools)
+    return units, units / sum(pool.nodes for pool in pools)
+
+
+def _units(node_type: NodeType, units_per_node: int) -> int:
+    return 1 if units_per_node == 1 else node_type.cores
+
+
+def _days(jobs: Jobs, comparison: Comparison) -> Int64:
+    """Return where the days of the log begin, and its end: that of the last job by the log, if starts are logged."""
+    started = jobs.logged_start_s >= 0
+    ends_s = (jobs.logged_start_s + jobs.runtime_s)[started]
+    until_s = int(ends_s.max()) if len(ends_s) else comparison.until_s
+    return np.append(np.arange(comparison.begin_s, max(until_s, comparison.begin_s + 1), DAY_S), until_s)
+
+
+def _shares(jobs: Jobs, start_s: Int64, edges_s: Int64, unit_s: Float64 | None) -> Float64 | None:
+    """Return the share of the units that the jobs use on each day, None where their number is unknown."""
+    if unit_s is None:
+        return None
+    ran = start_s != NOT_YET
+    size, start_s, end_s = jobs.size[ran], start_s[ran], (start_s + jobs.runtime_s)[ran]
+    used_s = _used_until(edges_s, start_s, size) - _used_until(edges_s, end_s, size)
+    shares: Float64 = np.diff(used_s) / np.maximum(unit_s, 1)
+    return shares
+
+
+def _used_until(at_s: Int64, start_s: Int64, size: Int64) -> Float64:
+    """Return what jobs that begin at `start_s` and never end have used by each time [units times seconds]."""
+    order = np.argsort(start_s)
+    begun = np.searchsorted(start_s[order], at_s, side="right")
+    sizes = np.append(0, np.cumsum(size[order]))
+    moments = np.append(0, np.cumsum((size * start_s)[order]))
+    used_s: Float64 = (at_s * sizes[begun] - moments[begun]).astype(np.float64)
+    return used_s
+
+
+def _mean(shares: Float64 | None, edges_s: Int64) -> float | None:
+    return None if shares is None else float(np.average(shares, weights=np.maximum(np.diff(edges_s), 1)))
