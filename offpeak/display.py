@@ -38,9 +38,9 @@ def money_text(amount: float | None, currency: str) -> str:
     return NOT_KNOWN if amount is None else f"{amount_text(amount)} {currency}"
 
 
-def energy_text(energy_kwh: float | None) -> str:
+def energy_text(energy_kwh: float | None, decimals: int = 2) -> str:
     """Return "1,234.50 kWh"; "not known" for None."""
-    return NOT_KNOWN if energy_kwh is None else f"{amount_text(energy_kwh)} kWh"
+    return NOT_KNOWN if energy_kwh is None else f"{energy_kwh:z,.{decimals}f} kWh"
 
 
 def co2_text(co2_kg: float) -> str:

@@ -64,9 +64,7 @@ class BadLedger(BadInput):
 
 
 class DeviceError(OffpeakError):
-    """A BMC, PDU or node did not answer or obey; `may_retry` tells whether another attempt can help."""
-
-    may_retry = True
+    """A BMC, PDU or node did not answer or obey."""
 
 
 class NoAnswer(DeviceError):
@@ -85,21 +83,18 @@ class AccessRefused(DeviceError):
     """The device refused the user, password or key. A retry might lock the account."""
 
     kind = ErrorKind.ACCESS_REFUSED
-    may_retry = False
 
 
 class WrongDevice(DeviceError):
     """The device is not the enrolled one: its GUID, serial number or host key differs."""
 
     kind = ErrorKind.WRONG_DEVICE
-    may_retry = False
 
 
 class NotSupported(DeviceError):
     """The device has no such function."""
 
     kind = ErrorKind.NOT_SUPPORTED
-    may_retry = False
 
 
 class OrderTooLate(DeviceError):

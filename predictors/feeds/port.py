@@ -78,15 +78,11 @@ INCOMPLETE = frozenset({FeedCondition.HALF_MISSING, FeedCondition.NOT_YET_PUBLIS
 
 @dataclass(frozen=True)
 class FeedProblem:
-    """One condition of one source: `detail` says what and where, `retry_after_s` how long the service wants peace.
-
-    `extra` is what must be installed, "" if nothing.
-    """
+    """One condition of one source: `detail` says what and where, `extra` what must be installed, "" if nothing."""
 
     condition: FeedCondition
     source: str
     detail: str
-    retry_after_s: int = 0
     extra: str = ""
 
     @property

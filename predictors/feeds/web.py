@@ -7,7 +7,6 @@ that no other user can read.
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -16,12 +15,10 @@ import requests
 from pydantic import BaseModel, ConfigDict, ValidationError
 from urllib3.exceptions import ReadTimeoutError
 
-from offpeak.model.constants import DAY_S
 from offpeak.web_session import WebSession, read_body
 from predictors.feeds.port import FeedCondition, FeedProblem
 
 ENOUGH_BYTES = 16 * 1024 * 1024
-LONGEST_RETRY_S = DAY_S
 TIMEOUT_S = 20.0
 
 # In this order, because a time-out to connect is a failed connection too.
@@ -94,21 +91,7 @@ def status_problem(source: str, response: requests.Response) -> FeedProblem | No
         return None
     other = FeedCondition.UNAVAILABLE if status >= 500 else FeedCondition.GARBAGE
     host = urlsplit(response.url).netloc
-    return FeedProblem(STATUSES.get(status, other), source, f"HTTP {status} from {host}", _retry_after_s(response))
-
-
-def _retry_after_s(response: requests.Response) -> int:
-    text = response.headers.get("Retry-After", "")
-    try:
-        # A date is counted from the server's own clock.
-        seconds = int(text) if text.isdigit() else _apart_s(response.headers["Date"], text)
-    except (KeyError, ValueError, TypeError, OverflowError):
-        return 0
-    return min(max(0, seconds), LONGEST_RETRY_S)
-
-
-def _apart_s(earlier: str, later: str) -> int:
-    return round((parsedate_to_datetime(later) - parsedate_to_datetime(earlier)).total_seconds())
+    return FeedProblem(STATUSES.get(status, other), source, f"HTTP {status} from {host}")
 
 
 def request_problem(source: str, url: str, error: BaseException) -> FeedProblem:

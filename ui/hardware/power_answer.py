@@ -328,10 +328,10 @@ def round_line(taken: Sequence[MeterResult], sums: Mapping[Part, Energy], at: da
         if not energies:
             continue
         known = [reading for reading in readings if reading.way in ways and reading.power_w is not None]
-        energy_kwh = sum(energy.energy_j for energy in energies) / J_PER_KWH
+        drawn = energy_text(sum(energy.energy_j for energy in energies) / J_PER_KWH, 3)
         gap_s = max(energy.gap_s for energy in energies)
         gaps = f", gaps up to {gap_s:.0f} s" if gap_s else ""
         nodes = len({reading.node for reading in known})
         power = power_text(sum(reading.power_w or 0.0 for reading in known))
-        columns.append(f"{place}: {power} of {nodes} nodes, {energy_kwh:.3f} kWh{gaps}")
+        columns.append(f"{place}: {power} of {nodes} nodes, {drawn}{gaps}")
     return "  ".join(columns)

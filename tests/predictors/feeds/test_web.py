@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import FiniteFloat
 
 from predictors.feeds.port import FeedCondition, FeedProblem
-from predictors.feeds.web import LONGEST_RETRY_S, AnswerShape, HttpRequest, get, read_json
+from predictors.feeds.web import AnswerShape, HttpRequest, get, read_json
 
 
 class Prices(AnswerShape):
@@ -58,21 +58,6 @@ def test_a_redirection_would_take_the_key_along(player, reply):
     player.plays(reply(b"", 302, {"Location": f"{player.url}/elsewhere"}))
     assert get(ask(player.url)).condition is FeedCondition.GARBAGE
     assert len(player.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("written", "seconds"),
-    [
-        ("120", 120),
-        ("Mon, 04 Nov 2024 12:01:00 GMT", 60),
-        ("Mon, 04 Nov 2024 11:00:00 GMT", 0),
-        ("soon", 0),
-        ("9999999999", LONGEST_RETRY_S),
-    ],
-)
-def test_how_long_the_service_wants_peace(player, reply, written, seconds):
-    player.plays(reply(b"", 429, {"Retry-After": written, "Date": "Mon, 04 Nov 2024 12:00:00 GMT"}))
-    assert get(ask(player.url)).retry_after_s == seconds
 
 
 @given(st.binary(max_size=60))
