@@ -14,10 +14,9 @@ import tomlkit
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
 from sim_backend.local_slurm.meters import MeteredRacks
-from sim_backend.local_slurm.node import BOOT_W, BUSY_W, IDLE_W, OFF_W
+from sim_backend.local_slurm.node import BOOT_W, BUSY_W, IDLE_W, OFF_W, LocalCluster
 from sim_backend.local_slurm.plan import REPOSITORY
-from sim_backend.local_slurm.processes import start_server
-from sim_backend.local_slurm.stage import OFFPEAK, PoweredStage, as_table
+from sim_backend.local_slurm.processes import OFFPEAK, start_server
 from sim_backend.virtual.room_plan import OUTLETS
 
 NODE_CLASS = """\
@@ -34,7 +33,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 """Settings by table and key."""
 
 
-def write_site(cluster: PoweredStage, changes: Tables | None = None, *, racks: MeteredRacks | None = None) -> Path:
+def write_site(cluster: LocalCluster, changes: Tables | None = None, *, racks: MeteredRacks | None = None) -> Path:
     """Write all and return the settings file; `changes` are settings by table and key, `racks` the meters."""
     folder = cluster.folder
     (folder / "agent").mkdir(exist_ok=True)
@@ -47,13 +46,16 @@ def write_site(cluster: PoweredStage, changes: Tables | None = None, *, racks: M
     inventory.write_text(tomlkit.dumps(_inventory(cluster, racks)))
     known = {name: Enrolment(node.bmc.guid, (), "2026-11-21") for name, node in cluster.nodes.items()}
     write_enrolments(inventory, known)
-    settings = as_table((_settings(cluster), cluster.settings, changes or {}))
+    settings = _settings(cluster)
+    for tables in (cluster.settings, changes or {}):
+        for table, values in tables.items():
+            settings[table] = {**settings.get(table, {}), **values}
     file = folder / "offpeak.toml"
     file.write_text(tomlkit.dumps(settings))
     return file
 
 
-def _inventory(cluster: PoweredStage, racks: MeteredRacks | None) -> dict[str, Any]:
+def _inventory(cluster: LocalCluster, racks: MeteredRacks | None) -> dict[str, Any]:
     nodes = tuple(cluster.nodes)
     bmcs = [node.bmc for node in cluster.nodes.values()]
     way_down = {"wake": ["bmc"], "enter_patience": "10s", "wake_patience": f"{cluster.plan.resume_timeout_s}s"}
@@ -78,7 +80,7 @@ def _pdu(racks: MeteredRacks, name: str, nodes: Sequence[str]) -> dict[str, Any]
     return {**place, "outlets": {f"1-{len(here)}": ",".join(here)}}
 
 
-def _settings(cluster: PoweredStage) -> dict[str, Any]:
+def _settings(cluster: LocalCluster) -> dict[str, Any]:
     """The settings of an agent with short periods and all permissions."""
     folder, many = cluster.folder, 100_000
     agent = {
@@ -141,7 +143,7 @@ def start_offpeak(arguments: Sequence[str], log: Path, environment: Mapping[str,
     return start_server((*OFFPEAK, *arguments), log, environment)
 
 
-def run_offpeak(cluster: PoweredStage, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_offpeak(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Return the output of `offpeak` with these arguments and the settings that `write_site` has written."""
     settings = cluster.folder / "offpeak.toml"
     environment = {**cluster.environment, "PYTHONPATH": str(REPOSITORY), "OFFPEAK_CONFIG": str(settings)}
@@ -152,7 +154,7 @@ def run_offpeak(cluster: PoweredStage, *arguments: str) -> subprocess.CompletedP
 class RunningAgent:
     """One agent, now running or not. `starts` counts how often it was started."""
 
-    cluster: PoweredStage
+    cluster: LocalCluster
     arguments: tuple[str, ...]
     start_process: Start = start_offpeak
     process: Process | None = None
@@ -205,7 +207,7 @@ class RunningAgent:
 
 
 @contextmanager
-def agent(cluster: PoweredStage, settings: Path, *arguments: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
+def agent(cluster: LocalCluster, settings: Path, *arguments: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
     """Run `offpeak agent --config SETTINGS` with further arguments until the block ends."""
     made = RunningAgent(cluster, ("agent", "--config", str(settings), *arguments), by)
     made.start()

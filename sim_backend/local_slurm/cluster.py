@@ -17,7 +17,7 @@ from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
 from sim_backend.local_slurm.node import NodeProcesses, PoweredNode, PowerLog, followed
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.processes import end_processes_with, reserved_ports, start_server, wait_until
+from sim_backend.local_slurm.processes import OFFPEAK, end_processes_with, reserved_ports, start_server, wait_until
 from sim_backend.local_slurm.servers import (
     ACCOUNTING,
     SlurmCluster,
@@ -27,7 +27,6 @@ from sim_backend.local_slurm.servers import (
     slurmdbd,
     wait_for_nodes,
 )
-from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S, JobTraceEntry
 
 SCRIPT = """\
 #!/bin/bash
@@ -37,8 +36,23 @@ sleep {seconds}
 echo "$EPOCHREALTIME $SLURM_JOB_ID end $SLURM_JOB_NODELIST" >>"{trace}"
 """
 
+PATIENCE_S = 120.0
+"""How long a test waits for what is sure to come, on a machine with much else to do."""
+LOOK_EVERY_S = 0.2
+"""Each look runs a command of the scheduler's."""
+
 GIVEN_UP = ("NODE_FAIL", "FAILED", "BOOT_FAIL")
 _SHOWN = re.compile(r"JobId=(\d+) .*? JobState=(\S+) .*? Restarts=(\d+) ")
+
+
+@dataclass(frozen=True)
+class JobTraceEntry:
+    """What a job wrote: `what` is start or end; Unix seconds."""
+
+    at_s: float
+    job: str
+    what: str
+    nodes: str
 
 
 @dataclass(frozen=True)
@@ -129,98 +143,18 @@ class SlurmJobs:
         return self.trace_file.read_text().splitlines() if self.trace_file.exists() else []
 
 
-SLEEPS, BESIDE = {"IDLE", "POWERED_DOWN"}, {"NOT_RESPONDING", "PLANNED"}
-"""What a sleeping node is, and what Slurm may say besides: that slurmd is silent, or that a job is to start there."""
-
-STAGE_STATES = {"ALLOCATED": SchedulerState.BUSY, "IDLE": SchedulerState.UP, "IDLE+DRAIN": SchedulerState.DRAINED}
-CHANGES_BY_ITSELF = ("CPULoad=", "FreeMem=", "LastBusyTime=")
-
-
-@dataclass(frozen=True)
-class SlurmAdmin:
-    """As powered_stage.Admin."""
-
-    slurm: SlurmCluster
-
-    def close(self, node: str, reason: str) -> None:
-        """Drain a node."""
-        self._update(node, "drain", f"reason={reason}")
-
-    def open(self, node: str) -> None:
-        """Resume a drained node."""
-        self._update(node, "resume")
-
-    def power_down(self, node: str) -> bool:
-        """Have Slurm power a node down."""
-        self._update(node, "power_down")
-        return True
-
-    def power_up(self, node: str) -> None:
-        """Have Slurm power a node up."""
-        self._update(node, "power_up")
-
-    def mended(self, node: str) -> None:
-        """Resume a node that was broken and is off."""
-        self._update(node, "resume")
-
-    def maintain(self, node: str) -> None:
-        """Reserve a node for a maintenance that begins at once."""
-        begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 1))
-        arguments = ("reservationname=repair", f"nodes={node}", f"starttime={begin}", "duration=60")
-        self.slurm.run("scontrol", "create", "reservation", *arguments, "users=root", "flags=maint,ignore_jobs")
-
-    @contextmanager
-    def nothing_starts(self) -> Iterator[None]:
-        """Close the partition until the block ends."""
-        self.slurm.run("scontrol", "update", "partitionname=batch", "state=down")
-        yield
-        self.slurm.run("scontrol", "update", "partitionname=batch", "state=up")
-
-    def let_go(self, job: str) -> None:
-        """Let a requeued job start at once."""
-        # Slurm lets it wait for two minutes.
-        self.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
-
-    def scheduler_state(self, node: str) -> SchedulerState | None:
-        """Return the state of a node in the terms that all schedulers share, None for any that tests do not ask for."""
-        return STAGE_STATES.get(self.state(node))
-
-    def in_maintenance(self, node: str) -> bool:
-        """Whether a reservation for maintenance holds the node."""
-        return "MAINT" in self.state(node)
-
-    def is_shut(self, node: str) -> bool:
-        """Whether a node is drained."""
-        return "DRAIN" in self.state(node)
-
-    def has_jobs(self, node: str) -> bool:
-        """Whether jobs have the node, or leave it just now."""
-        return bool({"ALLOCATED", "COMPLETING"} & set(self.state(node).split("+")))
-
-    def sleeps(self, node: str) -> bool:
-        """Whether a node is powered down, and Slurm wakes it when a job needs it."""
-        return set(self.state(node).split("+")) - BESIDE == SLEEPS
-
-    def shown(self) -> str:
-        """Return the output of scontrol for nodes, without the fields that change by themselves."""
-        shown = self.slurm.run("scontrol", "--oneliner", "show", "nodes")
-        return " ".join(term for term in shown.split() if not term.startswith(CHANGES_BY_ITSELF))
-
-    def state(self, node: str) -> str:
-        """Return Slurm's state of a node, such as IDLE+POWERED_DOWN."""
-        shown = self.slurm.run("scontrol", "--oneliner", "show", "node", node)
-        return next(term.removeprefix("State=") for term in shown.split() if term.startswith("State="))
-
-    def _update(self, node: str, state: str, *arguments: str) -> None:
-        self.slurm.run("scontrol", "update", f"nodename={node}", f"state={state}", *arguments)
-
-
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc")
+
+
+def node_state(slurm: SlurmCluster, node: str) -> str:
+    """Return Slurm's state of a node, such as IDLE+POWERED_DOWN."""
+    shown = slurm.run("scontrol", "--oneliner", "show", "node", node)
+    return next(term.removeprefix("State=") for term in shown.split() if term.startswith("State="))
 
 
 @dataclass
 class PoweredCluster:
-    """As powered_stage.PoweredStage. A slurmctld notices a node's silence after its SlurmdTimeout."""
+    """A running cluster. A slurmctld notices a node's silence after its SlurmdTimeout."""
 
     plan: PoweredPlan
     slurm: SlurmCluster
@@ -238,11 +172,6 @@ class PoweredCluster:
     def folder(self) -> Path:
         """The folder of all its files."""
         return self.slurm.folder
-
-    @property
-    def admin(self) -> SlurmAdmin:
-        """The commands of an admin."""
-        return SlurmAdmin(self.slurm)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -295,7 +224,7 @@ class PoweredCluster:
 
     def state(self, node: str) -> str:
         """Return Slurm's state of a node, such as IDLE+POWERED_DOWN."""
-        return self.admin.state(node)
+        return node_state(self.slurm, node)
 
     def wait(self, condition: Callable[[], bool], *, what: str, seconds: float = PATIENCE_S) -> None:
         """Return once it holds; RuntimeError that shows nodes and jobs when it has not for so long."""

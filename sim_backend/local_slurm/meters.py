@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sim_backend.local_slurm.node import PoweredNode
+from sim_backend.local_slurm.node import LocalCluster, PoweredNode
 from sim_backend.local_slurm.processes import free_udp_port
-from sim_backend.local_slurm.stage import PoweredStage
 from sim_backend.virtual.pdu import MeteredLoad, VirtualPdu
 from sim_backend.virtual.room_plan import OUTLETS, PduLogins
 from sim_backend.virtual.snmp_agent import SnmpAgent
@@ -42,7 +41,7 @@ class MeteredNode:
 
 
 @contextmanager
-def metered_racks(cluster: PoweredStage) -> Iterator[MeteredRacks]:
+def metered_racks(cluster: LocalCluster) -> Iterator[MeteredRacks]:
     """Run the PDUs until the block ends, beside the BMCs."""
     nodes = list(cluster.nodes.values())
     begin_s, network = time.monotonic(), nodes[0].bmc.host.rpartition(".")[0]

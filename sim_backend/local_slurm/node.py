@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from offpeak.model.orders import NodeState
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
+from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.local_slurm.processes import wait_until
 
 FOLLOWS_NOTHING = 1_000_000
@@ -293,3 +294,26 @@ def _read(pid: int, name: str) -> bytes:
     with suppress(OSError):
         return Path(f"/proc/{pid}/{name}").read_bytes()
     return b""
+
+
+class LocalCluster(Protocol):
+    """What an agent and meters need of a running cluster, whatever its scheduler: `nodes` by their names.
+
+    `offpeak` is typed for that command.
+    """
+
+    plan: PoweredPlan
+    nodes: dict[str, PoweredNode]
+    offpeak: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of all its files."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment of an agent."""
+
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """An agent's settings of this scheduler, by table and key."""

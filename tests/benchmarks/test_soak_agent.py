@@ -9,8 +9,8 @@ from benchmarks.soak_agent.witness import Run, of_jobs, of_ledger, of_limits, of
 from offpeak.door.effect import US, Effect, Outcome
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.model.orders import NodeOrder
+from sim_backend.local_slurm.cluster import JobTraceEntry
 from sim_backend.local_slurm.node import PowerEvent
-from sim_backend.local_slurm.stage import JobTraceEntry
 
 RUN = Run(begun_s=0.0, ended_s=100.0, per_hour=2, min_on=1)
 

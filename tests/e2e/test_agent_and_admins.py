@@ -15,13 +15,13 @@ from node_story import (
     wait_for_sleep,
 )
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 from zygote import Zygote
 
 from offpeak.model.orders import NodeState
 from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 

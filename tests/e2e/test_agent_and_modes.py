@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from node_story import FLAT, orders, wait_for_line, wait_for_sleep
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 from zygote import Zygote
 
 from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 from sim_backend.pbs_standin.pbs import TORQUE
 
 HOT, COOL = "hot", "cool"

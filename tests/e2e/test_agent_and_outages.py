@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from node_story import FLAT, for_a_while, orders, wait_for_line, wait_for_sleep
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 from zygote import Zygote
 
 from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, write_site
 from sim_backend.local_slurm.meters import metered_racks
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import pytest
 from node_story import FLAT, orders, wait_for_line
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 from zygote import Zygote
 
 from offpeak.model.orders import NodeState
 from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
+from sim_backend.local_slurm.cluster import PATIENCE_S
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PATIENCE_S, PoweredStage
 
 ALL = ("node1", "node2", "node3")
 WHILE_S = 3.0

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from node_story import FLAT, offpeak, orders, wait_for_sleep
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 from zygote import Zygote
 
 from offpeak.model.orders import NodeState
 from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import agent, run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 
 ALL = ("node1", "node2", "node3", "node4")
 HOT, COOL = "hot", "cool"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from node_story import FLAT, by_hand, offpeak, orders, taken, wait_for_sleep
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 from zygote import Zygote
 
 from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 
 pytestmark = pytest.mark.thorough
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from node_story import dear_until, wait_for_line
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 from zygote import Zygote
 
 from sim_backend.local_slurm.agent import agent, run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 
 pytestmark = pytest.mark.thorough
 

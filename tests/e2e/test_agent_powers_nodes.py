@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 from node_story import FLAT, offpeak, orders, sleeping, wait_for_sleep
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 from zygote import Zygote
 
 from sim_backend.local_slurm.agent import RunningAgent, agent, write_site
 from sim_backend.local_slurm.meters import MeteredRacks, metered_racks
 from sim_backend.local_slurm.node import BUSY_W
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 
 ALL = ("node1", "node2", "node3", "node4")
 WATTS = 180.0

@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from node_story import FLAT, offpeak, orders
 from powered_fixtures import StartStage
+from powered_stage import PoweredStage
 
 from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import run_offpeak, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 
 ALL = ("node1", "node2", "node3", "node4")
 

@@ -9,7 +9,7 @@ from pbs_standin import CPUS, StandIn
 
 from offpeak.machines.node_sets import expand
 from plugin.scheduler.job import JobState
-from sim_backend.local_slurm.stage import JobTraceEntry
+from sim_backend.local_slurm.cluster import JobTraceEntry
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 from sim_backend.scheduler.cluster import SimJob
 
@@ -21,7 +21,7 @@ ARGUMENTS = {JobState.PENDING: "PENDING", JobState.RUNNING: "RUNNING", JobState.
 
 @dataclass(frozen=True)
 class PbsJobs:
-    """As stage.StageJobs."""
+    """As powered_stage.StageJobs."""
 
     server: StandIn
 

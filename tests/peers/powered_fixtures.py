@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from needed_programs import need
 from powered_pbs import powered_pbs
+from powered_stage import PoweredStage
+from slurm_admin import SlurmAdmin
 from slurm_fixtures import PACKAGES
 from zygote import Zygote
 
 from sim_backend.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.stage import PoweredStage
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 StartPowered = Callable[[PoweredPlan], PoweredCluster]
@@ -28,6 +29,7 @@ def start_powered(bmc_commands: Path, zygote: Zygote) -> Iterator[StartPowered]:
 
         def start(plan: PoweredPlan) -> PoweredCluster:
             made = clusters.enter_context(powered_cluster(plan, bmc_commands))
+            made.admin = SlurmAdmin(made.slurm)
             made.offpeak = (str(zygote.command),)
             return made
 
@@ -50,6 +52,8 @@ def start_stage(kind: str, bmc_commands: Path, zygote: Zygote) -> Iterator[Start
         def start(plan: PoweredPlan) -> PoweredStage:
             running = powered_cluster(plan, bmc_commands) if kind == "slurm" else powered_pbs(kind, plan, bmc_commands)
             made = stages.enter_context(running)
+            if kind == "slurm":
+                made.admin = SlurmAdmin(made.slurm)
             made.offpeak = (str(zygote.command),)
             return made
 

@@ -20,11 +20,11 @@ from pbs_standin import StandIn, standin
 from offpeak.compiled import cache_base
 from offpeak.machines.node_sets import expand
 from plugin.scheduler.node import SchedulerState
+from sim_backend.local_slurm.cluster import LOOK_EVERY_S, PATIENCE_S
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
 from sim_backend.local_slurm.node import PoweredNode, PowerLog, followed
 from sim_backend.local_slurm.plan import REPOSITORY, PoweredPlan
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.stage import LOOK_EVERY_S, OFFPEAK, PATIENCE_S
+from sim_backend.local_slurm.processes import OFFPEAK, wait_until
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 
 SOCKET, DEBUG = "pbs.sock", "debug"
@@ -79,7 +79,7 @@ class StandInNode:
 
 @dataclass
 class PoweredPbs:
-    """As stage.PoweredStage."""
+    """As powered_stage.PoweredStage."""
 
     kind: str
     plan: PoweredPlan

@@ -14,12 +14,11 @@ from rich.console import Console
 from offpeak.display import percent_text, watts_text
 from offpeak.model.constants import HOUR_S
 from sim_backend.local_slurm.agent import RunningAgent, Tables, agent, run_offpeak, write_site
-from sim_backend.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
+from sim_backend.local_slurm.cluster import NEEDED, JobTraceEntry, PoweredCluster, powered_cluster
 from sim_backend.local_slurm.meters import metered_racks
 from sim_backend.local_slurm.node import IDLE_W, OFF_W, PowerEvent
 from sim_backend.local_slurm.plan import PROGRAMS, PoweredPlan
 from sim_backend.local_slurm.processes import missing_files
-from sim_backend.local_slurm.stage import JobTraceEntry
 
 NODES = 10
 JOBS = 40

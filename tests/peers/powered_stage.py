@@ -1,31 +1,14 @@
 """What every cluster of nodes with simulated power offers, whatever its scheduler: jobs, an admin, nodes and faults."""
 
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from plugin.scheduler.node import SchedulerState
+from sim_backend.local_slurm.cluster import PATIENCE_S, JobTraceEntry
 from sim_backend.local_slurm.node import PoweredNode, PowerLog
 from sim_backend.local_slurm.plan import PoweredPlan
-
-OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
-PATIENCE_S = 120.0
-"""How long a test waits for what is sure to come, on a machine with much else to do."""
-LOOK_EVERY_S = 0.2
-"""Each look runs a command of the scheduler's."""
-
-
-@dataclass(frozen=True)
-class JobTraceEntry:
-    """What a job wrote: `what` is start or end; Unix seconds."""
-
-    at_s: float
-    job: str
-    what: str
-    nodes: str
 
 
 class StageJobs(Protocol):
@@ -182,12 +165,3 @@ class PoweredStage(Protocol):
 
     def without_agent(self) -> None:
         """Do once what the site does by itself while no agent runs, where no job's need does that."""
-
-
-def as_table(settings: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Return settings of several sources by table and key; a later one goes before."""
-    merged: dict[str, dict[str, Any]] = {}
-    for setting in settings:
-        for table, keys in setting.items():
-            merged[table] = {**merged.get(table, {}), **keys}
-    return merged
