@@ -42,7 +42,7 @@ MODULES = {
     "enroll": "ui.hardware.command",
     "virtual": "ui.hardware.command",
     "demo": "ui.demo.command",
-    "show-config": "ui.show_config_command",
+    "show-config": "ui.options",
     "forecast": "ui.forecast.command",
     "power": "ui.hardware.command",
     "ledger": "ui.ledger.command",

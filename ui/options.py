@@ -1,6 +1,8 @@
-"""Command line options that are generated from the table of settings."""
+"""The table of settings on the command line: options that are generated from it, and `offpeak show-config`."""
 
 import inspect
+import json
+import os
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.settings.file import help_text, read_values
+from offpeak.settings.file import example_toml, help_text, plain, read_values, settings_path
 from offpeak.settings.kinds import BOOL, SettingValue
 from offpeak.settings.table import BY_NAME, Settings
 
@@ -106,3 +108,33 @@ def chosen_settings(file: Path | None, *, options: Mapping[str, object]) -> Sett
     if by_tariff:
         values["prices.file"] = SettingValue(None, None, "--tariff")
     return Settings.of(values)
+
+
+def show_config(
+    config: CONFIG = None,
+    example: Annotated[bool, typer.Option("--example", help="Print a commented settings file instead.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: an object by setting name.")] = False,
+) -> None:
+    """Show each setting with its value and origin."""
+    if example:
+        typer.echo(example_toml(), nl=False)
+        return
+    values = read_values(settings_path(config, os.environ))
+    typer.echo(config_json(values) if as_json else config_table(values))
+
+
+def config_table(values: Mapping[str, SettingValue]) -> str:
+    """Return the settings as aligned columns: name, value, unit, origin."""
+    rows = [("SETTING", "VALUE", "UNIT", "ORIGIN")]
+    rows += [(name, plain(value.written), BY_NAME[name].unit, value.origin) for name, value in values.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def config_json(values: Mapping[str, SettingValue]) -> str:
+    """Return the settings as a JSON object by name, values as written."""
+    described = {
+        name: {"value": value.written, "unit": BY_NAME[name].unit, "origin": value.origin}
+        for name, value in values.items()
+    }
+    return json.dumps(described, indent=2, ensure_ascii=False)

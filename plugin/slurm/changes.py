@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.node import OURS, Node
-from plugin.scheduler.port import Ranking
+from plugin.scheduler.port import Ranking, is_change_done
 from plugin.slurm.commands import ask, complaint_of_one, complaints_by_job
 from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
 
@@ -175,18 +175,10 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
 
 
 def _is_change_done(node: Node, change: NodeChange) -> bool:
-    match change:
-        case NodeChange.CLOSE:
-            return node.closed
-        case NodeChange.OPEN:
-            return not node.closed
-        case NodeChange.RESUME:
-            return not node.failed
-        case NodeChange.POWER_DOWN:
-            # A second order would power the node down again, possibly after it has been woken.
-            return node.power in (PowerState.OFF_REQUESTED, PowerState.POWERING_OFF, PowerState.OFF)
-        case NodeChange.POWER_UP:
-            return node.power in (PowerState.ON_REQUESTED, PowerState.POWERING_ON, PowerState.ON)
+    if change is NodeChange.POWER_DOWN:
+        # A second order would power the node down again, possibly after it has been woken.
+        return node.power in (PowerState.OFF_REQUESTED, PowerState.POWERING_OFF, PowerState.OFF)
+    return is_change_done(node, change)
 
 
 def _change_node(node: str, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:

@@ -17,7 +17,7 @@ from offpeak.text import counted
 from plugin.capacity.policies import capacity_rules, constant_schedule, idle_before_depth_s, used_depths
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
 from power.whatif.simulation import EASY_RULES, WhatIfPlan, check_units, simulate_units
-from sim_backend.engine.rules import SchedulingRules
+from sim_backend.engine.state import SchedulingRules
 
 
 @dataclass(frozen=True, eq=False)

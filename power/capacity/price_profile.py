@@ -17,7 +17,7 @@ from plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_d
 from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacityRules, DepthTable
 from power.whatif.simulation import EASY_RULES
-from sim_backend.engine.rules import SchedulingRules
+from sim_backend.engine.state import SchedulingRules
 from sim_backend.replay.powered import depth_table
 
 HORIZON_S = 24 * HOUR_S

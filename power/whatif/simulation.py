@@ -19,10 +19,19 @@ from offpeak.model.snapshot import Snapshot
 from offpeak.text import did_you_mean
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.advance import advance
-from sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, USER_ESTIMATE, SchedulingRules
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.start_forecast import KnownSchedule, start_times_of_one_more
-from sim_backend.engine.state import NEVER, Workload
+from sim_backend.engine.state import (
+    BEST_FIT,
+    EASY,
+    EXACT_RUNTIME,
+    FCFS,
+    FIRST_FIT,
+    NEVER,
+    USER_ESTIMATE,
+    SchedulingRules,
+    Workload,
+)
 from sim_backend.replay.schedule import NO_PEAKS
 
 DISCIPLINES = {"fcfs": FCFS, "easy": EASY, "first-fit": FIRST_FIT, "best-fit": BEST_FIT}

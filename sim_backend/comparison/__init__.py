@@ -2,5 +2,5 @@
 
 `compare` is the entry: it replays the case under each policy and charges each one; `outcome` holds the figures.
 `replications` repeats this with shifted submit times, to tell an effect from chance. `breakdown` groups energy and
-money, `figures` makes the arrays that a report draws, `schedule_csv` writes the schedules.
+money, and `figures` makes the arrays that a report draws.
 """

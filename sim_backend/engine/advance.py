@@ -9,9 +9,8 @@ from offpeak.compiled import in_place, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.backfill import next_backfilled, next_promised, open_backfill, open_promises
 from sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
-from sim_backend.engine.rules import CAN_BE_OUTLIVED, CONSERVATIVE, SchedulingRules
 from sim_backend.engine.running_jobs import add_free, end_first, expect_end, held_until_s, release, start_job, unlist
-from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
+from sim_backend.engine.state import CAN_BE_OUTLIVED, CONSERVATIVE, NEVER, PeakTimes, SchedulingRules, State, Workload
 from sim_backend.engine.window import open_window, order_window
 
 PAUSED, FINISHED, DECIDE = range(3)

@@ -36,8 +36,7 @@ from sim_backend.engine.power_capacity import (
 from sim_backend.engine.power_jobs import drop_too_wide, end_powered, rebind, start_powered
 from sim_backend.engine.power_transitions import arrive
 from sim_backend.engine.queue import close_pass, note_passed_over, submit_next
-from sim_backend.engine.rules import CAN_BE_OUTLIVED, CONSERVATIVE, SchedulingRules
-from sim_backend.engine.state import NEVER, PeakTimes, State, Workload
+from sim_backend.engine.state import CAN_BE_OUTLIVED, CONSERVATIVE, NEVER, PeakTimes, SchedulingRules, State, Workload
 from sim_backend.engine.window import open_window, order_window
 
 CAPACITY, LOG_FULL = 3, 4

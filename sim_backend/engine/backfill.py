@@ -22,9 +22,8 @@ from sim_backend.engine.queue import (
     widest_in_time,
     widest_of_few,
 )
-from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, SchedulingRules
 from sim_backend.engine.running_jobs import add_free, earliest, expect_end, forget_past, held_until_s, unlist
-from sim_backend.engine.state import BLOCK, NEVER, NOT_YET, Queue, State
+from sim_backend.engine.state import BEST_FIT, BLOCK, EASY, FCFS, NEVER, NOT_YET, Queue, SchedulingRules, State
 
 
 @part

@@ -16,7 +16,6 @@ from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
 from sim_backend.engine.power_capacity import first_due_s
 from sim_backend.engine.power_transitions import wake
 from sim_backend.engine.queue import compact, note_estimate
-from sim_backend.engine.rules import SchedulingRules
 from sim_backend.engine.running_jobs import (
     add_free,
     await_end,
@@ -29,7 +28,7 @@ from sim_backend.engine.running_jobs import (
     push,
     unlist,
 )
-from sim_backend.engine.state import NEVER, NOT_YET, State, Workload
+from sim_backend.engine.state import NEVER, NOT_YET, SchedulingRules, State, Workload
 
 RISING = 0
 """The turn of rising nodes, the first inactive nodes that jobs get; the turns of sleeping nodes by depth follow."""

@@ -17,8 +17,22 @@ import numpy as np
 
 from offpeak.compiled import in_place, index, part
 from predictors.run_times.last_two_kernel import predict_run_time
-from sim_backend.engine.rules import BEST_FIT, EXACT_RUNTIME, FORESEEN_RUNTIME, PREDICTED_RUNTIME, SchedulingRules
-from sim_backend.engine.state import BLOCK, CLASSES, NEVER, NOT_YET, ByWidth, Int64, Queue, State, Workload
+from sim_backend.engine.state import (
+    BEST_FIT,
+    BLOCK,
+    CLASSES,
+    EXACT_RUNTIME,
+    FORESEEN_RUNTIME,
+    NEVER,
+    NOT_YET,
+    PREDICTED_RUNTIME,
+    ByWidth,
+    Int64,
+    Queue,
+    SchedulingRules,
+    State,
+    Workload,
+)
 
 
 class StartLimits(NamedTuple):

@@ -10,8 +10,19 @@ import numpy as np
 from offpeak.compiled import in_place, index, part
 from predictors.run_times.last_two_kernel import learn_run_time
 from sim_backend.engine.nodes import take_nodes
-from sim_backend.engine.rules import EXACT_RUNTIME, PREDICTED_RUNTIME, SchedulingRules
-from sim_backend.engine.state import NEVER, NOT_YET, AvailabilityProfile, Int64, Slots, State, Workload, new_state
+from sim_backend.engine.state import (
+    EXACT_RUNTIME,
+    NEVER,
+    NOT_YET,
+    PREDICTED_RUNTIME,
+    AvailabilityProfile,
+    Int64,
+    SchedulingRules,
+    Slots,
+    State,
+    Workload,
+    new_state,
+)
 
 
 @part

@@ -1,7 +1,7 @@
 """The engine's state: arrays only, so that copying the arrays copies the engine.
 
 Time is integer seconds of the trace. Ties are decided by the order of submission and, among running jobs, by `started`,
-the number of the start.
+the number of the start. The rules of a policy are the numbers that the kernels take.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,30 @@ from numpy.typing import NDArray
 
 from plugin.window_order import Fillings, scratch
 from sim_backend.engine.nodes import Nodes, all_free
-from sim_backend.engine.rules import BEST_FIT, CONSERVATIVE, PREDICTED_RUNTIME, SchedulingRules
+
+FCFS, EASY, CONSERVATIVE, FIRST_FIT, BEST_FIT = range(5)
+USER_ESTIMATE, EXACT_RUNTIME, PREDICTED_RUNTIME, FORESEEN_RUNTIME = range(4)
+CAN_BE_OUTLIVED = PREDICTED_RUNTIME
+"""From this code on, a job may run longer than the scheduler expects."""
+
+
+class SchedulingRules(NamedTuple):
+    """One policy's rules.
+
+    `policy` is the code of a window policy (plugin.window_policy), `window` the number of queued jobs that it may
+    reorder, `period_s` the interval of scheduling passes (0: at each event), `max_postponement_s` the time after which
+    a job that was passed over keeps its place. `pass_per_event`: a pass after every single event, submissions first, as
+    in the simulator pyss; otherwise one pass a second after all its events.
+    """
+
+    discipline: int
+    policy: int
+    window: int
+    period_s: int
+    max_postponement_s: int
+    estimates: int
+    pass_per_event: bool
+
 
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]

@@ -4,8 +4,7 @@ from offpeak.compiled import index, part
 from offpeak.prices.peak import Peak
 from plugin.window_order import count_kept, fill_nodes, fill_value, free_behind, put_first, sort_by_power
 from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
-from sim_backend.engine.rules import SchedulingRules
-from sim_backend.engine.state import NEVER, PeakTimes, State
+from sim_backend.engine.state import NEVER, PeakTimes, SchedulingRules, State
 
 # The engine and the live path share these functions; the kernels inline them.
 count_kept_part, free_behind_part = part(count_kept), part(free_behind)

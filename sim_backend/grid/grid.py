@@ -14,8 +14,7 @@ from plugin.capacity.port import CapacityPolicy
 from plugin.federation.jobs import GridJobs, grid_jobs
 from plugin.federation.sites import Grid, Link, Site
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.rules import CAN_BE_OUTLIVED, EXACT_RUNTIME
-from sim_backend.engine.state import NEVER
+from sim_backend.engine.state import CAN_BE_OUTLIVED, EXACT_RUNTIME, NEVER
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredMachine
 

@@ -15,8 +15,7 @@ from offpeak.model.step_integrals import StepIntegral, integral, integrals
 from offpeak.prices.peak import Peak
 from plugin.window_order import count_kept
 from plugin.window_policy import ARRIVAL, WindowView
-from sim_backend.engine.rules import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE
-from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.engine.state import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, NEVER, NOT_YET, USER_ESTIMATE, PeakTimes
 from sim_backend.mixed.advance import DECIDE, advance
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks

@@ -21,8 +21,16 @@ from plugin.window_policy import ARRIVAL, WindowView
 from predictors.run_times.registry import boosted_run_time
 from predictors.submitted_jobs import jobs_at_submission
 from sim_backend.engine.advance import DECIDE, advance
-from sim_backend.engine.rules import FORESEEN_RUNTIME, PREDICTED_RUNTIME
-from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
+from sim_backend.engine.state import (
+    FORESEEN_RUNTIME,
+    NEVER,
+    NOT_YET,
+    PREDICTED_RUNTIME,
+    PeakTimes,
+    State,
+    Workload,
+    new_state,
+)
 from sim_backend.replay.policy import Policy
 
 

@@ -16,7 +16,7 @@ from plugin.capacity.need import WAKE_AHEAD_AT
 from plugin.capacity.port import CapacityTargets
 from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.rules import BEST_FIT, EASY, FCFS, SchedulingRules
+from sim_backend.engine.state import BEST_FIT, EASY, FCFS, SchedulingRules
 
 MOST_SECONDS = 50_000
 MOST_ROUNDS = 500

@@ -11,7 +11,7 @@ from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, NO_POLICY
-from sim_backend.engine.rules import (
+from sim_backend.engine.state import (
     BEST_FIT,
     CONSERVATIVE,
     EASY,
@@ -20,9 +20,12 @@ from sim_backend.engine.rules import (
     FIRST_FIT,
     PREDICTED_RUNTIME,
     USER_ESTIMATE,
+    PeakTimes,
     SchedulingRules,
+    State,
+    Workload,
+    new_state,
 )
-from sim_backend.engine.state import PeakTimes, State, Workload, new_state
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import Schedule, replay, workload_of
 

@@ -19,8 +19,7 @@ from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_p
 from sim_backend.engine.nodes import CHUNK_NODES, NO_PIECE, Nodes
 from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.power import TransitionLog as EngineLog
-from sim_backend.engine.rules import SchedulingRules
-from sim_backend.engine.state import State, new_state
+from sim_backend.engine.state import SchedulingRules, State, new_state
 from sim_backend.replay.powered import PoweredMachine, PoweredSchedule, depth_table, replay_powered
 from sim_backend.replay.schedule import NO_PEAKS, workload_of
 

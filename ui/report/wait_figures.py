@@ -33,21 +33,10 @@ def wait_figure(subject: ReportSubject) -> Figure:
         caption=f"The share of jobs that have started after waiting this long. Jobs that start within a second of "
         f"their submission lie at the left edge. At most {MOST_POINTS} points a line, each exactly on it.",
         keys=tuple(policy.key for policy in subject.policies),
-        data=[_trace(subject, policy, shown_until_s) for policy in subject.policies],
+        data=[_trace(policy, *_share(_wait_s(subject, policy), shown_until_s)) for policy in subject.policies],
         layout={
             "height": 380,
-            "xaxis": axis(
-                "wait",
-                type="log",
-                range=[0, float(np.log10(shown_until_s))],
-                tickvals=list(TICKS),
-                ticktext=list(TICKS.values()),
-                tickangle=0,
-                showline=True,
-                ticks="outside",
-                hoverformat=",.0f",
-                unifiedhovertitle={"text": "wait up to %{x:,.0f} s"},
-            ),
+            "xaxis": _time_axis("wait", shown_until_s, "wait up to") | {"hoverformat": ",.0f"},
             "yaxis": axis("jobs [%]", range=[0, 102]),
         },
     )
@@ -59,17 +48,41 @@ def _wait_s(subject: ReportSubject, policy: ReportPolicy) -> Int64:
     return wait_s
 
 
-def _trace(subject: ReportSubject, policy: ReportPolicy, shown_until_s: int) -> Json:
-    x_s, share = cumulative_share(_wait_s(subject, policy), lowest=SHORTEST_S, most_points=MOST_POINTS)
+def _share(seconds: Int64, shown_until_s: int) -> tuple[Float64, Float64]:
+    """Return times, and the share of the jobs that are no longer than each."""
+    x_s, share = cumulative_share(seconds, lowest=SHORTEST_S, most_points=MOST_POINTS)
+    return np.append(x_s, shown_until_s), np.append(share, 1.0)
+
+
+def _trace(policy: ReportPolicy, x_s: Float64, share: Float64) -> Json:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name_text(policy.name),
-        "x": packed(np.append(x_s, shown_until_s), "f8"),
-        "y": packed(100 * np.append(share, 1.0)),
+        "x": packed(x_s, "f8"),
+        "y": packed(100 * share),
         "line": line(policy.key) | {"shape": "hv"},
         "hovertemplate": "%{y:.1f} % of the jobs",
     }
+
+
+def _time_axis(title: str, shown_until_s: int, hover: str) -> Json:
+    return axis(
+        title,
+        type="log",
+        range=[0, float(np.log10(shown_until_s))],
+        tickvals=list(TICKS),
+        ticktext=list(TICKS.values()),
+        tickangle=0,
+        showline=True,
+        ticks="outside",
+        unifiedhovertitle={"text": f"{hover} %{{x:,.0f}} s"},
+    )
+
+
+def _delay_trace(policy: ReportPolicy, shown_until_s: int) -> Json:
+    x_s, share = _share(sleep_delay_s(policy.run.schedule), shown_until_s)
+    return _trace(policy, x_s, 1 - share)
 
 
 def delays_figure(subject: ReportSubject) -> Figure:
@@ -86,34 +99,10 @@ def delays_figure(subject: ReportSubject) -> Figure:
         data=[_delay_trace(policy, shown_until_s) for policy in subject.policies],
         layout={
             "height": 340,
-            "xaxis": axis(
-                "delay by sleep",
-                type="log",
-                range=[0, float(np.log10(shown_until_s))],
-                tickvals=list(TICKS),
-                ticktext=list(TICKS.values()),
-                tickangle=0,
-                showline=True,
-                ticks="outside",
-                unifiedhovertitle={"text": "held up longer than %{x:,.0f} s"},
-            ),
+            "xaxis": _time_axis("delay by sleep", shown_until_s, "held up longer than"),
             "yaxis": axis("jobs [%]", rangemode="tozero"),
         },
     )
-
-
-def _delay_trace(policy: ReportPolicy, shown_until_s: int) -> Json:
-    delay_s = sleep_delay_s(policy.run.schedule)
-    x_s, share = cumulative_share(delay_s, lowest=SHORTEST_S, most_points=MOST_POINTS)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name_text(policy.name),
-        "x": packed(np.append(x_s, shown_until_s), "f8"),
-        "y": packed(100 * (1 - np.append(share, 1.0))),
-        "line": line(policy.key) | {"shape": "hv"},
-        "hovertemplate": "%{y:.1f} % of the jobs",
-    }
 
 
 SLA_KEY = Key("SLA", "var(--price)", "2 3")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from random_logs import logs, plain, rules, starts
 
-from sim_backend.engine.rules import CONSERVATIVE
+from sim_backend.engine.state import CONSERVATIVE
 
 
 @given(logs(), rules())

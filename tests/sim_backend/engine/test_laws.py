@@ -22,8 +22,7 @@ from random_logs import (
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.advance import FINISHED, advance
-from sim_backend.engine.rules import CONSERVATIVE, EXACT_RUNTIME, FCFS, USER_ESTIMATE
-from sim_backend.engine.state import NEVER, State
+from sim_backend.engine.state import CONSERVATIVE, EXACT_RUNTIME, FCFS, NEVER, USER_ESTIMATE, State
 
 IDLE_NEVER = tuple(policy for policy in POLICIES if policy != KNAPSACK_SLIDE)
 REORDERING = (GREEDY, GREEDY_SLIDE, KNAPSACK)

@@ -9,8 +9,7 @@ from random_power import per_second_rules, plain_power, powered, powered_logs
 
 from sim_backend.engine import state
 from sim_backend.engine.queue import note_estimate, rank_waiting, widest_in_time
-from sim_backend.engine.rules import BEST_FIT
-from sim_backend.engine.state import NEVER, ByWidth, Queue
+from sim_backend.engine.state import BEST_FIT, NEVER, ByWidth, Queue
 
 NONE = np.empty(0, dtype=np.int64)
 

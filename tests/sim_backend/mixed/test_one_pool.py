@@ -10,8 +10,7 @@ from offpeak.model.job_power import default_power_model, node_power_w
 from offpeak.model.request import Chunk, Request
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
-from sim_backend.engine.rules import EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE
-from sim_backend.engine.state import PeakTimes
+from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE, PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.sample import NODES, SAMPLE_LOG

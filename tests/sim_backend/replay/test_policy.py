@@ -7,7 +7,7 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.settings.replay import SchedulingSettings
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
-from sim_backend.engine.rules import (
+from sim_backend.engine.state import (
     BEST_FIT,
     CONSERVATIVE,
     EASY,

@@ -33,7 +33,7 @@ from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, a
 from plugin.capacity.rules import BY_WEAR, NEVER
 from plugin.window_policy import ARRIVAL, EXTERNAL, WindowPolicy
 from sim_backend.engine.power_transitions import chance
-from sim_backend.engine.rules import CONSERVATIVE, FCFS
+from sim_backend.engine.state import CONSERVATIVE, FCFS
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredMachine, replay_powered
 

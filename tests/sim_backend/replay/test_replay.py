@@ -15,7 +15,7 @@ from offpeak.settings.table import Settings
 from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, NO_POLICY, WindowPolicy
 from sim_backend.case.electricity import peak_times
 from sim_backend.case.replay_case import prepare
-from sim_backend.engine.rules import FCFS, PREDICTED_RUNTIME
+from sim_backend.engine.state import FCFS, PREDICTED_RUNTIME
 from sim_backend.replay.policy import Policy, parse_policy
 from sim_backend.replay.schedule import JOBS_PER_STEP, checked_ranks, replay
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES

@@ -13,9 +13,9 @@ from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import Settings
 from sim_backend.case.replay_case import prepare
 from sim_backend.comparison.compare import Comparison, compare
-from sim_backend.comparison.schedule_csv import check_schedule_path, schedule_paths, write_schedules
 from sim_backend.replay.policy import parse_policy
 from sim_backend.workloads.generate import lublin_jobs
+from ui.replay.simulate_answer import check_schedule_path, schedule_paths, write_schedules
 
 TRACE = Trace("a log", lublin_jobs(50, machine_size=16, seed=1), 16, None, None, None)
 
