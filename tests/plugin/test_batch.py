@@ -45,7 +45,7 @@ def test_qsub() -> None:
         (PbsBatch(), BatchResult(1, "", "qsub: End of File"), "", ""),
     ],
 )
-def test_what_was_taken_what_refused_and_what_is_not_known(
+def test_batch_reports_accepted_refused_and_unknown_changes(
     batch: object, ran: BatchResult, job: str, refused: str
 ) -> None:
     assert isinstance(batch, SlurmBatch | PbsBatch)

@@ -22,7 +22,7 @@ def test_the_overviews_order_of_five_jobs():
 
 
 @given(watts, st.integers(0, 40), st.booleans())
-def test_what_is_kept_stays_in_front_and_the_rest_is_a_stable_sort(power_w, first, highest_power_first):
+def test_kept_jobs_stay_in_front_and_the_rest_is_sorted_stably(power_w, first, highest_power_first):
     first = min(first, len(power_w))
     sign = -1 if highest_power_first else 1
     rest = sorted(range(first, len(power_w)), key=lambda rank: sign * power_w[rank])

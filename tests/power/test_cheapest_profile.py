@@ -29,7 +29,7 @@ def test_the_sla_is_kept_or_everything_is_on_offer(snapshot, ahead, sla):
 
 
 @given(snapshots(), prices(), slas)
-def test_it_offers_whole_usable_nodes_no_fewer_than_are_in_use_and_caps_dear_intervals_alone(snapshot, ahead, sla):
+def test_profile_offers_whole_nodes_and_caps_expensive_intervals_only(snapshot, ahead, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
     decision = find_cheapest_profile(snapshot, ahead, terms_for(snapshot), sla=sla)
     units = decision.plan.profile.units
@@ -89,7 +89,7 @@ def test_a_green_job_is_held_where_the_sla_of_the_others_holds_nobody():
     assert decision.plan.cost < decision.uncapped.cost
 
 
-def test_where_nothing_waits_idle_nodes_sleep_while_it_is_dear():
+def test_idle_nodes_sleep_in_expensive_intervals_without_queued_jobs():
     snapshot = snapshot_of(node_state=[ACTIVE] * 4)
     decision = find_cheapest_profile(snapshot, prices_of((100, 200), (300, 20)), terms_for(snapshot))
     assert decision.plan.profile.units.tolist() == [0, 4]

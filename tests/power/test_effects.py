@@ -67,7 +67,7 @@ def test_the_same_effect_twice_reaches_the_device_once(room: GuardedRoom) -> Non
     assert room.reported() == {"n1": [SOFT_OFF]}
 
 
-def test_limits_count_by_the_clock_that_is_handed_in(room: GuardedRoom) -> None:
+def test_limits_use_the_injected_clock(room: GuardedRoom) -> None:
     room.look()
     orders = room.orders()
     assert isinstance(room.run(orders.order(ON)), Refusal)
@@ -120,7 +120,7 @@ def test_shadow_sends_nothing(room: GuardedRoom, effects: list[Effect], lies: li
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(effects=EFFECTS, jobs=NODE_SETS, held=NODE_SETS, unseen=NODE_SETS)
-def test_whatever_is_ordered_nodes_with_a_job_keep_their_power(
+def test_no_order_cuts_the_power_of_a_node_with_a_job(
     room: GuardedRoom, effects: list[Effect], jobs: set[str], held: set[str], unseen: set[str]
 ) -> None:
     room.do(lambda each: [(node.on(), each.bmcs[name].orders.clear()) for name, node in each.nodes.items()])
@@ -285,7 +285,7 @@ def test_a_silent_bmc_is_not_acted_on(room: GuardedRoom) -> None:
     assert room.reported() == {}
 
 
-def test_what_was_seen_long_ago_is_not_acted_on(room: GuardedRoom) -> None:
+def test_stale_state_is_not_acted_on(room: GuardedRoom) -> None:
     began_s = time.monotonic()
     room.look()
     room.late_s = 121.0

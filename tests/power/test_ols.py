@@ -37,7 +37,7 @@ def test_period_and_sla(argument: str, period_s: int, sla: float) -> None:
         ("1h:0.5", "no job has a slowdown of 0.5"),
     ],
 )
-def test_what_cannot_be(argument: str, message: str) -> None:
+def test_ols_rejects_invalid_arguments(argument: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         make_ols_policy(FLEET, CapacitySettings(), argument)
 

@@ -28,7 +28,7 @@ def test_the_sla_is_kept_in_the_what_ifs_own_terms_or_all_units_are_on_offer(sna
 
 
 @given(snapshots(), slas)
-def test_it_is_the_papers_algorithm(snapshot, sla):
+def test_online_simulation_equals_the_papers_algorithm(snapshot, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
     assume(snapshot.units_per_node == 1)
     most = snapshot.usable_units

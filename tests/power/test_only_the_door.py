@@ -69,7 +69,7 @@ def test_orders_are_given_by_one_function_only(program: dict[str, Source]) -> No
     assert around == []
 
 
-def test_that_function_passes_it_to_the_door(repository: Path) -> None:
+def test_order_function_goes_through_the_door(repository: Path) -> None:
     tree = ast.parse((repository / "power" / "door" / "node_orders.py").read_text(encoding="utf-8"))
     (orders,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "NodeOrders")
     methods = {node.name: ast.unparse(node) for node in orders.body if isinstance(node, ast.AsyncFunctionDef)}
@@ -103,7 +103,7 @@ def _imported(node: ast.AST) -> set[str]:
         "await node.standby(60)",
     ],
 )
-def test_whoever_goes_around_it_is_found(tmp_path: Path, text: str) -> None:
+def test_code_that_bypasses_the_door_is_found(tmp_path: Path, text: str) -> None:
     file = tmp_path / "agent.py"
     file.write_text(f"async def f(driver, node, order):\n    {text}\n")
     assert {name for name, _ in source_of(file).names} & ORDERS

@@ -54,7 +54,7 @@ def test_in_a_replay_a_job_waits_for_the_cheap_hour_and_its_node_sleeps_meanwhil
     assert replay_powered(jobs.jobs, jobs.node_power_w, machine, policy_of(PLAIN), at_once).start_s[0] == 0
 
 
-def test_it_needs_prices():
+def test_profile_policy_needs_prices():
     fleet = Fleet(4, 1, QUICK)
     with pytest.raises(BadInput, match="'profile' needs prices"):
         make_profile_policy(fleet, CapacitySettings(), "1h")

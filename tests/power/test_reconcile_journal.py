@@ -21,7 +21,7 @@ SOFT_OFF = 5
 
 
 @pytest.mark.parametrize(("moment", "reported", "state"), [("before", {}, "on"), ("after", {"n1": [SOFT_OFF]}, "off")])
-def test_killed_between_intent_and_outcome(
+def test_agent_killed_between_intent_and_outcome_is_reconciled(
     moment: str, reported: dict[str, list[int]], state: str, tmp_path: Path, repository: Path
 ) -> None:
     with guarded_room(tmp_path) as room:
@@ -64,5 +64,5 @@ def test_a_journal_without_loose_ends_needs_nobody() -> None:
     ("state", "reply"),
     [("standby", "found standby after a restart"), ("unknown", "found in an unknown state after a restart")],
 )
-def test_what_is_found_is_reported(state: str, reply: str) -> None:
+def test_reconciled_outcome_is_reported(state: str, reply: str) -> None:
     assert make_outcome(StateReading(state, 1.0)) == Outcome("interrupted", reply)

@@ -62,7 +62,7 @@ def test_an_order_is_in_the_journal_before_and_after() -> None:
     assert done.outcome == Outcome("done", "accepted")
 
 
-def test_what_the_scheduler_did_not_do_is_reported_by_job() -> None:
+def test_unchanged_jobs_are_reported_by_job() -> None:
     answer = asyncio.run(Room(Mode.ACTIVE, **{"2": "is held"}).orders.rank("batch", {"1": 5, "2": 4}, why="dear"))
     assert answer.failed == {"2": "is held"}
     assert answer.done
@@ -83,6 +83,6 @@ def test_nodes_of_others_and_held_ones_are_left_alone(change: NodeChange) -> Non
 
 
 @pytest.mark.parametrize("change", [NodeChange.OPEN, NodeChange.RESUME])
-def test_what_gives_a_node_back_to_jobs_is_always_done(change: NodeChange) -> None:
+def test_order_that_reopens_a_node_is_always_sent(change: NodeChange) -> None:
     room = Room(Mode.ACTIVE)
     assert all(room.change(node, change).done for node in ("n1", "n2", "n3"))

@@ -29,7 +29,7 @@ def plain(snapshot: Snapshot) -> list:
 
 
 @given(snapshots())
-def test_what_is_written_is_read_again(tmp_path_factory, snapshot):
+def test_written_snapshot_is_read_back(tmp_path_factory, snapshot):
     path = tmp_path_factory.getbasetemp() / "state.json"
     write_snapshot(snapshot, path)
     assert plain(read_snapshot(path)) == plain(snapshot)
@@ -91,7 +91,7 @@ def test_a_file_has_a_line_for_each_job():
         (["queued", 0, "estimate_s"], -1, "queued[0].estimate_s: -1 is too small", "at least 0"),
     ],
 )
-def test_what_is_wrong_is_reported_with_its_key_and_a_hint(tmp_path, path, value, message, hint):
+def test_error_in_a_snapshot_file_names_its_key_and_a_hint(tmp_path, path, value, message, hint):
     document = json.loads(snapshot_json(EXAMPLE))
     place = document
     for key in path[:-1]:
@@ -122,7 +122,7 @@ def test_a_missing_key_is_named(tmp_path, key):
         ("", ":1: no JSON"),
     ],
 )
-def test_what_is_no_state_file_is_reported(tmp_path, text, message):
+def test_file_that_is_no_snapshot_is_reported(tmp_path, text, message):
     assert message in str(error_of(tmp_path, text))
 
 
@@ -147,7 +147,7 @@ ANY_JSON = st.recursive(
 
 
 @given(st.dictionaries(KEYS, ANY_JSON))
-def test_whatever_json_it_is_the_answer_is_an_error_of_ours(tmp_path_factory, document):
+def test_any_json_file_is_a_snapshot_or_an_offpeak_error(tmp_path_factory, document):
     path = tmp_path_factory.getbasetemp() / "any.json"
     path.write_text(json.dumps({"version": 1, "now_s": 1, "units_per_node": 1, "wake_s": {"powersave": 1}} | document))
     with pytest.raises(BadInput):

@@ -135,7 +135,7 @@ def test_depths_at_any_age(schedule, ages_s):
 
 
 @given(tables, any_rules, ladders, st.booleans())
-def test_who_may_sleep(nodes, rules, schedule, any_age):
+def test_only_idle_usable_nodes_may_sleep(nodes, rules, schedule, any_age):
     found = allowed(table_of(*nodes), rules, schedule, NOON_S, any_age)
     assert found == [plain_allowed(node, rules, schedule, any_age) for node in nodes]
 
@@ -147,7 +147,7 @@ def test_cycles_of_yesterday_do_not_count():
     assert keys(table, rules, NOON_S) == [2, 0, 1]
 
 
-def test_who_sleeps_first():
+def test_nodes_sleep_in_order_of_idle_time():
     table = table_of(Node(idle_s=5, cycles=3), Node(idle_s=50, cycles=1), Node(idle_s=20, cycles=0))
     order = {
         order: np.argsort(keys(table, NO_BOUNDS._replace(order=order), NOON_S), kind="stable").tolist()
@@ -176,7 +176,7 @@ def test_the_border_of_equal_nodes():
 
 
 @given(tables, any_rules, ladders)
-def test_when_a_node_is_due_next(nodes, rules, schedule):
+def test_next_due_time_of_an_idle_node(nodes, rules, schedule):
     """Second by second: the first later one in which another depth's time comes, or a bound lets go of a due node."""
     found = due_s(table_of(*nodes), rules, schedule, NOON_S)
     for node, due in zip(nodes, found, strict=True):

@@ -31,6 +31,6 @@ def test_rules_and_name():
 @pytest.mark.parametrize(
     ("argument", "message"), [("soon", "capacity policy 'forecast': "), ("0s", "no idle time is worth a need")]
 )
-def test_what_cannot_be(argument, message):
+def test_forecast_rejects_invalid_arguments(argument, message):
     with pytest.raises(BadInput, match=message):
         forecast(FLEET, CapacitySettings(), argument)

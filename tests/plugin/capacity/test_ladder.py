@@ -30,7 +30,7 @@ def test_the_deepest_is_the_default() -> None:
     assert used_depths(bundled_node_class("juggle"), CapacitySettings()) == (STANDBY,)
 
 
-def test_several_are_ordered_and_named_once() -> None:
+def test_sleep_depths_are_ordered_and_named_once() -> None:
     assert used_depths(SERVER, depths("off", "standby", "deepest")) == (STANDBY, OFF)
 
 

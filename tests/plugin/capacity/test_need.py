@@ -38,7 +38,7 @@ def seen(demand) -> NeedRecord:
 
 
 @given(demands, st.floats(1e-6, 1e-2))
-def test_what_is_expected_is_what_the_plain_record_expects(demand, needs_per_s):
+def test_expected_need_equals_that_of_the_plain_record(demand, needs_per_s):
     assume(not np.isclose(plain(demand).rates(), needs_per_s, rtol=1e-9).any())
     assert last_rank(seen(demand), needs_per_s) == plain(demand).last_rank(needs_per_s)
 
@@ -53,7 +53,7 @@ def test_the_record_counts_each_level_up_to_its_need_or_the_horizon(demand):
     assert record.needs[:HOURS].sum(axis=0) == pytest.approx(record.needs[HOURS])
 
 
-def test_what_was_never_seen_is_expected_as_the_first_guess_says():
+def test_unseen_need_equals_the_first_guess():
     guess = FIRST_NEEDS / FIRST_IDLE_S
     assert last_rank(seen([4]), guess * 0.999) == NODES - 4
     assert last_rank(seen([4]), guess * 1.001) == 0
@@ -89,6 +89,6 @@ def test_a_quiet_cluster_keeps_nothing_awake():
     assert last_rank(seen([4] * 3000), 1 / 3600) == 0
 
 
-def test_what_is_needed_all_the_time_is_expected():
+def test_constant_need_is_expected():
     """Every half hour one job of four nodes."""
     assert last_rank(seen(([4] + [0] * 5) * 400), 3 / 3600) == 4

@@ -52,7 +52,7 @@ def test_a_green_pool_keeps_idle_nodes(argument: str, reserve: int) -> None:
 
 
 @pytest.mark.parametrize(("argument", "low"), [("75", 75), ("80%", 80), ("", 70), ("1%", 1)])
-def test_two_levels(argument: str, low: int) -> None:
+def test_policy_two_level_has_a_low_and_a_full_level(argument: str, low: int) -> None:
     capacity = two_level(FLEET, DEFAULTS, argument)
     assert capacity.rules.low == low
     assert not capacity.rules.on_demand
@@ -110,7 +110,7 @@ def test_a_ramp_in_watts_is_a_number_of_nodes(rate: int, ramp_w: float | None, e
         (priced, "", "the capacity policy 'priced' needs prices"),
     ],
 )
-def test_what_cannot_be(make: Make, argument: str, message: str) -> None:
+def test_policies_reject_invalid_arguments(make: Make, argument: str, message: str) -> None:
     with pytest.raises(BadInput, match=message) as problem:
         make(FLEET, DEFAULTS, argument)
     assert problem.value.hint

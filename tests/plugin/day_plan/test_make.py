@@ -76,7 +76,7 @@ def test_nodes_that_are_not_ours_to_count_on_are_not_counted_on():
     assert starts(planned(replace(inputs, nodes=ours))) == {"1": 0, "2": 0}
 
 
-def test_who_may_wait_waits_for_the_cheap_hour_and_no_longer_than_allowed():
+def test_deferrable_job_waits_for_the_cheap_hour_within_its_limit():
     jobs = (a_job(1, comment="offpeak:delay=12h"), a_job(2), a_job(3, comment="offpeak:delay=2h"))
     plan = planned(make_inputs(jobs))
     assert starts(plan) == {"1": 4, "2": 0, "3": 0}
@@ -85,7 +85,7 @@ def test_who_may_wait_waits_for_the_cheap_hour_and_no_longer_than_allowed():
     assert waits.waits_for_price
 
 
-def test_who_can_no_longer_meet_the_latest_start_is_planned_as_the_others_and_not_held():
+def test_job_past_its_latest_start_is_planned_without_a_hold():
     over = a_job(1, comment="offpeak:delay=1h", submit_s=NOW_S - 5 * HOUR_S)
     past = a_job(2, comment="offpeak:deadline=2026-11-21T12:00", nodes=4)
     plan = planned(make_inputs((over, past, a_job(3)), rules=replace(RULES, window=1)))
@@ -109,7 +109,7 @@ def test_orders_that_were_not_tried_in_time_are_remarked():
     assert not any(remark.startswith("time was up") for remark in planned(inputs, search_s=60.0).remarks)
 
 
-def test_who_would_come_to_start_in_no_cheaper_hour_does_not_wait():
+def test_job_without_a_cheaper_start_does_not_wait():
     many = tuple(a_job(number, comment="offpeak:delay=6h", limit_s=7 * HOUR_S) for number in range(1, 4))
     plan = planned(make_inputs(many, nodes=1))
     assert all(job.begin_s == 0 for job in plan.jobs if not job.waits_for_price)
@@ -150,7 +150,7 @@ def test_running_jobs_that_break_a_cap_are_named():
     assert starts(plan)["2"] >= 0.5
 
 
-def test_nothing_moves_while_nothing_happens():
+def test_plan_stays_the_same_without_events():
     jobs = (a_running(1, "n1,n2,n3,n4", nodes=4), *(a_job(number, nodes=number % 3 + 1) for number in range(2, 12)))
     first = planned(make_inputs(jobs))
     later = planned(make_inputs(jobs, now_s=NOW_S + 30), first)
@@ -207,7 +207,7 @@ def test_another_order_is_taken_within_the_window_only():
     assert starts(wide) == {"1": 4, "2": 0, "3": 8}
 
 
-def test_who_earns_more_goes_first_within_the_window():
+def test_job_with_higher_revenue_starts_first_within_the_window():
     # A day is planned, and what runs behind its end earns nothing yet.
     jobs = tuple(a_job(number, limit_s=20 * HOUR_S, account="physics", qos=f"q{number}") for number in (1, 2))
     flat = Series(np.array([NOW_S]), NOW_S + HOUR_S, np.array([100.0]), "EUR/MWh", "model")
@@ -263,7 +263,7 @@ def test_a_day_of_many_jobs_is_repaired_without_a_violation(seed):
 
 
 @given(st.data())
-def test_whatever_happens_a_repaired_plan_can_be_carried_out(data):
+def test_repaired_plan_is_feasible_after_any_event(data):
     """Jobs come, go, start and change, nodes are lost, caps appear: `planned` has every plan verified."""
     sizes = st.tuples(st.integers(1, 5), st.integers(60, 9 * HOUR_S), st.sampled_from(["", "offpeak:delay=9h"]))
     pending = [

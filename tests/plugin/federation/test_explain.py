@@ -37,7 +37,7 @@ def test_a_job_that_no_site_can_run_hears_what_is_missing(make: Make, name: str)
 
 @pytest.mark.parametrize("name", [policy.name for policy in POLICIES])
 @pytest.mark.parametrize("unknown", [float("nan"), float("inf")])
-def test_nobody_goes_where_the_wait_is_not_known(make: Make, name: str, unknown: float) -> None:
+def test_no_job_goes_to_a_site_with_unknown_wait(make: Make, name: str, unknown: float) -> None:
     jobs = grid_jobs(job_id=[7, 8], cores=1, estimate_s=60, home=[1, 1])
     found = explained(name, make(Grid((SOUTH, Site("east", 16, 100.0))), jobs, [[unknown, 0.0]] * 2))
     assert [choice.site for choice in found] == ["east", "east"]

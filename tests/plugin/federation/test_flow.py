@@ -61,7 +61,7 @@ def test_no_capacity_and_no_arc_is_violated(problem: Problem) -> None:
 
 
 @given(PROBLEMS)
-def test_it_is_the_optimum_of_networkx(problem: Problem) -> None:
+def test_min_cost_flow_equals_the_optimum_of_networkx(problem: Problem) -> None:
     site = cheapest_flow(problem.cost, problem.allowed, problem.most)
     assert (int((site != NO_SITE).sum()), total(problem.cost, site)) == second_opinion(problem)
 

@@ -23,12 +23,14 @@ def asks(*lines: str) -> ScriptRequest:
         ((), None, None, None),
     ],
 )
-def test_size_and_time(lines: tuple[str, ...], cores: int | None, nodes: int | None, limit_s: int | None) -> None:
+def test_script_size_and_time_are_parsed(
+    lines: tuple[str, ...], cores: int | None, nodes: int | None, limit_s: int | None
+) -> None:
     found = asks(*lines)
     assert (found.cores, found.nodes, found.limit_s) == (cores, nodes, limit_s)
 
 
-def test_the_rest_of_it() -> None:
+def test_other_script_options_are_parsed() -> None:
     found = asks('#SBATCH -A climate -C "gpu&infiniband" --comment="offpeak:delay=2h mine" -J md --mem=4G')
     assert (found.project, found.features, found.name) == ("climate", ("gpu", "infiniband"), "md")
     assert found.comment == "offpeak:delay=2h mine"
@@ -47,12 +49,12 @@ def test_the_rest_of_it() -> None:
         "#PBS -l nodes=0",
     ],
 )
-def test_what_cannot_be_chosen_for(line: str) -> None:
+def test_script_with_unsupported_options_is_rejected(line: str) -> None:
     with pytest.raises(BadInput):
         asks(line)
 
 
-def test_what_is_no_script() -> None:
+def test_text_that_is_no_script_is_rejected() -> None:
     with pytest.raises(BadInput, match="does not begin with #!"):
         parse_script("hostname\n")
 
@@ -61,5 +63,5 @@ def test_what_is_no_script() -> None:
     ("text", "seconds"),
     [("30", 1800), ("30:05", 1805), ("2:00:00", 7200), ("1-0", 86_400), ("1-1:30", 91_800), ("2-00:00:01", 172_801)],
 )
-def test_limits(text: str, seconds: int) -> None:
+def test_script_limits_are_parsed(text: str, seconds: int) -> None:
     assert parse_limit_s(text) == seconds

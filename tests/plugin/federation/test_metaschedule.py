@@ -83,7 +83,7 @@ def test_max_q_makes_jobs_give_way_or_wait(make: Make, constant: Callable[..., S
     ]
 
 
-def test_inst_believes_that_nobody_waits(make: Make) -> None:
+def test_inst_assumes_empty_queues(make: Make) -> None:
     jobs = grid_jobs(job_id=[1], cores=1, estimate_s=60)
     cycle = make(
         Grid((Site("a", 10, 90.0), Site("b", 10, 100.0))), jobs, [[9 * HOUR_S, 0.0]], GridRules(Weights(75, 25))

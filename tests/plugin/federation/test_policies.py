@@ -115,7 +115,7 @@ def test_the_goal_is_the_owner_s(make: Make, constant: Callable[..., Series], go
     assert decided("eca-queue", cycle)[0] == [site]
 
 
-def test_places_and_allocations_are_used_up(make: Make) -> None:
+def test_policy_respects_site_limits_and_allocations(make: Make) -> None:
     grid = Grid((Site("a", 10, 1.0, max_per_cycle=1), Site("b", 10, 1.0, allocations={"climate": 2.0})))
     cycle = make(grid, jobs(4, project=[0, 0, 0, -1]), [[0.0, 0.0]] * 4)
     assert decided("fastest", cycle) == (

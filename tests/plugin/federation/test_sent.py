@@ -24,14 +24,14 @@ def chosen(*sent: SentJob, grid: Grid = GRID, now_s: int = NOW_S, at: str = "nea
     return choice.site, {miss.site: miss.text for miss in choice.misses}.get(at, "")
 
 
-def test_what_is_idle_is_given_away_once() -> None:
+def test_idle_cores_are_given_to_one_job_only() -> None:
     assert chosen() == ("near", "")
     assert chosen(SENT) == ("far", "")
     later = add_sent_jobs(REPORT, [SENT, SENT])
     assert (later.idle_cores, later.queued, later.waits.wait_s) == (0, 1, ((4.0 * HOUR_S,),))
 
 
-def test_what_a_site_has_seen_and_what_was_cancelled_is_its_own_business() -> None:
+def test_reported_and_cancelled_jobs_are_not_added_again() -> None:
     assert add_sent_jobs(REPORT, [replace(SENT, at_unix_s=NOW_S - 6), replace(SENT, there=False)]) == REPORT
     assert add_sent_jobs(REPORT, [replace(SENT, at_unix_s=NOW_S - 4)]) != REPORT
 

@@ -67,7 +67,7 @@ def test_no_node_and_no_state_is_lost(name: str, answers: Path) -> None:
         assert not node.closed_by_us
 
 
-def test_what_a_mixed_queue_says(answers: Path) -> None:
+def test_recorded_openpbs_queue_with_mixed_jobs_is_parsed(answers: Path) -> None:
     found = jobs((answers / "A_qstat_xtf.json").read_bytes())
     assert (found["0.head"].state, (found["0.head"].end_s or 0) - (found["0.head"].start_s or 0)) == (JobState.ENDED, 3)
     suspended = found["2.head"]

@@ -135,7 +135,7 @@ def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkey
     assert OpenPbsScheduler(SETTINGS).traits().problems == ()
 
 
-def test_formulas() -> None:
+def test_job_sort_formula_is_evaluated() -> None:
     job = {"Priority": 3, "queue": "long", "Resource_List": {"ncpus": 4, "walltime": "01:00:00", "mem": "2gb"}}
     for written, value in (
         ("", 0.0),
@@ -154,7 +154,7 @@ def test_formulas() -> None:
         assert parse_formula(written).problem
 
 
-def test_where_the_sites_order_is_not_known_nobody_is_moved(openpbs: StandIn) -> None:
+def test_no_job_is_moved_if_the_sites_order_is_unknown(openpbs: StandIn) -> None:
     openpbs.run("qmgr", "-c", 'set server job_sort_formula = "fairshare_perc + offpeak_prio"')
     scheduler = OpenPbsScheduler(SETTINGS)
     submit(openpbs)
@@ -211,7 +211,7 @@ def test_a_node_that_sleeps_and_wakes(openpbs: StandIn) -> None:
     assert (node(scheduler).power, node(scheduler).closed) == (PowerState.ON, False)
 
 
-def test_what_the_server_has_noticed_of_a_node_is_not_written_over(openpbs: StandIn) -> None:
+def test_comment_of_the_server_on_a_node_is_kept(openpbs: StandIn) -> None:
     scheduler = OpenPbsScheduler(SETTINGS)
 
     def change(what: NodeChange) -> str:

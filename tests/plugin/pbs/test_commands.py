@@ -62,7 +62,7 @@ def test_the_environment_of_commands(programs: Path, monkeypatch: pytest.MonkeyP
         ("echo 1; echo 'qstat: End of File' >&2", PbsIsSilent, "qstat: End of File"),
     ],
 )
-def test_failures(text: str, kind: type[CannotAskPbs], message: str, programs: Path) -> None:
+def test_command_failures_are_classified(text: str, kind: type[CannotAskPbs], message: str, programs: Path) -> None:
     program(programs, "qstat", text)
     with pytest.raises(kind, match=message) as caught:
         PbsCommands(timeout_s=5).query("qstat")

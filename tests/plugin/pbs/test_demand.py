@@ -38,26 +38,26 @@ def planned(jobs: list[PbsJob], nodes: list[Node]) -> dict[str, str]:
     return {job.job_id: job.hosts for job in with_demand(jobs, nodes, NOW_S) if job.hosts}
 
 
-def test_nothing_is_woken_where_what_is_up_is_enough() -> None:
+def test_no_node_wakes_if_the_awake_nodes_suffice() -> None:
     nodes = [a_node("n1", used=4), a_node("n2", DOWN)]
     assert planned([pbs_job(1, "1:ppn=4")], nodes) == {}
     assert planned([pbs_job(1, "1:ppn=4"), pbs_job(2, "1:ppn=4")], nodes) == {"2": "n2"}
 
 
-def test_two_of_one_node_or_of_two() -> None:
+def test_two_chunks_fit_on_one_node_or_on_two() -> None:
     nodes = [a_node("n1", DOWN), a_node("n2", DOWN)]
     assert planned([pbs_job(1, "2:ppn=4")], nodes) == {"1": "n1,n2"}
     assert planned([pbs_job(1, "2:ncpus=4", apart=False)], nodes) == {"1": "n1"}
     assert planned([pbs_job(1, "2:ncpus=1", apart=False, whole_nodes=True)], nodes) == {"1": "n1,n2"}
 
 
-def test_what_comes_up_is_reckoned_with() -> None:
+def test_booting_nodes_count_as_available() -> None:
     opens = a_node("n1", closed=True, planned=True, reason="offpeak: wakes since 5")
     for first in (a_node("n1", PowerState.POWERING_ON), opens):
         assert planned([pbs_job(1, "1:ppn=8")], [first, a_node("n2", DOWN)]) == {}
 
 
-def test_first_things_first() -> None:
+def test_jobs_ahead_in_the_queue_get_nodes_first() -> None:
     nodes = [a_node("n1", DOWN), a_node("n2", DOWN, features=("fast",))]
     jobs = [pbs_job(1, "1:ppn=8:fast"), pbs_job(2, "2:ppn=8", priority=5)]
     assert planned(jobs, nodes) == {"2": "n1,n2"}
@@ -65,7 +65,7 @@ def test_first_things_first() -> None:
     assert planned([pbs_job(1, "1:ppn=8:slow"), pbs_job(2, "3:ppn=8")], nodes) == {}
 
 
-def test_for_whom_no_node_helps() -> None:
+def test_job_that_no_node_can_serve_wakes_none() -> None:
     nodes = [a_node("n1", DOWN)]
     for fields in (
         {"state": JobState.HELD},
@@ -101,7 +101,7 @@ def test_an_estimate_of_more_than_ten_minutes_has_another_reason() -> None:
     assert estimate_of(job, nodes=nodes) == (NOW_S + 3600, "n2,n3")
 
 
-def test_nothing_is_woken_for_an_estimate_with_a_node_that_nobody_gets() -> None:
+def test_no_node_wakes_for_an_estimate_on_an_unavailable_node() -> None:
     job = pbs_job(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")
     asleep = a_node("n3", DOWN)
     for kept in (a_node("n2", DOWN, closed=True), a_node("n2", failed=True), a_node("n4")):
@@ -123,7 +123,7 @@ def test_the_nodes_of_an_estimate_are_woken_when_they_are_what_the_job_waits_for
     ("end_s", "start_s"),
     [(NOW_S + 90, NOW_S + 90), (NOW_S - 5, NOW_S), (ESTIMATED_S + 9, ESTIMATED_S), (None, ESTIMATED_S)],
 )
-def test_or_when_the_limits_of_the_jobs_there_are_reached(end_s: int | None, start_s: int) -> None:
+def test_nodes_become_free_at_the_limits_of_their_jobs(end_s: int | None, start_s: int) -> None:
     runs = pbs_job(2, "1:ncpus=8", state=JobState.RUNNING, start_s=NOW_S - 60, end_s=end_s, hosts="n2")
     shorter = pbs_job(3, "1:ncpus=8", state=JobState.RUNNING, start_s=NOW_S - 60, end_s=NOW_S - 9, hosts="n2")
     job = pbs_job(1, "2:ncpus=8", start_s=ESTIMATED_S, hosts="n2,n3")

@@ -39,7 +39,7 @@ RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "ca
         ({"managers": "anna@head", "operators": ""}, False),
     ],
 )
-def test_who_sees_all(attributes: dict[str, str], *, sees: bool) -> None:
+def test_only_managers_and_operators_see_all_jobs(attributes: dict[str, str], *, sees: bool) -> None:
     assert (find_hidden_jobs("head", attributes, ANN) is None) is sees
 
 
@@ -85,7 +85,7 @@ def test_a_recorded_torque_shows_its_manager_everything_and_nobody_else(
         TorqueScheduler(SETTINGS, user=PbsUser("alice", "head")).view()
 
 
-def test_this_process_is_somebody() -> None:
+def test_current_user_has_a_name_and_a_host() -> None:
     assert all(current_user())
 
 

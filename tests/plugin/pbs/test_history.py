@@ -90,7 +90,7 @@ def test_a_folder_that_is_closed(tmp_path: Path) -> None:
     assert "root" in caught.value.hint
 
 
-def test_where_the_servers_keep_them(tmp_path: Path) -> None:
+def test_accounting_folders_of_both_servers(tmp_path: Path) -> None:
     usual = tmp_path / "var/spool/pbs/server_priv/accounting"
     assert openpbs_accounting_folder(tmp_path) == usual
     usual.mkdir(parents=True)

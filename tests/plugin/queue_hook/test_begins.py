@@ -85,11 +85,11 @@ def test_the_site_bounds_what_users_may_grant():
         replace(consenting(), facts={"prices": prices(*TWO_DAYS), "peak": Peak.UNKNOWN}),
     ],
 )
-def test_who_is_not_delayed(site):
+def test_jobs_that_are_never_delayed(site):
     assert site.plan().begin_s == {}
 
 
-def test_crumbs_do_not_move_a_begin_and_more_does():
+def test_begin_time_changes_only_for_a_relevant_saving():
     site = consenting()
     waiting = site.apply(site.plan())
     crumbs = [*TWO_DAYS]
@@ -134,7 +134,7 @@ def test_a_begin_that_an_admin_set_is_left_alone_and_reported_once():
     assert freed.plan(now_s=NOW_S + 120).begin_s == {}
 
 
-def test_what_was_remembered_but_never_written_is_decided_again():
+def test_unwritten_begin_time_is_decided_again():
     site = consenting()
     crashed = site.remember(site.plan())
     assert crashed.plan().begin_s == {"1": AT_2}

@@ -31,7 +31,7 @@ AT_8 = MIDNIGHT_S + 32 * HOUR_S
         ("x|offpeak:delay=1h", NO_HINTS),
     ],
 )
-def test_what_is_read(comment, allowed):
+def test_user_hints_are_parsed(comment, allowed):
     assert parse_user_hints(comment, ZONE) == allowed
 
 
@@ -56,6 +56,6 @@ def test_an_unreadable_hint_is_an_error_and_allows_nothing(comment, error):
 
 
 @given(st.text(alphabet="ofpeakdlyn:=,; 0123456789hT-+Z\x00\xff", max_size=60))
-def test_whatever_stands_there_nothing_is_raised(text):
+def test_parser_of_hints_never_raises(text):
     parse_user_hints(f"offpeak:{text}", UTC)
     parse_user_hints(f"offpeak:deadline={text}", UTC)

@@ -79,7 +79,7 @@ def lines(site, later=()):
 
 
 @given(sites(), rules, st.data())
-def test_what_was_written_once_is_not_written_again(site, rules, data):
+def test_written_value_is_not_written_twice(site, rules, data):
     facts = facts_of(data, site)
     after = site.apply(site.plan(rules, **facts))
     again = after.plan(rules, **facts)
@@ -123,7 +123,7 @@ def test_the_windows_values_are_permuted_and_all_others_keep_their_rank(site, ru
 
 
 @given(sites(), rules, st.data())
-def test_nobody_outside_a_window_is_passed_and_no_opted_out_job_is_moved_back(site, rules, data):
+def test_no_job_outside_a_window_is_passed_and_no_opted_out_job_is_moved_back(site, rules, data):
     plan = site.plan(rules, **facts_of(data, site))
     after = site.apply(plan)
     later = {job for job, begin_s in plan.begin_s.items() if begin_s > NOW_S}
@@ -162,7 +162,7 @@ def test_no_job_is_kept_back_beyond_its_latest_start(site, data, passed_s):
 
 
 @given(sites(), rules, st.data(), st.integers(0, 50))
-def test_what_an_admin_set_meanwhile_is_never_written_again(site, rules, data, by):
+def test_value_set_by_an_admin_is_never_overwritten(site, rules, data, by):
     site = site.apply(site.plan(rules, **facts_of(data, site)))
     chosen = data.draw(st.sampled_from(site.jobs))
     values = {mark.to for mark in site.marks} | {mark.was for mark in site.marks}

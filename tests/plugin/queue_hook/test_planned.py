@@ -27,13 +27,13 @@ def test_jobs_stand_in_the_order_of_their_planned_starts():
     assert THREE.apply(plan).plan(BY_PLAN, planned=starts(2, 0, 1)).changes_nothing
 
 
-def test_by_offsets_too():
+def test_planned_order_by_nice_offsets():
     jobs = tuple(a_job(number, priority=1000) for number in (1, 2, 3))
     site = Site(jobs, Ranking.OFFSET, facts=THREE.facts)
     assert site.apply(site.plan(BY_PLAN, planned=starts(2, 0, 1))).order() == ["2", "3", "1"]
 
 
-def test_what_the_plan_has_no_start_for_keeps_its_place():
+def test_job_without_a_planned_start_keeps_its_place():
     plan = THREE.plan(BY_PLAN, planned=PlannedStarts({"1": NOW_S + 60, "3": NOW_S}))
     assert THREE.apply(plan).order() == ["3", "2", "1"]
     assert reasons(plan)["job 2"] == "keeps its place: the plan has no start for it"
@@ -53,7 +53,7 @@ def test_a_cap_keeps_jobs_back_also_those_without_a_hint():
     assert written.plan(BY_PLAN, planned=planned).changes_nothing
 
 
-def test_when_the_cap_has_gone_the_job_is_let_go():
+def test_job_is_released_when_the_cap_ends():
     planned = replace(starts(0, 3, 3), constraints={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
     written = THREE.apply(THREE.plan(BY_PLAN, planned=planned))
     plan = written.plan(BY_PLAN, planned=starts(0, 0, 0))

@@ -155,7 +155,7 @@ def test_ageing_alone_writes_nothing():
     assert aged.plan().changes_nothing
 
 
-def test_where_all_priorities_are_one_the_order_holds():
+def test_order_is_kept_if_all_priorities_are_1():
     site = Site(tuple(a_job(n, priority=1) for n in (1, 2, 3)), Ranking.OFFSET, facts={"node_power_w": DRAWS})
     ranked = site.apply(site.plan())
     assert ranked.order() == ["3", "2", "1"]

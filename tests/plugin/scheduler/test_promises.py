@@ -47,7 +47,7 @@ def order(stage: Stage, names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: -found[name].priority)
 
 
-def test_what_it_says_of_itself(stage: Stage) -> None:
+def test_scheduler_reports_its_name_and_version(stage: Stage) -> None:
     traits = stage.scheduler.traits()
     assert traits.name
     assert traits.version
@@ -77,7 +77,7 @@ def test_a_running_job_and_its_nodes(stage: Stage) -> None:
     assert gone is None or gone.state in {JobState.ENDED, JobState.ENDS}
 
 
-def test_states_of_those_that_wait(stage: Stage) -> None:
+def test_states_of_waiting_jobs(stage: Stage) -> None:
     filler = full(stage)
     waits, held = stage.submit(Wanted()), stage.submit(Wanted(held=True))
     hangs, array = stage.submit(Wanted(after=filler)), stage.submit(Wanted(array=True))
@@ -135,7 +135,7 @@ def test_a_user_without_rights_gets_the_reason_and_nothing_changes(stage: Stage)
     assert not node(stage, "node2").closed
 
 
-def test_without_its_server_nothing_is_changed(stage: Stage) -> None:
+def test_no_change_without_the_server(stage: Stage) -> None:
     with stage.unreachable() as scheduler:
         if scheduler is None:
             pytest.skip("the scheduler in memory has no server")
@@ -253,7 +253,7 @@ def test_a_restore_takes_our_comments_away_and_no_others(stage: Stage) -> None:
     assert not isinstance(stage, SlurmStage) or "AdminComment=theirs" in shown_to_owner(stage, mixed)
 
 
-def test_what_is_no_job(stage: Stage) -> None:
+def test_changes_of_unknown_jobs_are_ignored(stage: Stage) -> None:
     assert set(stage.scheduler.rank({"1; 2": 5})) <= {"1; 2"}
     assert stage.scheduler.rank({}) == {}
     assert stage.scheduler.defer({}) == {}
@@ -282,7 +282,7 @@ def test_a_node_is_closed_and_opened(stage: Stage) -> None:
     assert stage.scheduler.change_nodes(["node2"], NodeChange.OPEN, reason="") == {}
 
 
-def test_what_an_admin_closed_stays(stage: Stage) -> None:
+def test_node_closed_by_an_admin_stays_closed(stage: Stage) -> None:
     stage.close_by_hand("node3")
     try:
         found = node(stage, "node3")

@@ -51,7 +51,7 @@ def test_no_other_can_be_named() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_set_holds_whatever_the_machine_has(name: str, machine: Callable[..., None], tmp_path: Path) -> None:
+def test_set_scheduler_overrides_detection(name: str, machine: Callable[..., None], tmp_path: Path) -> None:
     machine("bin/sacct", "bin/scontrol", "etc/pbs.conf", "var/spool/torque/server_name")
     assert scheduler_name(named(name), tmp_path) == name
 
@@ -68,7 +68,7 @@ def test_what_is_set_holds_whatever_the_machine_has(name: str, machine: Callable
         (("bin/pbsnodes",), "torque"),
     ],
 )
-def test_what_is_not_set_is_what_the_machine_has(
+def test_unset_scheduler_is_detected_on_the_machine(
     paths: tuple[str, ...], found: str | None, machine: Callable[..., None], tmp_path: Path
 ) -> None:
     machine(*paths)
@@ -83,7 +83,7 @@ def test_torque_is_found_in_its_own_folder(machine: Callable[..., None], tmp_pat
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 @pytest.mark.parametrize("found", ["torque", "openpbs"])
-def test_what_is_closed_to_users_may_be_there(
+def test_scheduler_in_an_unreadable_folder_may_be_installed(
     found: str, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine()

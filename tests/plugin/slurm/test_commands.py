@@ -90,7 +90,7 @@ def test_a_slurmdbd_that_never_answers(cluster: SlurmCluster, use_settings: Call
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_slurm_says_is_passed_on() -> None:
+def test_error_text_of_slurm_is_passed_on() -> None:
     with pytest.raises(CannotAskSlurm, match=r'^sacct: .*Invalid field requested: "Colour"'):
         ask("sacct", "--format=Colour", timeout_s=10)
 

@@ -15,7 +15,7 @@ from plugin.slurm.commands import count, limit_s, memory_mib, parts, unix_s
         *[(text, None) for text in ("0", "N/A", "Unknown", "None", "", "(null)", "-5", "²")],
     ],
 )
-def test_times(text: str, at_s: int | None) -> None:
+def test_field_with_a_time_is_parsed(text: str, at_s: int | None) -> None:
     assert unix_s(text) == at_s
 
 
@@ -30,7 +30,7 @@ def test_times(text: str, at_s: int | None) -> None:
         ("Partition_Limit", None),
     ],
 )
-def test_limits(text: str, seconds: int | None) -> None:
+def test_field_with_a_limit_is_parsed(text: str, seconds: int | None) -> None:
     assert limit_s(text) == seconds
 
 
@@ -45,7 +45,7 @@ def test_any_limit_is_read_back(seconds: int) -> None:
 @pytest.mark.parametrize(
     ("text", "number"), [("12", 12), ("2-4", 2), ("2K", 2048), ("", 0), ("N/A", 0), ("20 sec", 20)]
 )
-def test_counts(text: str, number: int) -> None:
+def test_field_with_a_count_is_parsed(text: str, number: int) -> None:
     assert count(text) == number
 
 
@@ -56,6 +56,6 @@ def test_memories(text: str, mib: int) -> None:
     assert memory_mib(text) == mib
 
 
-def test_lists() -> None:
+def test_field_with_a_list_is_parsed() -> None:
     assert parts("a,b,,c") == ("a", "b", "c")
     assert parts("(null)") == parts("") == ()

@@ -39,7 +39,7 @@ def job(**others: str) -> Job:
     return only
 
 
-def test_a_record() -> None:
+def test_job_record_is_parsed() -> None:
     parsed = job()
     assert (parsed.priority, parsed.offset, parsed.nodes, parsed.partitions) == (4_294_901_758, 50, 2, ("b", "a"))
     assert (parsed.limit_s, parsed.begin_s, parsed.submit_s, parsed.plain) == (None, None, 1_795_285_863, True)
@@ -94,11 +94,11 @@ def test_a_record_that_was_cut_off_is_left_out() -> None:
         ("DREAMING", "None", "5", JobState.OTHER),
     ],
 )
-def test_states(state: str, reason: str, priority: str, means: JobState) -> None:
+def test_job_states_are_parsed(state: str, reason: str, priority: str, means: JobState) -> None:
     assert job(State=state, Reason=reason, PriorityLong=priority).state is means
 
 
-def test_what_is_not_known_may_have_nodes() -> None:
+def test_job_in_an_unknown_state_may_hold_nodes() -> None:
     assert job_state("", "", 5) in HOLDING
     assert job_state(select_state(["RUNNING", "DREAMING"]), "", 5) is JobState.OTHER
 

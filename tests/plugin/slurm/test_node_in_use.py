@@ -61,7 +61,7 @@ def shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
     return lambda record: (tmp_path / "record").write_text(f"{record}\n") and None
 
 
-def test_a_free_record(shows: Callable[[str], None]) -> None:
+def test_record_of_a_free_node(shows: Callable[[str], None]) -> None:
     shows(RECORD)
     assert node_in_use("n1", ALL) == ""
     shows(RECORD.replace("IDLE+DRAIN", "IDLE"))
@@ -99,7 +99,7 @@ def test_an_allocated_node_without_a_visible_job_is_not_free(shows: Callable[[st
         (RECORD, "", "shows no node n1"),
     ],
 )
-def test_a_record_that_does_not_tell_is_no_free_node(
+def test_node_with_an_unclear_record_is_not_free(
     shows: Callable[[str], None], was: str, now: str, message: str
 ) -> None:
     shows(RECORD.replace(was, now))

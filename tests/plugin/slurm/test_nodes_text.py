@@ -19,7 +19,7 @@ LINE = (
 )
 
 
-def test_a_line() -> None:
+def test_node_line_is_parsed() -> None:
     (node,) = nodes_of_text(LINE + LINE)
     assert (node.reason, node.reason_by, node.reason_s) == ("broken = fan", "ann", 1_795_285_896)
     assert (node.comment, node.closed, node.closed_by_us) == ("Reason=x State=DOWN", True, False)
@@ -37,7 +37,7 @@ def test_a_line() -> None:
         ("", False),
     ],
 )
-def test_whose_reason_it_is(reason: str, ours: bool) -> None:
+def test_owner_of_a_node_reason_is_parsed(reason: str, ours: bool) -> None:
     (node,) = nodes_of_text(f"NodeName=n1 State=IDLE+DRAIN Reason={reason} [root@1795285896]\n".encode())
     assert node.closed_by_us is ours
 
@@ -68,7 +68,7 @@ def test_lines_that_go_on_and_fields_that_are_missing() -> None:
         ("", NodeUse.UNKNOWN, PowerState.ON),
     ],
 )
-def test_states(native_state: str, use: NodeUse, power: PowerState) -> None:
+def test_node_states_are_parsed(native_state: str, use: NodeUse, power: PowerState) -> None:
     parsed = parse_node_state(native_state, False)
     assert (parsed.use, parsed.power) == (use, power)
 

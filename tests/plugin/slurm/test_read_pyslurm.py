@@ -176,7 +176,7 @@ def test_another_version_is_not_used(mocker: MockerFixture) -> None:
 
 
 @pytest.mark.usefixtures("basic")
-def test_without_it_one_line_says_so() -> None:
+def test_missing_pyslurm_is_reported_in_one_line() -> None:
     with pytest.raises(CannotAskSlurm, match=r"^pyslurm: is not installed$") as caught:
         read_pyslurm(20)
     assert caught.value.hint.startswith("pyslurm for Slurm 22.05 is not on the package index: ")

@@ -111,7 +111,7 @@ def test_nodes_that_change_their_power(of: str, power: PowerState, use: NodeUse,
 
 
 @pytest.mark.parametrize("of", ["POWERING_DOWN", "POWERING_UP", "boot_failed"])
-def test_their_json_says_the_same(of: str, answers: Path) -> None:
+def test_recorded_json_equals_recorded_text(of: str, answers: Path) -> None:
     (node,) = nodes_of_json(answer(answers, f"scontrol_show_nodes_{of}.json"), source="scontrol")
     powers = {
         "POWERING_DOWN": PowerState.POWERING_OFF,

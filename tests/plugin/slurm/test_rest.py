@@ -35,7 +35,7 @@ def comparable(job: Job) -> Job:
     return job._replace(hosts="", start_s=None, end_s=None, reason="")
 
 
-def test_it_tells_the_same_as_squeue_and_scontrol(
+def test_slurmrestd_agrees_with_squeue_and_scontrol(
     cluster_with_rest: tuple[SlurmCluster, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, url = cluster_with_rest

@@ -56,7 +56,7 @@ def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
     assert change(slurm, "node2", NodeChange.OPEN) == {}
 
 
-def test_what_somebody_else_closed_or_took_down_stays(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
+def test_node_closed_or_downed_by_an_admin_stays_so(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     with drained(basic, "node3", "broken fan [call 7]"):
         for what in (NodeChange.CLOSE, NodeChange.OPEN, NodeChange.RESUME):
             assert change(slurm, "node3", what) == {"node3": "was closed by root: broken fan [call 7]"}

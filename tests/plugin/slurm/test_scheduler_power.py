@@ -25,7 +25,7 @@ def one_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
 
 
 @pytest.mark.slow("slurmctld powers a node down and up")
-def test_down_and_up_again(one_node: SlurmCluster, slurm: SlurmScheduler) -> None:
+def test_node_is_powered_down_and_up(one_node: SlurmCluster, slurm: SlurmScheduler) -> None:
     def node() -> Node:
         return slurm.view().nodes[0]
 

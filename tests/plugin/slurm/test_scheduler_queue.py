@@ -130,7 +130,7 @@ def test_requests_of_waiting_jobs(basic: SlurmCluster, slurm: SlurmScheduler) ->
     assert found[bound] == Request(("batch",), (Chunk(1),), whole_nodes=True, hosts=frozenset({"node2"}))
 
 
-def test_who_cannot_be_ranked_hides_nobody_else(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
+def test_job_that_cannot_be_ranked_hides_no_other_job(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     with full(basic) as filler:
         held, free = submit(basic, "--hold"), submit(basic)
         gone = submit(basic, "--hold")
@@ -230,7 +230,7 @@ def test_a_slurmctld_that_is_gone(basic: SlurmCluster, tmp_path: Path, monkeypat
                 call()
 
 
-def test_who_may_change_nothing(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
+def test_user_without_rights_changes_no_job(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     nobody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
     other = SlurmScheduler(SlurmSettings(command=nobody, timeout_s=30))
     with full(basic):

@@ -54,7 +54,9 @@ def test_nodes_that_are_not_shared() -> None:
         ("SlurmdTimeout", "60 sec", "SlurmdTimeout=60: Slurm takes a node for dead", "SlurmdTimeout=300", True),
     ],
 )
-def test_problems(name: str, value: str, expected: str, line: str, saves: bool) -> None:
+def test_problems_of_the_slurm_configuration_are_listed(
+    name: str, value: str, expected: str, line: str, saves: bool
+) -> None:
     traits = traits_of_text(config(**{name: value}), PARTITIONS)
     assert traits.power_saving is saves
     ((message, hint),) = traits.problems

@@ -74,7 +74,7 @@ def test_no_node_and_no_state_is_lost(name: Path, answers: Path) -> None:
 
 
 @pytest.mark.parametrize(("file", "first"), [("A_qstat_xt.xml", 29), ("v4.2.10/qstat_xt.xml", 0)])
-def test_what_a_mixed_queue_says(file: str, first: int, answers: Path) -> None:
+def test_recorded_torque_queue_with_mixed_jobs_is_parsed(file: str, first: int, answers: Path) -> None:
     found = {name: each.job for name, each in jobs(answers / file).items()}
 
     def job(number: int, tail: str = "") -> str:
@@ -179,7 +179,7 @@ def test_a_node_that_was_sent_down_by_pbsnodes_is_still_to_be_marked_as_asleep()
     assert low("offpeak: wakes since 950", 960).power is PowerState.POWERING_ON
 
 
-def test_what_is_no_xml() -> None:
+def test_text_that_is_no_xml_is_rejected() -> None:
     assert jobs_of_xml(b"") == ()
     with pytest.raises(CannotAskPbs, match="qstat -x: its answer is no XML"):
         jobs_of_xml(b"<Data><Job>")

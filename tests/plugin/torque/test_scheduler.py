@@ -41,7 +41,7 @@ def node(scheduler: TorqueScheduler, name: str = "node1") -> Node:
     return next(node for node in scheduler.view().nodes if node.name == name)
 
 
-def test_places_are_exchanged_where_priorities_do_not_count(torque: StandIn) -> None:
+def test_jobs_swap_places_if_priorities_do_not_count(torque: StandIn) -> None:
     scheduler = TorqueScheduler(BY_SWAPS)
     submit(torque)
     waiting = [submit(torque) for _ in range(4)]
@@ -70,7 +70,7 @@ def test_swaps_lead_there_and_never_name_one_job_twice(order: list[int]) -> None
     assert len(pairs) <= 6
 
 
-def test_by_what_the_site_sorts(tmp_path: Path) -> None:
+def test_reorder_method_follows_the_sort_key_of_the_site(tmp_path: Path) -> None:
     config = tmp_path / "sched_priv" / "sched_config"
     config.parent.mkdir()
     auto = PbsSettings(home=tmp_path)
@@ -93,7 +93,7 @@ def test_by_what_the_site_sorts(tmp_path: Path) -> None:
     assert find_reorder_method(replace(auto, torque_order="priority")).description == "qalter -p, as torque_order says"
 
 
-def test_who_starts_jobs_is_looked_for_before_what_only_pbs_sched_reads(tmp_path: Path) -> None:
+def test_scheduler_process_is_detected_before_its_files_are_read(tmp_path: Path) -> None:
     config = tmp_path / "sched_priv" / "sched_config"
     config.parent.mkdir()
     config.write_text("sort_by: high_priority_first ALL\n")
@@ -113,7 +113,7 @@ def test_who_starts_jobs_is_looked_for_before_what_only_pbs_sched_reads(tmp_path
     )
 
 
-def test_where_no_method_moves_jobs_the_reason_is_given_and_nothing_is_sent(torque: StandIn) -> None:
+def test_no_order_is_sent_if_no_method_moves_jobs(torque: StandIn) -> None:
     scheduler = TorqueScheduler(PbsSettings(timeout_s=20, home=torque.programs))
     submit(torque)
     job = submit(torque)
@@ -129,7 +129,7 @@ def test_priorities_that_torque_has_not(torque: StandIn) -> None:
     assert TorqueScheduler(BY_PRIORITY).rank({job: 1024}) == {job: "priority 1024 is none"}
 
 
-def test_who_is_no_manager(torque: StandIn, tmp_path: Path) -> None:
+def test_user_who_is_no_manager_is_reported(torque: StandIn, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     nobody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
     other = TorqueScheduler(PbsSettings(command=nobody, timeout_s=20, torque_order="priority"))

@@ -34,7 +34,7 @@ PLACED = {
         ("tasks=2:lprocs=2:feature=fast|big", Request((), chunks_of("2:ppn=2:fast"), apart=False)),
     ],
 )
-def test_one_request(option: str, expected: Request) -> None:
+def test_task_request_is_parsed(option: str, expected: Request) -> None:
     information = req_information([option])
     assert parse_tasks(information) == expected
     assert parse_tasks({**information, **PLACED}) == expected

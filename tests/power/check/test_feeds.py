@@ -18,7 +18,7 @@ def _prices(folder: Path, content: str) -> PriceSettings:
     return replace(PriceSettings(), file=file)
 
 
-def test_what_is_known_stale_or_unknown(tmp_path: Path) -> None:
+def test_finding_of_a_known_stale_or_unknown_feed(tmp_path: Path) -> None:
     tariff = price_feed(FeedSettings(prices=("tariff",), cache=tmp_path / "a"), PriceSettings())
     known = _prices(tmp_path, "utc,price\n2023-11-14T22:00Z,50\n2023-11-14T23:00Z,51\n")
     file = price_feed(FeedSettings(prices=("file",), cache=tmp_path / "b"), known)

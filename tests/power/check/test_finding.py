@@ -6,7 +6,7 @@ from offpeak.errors import NoAnswer
 from power.check.findings import CheckVerdict, Finding, FindingGroup, failed_finding, group_findings
 
 
-def test_like_findings_are_put_together_in_order() -> None:
+def test_equal_findings_are_grouped_in_order() -> None:
     findings = [Finding("bmc", f"n{at}", CheckVerdict.GOOD, "on") for at in range(3)]
     dead = [
         failed_finding("bmc", f"n{at}", NoAnswer(f"n{at} (BMC 10.0.0.{at}): silent", hint=f"ping 10.0.0.{at}"))
@@ -36,5 +36,5 @@ def test_only_the_name_of_the_device_is_left_out(message: str, reply: str) -> No
     assert failed_finding("bmc", "n3", NoAnswer(message)).message == reply
 
 
-def test_nothing_is_nothing() -> None:
+def test_no_findings_make_no_groups() -> None:
     assert group_findings([]) == ()

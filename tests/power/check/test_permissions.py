@@ -10,7 +10,7 @@ from power.check.access import check_credentials, check_rights, check_scheduler
 from power.check.findings import CheckVerdict
 
 
-def test_logins(tmp_path: Path) -> None:
+def test_login_files_are_checked(tmp_path: Path) -> None:
     good, open_to_all = tmp_path / "good", tmp_path / "open"
     for file, mode in ((good, 0o600), (open_to_all, 0o644)):
         file.write_text("hunter2\n")
@@ -51,7 +51,7 @@ def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     )
 
 
-def test_what_a_level_in_slurm_allows() -> None:
+def test_permissions_of_each_slurm_admin_level() -> None:
     good, operator, nobody = (check_rights(SlurmRights("offpeak", level)) for level in reversed(AdminLevel))
     assert (good.verdict, good.message) == (CheckVerdict.GOOD, "answers; offpeak may order nodes and jobs")
     assert operator.verdict is nobody.verdict is CheckVerdict.DOUBTFUL

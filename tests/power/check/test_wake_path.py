@@ -41,7 +41,7 @@ def test_a_missing_ipmitool_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(wake_path.check_wake_path(None, ["n2"], None)) == []  # type: ignore[arg-type]
 
 
-def test_what_ipmitool_says_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_answer_of_ipmitool_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(wake_path, "_read_wake_list", lambda *_: {"n1": WAY})
     program = tmp_path / "ipmitool"
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")

@@ -35,7 +35,7 @@ def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBm
     assert (mine.lines("orders"), other.lines("orders")) == (["soft_off"], [])
 
 
-def test_who_does_not_say_who_it_is_is_not_believed() -> None:
+def test_bmc_without_an_identity_is_not_trusted() -> None:
     class Nameless:
         name = "n1"
 

@@ -75,7 +75,7 @@ def test_a_silent_device_holds_the_first_logins_for_half_a_second_only() -> None
     assert asyncio.run(live()) == hosts[1:]
 
 
-def test_who_is_cancelled_leaves_no_attempt_behind() -> None:
+def test_cancelled_login_leaves_no_attempt() -> None:
     devices = Devices({"dead": Secret(b"x")}, silent=frozenset(["dead"]))
 
     async def cancelled() -> int:

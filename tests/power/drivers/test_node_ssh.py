@@ -233,7 +233,7 @@ def test_a_port_that_listens_and_says_nothing(machine: InventoryNode, tmp_path: 
         asyncio.run(NodeSsh(machine, logins=Logins(), timeout_s=0.3).probe())
 
 
-def test_what_an_older_script_answers_is_strange(on_node: Callable[..., Any]) -> None:
+def test_answer_of_an_older_script_is_rejected(on_node: Callable[..., Any]) -> None:
     async def act(node: FakeNode, ssh: NodeSsh) -> None:
         node.write("proc/sys/kernel/random/boot_id", "")
         with pytest.raises(BadAnswer, match="n001: an unexpected answer"):
@@ -288,7 +288,7 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
     on_node(act)
 
 
-def test_what_was_enrolled_is_offered_before_the_node_was_queried(machine: InventoryNode, tmp_path: Path) -> None:
+def test_driver_offers_enrolled_orders_before_the_first_query(machine: InventoryNode, tmp_path: Path) -> None:
     (tmp_path / "known_hosts").write_text("")
     enrolled = Enrolment("guid", ("on", "standby"), "2026-11-21")
     known = InventoryNode("n001", machine.hardware, ssh="127.0.0.1", enrolled=enrolled)

@@ -85,7 +85,7 @@ def test_a_node_with_a_job_is_refused_by_the_server(torque: StandIn) -> None:
     assert power_order(torque) == ""
 
 
-def test_what_is_there_already_is_not_ordered_again(torque: StandIn) -> None:
+def test_order_is_not_sent_if_the_node_is_already_there(torque: StandIn) -> None:
     send(driver(), NodeOrder.ON)
     assert power_order(torque) == ""
     with pytest.raises(NotSupported, match="does not support hard_off"):

@@ -96,7 +96,7 @@ def test_an_emulated_system_is_found_by_name_and_by_enrolled_uuid(
     assert done(machine(emulator, "renamed", enrolled=enrolled), RedfishDriver.identity) == uuid(3)
 
 
-def test_nobody_is_switched_where_no_system_is_the_node(emulator: str, machine: Callable[..., InventoryNode]) -> None:
+def test_no_order_is_sent_if_no_system_is_the_node(emulator: str, machine: Callable[..., InventoryNode]) -> None:
     with pytest.raises(BadAnswer, match="0 of its 4 systems are named n99"):
         done(machine(emulator, "n99"), lambda driver: driver.send(NodeOrder.HARD_OFF))
     with pytest.raises(WrongDevice, match="none of its 4 systems is the enrolled one"):
@@ -124,7 +124,7 @@ def test_an_order_is_sent_only_where_the_node_is_not_there(
 
 @pytest.mark.parametrize("state", ["PoweringOn", "PoweringOff", "Paused", None, 7, ["On"]])
 @pytest.mark.parametrize("order", [NodeOrder.ON, NodeOrder.HARD_OFF])
-def test_nothing_is_sent_while_the_state_is_not_known(
+def test_no_order_is_sent_while_the_state_is_unknown(
     peer: RedfishPeer, machine: Callable[..., InventoryNode], state: object, order: NodeOrder
 ) -> None:
     peer.resources[SYSTEM]["PowerState"] = state
@@ -134,9 +134,7 @@ def test_nothing_is_sent_while_the_state_is_not_known(
     assert peer.resets == []
 
 
-def test_what_a_system_does_not_take_is_not_among_its_orders(
-    peer: RedfishPeer, machine: Callable[..., InventoryNode]
-) -> None:
+def test_driver_offers_only_supported_orders(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     action = peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"]
     action["ResetType@Redfish.AllowableValues"] = ["On", "ForceOff", "ForceRestart"]
 
@@ -189,7 +187,7 @@ def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[.
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_who_may_read_but_not_switch_does_not_try_again(
+def test_read_only_login_is_not_tried_again(
     peer: RedfishPeer, machine: Callable[..., InventoryNode], status: int
 ) -> None:
     peer.resources[SYSTEM] = status
@@ -226,7 +224,7 @@ def test_faults_have_names(
     assert error.hint
 
 
-def test_nobody_there(machine: Callable[..., InventoryNode]) -> None:
+def test_unreachable_bmc_is_unknown(machine: Callable[..., InventoryNode]) -> None:
     with reserved_ports(1) as (port,):
         error = error_of(machine(f"http://127.0.0.1:{port}"))
     assert isinstance(error, NoAnswer)

@@ -26,7 +26,7 @@ LOGIN = Credential("bmc", "admin")
         ),
     ],
 )
-def test_what_the_inventory_lacks_is_reported(machine: InventoryNode, arguments: str) -> None:
+def test_missing_inventory_setting_is_reported(machine: InventoryNode, arguments: str) -> None:
     with pytest.raises(BadInventory, match=arguments) as caught:
         driver_of(machine, Transport())
     assert caught.value.hint

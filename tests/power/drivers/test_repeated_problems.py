@@ -29,7 +29,7 @@ def test_another_problem_is_reported_at_once_and_its_end_too() -> None:
     assert lines_of(problems) == [(0, "a"), (1, "b"), (3, "well again after 2 times in 2 s: b"), (5, "b")]
 
 
-def test_all_is_well_is_no_line() -> None:
+def test_no_line_is_logged_without_a_problem() -> None:
     assert lines_of([(0, None), (1, None)]) == []
 
 

@@ -34,7 +34,7 @@ def test_results_come_in_the_order_of_their_arrival() -> None:
     assert results == [("c", 3), ("b", error), ("a", 1)]
 
 
-def test_who_is_late_has_not_answered() -> None:
+def test_late_answer_counts_as_no_answer() -> None:
     begin_s = time.monotonic()
     (first, second) = collected({"slow": after(60, 1), "quick": after(0, 2)}, 0.1)
     assert first == ("quick", 2)

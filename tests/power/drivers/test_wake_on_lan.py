@@ -45,18 +45,18 @@ def test_addresses_are_read_as_every_tool_writes_them(mac: bytes, sign: str, upp
 @pytest.mark.parametrize(
     "text", ["", "52:54:00:12:34", "52:54:00:12:34:5g", "52:54-00:12:34:56", "52:54:00:12:34:56\n"]
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_mac_address_is_refused(text: str) -> None:
     with pytest.raises(BadInventory, match="is not a MAC address"):
         parse_mac(text)
 
 
-def test_nothing_is_known_of_the_node() -> None:
+def test_state_of_the_node_is_unknown() -> None:
     observed = asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).query())
     assert observed.state is PowerState.UNKNOWN
     assert asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).identity()) is None
 
 
-def test_it_can_only_wake() -> None:
+def test_driver_offers_wake_only() -> None:
     with pytest.raises(NotSupported, match="n001: wake-on-LAN can only wake, not soft_off"):
         asyncio.run(WakeOnLanDriver(machine("127.0.0.1")).send(NodeOrder.SOFT_OFF))
 

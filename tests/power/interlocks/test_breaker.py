@@ -95,7 +95,7 @@ def test_wakes_wait_too(bench: Bench) -> None:
     assert bench.breaker.for_all(replace(OFF, order=NodeOrder.ON)) is not None
 
 
-def test_what_was_interrupted_says_nothing(bench: Bench) -> None:
+def test_interrupted_order_does_not_count_for_the_breaker(bench: Bench) -> None:
     bench.ends(FAILED, FAILED, *[Outcome("interrupted", "")] * 5, FAILED)
     assert bench.is_open
 
@@ -125,7 +125,7 @@ def test_a_trial_that_fails_is_another_pause(bench: Bench) -> None:
     assert not bench.is_open
 
 
-def test_what_began_before_it_opened_does_not_close_it(bench: Bench) -> None:
+def test_order_sent_before_the_breaker_opened_does_not_close_it(bench: Bench) -> None:
     early = bench.begun()
     bench.ends(FAILED, FAILED, FAILED)
     bench.ended(early, DONE)

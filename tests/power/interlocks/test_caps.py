@@ -216,7 +216,7 @@ def test_so_many_stay_on() -> None:
     assert Seen().enough.min_on(history, 0)(OFF) is None
 
 
-def test_nothing_sleeps_while_too_many_are_out_of_view() -> None:
+def test_no_node_sleeps_while_too_many_are_unknown() -> None:
     seen = Seen(n1="on", n2="on", n3="on", n4="unknown")
     limit = seen.enough.not_too_many_unknown(25)
     assert limit(off("n1")) is None

@@ -70,7 +70,7 @@ def test_an_order_must_make_sense_from_where_the_node_is(order: str, state: str)
         (StateReading("on", 4600.0), "n1: its state was read later than the clock says now"),
     ],
 )
-def test_what_is_not_known_or_old_is_never_acted_on(order: str, reading: StateReading | None, message: str) -> None:
+def test_unknown_or_stale_state_is_never_acted_on(order: str, reading: StateReading | None, message: str) -> None:
     limit = require_fresh_state({"n1": reading}.get if reading else {}.get, lambda: 1000.0, 60.0)
     refusal = limit(replace(OFF, order=parse_order(order), by="admin ada"))
     assert refusal is not None

@@ -34,7 +34,7 @@ def test_one_slow_node_among_many_does_not_matter() -> None:
     assert learned(*[200.0] * 40, 1100.0).time_out_s("boot", 600) == 300
 
 
-def test_what_is_expected_is_the_median() -> None:
+def test_expected_duration_is_the_median() -> None:
     assert learned(100, 110, 900).expected_s("boot") == 110
     assert learned(100).expected_s("suspend") is None
 

@@ -52,7 +52,7 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
         assert asyncio.run(reported()) == [(True, 200.0), (False, 200.0)]
 
 
-def test_nobody_tells_of_a_node_without_ssh(tmp_path: Path) -> None:
+def test_poll_has_no_ssh_answer_of_a_node_without_ssh(tmp_path: Path) -> None:
     machine = InventoryNode("n1", Hardware("compute", "ipmi", Credential("bmc", "admin", tmp_path)), bmc="127.0.0.1")
     assert asyncio.run(make_poller([machine], Transport()).evidence("n1")) == (None, None)
 

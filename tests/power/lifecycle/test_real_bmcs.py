@@ -207,7 +207,7 @@ def test_a_rack_with_random_faults(mode: str, room: ServedRoom, tmp_path: Path) 
     asyncio.run(rounds())
 
 
-def test_down_and_up_on_ipmi_sim(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+def test_node_goes_off_and_on_with_ipmi_sim(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     machines = []
     for number, bmc in enumerate(few_bmcs, 1):
         machine = machine_of(bmc, node=f"n{number}")

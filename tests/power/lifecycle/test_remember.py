@@ -15,7 +15,7 @@ def restarted(walk: Walk, *, later_s: float = 1e5) -> Walk:
 
 
 @pytest.mark.parametrize("later_s", [1e5, -900.0])
-def test_what_was_waited_for_is_waited_for_as_long_again(later_s: float) -> None:
+def test_restarted_agent_keeps_the_timeout_of_a_pending_order(later_s: float) -> None:
     walk = asleep().desires("on").ordered().passes(100)
     restarted(walk, later_s=later_s)
     assert walk.passes(199).seen("off").order is None

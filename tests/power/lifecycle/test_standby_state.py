@@ -64,7 +64,7 @@ def test_a_clean_resume_is_learned() -> None:
     assert (walk.record.measured.change, walk.record.measured.seconds) == ("resume", 7)
 
 
-def test_its_own_alarm_or_somebody_wakes_it() -> None:
+def test_node_woken_by_its_alarm_or_a_user_is_on() -> None:
     walk = in_standby().passes(500).seen("on", answers=True, watts=200)
     assert (walk.state, walk.record.observed.by, len(walk.record.surprises)) == ("on", "unknown", 1)
 

@@ -6,7 +6,7 @@ from offpeak.door.effect import Hold, Refusal
 from power.lifecycle.node_record import Attempts, Fault, Instant, NodeRecord, make_state_row
 
 
-def test_what_to_do_about_a_fault_stands_beside_it() -> None:
+def test_fault_record_has_a_hint() -> None:
     hint = "look at its console; when it is fixed: offpeak node n1 release"
     fault = Fault("does not come up", "it has power, but on was not followed within 600 s", hint, False, 1000.0)
     written = make_state_row(NodeRecord("n1", fault=fault), Instant(1.0, 1000.0))

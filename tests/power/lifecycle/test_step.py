@@ -13,14 +13,14 @@ FAILED = Outcome("failed", "no answer")
 CAP = Refusal("cap per hour", "10 of 10 used")
 
 
-def test_what_nobody_wants_is_not_done() -> None:
+def test_node_without_a_desired_state_gets_no_order() -> None:
     walk = Walk()
     assert (walk.state, walk.order) == ("unknown", None)
     walk.seen("on").passes(9999).seen("off").seen("on")
     assert (walk.order, walk.blocked) == (None, "it has no desired state")
 
 
-def test_to_sleep_and_back() -> None:
+def test_node_goes_to_sleep_and_wakes() -> None:
     walk = Walk().seen("on").desires("soft_off")
     assert walk.order == ("soft_off", "")
     walk.ordered().seen("on")
@@ -36,7 +36,7 @@ def test_to_sleep_and_back() -> None:
     assert (walk.state, walk.record.measured) == ("on", MeasuredDuration("boot", 180))
 
 
-def test_who_did_it_and_since_when() -> None:
+def test_record_has_the_cause_and_time_of_a_state() -> None:
     walk = Walk().seen("on").desires("soft_off", by="admin jo")
     walk.ordered().passes(90)
     walk.seen("off")
@@ -106,7 +106,7 @@ def test_a_node_that_never_boots_is_handed_over_for_good() -> None:
     assert walk.released().order == ("on", "bmc")
 
 
-def test_it_comes_up_by_itself_after_all_and_the_fault_is_over() -> None:
+def test_node_that_boots_late_has_no_fault() -> None:
     walk = asleep(tries=1).desires("on")
     failed_once(walk)
     assert walk.record.fault is not None
@@ -144,7 +144,7 @@ def test_a_fault_of_ours_is_not_tried_over_a_hold() -> None:
     assert walk.passes(7200).seen("off").order is None
 
 
-def test_what_the_door_refuses_is_queried_again_with_growing_pauses() -> None:
+def test_refused_order_is_retried_with_growing_pauses() -> None:
     walk = Walk().seen("on").desires("soft_off")
     for pause_s in (30, 60, 120):
         walk.ordered(CAP)
@@ -200,7 +200,7 @@ def test_a_missing_rung_is_no_way_down() -> None:
     assert walk.order is None
 
 
-def test_somebody_else_switches_it() -> None:
+def test_node_switched_by_somebody_else_is_recorded() -> None:
     walk = asleep().passes(500).seen("on")
     assert (walk.record.observed.by, walk.order) == ("unknown", None)
     assert walk.blocked == "another program or person changed it: offpeak leaves it alone for a while"
@@ -292,7 +292,7 @@ def test_a_hold_lasts_no_shorter_when_the_clock_is_set_back() -> None:
     "answer",
     [Outcome("failed", "login refused", "AccessRefused"), Refusal("identity", "it is another", "", "WrongDevice")],
 )
-def test_what_must_not_be_tried_again_is_handed_over_at_once(answer: Outcome | Refusal) -> None:
+def test_final_error_hands_the_node_to_the_admin_at_once(answer: Outcome | Refusal) -> None:
     walk = Walk().seen("on").desires("soft_off").ordered(answer)
     assert walk.record.fault is not None
     assert (walk.record.fault.reason, walk.record.fault.ours) == (answer.message, False)
@@ -318,7 +318,7 @@ def test_a_node_that_comes_up_after_all_has_no_fault_though_nobody_waits_for_it_
     assert (walk.state, walk.record.fault) == ("on", None)
 
 
-def test_where_the_node_can_be_queried_it_is_up_when_it_answers() -> None:
+def test_node_with_ssh_is_on_when_it_answers() -> None:
     walk = asleep().desires("on").reports("up").ordered().passes(60).seen("on", answers=False)
     assert walk.state == "booting"
     assert walk.seen("on", answers=True).state == "on"

@@ -52,7 +52,7 @@ class Rounds:
         return swept
 
 
-def test_those_that_are_to_wake_come_first() -> None:
+def test_sweep_orders_wakes_first() -> None:
     rounds = Rounds(n1="on", n2="off", n3="on", n4="off")
     for node in ("n1", "n3"):
         rounds.wants(node, NodeOrder.SOFT_OFF)
@@ -81,7 +81,7 @@ def test_only_what_has_changed_is_worth_a_line() -> None:
     assert [str(record.observed.state) for record in rounds.round(120.0).changed] == ["off"]
 
 
-def test_times_are_learned_for_the_kind_of_hardware() -> None:
+def test_sweep_learns_durations_by_kind_of_hardware() -> None:
     rounds = Rounds(n1="on")
     rounds.wants("n1", NodeOrder.SOFT_OFF)
     rounds.round(0.0)
@@ -118,7 +118,7 @@ def test_an_order_is_known_before_it_is_sent_and_whatever_cuts_the_round_off() -
     assert rounds.published[-1].nodes["n1"].sent == sent["n1"]
 
 
-def test_into_standby_and_back_by_what_the_node_itself_shows() -> None:
+def test_node_goes_into_standby_and_back_by_its_own_readings() -> None:
     rounds = Rounds(n1="on")
     rounds.wants("n1", NodeOrder.STANDBY)
     rounds.round(0.0)
@@ -131,7 +131,7 @@ def test_into_standby_and_back_by_what_the_node_itself_shows() -> None:
     assert rounds.records.times["model"].expected_s("resume") == 20.0
 
 
-def test_who_was_silent_is_queried_first() -> None:
+def test_sweep_polls_silent_nodes_first() -> None:
     rounds = Rounds(n1="on", n2="on", n3="on")
     rounds.nodes["n3"].faults.add("dead")
     rounds.round(0.0)

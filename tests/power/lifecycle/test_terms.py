@@ -10,6 +10,6 @@ def test_the_settings_are_what_is_usual() -> None:
     assert make_retry_policy(AgentSettings()) == RetryPolicy()
 
 
-def test_what_is_set_is_what_counts() -> None:
+def test_retry_policy_follows_the_settings() -> None:
     retry = make_retry_policy(replace(AgentSettings(), tries=7, hands_off_s=60, cut_power=True))
     assert (retry.tries, retry.pause_after_change_s, retry.cut_power) == (7, 60.0, True)

@@ -25,7 +25,7 @@ ALL_NODES = [
 
 
 @pytest.mark.parametrize("state", NodeState)
-def test_whatever_is_reported_no_step_takes_power_from_a_job_or_undoes_what_others_did(state) -> None:
+def test_no_step_takes_power_from_a_job_or_undoes_changes_of_others(state) -> None:
     record = record_of(state=state)
     for node, to_sleep in product(ALL_NODES, (False, True)):
         step = choose_next_step(node, record, to_sleep=to_sleep, now=NOW)
@@ -173,7 +173,7 @@ def test_the_scheduler_is_informed_of_a_node_that_an_admin_wakes(power, state, c
     ],
 )
 @pytest.mark.parametrize("to_sleep", [False, True])
-def test_who_has_a_hand_on_it_keeps_it(given, to_sleep) -> None:
+def test_node_held_ordered_or_paused_by_an_admin_is_left_alone(given, to_sleep) -> None:
     record = record_of(state=OFF, **given)
     for power in (PowerState.ON, PowerState.OFF, PowerState.POWERING_OFF):
         step = choose_next_step(node_of(power=power, **OURS), record, to_sleep=to_sleep, now=NOW)

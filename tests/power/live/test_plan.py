@@ -66,7 +66,7 @@ def test_an_admins_order_to_sleep_stands_while_the_node_is_closed_for_it() -> No
     assert (changes_of(second), second.desired_states) == ({}, {})
 
 
-def test_who_is_busy_held_closed_by_others_or_not_opted_in_is_left_alone() -> None:
+def test_busy_held_closed_and_excluded_nodes_are_left_alone() -> None:
     nodes = [
         node_of("n01", use=NodeUse.USED),
         node_of("n02"),
@@ -98,12 +98,12 @@ def test_ols_says_how_many_are_enough() -> None:
         ({"min_awake_s": 20_000}, {}, 4),
     ],
 )
-def test_bounds_hold(bounds, agent, closed) -> None:
+def test_plan_respects_its_bounds(bounds, agent, closed) -> None:
     plan = planned(cluster_snapshot(four()), site_of(bounds=replace(CapacitySettings(), **bounds), **agent))
     assert len(plan.changes) == closed
 
 
-def test_those_that_leave_count_for_what_may_leave() -> None:
+def test_nodes_being_closed_count_against_the_limit_of_a_sweep() -> None:
     site = site_of(nodes_per_sweep=1)
     plan = planned(cluster_snapshot(four()), site)
     again = planned(cluster_snapshot(four()), site, plan.memory)
@@ -206,7 +206,7 @@ def test_nodes_that_wait_for_a_planned_start_are_not_there_for_a_deferred_job() 
     assert "power_up" not in changes_of(plan).values()
 
 
-def test_what_is_needed_before_sleep_pays_stays_awake() -> None:
+def test_node_needed_before_sleep_pays_stays_awake() -> None:
     job = job_of("9", begin_s=NOW_S + 900, nodes=3)
     assert len(planned(cluster_snapshot(four(), jobs=[job]), site_of()).changes) == 1
     plan = job_of("9", start_s=NOW_S + 900, hosts="n[02-03]")
@@ -234,7 +234,7 @@ def test_nodes_with_a_feature_that_a_job_waits_for_stay_awake() -> None:
     assert set(changes_of(plan)) == {"n02", "n03"}
 
 
-def test_who_has_not_left_yet_is_called_back_before_others_are_woken() -> None:
+def test_node_not_yet_asleep_is_kept_before_others_are_woken() -> None:
     site = site_of(4, capacity="green-pool:1")
     up = [node_of("n01"), node_of("n02"), down("n03"), down("n04")]
     first = planned(cluster_snapshot(up, records=off_records("n03", "n04")), site)

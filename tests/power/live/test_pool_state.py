@@ -70,7 +70,7 @@ any_job = st.fixed_dictionaries(
     st.booleans(),
     st.dictionaries(st.sampled_from("01234567"), st.integers(0, 9000)),
 )
-def test_whatever_is_reported_can_be_planned_with(node_rows, job_rows, seen, shared, run_s) -> None:
+def test_any_reported_state_can_be_planned(node_rows, job_rows, seen, shared, run_s) -> None:
     nodes = [node_of(name, **row) for name, row in zip(NAMES, node_rows, strict=False)]
     jobs = [job_of(str(number), **row) for number, row in enumerate(job_rows)]
     records = {name: record_of(name, each) for name, each in zip(NAMES, seen, strict=True)}
@@ -150,7 +150,7 @@ def test_predicted_run_times_are_believed_until_they_are_outlived() -> None:
     assert snapshot.running.expected_end_s.tolist() == [NOW_S + 300, NOW_S + 6600]
 
 
-def test_who_waits_for_nodes_alone() -> None:
+def test_only_jobs_that_wait_for_nodes_are_queued() -> None:
     assert is_waiting(job_of(), NOW_S)
     for given_ in (
         {"state": JobState.HELD}, {"begin_s": NOW_S + 5}, {"reason": "Dependency"}, {"reservation": "demo"},

@@ -29,7 +29,7 @@ def test_an_idle_cluster_waits_for_nothing_and_broken_nodes_do_not_count() -> No
     assert [count_idle_cores(each, shared=False) for each in nodes] == [8, 8, 8, 0, 0]
 
 
-def test_who_is_behind_others_waits_and_who_fits_in_between_does_not() -> None:
+def test_blocked_job_waits_and_backfilled_job_starts() -> None:
     nodes = (node("n1", NodeUse.USED, used=8), node("n2"))
     jobs = (job(1, JobState.RUNNING, 1), job(2, JobState.PENDING, 2))
     waits = simulate_waits(SchedulerView(NOW_S, jobs, nodes, ()), {}, shared=False)

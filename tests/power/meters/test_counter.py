@@ -29,7 +29,7 @@ def test_no_value_is_no_reset() -> None:
 
 
 @given(looks)
-def test_what_is_counted_is_never_negative(reply: list[float | None]) -> None:
+def test_counted_energy_is_never_negative(reply: list[float | None]) -> None:
     known = [value for value in reply if value is not None]
     counting = count(reply)
     assert counting.energy_j >= 0
@@ -39,7 +39,7 @@ def test_what_is_counted_is_never_negative(reply: list[float | None]) -> None:
 
 
 @given(looks, st.integers(0, 30))
-def test_it_can_be_stopped_and_resumed(reply: list[float | None], cut: int) -> None:
+def test_counter_can_be_stopped_and_resumed(reply: list[float | None], cut: int) -> None:
     assert reduce(add_counter_value, reply[cut:], count(reply[:cut])) == count(reply)
 
 
@@ -57,7 +57,7 @@ def test_it_can_be_stopped_and_resumed(reply: list[float | None], cut: int) -> N
         (0.36e6, 0, 0.0, 0, False),
     ],
 )
-def test_it_contradicts_watts_where_neither_can_have_missed_it(
+def test_counter_that_contradicts_watts_is_reported(
     count_j: float, resets: int, watts_j: float, gap_s: float, contradicts: bool
 ) -> None:
     energy = Energy(watts_j, 3600, gap_s, 60)

@@ -76,7 +76,7 @@ def test_meter_and_driver_share_a_session(few_bmcs: list[SimulatedBmc], machine_
 
 
 @given(st.binary(max_size=40))
-def test_whatever_comes_is_watts_or_a_bad_answer(answer: bytes) -> None:
+def test_any_dcmi_answer_is_watts_or_a_bad_answer(answer: bytes) -> None:
     try:
         power_w, why = watts(answer)
     except BadAnswer:

@@ -5,7 +5,7 @@ import asyncio
 from power.meters.kernel import read_head_node_load
 
 
-def test_this_machine_has_a_load() -> None:
+def test_load_of_the_head_node_is_measured() -> None:
     load = asyncio.run(read_head_node_load(over_s=0.05))
     assert 0 <= load.cpu_percent <= 100
     assert 0 < load.memory_percent <= 100

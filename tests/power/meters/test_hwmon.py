@@ -38,7 +38,7 @@ def test_an_average_goes_before_the_last_value_and_a_label_before_a_number(tmp_p
     ]
 
 
-def test_two_alike_are_distinguished(tmp_path: Path) -> None:
+def test_two_equal_sensors_are_distinguished(tmp_path: Path) -> None:
     files = {f"hwmon{chip}/{file}": text for chip in (3, 4) for file, text in PSU.items()}
     assert [reading.part for reading in read(tmp_path, files)] == ["hwmon3 pmbus pin", "hwmon4 pmbus pin"]
 
@@ -47,12 +47,12 @@ PSU = {"name": "pmbus\n", "power1_input": "200000000\n", "power1_label": "pin\n"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "N/A\n", "-1\n", "1.5\n", "9" * 25])
-def test_nothing_is_not_zero(tmp_path: Path, text: str) -> None:
+def test_missing_value_is_not_zero(tmp_path: Path, text: str) -> None:
     (reading,) = read(tmp_path, {"hwmon1/name": "power_meter\n", "hwmon1/power1_average": text})
     assert (reading.power_w, reading.why) == (None, "power1_average cannot be read")
 
 
-def test_zero_is_zero(tmp_path: Path) -> None:
+def test_zero_watts_is_a_reading(tmp_path: Path) -> None:
     (reading,) = read(tmp_path, {"hwmon1/power1_input": "0\n"})
     assert (reading.part, reading.power_w, reading.why) == ("hwmon1 power1", 0.0, "")
 

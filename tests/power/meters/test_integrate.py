@@ -87,5 +87,5 @@ def test_repeating_a_value_in_between_changes_nothing(readings: list[Reading]) -
     assert energy(doubled).energy_j == pytest.approx(energy(readings).energy_j, rel=1e-6, abs=1e-3)
 
 
-def test_nothing_is_known_of_nothing() -> None:
+def test_no_readings_give_no_energy() -> None:
     assert Energy().mean_w is None

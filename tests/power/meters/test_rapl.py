@@ -110,7 +110,7 @@ def test_after_a_close_the_next_reading_is_a_first_one(machine: Machine) -> None
 
 
 @given(st.integers(0, RANGE_UJ), st.floats(1.0, 260.0), st.floats(0.0, 999.0))
-def test_whatever_the_counter_stands_at_the_power_is_found(start_uj: int, since_s: float, watts: float) -> None:
+def test_rapl_power_is_independent_of_the_counter_value(start_uj: int, since_s: float, watts: float) -> None:
     end_uj = (start_uj + round(watts * since_s * 1e6)) % RANGE_UJ
     before, now = (RaplZone("intel-rapl:0", "package-0", energy, RANGE_UJ) for energy in (start_uj % RANGE_UJ, end_uj))
     found, why = mean_power_between(before, now, since_s)

@@ -31,7 +31,7 @@ def test_losses_are_reported_in_watts_and_as_a_share() -> None:
         ([at("pdu", 0), at("bmc", 0)], ""),
     ],
 )
-def test_what_cannot_be_is_named(places: list[MeasuringPoint], term: str) -> None:
+def test_impossible_difference_is_named(places: list[MeasuringPoint], term: str) -> None:
     (between,) = compare_points(places)
     assert term in between.problem
     assert bool(between.problem) == bool(term)

@@ -77,7 +77,7 @@ def test_a_missing_part_says_why(peer: RedfishPeer, meter: RedfishMeter, power: 
     ]
 
 
-def test_zero_is_a_value(peer: RedfishPeer, meter: RedfishMeter) -> None:
+def test_zero_watts_of_a_chassis_is_a_reading(peer: RedfishPeer, meter: RedfishMeter) -> None:
     peer.resources[METRICS] = {"PowerWatts": {"Reading": 0}}
     assert [(reading.power_w, reading.why) for reading in read(meter)] == [(0.0, "")]
 
@@ -107,7 +107,7 @@ def test_a_service_that_fails_gives_no_reading(
         read(meter)
 
 
-def test_once_known_a_chassis_is_one_request(peer: RedfishPeer, meter: RedfishMeter) -> None:
+def test_known_chassis_takes_one_request(peer: RedfishPeer, meter: RedfishMeter) -> None:
     async def twice() -> int:
         await meter.read()
         requested = len(peer.requested)

@@ -62,7 +62,7 @@ def test_after_a_boot_counters_begin_anew(on_node: OnNode) -> None:
     on_node(act)
 
 
-def test_what_cannot_be_read_there_has_no_value(on_node: OnNode) -> None:
+def test_unreadable_sensor_has_no_value(on_node: OnNode) -> None:
     async def act(node: FakeNode, meter: SshMeter) -> None:
         # A folder can be opened by nobody, root included.
         for file in (ENERGY, "sys/class/hwmon/hwmon1/power1_average"):
@@ -93,6 +93,6 @@ def test_a_node_that_measures_nothing_or_is_gone_is_reported(on_node: OnNode) ->
 @pytest.mark.parametrize(
     "text", ["", "hello\n", "clock\ta\tb\n", "clock\ta\t1\nrapl\tx\n", "clock\ta\t1\nclock\ta\t1\n"]
 )
-def test_what_is_no_answer_is_strange(text: str) -> None:
+def test_malformed_answer_is_rejected(text: str) -> None:
     with pytest.raises(BadAnswer, match="n001: an unexpected answer"):
         parse_meters(text, "n001")

@@ -114,7 +114,7 @@ def test_after_a_long_absence_what_cannot_be_known_is_logged(ledger: Ledger) -> 
     assert in_the_book(ledger)[0] < JOBS
 
 
-def test_what_ended_is_learned_from(ledger: Ledger) -> None:
+def test_predictors_learn_from_ended_jobs(ledger: Ledger) -> None:
     measure(ledger, 300.0)
     accounts = Accounts(ledger, JobPowers(), RunTimes(), settle_s=60)
 
@@ -129,7 +129,7 @@ def test_what_ended_is_learned_from(ledger: Ledger) -> None:
     assert accounts.times.of(waiting_jobs, at_s=600) == {"99": LENGTH_S}
 
 
-def test_while_the_ledger_cannot_be_read_jobs_wait(tmp_path: Path) -> None:
+def test_ended_jobs_wait_while_the_ledger_is_unreadable(tmp_path: Path) -> None:
     file = tmp_path / "ledger.sqlite"
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}"))
     ledger.ready()
@@ -148,7 +148,7 @@ def test_while_the_ledger_cannot_be_read_jobs_wait(tmp_path: Path) -> None:
     assert ledger.close() == 0
 
 
-def test_nothing_of_it_waits_for_the_loop(ledger: Ledger) -> None:
+def test_accounting_does_not_block_the_event_loop(ledger: Ledger) -> None:
     """Only what is handed to a thread reads; the loop itself goes on."""
     measure(ledger, 300.0)
     accounts = Accounts(ledger, JobPowers(), RunTimes(), settle_s=0)

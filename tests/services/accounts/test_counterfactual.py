@@ -55,7 +55,7 @@ def test_the_mean_is_that_of_a_comparison_of_both_policies(site: MonthSite, tmp_
     assert found.saved.mean == pytest.approx(np.mean(saved), abs=0.01 * np.ptp(saved))
 
 
-def test_what_is_set_right_adds_up(site: MonthSite, tmp_path: Path) -> None:
+def test_corrected_cost_adds_up_to_the_saving(site: MonthSite, tmp_path: Path) -> None:
     found = replayed(site, account_of(site, tmp_path, ordered_days=31))
     assert (found.without - found.logged).sum() == pytest.approx(found.saved.mean)
 

@@ -84,7 +84,7 @@ def test_jobs_of_the_same_user_and_name_tell() -> None:
     assert draws["6"].basis == "all jobs"
 
 
-def test_what_a_site_declares_goes_before_what_was_learned() -> None:
+def test_declared_job_power_overrides_learned_power() -> None:
     declared = parse_declared_draws(["hot*=400W", "partition:gpu=0.9kW", "account:chem*=350W", "user:ann = 120W"])
     powers = JobPowers(declared)
     powers.learn([ran("1", 77.0)], at_s=3600)
@@ -112,13 +112,13 @@ def test_a_constant_draw_is_that_of_all_jobs_that_no_class_names() -> None:
 
 
 @pytest.mark.parametrize("text", ["hot", "=400W", "hot*=", "queue:a=4W", "hot=0W", "hot=-4W", "hot=4", "user:=4W"])
-def test_what_declares_nothing_is_refused_with_an_example(text: str) -> None:
+def test_empty_declaration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises((BadSetting, BadInput)) as refused:
         parse_declared_draws([text])
     assert refused.value.hint
 
 
-def test_what_was_learned_outlives_a_restart(tmp_path: Path) -> None:
+def test_learned_model_survives_a_restart(tmp_path: Path) -> None:
     powers, times = JobPowers(path=tmp_path / "powers.npz"), RunTimes(path=tmp_path / "times.npz")
     powers.learn([ran("1", 400.0)], at_s=3600)
     times.learn([ran("1", 400.0).ended, ran("2", 400.0).ended], at_s=3600)
@@ -142,9 +142,7 @@ def test_a_damaged_file_is_reported_and_the_predictor_begins_anew(tmp_path: Path
         JobPowers(path=tmp_path / "none" / "powers.npz").keep()
 
 
-def test_what_is_learned_is_kept_from_time_to_time_and_no_failure_stops_learning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_learned_model_is_saved_periodically_despite_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_predictor, "SAVE_PREDICTOR_EVERY_S", 0.0)
     folder = tmp_path / "state"
     powers = JobPowers(path=folder / "powers.npz")

@@ -92,7 +92,7 @@ def test_a_job_on_a_shared_node_has_what_its_processors_are_of_it(ledger: Ledger
     assert [each.use.cost for each in done] == [None, None]
 
 
-def test_what_was_not_measured_is_modelled_and_named(ledger: Ledger) -> None:
+def test_unmeasured_energy_is_modelled_and_named(ledger: Ledger) -> None:
     measure(ledger, "n1", 0, 1800, 400.0)
     price(ledger, 0, HOUR_S, 100.0)
     half, none = book(ledger, ran("1", 0, HOUR_S), ran("2", 0, HOUR_S, "n2"), unseen="ended unseen within 30 s")

@@ -5,11 +5,11 @@ import pytest
 from services.accounts.job_forecasts import LATEST_ERRORS, ForecastErrors
 
 
-def test_before_the_first_outcome_nobody_knows() -> None:
+def test_error_is_unknown_before_the_first_outcome() -> None:
     assert (ForecastErrors().mae, ForecastErrors().outcomes) == (None, 0)
 
 
-def test_either_direction_counts_and_old_errors_do_not() -> None:
+def test_error_counts_both_directions_and_drops_old_outcomes() -> None:
     error = ForecastErrors()
     error.add([-2.0, 4.0])
     assert (error.mae, error.outcomes) == (3.0, 2)

@@ -14,7 +14,7 @@ def series(*values: float, start_s: int = 0) -> Series:
     return Series(at_s, int(at_s[-1]) + HOUR_S, np.array(values, np.float64), "EUR/MWh", "x")
 
 
-def test_each_is_written_once() -> None:
+def test_each_price_is_written_once() -> None:
     prices = series(10.0, 20.0, 30.0)
     basis = ("published", "published", "forecast from 28 days")
     before, first = make_price_rows(WrittenPrices(), prices, basis, now_s=4000)
@@ -27,7 +27,7 @@ def test_each_is_written_once() -> None:
     assert changed == (Price(7200.0, 10_800.0, 33.0, "EUR", "published"),)
 
 
-def test_what_is_over_is_forgotten_and_gaps_are_no_prices() -> None:
+def test_past_prices_are_forgotten_and_gaps_are_not_written() -> None:
     after, rows = make_price_rows(WrittenPrices(), series(10.0, float("nan"), 30.0), ("published",) * 3, now_s=0)
     assert [row.from_unix_s for row in rows] == [0.0, 7200.0]
     assert list(make_price_rows(after, series(10.0, 20.0, 30.0), ("published",) * 3, now_s=9000)[0].rows) == [7200.0]

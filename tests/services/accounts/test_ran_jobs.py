@@ -70,7 +70,7 @@ def test_a_requeued_job_ran_twice() -> None:
     assert [(each.job.start_s, each.job.end_s) for each in booked] == [(50, 150), (150, 250)]
 
 
-def test_what_never_had_nodes_and_what_is_not_understood_is_left_alone() -> None:
+def test_jobs_without_nodes_or_with_bad_records_are_skipped() -> None:
     cancelled = job("1", JobState.ENDED, start_s=None, end_s=90, hosts="")
     strange = job("2", JobState.OTHER, start_s=50)
     ran, booked = looks((60, [job("2", start_s=50)]), (100, [cancelled, strange]), (300, [cancelled, strange]))
@@ -107,7 +107,7 @@ def test_a_clock_that_goes_back_holds_up_nothing() -> None:
     assert [(each.job.start_s, each.job.end_s) for each in booked] == [(5000, 5000)]
 
 
-def test_what_is_kept_is_small_and_not_written_too_often() -> None:
+def test_watch_file_is_small_and_rarely_written() -> None:
     many = [job(str(number), start_s=100, comment="x" * 1000) for number in range(2000)]
     ran, _ = looks((110, many))
     assert len(job_watch_json(ran)) < 2000 * 200
@@ -126,7 +126,7 @@ def test_a_watch_in_the_words_of_an_older_version_is_used() -> None:
     assert again == parse_job_watch(job_watch_json(ran))
 
 
-def test_what_another_version_kept_is_not_used() -> None:
+def test_watch_of_another_version_is_ignored() -> None:
     for text in (None, "", "null", "{", "[]", '{"fields": ["job_id"]}', "7"):
         assert parse_job_watch(text) is None
 
@@ -136,7 +136,7 @@ def test_what_another_version_kept_is_not_used() -> None:
     st.lists(st.integers(1, 200), max_size=12),
     st.sets(st.integers(0, 12)),
 )
-def test_however_often_one_looks_every_run_that_was_seen_is_booked_once(
+def test_each_observed_run_is_booked_once(
     runs: list[tuple[int, int, int]], steps: list[int], restarts: set[int]
 ) -> None:
     ran: JobWatch | None = None

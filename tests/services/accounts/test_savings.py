@@ -44,7 +44,7 @@ def test_a_rest_is_from_the_way_down_to_the_way_up() -> None:
     assert rest_energy_j(rest, SERVER) == pytest.approx(60 * enter + 3940 * OFF_DEPTH.power_w + 120 * leave)
 
 
-def test_what_others_switch_off_and_what_is_not_known_saves_nothing() -> None:
+def test_nodes_off_by_others_or_unknown_save_nothing() -> None:
     assert find_rests(night(by="admin ann"), DAY) == ()
     lost = [
         NodeStateRecord("n1", 0.0, "off", "off", "offpeak"),

@@ -85,7 +85,7 @@ def test_a_node_that_may_not_be_closed_is_not_ordered(
     assert site.node.shut == set()
 
 
-def test_nothing_was_sent_so_it_is_opened_again(made: Callable[[AgentSettings], Site]) -> None:
+def test_node_is_reopened_if_no_order_was_sent(made: Callable[[AgentSettings], Site]) -> None:
     site = made(replace(ALL_OPEN, nodes="n1"))
     closed: list[bool] = []
 
@@ -98,7 +98,7 @@ def test_nothing_was_sent_so_it_is_opened_again(made: Callable[[AgentSettings], 
     assert (closed, site.node.shut) == ([True], set())
 
 
-def test_cut_off_after_the_order_it_stays_closed_and_that_is_reported(made: Callable[[AgentSettings], Site]) -> None:
+def test_node_stays_closed_if_the_round_ends_after_the_order(made: Callable[[AgentSettings], Site]) -> None:
     site = made(replace(ALL_OPEN, nodes="n1"))
 
     async def send() -> NodeRecord:

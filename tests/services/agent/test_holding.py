@@ -85,7 +85,7 @@ def test_a_user_holds_nothing(agent: AgentSocket) -> None:
 
 
 @needs_root
-def test_who_only_looks_sees_all_jobs_and_holds_nothing(agent: AgentSocket) -> None:
+def test_viewer_sees_all_jobs_and_may_hold_no_node(agent: AgentSocket) -> None:
     """The account of the status page."""
     agent.snapshot = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     viewer = (f"--reuid={NOBODY}", f"--regid={NOBODY}", f"--groups={VIEWERS}")
@@ -100,7 +100,7 @@ def test_who_only_looks_sees_all_jobs_and_holds_nothing(agent: AgentSocket) -> N
 
 
 @needs_root
-def test_who_orders_is_not_what_the_request_says(agent: AgentSocket) -> None:
+def test_owner_of_a_hold_is_the_kernels_user(agent: AgentSocket) -> None:
     done = ask_as(agent.path, "order", "--reuid=0")
     assert done.returncode == 0, done.stderr
     (request,) = agent.requests
@@ -108,7 +108,7 @@ def test_who_orders_is_not_what_the_request_says(agent: AgentSocket) -> None:
     assert json.loads(request.text)["by"].startswith("admin ")
 
 
-def test_only_root_stands_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_may_act_for_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_text", lambda _: "1234")
     assert (login_uid(NOBODY, "self"), login_uid(0, "self")) == (NOBODY, 1234)
     monkeypatch.setattr(Path, "read_text", lambda _: str(2**32 - 1))
@@ -175,7 +175,7 @@ def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows
     assert asyncio.run(agent.change_hold(request)) == {"by": "ada", "note": ""}
 
 
-def test_what_is_no_hold_is_refused() -> None:
+def test_malformed_hold_is_refused() -> None:
     text = format_hold("fan", 12.0, take_over=True)
     reply = parse_hold_request({"tell": HOLD, "nodes": "n1", "text": text}, "ada")
     assert reply == HoldRequest(HOLD, "n1", "ada", "fan", 12.0, take_over=True)

@@ -44,13 +44,11 @@ def record(state: NodeState, scheduler_state: SchedulerState | None = None) -> N
         (NodeState.UNKNOWN, None, None),
     ],
 )
-def test_what_a_node_is_taken_to_draw(
-    state: NodeState, scheduler_state: SchedulerState | None, watts: float | None
-) -> None:
+def test_assumed_power_of_a_node(state: NodeState, scheduler_state: SchedulerState | None, watts: float | None) -> None:
     assert modelled_w(record(state, scheduler_state), SERVER) == watts
 
 
-def test_what_was_measured_counts_before_the_model() -> None:
+def test_measured_power_overrides_the_model() -> None:
     off = record(NodeState.OFF)
     measured = node_status(off, NOW, {"n1": 7.5}, SERVER)
     assert (measured.watts, measured.measured, measured.idle_watts) == (7.5, True, SERVER.idle_w)
@@ -58,7 +56,7 @@ def test_what_was_measured_counts_before_the_model() -> None:
     assert node_status(off, NOW, {}, None)[4:7] == (None, False, None)
 
 
-def test_why_a_node_is_what_it_is() -> None:
+def test_node_status_has_the_reason_and_the_hold() -> None:
     with_desired = replace(
         record(NodeState.ON), desired=DesiredState(NodeOrder.SOFT_OFF, "offpeak", NOW.unix_s, "nobody needs it")
     )
@@ -87,14 +85,14 @@ def test_prices_with_their_range() -> None:
     ]
 
 
-def test_when_the_day_and_the_month_began() -> None:
+def test_snapshot_has_begin_of_day_and_month() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     day_s, month_s = find_day_and_month(datetime(2026, 10, 26, 12, tzinfo=UTC).timestamp(), berlin)
     assert datetime.fromtimestamp(day_s, UTC) == datetime(2026, 10, 25, 23, tzinfo=UTC)
     assert datetime.fromtimestamp(month_s, UTC) == datetime(2026, 9, 30, 22, tzinfo=UTC)
 
 
-def test_it_is_json_with_its_fields(drawn: StatusSnapshot) -> None:
+def test_snapshot_is_json_with_its_fields(drawn: StatusSnapshot) -> None:
     output = json.loads(json.dumps(snapshot_json(drawn)))
     assert output["node_fields"] == list(NodeStatus._fields)
     assert [NodeStatus(*row) for row in output["nodes"]] == list(drawn.nodes)
@@ -110,7 +108,7 @@ def test_the_page_reads_the_same_snapshot(drawn: StatusSnapshot) -> None:
 
 
 @pytest.mark.parametrize("reply", [None, [], {}, {"published": {}}])
-def test_something_else_is_no_snapshot(reply: object) -> None:
+def test_other_json_is_no_snapshot(reply: object) -> None:
     with pytest.raises(ValueError, match="no snapshot"):
         parse_snapshot(reply)
 

@@ -8,14 +8,14 @@ from offpeak.settings.agent import AgentSettings
 from services.agent.site_context import parse_modes
 
 
-def test_what_concerns_several_partitions_goes_by_the_least_open() -> None:
+def test_effect_on_several_partitions_uses_the_strictest_mode() -> None:
     modes = parse_modes(AgentSettings(mode="active", partition_modes=("debug=shadow", "long=advise")))
     assert modes.of(["batch"]) is Mode.ACTIVE
     assert modes.of(["batch", "long"]) is Mode.ADVISE
     assert modes.of(["long", "debug", "batch"]) is Mode.SHADOW
 
 
-def test_what_is_in_no_partition_goes_by_the_usual_mode() -> None:
+def test_effect_on_no_partition_uses_the_usual_mode() -> None:
     assert parse_modes(AgentSettings(mode="advise", partition_modes=("batch=active",))).of([]) is Mode.ADVISE
 
 

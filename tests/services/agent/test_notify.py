@@ -38,7 +38,7 @@ def test_one_datagram_with_all_states(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "vsock:2:7", "/nowhere/at/all", "@"])
-def test_nobody_listens(address: str) -> None:
+def test_missing_notify_socket_is_ignored(address: str) -> None:
     assert not notify(ALIVE, environment={"NOTIFY_SOCKET": address})
     assert not notify(ALIVE, environment={})
 
@@ -72,7 +72,7 @@ class GatedScheduler(SimulatedScheduler):
         return super().view()
 
 
-def test_nothing_is_well_before_the_scheduler_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watchdog_is_not_notified_before_the_scheduler_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = GatedScheduler()
     monkeypatch.setattr(site_context, "scheduler_of", lambda _settings: scheduler)
     settings = Settings(

@@ -52,12 +52,12 @@ def test_a_plan_survives_json(plan: DayPlan) -> None:
 
 
 @pytest.mark.parametrize("received", [None, [], "plan", {}, {"course": {}}, {"course": {"edge_s": []}, "jobs": [1]}])
-def test_what_is_no_plan_is_refused(received: object) -> None:
+def test_malformed_plan_is_refused(received: object) -> None:
     with pytest.raises(ValueError, match="no plan"):
         plan_from_json(received)
 
 
-def test_who_asks_gets_the_plan_that_stands(agent: AgentSocket, plan: DayPlan) -> None:
+def test_agent_replies_with_its_present_plan(agent: AgentSocket, plan: DayPlan) -> None:
     with pytest.raises(BadInput, match="the agent makes no plan"):
         fetch_plan(agent.path)
     agent.plan = plan

@@ -51,7 +51,7 @@ def test_a_desired_state_of_the_plan_is_in_the_ledger_though_nothing_else_has_ch
     ledger.close()
 
 
-def test_what_an_admin_orders_in_the_middle_of_a_round_outlasts_it(tmp_path: Path) -> None:
+def test_order_of_an_admin_during_a_round_is_kept(tmp_path: Path) -> None:
     node = ModelNode("n1", state="off")
     lookout = model_lookout({"n1": node})
     section = SimpleNamespace(machines=lookout.machines, poller=lookout, timeout_s=1.0, agent=AgentSettings())

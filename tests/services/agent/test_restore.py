@@ -46,7 +46,7 @@ def test_only_nodes_that_jobs_can_use_are_opened(given, record, opened) -> None:
     assert (len(scheduler.reported), left) == ((1, {}) if opened else (0, {"n1": "it is on its way down or up"}))
 
 
-def test_why_the_scheduler_does_not_open_a_node_is_reported() -> None:
+def test_reason_why_a_node_stays_closed_is_reported() -> None:
     scheduler, nodes = RecordingScheduler(refuses={"n1": "Invalid user id"}), [node_of(**CLOSED)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
     assert asyncio.run(open_nodes(nodes, orders, by=US)) == {"n1": "Invalid user id"}
@@ -95,9 +95,7 @@ SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
         ({"boot_s": NOW_S - 10}, None, [("soft_off", 20.0)], False),
     ],
 )
-def test_what_the_ledger_says_was_ordered_lately_keeps_a_node_closed(
-    tmp_path: Path, given, record, orders, stays
-) -> None:
+def test_node_with_a_recent_order_in_the_ledger_stays_closed(tmp_path: Path, given, record, orders, stays) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     for order, ago_s in orders:
         ledger.write_intent(Effect("n1", order, US, "idle"), NOW_S - ago_s)

@@ -62,7 +62,7 @@ def test_a_round_that_fails_is_logged_and_the_next_one_runs(caplog: pytest.LogCa
     assert 'raise ZeroDivisionError("of ours")' in caplog.text
 
 
-def test_who_hurries_does_not_wait_for_the_next_cycle() -> None:
+def test_triggered_round_does_not_wait_for_the_next_cycle() -> None:
     made = []
 
     async def round_() -> None:
@@ -99,7 +99,7 @@ def test_no_round_begins_while_its_turn_is_held() -> None:
     assert made
 
 
-def test_those_who_ask_at_the_same_time_get_one_answer_unless_something_was_changed() -> None:
+def test_concurrent_requests_share_one_reply_unless_the_state_changed() -> None:
     scheduler = RecordingScheduler()
     observer = Observer(scheduler, ProblemLog())
 
@@ -177,7 +177,7 @@ def test_several_decisions_of_one_job_in_each_cycle_are_news_once() -> None:
     assert changed.of(both, {"job 1"}) == ()
 
 
-def test_what_is_planned_anew_each_cycle_is_news_once_an_hour() -> None:
+def test_repeated_plan_is_recorded_once_an_hour() -> None:
     changed, news = DecisionFilter(again_after_s=3600.0), []
     for at_s in range(0, 7200, 30):
         start = () if at_s % 60 else (("planned_start_s", 50_000.0 + 40.0 * at_s),)

@@ -77,13 +77,13 @@ def test_the_picture_comes_without_jobs_that_were_seen(agent: AgentSocket) -> No
 
 
 @AS_ROOT
-def test_others_are_not_shown_the_picture(agent: AgentSocket) -> None:
+def test_snapshot_is_refused_to_other_users(agent: AgentSocket) -> None:
     agent.snapshot = StatusSnapshot(PUBLISHED, "Europe/Berlin", 0.0, 0.0)
     assert say_as(NOBODY, agent, {"ask": "picture"})["error"] == "only operators and viewers may see everything at once"
 
 
 @AS_ROOT
-def test_others_hear_of_their_own_jobs_and_totals(agent: AgentSocket) -> None:
+def test_other_users_get_their_own_jobs_and_totals(agent: AgentSocket) -> None:
     reply = say_as(NOBODY, agent, {"ask": "queue"})
     assert jobs_of(reply) == ["1850"]
     seen = parse_status(reply["published"])
@@ -141,12 +141,12 @@ def test_bad_requests_get_one_line(agent: AgentSocket, line: bytes, error: str) 
     assert agent.requests == []
 
 
-def test_before_the_first_cycle(agent: AgentSocket) -> None:
+def test_reply_before_the_first_cycle(agent: AgentSocket) -> None:
     agent.published = None
     assert "just started" in agent.say({"ask": "status"})["error"]
 
 
-def test_who_hangs_hinders_nobody_and_is_let_go(path: Path) -> None:
+def test_hanging_client_blocks_no_other_and_is_disconnected(path: Path) -> None:
     with agent_socket(path, patience_s=2.0) as agent, agent.connected() as silent, agent.connected() as deaf:
         silent.sendall(b'{"ask"')
         deaf.sendall(b'{"ask": "queue"}\n')
@@ -200,12 +200,12 @@ time.sleep(60)
 
 
 @AS_ROOT
-def test_others_have_short_lines(agent: AgentSocket) -> None:
+def test_request_line_of_other_users_is_limited(agent: AgentSocket) -> None:
     reply = say_as(NOBODY, agent, {"ask": "status", "more": "x" * MOST_BYTES_OF_OTHERS})
     assert "this one is too long" in str(reply["error"])
 
 
-def test_everybody_may_connect_and_the_file_goes_with_the_agent(path: Path) -> None:
+def test_socket_is_open_to_all_users_and_removed_with_the_agent(path: Path) -> None:
     with agent_socket(path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o666
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
@@ -222,7 +222,7 @@ def test_a_dead_agents_socket_is_replaced_a_living_ones_not(path: Path) -> None:
         assert "published" in agent.say({"ask": "status"})
 
 
-def test_what_is_no_socket_is_left_alone(path: Path) -> None:
+def test_file_that_is_no_socket_is_kept(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("precious")
     with pytest.raises(BadInput, match="no socket"), agent_socket(path):

@@ -85,7 +85,7 @@ def test_the_pace_is_that_of_the_doors_limits() -> None:
     assert 0 < slow["rise_s"]["n1"] < 60
 
 
-def test_written_for_its_owner_only_and_without_a_password(tmp_path: Path) -> None:
+def test_wake_list_is_private_and_has_no_password(tmp_path: Path) -> None:
     secret = tmp_path / "bmc.password"
     secret.write_text("very secret\n")
     hardware = Hardware("compute", driver="ipmi", credential=Credential("bmc", "admin", secret))

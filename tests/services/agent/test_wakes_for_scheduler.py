@@ -257,7 +257,7 @@ def test_a_round_that_fails_promises_nothing(
     assert site.orders("n1") == [("soft_off", US)]
 
 
-def test_what_broke_since_the_last_round_is_found_when_the_program_looks_again(site: SleepingSite) -> None:
+def test_fault_since_the_last_round_is_found_at_the_next_request(site: SleepingSite) -> None:
     async def scene() -> None:
         async with site.running() as agent:
             await can_wake(agent, site)
@@ -317,7 +317,7 @@ def use_is_unknown(agent: SiteAgent) -> None:
         (use_is_unknown, "the scheduler says REBOOT_ISSUED"),
     ],
 )
-def test_what_the_door_would_refuse_is_not_promised(
+def test_wake_that_the_door_would_refuse_is_not_promised(
     site: SleepingSite, breaks: Callable[[SiteAgent], None], why: str
 ) -> None:
     async def rounds() -> WakeReply | None:
@@ -375,7 +375,7 @@ def test_a_held_node_is_left_alone_whoever_asks(site: SleepingSite) -> None:
     assert not site.room.do(lambda room: room.nodes["n1"].powered)
 
 
-def test_what_the_scheduler_waits_for_no_more_is_not_woken_later(site: SleepingSite) -> None:
+def test_node_no_longer_awaited_is_not_woken_later(site: SleepingSite) -> None:
     async def rounds() -> list[WakeReply | None]:
         agent = site.agent()
         await agent.power_loop.round()

@@ -58,7 +58,7 @@ def choosing(tmp_path: Path) -> Iterator[ChoosingBroker]:
         choosing.server.server_close()
 
 
-def test_it_chooses_by_the_last_replies_of_the_poller(choosing: ChoosingBroker) -> None:
+def test_broker_chooses_by_the_last_site_reports(choosing: ChoosingBroker) -> None:
     choice = choosing.choice()
     assert choice is not None
     assert (choice["site"], choice["second"]["site"]) == ("north", "east")
@@ -75,7 +75,7 @@ def test_for_other_sites_and_settings_it_has_no_answer(choosing: ChoosingBroker,
     assert choosing.choice(**other) is None
 
 
-def test_before_the_sites_have_answered_it_has_none(choosing: ChoosingBroker) -> None:
+def test_broker_has_no_choice_before_the_first_site_report(choosing: ChoosingBroker) -> None:
     choosing.federation = replace(choosing.federation, replies={})
     assert choosing.choice() is None
 

@@ -62,7 +62,7 @@ def test_the_greenest_gets_it_with_its_key_and_once(
     assert done.outcome.message == "1.head"
 
 
-def test_who_refuses_is_passed_over_and_of_equal_ones_the_first_is_taken(
+def test_broker_skips_refusing_sites_and_takes_the_first_of_equal_ones(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]
 ) -> None:
     sites["north"].set("refuse", "Unauthorized Request")
@@ -112,7 +112,7 @@ def test_after_a_kill_the_job_is_looked_for_and_nothing_is_submitted_twice(
     assert (row.state, row.site, jobs(sites)) == ("taken", "north", {"north": 1})
 
 
-def test_what_a_site_may_have_forgotten_is_not_submitted_again(
+def test_job_that_a_site_may_have_forgotten_is_not_submitted_again(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]
 ) -> None:
     old = time.time() - 3600
@@ -166,7 +166,7 @@ def test_a_key_is_of_one_job(tmp_path: Path, ledger: Ledger) -> None:
         asyncio.run(broker(tmp_path, ledger).submit(broker_job(goal="cost"), "k"))
 
 
-def test_cancelled_once_and_for_all(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
+def test_cancelled_job_is_not_submitted_again(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
     submitted(tmp_path, ledger)
     assert asyncio.run(cancel(broker(tmp_path, ledger), "k")).state == "cancelled"
     assert submitted(tmp_path, ledger).state == "cancelled"

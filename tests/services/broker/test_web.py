@@ -95,7 +95,7 @@ def portal(tmp_path: Path) -> Iterator[Portal]:
             ledger.close()
 
 
-def test_who_shows_the_token_is_answered(portal: Portal) -> None:
+def test_request_with_the_token_is_answered(portal: Portal) -> None:
     status, output = portal.ask("POST", "/v1/choose", {"script": SCRIPT})
     assert (status, output["site"], output["expected"]["currency"]) == (200, "north", "EUR")
     status, output = portal.ask("GET", "/v1/sites")
@@ -106,7 +106,7 @@ def test_who_shows_the_token_is_answered(portal: Portal) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "open sesam"])
-def test_others_are_not(portal: Portal, token: str) -> None:
+def test_request_without_the_token_is_refused(portal: Portal, token: str) -> None:
     for method, path in (
         ("POST", "/v1/choose"),
         ("POST", "/v1/submit"),
@@ -134,7 +134,7 @@ def test_errors_are_reported(portal: Portal, body: object, output: str) -> None:
     assert (status, output in answer["error"]) == (400, True), answer
 
 
-def test_bounds_and_the_mode(portal: Portal) -> None:
+def test_portal_limits_and_mode(portal: Portal) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", portal.port, timeout=10)
     connection.putrequest("POST", "/v1/submit")
     connection.putheader("Authorization", "Bearer open sesame")

@@ -57,7 +57,7 @@ def test_browsers_must_run_nothing_else(site: PageSite, path: str) -> None:
     assert "server" not in headers
 
 
-def test_it_only_reads(site: PageSite) -> None:
+def test_page_accepts_reading_requests_only(site: PageSite) -> None:
     connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=30)
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         connection.request(method, "/")
@@ -75,7 +75,7 @@ def test_a_name_that_only_leads_here_is_refused(site: PageSite, host: str) -> No
     assert "content-security-policy" in headers
 
 
-def test_with_a_token_nobody_sees_anything_without_it(guarded: PageSite) -> None:
+def test_page_with_a_token_refuses_requests_without_it(guarded: PageSite) -> None:
     for path in ("/", "/metrics", "/events", "/static/page.js", "/?token=wrong"):
         assert answer(guarded, path)[0] == 401
     assert answer(guarded, Authorization="Bearer wrong")[0] == 401
@@ -98,13 +98,13 @@ def test_the_token_is_nowhere_in_the_log(guarded: PageSite) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "head.example"])
-def test_others_than_this_machine_need_a_token(host: str) -> None:
+def test_remote_browsers_need_a_token(host: str) -> None:
     with pytest.raises(BadInput, match="needs a token"):
         check_page_listen(host, None)
     check_page_listen(host, Secret(b"x"))
 
 
-def test_places() -> None:
+def test_listen_addresses_are_parsed() -> None:
     assert parse_page_listen("127.0.0.1:8017") == ("127.0.0.1", 8017)
     assert parse_page_listen("[::1]:80") == ("::1", 80)
     for wrong in ("8017", ":8017", "localhost:", "localhost:x", "localhost:70000"):
@@ -112,7 +112,7 @@ def test_places() -> None:
             parse_page_listen(wrong)
 
 
-def test_what_this_machine_is_called() -> None:
+def test_host_names_of_this_machine() -> None:
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.9.9.9", "::1")))
     assert not any(map(is_loopback, ("", "head", "10.0.0.1", "localhost.example")))
     assert may_see({"host": "[::1]:8017"}, None)

@@ -78,7 +78,7 @@ WIDTHS = ((360, "light"), (360, "dark"), (390, "light"), (390, "dark"), (820, "l
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("width", "scheme"), [*WIDTHS, (2560, "dark")])
-def test_it_fits_and_is_legible(
+def test_page_fits_and_is_legible(
     chromium: Browser, site: PageSite, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     with open_page(chromium, site, width, scheme) as opened:
@@ -142,7 +142,7 @@ def long_texts() -> StatusSnapshot:
     return replace(shown, published=published, nodes=nodes)
 
 
-def test_what_is_known_now_stands_at_the_top(read_only: Page) -> None:
+def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     tiles = read_only.locator("#tiles dl")
     expect(tiles).to_contain_text("52.0 EUR/MWh")
     expect(tiles).to_contain_text("off-peak until 16:00")
@@ -194,7 +194,7 @@ def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> No
 
 
 @pytest.mark.thorough
-def test_what_was_decided_done_and_refused_stands_in_the_order_of_time(read_only: Page) -> None:
+def test_events_are_shown_in_order_of_time(read_only: Page) -> None:
     events = read_only.locator("#events li")
     expect(read_only.locator('#events li[data-result="refused"]')).to_contain_text("held by ann: new fan")
     times = [locator.get_attribute("datetime") or "" for locator in events.locator("time").all()]
@@ -212,7 +212,7 @@ def test_everything_is_reached_by_the_tab_key(opened: Opened) -> None:
 
 
 @pytest.mark.thorough
-def test_what_changes_is_shown_without_asking(opened: Opened, site: PageSite) -> None:
+def test_page_updates_itself(opened: Opened, site: PageSite) -> None:
     kinds = "[...document.querySelectorAll('#grid .node')].map(node => node.dataset.kind).join()"
     before = opened.page.evaluate(kinds)
     count = opened.page.locator("html").get_attribute("data-nodes") or ""

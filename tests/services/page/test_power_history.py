@@ -48,7 +48,7 @@ def test_without_offpeak_nothing_draws_less_than_it_does() -> None:
     assert (unknown.by_state, unknown.without_w) == ({"unknown": 60.0}, 60.0)
 
 
-def test_it_is_read_on_from_where_it_ended(tmp_path: Path) -> None:
+def test_history_is_read_on_from_its_last_instant(tmp_path: Path) -> None:
     url, shown = f"sqlite:///{tmp_path}/ledger.sqlite", make_snapshot(6, 1)
     write_ledger(url, shown, hours=5)
     idle_w = {node.node: 145.0 for node in shown.nodes}

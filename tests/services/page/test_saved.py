@@ -27,7 +27,7 @@ def basis(*measured: bool) -> str:
     return saving.basis
 
 
-def test_what_the_accounts_say_is_understood() -> None:
+def test_accounts_are_parsed() -> None:
     assert basis_of_saving(basis(True, True)) == "measured"
     assert basis_of_saving(basis(True, False)) == "partly measured"
     assert basis_of_saving(basis(False)) == "modelled"
@@ -46,5 +46,5 @@ def test_no_cost_is_given_if_a_day_has_none_or_another_currency() -> None:
     assert month_savings([DAY | {"basis": "0% measured"}], TODAY)["known"] == "partly measured"
 
 
-def test_nothing_slept() -> None:
+def test_no_saving_if_no_node_slept() -> None:
     assert month_savings([], today_savings(SavingStatus()))["energy_j"] is None

@@ -45,7 +45,7 @@ BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
         ("BMC error", BadAnswer),
     ],
 )
-def test_what_programs_say_is_understood(reply: str, kind: type[DeviceError]) -> None:
+def test_error_text_of_programs_is_classified(reply: str, kind: type[DeviceError]) -> None:
     error = error_of_text(BMC, reply)
     assert type(error) is kind
     assert reply in str(error)

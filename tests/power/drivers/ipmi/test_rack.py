@@ -22,7 +22,7 @@ TIMEOUT_S = 5.0
 ROUND_S = 60
 
 
-def test_the_dead_do_not_delay_the_live(many_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
+def test_dead_bmcs_do_not_delay_live_ones(many_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:
     async def run() -> None:
         wire = Transport(timeout_s=TIMEOUT_S)
         drivers = {f"n{i}": driver_of(machine_of(bmc, node=f"n{i}"), wire) for i, bmc in enumerate(many_bmcs)}

@@ -73,7 +73,7 @@ def test_bundled_families_say_where_they_are_from(name: str, repository: Path) -
         ("[[total", "Expected", "TOML"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, match: str, hint: str) -> None:
+def test_error_in_a_family_file_is_named(tmp_path: Path, text: str, match: str, hint: str) -> None:
     file = tmp_path / "own.toml"
     file.write_text(text)
     with pytest.raises(BadInput, match=match) as reported:
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, match: str, hint: str
         ("MWh", "J", 3.6e9), ("kWh", "W", None), ("VA", "W", None), ("", "W", None),
     ],
 )  # fmt: skip
-def test_units(text: str, base: str, step: float | None) -> None:
+def test_units_of_a_family_file_are_parsed(text: str, base: str, step: float | None) -> None:
     assert parse_step(text, base) == pytest.approx(step)
 
 

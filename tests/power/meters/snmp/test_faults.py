@@ -419,7 +419,7 @@ def test_a_community_is_never_shown(tmp_path: Path) -> None:
         ({"version": "3", "credential": Credential("pdu", "mon", privacy="ROT13")}, "privacy"),
     ],
 )
-def test_what_snmp_does_not_know_is_reported(tmp_path: Path, arguments: dict[str, object], match: str) -> None:
+def test_unknown_snmp_value_is_reported(tmp_path: Path, arguments: dict[str, object], match: str) -> None:
     async def scenario(_: OwnAgent, reader: SnmpPdu) -> None:
         with pytest.raises(BadInventory, match=match):
             await reader.read()

@@ -87,7 +87,7 @@ def test_every_level_and_cipher_is_understood(tmp_path: Path, agent: tuple[str, 
     ],
     ids=["key", "user", "protocol"],
 )
-def test_what_is_wrong_is_refused_at_once(
+def test_invalid_snmpv3_login_is_refused_at_once(
     tmp_path: Path, agent: tuple[str, int], user: User, wrong: dict[str, str]
 ) -> None:
     began = time.monotonic()
