@@ -8,6 +8,8 @@ import numpy as np
 
 from benchmarks.bars import Measured
 from offpeak.ledger.rows import JobMark
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import QueueFacts, QueueRules
@@ -21,6 +23,10 @@ HOUR_S = 3600
 JOBS, COMPETITIONS, DELAYED, MARKED = 10_000, 200, 250, 500
 HIGHEST = 4_294_901_759
 ROUNDS = 7
+REQUESTS = tuple(
+    tuple(Request((f"p{number}",), (Chunk(1 + nodes),), whole_nodes=True) for nodes in range(7))
+    for number in range(COMPETITIONS)
+)
 RULES = QueueRules("greedy", 20, 24 * HOUR_S, 72 * HOUR_S, UTC)
 
 
@@ -58,13 +64,15 @@ def long_queue() -> QueueFacts:
     marks = tuple(
         JobMark(job.job_id, job.submit_s, RANK, job.priority, job.priority, NOW_S - 60) for job in jobs[-MARKED:]
     )
-    groups = {(job.partitions, job.request): 8 for job in jobs}
+    names = [f"p{number}" for number in range(COMPETITIONS)]
+    pools = tuple(Pool(NodeType(4), frozenset({name}), 8) for name in names)
+    cluster = Cluster(pools, {name: Partition(name) for name in names})
     start_s = NOW_S - HOUR_S + HOUR_S * np.arange(168, dtype=np.int64)
     value = 100 + 30 * np.sin(2 * np.pi * np.arange(168) / 24 + 2)
     prices = Series(start_s, int(start_s[-1]) + HOUR_S, value, "EUR/MWh", "made up")
     return QueueFacts(
         NOW_S, jobs, Ranking.VALUE, Peak.ON_PEAK, NOW_S + HOUR_S, prices, ("forecast",) * 168, draws,
-        free_nodes=groups, marks=marks,
+        cluster=cluster, free_nodes=(8,) * COMPETITIONS, marks=marks,
     )  # fmt: skip
 
 
@@ -74,6 +82,7 @@ def waiting_job(number: int) -> Job:
     limit_s = HOUR_S * (1 + number % 48)
     return Job(
         str(number), JobState.PENDING, "PENDING", "Priority", "ann", "", "job", comment,
-        (f"p{number % COMPETITIONS}",), None, "", "", HIGHEST - number, 0, 1 + number % 7, 1, True, limit_s,
+        (f"p{number % COMPETITIONS}",), REQUESTS[number % COMPETITIONS][number % 7], "", "",
+        HIGHEST - number, 0, 1 + number % 7, 1, True, limit_s,
         NOW_S - JOBS + number, None, None, None, "", True,
     )  # fmt: skip

@@ -9,23 +9,16 @@ import numpy as np
 
 from offpeak.ledger.rows import JobMark
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.request import Request
+from offpeak.model.cluster import Cluster
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.peak import Peak
+from plugin.queue_hook.competition import Competition, count_running_tasks, count_startable_tasks
 from plugin.queue_hook.user_hints import UserHints, parse_user_hints
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 
 GREEDY, KNAPSACK, PLAN, OFF = "greedy", "knapsack", "plan", "off"
 """The policies of the queue hook. PLAN carries out the day plan."""
-
-ResourcePool = tuple[tuple[str, ...], Request | None]
-"""Partitions and request. Jobs with the same partitions and request compete for the same nodes."""
-
-
-def resource_pool(job: Job) -> ResourcePool:
-    """Return the resource pool in which the job competes."""
-    return job.partitions, job.request
 
 
 @dataclass(frozen=True)
@@ -71,6 +64,9 @@ class PriceIntegral:
         return np.where(known, self._paid.between(at_s, end_s), np.nan)
 
 
+NO_CLUSTER = Cluster(())
+
+
 @dataclass(frozen=True, eq=False)
 class QueueFacts:
     """The queue at `now_s`; times are Unix seconds.
@@ -78,9 +74,9 @@ class QueueFacts:
     `jobs` are all jobs that the scheduler lists, recently ended ones included. `peak` holds until `peak_until_s`.
     `prices` are per MWh, published and forecast; `basis` names the source of each interval. By job: `node_power_w`
     [W per node], `expected_run_s` and `expected_wait_s` as predicted (the agent predicts no waits), `notices` the last
-    notice to its owner. `free_nodes` are known for some resource pools. `planned` is the day plan, None before the
-    first one. `marks` record our earlier changes. `set_by_hand` are jobs that the scheduler reports as changed by an
-    admin; no adapter reports any yet.
+    notice to its owner. `free_nodes` are those of each pool of the `cluster`, by number. `planned` is the day plan,
+    None before the first one. `marks` record our earlier changes. `set_by_hand` are jobs that the scheduler reports as
+    changed by an admin; no adapter reports any yet.
     """
 
     now_s: int
@@ -93,7 +89,8 @@ class QueueFacts:
     node_power_w: Mapping[str, float] = field(default_factory=dict)
     expected_run_s: Mapping[str, int] = field(default_factory=dict)
     expected_wait_s: Mapping[str, int] = field(default_factory=dict)
-    free_nodes: Mapping[ResourcePool, int] = field(default_factory=dict)
+    cluster: Cluster = NO_CLUSTER
+    free_nodes: tuple[int, ...] = ()
     marks: tuple[JobMark, ...] = ()
     set_by_hand: frozenset[str] = frozenset()
     notices: Mapping[str, str] = field(default_factory=dict)
@@ -105,6 +102,20 @@ class QueueFacts:
         return tuple(job for job in self.jobs if job.state is JobState.PENDING)
 
     @cached_property
+    def competition(self) -> Competition:
+        """Which of the jobs compete for the same nodes."""
+        return Competition(self.cluster, self.pending)
+
+    @cached_property
+    def running_tasks(self) -> Mapping[str, int]:
+        """How many tasks of each array have nodes."""
+        return count_running_tasks(self.jobs)
+
+    def startable_tasks(self, job: Job) -> int:
+        """Return how many tasks of the job could start now; 1 for a job that is no array."""
+        return count_startable_tasks(job, self.running_tasks)
+
+    @cached_property
     def price_integral(self) -> PriceIntegral | None:
         """The integral of the prices; None while the present price is not known."""
         return None if self.prices is None or self.peak == Peak.UNKNOWN else PriceIntegral(self.prices)
@@ -112,7 +123,7 @@ class QueueFacts:
 
 @dataclass(frozen=True)
 class QueueRules:
-    """The site's rules: its `policy`, the `window` of jobs of a resource pool that may be reordered, its time zone.
+    """The site's rules: its `policy`, the `window` of jobs of a group that may be reordered, its time zone.
 
     A job that later submissions have been passing for `max_postponement_s` keeps its place. `longest_delay_s` limits
     the delay that a job's owner may allow; 0: no job is ever delayed.

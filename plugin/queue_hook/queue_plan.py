@@ -4,7 +4,7 @@ Begin times come first: a job that is to wait leaves its window, a released job 
 becomes priorities. `restore_plan` undoes all our changes of jobs that still wait.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -105,6 +105,7 @@ def _plan_ranks(
             desired[position.job.job_id] = priority
             group[position.job.job_id] = number
     written = find_jobs_to_write(positions.all, desired, group)
+    changes.decisions += _explain_misfits(positions, facts) if rules.policy != OFF else ()
     reported = {decision.subject for decision in changes.decisions}
     moves = explain_moves(reordered, written, facts=facts, rules=rules)
     changes.decisions += [move for move in moves if move.subject not in reported]
@@ -113,6 +114,13 @@ def _plan_ranks(
             of_job = marks.get(position.job.job_id, NO_MARKS)
             _add_rank(changes, position, desired.get(position.job.job_id), of_job, facts)
     return changes
+
+
+def _explain_misfits(positions: QueuePositions, facts: QueueFacts) -> Iterator[DecisionRecord]:
+    """Yield a decision for each job that competes with no other: it fits no nodes, or its request is not understood."""
+    for job in (position.job for position in positions.all):
+        if job.plain and (why_not := facts.competition.fit(job).why_not):
+            yield DecisionRecord(facts.now_s, f"job {job.job_id}", "keeps its place", why_not)
 
 
 def _add_admin_overrides(changes: RankChanges, positions: QueuePositions, facts: QueueFacts) -> None:

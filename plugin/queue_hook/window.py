@@ -1,4 +1,4 @@
-"""Reorders the window of each resource pool: the jobs that keep their place, the new order, and its priorities.
+"""Reorders the window of each group: the jobs that keep their place, the new order, and its priorities.
 
 The order comes from the kernels that the engine runs (plugin.window_order) or from the day plan. The new priorities are
 the site's own values, assigned in another order, so that no job outside the window is passed.
@@ -7,6 +7,7 @@ Starvation bound: a job that later submissions have been passing for too long ke
 docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that have ended, so the first passing is marked.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ import numpy as np
 
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import KNAPSACK, PLAN, QueueFacts, QueueRules, ResourcePool, resource_pool
+from plugin.queue_hook.competition import NO_GROUP, CompetitionGroup, find_split_arrays
+from plugin.queue_hook.facts import KNAPSACK, PLAN, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
     LEAST_PRIORITY,
     NO_MARKS,
@@ -33,8 +35,8 @@ from plugin.window_order import MOST_JOBS, count_kept, free_behind, order_by_pow
 
 
 @dataclass(frozen=True)
-class PoolWindow:
-    """The first jobs of a resource pool, in the site's order; `below` is the first job behind them.
+class GroupWindow:
+    """The first jobs of a group, in the site's order; `below` is the first job behind them.
 
     By rank in the window: `kept` says why a job keeps its place; jobs of `pinned` ranks are not written to. By job:
     `passed_since_s` is when later submissions began to pass it.
@@ -56,33 +58,37 @@ class PoolWindow:
 
 def find_windows(
     positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
-) -> list[PoolWindow]:
-    """Return the window of each resource pool."""
+) -> list[GroupWindow]:
+    """Return the window of each group."""
     size = min(rules.window, MOST_JOBS) if rules.policy == KNAPSACK else rules.window
-    started = _started_jobs(facts.jobs)
+    started = _started_jobs(facts)
     windows = []
-    for pool, group in group_by_pool(positions.all, now_s=facts.now_s, delayed=delayed).items():
-        jobs = group[:size]
+    for group, members in group_positions(positions.all, delayed, facts).items():
+        jobs = members[:size]
         since_s = {
             position.job.job_id: passed_s
             for position in jobs
-            if (passed_s := _first_passed_s(position, started.get(pool, []), marks.get(position.job.job_id, NO_MARKS)))
+            if (passed_s := _first_passed_s(position, started.get(group, []), marks.get(position.job.job_id, NO_MARKS)))
             is not None
         }
         kept, pinned = _kept_ranks(jobs, since_s, positions.admin_overrides, facts=facts, rules=rules)
-        windows.append(PoolWindow(jobs, group[size] if size < len(group) else None, kept, pinned, since_s))
+        windows.append(GroupWindow(jobs, members[size] if size < len(members) else None, kept, pinned, since_s))
     return windows
 
 
-def group_by_pool(
-    positions: Iterable[QueuePosition], *, now_s: int, delayed: Collection[str]
-) -> dict[ResourcePool, list[QueuePosition]]:
-    """Return the plain jobs of each resource pool that could start now, in the site's order."""
-    groups: dict[ResourcePool, list[QueuePosition]] = {}
+def group_positions(
+    positions: Iterable[QueuePosition], delayed: Collection[str], facts: QueueFacts
+) -> dict[CompetitionGroup, list[QueuePosition]]:
+    """Return the plain jobs of each group that could start now, in the site's order."""
+    groups: dict[CompetitionGroup, list[QueuePosition]] = {}
     for position in positions:
         job = position.job
-        if job.plain and job.job_id not in delayed and (job.begin_s is None or job.begin_s <= now_s):
-            groups.setdefault(resource_pool(job), []).append(position)
+        if not job.plain or job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s):
+            continue
+        if job.is_array and not facts.startable_tasks(job):
+            continue
+        groups.setdefault(facts.competition.group(job), []).append(position)
+    groups.pop(NO_GROUP, None)
     for group in groups.values():
         group.sort(key=attrgetter("number"))
         group.sort(key=attrgetter("site_priority"), reverse=True)
@@ -95,12 +101,17 @@ StartedJobs = list[tuple[int, int, int]]
 """Submission, number and start of each job that has started."""
 
 
-def _started_jobs(jobs: Iterable[Job]) -> dict[ResourcePool, StartedJobs]:
-    """Return the started jobs of each pool by submission, without jobs that were cancelled before their start."""
-    found: dict[ResourcePool, StartedJobs] = {}
-    for job in jobs:
+def _started_jobs(facts: QueueFacts) -> dict[CompetitionGroup, StartedJobs]:
+    """Return the started jobs of each group by submission, without jobs that were cancelled before their start.
+
+    A task counts with the number of its array.
+    """
+    found: dict[CompetitionGroup, StartedJobs] = {}
+    for job in facts.jobs:
         if job.state in HAS_STARTED and job.start_s is not None and job.hosts:
-            found.setdefault(resource_pool(job), []).append((job.submit_s, job_number(job.job_id), job.start_s))
+            start = job.submit_s, job_number(job.array_id or job.job_id), job.start_s
+            for group in facts.competition.groups(job):
+                found.setdefault(group, []).append(start)
     for started in found.values():
         started.sort()
     return found
@@ -132,9 +143,12 @@ def _kept_ranks(
     No job before one that was passed for too long is moved either.
     """
     pinned, kept = {}, {}
+    split = find_split_arrays(facts.jobs) if any(position.job.is_array for position in jobs) else frozenset()
     for rank, position in enumerate(jobs):
         job_id = position.job.job_id
-        if job_id in admin_overrides:
+        if job_id in split:
+            pinned[rank] = "some of its tasks were changed alone"
+        elif job_id in admin_overrides:
             pinned[rank] = "its priority was set by hand"
         elif rules.hints(position.job).now:
             pinned[rank] = "its owner set offpeak:now"
@@ -165,7 +179,7 @@ class ReorderedWindow:
     `free_nodes` is the number of nodes that the knapsack filled, None without one.
     """
 
-    window: PoolWindow
+    window: GroupWindow
     desired: Sequence[int]
     priorities: Sequence[int]
     free_nodes: int | None
@@ -174,12 +188,12 @@ class ReorderedWindow:
 def reorder_windows(
     positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
 ) -> list[ReorderedWindow]:
-    """Return the window of each resource pool in the desired order."""
+    """Return the window of each group in the desired order."""
     windows = find_windows(positions, marks, delayed, facts=facts, rules=rules)
     return [reorder_window(window, facts=facts, rules=rules) for window in windows]
 
 
-def reorder_window(window: PoolWindow, *, facts: QueueFacts, rules: QueueRules) -> ReorderedWindow:
+def reorder_window(window: GroupWindow, *, facts: QueueFacts, rules: QueueRules) -> ReorderedWindow:
     """Return the window in the desired order.
 
     Where equal priorities leave no room beside a pinned job, only the jobs before the first pinned one are moved.
@@ -197,30 +211,70 @@ def reorder_window(window: PoolWindow, *, facts: QueueFacts, rules: QueueRules) 
 
 
 def _order(
-    window: PoolWindow, movable: Sequence[int], facts: QueueFacts, rules: QueueRules
+    window: GroupWindow, movable: Sequence[int], facts: QueueFacts, rules: QueueRules
 ) -> tuple[list[int], int | None]:
     """Return the order of the movable jobs, and the number of nodes that the knapsack filled."""
     jobs = [window.jobs[rank].job for rank in movable]
     if rules.policy == PLAN and facts.planned is not None:
         start_s = [facts.planned.start_s[job.job_id] for job in jobs]
         return sorted(range(len(start_s)), key=start_s.__getitem__), None
-    free = None
+    node_power_w = [full_node_w(job, facts) for job in jobs]
     if rules.policy == KNAPSACK:
-        moved = set(movable)
-        kept = np.array(
-            [position.job.nodes for rank, position in enumerate(window.jobs) if rank not in moved], np.int64
-        )
-        free = free_behind(facts.free_nodes.get(resource_pool(window.jobs[0].job), 0), kept, len(kept))
-    node_power_w = [facts.node_power_w[job.job_id] for job in jobs]
-    off_peak = facts.peak == Peak.OFF_PEAK
-    return order_by_power([job.nodes for job in jobs], node_power_w, off_peak=off_peak, free=free), free
+        return _fill_free_nodes(window, movable, node_power_w, facts)
+    return order_by_power([job.nodes for job in jobs], node_power_w, off_peak=facts.peak == Peak.OFF_PEAK), None
+
+
+def full_node_w(job: Job, facts: QueueFacts) -> float:
+    """Return the draw of a node that is full of such jobs [W]: of a share of a node, the draw divided by the share."""
+    node_w, share = facts.node_power_w[job.job_id], facts.competition.share(job)
+    return node_w if share == 1.0 else node_w / share
+
+
+MOST_UNITS, UNITS_PER_NODE = 4096, 64
+"""Shares of nodes are weighed in units of a node: so many in all, and so many of each node, at most."""
+
+
+def _fill_free_nodes(
+    window: GroupWindow, movable: Sequence[int], node_power_w: Sequence[float], facts: QueueFacts
+) -> tuple[list[int], int]:
+    """Return the order of the movable jobs whose first ones fill the free nodes best, and the number of these nodes.
+
+    Jobs that cannot use the free pools follow behind all others.
+    """
+    competition = facts.competition
+    free = {pool: count for pool, count in enumerate(facts.free_nodes) if count}
+    jobs = [position.job for position in window.jobs]
+    nodes = sum(free[pool] for pool in competition.pools_of(jobs) & free.keys())
+    filled = [_filled_nodes(job, nodes, facts) if free.keys() & competition.fit(job).pools else 0.0 for job in jobs]
+    units = 1
+    if not all(number.is_integer() for number in filled):
+        units = max(1, min(UNITS_PER_NODE, MOST_UNITS // max(nodes, 1)))
+    sizes = [math.ceil(number * units) for number in filled]
+    moved = set(movable)
+    kept = np.array([size for rank, size in enumerate(sizes) if rank not in moved], np.int64)
+    left = free_behind(nodes * units, kept, len(kept))
+    usable = [at for at, rank in enumerate(movable) if sizes[rank]]
+    order = order_by_power(
+        [sizes[movable[at]] for at in usable],
+        [node_power_w[at] for at in usable],
+        off_peak=facts.peak == Peak.OFF_PEAK,
+        free=left,
+    )
+    chosen = [usable[at] for at in order]
+    return chosen + [at for at in range(len(movable)) if not sizes[movable[at]]], left // units
+
+
+def _filled_nodes(job: Job, nodes: int, facts: QueueFacts) -> float:
+    """Return how many of the free nodes the job would fill; of an array, with all tasks that could start there."""
+    filled = float(facts.competition.filled_nodes(job))
+    return filled * max(1, min(facts.startable_tasks(job), int(nodes / filled)))
 
 
 DOUBT = 1
 """A shown priority of 1 may be 0 or 1: an offset then moves the job by one less than it says."""
 
 
-def assign_priorities(window: PoolWindow, desired: Sequence[int], ranking: Ranking) -> list[int] | None:
+def assign_priorities(window: GroupWindow, desired: Sequence[int], ranking: Ranking) -> list[int] | None:
     """Return the priority of each rank; None where equal priorities leave no room beside a pinned job.
 
     The site's values, largest first, go to the jobs in the desired order. Equal values among which the job number would
@@ -307,6 +361,6 @@ def _compare_jobs(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: Q
         at, other_at = (rules.clock(value, facts.now_s) for value in (start_s, other_s))
         starts: Inputs = (("planned_start_s", float(start_s)), ("other_planned_start_s", float(other_s)))
         return f"planned for {at}, the other for {other_at}", (*starts, ("beside", other.job_id))
-    power_w, other_w = (facts.node_power_w[each.job_id] for each in (job, other))
+    power_w, other_w = (full_node_w(each, facts) for each in (job, other))
     draws: Inputs = (("node_power_w", power_w), ("other_node_power_w", other_w), ("beside", other.job_id))
     return f"{why}, {power_w:.0f} W/node against {other_w:.0f} W/node", draws

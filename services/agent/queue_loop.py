@@ -6,8 +6,8 @@ decision by the partitions of the jobs, because each partition may have a mode o
 """
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Container, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from operator import attrgetter
@@ -23,11 +23,11 @@ from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan, StartChange
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
-from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, ResourcePool, format_clock, resource_pool
+from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, format_clock
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.queue_hook.window import MOVES
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
+from plugin.scheduler.cluster_view import cluster_of, free_nodes
+from plugin.scheduler.job import Job
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.live.pool_state import find_undecided_jobs
 from services.accounts.job_draws import JobDraw
@@ -64,6 +64,7 @@ def queue_facts(
 ) -> QueueFacts:
     """Return the facts about the queue; `comments` are those that the owners of jobs have got from the agent."""
     view, curve = observed.view, observed.prices
+    cluster = cluster_of(view, observed.traits.partitions)
     facts = QueueFacts(
         view.at_s,
         view.jobs,
@@ -71,7 +72,8 @@ def queue_facts(
         node_power_w={job: draw.node_w for job, draw in draws.items()},
         expected_run_s=run_s,
         expected_wait_s={},
-        free_nodes=free_nodes(view.jobs, view.nodes),
+        cluster=cluster,
+        free_nodes=free_nodes(cluster, view.nodes),
         marks=marks,
         notices=comments or {},
     )
@@ -84,21 +86,6 @@ def queue_facts(
         prices=curve.series,
         basis=curve.basis,
     )
-
-
-def free_nodes(jobs: Iterable[Job], nodes: Iterable[Node]) -> dict[ResourcePool, int]:
-    """Return the number of nodes that each resource pool with pending jobs has free; sleeping nodes count as free."""
-    free = Counter(node.partitions for node in nodes if is_free(node))
-    pools = {resource_pool(job) for job in jobs if job.state is JobState.PENDING}
-    return {
-        pool: sum(count for partitions, count in free.items() if not set(partitions).isdisjoint(pool[0]))
-        for pool in pools
-    }
-
-
-def is_free(node: Node) -> bool:
-    """Return whether the scheduler could give the node to a job."""
-    return node.use is NodeUse.FREE and not (node.closed or node.failed or node.reserved)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
 from plugin.federation.site_report import Curve, SiteReport, WaitTable, make_curve
-from plugin.queue_hook.facts import QueueFacts, QueueRules, resource_pool
+from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.positions import QueuePosition, marks_by_job, queue_positions
 from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
@@ -44,7 +44,7 @@ SHOWN = frozenset({JobState.PENDING, JobState.HELD, JobState.STARTS, JobState.RU
 
 @dataclass(frozen=True)
 class QueuePlace:
-    """The place of a job among the `of` jobs of its resource pool, from 1, and its place by the site's own order."""
+    """The place of a job among the `of` jobs that compete with it, from 1, and its place by the site's own order."""
 
     now: int
     by_site: int
@@ -58,11 +58,11 @@ class QueuePlace:
 
 
 def job_statuses(facts: QueueFacts, rules: QueueRules, decided: Mapping[str, DecisionRecord]) -> tuple[JobStatus, ...]:
-    """Return all jobs that wait or run: first those that wait, each resource pool in its order."""
-    places = find_places(queue_positions(facts.pending, marks_by_job(facts.marks, facts.jobs), facts).all)
+    """Return all jobs that wait or run: first those that wait, each group of jobs that compete in its order."""
+    places = find_places(queue_positions(facts.pending, marks_by_job(facts.marks, facts.jobs), facts).all, facts)
     shown = [job for job in facts.jobs if job.state in SHOWN]
     last = len(shown) + 1
-    shown.sort(key=lambda job: (resource_pool(job), places[job.job_id].now if job.job_id in places else last))
+    shown.sort(key=lambda job: (facts.competition.group(job), places[job.job_id].now if job.job_id in places else last))
     shown.sort(key=lambda job: job.state is not JobState.PENDING)
     return tuple(
         _add_place(_job_status(job, facts, rules, decided.get(f"job {job.job_id}")), places.get(job.job_id))
@@ -70,11 +70,11 @@ def job_statuses(facts: QueueFacts, rules: QueueRules, decided: Mapping[str, Dec
     )
 
 
-def find_places(positions: Sequence[QueuePosition]) -> dict[str, QueuePlace]:
-    """Return the place of each pending job in its resource pool."""
+def find_places(positions: Sequence[QueuePosition], facts: QueueFacts) -> dict[str, QueuePlace]:
+    """Return the place of each pending job among those that compete with it."""
     pools: dict[object, list[QueuePosition]] = {}
     for position in positions:
-        pools.setdefault(resource_pool(position.job), []).append(position)
+        pools.setdefault(facts.competition.group(position.job), []).append(position)
     places: dict[str, QueuePlace] = {}
     for pool in pools.values():
         now, by_site = (

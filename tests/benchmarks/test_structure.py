@@ -20,7 +20,7 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 570
+    assert len(structure.modules) <= 572
     assert sum(structure.lines) <= 88_600
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
+from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, plain_cluster, prices
 
 from offpeak.model.facility import PowerCap, facility_named
 from offpeak.model.orders import PowerState
@@ -64,6 +64,7 @@ def make_inputs(
         "peak": Peak.ON_PEAK,
         "prices": CHEAP_AT_NIGHT,
         "node_power_w": {job.job_id: watts for job in jobs},
+        "cluster": plain_cluster(jobs),
         **facts,
     }
     queue = QueueFacts(now_s, jobs, Ranking.VALUE, **queue_facts)

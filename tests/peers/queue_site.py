@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from offpeak.ledger.rows import JobMark
+from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
+from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import QueueFacts, QueueRules
@@ -52,7 +54,21 @@ def a_job(number: int, **fields: Any) -> Job:
         hosts="",
         plain=True,
     )
-    return job._replace(**fields)
+    job = job._replace(**fields)
+    return job if "request" in fields else job._replace(request=plain_request(job))
+
+
+def plain_request(job: Job) -> Request:
+    """Return a request for as many nodes as the job has."""
+    chunk = Chunk(max(job.nodes, 1), -(-job.cpus // max(job.nodes, 1)))
+    return Request(job.partitions, (chunk,), whole_nodes=job.whole_nodes, reservation=job.reservation)
+
+
+def plain_cluster(jobs: Iterable[Job]) -> Cluster:
+    """Return a cluster with many nodes of unknown equipment in each partition of the jobs."""
+    names = sorted({name for job in jobs for name in job.partitions})
+    pools = tuple(Pool(NodeType(UNKNOWN), frozenset({name}), 10_000) for name in names)
+    return Cluster(pools, {name: Partition(name, shared=True) for name in names})
 
 
 def prices(*per_mwh: float, from_s: int = MIDNIGHT_S, step_s: int = HOUR_S) -> Series:
@@ -73,7 +89,14 @@ class Site:
 
     def plan(self, rules: QueueRules = RULES, *, now_s: int = NOW_S, **others: Any) -> QueuePlan:
         """Return the hook's plan; `others` are facts besides jobs and marks."""
-        known = {"peak": Peak.ON_PEAK, "marks": self.marks, "notices": self.notices, **self.facts, **others}
+        known = {
+            "cluster": plain_cluster(self.jobs),
+            "peak": Peak.ON_PEAK,
+            "marks": self.marks,
+            "notices": self.notices,
+            **self.facts,
+            **others,
+        }
         return plan_queue(QueueFacts(now_s, self.jobs, self.ranking, **known), rules)
 
     def apply(self, plan: QueuePlan, *, now_s: int = NOW_S) -> "Site":

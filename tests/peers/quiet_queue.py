@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from queue_site import NOW_S, RULES, a_job, prices
+from queue_site import NOW_S, RULES, a_job, plain_cluster, prices
 from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Mode
@@ -37,6 +37,7 @@ def write_quiet_cycles(url: str, jobs: int, cycles: int, mode: Mode) -> None:
                 prices=HOURLY,
                 peak=Peak.ON_PEAK,
                 node_power_w={job.job_id: 300.0 for job in queue},
+                cluster=plain_cluster(queue),
                 marks=await controller.marks(),
                 notices=controller.comments,
             )

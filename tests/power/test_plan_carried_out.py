@@ -16,6 +16,7 @@ from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import plan_queue
+from plugin.scheduler.cluster_view import cluster_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
@@ -53,8 +54,9 @@ class Site:
         watts = {job.job_id: WATTS for job in view.jobs}
         marks = tuple(self.marks.values())
         facts = QueueFacts(
-            self.now_s, view.jobs, Ranking.OFFSET, Peak.ON_PEAK, prices=CHEAP_AT_NIGHT, node_power_w=watts, marks=marks
-        )
+            self.now_s, view.jobs, Ranking.OFFSET, Peak.ON_PEAK, prices=CHEAP_AT_NIGHT, node_power_w=watts, marks=marks,
+            cluster=cluster_of(view),
+        )  # fmt: skip
         snapshot = PlanInputs(facts, BY_PLAN, view.nodes, shared_nodes=False, room=ROOM, caps=self.caps)
         plan = self.standing = plan_day(snapshot, self.standing, budget_of(0.2))
         assert plan is not None

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_site import HOUR_S, NOW_S, RULES, TOP, ZONE, Site, a_job, by_id, prices
+from queue_site import HOUR_S, NOW_S, RULES, TOP, ZONE, Site, a_job, by_id, plain_cluster, prices
 
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import resource_pool
+from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.positions import marks_by_job, queue_positions
 from plugin.queue_hook.queue_plan import restore_plan
 from plugin.queue_hook.user_hints import parse_user_hints
-from plugin.queue_hook.window import group_by_pool
+from plugin.queue_hook.window import group_positions
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 
@@ -52,11 +52,11 @@ def draws_of(data, site):
 
 
 def facts_of(data, site):
-    groups = {resource_pool(job) for job in site.jobs}
+    pools = {name for job in site.jobs for name in job.partitions}
     return {
         "peak": data.draw(peaks),
         "node_power_w": draws_of(data, site),
-        "free_nodes": {group: data.draw(st.integers(0, 8)) for group in groups},
+        "free_nodes": tuple(data.draw(st.integers(0, 8)) for _ in pools),
         "prices": prices(*[data.draw(st.integers(-5, 9)) * 10.0, *data.draw(st.permutations(SIX_HOURS))] * 7),
         "expected_wait_s": dict.fromkeys(by_id(site.jobs), data.draw(st.sampled_from([0, HOUR_S]))),
     }
@@ -69,13 +69,9 @@ rules = st.builds(
 
 def lines(site, later=()):
     marked = marks_by_job(site.marks, site.jobs)
-
-    class Facts:
-        ranking, set_by_hand = site.ranking, frozenset()
-
-    pending = [job for job in site.jobs if job.state is JobState.PENDING]
-    standings = queue_positions(pending, marked, Facts)
-    return group_by_pool(standings.all, now_s=NOW_S, delayed=later)
+    facts = QueueFacts(NOW_S, site.jobs, site.ranking, cluster=plain_cluster(site.jobs))
+    positions = queue_positions(facts.pending, marked, facts)
+    return group_positions(positions.all, later, facts)
 
 
 @given(sites(), rules, st.data())

@@ -168,7 +168,7 @@ def test_order_is_kept_if_all_priorities_are_1():
 def test_a_knapsack_fills_the_free_nodes():
     jobs = tuple(a_job(number, nodes=nodes) for number, nodes in ((1, 3), (2, 2), (3, 2)))
     site = Site(jobs, facts={"node_power_w": DRAWS})
-    plan = site.plan(replace(RULES, policy="knapsack"), free_nodes={(("batch",), None): 4})
+    plan = site.plan(replace(RULES, policy="knapsack"), free_nodes=(4,))
     assert site.apply(plan).order() == ["2", "3", "1"]
     assert "4 free nodes are best filled so" in reasons(plan)["job 1"]
     assert site.plan(replace(RULES, policy="knapsack")).changes_nothing

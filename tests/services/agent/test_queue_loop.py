@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from queue_site import NOW_S, RULES, a_job
+from queue_site import NOW_S, RULES, a_job, plain_cluster
 from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Mode
@@ -43,6 +43,7 @@ class Room:
                 Ranking.VALUE,
                 peak=Peak.ON_PEAK,
                 node_power_w=DRAWS,
+                cluster=plain_cluster(JOBS),
                 marks=await self.controller.marks(),
                 notices=self.controller.comments,
             )

@@ -7,7 +7,6 @@ from hypothesis import given
 from queue_site import NOW_S, RULES, TOP, Site, a_job
 from random_logs import PLAIN, Log, logs, starts
 
-from plugin.queue_hook.facts import resource_pool
 from plugin.window_policy import EXTERNAL, GREEDY, KNAPSACK, WindowPolicy, WindowView
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import replay
@@ -22,7 +21,7 @@ def by_hook(policy: str, view: WindowView) -> list[int]:
         for number, nodes, waited_s in zip(view.job_id, view.size, view.waited_s, strict=True)
     )
     draws = {job.job_id: float(power_w) for job, power_w in zip(jobs, view.node_power_w, strict=True)}
-    facts = {"peak": view.peak, "node_power_w": draws, "free_nodes": {resource_pool(job): view.free for job in jobs}}
+    facts = {"peak": view.peak, "node_power_w": draws, "free_nodes": (view.free,)}
     site = Site(jobs)
     order = site.apply(site.plan(replace(RULES, policy=policy), **facts)).order()
     rank = {job.job_id: at for at, job in enumerate(jobs)}

@@ -1,0 +1,128 @@
+"""Which jobs compete for the same nodes, and how many nodes each would take.
+
+Jobs compete if their requests could use nodes of the same pool, or if a chain of such jobs joins them. Jobs whose
+partitions have different priority tiers, or that use a reservation, are kept apart: the scheduler starts them by other
+rules than their priorities.
+
+An array is one job: what counts is a task, times the tasks that could start now.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from offpeak.model.cluster import Cluster, competition_groups
+from offpeak.model.request import Request
+from plugin.scheduler.job import HOLDING, Job, JobState
+
+
+class CompetitionGroup(NamedTuple):
+    """A set of pools by its first one, the priority tiers of the partitions, and the reservation, "" for none."""
+
+    pool: int
+    tiers: tuple[int, ...]
+    reservation: str
+
+
+NO_GROUP = CompetitionGroup(-1, (), "")
+"""The group of jobs that fit no node, and of those whose request is not understood."""
+
+
+class RequestFit(NamedTuple):
+    """Where a request could run: its candidate pools, and the nodes that it fills of the largest of them.
+
+    `why_not` says why it could run nowhere.
+    """
+
+    pools: tuple[int, ...]
+    tiers: tuple[int, ...]
+    filled_nodes: float
+    why_not: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Competition:
+    """The groups of the jobs that wait. Equal requests are looked up once."""
+
+    cluster: Cluster
+    waiting: Sequence[Job]
+    _fits: dict[Request, RequestFit] = field(default_factory=dict)
+    _fit_of_id: dict[int, RequestFit] = field(default_factory=dict)
+    _group_of_pool: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        requests = {id(job.request): job.request for job in self.waiting if job.plain and job.request}
+        candidates = {request: self._fit(request).pools for request in requests.values()}
+        for request, group in competition_groups(candidates).items():
+            self._group_of_pool.update(dict.fromkeys(candidates[request], group))
+
+    def fit(self, job: Job) -> RequestFit:
+        """Return where the job could run."""
+        if job.request is None:
+            return RequestFit((), (), 0.0, f"its request is not understood: {job.request_problem or 'it has none'}")
+        return self._fit_of_id.get(id(job.request)) or self._fit(job.request)
+
+    def _fit(self, request: Request) -> RequestFit:
+        found = self._fits.get(request)
+        if found is None:
+            found = self._fits[request] = _fit_of(self.cluster, request)
+        # Readers give jobs with equal terms the same object, and a look-up by value costs a hash of all terms.
+        self._fit_of_id[id(request)] = found
+        return found
+
+    def group(self, job: Job) -> CompetitionGroup:
+        """Return the group in which the job competes."""
+        fit = self.fit(job)
+        if not fit.pools:
+            return NO_GROUP
+        first = fit.pools[0]
+        return CompetitionGroup(self._group_of_pool.get(first, first), fit.tiers, job.reservation)
+
+    def groups(self, job: Job) -> frozenset[CompetitionGroup]:
+        """Return the groups whose nodes a job could use, in which it does not compete itself."""
+        fit = self.fit(job)
+        pools = {self._group_of_pool[pool] for pool in fit.pools if pool in self._group_of_pool}
+        return frozenset(CompetitionGroup(pool, fit.tiers, job.reservation) for pool in pools)
+
+    def pools_of(self, jobs: Iterable[Job]) -> frozenset[int]:
+        """Return all candidate pools of the jobs."""
+        return frozenset(pool for job in jobs for pool in self.fit(job).pools)
+
+    def filled_nodes(self, job: Job) -> float:
+        """Return how many nodes the job, or a task of it, fills: shares of nodes add up."""
+        return self.fit(job).filled_nodes or max(job.nodes, 1)
+
+    def share(self, job: Job) -> float:
+        """Return the share of its nodes that the job fills, at most 1."""
+        return min(1.0, self.filled_nodes(job) / max(job.nodes, 1))
+
+
+def _fit_of(cluster: Cluster, request: Request) -> RequestFit:
+    pools = cluster.candidates(request)
+    if not pools:
+        return RequestFit((), (), 0.0, f"its request fits no nodes: {cluster.misfit(request)}")
+    partitions = [cluster.partitions[name] for name in request.partitions]
+    tiers = tuple(sorted({partition.priority_tier for partition in partitions}))
+    if request.whole_nodes or (partitions and not any(partition.shared for partition in partitions)):
+        return RequestFit(pools, tiers, 0.0)
+    largest = max((cluster.pools[pool] for pool in pools), key=lambda pool: pool.nodes)
+    return RequestFit(pools, tiers, sum(chunk.copies * largest.node_type.share(chunk) for chunk in request.chunks))
+
+
+def count_running_tasks(jobs: Iterable[Job]) -> Mapping[str, int]:
+    """Return how many tasks of each array have nodes."""
+    return Counter(job.array_id for job in jobs if job.array_id and job.state in HOLDING)
+
+
+def count_startable_tasks(job: Job, running: Mapping[str, int]) -> int:
+    """Return how many tasks of the job could start now; 1 for a job that is no array, 0 for a throttled one."""
+    if not job.task_limit:
+        return job.tasks
+    return max(0, min(job.tasks, job.task_limit - running.get(job.array_id, 0)))
+
+
+def find_split_arrays(jobs: Iterable[Job]) -> frozenset[str]:
+    """Return the arrays of which waiting tasks have records of their own: a change of the array would reach them."""
+    waits = (JobState.PENDING, JobState.HELD)
+    return frozenset(job.array_id for job in jobs if job.array_id and not job.is_array and job.state in waits)

@@ -1,0 +1,41 @@
+"""The cluster model of a scheduler's view, and the nodes of each pool that are free."""
+
+from collections.abc import Iterable
+
+from offpeak.model.cluster import Cluster, ClusterNode, NodeType, Partition, pools_of
+from plugin.scheduler.node import Node, NodeUse
+from plugin.scheduler.port import SchedulerView
+
+
+def cluster_of(view: SchedulerView, partitions: Iterable[Partition] = ()) -> Cluster:
+    """Return the cluster; partitions without a record of their own have no limits and share their nodes.
+
+    Nodes that differ only in features that no job requests are in one pool.
+    """
+    requests = {id(job.request): job.request for job in view.jobs if job.request}.values()
+    requested = frozenset(
+        name for request in requests for chunk in request.chunks for names in chunk.features for name in names
+    )
+    known = {partition.name: partition for partition in partitions}
+    found = {name for node in view.nodes for name in node.partitions}
+    return Cluster(
+        pools=pools_of(_cluster_node(node, requested) for node in view.nodes),
+        partitions=known | {name: Partition(name, shared=True) for name in sorted(found - known.keys())},
+        reservations={each.name: frozenset(each.nodes) for each in view.reservations},
+    )
+
+
+def _cluster_node(node: Node, requested: frozenset[str]) -> ClusterNode:
+    features = requested.intersection(node.features)
+    return ClusterNode(node.name, NodeType(node.cpus, node.memory_mib, node.gpus, features), frozenset(node.partitions))
+
+
+def free_nodes(cluster: Cluster, nodes: Iterable[Node]) -> tuple[int, ...]:
+    """Return the number of nodes of each pool that are free; sleeping nodes count as free."""
+    free = {node.name for node in nodes if is_free(node)}
+    return tuple(len(free & pool.names) for pool in cluster.pools)
+
+
+def is_free(node: Node) -> bool:
+    """Return whether the scheduler could give the node to a job."""
+    return node.use is NodeUse.FREE and not (node.closed or node.failed or node.reserved)

@@ -1,0 +1,181 @@
+"""Jobs with different requests compete where they could use the same nodes, and only there."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from queue_site import HOUR_S, NOW_S, RULES, Site, a_job
+
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.request import Chunk, Request
+from offpeak.prices.peak import Peak
+from plugin.queue_hook.facts import QueueFacts
+from plugin.queue_hook.queue_plan import QueuePlan
+from plugin.scheduler.cluster_view import cluster_of, free_nodes
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodeUse
+from plugin.scheduler.port import SchedulerView
+
+CPU_NODES = Pool(NodeType(64, 256_000), frozenset({"batch"}), 100)
+GPU_NODES = Pool(NodeType(64, 512_000, (("a100", 4),)), frozenset({"gpu"}), 10)
+BOTH = Pool(NodeType(64, 512_000), frozenset({"batch", "gpu"}), 5)
+SHARED = {name: Partition(name, shared=True) for name in ("batch", "gpu", "long")}
+CLUSTER = Cluster((CPU_NODES, GPU_NODES), SHARED)
+
+
+def asks(number: int, chunk: Chunk, partition: str = "batch", **fields: Any) -> Job:
+    """Return a job that shares its nodes."""
+    request = Request((partition,), (chunk,), reservation=fields.get("reservation", ""))
+    cores = chunk.copies * chunk.cores
+    return a_job(
+        number,
+        **{"partitions": (partition,), "whole_nodes": False, "request": request, "nodes": chunk.copies, "cpus": cores}
+        | fields,
+    )
+
+
+def plan(jobs: list[Job], watts: list[float], cluster: Cluster = CLUSTER, **others: Any) -> QueuePlan:
+    draws = {job.job_id: watt for job, watt in zip(jobs, watts, strict=True)}
+    return Site(tuple(jobs)).plan(**{"node_power_w": draws, "cluster": cluster, **others})
+
+
+def order_after(jobs: list[Job], watts: list[float], cluster: Cluster = CLUSTER, **others: Any) -> list[str]:
+    return Site(tuple(jobs)).apply(plan(jobs, watts, cluster, **others)).order()
+
+
+def test_jobs_with_different_memory_compete_on_nodes_that_have_more() -> None:
+    jobs = [asks(number, Chunk(1, 64, 1024 * gib)) for number, gib in ((1, 8), (2, 9), (3, 10))]
+    assert order_after(jobs, [300.0, 200.0, 100.0]) == ["3", "2", "1"]
+    reasons = [each.reason for each in plan(jobs, [300.0, 200.0, 100.0]).decisions]
+    assert reasons[0].startswith("before 2: on-peak, 100 W/node against 200 W/node")
+
+
+def test_jobs_of_nodes_that_no_job_connects_do_not_compete() -> None:
+    jobs = [asks(1, Chunk(1, 64)), asks(2, Chunk(1, 64, gpus=1), "gpu")]
+    assert order_after(jobs, [300.0, 200.0]) == ["1", "2"]
+    connected = Cluster((CPU_NODES, GPU_NODES, BOTH), SHARED)
+    assert order_after([jobs[0], asks(2, Chunk(1, 64), "gpu")], [300.0, 200.0], connected) == ["2", "1"]
+
+
+def test_partitions_of_another_tier_and_reservations_are_apart() -> None:
+    tiers = Cluster((BOTH,), {**SHARED, "gpu": Partition("gpu", shared=True, priority_tier=2)})
+    assert order_after([asks(1, Chunk(1, 64)), asks(2, Chunk(1, 64), "gpu")], [300.0, 200.0], tiers) == ["1", "2"]
+    named = Pool(NodeType(64), frozenset({"batch"}), 2, frozenset({"n1", "n2"}))
+    reserved = Cluster((named,), SHARED, {"maint": frozenset({"n1"})})
+    jobs = [asks(1, Chunk(1, 64)), asks(2, Chunk(1, 64), reservation="maint")]
+    assert order_after(jobs, [300.0, 200.0], reserved) == ["1", "2"]
+
+
+def test_a_share_of_a_node_counts_as_a_full_node_of_such_jobs() -> None:
+    # 4 of 64 cores that draw 25 W are 400 W a node: more than the whole node of job 2.
+    jobs = [asks(1, Chunk(1, 4)), asks(2, Chunk(1, 64))]
+    watts = [25.0, 300.0]
+    assert order_after(jobs, watts) == ["2", "1"]
+    (first, _) = plan(jobs, watts).decisions
+    assert first.reason.startswith("before 1: on-peak, 300 W/node against 400 W/node")
+    exclusive = Cluster(CLUSTER.pools, {**SHARED, "batch": Partition("batch", shared=False)})
+    assert order_after(jobs, watts, exclusive) == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("request_of", "why"),
+    [
+        (Request(("batch",), (Chunk(1, 1, gpus=1),)), "no node of partition batch has 1 cores, 1 GPUs"),
+        (Request(("nowhere",), (Chunk(1),)), "there is no partition nowhere"),
+        (None, "its request is not understood: 'a&&b' is no constraint on features"),
+    ],
+)
+def test_a_job_that_fits_no_nodes_keeps_its_place_and_says_why(request_of: Request | None, why: str) -> None:
+    problem = "" if request_of else "'a&&b' is no constraint on features"
+    odd = a_job(2, request=request_of, request_problem=problem)
+    jobs = [asks(1, Chunk(1, 64)), odd, asks(3, Chunk(1, 64))]
+    made = plan(jobs, [300.0, 200.0, 100.0])
+    assert made.rank.keys() == {"1", "3"}
+    (decision,) = (each for each in made.decisions if each.subject == "job 2")
+    assert decision.decided == "keeps its place"
+    assert decision.reason.endswith(why)
+
+
+def test_a_knapsack_fills_the_free_nodes_that_its_jobs_could_use() -> None:
+    rules = replace(RULES, policy="knapsack")
+    jobs = [asks(1, Chunk(3, 64)), asks(2, Chunk(2, 64)), asks(3, Chunk(2, 64))]
+    assert order_after(jobs, [100.0] * 3, rules=rules, free_nodes=(4, 9)) == ["2", "3", "1"]
+    # Of four free nodes three are for job 1 alone: jobs that need GPUs do not count them.
+    connected = Cluster((CPU_NODES, GPU_NODES, BOTH), SHARED)
+    mixed = [asks(1, Chunk(3, 64)), asks(2, Chunk(1, 64), "gpu"), asks(3, Chunk(1, 64, gpus=4), "gpu")]
+    assert order_after(mixed, [100.0] * 3, connected, rules=rules, free_nodes=(3, 0, 0)) == ["1", "2", "3"]
+    assert order_after(mixed, [100.0] * 3, connected, rules=rules, free_nodes=(2, 0, 0)) == ["1", "2", "3"]
+
+
+def test_shares_of_nodes_fill_a_knapsack() -> None:
+    rules = replace(RULES, policy="knapsack")
+    jobs = [asks(1, Chunk(1, 48)), asks(2, Chunk(1, 32)), asks(3, Chunk(1, 32))]
+    assert order_after(jobs, [100.0] * 3, rules=rules, free_nodes=(1, 0)) == ["2", "3", "1"]
+
+
+def test_later_submissions_of_the_group_count_whatever_they_requested() -> None:
+    starved = replace(RULES, max_postponement_s=HOUR_S)
+    jobs = [asks(1, Chunk(1, 64, 8192), submit_s=NOW_S - 9 * HOUR_S), asks(2, Chunk(1, 64, 9216))]
+    started = {"state": JobState.RUNNING, "start_s": NOW_S - 2 * HOUR_S, "hosts": "n1", "submit_s": NOW_S - 8 * HOUR_S}
+    passing = asks(3, Chunk(1, 64, 10_240), **started)
+    elsewhere = asks(3, Chunk(1, 64, gpus=1), "gpu", **started)
+    watts = [300.0, 200.0, 100.0]
+    assert order_after([*jobs, elsewhere], watts, rules=starved) == ["2", "1"]
+    assert order_after([*jobs, passing], watts, rules=starved) == ["1", "2"]
+
+
+CHUNKS = st.builds(
+    Chunk, st.integers(1, 3), st.sampled_from([1, 8, 64]), st.sampled_from([0, 8192, 300_000]), st.sampled_from([0, 1])
+)
+
+
+@given(st.lists(st.tuples(CHUNKS, st.sampled_from(["batch", "gpu", "long"])), max_size=12), st.data())
+def test_mixed_requests_change_places_within_their_group_only(requests: list[tuple[Chunk, str]], data: Any) -> None:
+    jobs = [asks(number, chunk, partition) for number, (chunk, partition) in enumerate(requests, 1)]
+    pools = (CPU_NODES, GPU_NODES, *([BOTH] if data.draw(st.booleans()) else []))
+    cluster = Cluster(pools, SHARED)
+    watts = [data.draw(st.sampled_from([100.0, 200.0, 400.0])) for _ in jobs]
+    policy, window = data.draw(st.sampled_from(["greedy", "knapsack"])), data.draw(st.sampled_from([1, 3, 20]))
+    free = tuple(data.draw(st.integers(0, 4)) for _ in pools)
+    rules = replace(RULES, policy=policy, window=window)
+    after = order_after(jobs, watts, cluster, rules=rules, free_nodes=free)
+    competition = QueueFacts(NOW_S, tuple(jobs), Site(()).ranking, cluster=cluster).competition
+    group = {job.job_id: competition.group(job) for job in jobs}
+    members = [job.job_id for job in jobs]
+    assert [group[job] for job in after] == [group[job] for job in members]
+    for each in set(group.values()):
+        was, now = ([job for job in order if group[job] == each] for order in (members, after))
+        assert now[window:] == was[window:]
+        assert each.pool >= 0 or now == was
+
+
+NODE = Node(
+    "n1", "IDLE", NodeUse.FREE, *[None] * 1, False, False, True, False, False, "", "", None, ("batch",), (), 8, 0,  # type: ignore[arg-type]
+    1000, None, None,
+)  # fmt: skip
+
+
+def test_the_cluster_of_a_view_has_a_pool_for_each_kind_of_node() -> None:
+    nodes = (
+        NODE,
+        NODE._replace(name="n2", features=("rack1",)),
+        NODE._replace(name="n3", features=("rack2", "fast"), use=NodeUse.USED),
+        NODE._replace(name="n4", gpus=(("a100", 2),), closed=True),
+    )
+    job = a_job(1, request=Request(("batch",), (Chunk(1, features=(frozenset({"fast"}),)),)))
+    cluster = cluster_of(SchedulerView(NOW_S, (job,), nodes, ()), (Partition("long", priority_tier=3),))
+    # No job requests a rack: nodes that differ in nothing else are alike.
+    assert [sorted(pool.names) for pool in cluster.pools] == [["n1", "n2"], ["n3"], ["n4"]]
+    assert cluster.partitions["batch"].shared
+    assert cluster.partitions["long"].priority_tier == 3
+    assert free_nodes(cluster, nodes) == (2, 0, 0)
+    assert job.request is not None
+    assert cluster.candidates(job.request) == (1,)
+
+
+def test_a_queue_without_jobs_or_nodes_is_planned() -> None:
+    assert plan([], []).changes_nothing
+    assert plan([asks(1, Chunk(1)), asks(2, Chunk(1))], [300.0, 200.0], Cluster(())).changes_nothing
+    assert Peak.ON_PEAK
