@@ -13,8 +13,8 @@ from studies.energy_carbon.paper import DUNE, JOBS, JUGGLE, TESTBEDS
 from studies.energy_carbon.run import (
     ANY_WIDTH,
     AS_MEASURED,
-    LIKENESS,
     PAPER_WIDTHS,
+    TOLERANCE,
     BatchWorkload,
     Measurement,
     Simulation,
@@ -172,10 +172,10 @@ CASES = [OFF_AT_90, replace(OFF_AT_90, widths=ANY_WIDTH, default="fcfs"), STANDB
 def test_the_default_run_is_as_long_and_as_utilized_as_the_papers(case: Measurement) -> None:
     testbed = TESTBEDS[case.testbed]
     workload = draw_workload(case, np.random.default_rng(1))
-    assert workload.default_s == pytest.approx(testbed.rows[case.way][case.load_pct].default.elapsed_s, rel=LIKENESS)
+    assert workload.default_s == pytest.approx(testbed.rows[case.way][case.load_pct].default.elapsed_s, rel=TOLERANCE)
     assert elapsed_s(workload.jobs, testbed.nodes, discipline(case.default)) == workload.default_s
     share = node_s(workload.jobs) / testbed.nodes / workload.default_s
-    assert share == pytest.approx(case.load_pct / 100, abs=LIKENESS)
+    assert share == pytest.approx(case.load_pct / 100, abs=TOLERANCE)
     assert set(workload.jobs.submit_s.tolist()) == {0}
 
 
@@ -185,8 +185,8 @@ def test_as_measured_both_runs_are_as_long_as_the_papers(case: Measurement) -> N
     row = testbed.rows[case.way][case.load_pct]
     workload = draw_workload(replace(case, reading=AS_MEASURED), np.random.default_rng(1))
     assert workload.default_s == row.default.elapsed_s
-    assert workload.aware_s == pytest.approx(row.aware.elapsed_s, rel=LIKENESS)
-    assert node_s(workload.jobs) / testbed.nodes / workload.aware_s == pytest.approx(case.load_pct / 100, abs=LIKENESS)
+    assert workload.aware_s == pytest.approx(row.aware.elapsed_s, rel=TOLERANCE)
+    assert node_s(workload.jobs) / testbed.nodes / workload.aware_s == pytest.approx(case.load_pct / 100, abs=TOLERANCE)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([DUNE, JUGGLE]), st.sampled_from(["fcfs", "easy", "first-fit"]))
