@@ -64,15 +64,15 @@ def node(
     )
     settings = hardware_settings(config, inventory, timeout)
     # What answers loads pyghmi, which `offpeak --version` must not wait for.
-    from ui.nodes import node_answer, node_order
+    from ui.nodes import node_answer
 
     match action:
         case NodeAction.SHOW:
             node_answer.print_node(settings, name, as_json=as_json)
         case NodeAction.WAKE:
-            node_order.order(settings, name, NodeOrder.ON, reason)
+            node_answer.order(settings, name, NodeOrder.ON, reason)
         case NodeAction.SLEEP:
-            node_order.order(settings, name, depth or NodeOrder.SOFT_OFF, reason)
+            node_answer.order(settings, name, depth or NodeOrder.SOFT_OFF, reason)
         case NodeAction.HOLD:
             node_answer.hold(settings, name, reason, until)
         case NodeAction.RELEASE:

@@ -3,6 +3,7 @@
 `wake` and `sleep` go through the door, until the node has reached the state or is given up.
 """
 
+import asyncio
 import json
 import re
 import time
@@ -11,30 +12,19 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from datetime import time as time_of_day
+from functools import partial
 from typing import Any
+
 import typer
+
 from offpeak.display import power_text
 from offpeak.door.effect import ADMIN, Hold
-from offpeak.errors import BadInput, OffpeakError
-from offpeak.machines.inventory import InventoryNode
-from offpeak.machines.inventory_file import read_inventory
-from offpeak.model.local_time import machine_zone
-from offpeak.model.units import parse_duration_s
-from offpeak.process import AlreadyRunning, exclusive_lock, login_name
-from offpeak.settings.table import Settings
-from services.agent.requests import END_HOLD, HOLD, format_hold
-from services.agent.status import AgentSilent, exchange, fetch_clock
-from ui.node_ledger import open_ledger_to_write
-from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
-import asyncio
-import time
-from functools import partial
-import typer
-from offpeak.door.effect import ADMIN
-from offpeak.errors import BadAnswer, BadInventory
+from offpeak.errors import BadAnswer, BadInput, BadInventory, OffpeakError
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.model.local_time import machine_zone
 from offpeak.model.orders import NodeOrder
+from offpeak.model.units import parse_duration_s
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import scheduler_of
@@ -45,9 +35,11 @@ from power.lifecycle.decisions import find_obstacle
 from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from power.lifecycle.sweep import read_clocks
 from services.agent.node_closer import NodeCloser
-from services.agent.requests import format_order
-from services.agent.status import AgentSilent, send_node_request
+from services.agent.requests import END_HOLD, HOLD, format_hold, format_order
+from services.agent.status import AgentSilent, exchange, fetch_clock, send_node_request
 from ui.node_ledger import open_ledger_to_write
+from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
+
 
 def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> list[str]:
     """Return a line for each known attribute."""
