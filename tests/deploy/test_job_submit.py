@@ -71,7 +71,7 @@ def at(from_now: timedelta) -> str:
         "offpeak:deadline=2999-12-31T00:00-11:30",
     ],
 )
-def test_what_passes(cluster: SlurmCluster, comment: str) -> None:
+def test_job_with_valid_hints_passes(cluster: SlurmCluster, comment: str) -> None:
     assert submit(cluster, comment) == ""
     assert parse_user_hints(comment, UTC).errors == ()
 
@@ -94,7 +94,7 @@ def test_what_passes(cluster: SlurmCluster, comment: str) -> None:
         ("later", "known are delay=12h, deadline=2026-11-22T08:00 and now"),
     ],
 )
-def test_what_is_refused_here_the_agent_cannot_read_either(cluster: SlurmCluster, hint: str, problem: str) -> None:
+def test_refused_hints_are_those_that_the_agent_cannot_parse(cluster: SlurmCluster, hint: str, problem: str) -> None:
     assert submit(cluster, f"for ann, offpeak:now,offpeak:{hint}") == f"offpeak:{hint} in the comment: {problem}"
     assert len(parse_user_hints(f"offpeak:{hint}", UTC).errors) == 1
 
@@ -110,7 +110,7 @@ def test_a_deadline_has_to_leave_room_for_the_limit(cluster: SlurmCluster) -> No
     assert submit(cluster, soon) == ""
 
 
-def test_nothing_else_of_a_job_is_touched(cluster: SlurmCluster) -> None:
+def test_plugin_changes_nothing_of_a_job(cluster: SlurmCluster) -> None:
     job = cluster.run("sbatch", "--parsable", "--comment=offpeak:delay=1h", "--hold", "--wrap=true").strip()
     shown = cluster.run("scontrol", "show", "job", job)
     assert "Comment=offpeak:delay=1h" in shown

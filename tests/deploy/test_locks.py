@@ -63,7 +63,7 @@ def test_every_extra_of_a_package_is_locked(lock: ModuleType) -> None:
     assert lock.UNLOCKED == UNLOCKED
 
 
-def test_what_pyproject_asks_for_is_locked(lock: ModuleType) -> None:
+def test_dependencies_of_pyproject_are_locked(lock: ModuleType) -> None:
     project = lock.PYPROJECT["project"]
     requested = {"base": project["dependencies"], "build": lock.PYPROJECT["build-system"]["requires"]}
     requested |= {extra: project["optional-dependencies"][extra] for extra in extras_of(lock)}
@@ -77,7 +77,7 @@ def test_what_pyproject_asks_for_is_locked(lock: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", ["base", "page", "postgresql", "predictors"])
-def test_what_these_packages_need_is_locked_too(lock: ModuleType, name: str) -> None:
+def test_indirect_dependencies_are_locked(lock: ModuleType, name: str) -> None:
     have = locked(lock, *{"base", name})
     followed = 0
     for package in have:

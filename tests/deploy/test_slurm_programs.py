@@ -121,7 +121,7 @@ FAST = {"OFFPEAK_TIME_SCALE": "0.005"}
 """Looks again within 0.3 to 0.6 s."""
 
 
-def test_what_the_agent_does_not_promise_is_woken_at_once_and_the_rest_if_it_stays_off(
+def test_program_wakes_nodes_that_the_agent_does_not(
     programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     names = ("n1", "n2", "n3")
@@ -303,7 +303,7 @@ def test_root_acts_as_the_lists_owner(
 
 
 @AS_ROOT
-def test_who_may_not_read_the_list_asks_its_owner() -> None:
+def test_user_without_access_to_the_wake_list_asks_its_owner() -> None:
     with open_folder() as folder:
         (folder / "wake.json").write_text(json.dumps({}))
         (folder / "wake.json").chmod(0o600)

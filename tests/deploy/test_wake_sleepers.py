@@ -171,7 +171,7 @@ def test_a_node_ordered_down_just_before_the_agent_ended(kind: str, make_sleeper
 
 
 @KINDS
-def test_what_an_admin_closed_stays_closed(kind: str, make_sleepers: Any) -> None:
+def test_node_closed_by_an_admin_stays_closed(kind: str, make_sleepers: Any) -> None:
     with make_sleepers(kind) as sleepers:
         sleepers.falls_asleep("node1")
         run = sleepers.server.run

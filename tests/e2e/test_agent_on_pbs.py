@@ -33,7 +33,7 @@ def cluster(request: pytest.FixtureRequest, bmc_commands: Path) -> Iterator[Powe
         yield made
 
 
-def test_who_is_shown_his_own_jobs_only_touches_nothing(cluster: PoweredPbs, zygote: Zygote) -> None:
+def test_agent_that_sees_only_its_own_jobs_changes_nothing(cluster: PoweredPbs, zygote: Zygote) -> None:
     server = cluster.server
     server.run("qmgr", "-c", "set server query_other_jobs = False")
     server.run("qmgr", "-c", "set server managers -= root@*")

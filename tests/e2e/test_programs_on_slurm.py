@@ -74,7 +74,7 @@ def conf_for(programs: SlurmPrograms) -> str:
     return re.sub(r"ReturnToService=2\n", "", text)
 
 
-def test_what_slurm_asks_reaches_the_agent_else_the_bmc(
+def test_wake_of_slurm_reaches_the_agent_or_else_the_bmc(
     site: Site, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
 ) -> None:
     programs, (bmc, other, _) = site.programs, few_bmcs

@@ -72,7 +72,7 @@ def test_the_range_of_a_temperature_spans_all_powers() -> None:
         ("power,0C\n9W,nan", "x:2: 'nan' is no PUE"),
     ],
 )
-def test_what_cannot_be_read_is_named_by_line(text: str, message: str) -> None:
+def test_unreadable_facility_value_is_named_by_line(text: str, message: str) -> None:
     with pytest.raises(BadInput) as problem:
         parse_facility(text, "x", full_power_w=100)
     assert str(problem.value).startswith(message)

@@ -43,7 +43,7 @@ def test_an_empty_file_is_empty_text(log: Path) -> None:
         (gzip.compress(b"\x7fELF\0\0", mtime=0), "is a binary file"),
     ],
 )
-def test_what_is_no_text_is_refused_with_the_file_and_a_hint(log: Path, content: bytes, message: str) -> None:
+def test_binary_file_is_refused_with_a_hint(log: Path, content: bytes, message: str) -> None:
     log.write_bytes(content)
     with pytest.raises(BadTrace) as caught:
         read_bytes(log, BadTrace)

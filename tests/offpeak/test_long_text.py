@@ -32,7 +32,7 @@ def test_a_file_is_read_again_in_each_pass(tmp_path: Path, written: bytes) -> No
         assert max(map(len, text.chunks())) <= long_text.CHUNK_BYTES
 
 
-def test_what_is_appended_meanwhile_is_left_out(tmp_path: Path) -> None:
+def test_lines_appended_during_reading_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"\xef\xbb\xbfone\n")
     text = text_of_file(tmp_path / "log", BadTrace)
     with (tmp_path / "log").open("ab") as file:

@@ -44,7 +44,7 @@ def test_a_second_is_refused_until_the_first_is_gone_however_it_went(tmp_path: P
         assert (tmp_path / "agent.lock").read_text() == f"{os.getpid()}\n"
 
 
-def test_it_can_be_had_again(tmp_path: Path) -> None:
+def test_lock_can_be_taken_again(tmp_path: Path) -> None:
     for _ in range(2):
         with exclusive_lock(tmp_path):
             pass

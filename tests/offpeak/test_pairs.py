@@ -18,7 +18,7 @@ def test_pairs_in_any_order_with_blanks():
         ("hours=", "not key=value", "hours=..."),
     ],
 )
-def test_what_is_no_pair_is_refused(text, message, hint):
+def test_text_that_is_no_pair_is_refused(text, message, hint):
     with pytest.raises(BadPrices, match=message) as problem:
         parse_pairs(text, known=("hours", "zone"), error=BadPrices)
     assert hint in problem.value.hint

@@ -30,6 +30,6 @@ def test_a_list_says_the_same_and_nothing_is_a_revenue_too() -> None:
         (3, "not a list of names"),
     ],
 )
-def test_what_is_no_revenue_is_refused(written: object, message: str) -> None:
+def test_invalid_revenue_is_refused(written: object, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         read_revenues(written)

@@ -49,12 +49,12 @@ NOW = unix("2026-11-21T16:30:15")
         ("teatime", "2026-11-21T16:00"),
     ],
 )
-def test_what_sacct_takes(text: str, instant: str) -> None:
+def test_times_of_sacct_are_accepted(text: str, instant: str) -> None:
     assert parse_time(text, now_unix_s=NOW, zone=BERLIN) == unix(instant)
 
 
 @pytest.mark.parametrize("text", ["", "last week", "2026-13-01", "now-3x", "now-", "25:00", "1332", "now-9" + "9" * 30])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="is no time"):
         parse_time(text, now_unix_s=NOW, zone=BERLIN)
 

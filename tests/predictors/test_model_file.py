@@ -65,7 +65,7 @@ def test_a_pickle_is_not_loaded(path):
         load_model(path, LastTwo())
 
 
-def test_what_cannot_be_written_is_reported(tmp_path):
+def test_unwritable_model_file_is_reported(tmp_path):
     with pytest.raises(CannotWrite, match=r"model\.npz"):
         save_model(tmp_path / "no" / "model.npz", DeclaredPower(200.0), ORIGIN)
 

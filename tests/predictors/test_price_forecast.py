@@ -53,7 +53,7 @@ def source_of(source, tmp_path, limit_s=5.0):
     return PriceSource(feed, parse_tariff("on=90EUR/MWh,off=30EUR/MWh"), tmp_path / "cache" / "model.npz", "BE")
 
 
-def test_what_is_published_is_never_forecast(tmp_path):
+def test_published_price_is_never_forecast(tmp_path):
     known = source_of(Market(MIDNIGHT + DAY), tmp_path)
     forecast = forecast_prices(known, WINDOW, NOW)
     published = np.array([each == "published" for each in forecast.prediction.basis])

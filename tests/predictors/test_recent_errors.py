@@ -19,7 +19,7 @@ def test_it_begins_with_a_factor_of_its_prior():
     assert RecentErrors().shift() == 0
 
 
-def test_what_is_older_than_the_window_is_forgotten():
+def test_errors_older_than_the_window_are_forgotten():
     recent = RecentErrors()
     for error in [3.0] * 50 + [0.5] * WINDOW:
         recent.add(error, 10 * error)
@@ -64,7 +64,7 @@ def test_small_and_large_predictions_are_judged_apart():
     assert by_size.corrected(0.8) == pytest.approx((0.55, 0.4, 0.4, 0.4))
 
 
-def test_nothing_is_no_catastrophe():
+def test_zero_values_give_finite_factors():
     by_size = ErrorsBySize(())
     by_size.add(0.0, 0.0)
     by_size.add(1.0, 0.0)

@@ -20,7 +20,7 @@ def test_the_bundled_files_are_what_the_generators_make(tmp_path: Path) -> None:
         assert gzip.decompress((tmp_path / bundled.name).read_bytes()) == gzip.decompress(bundled.read_bytes())
 
 
-def test_it_can_be_made_again_byte_by_byte(tmp_path: Path) -> None:
+def test_bundled_sample_is_reproducible_byte_by_byte(tmp_path: Path) -> None:
     (tmp_path / "again").mkdir()
     for folder in (tmp_path, tmp_path / "again"):
         make_sample(folder)

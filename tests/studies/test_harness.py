@@ -19,7 +19,7 @@ RESULTS = st.dictionaries(st.text(min_size=1, max_size=5), st.dictionaries(st.te
 
 
 @given(RESULTS)
-def test_what_was_added_is_known_again(tmp_path_factory: pytest.TempPathFactory, results: dict[str, object]) -> None:
+def test_added_result_is_read_back(tmp_path_factory: pytest.TempPathFactory, results: dict[str, object]) -> None:
     path = tmp_path_factory.mktemp("journal") / "results.jsonl"
     with ResultJournal(path) as journal:
         assert journal.known == {}

@@ -45,7 +45,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("extra", "module", "arguments", "error"), CASES)
-def test_what_is_named_and_missing_is_an_error(
+def test_missing_extra_package_is_an_error(
     extra: str, module: str, arguments: list[str], error: str, log: Path,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

@@ -94,7 +94,7 @@ def test_an_empty_file_name_is_no_folder(command: str, name: str, capsys: pytest
     assert f"offpeak {command} --help" in hint
 
 
-def test_what_is_required_is_missed() -> None:
+def test_missing_required_parameter_is_an_error() -> None:
     app = typer.Typer(add_completion=False)
 
     @app.command(cls=PlainCommand)

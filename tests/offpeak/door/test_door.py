@@ -47,7 +47,7 @@ def answers(answer: Refusal | None) -> Rule:
     return rule
 
 
-def test_what_is_done_is_written_before_and_after() -> None:
+def test_effect_is_recorded_before_and_after() -> None:
     journal, device = MemoryJournal(), Device()
 
     async def act() -> str:
@@ -167,7 +167,7 @@ def test_a_device_that_fails_is_an_outcome() -> None:
     assert journal.recent(0)[0].outcome == outcome
 
 
-def test_what_nobody_expected_is_an_outcome_too() -> None:
+def test_unexpected_error_is_recorded_as_an_outcome() -> None:
     outcome = through(door(), OFF, Device(error=ValueError("line\n2")).act)
     assert outcome == Outcome("failed", "ValueError: line 2", "ValueError")
 
@@ -220,7 +220,7 @@ class FullLater(MemoryJournal):
         raise CannotWrite("ledger: the disk is full")
 
 
-def test_nothing_is_switched_off_that_cannot_be_recorded() -> None:
+def test_no_node_is_switched_off_without_a_record() -> None:
     device = Device()
     refusal = through(door(journal=Full()), OFF, device.act)
     assert isinstance(refusal, Refusal)

@@ -141,7 +141,7 @@ def test_a_device_that_cannot_be_prepared_is_a_failed_order() -> None:
 
 
 @pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.ADVISE])
-def test_nothing_is_prepared_where_the_mode_refuses(mode: Mode) -> None:
+def test_no_order_is_prepared_if_the_mode_refuses(mode: Mode) -> None:
     world = World(mode=mode, error=NoAnswer("was asked"))
     refusal = world.order()
     assert isinstance(refusal, Refusal)

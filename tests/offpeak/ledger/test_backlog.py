@@ -37,7 +37,7 @@ def test_never_more_than_the_bound_and_every_row_is_accounted_for(steps: list[tu
 
 
 @given(st.lists(st.tuples(st.sampled_from(ROWS), st.integers(1, 9)), max_size=20), st.integers(1, 20))
-def test_nothing_is_dropped_while_something_of_less_value_waits(adds: list[tuple[RowKind, int]], most: int) -> None:
+def test_least_valuable_rows_are_dropped_first(adds: list[tuple[RowKind, int]], most: int) -> None:
     backlog = Backlog(most)
     for kind, count in adds:
         before = backlog.dropped.copy()

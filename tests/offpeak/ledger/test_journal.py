@@ -62,7 +62,7 @@ def test_an_intent_outlives_a_kill_between_it_and_its_outcome(url: str, opened: 
     assert (found.number, found.effect.subject, found.at_unix_s) == (number, "n1", 50.0)
 
 
-def test_what_waits_is_written_at_the_end(url: str, opened: Callable[..., Ledger]) -> None:
+def test_waiting_rows_are_written_on_close(url: str, opened: Callable[..., Ledger]) -> None:
     first = opened(url)
     number = first.write_intent(SLEEP, 100.0)
     first.write_outcome(number, Outcome("done", "accepted"), 102.0)
@@ -104,7 +104,7 @@ def test_asking_takes_no_longer_than_the_disk(ledger: Ledger) -> None:
     assert time.perf_counter() - began < 2.0
 
 
-def test_what_was_done_lately_is_reported_with_what_became_of_it(ledger: Ledger) -> None:
+def test_recent_intents_have_their_outcomes(ledger: Ledger) -> None:
     effect = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle", (("idle_s", 900.0), ("way", "bmc")))
     early, late, ahead = (ledger.write_intent(effect, at) for at in (100.0, 200.0, 9_000.0))
     ledger.write_outcome(late, Outcome("failed", "refused", "AccessRefused"), 201.0)

@@ -36,7 +36,7 @@ time.sleep(60)
 """
 
 
-def test_what_a_job_was_stays_however_often_it_is_changed(ledger: Ledger) -> None:
+def test_mark_keeps_the_first_value_of_a_job(ledger: Ledger) -> None:
     ledger.remember_marks([RANK, BEGIN])
     ledger.remember_marks([replace(RANK, was=RANK.to, to=7, at_unix_s=3_000.0)])
     assert ledger.marks() == (BEGIN, replace(RANK, to=7, at_unix_s=3_000.0))

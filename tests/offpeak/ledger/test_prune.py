@@ -88,7 +88,7 @@ def test_rows_go_when_they_are_older_than_their_table_keeps(ledger: Ledger) -> N
         assert [count(ledger.settings.url, table) for table in of_age] == [1] * len(of_age)
 
 
-def test_what_still_counts_stays_however_old_it_is(ledger: Ledger) -> None:
+def test_prune_keeps_old_rows_that_still_count(ledger: Ledger) -> None:
     unfinished = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
     ledger.hold("n1", Hold("ann", "disk", until_unix_s=None), 1.0)
     ledger.write_states([NodeStateRecord("n1", at_s, "on", "on", "offpeak") for at_s in (1.0, 2.0)])

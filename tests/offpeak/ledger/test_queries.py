@@ -279,7 +279,7 @@ def test_the_latest_decisions_of_a_job_come_first(ledger: Ledger) -> None:
         assert decisions_of(connection, "9", most=2) == []
 
 
-def test_there_is_no_ledger_yet(tmp_path: object) -> None:
+def test_missing_ledger_is_reported(tmp_path: object) -> None:
     with pytest.raises(BadLedger, match="there is no ledger"), open_ledger(f"sqlite:///{tmp_path}/none.sqlite"):
         pass
 

@@ -58,7 +58,7 @@ def test_the_group_reads_it_while_the_agent_writes_and_when_it_has_ended(file: P
     assert (during.stdout, after.stdout) == ("0 actions\n", "0 actions\n"), during.stderr + after.stderr
 
 
-def test_others_do_not_read_it(file: Path, repository: Path) -> None:
+def test_users_outside_the_group_cannot_read_the_ledger(file: Path, repository: Path) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}"))
     ledger.ready()
     ledger.close()

@@ -136,7 +136,7 @@ def no_value(at_unix_s: float) -> list[MeterReading]:
     return [MeterReading("bmc1", "dcmi", "total", at_unix_s, at_unix_s, None, why="no answer within 5 s")]
 
 
-def test_what_has_no_value_is_not_zero(ledger: Ledger) -> None:
+def test_missing_reading_is_not_zero(ledger: Ledger) -> None:
     ledger.write_readings(no_value(10.0))
     ledger.write_readings([MeterReading("bmc1", "dcmi", "total", 20.0, 30.0, 50.0)])
     assert ledger.settle(60)

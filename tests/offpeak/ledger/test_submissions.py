@@ -36,7 +36,7 @@ def test_recent_jobs_are_found_and_older_ones_summed_by_site_and_project(ledger:
     assert ledger.given((), 10.0, {}).core_s == {}
 
 
-def test_who_knows_an_older_state_changes_nothing(ledger: Ledger) -> None:
+def test_stale_update_of_a_submission_changes_nothing(ledger: Ledger) -> None:
     assert ledger.change_submission(None, ROW)
     again = replace(ROW, tried_unix_s=30.0)
     assert ledger.change_submission(ROW, again)

@@ -49,7 +49,7 @@ def own(url: str) -> Iterator[Writer]:
     made.close(5)
 
 
-def test_nobody_waits_longer_than_his_bound_and_then_nothing_was_written(
+def test_caller_waits_no_longer_than_its_bound_and_writes_nothing_later(
     own: Writer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = Event()

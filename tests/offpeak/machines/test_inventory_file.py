@@ -128,9 +128,7 @@ def test_an_unknown_node_is_named(tmp_path: Path) -> None:
         ('family = "own.toml"', "port = 70000", r"pdus\.left\.port: 70000", ""),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_reported_in_one_line(
-    tmp_path: Path, line: str, instead: str, message: str, hint: str
-) -> None:
+def test_error_in_an_inventory_is_one_line(tmp_path: Path, line: str, instead: str, message: str, hint: str) -> None:
     assert SITE.count(line) == 1
     with pytest.raises(BadInventory, match=message) as caught:
         _read(tmp_path, SITE.replace(line, instead))

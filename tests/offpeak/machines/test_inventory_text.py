@@ -104,7 +104,7 @@ def test_racksdb() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"a: [", b"just text", b"- {name: 7, type: x}", b"infrastructures: {}", b"a: b"])
-def test_what_is_no_racksdb(text: bytes) -> None:
+def test_text_that_is_no_racksdb_export_is_refused(text: bytes) -> None:
     with pytest.raises(BadInventory, match=r"x\.yml: ") as caught:
         racksdb_nodes(text, Path("x.yml"))
     assert "racksdb nodes" in caught.value.hint
@@ -133,7 +133,7 @@ def test_netbox() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[", b"Name,Status\nn1,active\n", b"Name,Status,Type\nn1,offline,x\n"])
-def test_what_is_no_netbox(text: bytes) -> None:
+def test_text_that_is_no_netbox_export_is_refused(text: bytes) -> None:
     with pytest.raises(BadInventory, match=r"devices\.csv: ") as caught:
         netbox_nodes(text, Path("devices.csv"))
     assert "export" in caught.value.hint

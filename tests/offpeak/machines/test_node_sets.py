@@ -28,13 +28,13 @@ def test_the_written_order_is_kept() -> None:
 
 
 @pytest.mark.parametrize("text", ["n[3,1]", "n[5,1-2]", "n[1-4]!n2", "@rack1", "n[1-4]&n2", ""])
-def test_what_has_no_order_is_refused(text: str) -> None:
+def test_node_set_without_an_order_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         expand_in_order(text)
 
 
 @pytest.mark.parametrize("text", ["", "n[1-", "n[b-a]", "n[3-1]", "n1,,"])
-def test_what_is_no_node_set_is_reported(text: str) -> None:
+def test_text_that_is_no_node_set_is_reported(text: str) -> None:
     with pytest.raises(BadInput):
         expand(text)
 
@@ -69,7 +69,7 @@ def test_too_many_names_are_refused_before_any_is_made(text: str, expansion: obj
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before_kib + 200 * 1024
 
 
-def test_what_a_group_holds_is_counted_too(repository: Path, tmp_path: Path) -> None:
+def test_nodes_of_a_group_are_counted(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "groups.conf").write_text(
         "[Main]\ndefault: own\n[own]\nmap: echo n[1-99999999]\nall: echo m[1-99999999]\n"
     )

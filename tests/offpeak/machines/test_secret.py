@@ -53,7 +53,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         Credential("bmc").password()
 
 
-def test_it_is_not_shown_or_stored() -> None:
+def test_secret_is_not_shown_or_stored() -> None:
     secret = Secret(b"hunter2")
     shown = [repr(secret), str(secret), f"{secret}", repr([secret]), "%r %s" % (secret, secret)]  # noqa: UP031
     assert not any("hunter2" in text for text in shown)

@@ -171,7 +171,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 @given(clusters())
-def test_what_is_written_is_read_again(cluster: Cluster) -> None:
+def test_written_cluster_is_read_back(cluster: Cluster) -> None:
     text = cluster_text(cluster, "the cluster of a test")
     assert text.startswith("# the cluster of a test\n")
     assert parse_cluster(text.encode(), "a.toml") == cluster

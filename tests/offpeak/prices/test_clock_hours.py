@@ -25,14 +25,14 @@ def test_hours_and_days_of_text():
 
 
 @pytest.mark.parametrize("text", ["9-23", "09:00", "09:00-25:00", "24:00-09:00", "09:61-10:00", "09:00-09:00", ""])
-def test_what_are_no_hours(text):
+def test_invalid_hours_are_refused(text):
     with pytest.raises(BadInput) as problem:
         parse_hours(text)
     assert problem.value.hint
 
 
 @pytest.mark.parametrize(("text", "hint"), [("mon-fry", "did you mean fri?"), ("", "mon-fri"), ("weekdays", "mon-fri")])
-def test_what_are_no_days(text, hint):
+def test_invalid_days_are_refused(text, hint):
     with pytest.raises(BadInput, match="unknown day") as problem:
         parse_days(text)
     assert hint in problem.value.hint

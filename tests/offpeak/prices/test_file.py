@@ -192,7 +192,7 @@ GOOD = "2020-01-01T00:00Z,1\n2020-01-01T01:00Z,2\n"
         (gzip.compress(b"utc,price\n" + b"2020-01-01T00:00Z,1\n" * 999, mtime=0)[:-20], "", "gzip file ends too early"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line(read, text, layout, message):
+def test_unreadable_price_is_named_with_its_line(read, text, layout, message):
     with pytest.raises(BadPrices, match=message) as problem:
         read(text, layout)
     assert problem.value.hint
@@ -263,7 +263,7 @@ def regular_series(draw):
 
 @settings(deadline=None)
 @given(regular_series(), st.sampled_from(["", ".gz"]))
-def test_what_is_written_is_read_again(tmp_path_factory, series, suffix):
+def test_written_prices_are_read_back(tmp_path_factory, series, suffix):
     path = tmp_path_factory.mktemp("written") / f"s_eur_per_mwh.csv{suffix}"
     write_series_csv(series, path)
     again = read_series(path, PriceFileLayout())

@@ -112,7 +112,7 @@ def test_rules_of_text():
 
 
 @pytest.mark.parametrize("text", ["day-meen", "quantile:1", "quantile:", "quantile:nan", "hours:9", "", "day-mean:3"])
-def test_what_is_no_rule(text):
+def test_invalid_peak_rule_is_refused(text):
     with pytest.raises(BadInput) as problem:
         parse_peak_rule(text, zone=UTC)
     assert problem.value.hint

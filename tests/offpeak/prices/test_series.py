@@ -48,7 +48,7 @@ def same_everywhere(one: Series, other: Series) -> bool:
         ([0], 1, [float("inf")]),
     ],
 )
-def test_what_is_no_series_is_refused(start_s, end_s, value):
+def test_invalid_series_is_refused(start_s, end_s, value):
     with pytest.raises(BadPrices, match="test"):
         Series(np.array(start_s, np.int64), end_s, np.array(value), "EUR/MWh", "test")
 
@@ -91,7 +91,7 @@ def test_a_gap_is_filled_from_a_week_before_or_further_back():
     assert filled.value[200 + 2 * 168] == -7.5
 
 
-def test_what_has_no_week_before_stays_a_gap():
+def test_gap_without_a_week_before_stays():
     values = [1.0] * 336
     values[3] = values[3 + 168] = NAN
     assert len(fill_gaps(series_of([HOUR_S] * 336, values)).gaps()) == 2

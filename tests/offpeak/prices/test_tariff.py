@@ -91,7 +91,7 @@ def test_a_flat_tariff_is_one_interval():
         (f"{PAPER},zone=Berlin", "unknown time zone", ""),
     ],
 )
-def test_what_is_no_tariff(text, message, hint):
+def test_invalid_tariff_is_refused(text, message, hint):
     with pytest.raises(BadInput, match=message) as problem:
         parse_tariff(text)
     assert hint in problem.value.hint

@@ -45,7 +45,7 @@ def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
         ("[[event]]", "[[event", "Expected"),
     ],
 )
-def test_what_is_refused(tmp_path, old, new, message):
+def test_invalid_events_file_is_refused(tmp_path, old, new, message):
     with pytest.raises(BadInput) as problem:
         read_events(written(tmp_path, EVENT.replace(old, new)), ZONE)
     assert message in str(problem.value)

@@ -68,7 +68,7 @@ def test_faults(player, reply, faults, source):
         assert "the-secret-key" not in repr(found)
 
 
-def test_nobody_listens(closed_url, key_file):
+def test_unreachable_entso_e_server_is_reported(closed_url, key_file):
     pytest.importorskip("entsoe")
     place = KeyLocation("ENTSOE_API_KEY", key_file)
     assert EntsoE("DE_LU", "EUR", place, closed_url).fetch(WINDOW).condition is FeedCondition.REFUSED

@@ -36,7 +36,7 @@ def test_texts_for_fresh_and_young():
     assert KnownSeries(TARIFF, age_s=720).basis == "cached 12 min"
 
 
-def test_nothing_but_the_tariff():
+def test_tariff_is_the_last_fallback():
     based = fill_with_tariff(KnownSeries(), TARIFF, WINDOW)
     assert set(based.basis) == {"tariff"}
 

@@ -122,7 +122,7 @@ def test_an_incomplete_answer_is_used_where_nothing_is_better(tmp_path):
     assert dict.fromkeys(based.basis) == {"published": None, "tariff": None}
 
 
-def test_what_was_known_is_not_forgotten_for_a_shorter_answer(tmp_path):
+def test_shorter_answer_does_not_replace_known_prices(tmp_path):
     feed(tmp_path, Says(series(48))).known(WINDOW, NOW)
     known = feed(tmp_path, Says(series(12))).known(WINDOW, NOW + HOUR)
     assert (known.fresh, known.series.end_s, known.basis) == (False, WINDOW.until_s, "cached 1 h")

@@ -26,7 +26,7 @@ def test_a_zone_and_a_place():
 
 
 @pytest.mark.parametrize("text", ["DE_LU", "", "CAISO", "CAISO/", "DE-LU/Berlin", "/x"])
-def test_what_is_no_zone(text):
+def test_unknown_bidding_zone_is_refused(text):
     with pytest.raises(BadSetting, match=r"feeds\.zone") as problem:
         find_market(text)
     assert problem.value.hint

@@ -65,7 +65,7 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
         {"intervals": "none"},
     ],
 )
-def test_what_makes_no_sense_is_garbage(player, change):
+def test_invalid_openadr_answer_is_garbage(player, change):
     player.plays_json([{key: value for key, value in (EVENT | change).items() if value is not None}])
     problem = fetched(player)
     assert problem.condition is FeedCondition.GARBAGE

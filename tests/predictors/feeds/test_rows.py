@@ -60,6 +60,6 @@ def test_what_is_known_of_a_window(rows, from_h, hours):
         assert window.from_s <= part.start_s[0] < part.end_s <= window.until_s
 
 
-def test_nothing_is_known_of_nothing():
+def test_empty_series_cover_no_time():
     assert known_s(None, Window(0, HOUR)) == 0
     assert clip_series(Series(np.array([0]), HOUR, np.array([1.0]), "EUR/MWh", "test"), Window(HOUR, 2 * HOUR)) is None

@@ -37,7 +37,7 @@ def test_each_fault_has_its_name(player, faults):
         assert "the-secret-key" not in f"{found!r} {found} {found.hint}"
 
 
-def test_nobody_listens(closed_url):
+def test_unreachable_web_server_is_reported(closed_url):
     assert get(ask(closed_url)).condition is FeedCondition.REFUSED
 
 

@@ -50,7 +50,7 @@ def test_without_a_reading_there_is_what_was_reported_at_first():
     assert message(learned(job(), job(power_w=0.0)), job()) == (200, "no job yet")
 
 
-def test_what_no_job_can_draw_is_no_reading():
+def test_impossible_power_is_no_reading():
     found = readings_w(jobs_of([job(power_w=power_w) for power_w in (0.0, -5.0, float("inf"), 250.0)]))
     np.testing.assert_array_equal(found, [np.nan, np.nan, np.nan, 250.0])
 

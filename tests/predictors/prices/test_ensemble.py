@@ -24,18 +24,18 @@ def test_shares_are_a_whole(error):
 
 
 @given(st.lists(st.floats(0.1, 100), min_size=3, max_size=3), st.floats(0.01, 100))
-def test_who_was_less_wrong_counts_more_in_any_currency(size, rate):
+def test_model_with_smaller_errors_has_more_weight_in_any_currency(size, rate):
     share = shares(errors_of(*size), SPEAKING)
     assert np.argmax(share) == np.argmin(size)
     np.testing.assert_allclose(shares(rate * errors_of(*size), SPEAKING), share, rtol=1e-6)
 
 
-def test_who_says_nothing_counts_nothing():
+def test_model_without_a_forecast_has_no_weight():
     speaking = np.vstack([np.zeros((2, 24)), np.full((1, 24), np.nan)])
     assert shares(errors_of(1, 1, 0.1), speaking).tolist() == [0.5, 0.5, 0]
 
 
-def test_who_was_right_for_a_day_only_has_to_wait():
+def test_model_with_one_good_day_gains_no_weight_yet():
     error = errors_of(1, 2, 0.01)
     error[:-1, 2] = np.nan
     assert shares(error, SPEAKING)[2] == 0

@@ -22,7 +22,7 @@ def some_history(draw):
 
 
 @pytest.mark.parametrize(("start_s", "step_s", "count"), [(0, 600, 1), (60, 900, 1), (0, 3600, -1)])
-def test_what_is_no_step_is_refused(start_s, step_s, count):
+def test_invalid_step_is_refused(start_s, step_s, count):
     with pytest.raises(BadPrices) as problem:
         PriceSteps(start_s, step_s, count)
     assert problem.value.hint

@@ -11,7 +11,7 @@ RECIPES = [Lear(), Lear(days=84), Lear(half_life_days=60), Lear(penalty=0.05, le
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_it_is_better_than_last_week(past, recipe):
+def test_lear_beats_the_prices_of_last_week(past, recipe):
     year = past(200)
     days = range(120, 200, 8)
     wrong = np.mean([np.abs(recipe.fit(year.until(d))(year.until(d)) - year.price[d]).mean() for d in days])
@@ -20,7 +20,7 @@ def test_it_is_better_than_last_week(past, recipe):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_it_learns_that_the_evening_sets_the_next_day(recipe):
+def test_lear_learns_that_the_evening_sets_the_next_day(recipe):
     random = np.random.default_rng(3)
     price = random.normal(50, 10, (200, 24))
     price[1:, :20] = 0.8 * price[:-1, 23:] + 10 + random.normal(0, 0.5, (199, 20))

@@ -36,7 +36,7 @@ def finer(history: PriceHistory, step_s: int) -> PriceHistory:
     return PriceHistory(history.start_s, step_s, np.repeat(history.price, 3600 // step_s))
 
 
-def test_what_is_published_is_returned_and_certain(history):
+def test_published_prices_are_returned_as_certain(history):
     week = history(7)
     reported = ask(taught(week, members=QUICK), week.steps.end_s - 6 * 3600, count=12)
     np.testing.assert_allclose(reported.mean[:6], week.price[-6:])
@@ -90,7 +90,7 @@ def test_without_prices_it_says_what_is_missing():
     st.integers(-50, 500),
     st.sampled_from([900, 1800, 3600]),
 )
-def test_whatever_is_learned_what_is_reported_is_finite(price, later_h, step_s):
+def test_forecast_is_finite_for_any_history(price, later_h, step_s):
     known = np.append(np.array(price), np.full(48, 40.0))
     reported = ask(taught(PriceHistory(MONDAY_S, 3600, known), members=QUICK), MONDAY_S + later_h * 3600, step_s)
     assert np.isfinite(reported.mean).all()
@@ -110,7 +110,7 @@ def test_later_prices_do_not_change_what_was_reported_and_inputs_stay(history):
     assert ask(predictor, until.steps.end_s).basis == (PUBLISHED,) * 36
 
 
-def test_it_can_be_kept_and_woken(history):
+def test_price_predictor_can_be_saved_and_restored(history):
     predictor = taught(history(30))
     ask(predictor, history(30).steps.end_s)
     woken = pickle.loads(pickle.dumps(predictor))
@@ -127,7 +127,7 @@ def test_made_up_dates_may_be_any(history):
     np.testing.assert_array_equal(reported[0].mean, reported[1].mean)
 
 
-def test_it_needs_no_package_that_limits_threads(history, monkeypatch):
+def test_price_predictor_needs_no_package_that_limits_threads(history, monkeypatch):
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
     assert len(ask(taught(history(10)), history(10).steps.end_s)) == 36
 

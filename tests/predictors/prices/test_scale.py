@@ -11,7 +11,7 @@ SOME_PRICES = arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e4, 1e
 
 
 @given(SOME_PRICES)
-def test_there_and_back(price):
+def test_price_scale_is_invertible(price):
     scale = fit_scale(price)
     np.testing.assert_allclose(scale.widen(scale.squeeze(price)), price, rtol=1e-6, atol=1e-6)
 

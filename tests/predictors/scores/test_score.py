@@ -46,7 +46,7 @@ def test_nothing_to_measure():
 
 
 @given(values)
-def test_who_knows_all_has_no_error(actual):
+def test_perfect_predictor_has_no_error(actual):
     all_knowing = certain(np.array(actual), "")
     score = compute_score(np.array(actual), all_knowing, naive=certain(np.zeros(len(actual)), ""))
     assert (score.mae, score.rmse, score.coverage, score.close_share) == (0, 0, 1, 1)

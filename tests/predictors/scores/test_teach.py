@@ -44,7 +44,7 @@ def test_one_that_was_kept_learns_only_what_is_new(tmp_path):
 
 
 @given(populations)
-def test_nothing_new_changes_nothing(jobs):
+def test_no_new_outcome_changes_no_predictor(jobs):
     exam, end_s = exam_of(jobs)
     predictor = LastTwo()
     origin = teach(predictor, exam, end_s, None)

@@ -39,7 +39,7 @@ def test_the_lower_of_two_is_passed_on_until_the_other_was_better():
     assert answer.basis == ("0 s: always", "100 s: always", "100 s: always")
 
 
-def test_it_follows_when_the_better_one_becomes_the_worse():
+def test_arbiter_follows_the_better_predictor():
     exam = exam_of([0] * 200 + [500] * 800)
     answer = take_exam(Arbiter((Says(0), Says(500))), exam)
     assert set(answer.mean[:200].tolist()) == {0.0}

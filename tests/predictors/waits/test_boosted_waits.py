@@ -33,7 +33,7 @@ def exam():
     return wait_exam(jobs, start_s, start_s + 60, units=16)
 
 
-def test_it_learns_who_waits(exam):
+def test_boosted_trees_learn_which_jobs_wait(exam):
     answer = take_exam(BoostedWaits(growth=QUICK), exam)
     late = slice(JOBS // 2, None)
     score = compute_score(exam.actual, answer, naive=certain(np.full(JOBS, exam.actual.mean()), "the mean"))

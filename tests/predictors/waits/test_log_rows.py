@@ -24,7 +24,7 @@ def test_each_row_is_that_of_the_snapshot_which_the_job_is_submitted_into(log):
 
 
 @given(logged_jobs())
-def test_what_happens_later_changes_no_row(log):
+def test_later_events_change_no_row(log):
     rows = log_rows(log.jobs, log.start_s, log.end_s, units=UNITS)
     second = int(log.jobs.submit_s[-1])
     later = LoggedJobs(

@@ -14,7 +14,7 @@ def random_rows(seed):
 
 
 @given(st.integers(0, 10**6))
-def test_it_is_the_formula(seed):
+def test_ridge_regression_equals_the_formula(seed):
     rows, value, requests = random_rows(seed)
     standard = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     coefficient = np.linalg.solve(standard.T @ standard + PENALTY * np.eye(3), standard.T @ (value - value.mean()))

@@ -45,7 +45,7 @@ def test_without_a_history_nobody_waits():
 
 
 @given(st.integers(1, 50))
-def test_what_is_older_than_the_history_is_forgotten(size):
+def test_jobs_older_than_the_history_are_forgotten(size):
     predictor = learned([size] * 100, [10**6] * 100)
     predictor.learn(WaitOutcomes(questions([size] * HISTORY), np.full(HISTORY, 5)), 0)
     assert predictor.predict(questions([size]), 0).quantiles[0, 1] == pytest.approx(5)

@@ -42,7 +42,7 @@ def test_waits_that_are_always_twice_what_was_reported_move_the_mean_and_the_upp
     assert answer.quantiles == pytest.approx(np.array([[1140, 1140, 2340]]))
 
 
-def test_what_was_reported_of_a_job_that_does_not_exist_is_not_judged():
+def test_prediction_for_an_unknown_job_is_not_evaluated():
     spread = WaitSpread()
     before = around(spread, [NO_JOB], [600.0])
     spread.learn(WaitOutcomes(requests([NO_JOB]), np.array([10**6])))

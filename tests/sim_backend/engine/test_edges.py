@@ -116,7 +116,7 @@ def test_the_slides_knapsack_starts_an_overdue_job_on_peak_and_nothing_beside_it
         assert starts(log, on_peak) == [0, 100, 2, -1]
 
 
-def test_what_waits_when_the_price_falls_starts_then():
+def test_waiting_job_starts_when_the_price_falls():
     log = log_of(
         [(1, 5, 5, 1, ONE_W), (2, 5, 5, 1, ONE_W)], machine_size=9, peaks=[(0, Peak.ON_PEAK), (60, Peak.OFF_PEAK)]
     )

@@ -29,7 +29,7 @@ def searches(seed: int, *, jobs: int, widest: int, rounds: int):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3000), st.sampled_from([1, 2, 7, 8, 9, 100, 2**30]))
-def test_it_finds_what_a_plain_search_finds(seed, jobs, widest):
+def test_fitting_search_equals_a_plain_search(seed, jobs, widest):
     for found, soon_found in searches(seed, jobs=jobs, widest=widest, rounds=150):
         assert soon_found == found
 

@@ -47,7 +47,7 @@ def test_the_nodes_that_were_woken_come_up_all_the_same():
     assert up[0][0] == up[1][0] == 120
 
 
-def test_it_waits_where_too_few_become_free():
+def test_job_waits_if_too_few_nodes_become_free():
     rows = [(0, 60, 60, 1, 1, 0), (20, 10, 10, 2, 1, 0)]
     assert replayed(rows, LATE, nodes=3).start_s.tolist() == [0, 120]
 

@@ -25,7 +25,7 @@ def best_fit(queue: Queue, free: int, longest_s: int) -> int:
 
 @settings(max_examples=100)
 @given(st.integers(0, 2**32), st.integers(1, 400), st.sampled_from([1, 2, 7, 8, 100]))
-def test_it_finds_what_a_plain_search_finds(seed, jobs, widest):
+def test_widest_search_equals_a_plain_search(seed, jobs, widest):
     random = np.random.default_rng(seed)
     size = random.integers(1, widest + 1, jobs)
     waiting = np.sort(random.choice(jobs, random.integers(1, jobs + 1), replace=False))

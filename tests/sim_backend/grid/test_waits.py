@@ -59,7 +59,7 @@ def test_a_job_that_is_too_wide_waits_until_the_site_is_empty() -> None:
     assert recorded.waits_s == [0, 40]
 
 
-def test_what_is_learned_of_jobs_is_what_was_known_when_they_were_submitted() -> None:
+def test_predictors_learn_only_what_was_known_at_submission() -> None:
     rng = np.random.default_rng(3)
     jobs = jobs_of([(second, int(rng.integers(1, 90)), 20, int(rng.integers(1, 6))) for second in range(0, 900, 9)])
     seen = []

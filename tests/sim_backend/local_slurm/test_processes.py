@@ -49,7 +49,7 @@ def test_a_server_that_ends_at_once_shows_its_log(tmp_path: Path) -> None:
         pass
 
 
-def test_what_a_server_leaves_behind_is_ended(tmp_path: Path, port: int) -> None:
+def test_orphaned_processes_of_a_server_are_ended(tmp_path: Path, port: int) -> None:
     fork = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SERVE!r}, *sys.argv[1:]]);"
     environment = {"PLACE": str(tmp_path)}
     command = (sys.executable, "-c", fork + "time.sleep(60)", str(port))

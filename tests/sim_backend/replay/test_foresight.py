@@ -49,7 +49,7 @@ def test_no_job_is_ended_by_what_was_foreseen_of_it(whole):
         assert JOBS.size[runs].sum() <= NODES
 
 
-def test_what_ends_later_is_not_known(whole):
+def test_later_ends_are_not_known(whole):
     foreseen_s, schedule, _ = whole
     middle_s = int(JOBS.submit_s[1100]) // HOUR_S * HOUR_S
     later = schedule.end_s >= middle_s

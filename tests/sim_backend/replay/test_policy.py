@@ -90,7 +90,7 @@ def test_an_unknown_policy_names_the_nearest(name, hint):
 @pytest.mark.parametrize(
     "name", ["", "+", "easy+", "+greedy", "greedy+fcfs", "fcfs+easy", "easy+easy+greedy", "easy+fast"]
 )
-def test_what_is_no_discipline_plus_window_policy_is_unknown(name):
+def test_policy_that_is_no_discipline_plus_window_policy_is_unknown(name):
     with pytest.raises(BadInput, match=r"^unknown policy") as error:
         parse_policy(name, DEFAULTS)
     assert "fcfs+greedy" in error.value.hint

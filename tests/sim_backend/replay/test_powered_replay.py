@@ -112,7 +112,7 @@ def test_a_job_runs_on_active_nodes_and_shares_no_unit(case):
 
 
 @given(powered_logs(scheduling=any_rules))
-def test_what_is_counted_as_time_goes_on_is_what_counting_anew_gives(case):
+def test_running_counts_equal_a_recount(case):
     case = replace(case, capacity=case.capacity._replace(period_s=0))
     k, size = case.machine.units_per_node, case.machine.size
     for state, power, _ in stepped(case, seconds_of(case, powered(case))):

@@ -152,7 +152,7 @@ def test_an_order_is_completed_to_a_permutation(window, data):
     assert ranks[len(given_ranks) :] == sorted(ranks[len(given_ranks) :])
 
 
-def test_who_was_passed_over_for_too_long_keeps_his_place_whatever_the_policy_says():
+def test_job_passed_over_for_too_long_keeps_its_place_under_any_policy():
     rows = [(0, 10, 10, 1, 1)] + [(at, 10, 10, 1, 1) for at in range(1, 50, 5)]
 
     def latest_first(view):

@@ -25,7 +25,7 @@ def test_every_job_runs_or_is_wider_than_the_machine(limit: int) -> None:
     assert [each.reason for each in rejected] == [f"wider than the machine ({limit})"] * bool(wide)
 
 
-def test_what_the_log_rejected_stays_rejected() -> None:
+def test_job_rejected_in_the_log_stays_rejected() -> None:
     unknown = RejectedJobs("run time unknown (-1)", (901, 902))
     jobs, rejected = runnable(replace(TRACE, rejected=(unknown,)), 64)
     assert rejected == (unknown,)

@@ -24,7 +24,7 @@ def used(jobs: Jobs, from_s: int, until_s: int) -> list[int]:
 
 
 @given(ROWS, st.integers(0, LAST_S), st.integers(1, LAST_S))
-def test_what_was_used_in_the_period_is_used_in_the_cut_log(rows: list[Row], begin_s: int, length_s: int) -> None:
+def test_cut_log_keeps_the_use_of_the_period(rows: list[Row], begin_s: int, length_s: int) -> None:
     jobs, until_s = logged(rows), begin_s + length_s
     ends = jobs.logged_start_s + jobs.runtime_s
     assume(((ends > begin_s) & (jobs.logged_start_s <= until_s)).any())

@@ -68,6 +68,6 @@ def test_a_room_too_large_for_the_process_says_so() -> None:
         ({"node_class": replace(bundled_node_class("server"), depths=())}, "cannot be switched off"),
     ],
 )
-def test_what_is_refused(changes: dict[str, object], message: str) -> None:
+def test_invalid_room_plan_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         asyncio.run(opened(planned("n[1-3]", **changes)))

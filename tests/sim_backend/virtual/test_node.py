@@ -90,7 +90,7 @@ def test_energy_is_the_sum_of_what_is_drawn_in_each_second(events: list[tuple[in
 
 
 @given(RECORDS, st.lists(st.integers(0, 8000)))
-def test_nothing_depends_on_who_looks_and_when(events: list[tuple[int, str, bool]], looks: list[int]) -> None:
+def test_node_state_is_independent_of_observations(events: list[tuple[int, str, bool]], looks: list[int]) -> None:
     node, watched, now_s = NODE, NODE, 0
     for pause_s, order, _ in events:
         for look_s in sorted(looks):

@@ -56,7 +56,7 @@ def test_the_joules_of_the_nodes_are_those_of_the_counters(
     assert math.isclose(rack.pdu.energy_j, loss_factor * nodes_j, rel_tol=1e-9)
 
 
-def test_what_it_says_of_power(rack: Rack) -> None:
+def test_pdu_reports_power(rack: Rack) -> None:
     rack.nodes[0].use(1.0)
     rack.nodes[1].hard_off()
     assert [rack.says(*OUTLET, 7, row) for row in range(1, 6)] == [700, 15, 200, 0, 0]
@@ -86,7 +86,7 @@ def test_a_reboot_begins_the_uptime_anew_and_moves_the_rows(rack: Rack) -> None:
     assert [rack.says(*OUTLET, 7, row) for row in range(1, 6)] == [200, 200, 0, 0, 700]
 
 
-def test_what_it_does_not_know_is_minus_one(rack: Rack) -> None:
+def test_unknown_power_of_a_pdu_is_minus_one(rack: Rack) -> None:
     rack.pdu.faults = PduFaults(sentinel=True)
     assert {rack.says(*DEVICE, 5, 1), rack.says(*DEVICE, 9, 1), rack.says(*OUTLET, 7, 1)} == {-1}
     assert rack.says(*OUTLET, 4, 1) == 1

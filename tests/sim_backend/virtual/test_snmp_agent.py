@@ -47,7 +47,7 @@ def ask(room: ServedRoom, run: Run) -> Ask:
 
 
 @pytest.mark.parametrize("version", LOGINS)
-def test_it_can_be_read_and_not_written(ask: Ask, version: str) -> None:
+def test_snmp_agent_is_read_only(ask: Ask, version: str) -> None:
     login = LOGINS[version]
     assert ask("snmpget", login, POWER).stdout == f".{POWER} 320\n"
     assert ask("snmpget", login, NAME).stdout == f'.{NAME} "rack1"\n'
@@ -94,7 +94,7 @@ def test_a_wrong_community_is_not_answered(ask: Ask) -> None:
     assert (done.stdout, "Timeout" in done.stderr) == ("", True), done.stderr
 
 
-def test_what_is_not_there(ask: Ask) -> None:
+def test_snmp_agent_reports_missing_objects(ask: Ask) -> None:
     assert "No Such Instance" in ask("snmpget", LOGINS["2c"], "1.3.6.1.4.1.318.1.1.26.4.3.1.5.2").stdout
 
 

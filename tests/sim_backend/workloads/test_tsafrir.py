@@ -12,7 +12,7 @@ COUNTS = st.lists(st.integers(0, 20), min_size=1, max_size=10)
 
 
 @given(st.integers(200, 3000), st.integers(6_000, 30 * 86_400), st.integers(0, 99))
-def test_nobody_asks_for_too_little_or_too_much(count: int, longest_s: int, seed: int) -> None:
+def test_estimates_are_between_run_time_and_maximum(count: int, longest_s: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     runtime_s = rng.integers(1, longest_s + 1, count)
     estimate_s = tsafrir_estimates_s(runtime_s, longest_s=longest_s, rng=rng)
@@ -64,7 +64,7 @@ def test_all_assignments_are_equally_likely() -> None:
         (200, 6999, "a longest estimate of 6999 s is too short", "at least 7000 s for these jobs"),
     ],
 )
-def test_what_the_model_cannot_serve_is_refused(count: int, longest_s: int, message: str, hint: str) -> None:
+def test_unsupported_model_parameters_are_refused(count: int, longest_s: int, message: str, hint: str) -> None:
     runtime_s = np.full(count, 7000 if longest_s > 6000 else 1)
     with pytest.raises(BadInput, match=message) as caught:
         tsafrir_estimates_s(runtime_s, longest_s=longest_s, rng=np.random.default_rng(1))

@@ -23,7 +23,7 @@ def test_an_estimate_is_the_next_common_one(needed_s: int) -> None:
 
 
 @given(st.lists(st.integers(1, 2**31), min_size=1, max_size=50), st.integers(0, 99))
-def test_nobody_asks_for_too_little(runtime_s: list[int], seed: int) -> None:
+def test_estimates_are_at_least_the_run_time(runtime_s: list[int], seed: int) -> None:
     estimate_s = draw_estimates_s(np.array(runtime_s), np.random.default_rng(seed))
     assert (estimate_s >= runtime_s).all()
 

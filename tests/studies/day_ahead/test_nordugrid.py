@@ -105,7 +105,7 @@ def _known(folder: Path, out: Path) -> list[object]:
     ]
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_input_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="NorduGrid needs the prices of 2014: no NORDU/ in any folder"):
         nordugrid(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
     with pytest.raises(BadInput, match="day-ahead replays no logs"):

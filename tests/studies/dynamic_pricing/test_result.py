@@ -54,6 +54,6 @@ def test_savings() -> None:
 
 
 @pytest.mark.parametrize("kept", [{}, {"policies": []}, {"policies": [{"policy": "easy"}], "perfect": {}}])
-def test_what_is_no_result_is_refused(kept: dict[str, object]) -> None:
+def test_invalid_result_is_refused(kept: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         READ(kept)

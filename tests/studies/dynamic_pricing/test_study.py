@@ -35,7 +35,7 @@ def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Pat
     assert sorted(again.lines) == sorted(finished.lines)
 
 
-def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
+def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
     kept = len(finished.lines) - 10
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:kept]) + finished.lines[kept][:40])
     resumed = finish(dynamic_pricing, finished.logs, tmp_path)

@@ -46,7 +46,7 @@ def test_table_ix_is_the_sum_of_its_parts_but_two_of_its_emissions_are_more() ->
     assert more == pytest.approx({"ECA, 3600 s": 0.0, "ECA, 10800 s": 0.0, "FP": 0.07, "RR": 0.13}, abs=0.01)
 
 
-def test_what_the_paper_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_of_the_paper_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulate, "JOBS", FEW_JOBS)
     normal = result_of(NORMAL)
     asleep = result_of(replace(NORMAL, asleep=True))

@@ -42,7 +42,7 @@ def test_every_experiment_is_planned_once(subject: OnlineSubject) -> None:
         (OnlineSetup(100, first_day=8), 5),
     ],
 )
-def test_what_takes_long_is_replayed_less(setup: OnlineSetup, count: int) -> None:
+def test_long_experiments_have_fewer_replays(setup: OnlineSetup, count: int) -> None:
     assert len(replays_of(setup, Replays(20, 1))) == count
     assert len(replays_of(setup, Replays(1, 1))) == 1
 

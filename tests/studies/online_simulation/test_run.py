@@ -291,6 +291,6 @@ def test_a_result_is_read_as_it_was_written(result: OnlineResult) -> None:
 
 
 @pytest.mark.parametrize("kept", [{}, {"weekly": {}}, {"weekly": {"slowdown": [1.0]}, "slowdown": 1.0}])
-def test_what_is_no_result_is_refused(kept: dict[str, object]) -> None:
+def test_invalid_result_is_refused(kept: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         READ(kept)

@@ -45,7 +45,7 @@ def test_an_experiment_and_its_result_can_be_sent_to_another_process(
     assert markdown(resumed.report) == markdown(finished.report)
 
 
-def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
+def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
     kept = len(finished.lines) - 3
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:kept]) + finished.lines[kept][:40])
     resumed = finish(online_simulation, finished.logs, tmp_path)

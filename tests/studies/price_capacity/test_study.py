@@ -33,7 +33,7 @@ def test_every_case_stands_in_the_tables(finished: Finished) -> None:
     }  # fmt: skip
 
 
-def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
+def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:-1]) + finished.lines[-1][:40])
     resumed = finish(price_capacity, finished.logs, tmp_path)
     assert resumed.lines == finished.lines

@@ -67,7 +67,7 @@ def test_the_score_is_that_of_the_exam(ran, written):
 
 
 @pytest.mark.parametrize("quantity", NAMES)
-def test_what_happens_later_changes_no_answer(ran, written, quantity):
+def test_later_events_change_no_prediction(ran, written, quantity):
     """The last third of the jobs may do as they like: answers about the first third, of before they came, stay."""
     first, third = int(ran.submit_s[50]), np.arange(len(ran)) >= 100
     later = replace(
@@ -101,7 +101,7 @@ def test_on_a_log_the_arbiter_is_better_than_the_published_method(shared):
     assert mae["arbiter"] < 0.9 * mae["similar jobs"]
 
 
-def test_what_may_still_run_or_have_waited_before_teaches_nothing(ran, written):
+def test_unfinished_jobs_teach_nothing(ran, written):
     log = read_log_file(written(ran))
     cut_s = int(np.median(log.end_s))
     began = log.start_s < cut_s

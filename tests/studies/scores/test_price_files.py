@@ -86,7 +86,7 @@ def test_a_single_column_has_no_dates_unless_given(tmp_path):
     assert undated.history.price.tolist() == dated.history.price.tolist() == hourly(np.array([26.1, 22.72])).tolist()
 
 
-def test_what_cannot_be_read_is_an_error(tmp_path):
+def test_unreadable_price_file_is_an_error(tmp_path):
     path = written(tmp_path / "zone.csv", "price", "26.1", "22.72")
     with pytest.raises(BadInput, match="cannot read the date 'June'") as problem:
         read_price_file(path, start="June")

@@ -61,7 +61,7 @@ def test_two_years_are_scored_on_the_second(tmp_path):
         assert learned_days(task.file) == learned
 
 
-def test_what_is_not_installed_is_left_out_with_what_to_install(weeks, monkeypatch):
+def test_missing_package_is_left_out_with_a_hint(weeks, monkeypatch):
     monkeypatch.setitem(sys.modules, "statsmodels.tsa.statespace.sarimax", None)
     result = run(weeks, "SARIMA")["SARIMA"]
     assert result.score is None

@@ -47,7 +47,7 @@ def test_nothing_is_saved_and_nobody_delayed_on_nodes_that_are_always_on(log: St
     assert result != result_of(log, ALWAYS_ON, replay=1)
 
 
-def test_who_knows_the_future_needs_fewer_cycles(log: StudyLog) -> None:
+def test_clairvoyant_policy_needs_fewer_cycles(log: StudyLog) -> None:
     at_once, bound = result_of(log, AT_ONCE), result_of(log, ALWAYS_ON).bound
     least = bound[int(at_once.saved_pct) - 2]
     assert least is not None
@@ -99,7 +99,7 @@ def usage_of(runs: list[tuple[int, int, int]], units_per_node: int, *, behind_s:
 
 
 @given(st.lists(RUN, min_size=1, max_size=6), st.integers(1, 4), st.integers(0, 5000))
-def test_it_ends_where_nothing_more_can_be_saved(
+def test_search_ends_if_nothing_more_can_be_saved(
     runs: list[tuple[int, int, int]], units_per_node: int, behind_s: int
 ) -> None:
     usage, machine = usage_of(runs, units_per_node, behind_s=behind_s)

@@ -44,7 +44,7 @@ def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Pat
     assert again.report.figures == finished.report.figures
 
 
-def test_what_is_finished_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
+def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text("".join(finished.lines[:-3]) + finished.lines[-3][:40])
     resumed = finish(sleeping, finished.logs, tmp_path, replays=2)
     assert resumed.lines == finished.lines

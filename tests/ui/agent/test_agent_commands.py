@@ -223,7 +223,7 @@ def test_without_an_agent_the_ledger_says_what_it_knows(offpeak: Offpeak, tmp_pa
     assert json.loads(offpeak("status", "--json").stdout)["nodes"] == [["off", 1], ["on", 1]]
 
 
-def test_why_says_what_was_decided_last(offpeak: Offpeak, tmp_path: Path) -> None:
+def test_command_why_prints_the_last_decision(offpeak: Offpeak, tmp_path: Path) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
     ledger.write_decisions(
         [DecisionRecord(time.time() - at, "job 7", decided, "dear hours") for at, decided in ((9, "x"), (5, "y"))]

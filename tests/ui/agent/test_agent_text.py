@@ -64,7 +64,7 @@ def test_queue(golden: Golden) -> None:
     golden("queue.txt", "\n".join(map(str.rstrip, console.file.getvalue().splitlines())) + "\n")
 
 
-def test_what_others_wrote_cannot_steer_the_terminal() -> None:
+def test_control_characters_of_users_are_escaped() -> None:
     (job, *_) = PUBLISHED.jobs
     rude = replace(PUBLISHED, jobs=(replace(job, user="\x1b[2J", why="a\nb"),), problems=("x\ry",))
     lines = why_lines(rude, CLOCK) + status_lines(rude, CLOCK)

@@ -201,7 +201,7 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-def test_what_an_earlier_demo_left_is_taken_away(tmp_path: Path) -> None:
+def test_files_of_an_earlier_demo_are_removed(tmp_path: Path) -> None:
     (tmp_path / MARK).touch()
     (tmp_path / "old").touch()
     settings = write_site(DemoPlan(tmp_path, nodes=4), jobs_to_come(4, 3600))

@@ -114,7 +114,7 @@ def swf(*jobs: tuple[int, int, int, int, int], header: str) -> str:
 HOURS = [(3600 * hour, 0, 7200, 24, 24) for hour in range(99)]
 
 
-def test_what_is_declared_is_not_called_assumed(offpeak: Offpeak, tmp_path: Path) -> None:
+def test_declared_value_is_not_called_assumed(offpeak: Offpeak, tmp_path: Path) -> None:
     (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60\n; MaxNodes: 15"), encoding="utf-8")
     tariff = "on=0.3EUR/kWh,off=0.2EUR/kWh,hours=06:00-22:00,days=mon-fri"
     watts = ("--power", "constant:400W", "--idle-power", "75W")
@@ -227,7 +227,7 @@ def test_prices_of_a_file_are_named_with_how_they_were_laid(repository: Path) ->
     assert basis.prices_assumed == ""
 
 
-def test_what_cannot_be_is_one_line_with_file_line_and_value(offpeak: Offpeak, tmp_path: Path) -> None:
+def test_impossible_value_is_one_line_with_file_line_and_value(offpeak: Offpeak, tmp_path: Path) -> None:
     (tmp_path / "log.swf").write_text(swf(*HOURS, header="; MaxProcs: 60"), encoding="utf-8")
     (tmp_path / "p_eur_per_mwh.csv").write_text(
         "utc,price\n2023-01-02T00:00Z,90\n2023-01-02T01:00Z,1e308\n", encoding="utf-8"

@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_it_answers_keeps_and_ends(folder: Path, repository: Path) -> None:
+def test_broker_answers_saves_and_ends(folder: Path, repository: Path) -> None:
     with agent_socket(folder / "agent.sock") as agent, reserved_ports(1) as (port,):
         agent.site = replace(REPLY, at_unix_s=time.time())
         arguments = (*OFFPEAK, "broker", "--listen", f"127.0.0.1:{port}", "--config", folder / "offpeak.toml")

@@ -122,7 +122,7 @@ def test_each_predictor_answers_about_a_job(offpeak, short_log, quantity, predic
         assert all(answer["p90"] <= 7200 for answer in document["answers"])
 
 
-def test_what_was_learned_is_kept_and_gives_the_same_answer(offpeak, short_log, tmp_path) -> None:
+def test_saved_model_gives_the_same_forecast(offpeak, short_log, tmp_path) -> None:
     command = ["forecast", "runtime", short_log, *JOB, "--models", tmp_path, "--json"]
     first, second = (offpeak(*command) for _ in range(2))
     assert json.loads(first.stdout) == json.loads(second.stdout)

@@ -47,7 +47,9 @@ def running(folder: Path, environment: dict[str, str], *options: str) -> Iterato
             process.terminate()
 
 
-def test_what_it_writes_is_all_that_others_need(tmp_path: Path, environment: dict[str, str], place: list[str]) -> None:
+def test_files_of_the_virtual_room_suffice_for_other_commands(
+    tmp_path: Path, environment: dict[str, str], place: list[str]
+) -> None:
     need(["ipmitool", "snmpget"], packages="ipmitool snmp")
     with running(tmp_path, environment, "--nodes", "n[01-30]", *place) as (process, output):
         folder = tmp_path / "virtual"
@@ -71,9 +73,7 @@ def test_what_it_writes_is_all_that_others_need(tmp_path: Path, environment: dic
         assert process.wait(10) == 0
 
 
-def test_it_starts_again_with_what_it_wrote_before(
-    tmp_path: Path, environment: dict[str, str], place: list[str]
-) -> None:
+def test_virtual_room_restarts_with_its_files(tmp_path: Path, environment: dict[str, str], place: list[str]) -> None:
     options = ["--nodes", "n[1-2]", "--folder", "room", *place]
     with running(tmp_path, environment, *options) as (process, _):
         secret = (tmp_path / "room" / "bmc.password").read_text()

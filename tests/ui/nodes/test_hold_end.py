@@ -27,6 +27,6 @@ def test_as_it_is_written(text: str, end: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "later", "25:00", "2026-13-01", "2026-10-24T19:59", "0s", "8"])
-def test_what_is_none_is_refused(text: str) -> None:
+def test_invalid_end_of_a_hold_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse_hold_end(text, NOW)

@@ -228,7 +228,7 @@ def test_without_a_scheduler_that_says_so_nothing_goes_down(
         (("sleep", "--depth", "standby"), "n1: its hardware has no standby"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_node_order_is_refused(
     arguments: tuple[str, ...], error: str, site: Path, offpeak: Callable[..., Done]
 ) -> None:
     done = offpeak("node", "n1", *arguments, "--inventory", site)
@@ -257,7 +257,7 @@ def execute(
     return asyncio.run(made())
 
 
-def test_down_and_up_again_through_the_whole_door(room: ServedRoom, site: Path) -> None:
+def test_node_goes_off_and_on_through_the_door(room: ServedRoom, site: Path) -> None:
     book = MemoryBook()
     record = execute(site, "n2", NodeOrder.SOFT_OFF, book)
     assert (str(record.observed.state), record.observed.by, record.attempts.refusal) == ("off", "admin jo", None)
@@ -310,7 +310,7 @@ def test_a_bmc_that_forgets_is_given_up(room: ServedRoom, site: Path) -> None:
     )
 
 
-def test_what_the_book_knows_stands_beside(site: Path, offpeak: Callable[..., Done]) -> None:
+def test_node_command_prints_the_recorded_state(site: Path, offpeak: Callable[..., Done]) -> None:
     config = settings_file(site, "shadow")
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{site.parent}/ledger.sqlite"))
     since_unix_s = time.time() - 100 * 86400

@@ -121,9 +121,7 @@ def test_the_page_loads_nothing_and_takes_no_text_for_markup(
 
 
 @pytest.mark.usefixtures("scheduler")
-def test_where_the_agent_carries_plans_out_and_does_not_answer_the_plan_says_so(
-    offpeak: Offpeak, tmp_path: Path
-) -> None:
+def test_plan_command_reports_a_silent_agent_that_carries_out_plans(offpeak: Offpeak, tmp_path: Path) -> None:
     remark = f"this plan is made here and now, and is not the agent's: no agent answers at {tmp_path}/agent.sock: "
     assert f"- {remark}" in offpeak(queue="plan").stdout
     assert [

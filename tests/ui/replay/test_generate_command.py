@@ -53,7 +53,7 @@ def test_the_same_seed_makes_the_same_bytes_in_every_form(here: Path, offpeak: O
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("model", ["batch", "interactive", "typeless", "mixed"])
-def test_it_can_be_simulated(capfd: pytest.CaptureFixture[str], model: str) -> None:
+def test_generated_log_can_be_simulated(capfd: pytest.CaptureFixture[str], model: str) -> None:
     assert run(["generate", "log.swf", *SMALL, "--model", model]) == 0
     assert run(["simulate", "log.swf", "--prices", str(SAMPLE_PRICES)]) == 0
     printed, errors = capfd.readouterr()

@@ -35,7 +35,7 @@ def test_the_decision_is_marked_and_named(offpeak: Offpeak, state: Path) -> None
     assert "To wake now: 6 nodes." in lines
 
 
-def test_it_fits_a_narrow_terminal(offpeak: Offpeak, state: Path) -> None:
+def test_whatif_table_fits_a_narrow_terminal(offpeak: Offpeak, state: Path) -> None:
     lines = offpeak("whatif", state, "--sla", "2").stdout.splitlines()[1:]
     assert max(len(line) for line in lines) <= 80
 

@@ -68,7 +68,7 @@ def test_no_policy_is_cheaper(subject: ReportSubject) -> None:
     )
 
 
-def test_nobody_waits_longer(subject: ReportSubject) -> None:
+def test_report_states_that_no_job_waits_longer(subject: ReportSubject) -> None:
     unchanged = replace(other(mean_wait_s=7870.4), worst_postponement_s=0)
     assert answer_of(subject, unchanged).endswith("; the mean wait stayed at 2:11:10 h; no job started later.")
 

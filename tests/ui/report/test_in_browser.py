@@ -187,7 +187,7 @@ def test_figures_follow_the_colour_scheme_and_print_is_light(page: Page) -> None
     page.emulate_media(media="screen", color_scheme="light")
 
 
-def test_it_can_be_printed_on_a4(page: Page, tmp_path: Path) -> None:
+def test_report_can_be_printed_on_a4(page: Page, tmp_path: Path) -> None:
     page.emulate_media(media="print")
     expect(page.locator("#power .main-svg").first).to_have_css("width", "680px")
     page.pdf(path=tmp_path / "r.pdf", prefer_css_page_size=True)
@@ -196,7 +196,7 @@ def test_it_can_be_printed_on_a4(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 768, 1600])
-def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
+def test_report_is_no_wider_than_the_screen(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     for figure in FIGURES:
         plot, drawn = (page.locator(f"#{figure} {part}").first for part in (".plot", ".main-svg"))

@@ -22,14 +22,14 @@ def html(subject: ReportSubject) -> str:
     return report_html(subject, ReportOrigin("offpeak simulate a.swf --report r.html", "site.toml", 7))
 
 
-def test_it_holds_plotly_once_and_asks_for_nothing_else(html: str) -> None:
+def test_report_contains_plotly_once_and_loads_nothing_else(html: str) -> None:
     assert html.count("plotly.js v") == 1
     without_scripts = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"<link|<img|<iframe|@import|url\(|src=|href=", without_scripts)
     assert len(html) < 8_000_000
 
 
-def test_it_says_what_it_rests_on(html: str) -> None:
+def test_report_states_its_inputs(html: str) -> None:
     for text in (
         "offpeak simulate a.swf --report r.html",
         "Random seed: 7, with the settings of site.toml.",

@@ -68,7 +68,7 @@ def test_jobs_of_one_request_have_one_class() -> None:
         ((1, 4), "cpu=4,mem=lots", None),
     ],
 )
-def test_what_a_line_tells(size: tuple[int, int], tres: str, asks: Request | None) -> None:
+def test_resource_request_of_a_line_is_parsed(size: tuple[int, int], tres: str, asks: Request | None) -> None:
     assert request_of(SlurmRow({"ReqTRES": tres.encode()}, "p", *size)) == asks
 
 

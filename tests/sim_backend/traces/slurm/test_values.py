@@ -51,7 +51,7 @@ def test_limits_in_minutes() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [(b"4", 4), (b"2K", 2048), (b"1.50K", 1536), (b"", 0), (b"-4", BAD)])
-def test_counts(text: bytes, expected: int) -> None:
+def test_count_is_parsed(text: bytes, expected: int) -> None:
     assert count(text) == expected
 
 

@@ -70,7 +70,7 @@ def test_other_suites_are_refused_by_their_first_unknown_algorithm(ask: Ask, sui
     assert why in ask("power", "status", suite=suite).stderr
 
 
-def test_it_says_who_it_is(room: ServedRoom, ask: Ask) -> None:
+def test_bmc_reports_its_identity(room: ServedRoom, ask: Ask) -> None:
     guid = room.do(lambda room: room.bmcs[NODE].guid)
     assert f"System GUID   : {guid}" in ask("mc", "guid", "ipmi").stdout
     info = ask("mc", "info").stdout
@@ -80,7 +80,7 @@ def test_it_says_who_it_is(room: ServedRoom, ask: Ask) -> None:
     assert str(uuid.UUID(int=5)) in ask("mc", "guid", "ipmi").stdout
 
 
-def test_its_watts_are_those_of_the_node(room: ServedRoom, ask: Ask) -> None:
+def test_bmc_reports_the_watts_of_the_node(room: ServedRoom, ask: Ask) -> None:
     room.do(lambda room: room.nodes[NODE].reset())
     assert "Maximum during sampling period:                300 Watts" in ask("dcmi", "power", "reading").stdout
     wait_until(lambda: room.do(lambda room: room.nodes[NODE].power_w) == 200, what="the boot")
@@ -109,7 +109,7 @@ def test_the_light_blinks(room: ServedRoom, ask: Ask) -> None:
     assert room.do(lambda room: room.bmcs[NODE].identify) == 0
 
 
-def test_what_it_does_not_know_it_refuses(ask: Ask) -> None:
+def test_bmc_refuses_unknown_requests(ask: Ask) -> None:
     assert "Invalid command" in ask("sel", "info").stderr
 
 

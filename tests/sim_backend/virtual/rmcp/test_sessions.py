@@ -182,7 +182,7 @@ def test_a_ping_is_answered() -> None:
 
 
 @given(st.binary(max_size=70))
-def test_what_is_encrypted_can_be_read_again(payload: bytes) -> None:
+def test_encrypted_payload_can_be_decrypted(payload: bytes) -> None:
     key = random.Random(len(payload)).randbytes(16)
     assert decrypted(key, encrypted(key, payload)) == payload
     with pytest.raises(Malformed):
