@@ -82,7 +82,7 @@ def offer(fillings: Fillings, read: int, length: int, capacity: int, position: i
     weights = fillings.weight[read]
     values = fillings.value[read]
     beyond = capacity + 1
-    # Not plain zeros: numba would compile what is called with them once more, for that very number.
+    # Not plain zeros: numba would compile the called functions again for a literal.
     without = joined = made = int(np.int64(0))
     while True:
         light = weights[without] if without < length else beyond

@@ -37,7 +37,7 @@ class WindowView:
 
 
 class OrderWindow(Protocol):
-    """A policy in Python: returns the ranks of the window in the order in which they are to be started."""
+    """A policy in Python: returns the ranks of the window in the order in which they must start."""
 
     def __call__(self, view: WindowView, /) -> Sequence[int]:
         """Return ranks, each at most once; those left out follow in submission order."""
@@ -93,5 +93,5 @@ def window_policy(name: str) -> WindowPolicy:
     except Exception as error:
         raise OffpeakError(
             f"the window policy {name!r} of {point.value} cannot be loaded: {error}",
-            hint="uninstall or mend its package",
+            hint="uninstall or repair its package",
         ) from error

@@ -58,7 +58,7 @@ def idle_before_depth_s(node_class: NodeClass, depths: tuple[int, ...], idle_s: 
 
 
 def break_even_idle_s(node_class: NodeClass, depths: tuple[int, ...]) -> Int64:
-    """Return the idle time from which each depth saves energy: to wait so long costs at most twice the best.
+    """Return the idle time from which each depth saves energy. Waiting that long costs at most twice the optimum.
 
     Source: the ski-rental rule of Karlin et al., "Competitive snoopy caching", Algorithmica 3, 1988.
     """
@@ -126,7 +126,7 @@ def _nodes_per_min(nodes_per_min: int, ramp_w: float | None, node_w: float, flag
         return nodes_per_min
     by_ramp = int(ramp_w // node_w)
     if by_ramp == 0:
-        raise BadInput(f"{flag} {ramp_w:g} W a minute lets no node change", hint=f"one node is {node_w:g} W")
+        raise BadInput(f"{flag} {ramp_w:g} W a minute allows no node to change", hint=f"one node is {node_w:g} W")
     return min(nodes_per_min, by_ramp) if nodes_per_min else by_ramp
 
 
@@ -220,7 +220,7 @@ def _reject_argument(name: str, argument: str) -> None:
 
 
 def parse_policy_duration_s(name: str, text: str, usual: str) -> int:
-    """Return a policy's argument, or what is usual where none is given, in seconds.
+    """Return a policy's argument, or the default, in seconds.
 
     Raises BadInput if it is no duration.
     """
@@ -254,7 +254,7 @@ def forecast(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacit
     """
     worth_s = parse_policy_duration_s("forecast", argument, DEFAULT_WORTH)
     if worth_s == 0:
-        raise BadInput("capacity policy 'forecast': no idle time is worth a need", hint="energy-aware sleeps at once")
+        raise BadInput("capacity policy 'forecast': the idle time is zero", hint="energy-aware sleeps at once")
     depths = used_depths(fleet.node_class, settings)
     wake_s = max(depth.leave.duration_s for depth in fleet.node_class.depths if depth.depth in depths)
     ahead_s = settings.wake_ahead_s or wake_s
@@ -264,7 +264,7 @@ def forecast(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacit
 
 
 def forecast_late(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
-    """As forecast; a job whose nodes come up starts on others if these become free before."""
+    """Like forecast, but a job whose nodes come up starts on other nodes that become free earlier."""
     early = forecast(fleet, settings, argument)
     name = early.name.replace("forecast", "forecast-late")
     return replace(early, name=name, rules=early.rules._replace(late=True))

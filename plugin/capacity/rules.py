@@ -1,4 +1,4 @@
-"""What a capacity policy asks for, in the numbers that the kernels take."""
+"""The rules of a capacity policy, as the numbers that the kernels use."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -18,7 +18,7 @@ BY_NUMBER, BY_IDLE_AGE, BY_WEAR = range(3)
 class CapacityRules(NamedTuple):
     """One capacity policy's rules; counts are nodes, times seconds.
 
-    `on_demand`: jobs may get sleeping nodes, which are woken for them; otherwise jobs see active nodes alone, at most
+    `on_demand`: jobs may get sleeping nodes, which are woken for them; otherwise jobs see active nodes only, at most
     `CapacitySchedule.target`. `low`: the lower level of a two-level policy, 0 for none. `raise_for_wide`: a queued job
     wider than the target raises it. `period_s`: the period of external decisions or of a forecast, 0 for none.
     `ahead_s`: nodes for the reservation of the first waiting job come up, or stay awake, this long before it.

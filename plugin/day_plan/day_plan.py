@@ -1,4 +1,4 @@
-"""The plan of the live queue as values: planned starts, power over time, what is left out, and its JSON form.
+"""The plan of the live queue as values: planned starts, power over time, omitted jobs, and its JSON form.
 
 The agent sends the plan as JSON to its clients. `planned_of` passes it to the queue hook.
 """
@@ -31,9 +31,9 @@ class Load:
 class PlannedJob:
     """A job that waits. `start_s` is None if it finds no place before the plan ends; times are Unix seconds.
 
-    `hosts` are nodes that would do: the scheduler may choose others. `begin_s` is before when it must not start, 0 if
-    at any time, and `why` says why not before. `latest_start_s` is what its owner was promised; `opted_out`: a
-    job with the hint offpeak:now is never delayed.
+    `hosts` are suitable nodes; the scheduler may choose others. The job must not start before `begin_s`, 0 for any
+    time, for the reason `why`. `latest_start_s` is the start promised to its owner; `opted_out`: a job with the hint
+    offpeak:now is never delayed.
     """
 
     job_id: str
@@ -53,7 +53,7 @@ class PlannedJob:
 
 @dataclass(frozen=True)
 class StartChange:
-    """A job whose start is another than in the plan before; None if it had, or has, none."""
+    """A job whose start differs from the previous plan; None for a job without a start."""
 
     job_id: str
     from_s: int | None
@@ -136,7 +136,7 @@ def _tuples(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def planned_of(plan: DayPlan) -> PlannedStarts:
-    """Return what the hook is to carry out."""
+    """Return the starts that the hook must carry out."""
     return PlannedStarts(
         start_s={job.job_id: job.start_s for job in plan.jobs if job.start_s is not None},
         constraints={

@@ -21,8 +21,7 @@ from plugin.scheduler.node import Node
 class PlanFacility:
     """The machine room: its cooling, what an idle node draws, and what a core-hour earns, in the prices' currency.
 
-    `revenues` are those of accounts and QOS that earn more or less. `outside_c` stands for the temperature where no
-    weather is known.
+    `revenues` are those of accounts and QOS that earn more or less. `outside_c` replaces an unknown temperature.
     """
 
     facility: Facility
@@ -34,7 +33,7 @@ class PlanFacility:
 
 @dataclass(frozen=True, eq=False)
 class PlanInputs:
-    """All that is known at `queue.now_s`; `weather` is the outside temperature [degC], as far as it is known."""
+    """The inputs at `queue.now_s`; `weather` is the outside temperature [degC], as far as known."""
 
     queue: QueueFacts
     rules: QueueRules
@@ -49,7 +48,7 @@ SHORTEST_S = DAY_S
 
 
 def build_rates(inputs: PlanInputs, prices: Series) -> Rates:
-    """Return what holds from now to the end of the prices, a day at least; unknown prices are taken as their mean."""
+    """Return the rates from now to the end of the prices, at least a day; unknown prices are replaced by the mean."""
     now_s = inputs.queue.now_s
     until_s = max(int(prices.end_s), now_s + SHORTEST_S)
     instants = [prices.start_s, [cap.from_s for cap in inputs.caps], [cap.until_s for cap in inputs.caps]]
@@ -96,7 +95,7 @@ def subtract_power(rates: Rates, edge_s: Int64, power_w: Float64) -> Rates:
 
 
 def planned_power(problem: Problem, plan: Plan) -> tuple[Int64, Float64]:
-    """Return edges [s from now] and the power of what runs and is planned between them."""
+    """Return edges [s from now] and the power of running and planned jobs between them."""
     work, placed = problem.work, plan.placed
     start_s, duration_s = plan.start_s[placed], work.duration_s[placed]
     begins = np.concatenate([np.zeros(len(problem.running), np.int64), start_s])

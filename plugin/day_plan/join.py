@@ -1,9 +1,9 @@
 """Joins the plans of all pools into one plan of the queue, in the scheduler's words and on its clock.
 
-It adds what draws power outside the pools (idle nodes, jobs on other nodes), the power profile (power of jobs and idle
-nodes beside price, temperature and PUE), the reasons for changed starts, and remarks for the operator. A job that could
-run while a cap holds gets its planned start as begin time: without it the scheduler starts a job as soon as nodes are
-free, whatever its power.
+It adds consumers outside the pools (idle nodes, jobs on other nodes), the power profile (power of jobs and idle nodes,
+price, temperature and PUE), the reasons for changed starts, and remarks for the operator. A job that could run while a
+cap holds gets its planned start as begin time: without it the scheduler starts a job as soon as nodes are free,
+whatever its power.
 """
 
 from collections import Counter
@@ -93,7 +93,7 @@ def _values_at(edges: np.ndarray, value: np.ndarray, at_s: np.ndarray) -> np.nda
 
 
 def explain_start_changes(before: DayPlan | None, plan: DayPlan) -> tuple[StartChange, ...]:
-    """Return each job whose start is another, in the order of the new plan; new jobs are no news."""
+    """Return each job whose start has changed, in the order of the new plan; new jobs do not count."""
     if before is None:
         return ()
     general = _what_happened(before, plan)
@@ -111,22 +111,22 @@ def _differs(one_s: int | None, other_s: int | None) -> bool:
 
 
 def _job_reason(old: PlannedJob, job: PlannedJob, before: DayPlan, plan: DayPlan) -> str:
-    """Return what of the job itself has changed, "" if nothing has."""
+    """Return what has changed about the job itself, "" if nothing."""
     if job.waits_for_price != old.waits_for_price:
-        return job.why if job.waits_for_price else "a cheaper hour is not worth the wait any more"
+        return job.why if job.waits_for_price else "a cheaper hour no longer justifies the wait"
     if plan.caps != before.caps:
         return "a power cap has changed"
     if old.begin_s != job.begin_s and job.begin_s:
         return job.why or "its begin was set by hand"
     if old.start_s is not None and old.start_s <= plan.at_s:
-        return "the nodes it was to have are not free yet"
+        return "its planned nodes are not free yet"
     if old.run_s != job.run_s:
         return "another run time is expected"
     return ""
 
 
 def _what_happened(before: DayPlan, plan: DayPlan) -> str:
-    """Return what has happened since to others."""
+    """Return what has happened to other jobs since."""
     ran, runs = ({load.job_id: load for load in each.loads} for each in (before, plan))
     early = sum(job not in runs and load.until_s > plan.at_s for job, load in ran.items())
     late = sum(job in ran and load.until_s > ran[job].until_s + SAME_START_S for job, load in runs.items())
@@ -166,7 +166,7 @@ def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
     yield from _broken_caps(inputs, plan)
     yield from _above_caps(inputs, plan)
     for why, count in Counter(plan.left_out.values()).most_common():
-        yield f"{counted(count, 'job')} left as they are: {why}"
+        yield f"{counted(count, 'job')} left unchanged: {why}"
     unplaced = sum(job.start_s is None for job in plan.jobs)
     if unplaced:
         until = inputs.rules.clock(plan.until_s, plan.at_s)
@@ -202,7 +202,7 @@ def _above_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
 
 
 def _named(jobs: Sequence[Load | PlannedJob]) -> str:
-    """Return the hungriest ones by number and draw, and how many there are besides."""
+    """Return the jobs with the most power by number and power, and the number of the others."""
     first = sorted(jobs, key=lambda job: -job.power_w)[:NAMED]
     more = f" and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
     return ", ".join(f"{job.job_id} ({watts_text(job.power_w)})" for job in first) + more

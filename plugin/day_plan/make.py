@@ -1,4 +1,4 @@
-"""Makes the plan of a live queue, or repairs the one that stands."""
+"""Makes the plan of a live queue, or repairs the current one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -102,7 +102,7 @@ def _jobs_worth_waiting(inputs: PlanInputs, pool: PlanPool, free: Plan, held: Pl
 
 
 def _earlier_plan(question: PoolProblem, previous: DayPlan | None, inputs: PlanInputs) -> Plan | None:
-    """Return what stood of the pool's jobs, on this clock and these nodes."""
+    """Return the previous plan of the pool's jobs, with times and nodes of this problem."""
     if previous is None:
         return None
     work, pool = question.problem.work, question.pool

@@ -31,7 +31,7 @@ def find_queue_order(inputs: PlanInputs) -> QueueOrder:
     facts, rules = inputs.queue, inputs.rules
     marks = marks_by_job(facts.marks, facts.jobs)
     positions = queue_positions(facts.pending, marks, facts)
-    # Within the plan a job that only we delay may change places as if it were not delayed.
+    # Within the plan a job that only offpeak delays may change places as if it were not delayed.
     startable = [
         position._replace(job=position.job._replace(begin_s=None))
         if _is_delayed_by_us(position.job, marks)
@@ -70,9 +70,9 @@ WORTH_IT = 0.01
 def refit_plan(problem: Problem, previous: Plan | None, windows: Sequence[Int64], budget: Budget) -> Plan:
     """Return the best plan that was found; `windows` are positions that may change places, the rest stays in order.
 
-    The standing plan's places are kept where they still are any, unless all jobs can start as early or earlier without
-    them, or another order is worth it. The plan has a note if time was up before all orders were tried. No job is left
-    out because it loses money: what is submitted is to run.
+    Places of the current plan are kept if they are still valid, unless all jobs can start as early or earlier without
+    them, or another order is worth it. The plan has a note if time ran out before all orders were tried. No job is left
+    out because it loses money: submitted jobs must run.
     """
     in_line = np.arange(len(problem.work))
     best = place_one_by_one(problem, in_line, "in line") if previous is None else _repair(problem, previous, in_line)

@@ -1,7 +1,7 @@
 """Divides the live queue into pools of nodes, and states each pool as the planner's problem.
 
-No job of one pool can use a node of another. A job's hold says when it may start at the earliest: a begin time that a
-user or an admin set, or a cheap hour for which its owner lets it wait.
+No job of one pool can use a node of another. A job's hold is its earliest start: a begin time that a user or an admin
+set, or a cheap hour for which its owner allows a delay.
 """
 
 from collections import defaultdict
@@ -61,7 +61,7 @@ def split_into_pools(
 
 
 def is_usable(node: Node) -> bool:
-    """Whether jobs can count on the node within the plan: a sleeping one is woken, one that we closed is opened."""
+    """Whether jobs can use the node within the plan: a sleeping node is woken, a node that offpeak closed is opened."""
     kept = node.closed and not node.closed_by_us
     return not (node.failed or node.reserved or kept or node.use is NodeUse.UNKNOWN)
 
@@ -83,7 +83,7 @@ def _too_large_reason(job: Job, usable: int) -> str:
     """Return that there are too few nodes for the job, "" if there are enough."""
     if not usable:
         return f"no usable node is in {','.join(job.partitions)}"
-    return f"it asks for more than the {usable} usable nodes of its partition" if job.nodes > usable else ""
+    return f"it requests more than the {usable} usable nodes of its partition" if job.nodes > usable else ""
 
 
 def expected_run_s_of(job: Job, facts: QueueFacts) -> int | None:
@@ -108,7 +108,7 @@ def _nodes_of(partitions: tuple[str, ...], usable: Mapping[str, Node]) -> frozen
 def _disjoint_groups(
     lines: Mapping[frozenset[str], list[Job]], left_out: dict[str, str]
 ) -> list[tuple[frozenset[str], list[Job]]]:
-    """Return the lines for nodes that do not overlap, the longest first; what is beside them is left out."""
+    """Return the rows for nodes that do not overlap, the longest first; overlapping rows are left out."""
     chosen: list[tuple[frozenset[str], list[Job]]] = []
     for where, waiting in sorted(lines.items(), key=lambda line: (-len(line[1]), sorted(line[0]))):
         if all(where.isdisjoint(other) for other, _ in chosen):
@@ -121,7 +121,7 @@ def _disjoint_groups(
 
 @dataclass(frozen=True)
 class StartHold:
-    """Not before `begin_s` [Unix s], 0 for at any time; `for_price` if we chose it, with the latest start then."""
+    """Not before `begin_s` [Unix s], 0 for any time; `for_price` if offpeak chose it, with the latest start then."""
 
     begin_s: int = 0
     for_price: bool = False
@@ -147,7 +147,7 @@ def _find_hold(job: Job, planner: BeginTimePlanner, marks: JobMarks) -> StartHol
 
 
 def is_worth_waiting(planner: BeginTimePlanner, job: Job, *, held_start_s: int, free_start_s: int) -> bool:
-    """Return whether a start is so much cheaper than another that it is worth the wait."""
+    """Return whether a later start is cheap enough to justify the wait."""
     run_s = expected_run_s_of(job, planner.facts)
     starts = planner.start_costs(run_s) if run_s else None
     if starts is None:
@@ -247,7 +247,7 @@ def _cores(job: Job, least_cpus: int) -> int:
 
 
 def _running(inputs: PlanInputs, pool: PlanPool, cpus: Sequence[int]) -> Running:
-    """Return a row for each node of each job; jobs that have more of a node than it has get what is left."""
+    """Return a row for each node of each job; jobs that have more of a node than exists get the rest."""
     row_of = {node.name: row for row, node in enumerate(pool.nodes)}
     left, rows = list(cpus), []
     for job in pool.holding:
@@ -274,6 +274,6 @@ def _running(inputs: PlanInputs, pool: PlanPool, cpus: Sequence[int]) -> Running
 
 
 def _not_below(rates: Rates, running: Running) -> Rates:
-    """Return the rates with no cap below what runs on: running jobs are not stopped."""
+    """Return the rates with no cap below the running jobs, which are not stopped."""
     drawn = [int(np.ceil(running.power_w[running.until_s > from_s].sum())) for from_s in rates.edge_s[:-1].tolist()]
     return Rates(rates.edge_s, rates.price_per_kwh, rates.temperature_c, np.maximum(rates.cap_w, drawn))

@@ -37,7 +37,7 @@ class SiteMismatch:
 
 @dataclass(frozen=True)
 class SiteChoice:
-    """Where a job goes, None for nowhere now, with the reason.
+    """The site of a job, None if there is none now, with the reason.
 
     `chosen` and `second` are the site and the best of the others, None if there is none; `misses` are the sites that
     cannot run it.

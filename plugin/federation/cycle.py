@@ -1,8 +1,8 @@
-"""One scheduling cycle of the grid: what is known, what is predicted, and what a policy decides.
+"""One scheduling cycle of the grid: inputs, predictions, and the decision of a policy.
 
 A cycle has the jobs, the states of the sites, their electricity, and the rules of the policies. Predictions are the
-matrices by which policies choose: what each job would take and cost at each site. A decision is a site for each job, or
-none, with the reason.
+matrices by which policies choose: time and cost of each job at each site. A decision is a site for each job, or none,
+with the reason.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class SiteStates:
     """The m sites at one instant: idle units, jobs in the queue, and whether their last answer is too old to count.
 
     `price[j]` is a series per MWh and `carbon[j]` one in g/kWh, each without gaps from now on as far as it is known or
-    forecast. `left_core_s[project, j]` is what is left of the allocations, shaped as `Grid.allocated_core_s`.
+    forecast. `left_core_s[project, j]` is the rest of the allocations, shaped like `Grid.allocated_core_s`.
     """
 
     idle_units: Int64
@@ -40,7 +40,8 @@ class SiteStates:
 class Weights:
     """Shares of time, cost, CO2 and energy in what a job's place costs, in per cent of the whole.
 
-    Time at 25 and cost at 75 are what Murali and Vadhiyar chose for XSEDE (section 5.7.1); CO2 and energy are ours.
+    Murali and Vadhiyar chose time at 25 and cost at 75 for XSEDE (section 5.7.1); CO2 and energy are additions of
+    offpeak.
     """
 
     time: float = 25.0
@@ -58,10 +59,10 @@ class Weights:
 class GridRules:
     """How policies are set.
 
-    `goal` is what the energy- and CO2-aware policies minimise for jobs without a goal; sites with more than
-    `queue_limit` jobs waiting are passed over by the one that is bounded so (the paper does not print its limit).
-    `passes` is how many answers the flow policies compare, see plugin.federation.metaschedule; with 1, as in the paper,
-    the jobs of a cycle do not know of each other.
+    `goal` is what the energy- and CO2-aware policies minimise for jobs without a goal; the policy with a queue limit
+    skips sites with more than `queue_limit` waiting jobs (the paper does not state its limit). `passes` is how many
+    answers the flow policies compare, see plugin.federation.metaschedule; with 1, as in the paper, the jobs of a cycle
+    ignore each other.
     """
 
     weights: Weights = Weights()
@@ -146,8 +147,8 @@ class GridDecision:
     """Of each of the n jobs the number of its `site`, NO_SITE where it gets none now, and `why` (a `DecisionReason`),
     int8[n].
 
-    `score` float64[n, m] is what the policy compared, the lower the better, inf where it saw no choice. `predicted` is
-    what it knew at the end, and `turn` the site that comes next by turns.
+    `score` float64[n, m] is the value that the policy minimises, inf for impossible sites. `predicted` are its final
+    predictions, and `turn` is the next site in turn.
     """
 
     site: Int64

@@ -70,8 +70,8 @@ CENTURY_S = 36_525.0 * DAY_S
 def integrate_series(series: Series) -> IntegralCurve:
     """Return the integral of a series; a gap in it counts as its mean.
 
-    For a century before it, its first value holds; for one behind it, the mean of its last day. Raises BadPrices if it
-    knows no value at all.
+    For a century before the series its first value holds, for a century after it the mean of its last day. Raises
+    BadPrices if it has no known value.
     """
     value = _fill_gaps(series)
     edge_s = np.append(series.start_s, series.end_s).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Reads from a job's script what it asks for: the lines `#SBATCH` of Slurm and `#PBS` of Torque and OpenPBS."""
+"""Reads the request of a job from its script: the lines `#SBATCH` of Slurm and `#PBS` of Torque and OpenPBS."""
 
 import re
 import shlex
@@ -19,7 +19,7 @@ class ScriptRequest:
     """The request in a script; None for options that the script does not set.
 
     Of a job of whole nodes `nodes` are known and `cores` may be None. `comment` is Slurm's, `variables` are those of
-    `#PBS -v`. `system` is whose lines they are, "" if there are none.
+    `#PBS -v`. `system` is the scheduler of the lines, "" if there are none.
     """
 
     system: str = ""
@@ -161,5 +161,5 @@ def _chunk(text: str) -> int:
 
 def _number(text: str, option: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise BadInput(f"{option} {text}: is no number of one or more", hint="mend it in the job's script")
+        raise BadInput(f"{option} {text}: is no number of one or more", hint="correct it in the job's script")
     return int(text)

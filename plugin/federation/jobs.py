@@ -1,6 +1,6 @@
 """The jobs for which sites are chosen: the columns of a scheduling cycle, and the request of one job.
 
-Both hold what a job requests, and what its owner wants of the grid.
+Both hold the request of a job and the preferences of its owner.
 """
 
 from dataclasses import dataclass, fields
@@ -30,11 +30,11 @@ class Goal(IntEnum):
 class GridJobs:
     """n jobs in the order of their submission.
 
-    `cores` is what each asks for: in a grid whose sites all have one core to a unit, these are units of any kind, such
-    as nodes. `estimate_s` is the user's run time at the site `home`. `project` and `application` are numbers of the
-    grid, UNKNOWN for others. `data_mb` moves with the job. `latest_end_s` [Unix s] is the green SLA's latest finish,
-    NEVER without one. `features` are masks of the grid, `goal` is a `Goal`. `power_factor` is the job's draw as a
-    multiple of the site's draw per unit.
+    `cores` is the request: in a grid whose sites all have one core per unit, these are units of any kind, such as
+    nodes. `estimate_s` is the user's run time at the site `home`. `project` and `application` are numbers of the grid,
+    UNKNOWN for others. `data_mb` moves with the job. `latest_end_s` [Unix s] is the green SLA's latest finish, NEVER
+    without one. `features` are masks of the grid, `goal` is a `Goal`. `power_factor` is the job's draw as a multiple of
+    the site's draw per unit.
     """
 
     job_id: Int64
@@ -92,10 +92,10 @@ ONE_JOB = 1
 
 @dataclass(frozen=True)
 class PlacementRequest:
-    """A job of so many `cores` that its owner lets run for `limit_s` at home.
+    """A job of `cores` cores with a time limit of `limit_s` at home.
 
-    `goal` is a key of GOALS, `latest_end_s` [Unix s] the green SLA's latest finish. `features` are what it insists on,
-    `application` is what sites may have a rank for, "" where its owner does not say.
+    `goal` is a key of GOALS, `latest_end_s` [Unix s] the green SLA's latest finish. `features` are required features,
+    `application` is a name for which sites may have a rank, "" if unknown.
     """
 
     cores: int

@@ -1,7 +1,7 @@
 """Makes a scheduling cycle of one job from the reports of the sites, and explains the decision.
 
 The text gives the reason for the site, the cost at the second best site, and what each other site lacks. Jobs that the
-broker has already given to sites count too: what they have used of allocations, and what a site has not reported yet.
+broker has already sent to sites count against allocations, and against the load until the site reports them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -124,7 +124,7 @@ class SentJob:
 def add_sent_jobs(report: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
     """Return the report that the site would send if it knew the jobs that were sent to it since its last one.
 
-    They take what is idle, or stand in the queue, and whoever waits does so behind their work, spread over the site.
+    They use idle units or wait in the queue, and other waiting jobs wait behind their work, spread over the site.
     """
     idle_cores, queued, ahead_core_s = report.idle_cores, report.queued, 0.0
     for job in _unreported_jobs(report, sent):
@@ -139,9 +139,9 @@ def add_sent_jobs(report: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
 
 
 def left_core_s(grid: Grid, sent: Iterable[SentJob]) -> Float64:
-    """Return what is left of the allocations [core seconds], shaped as `Grid.allocated_core_s`.
+    """Return the rest of the allocations [core seconds], shaped like `Grid.allocated_core_s`.
 
-    A job counts with all that it asked for, where it was sent after the beginning of the site's period.
+    A job counts with its whole request if it was sent after the start of the site's period.
     """
     left = grid.allocated_core_s.copy()
     projects = {name: row for row, name in enumerate(grid.projects)}
@@ -168,7 +168,7 @@ class SiteReply:
     problem: str = ""
 
 
-NOT_POLLED = SiteReply(problem="was not asked")
+NOT_POLLED = SiteReply(problem="was not queried")
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +192,8 @@ def choose(
 ) -> SiteChoice:
     """Return the site of the job and the reason; `misses` names every site that is left out. Deterministic.
 
-    Sites that said nothing, or longer than `stale_s` ago, are left out. What sites were `sent` counts against their
-    allocations, and as their load until they report it. Raises BadInput for a latest finish that has passed and for a
+    Sites without a report, or with one older than `stale_s`, are left out. Jobs `sent` to sites count against their
+    allocations, and as load until the sites report them. Raises BadInput for a latest finish that has passed and for a
     feature that no site has, BadPrices for prices in two currencies.
     """
     _check_request(request, now_s)
@@ -244,7 +244,7 @@ def _wait_s(report: SiteReport | None, site: Site, request: PlacementRequest) ->
     if report is None:
         return float("nan")
     at_once = not report.queued and cores <= report.idle_cores
-    # Of a job that is too wide it is said so: its wait is not what is missing.
+    # A job that is too wide has its own message; its wait does not matter.
     return 0.0 if at_once or cores > site.cores else report.waits.of(cores, request.limit_s)
 
 
@@ -266,7 +266,7 @@ def _curve_series(curve: Curve | None, name: str) -> Series | None:
 
 
 def _empty_series(now_s: int, unit: str) -> Series:
-    """Return what stands in the place of a site's series that is left out."""
+    """Return a placeholder for the series of a site that is left out."""
     return Series(np.array([now_s]), now_s + DAY_S, np.array([0.0]), unit, "nobody")
 
 

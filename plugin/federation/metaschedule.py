@@ -1,14 +1,15 @@
 """The policies that place all jobs of a cycle together, by minimum cost maximum flow.
 
 Source: Murali and Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricity markets", section 3.3.1; INST and
-TWOPRICE section 5. TWOPRICE sees prices as a policy does that knows only expensive and cheap hours. Ours: the jobs of a
-cycle know of each other, green SLAs, allocations, and goals of single jobs. Section 5.7.3 names as unknown to the
-paper's predictor how much longer a job waits behind the jobs that get the same site in the same cycle. A flow knows no
-sums of core-hours: jobs beyond the allocation of their project are taken out, and the flow is solved again.
+TWOPRICE section 5. TWOPRICE treats prices like a policy that knows only expensive and cheap hours. Additions of
+offpeak: the jobs of a cycle take each other into account; green SLAs, allocations, and goals of single jobs. According
+to section 5.7.3, the paper's predictor ignores how much longer a job waits behind the jobs that get the same site in
+the same cycle. A flow cannot bound sums of core-hours, so jobs beyond the allocation of their project are removed and
+the flow is solved again.
 
 Each job sends one unit of flow over one of its arcs to a site; each site passes on as many as it takes in a cycle
-(figure 1). The costs are time, money, CO2 and energy, brought to one scale and weighted: equations (4) to (6), whose
-two terms are the first two here.
+(figure 1). The costs are time, money, CO2 and energy, normalised and weighted: equations (4) to (6), whose two terms
+are the first two here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -166,7 +167,7 @@ MOST_ALLOCATION_ROUNDS = 8
 def solve_within_allocations(
     cycle: GridCycle, predicted: Predictions, allowed: NDArray[np.bool_], solve: Callable[[NDArray[np.bool_]], Int64]
 ) -> Int64:
-    """Return the site of each job, such that no project exceeds what it has left at a site.
+    """Return the site of each job, such that no project exceeds the rest of its allocation at a site.
 
     What `solve` answers is tried; jobs beyond an allocation, the later ones first, may not go there and it is solved
     again. After eight rounds the jobs still beyond an allocation get no site in this cycle.
@@ -201,9 +202,9 @@ def _jobs_beyond_allocation(cycle: GridCycle, predicted: Predictions, site: Int6
 def extra_wait_s(cycle: GridCycle, predicted: Predictions, share: Float64) -> Float64:
     """Return each job's extra wait at each site [s], float64[n, m].
 
-    `share` float64[n, m] is how much of each job goes to each site, 0 to 1. Jobs count in their order, so the first
-    waits for none. While the queue is empty and the idle units suffice for a job and those before it, it waits for
-    none either; else for their work, spread over all of the site.
+    `share` float64[n, m] is the share of each job at each site, 0 to 1. Jobs count in their order, so the first waits
+    for none. A job does not wait while the queue is empty and the idle units suffice for it and the jobs before it;
+    else it waits for their work, spread over the whole site.
     """
     states, grid = cycle.states, cycle.grid
     before = _sums_before(predicted.units * share)
@@ -219,8 +220,8 @@ def _sums_before(column: Float64) -> Float64:
 def place_in_turn(cycle: GridCycle, predicted: Predictions, cost: Float64, per_second: Float64) -> Int64:
     """Return the site of each job, NO_SITE where all are full; int64[n].
 
-    `cost` float64[n, m] is what a job would cost alone, inf where it may not go, and `per_second` float64[n] what each
-    second of waiting adds to it.
+    `cost` float64[n, m] is the cost of a job alone, inf for forbidden sites, and `per_second` float64[n] the cost of
+    each second of waiting.
     """
     units, work_unit_s = predicted.units, predicted.units * predicted.runtime_s
     taken, ahead_unit_s = np.zeros(len(cycle.grid), np.int64), np.zeros(len(cycle.grid))
@@ -266,7 +267,8 @@ def two_price(cycle: GridCycle) -> GridDecision:
 
 
 class _Passes:
-    """The answers for one cycle, as many as its rules say, each by what the jobs of the last one mean for each other.
+    """The answers for one cycle, as many as its rules say, each with the waits that the jobs of the last answer cause
+    each other.
 
     The first is the paper's: every job as if it were alone. The second places one job after the other, and each further
     one is a flow over the waits behind the mean of those since: the last one alone would send all jobs to and fro.
@@ -352,7 +354,7 @@ def _shares(site: Int64, shape: tuple[int, ...]) -> Float64:
 
 
 def _break_ties(cost: Int64, cycle: GridCycle) -> Int64:
-    """Return costs whose order is the same, but of equal ones the home's is least, then that of the earlier site."""
+    """Return costs in the same order, where of equal costs the home site has the lowest, then the earlier site."""
     jobs, sites = cost.shape
     place = np.tile(np.arange(1, sites + 1), (jobs, 1))
     place[np.arange(jobs), cycle.jobs.home] = 0

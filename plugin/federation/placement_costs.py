@@ -1,6 +1,6 @@
-"""Predicts from waits and prices when each job would start at each site, and what it would draw, cost and emit there.
+"""Predicts from waits and prices the start, energy, cost and CO2 of each job at each site.
 
-Also which jobs can run at which sites, and what is missing where they cannot.
+It also determines which jobs can run at which sites, and what is missing otherwise.
 
 Sources: Murali and Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricity markets" (run times: section 4.5.2,
 power: 4.5.1, cost: eq. 5, data: eq. 7); Majanen et al., "Energy and Carbon Aware Scheduling in Supercomputing" (energy:
@@ -78,9 +78,9 @@ def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: i
     if not fit.foreseen[job, site]:
         yield "its wait is not known"
     if not fit.wide[job, site]:
-        yield f"{jobs.cores[job]:,} cores asked, {grid.largest_cores[site]:,} are the most"
+        yield f"{jobs.cores[job]:,} cores requested, {grid.largest_cores[site]:,} are the most"
     if not fit.long[job, site]:
-        yield f"{runtime_s / HOUR_S:.1f} h asked, {grid.longest_s[site] / HOUR_S:.1f} h are the most"
+        yield f"{runtime_s / HOUR_S:.1f} h requested, {grid.longest_s[site] / HOUR_S:.1f} h are the most"
     if not fit.features[job, site]:
         lacking = int(jobs.features[job] & ~grid.feature_masks[site])
         yield "has no " + ", ".join(name for bit, name in enumerate(grid.features) if lacking >> bit & 1)
@@ -96,7 +96,7 @@ def _no_allocation(cycle: GridCycle, job: int, site: int) -> str:
 
 
 def predict_costs(cycle: GridCycle) -> Predictions:
-    """Return what the cycle's jobs would take at its sites, waiting as `cycle.wait_s` says."""
+    """Return the predictions for the cycle's jobs at its sites with the waits `cycle.wait_s`."""
     return CostModel(cycle).predict(cycle.wait_s)
 
 
@@ -117,7 +117,7 @@ class CostModel:
         self._carbon = _integrate_all(cycle.states.carbon)
 
     def predict(self, wait_s: Float64) -> Predictions:
-        """Return what the jobs would take if they waited so long [s], float64[n, m]."""
+        """Return the predictions for these waits [s], float64[n, m]."""
         delay_s = np.maximum(np.where(np.isfinite(wait_s), wait_s, 0.0), self._data_s)
         from_s = self._now_s + delay_s
         until_s = from_s + self._runtime_s
@@ -152,7 +152,7 @@ def runtime_s(jobs: GridJobs, grid: Grid) -> Float64:
 
 
 def transfer_s(jobs: GridJobs, grid: Grid) -> Float64:
-    """Return how long each job's data are on their way from its home [s], float64[n, m]; 0 for what has no data."""
+    """Return the transfer time of each job's data from its home [s], float64[n, m]; 0 without data."""
     way_s = grid.latency_s[jobs.home] + jobs.data_mb[:, None] / grid.bandwidth_mb_per_s[jobs.home]
     return np.where(jobs.data_mb[:, None] > 0, way_s, 0.0)
 

@@ -1,8 +1,8 @@
 """All policies that choose sites, by name, and those that place one job after the other in the order of submission.
 
 Round-robin, fastest-possible and energy- and CO2-aware selection are those of Majanen et al., "Energy and Carbon Aware
-Scheduling in Supercomputing", section III-B; the baseline is that of Murali and Vadhiyar, section 5. A tally counts
-what the jobs of this cycle have taken of the sites so far.
+Scheduling in Supercomputing", section III-B; the baseline is that of Murali and Vadhiyar, section 5. The site loads
+count what the jobs of this cycle have used of the sites so far.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from plugin.federation.placement_costs import CostModel
 
 
 class SiteLoads:
-    """Idle units, queues, places and allocations as they are left by the jobs that were placed before."""
+    """Idle units, queues, places and allocations that the previously placed jobs leave."""
 
     def __init__(self, cycle: GridCycle, predicted: Predictions) -> None:
         self._cycle, self._predicted = cycle, predicted
@@ -67,7 +67,7 @@ class SiteLoads:
 
 
 class Placement(NamedTuple):
-    """Where a job goes and why; `score` is what was compared, float64[m], inf where there was no choice."""
+    """The site of a job and the reason; `score` is the compared value, float64[m], inf for impossible sites."""
 
     site: int
     why: DecisionReason
@@ -90,7 +90,7 @@ def baseline(cycle: GridCycle) -> GridDecision:
 
 
 def round_robin(cycle: GridCycle) -> GridDecision:
-    """Every job goes to the next site by turns that can run it (section III-B.1)."""
+    """Each job goes to the next site in turn that can run it (section III-B.1)."""
     return _place_jobs(cycle, _next_by_turns)
 
 
@@ -100,7 +100,7 @@ def fastest_possible(cycle: GridCycle) -> GridDecision:
 
 
 def eca_queue(cycle: GridCycle) -> GridDecision:
-    """The least of the goal among sites whose queue is not over the limit (section III-B.3)."""
+    """The site with the lowest goal value among those whose queue is within the limit (section III-B.3)."""
     return _place_jobs(cycle, _least_with_queue)
 
 

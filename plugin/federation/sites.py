@@ -1,6 +1,6 @@
 """The sites of the federation: each cluster, how a broker reaches it, the links, and the grid of all as columns.
 
-The columns have one number a site, and numbers that stand for names.
+The columns have one number per site; names are replaced by numbers.
 """
 
 import re
@@ -80,13 +80,13 @@ class SiteRoom:
 class Site:
     """A cluster that allocates `units` (nodes or cores) of `cores_per_unit` cores, each unit drawing `unit_w` in use.
 
-    `core_gflops` is its speed under Linpack per core. Electricity is by `price_zone` (a market) or `tariff`; what it
-    emits is `esc_g_per_kwh` (a fixed mix) or that of `carbon_zone` (a live series). `ranks` says how fast applications
-    run here, higher is faster. `max_per_cycle` is how many jobs it takes in one scheduling cycle, and `allocations` the
-    core-hours that projects may use since `allocations_since_s` [Unix s], None for ever; None in the former two is no
-    bound, and a site with allocations runs only their projects.
-    A site without `reach` is known to simulations only. Of one with a `room` the PUE is that at its load, and `pue`
-    that of all units in use.
+    `core_gflops` is its speed under Linpack per core. Electricity prices are those of `price_zone` (a market) or
+    `tariff`; emissions are `esc_g_per_kwh` (a fixed mix) or those of `carbon_zone` (a live series). `ranks` holds the
+    relative speed of applications, higher is faster. `max_per_cycle` is how many jobs the site takes in one scheduling
+    cycle, and `allocations` the core-hours that projects may use since `allocations_since_s` [Unix s], None for ever;
+    None in the former two is no bound, and a site with allocations runs only their projects. A site without `reach`
+    exists in simulations only. The PUE of a site with a `room` depends on its load, and `pue` is the value with all
+    units in use.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Site:
         return self.units * self.cores_per_unit
 
     def pue_at(self, busy_units: Float64 | Int64) -> Float64:
-        """Return the PUE while so many units are in use."""
+        """Return the PUE for this number of units in use."""
         if self.room is None:
             return np.full(np.shape(busy_units), self.pue)
         it_w = self.unit_w * busy_units + self.room.idle_w * (self.units - busy_units)
@@ -225,7 +225,7 @@ class Grid:
 
     @cached_property
     def longest_s(self) -> Int64:
-        """Time that one job may ask for [s], NEVER where any, int64[m]."""
+        """The longest time that a job may request [s], NEVER without limit, int64[m]."""
         return np.array([site.longest_job_s or NEVER for site in self.sites], np.int64)
 
     @cached_property
@@ -247,7 +247,7 @@ class Grid:
 
     @cached_property
     def allocated_core_s(self) -> Float64:
-        """What each project was allocated [core seconds], inf where there is no bound, float64[projects + 1, m].
+        """The allocation of each project [core seconds], inf without bound, float64[projects + 1, m].
 
         The last row is for jobs of any other project (UNKNOWN): 0 at sites that have allocations.
         """

@@ -99,9 +99,9 @@ class BadKey(BadInput):
 
 
 def read_reach(table: SiteTable, *, beside: Path) -> Reach | None:
-    """Return how the site is reached, None where its table does not say. Raises BadKey for what is wrong.
+    """Return how the site is reached, None if its table does not say. Raises BadKey.
 
-    Files are relative to `beside`, the folder of the file of sites, or systemd's of credentials.
+    Files are relative to `beside`, the folder of the sites file, or to systemd's folder of credentials.
     """
     given = [key for key in REACH_KEYS if getattr(table, key) is not None]
     if table.reach is None:
@@ -130,7 +130,7 @@ def _check_reach(table: SiteTable, reach: Reach, given: list[str]) -> None:
         raise BadKey("submit", "qsub goes to no cluster of Slurm", hint='write submit = "sbatch" or another reach')
     for key in SSH_KEYS:
         if reach.way == SSH and key not in given:
-            # Without them anybody would be believed, or keys be offered that open other doors.
+            # Without them ssh would accept any host, or offer other keys of the user.
             raise BadKey(key, "is missing", hint=f"ssh needs key_file and known_hosts: add {key}")
         if reach.way != SSH and key in given:
             raise BadKey(key, "goes with ssh", hint=f'leave {key}, or write reach = "ssh USER@HOST"')

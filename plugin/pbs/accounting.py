@@ -30,7 +30,7 @@ def accounting_text(folder: Path, since: date | None = None) -> LongText:
 
 
 def openpbs_accounting_folder(root: Path = Path("/")) -> Path:
-    """Return where this machine's OpenPBS keeps its accounting files, as pbs.conf says; the usual place without one."""
+    """Return the folder of this machine's OpenPBS accounting files, from pbs.conf or the default."""
     folders = [root / home / ACCOUNTING for home in (*_configured_homes(root), OPENPBS_HOME)]
     return next((folder for folder in folders if may_be_there(folder)), folders[0])
 

@@ -36,7 +36,7 @@ class PbsBatch:
         """Return which list of the server names the user, from any host."""
         server = _FOLD.sub("", answers[0])
         if "server_state" not in server:
-            return "unknown to us (qstat -Bf shows no server)"
+            return "unknown (qstat -Bf shows no server)"
         for role, listed in _RIGHTS.findall(server):
             if any(fnmatch(user, entry.strip().partition("@")[0]) for entry in listed.split(",")):
                 return f"PBS {role}"
@@ -74,7 +74,7 @@ class PbsBatch:
         return ("qstat", "-f") if NO_HISTORY in result.complaint else ()
 
     def find_by_key(self, output: str, *, key: str) -> BatchJob | None:
-        """Return the job whose variables have the key, the last where a user's own variables name one too."""
+        """Return the job whose variables have the key, the last one if a user's own variables also contain it."""
         return _only_job([job for job, text in _jobs(output) if _OF_KEY.findall(text)[-1:] == [key]])
 
     def find_by_id(self, output: str, *, job: str) -> BatchJob | None:

@@ -1,9 +1,9 @@
 """Runs PBS's commands, and parses the values and the three formats (text, JSON, XML) that their answers share.
 
-A query returns the output, a change of jobs returns the complaints, by job. A failure is one line that says why the
-command did not answer. Servers of both kinds are known to hang for minutes: each call has a time-out, and after one
-time-out no command is run for a while. A job's number is checked before it becomes an argument: a command must not
-take it for an option or for another job.
+A query returns the output, a change of jobs returns the complaints, by job. A failure is one line with the reason.
+Servers of both kinds can hang for minutes: each call has a time-out, and after a time-out no command runs for a while.
+A job's number is checked before it becomes an argument, so that a command does not take it for an option or for another
+job.
 
 Values are times, sizes, lists of hosts and the hints of a job's owner to us. OpenPBS's JSON contains bytes as users
 wrote them and texts that became numbers, and lacks the keys that are empty. In Torque's XML the environment of a single
@@ -33,7 +33,7 @@ PAUSE_S = 30.0
 TRY_LATER = "the PBS server may be down or busy: check it with `qstat -B`, then try again"
 
 NOT_PROVED = (
-    "PBS's command could not prove its user's name. As root run `offpeak check`, which asks as the agent does; "
+    "PBS's command could not prove its user's name. As root run `offpeak check`, which uses the agent's user; "
     "its unit needs the drop-in of deploy/openpbs or deploy/torque, OpenPBS a setuid pbs_iff, Torque a running trqauthd"
 )
 
@@ -151,7 +151,7 @@ _REFUSED = re.compile("Unauthorized|nauthorised|ermission", re.IGNORECASE)
 
 
 def change_jobs(commands: PbsCommands, program: str, arguments: Sequence[str], jobs: Iterable[str]) -> dict[str, str]:
-    """Change all these jobs alike and return why not, by job; jobs that have ended are left out.
+    """Change all these jobs in the same way and return the errors by job; jobs that have ended are left out.
 
     Raises CannotAskPbs if the command fails and names no job, PbsIsSilent if the server does not answer in time.
     """

@@ -36,7 +36,7 @@ class NodeCapacity:
 
 
 def with_demand(jobs: Sequence[PbsJob], nodes: Sequence[Node], now_s: int) -> tuple[Job, ...]:
-    """Return the jobs, with planned hosts for which nodes are to be woken or to stay awake."""
+    """Return the jobs, with planned hosts that must be woken or stay awake."""
     capacities = [capacity for capacity in map(_node_capacity, nodes) if capacity is not None]
     waiting = [pbs_job for pbs_job in jobs if _could_start(pbs_job.job, now_s)]
     waiting.sort(key=lambda pbs_job: (-pbs_job.job.priority, pbs_job.rank))

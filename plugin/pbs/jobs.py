@@ -59,7 +59,7 @@ class PbsUser(NamedTuple):
 
 
 def current_user() -> PbsUser:
-    """Return the user as whom the server sees this process."""
+    """Return the user of this process in the server's view."""
     return PbsUser(pwd.getpwuid(os.geteuid()).pw_name, socket.gethostname())
 
 

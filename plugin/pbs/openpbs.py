@@ -92,7 +92,7 @@ SiteValue = Callable[[Record], float]
 def qstat_arguments(attributes: Mapping[str, str]) -> Command:
     """Return the arguments that show all jobs, and those that have ended if the server keeps a history.
 
-    A server that keeps none shows no job at all with -x, not even a running one.
+    A server without job history shows no job at all with -x, not even a running one.
     """
     ended = ("-x",) if attributes.get("job_history_enable") == "True" else ()
     return (*ended, "-t", "-f", "-F", "json")
@@ -109,7 +109,7 @@ def jobs_of_json(answer: bytes, site_value: SiteValue) -> tuple[PbsJob, ...]:
     """Return the jobs of qstat's answer. Raises CannotAskPbs if it is no JSON."""
     found = json_records(parse_json(answer, source="qstat -f -F json"), "Jobs")
     split = {as_text(job.get("array_id")) for job in found.values() if "array_id" in job}
-    # An array whose tasks are shown is shown once more as a whole.
+    # The server lists an array once more as a whole if it lists its tasks.
     return tuple(_job(name, job, site_value) for name, job in found.items() if name not in split)
 
 
@@ -296,7 +296,7 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
 
 
 def _our_reason(comment: str) -> str:
-    """Return the reason of a node that is ours: when the node goes down the server overwrites the comment."""
+    """Return offpeak's reason on a node; the server overwrites the comment when the node goes down."""
     return comment if comment.startswith(f"{OURS}:") else OURS
 
 
@@ -313,13 +313,13 @@ def _features(key: str, value: object) -> list[str]:
 
 
 def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> list[Command]:
-    """Return the commands for a change of a node; qmgr does each as a whole or not at all."""
+    """Return the commands for a change of a node; qmgr executes each completely or not at all."""
     sleeps = SLEEP in node.native_state.split(",")
     return [("qmgr", "-c", line) for line in qmgr_directives(node.name, change, reason, now_s, sleeps=sleeps)]
 
 
 def qmgr_directives(node: str, change: NodeChange, reason: str, now_s: int, *, sleeps: bool) -> tuple[str, ...]:
-    """Return qmgr's directives for a change, in this order; each is done as a whole or not at all.
+    """Return qmgr's directives for a change, in this order; each is executed completely or not at all.
 
     `sleeps`: the node is in the state `sleep`, possibly among others.
     """
@@ -363,7 +363,7 @@ class OpenPbsScheduler(PbsScheduler):
     )
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
-        """Set what is added to the site's formula; return why not, by job."""
+        """Set the value that is added to the site's formula; return the errors by job."""
         formula = parse_formula(self._server()[1].get("job_sort_formula", ""))
         if not formula.ours or formula.problem:
             return dict.fromkeys(values, formula.problem or "our term is not in job_sort_formula")
@@ -371,7 +371,7 @@ class OpenPbsScheduler(PbsScheduler):
         return _set_resources(self.commands, added)
 
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
-        """Set the time before which the runjob hook does not let each job start, 0 for now; return why not, by job."""
+        """Set the time before which the runjob hook starts no such job, 0 for now; return the errors by job."""
         return _set_resources(self.commands, {job: f"{BEGIN_RESOURCE}={at_s}" for job, at_s in begin_s.items()})
 
     def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:

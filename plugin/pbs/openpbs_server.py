@@ -1,4 +1,4 @@
-"""The configuration of an OpenPBS server: our custom resources, the site's formula, our hooks, and what is missing.
+"""The configuration of an OpenPBS server: offpeak's custom resources and hooks, the site's formula, and missing parts.
 
 The installer makes the custom resources, by which jobs and nodes carry our values. The site's own formula for the order
 of jobs is evaluated as far as the server shows its terms.
@@ -17,11 +17,15 @@ from offpeak.model.constants import DAY_S
 from plugin.pbs.commands import Record, as_int, as_text, json_part, limit_s, memory_mib
 
 PRIORITY_RESOURCE = "offpeak_prio"
-"""Of a job: what is added to the site's formula. Float; users may not set it."""
+"""A resource of a job, which is added to the site's formula. Float; users may not set it."""
 BEGIN_RESOURCE = "offpeak_begin"
-"""Of a job: the Unix second before which the runjob hook does not let it start, 0 for none. Users may not set it."""
+"""A resource of a job: the runjob hook does not start it before this time [Unix s], 0 for none. Users may not set
+it.
+"""
 NODE_RESOURCE = "offpeak_node"
-"""Of a node: our mark. A text; the server itself overwrites a node's comment when the node goes down."""
+"""A resource of a node: offpeak's mark, a text. The comment cannot hold it: the server overwrites it when the node goes
+down.
+"""
 OUR_RESOURCES = frozenset({PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE})
 
 FORMULA_SCALE = 1000
@@ -47,7 +51,7 @@ class UnknownTerm(ValueError):
 
 @dataclass(frozen=True)
 class Formula:
-    """`ours`: our term is in it. `problem` is why the site's own order cannot be computed, "" if it can."""
+    """`ours`: the formula contains offpeak's term. `problem` is why the site's own order cannot be computed, if so."""
 
     site: str
     ours: bool

@@ -1,4 +1,4 @@
-"""What a job of PBS requests, as a sum of chunks: so many times so many processors on nodes of a kind.
+"""The request of a PBS job as a sum of chunks: a number of chunks with processors on nodes of a kind.
 
 `qsub -L tasks=4:lprocs=2:place=node` of Torque 6 is shown in a job's req_information. Its fields are numbered by
 request: task_count.0, lprocs.0 and so on, as src/lib/Libattr/req.cpp of Torque 6.1 writes them. Jobs of `-l nodes=`

@@ -1,8 +1,9 @@
 """The port of all schedulers for a PBS server, the dialect in which OpenPBS or Torque answers, and our node marks.
 
-PBS has no powered-down node that is woken for a job. Therefore a sleeping node is a node that gets no jobs and has our
-mark, and a waking node is a node that the agent has ordered to wake. A mark says since when the node is closed by us,
-asleep or waking. OpenPBS keeps the mark in a custom resource, Torque in the node's note, which admins read too.
+PBS has no powered-down node that is woken for a job. Therefore a sleeping node is a node that gets no jobs and has
+offpeak's mark, and a waking node is a node that the agent has ordered to wake. A mark says since when the node is
+closed by offpeak, asleep or waking. OpenPBS keeps the mark in a custom resource, Torque in the node's note, which
+admins read too.
 """
 
 import time
@@ -184,7 +185,7 @@ class PbsScheduler(ABC):
         """Set the earliest start of each job, 0 for now; return why not, by job."""
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
-        """Write each job's comment, "" removes ours; return why not, by job."""
+        """Write each job's comment, "" removes offpeak's; return the errors by job."""
         return notify_owners(self.commands, comments, lambda: self._jobs(self._queues()))
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:

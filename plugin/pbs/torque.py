@@ -5,7 +5,8 @@ depends on the scheduler that starts them and on its sort key. `qalter -a` sets 
 start: the server puts the job into the state W, which the scheduler ignores, and releases it by itself. A hold would
 stay for ever if the agent died first, and could not be distinguished from a hold of the owner or of an admin.
 
-Each node is one record of `pbsnodes -x`, read directly before its change: what an admin set offline stays as it is.
+Each node is one record of `pbsnodes -x`, read directly before its change: a node that an admin set offline is not
+changed.
 """
 
 import re
@@ -172,7 +173,7 @@ METHOD_OF_SORT = {"high_priority_first": ReorderMethod.PRIORITY, "no_sort": Reor
 
 
 class ReorderFinding(NamedTuple):
-    """The method that works here, how that is known, and a hint where no method works."""
+    """The method that works here, the evidence, and a hint if no method works."""
 
     method: ReorderMethod
     why: str
@@ -217,7 +218,7 @@ def _method_of_config(file: Path) -> ReorderFinding:
     sort_by = found[1] if found else "nothing"
     if sort_by in METHOD_OF_SORT:
         return ReorderFinding(METHOD_OF_SORT[sort_by], f"pbs_sched sorts by {sort_by}")
-    return ReorderFinding(ReorderMethod.NONE, f"pbs_sched sorts jobs by {sort_by}: their order is left as it is", hint)
+    return ReorderFinding(ReorderMethod.NONE, f"pbs_sched sorts jobs by {sort_by}: their order is not changed", hint)
 
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -1024, 1023
@@ -254,7 +255,7 @@ def swap_positions(commands: PbsCommands, values: Mapping[str, int], jobs: Seque
     for one, other in plan_swaps(present, wanted):
         refusals = change_jobs(commands, "qorder", (), (one, other))
         if refusals:
-            # The remaining swaps assume that this one was made: the next cycle begins anew.
+            # The remaining swaps assume that this one was made: the next cycle starts again.
             return dict.fromkeys(wanted, next(iter(refusals.values())))
     return {}
 
@@ -285,7 +286,7 @@ def format_torque_note(mark: NodeMark) -> str:
 
 
 def parse_torque_note(note: str) -> NodeMark | None:
-    """Return our mark in a note, None if the note is not ours: the server may append errors to it."""
+    """Return offpeak's mark in a note, None if there is none. The server may append errors to the note."""
     if match := _NOTE.match(note):
         return NodeMark(MarkKind(match[1]), int(match[2]))
     return NodeMark(MarkKind.CLOSED, 0) if note == OURS or note.startswith(f"{OURS}:") else None

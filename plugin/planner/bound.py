@@ -1,9 +1,9 @@
 """An upper bound on a day's profit: no plan can earn more.
 
-A Lagrangian relaxation: capacity is not a limit but has a price in each step of a grid, and each job takes the start
-that is best for itself at these prices. What all jobs earn then, with what the whole capacity is worth, is never less
-than the best plan earns, whatever the prices are; subgradient steps look for prices at which it is least. Cooling has
-the most favourable PUE that the table has at the step's temperature.
+This is a Lagrangian relaxation: capacity is not a limit but has a price in each step of a grid, and each job takes the
+best start for itself at these prices. The earnings of all jobs plus the value of the whole capacity are, at any prices,
+at least the profit of the best plan; subgradient steps look for prices that minimise them. Cooling uses the lowest PUE
+of the table at the step's temperature.
 """
 
 from dataclasses import replace
@@ -55,7 +55,7 @@ def _finer(rates: Rates) -> Rates:
 def _candidates(problem: Problem) -> Int64:
     """Return the starts among which a best one is: where what a job earns changes slope; int64[jobs, starts].
 
-    The horizon stands for no start in this plan.
+    The horizon means no start in this plan.
     """
     work, rates = problem.work, problem.rates
     edges = np.broadcast_to(rates.edge_s, (len(work), len(rates.edge_s)))
@@ -89,7 +89,7 @@ def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, nee
     ends_s = np.minimum(starts_s + duration_s[:, None], rates.horizon_s)
     candidates = CandidateStarts(starts_s, ends_s, _step_at(rates, starts_s), _step_at(rates, ends_s))
     price = np.zeros_like(has)
-    # Where the machine is full its cores are worth what the median job earns with one.
+    # While the machine is full, a core is worth what the median job earns with one.
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.nan_to_num(np.median(per_s / needed[:, :1], axis=0))
     price[0] = np.maximum(worth, 0) if _is_full(needed, duration_s, has) else 0
@@ -123,7 +123,7 @@ class CandidateStarts(NamedTuple):
 def _best_starts(
     per_s: Float64, needed: Float64, price: Float64, edge_s: Int64, candidates: CandidateStarts, used: Float64
 ) -> float:
-    """Return what all jobs earn at these prices, each from its best start on; add what they take then to `used`."""
+    """Return the earnings of all jobs at these prices from their best starts, and add their resources to `used`."""
     starts_s, ends_s, begin, end = candidates
     steps = len(edge_s) - 1
     total, net, whole = 0.0, np.empty(steps), np.zeros(steps + 1)
@@ -153,6 +153,6 @@ def _is_full(needed: Float64, duration_s: Int64, has: Float64) -> bool:
 
 
 def compute_gap(problem: Problem, profit: float, bound: float) -> float:
-    """Return how much of the bound a plan may have missed, as a share of it."""
+    """Return the gap between a plan's profit and the bound, as a share of the bound."""
     nothing = compute_profit(problem, empty_plan(problem.work, "")).total
     return (bound - profit) / (bound - nothing) if bound > nothing else 0.0

@@ -3,7 +3,7 @@
 Each search makes a question of the problem and a plan of the solver's answer.
 
 Source: "Optimizing profit and cooling costs in HPC cluster scheduling", sections 5 and 7.2. The neighbourhoods are
-ours: all jobs that start within some hours, and some that wait, are free; the rest stays.
+offpeak's own: all jobs that start within some hours, and some waiting jobs, are free; the others are fixed.
 """
 
 from dataclasses import replace
@@ -120,7 +120,7 @@ def _requested_resources(problem: Problem) -> Int64:
 
 
 def _alone(problem: Problem, cores: Int64) -> Int64:
-    """Return 1 for units that ask for more than half of a node's cores, of which no node has two, 0 for others."""
+    """Return 1 for units that request more than half of a node's cores, so that no node holds two, 0 for others."""
     return np.asarray(2 * cores > problem.machine.cores.max(), np.int64)
 
 
@@ -243,7 +243,7 @@ def default_search(problem: Problem, fallback: Plan, budget: Budget) -> Plan:
 
 
 def relaxation_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
-    """Return a better plan with the nodes of jobs of several units as they are, else the incumbent.
+    """Return a better plan, in which jobs of several units keep their nodes, else the incumbent.
 
     The incumbent has a note where there was no answer.
     """

@@ -4,7 +4,7 @@ The process may be killed or take too long; the present plan then remains. Quest
 sent to another process. The model has intervals on cumulative resources, and earnings linear in each start.
 
 Source: "Optimizing profit and cooling costs in HPC cluster scheduling", section 5. The nodes are one resource here,
-because equal nodes make as many equal solutions as they can be exchanged; a small question has them one by one.
+because equal nodes multiply equal solutions; only a small question has separate nodes.
 """
 
 from collections.abc import Iterator
@@ -45,8 +45,9 @@ class NodeAssignment:
 class SingleNodes:
     """The nodes one by one, for a small question: its answer has the nodes of each job.
 
-    Each of a job's `units` asks a node of its own for `asks`, int64[jobs, 3], of what each node `has`, int64[nodes, 3].
-    `taken` is what others use of each node; `hint` says which nodes the incumbent gives to a job, bool[jobs, nodes].
+    Each of a job's `units` needs its own node with `asks`, int64[jobs, 3], of the resources that each node `has`,
+    int64[nodes, 3]. `taken` is the use of each node by others; `hint` are the nodes of a job in the incumbent,
+    bool[jobs, nodes].
     """
 
     units: Int64
@@ -83,10 +84,10 @@ class EnergyCost:
 class CpQuestion:
     """Which of these jobs starts when?
 
-    `asks` are whole jobs' cores, MB, GPUs, units that bear no second of their kind on a node, and watts, against what
-    the machine `has`; int64[jobs, 5]. `per_s` is what a job earns a second in each step between `edge_s`; the last edge
-    is the horizon, and a job that starts there does not start in this plan. So does a job that cannot start between
-    `earliest_s` and `latest_s`. `hint_s` is the incumbent's start, the horizon for none.
+    `asks` are the whole jobs' cores, MB, GPUs, units that exclude a second one of their kind on a node, and watts,
+    against what the machine `has`; int64[jobs, 5]. `per_s` is the earning of a job per second in each step between
+    `edge_s`; the last edge is the horizon, and a job that starts there does not start in this plan. So does a job that
+    cannot start between `earliest_s` and `latest_s`. `hint_s` is the incumbent's start, the horizon for none.
 
     With `nodes` and `energy` the answer is exact. Without `nodes` all nodes together are one resource, and without
     `energy` a second earns `per_s` whatever the load is.

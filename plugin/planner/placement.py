@@ -20,8 +20,8 @@ ROOM = 64
 class FreeCapacity(NamedTuple):
     """On row n, `cores[n, i]`, `memory_mb[n, i]` and `gpus[n, i]` are free from `at_s[n, i]` on, i < `length[n]`.
 
-    The last row is the budget of power: its cores are watts. Every job asks for a core at least: where none is free the
-    other figures mean nothing. `open_s[n]` is when the first core of row n is free.
+    The last row is the power budget: its cores are watts. Every job requests at least one core, so the other figures
+    have no meaning while no core is free. `open_s[n]` is when the first core of row n is free.
     """
 
     length: Int64
@@ -55,7 +55,7 @@ class WorkColumns(NamedTuple):
 
 
 class UnitDemand(NamedTuple):
-    """What the search for a start must know of one job; `power_w` is 0 if no budget holds."""
+    """The demand of one job in the search for a start; `power_w` is 0 without a power budget."""
 
     from_s: int
     latest_s: int
@@ -73,7 +73,7 @@ class Places(NamedTuple):
 
 
 def initial_free_capacity(problem: Problem, room: int) -> FreeCapacity | None:
-    """Return the free capacity beside the running jobs; None if `room` steps per row are too few."""
+    """Return the free capacity besides the running jobs; None if `room` steps per row are too few."""
     machine, rates, running = problem.machine, problem.rates, problem.running
     rows = len(machine) + 1
     free = FreeCapacity(
@@ -96,7 +96,7 @@ def watts(power_w: Float64) -> Int64:
 
 @in_place
 def watts_alone(power_w: int) -> UnitResources:
-    """Return what is taken from the row of the power budget."""
+    """Return the demand from the row of the power budget."""
     return UnitResources(power_w, int(np.int64(0)), int(np.int64(0)))
 
 
@@ -147,7 +147,7 @@ def occupy(free: FreeCapacity, row: int, start_s: int, end_s: int, needed: UnitR
 def _join(free: FreeCapacity, row: int, first: int) -> None:
     """Join steps from `first` on with the steps before them if no job can be affected.
 
-    No job can start where no core is free, so such steps are joined whatever else is free.
+    No job can start while no core is free, so such steps are joined.
     """
     kept = max(first, 1) - 1
     for step in range(kept + 1, free.length[row]):
@@ -336,7 +336,7 @@ def _earliest(free: FreeCapacity, when_s: Int64, job: UnitDemand) -> int:
                 ready += 1
                 if ready == units:
                     return at_s
-        # Before this second fewer nodes than that can start, whatever power is left.
+        # Before this second fewer nodes than that can start, with any power budget.
         at_s = int(np.partition(when_s, units - 1)[units - 1])
 
 
@@ -362,7 +362,7 @@ KEPT = "kept"
 def keep_what_fits(problem: Problem, previous: Plan) -> Plan:
     """Return the plan with those jobs only that can start where and when `previous` has them, the earliest first.
 
-    A place that lies before the job's release, behind its latest start or on a node -1 is none.
+    A place before the job's release, after its latest start or on node -1 is invalid.
     """
     work, rates = problem.work, problem.rates
     latest_s = np.minimum(work.latest_end_s - work.duration_s, rates.horizon_s - 1)

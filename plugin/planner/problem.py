@@ -94,7 +94,7 @@ class Rates:
 
     @property
     def horizon_s(self) -> int:
-        """The end of the plan: no job starts then or later, and what is earned afterwards is another day's."""
+        """The end of the plan: no job starts then or later, and later earnings belong to another day."""
         return int(self.edge_s[-1])
 
 
@@ -143,7 +143,7 @@ def empty_plan(work: Work, solver: str) -> Plan:
 
 
 def carry_over_running(problem: Problem, plan: Plan) -> Running:
-    """Return what runs beyond the horizon, its time counted from there."""
+    """Return the jobs that run beyond the horizon, with times relative to it."""
     work, ran, horizon_s = problem.work, problem.running, problem.rates.horizon_s
     end_s = plan.start_s + work.duration_s
     job = np.repeat(np.arange(len(work)), work.units)
@@ -207,7 +207,7 @@ def compute_profit(problem: Problem, plan: Plan) -> Profit:
 
 
 def overlap_s(rates: Rates, start_s: Int64, end_s: Int64) -> Float64:
-    """Return how long each stretch of time lies within each step of the rates; float64[n, steps]."""
+    """Return the overlap of each time interval with each step of the rates; float64[n, steps]."""
     low, high = rates.edge_s[:-1], rates.edge_s[1:]
     inside = np.minimum(end_s[:, None], high) - np.maximum(start_s[:, None], low)
     return np.asarray(np.maximum(inside, 0), np.float64)
@@ -231,6 +231,6 @@ def pue_under(problem: Problem, plan: Plan) -> Float64:
 
 
 def least_pue(problem: Problem) -> Float64:
-    """Return the PUE of each step at which energy costs least, whatever the power: a bound."""
+    """Return the lowest PUE of each step over all powers: a bound."""
     low, high = problem.facility.pue_range(problem.rates.temperature_c)
     return np.where(problem.rates.price_per_kwh >= 0, low, high)

@@ -75,7 +75,7 @@ def _requested_resources(work: Work) -> Int64:
 
 
 def _kinds(work: Work) -> Int64:
-    """Return a number for each job, the same for jobs that ask for the same: where one does not fit none does."""
+    """Return a number for each job, equal for jobs with equal requests: where one does not fit, none does."""
     needed = np.column_stack([_requested_resources(work), work.units])
     return np.unique(needed, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 

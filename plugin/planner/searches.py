@@ -2,12 +2,12 @@
 
 Source: "Optimizing profit and cooling costs in HPC cluster scheduling".
 
-* Orders (section 7.1): eleven criteria, each upwards and downwards.
-* DelaySearch (algorithm 3): delays, job by job, what the heuristic would start at once, and runs the heuristic again.
+* Orders (section 7.1): eleven criteria, each upwards and downwards. * DelaySearch (algorithm 3): delays, one by one,
+the jobs that the heuristic would start at once, and runs it again.
   The paper prints neither the delay nor the order of the jobs: here a quarter of an hour, and the largest job first,
   because it leaves the largest gap.
-* MultiSearch (algorithm 2): runs the heuristic with all orders on all processors and keeps the best plan.
-* Prices: jobs that cost more than they earn are left out, and jobs wait for hours that pay.
+* MultiSearch (algorithm 2): runs the heuristic with all orders on all processors and keeps the best plan. * Prices:
+jobs that cost more than they earn are left out, and jobs wait for profitable hours.
 
 A `Budget` limits the time of a solver, on a clock that is passed in.
 """
@@ -38,7 +38,7 @@ from plugin.planner.problem import (
 
 @dataclass(frozen=True)
 class Budget:
-    """The instant of `clock` at which the best plan so far is wanted, and the seed of all chances."""
+    """The time on `clock` at which the best plan so far is needed, and the seed of all random numbers."""
 
     until_s: float
     seed: int = 1
@@ -160,8 +160,8 @@ def better_plan(problem: Problem, plan: Plan, other: Plan) -> Plan:
 def _without_losses(problem: Problem, plan: Plan) -> Plan:
     """Return the plan after which no single job can be left out with a gain; the same plan if there is none already.
 
-    PUE depends on the load, so that two jobs may lose money only beside each other. All losing jobs are left out
-    together where this is better than to leave out the worst one, which is tried otherwise.
+    PUE depends on the load, so two jobs may lose money only in combination. All losing jobs are left out if this is
+    better than leaving out the worst one; otherwise only the worst one is left out.
     """
     while True:
         gain = gain_of_leaving_out(problem, plan)

@@ -1,4 +1,4 @@
-"""All solvers behind one port: a problem and a budget in, the best plan so far out."""
+"""All solvers behind one port: they take a problem and a budget and return the best plan found."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from plugin.planner.rule_based import rule_based
 from plugin.planner.searches import Budget, delay_search, leave_out_losses, multi_search, power_per_revenue
 
 Solver = Callable[[Problem, Budget], Plan]
-"""Answers when the budget is used up, or sooner; one look at the problem at least, whatever the budget."""
+"""Returns when the budget is used up, or earlier, but always after at least one attempt."""
 
 Improver = Callable[[Problem, Plan, Budget], Plan]
 
@@ -40,7 +40,7 @@ def earliest_start(problem: Problem, _: Budget) -> Plan:
 
 @dataclass(frozen=True)
 class Search:
-    """A search, and what makes the plan that it begins with, or that holds where it finds none."""
+    """A search, and the solver of its initial plan, which is also the result if the search finds none."""
 
     begin: Solver
     improver: Improver

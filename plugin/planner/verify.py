@@ -98,7 +98,7 @@ def _no_node_of_its_own(problem: Problem, plan: Plan, job: Int64) -> NDArray[np.
 
 
 def _overfull(problem: Problem, pieces: _Pieces) -> Iterator[str]:
-    """Add up, node by node, what comes and goes; what one instant brings and takes is one change."""
+    """Add up starts and ends node by node; those of one instant are one change."""
     machine = problem.machine
     has = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1)
     here = np.flatnonzero((pieces.node >= 0) & (pieces.node < len(machine)))
@@ -107,7 +107,7 @@ def _overfull(problem: Problem, pieces: _Pieces) -> Iterator[str]:
     change = np.concatenate([pieces.asks[here], -pieces.asks[here]])
     order = np.lexsort([at_s, node])
     node, at_s = node[order], at_s[order]
-    # On each node as much goes as comes, so nothing is carried over to the next.
+    # The changes of each node sum to zero, so nothing is carried over to the next node.
     used = np.cumsum(change[order], axis=0)
     settled = np.ones(len(node), np.bool_)
     settled[:-1] = (np.diff(node) != 0) | (np.diff(at_s) != 0)
@@ -135,7 +135,7 @@ def _over_time(problem: Problem, pieces: _Pieces, each: Float64) -> tuple[Int64,
 
 
 def _profit(problem: Problem, pieces: _Pieces) -> float:
-    """Sum up, from instant to instant, what runs; PUE is that of each step's mean draw."""
+    """Sum the running jobs from instant to instant; the PUE is that of each step's mean power."""
     rates = problem.rates
     begin_s, drawn_w = _over_time(problem, pieces, pieces.power_w)
     _, earned_per_s = _over_time(problem, pieces, pieces.revenue_per_s)

@@ -23,7 +23,7 @@ from plugin.scheduler.port import Ranking
 RANK, BEGIN, PASSED = "rank", "begin", "passed"
 BEFORE, BY_ADMIN = " before", " by hand"
 LEAST_PRIORITY = 1
-"""No scheduler shows a priority below this for a job that may start; a lower one cannot be told from it."""
+"""No scheduler shows a priority below this for a job that may start; lower ones look the same."""
 
 
 class JobMarks(dict[str, JobMark]):
@@ -41,7 +41,7 @@ class JobMarks(dict[str, JobMark]):
         return True if value == mark.to or (before is not None and value == before.to) else None
 
     def of_change(self, job: Job, kind: str, *, value: int, to: int, now_s: int) -> tuple[JobMark, ...]:
-        """Return the marks to write before `value` of the job, the site's or ours, becomes `to`."""
+        """Return the marks to write before `value` of the job, the site's or offpeak's, becomes `to`."""
         if not self.is_ours(kind, value):
             return (JobMark(job.job_id, job.submit_s, kind, value, to, now_s),)
         was = self[kind].was
@@ -73,7 +73,7 @@ def marks_by_job(marks: Iterable[JobMark], jobs: Iterable[Job]) -> MarksByJob:
 
 
 class QueuePosition(NamedTuple):
-    """The position of a job: `site_priority` is its priority without us, `added` what we added to it.
+    """The position of a job: `site_priority` is its priority without offpeak, `added` what offpeak added to it.
 
     `user_offset` is the owner's own offset. `is_foreign`: somebody else set the value after us. `has_offset`: the owner
     gave the job an offset, which would be lost when the priority is set, or which hides how low the priority is.

@@ -1,7 +1,7 @@
 """The queue decision: from the facts to the priorities, begin times, notices and marks to write, with the reasons.
 
-Begin times come first: a job that is to wait leaves its window, a released job joins it. The new order of each window
-becomes priorities. `restore_plan` undoes all our changes of jobs that still wait.
+Begin times come first: a job that must wait leaves its window, a released job joins it. The new order of each window
+becomes priorities. `restore_plan` undoes all changes of offpeak to jobs that still wait.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ def _add_rank(
         changes.remember += marks.of_change(job, RANK, value=value, to=to, now_s=now_s)
         return
     inputs = (("priority", float(job.priority)), ("site_priority", float(position.site_priority)))
-    why = "it stands where the site put it"
+    why = "it has the site's own place"
     changes.decisions.append(DecisionRecord(now_s, f"job {job.job_id}", "given back", why, inputs))
 
 

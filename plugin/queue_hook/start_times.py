@@ -126,7 +126,7 @@ class BeginTimePlanner:
     def latest_start(self, job: Job, hints: UserHints) -> LatestStart | None:
         """Return the latest start; None if its owner allows no delay, or if its run time is not known.
 
-        A deadline counts back from the time limit, whatever is predicted: a job may use all of it.
+        A deadline counts back from the time limit, not from the prediction, because a job may use all of it.
         """
         expected = (self.facts.expected_run_s.get(job.job_id), job.limit_s)
         run_s = min((value for value in expected if value), default=None)
@@ -141,7 +141,7 @@ class BeginTimePlanner:
         return LatestStart(start_s, start_s - max(0, self.facts.expected_wait_s.get(job.job_id, 0)), run_s)
 
     def choose_begin(self, job: Job, hints: UserHints, marks: JobMarks) -> BeginChoice | None:
-        """Return the change of the job's begin time; None if it stays as it is."""
+        """Return the change of the job's begin time; None if it does not change."""
         if BEGIN + BY_ADMIN in marks:
             return None
         now_s = self.facts.now_s
@@ -234,7 +234,7 @@ class BeginTimePlanner:
         return self.rules.clock(at_s, self.facts.now_s)
 
     def notice(self, job: Job, hints: UserHints, *, begin_s: int, is_ours: bool) -> str:
-        """Return the notice to the job's owner; `is_ours` if the begin time is one that we set."""
+        """Return the notice to the job's owner; `is_ours` if offpeak set the begin time."""
         if is_ours and begin_s > self.facts.now_s:
             constraint, latest = self.constraint(job), self.latest_start(job, hints)
             if constraint:
@@ -252,7 +252,7 @@ class BeginTimePlanner:
 
 
 def _was_released(job: Job, marks: JobMarks, now_s: int) -> bool:
-    """Return whether a delay of ours has ended: by itself, by us, or because somebody set another begin time."""
+    """Return whether a delay by offpeak has ended: by time, by offpeak, or because somebody set another begin time."""
     mark = marks.get(BEGIN)
     return mark is not None and (mark.to <= now_s or (job.begin_s or 0) >= mark.at_unix_s)
 

@@ -64,7 +64,7 @@ def _parse_comment(comment: str, zone: tzinfo) -> UserHints:
 
 
 def _hint_texts(comment: str) -> list[str]:
-    """Return the words behind each `offpeak:`, and behind its commas those that can only be ours."""
+    """Return the words after each `offpeak:`, and after its commas those that can only be hints."""
     hints = []
     for chunk in comment.split():
         begun = False

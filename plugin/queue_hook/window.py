@@ -38,7 +38,7 @@ from plugin.window_order import MOST_JOBS, count_kept, free_behind, order_by_pow
 class GroupWindow:
     """The first jobs of a group, in the site's order; `below` is the first job behind them.
 
-    By rank in the window: `kept` says why a job keeps its place; jobs of `pinned` ranks are not written to. By job:
+    By rank in the window: `kept` is why a job keeps its place; jobs of `pinned` ranks are not changed. By job:
     `passed_since_s` is when later submissions began to pass it.
     """
 
@@ -271,7 +271,7 @@ def _filled_nodes(job: Job, nodes: int, facts: QueueFacts) -> float:
 
 
 DOUBT = 1
-"""A shown priority of 1 may be 0 or 1: an offset then moves the job by one less than it says."""
+"""A displayed priority of 1 may be 0 or 1, so an offset may move the job by one less."""
 
 
 def assign_priorities(window: GroupWindow, desired: Sequence[int], ranking: Ranking) -> list[int] | None:

@@ -1,6 +1,6 @@
 """The commands that submit, find, follow and cancel jobs, and the meaning of their output.
 
-Everything here is pure: the caller runs the commands, on this or on another machine.
+All functions are pure: the caller runs the commands, on this or on another machine.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class BatchCommands(Protocol):
     """The commands of one kind of scheduler, each as a list of arguments: no shell parses them."""
 
     def rights_commands(self, user: str) -> Sequence[Sequence[str]]:
-        """Return the commands whose answers show the rights of a user."""
+        """Return the commands that show the rights of a user."""
 
     def admin_right(self, user: str, answers: Sequence[str]) -> str:
         """Return the user's right to administer the scheduler by the answers of `rights_commands`, "" for none."""

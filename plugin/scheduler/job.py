@@ -36,8 +36,8 @@ class Job(NamedTuple):
     their tasks, heterogeneous jobs and jobs with dependencies.
 
     The waiting tasks of an array are one record, whose `job_id` is `array_id`, with their number in `tasks`; at most
-    `task_limit` tasks of the array run at once, 0 for any number. A task that runs, or that was changed alone, is a
-    record of its own. `array_id` is "" for other jobs.
+    `task_limit` tasks of the array run at once, 0 for any number. A task that runs, or was changed separately, has its
+    own record. `array_id` is "" for other jobs.
     """
 
     job_id: str

@@ -97,7 +97,7 @@ class Node(NamedTuple):
 
 
 def scheduler_states(nodes: Iterable[Node]) -> dict[str, SchedulerState]:
-    """Return the state of each node, without those whose state is not known."""
+    """Return the state of each node whose state is known."""
     found = ((node.name, node.scheduler_state) for node in nodes)
     return {name: state for name, state in found if state is not None}
 

@@ -36,7 +36,9 @@ SCHEDULERS: tuple[tuple[str, Callable[[Settings], Scheduler]], ...] = (
 
 
 def scheduler_of(settings: Settings) -> Scheduler:
-    """Return the site's scheduler; Slurm, whose errors then show what is missing, where none is set and none found."""
+    """Return the site's scheduler. If none is set and none found, it is Slurm, whose errors then show what is
+    missing.
+    """
     return dict(SCHEDULERS)[scheduler_name(settings) or SLURM](settings)
 
 

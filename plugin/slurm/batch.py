@@ -36,7 +36,7 @@ class SlurmBatch:
         config, known = answers
         owner = _SLURM_USER.search(config)
         if owner is None or owner[1] == user:
-            return "SlurmUser" if owner else "unknown to us (scontrol show config names no SlurmUser)"
+            return "SlurmUser" if owner else "unknown (scontrol show config names no SlurmUser)"
         level = find_admin_level(known, user)
         return "" if level in ("None", "Not Set") else f"Slurm {level}"
 

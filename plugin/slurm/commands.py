@@ -94,7 +94,7 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
 
 
 def _timeout_error(program: str, stderr: bytes, timeout_s: float) -> CannotAskSlurm:
-    """Return the error of a command that was ended: its output may show what it was waiting for."""
+    """Return the error of a command that timed out: its output may show what it was waiting for."""
     lines = [line for line in stderr.decode(errors="replace").splitlines() if RETRIES in line]
     if lines:
         # It reads its configuration repeatedly, for a minute.
@@ -105,7 +105,7 @@ def _timeout_error(program: str, stderr: bytes, timeout_s: float) -> CannotAskSl
 
 @lru_cache(maxsize=256)
 def _log_once(program: str, complaint: str) -> None:
-    """Log a command's complaint beside its answer, once."""
+    """Log once the errors that a command printed although it answered."""
     LOG.warning("%s answered, and complained: %s", program, " | ".join(complaint.splitlines()))
 
 
@@ -279,7 +279,7 @@ def parts(text: str) -> tuple[str, ...]:
 
 
 def parse_config(text: bytes) -> dict[str, str]:
-    """Return the configuration of slurmctld; "" for what is not set."""
+    """Return the configuration of slurmctld; "" for settings without a value."""
     lines = (line.partition(" = ") for line in text.decode(errors="replace").splitlines())
     return {name.strip(): plain(value.strip()) for name, sign, value in lines if sign}
 

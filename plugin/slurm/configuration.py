@@ -85,7 +85,7 @@ def _power_problems(config: Mapping[str, str], suspends: Mapping[str, int]) -> l
     year = f"write SuspendTime={A_YEAR_S} into slurm.conf, {RESTART}"
     after_s = count(config.get("SuspendTime", ""))
     if not _finite(config):
-        problems.append(("SuspendTime=INFINITE: Slurm lets no node be powered down", year))
+        problems.append(("SuspendTime=INFINITE: Slurm powers down no node", year))
     elif after_s < LONG_S:
         problems.append((f"SuspendTime={after_s}: Slurm itself suspends nodes that are idle for {after_s} s", year))
     for name, partition_s in suspends.items():

@@ -151,7 +151,7 @@ def separator(end: str) -> str:
 def jobs_of_text(text: bytes, end: str, throttles: Mapping[str, int] = NO_THROTTLES) -> tuple[Job, ...]:
     """Return the jobs of squeue's answer to `squeue_arguments(end)`; records that are cut off are left out.
 
-    `throttles` are the arrays of which only so many tasks may run at once.
+    `throttles` are the limits on concurrent tasks by array.
     """
     # The text after the last end is an incomplete record.
     records = text.decode(errors="replace").replace(separator(end), SEPARATOR).split(f"{end}\n")[:-1]

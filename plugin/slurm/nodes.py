@@ -248,8 +248,8 @@ NOTHING_GIVEN = {"CPUAlloc": "0", "AllocMem": "0", "AllocTRES": ""}
 def node_in_use(node: str, rights: SlurmRights, *, timeout_s: float = IN_USE_TIMEOUT_S) -> str:
     """Return why the node is not free, "" if it is: drained, no job holds it, and nothing of it is allocated.
 
-    Raises CannotAskSlurm if that is unknown: for a node that Slurm does not know, a state or a record that this program
-    does not know, a user from whom jobs are hidden, and an allocated node without a visible job.
+    Raises CannotAskSlurm if that is unknown: if Slurm does not know the node, this program does not know a state or a
+    record, jobs are hidden from the user, or an allocated node has no visible job.
     """
     # A suspended job has no processors of its node: the node's record alone does not show the job.
     rights.require_all_jobs()

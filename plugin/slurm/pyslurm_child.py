@@ -1,7 +1,7 @@
 """Prints jobs and nodes of pyslurm under the names of Slurm's JSON.
 
-This is a separate program that imports nothing of ours: where Slurm's configuration is missing, the import of pyslurm
-takes a minute and then ends Python.
+This is a separate program that imports nothing of offpeak: without Slurm's configuration, the import of pyslurm takes a
+minute and then ends Python.
 """
 
 import json

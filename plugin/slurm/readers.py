@@ -1,9 +1,8 @@
 """Reads all jobs, nodes and reservations of Slurm, in one of four ways.
 
-* As text, which every version of Slurm's commands prints alike.
-* As the JSON of the same commands.
-* From slurmrestd, with a token from a file.
-* From pyslurm, if it is installed and made for this version of Slurm: pyslurm_child.py, a separate program, prints the
+* As text, which all versions of Slurm's commands print in the same way. * As the JSON of the same commands. * From
+slurmrestd, with a token from a file. * From pyslurm, if it is installed and made for this version of Slurm:
+pyslurm_child.py, a separate program, prints the
   jobs and nodes of pyslurm.
 """
 
@@ -100,7 +99,7 @@ _JOBS_PATH = re.compile(r"/slurm/(v0\.0\.(\d+))/jobs/?")
 
 
 class SlurmRest:
-    """slurmrestd at `url`, in the newest version of its API. The token is read anew for each request."""
+    """slurmrestd at `url`, in the newest version of its API. The token is read again for each request."""
 
     def __init__(self, url: str | None, token: Path | None, *, timeout_s: float) -> None:
         if not url or not token:

@@ -1,4 +1,4 @@
-"""What a job of Slurm requests, from the terms that squeue, its JSON and slurmrestd report alike, and GRES of nodes.
+"""The request of a Slurm job, from the fields that squeue, its JSON and slurmrestd share, and the GRES of nodes.
 
 A job with more tasks than nodes has a chunk for each task, unless a term counts per node; other jobs have one for each
 node. GPUs are counted. Other generic resources are features of nodes: squeue reports too little to count them.
@@ -144,7 +144,7 @@ _THROTTLE = re.compile(r"%(\d+)")
 
 
 def count_tasks(tasks: str) -> int:
-    """Return how many tasks `1-9:2,12%4` has; 1 for none. A list that Slurm cuts off counts as far as it goes."""
+    """Return how many tasks `1-9:2,12%4` has; 1 for none. Only the visible part of a truncated list counts."""
     found = sum(
         1 + (int(last or first) - int(first)) // int(step or 1)
         for first, last, step in _TASKS.findall(tasks.partition("%")[0])

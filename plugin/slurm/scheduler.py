@@ -15,7 +15,7 @@ from plugin.slurm.readers import SlurmRest, SlurmSnapshot, read_json, read_pyslu
 
 
 class SlurmScheduler:
-    """Slurm, read as the settings say and changed by scontrol; `clock` returns Unix seconds."""
+    """Slurm, read by the method of the settings and changed by scontrol; `clock` returns Unix seconds."""
 
     def __init__(self, settings: SlurmSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

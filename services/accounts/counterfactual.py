@@ -1,9 +1,9 @@
 """The cost of the site's own order of the queue: the same jobs replayed, corrected by each day's own error.
 
-The engine replays the jobs twice: under the site's own scheduling, and with the queue put in order on the days on which
-it was. The second replay is of what happened, so its error is that of the engine. It is subtracted from the first one,
-day by day. All are charged alike: the same power, the same prices, every node on. The savings of sleeping nodes are
-another account.
+The engine replays the jobs twice: under the site's own scheduling, and with a reordered queue on the days on which
+offpeak reordered it. The second replay reproduces the real schedule, so its error is the error of the engine, which is
+subtracted from the first replay, day by day. All replays are charged with the same power and prices, and with every
+node on. The savings of sleeping nodes are another account.
 """
 
 from dataclasses import dataclass, replace

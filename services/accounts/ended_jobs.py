@@ -16,7 +16,7 @@ RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.ENDS})
 """States in which a job uses its nodes."""
 
 AWAY_S = 300
-"""Slurm shows ended jobs for so long, unless MinJobAge says otherwise."""
+"""How long Slurm shows ended jobs by default (MinJobAge)."""
 
 MOST_WAITING = 20_000
 """The most jobs that wait while the ledger cannot be read; beyond this the oldest are given up."""
@@ -29,7 +29,7 @@ JobKey = tuple[str, int]
 class EndedJob:
     """A job that has ended and is not booked yet, with start and end; first seen at `seen_s` [Unix s].
 
-    `unseen` says between which views it ended, if its end is not known.
+    `unseen` are the views between which it ended, if its end is unknown.
     """
 
     job: Job

@@ -33,7 +33,7 @@ class JobDraw(NamedTuple):
 
 
 def share_of(job: Job, cpus: int | None) -> float:
-    """Return the job's share of a node with so many processors; None if that is not known: then it has the whole node.
+    """Return the job's share of a node with so many processors; None if unknown: then it has the whole node.
 
     Schedulers give the number of all processors of a job; they count as spread evenly.
     """

@@ -90,7 +90,7 @@ _code = lru_cache(maxsize=MOST_TEXTS)(stable_code)
 
 SAVE_PREDICTOR_EVERY_S = 900.0
 MOST_PREDICTOR_BYTES = 64_000_000
-"""The most that a predictor saves, for some hundred thousand kinds of jobs; a larger one begins anew."""
+"""The largest saved predictor, for some hundred thousand kinds of jobs; a larger one starts again."""
 
 NOTHING_LEARNED = ModelOrigin(0, 0, 0, math.nan)
 """The error of a predictor is not saved with it."""
@@ -145,7 +145,7 @@ class SavedPredictor:
         try:
             self._origin = load_model(path, self._predictor)
         except BadInput as problem:
-            self.problem = f"{problem}; it begins anew"
+            self.problem = f"{problem}; the forecast starts again"
             self._begin()
 
 

@@ -1,9 +1,9 @@
 """One round over all meters of a site: readings, their rows of the ledger, and lines for the log.
 
-A value holds until the next one, at most `longest_hold_s`; a value of RAPL is the mean since the reading before. A
-longer time is a gap, a row without a value and with the reason. If the clock goes back, that part begins anew. A meter
-that does not answer is read ever less often: a dead BMC must not cost its time-out in every round. Once in a
-quarter-hour the meters of a node are compared: outlets with BMCs and processors, and counters with watts.
+A value holds until the next one, at most `longest_hold_s`; a value of RAPL is the mean since the previous reading. A
+longer time is a gap, a row without a value and with the reason. If the clock goes back, that part starts again. A meter
+that does not answer is read less and less often, because a dead BMC must not cost its time-out in every round. Once in
+a quarter-hour the meters of a node are compared: outlets with BMCs and processors, and counters with watts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,7 +86,7 @@ LatestReadings = Mapping[Part, Reading]
 """The latest reading of every part."""
 
 OF_THE_TIME_BEFORE = frozenset({"rapl"})
-"""Ways of reading whose watts are the mean since the reading before, by a counter of energy."""
+"""Ways of reading whose watts are the mean since the previous reading, from a counter of energy."""
 
 
 def make_meter_rows(

@@ -33,8 +33,8 @@ from sim_backend.engine.state import PeakTimes
 class ReplayInputs:
     """The energy [J] of jobs by number and start [Unix s], the prices, and the days of the time.
 
-    `edges_unix_s` are the midnights of its days on the clock of `zone`, with both ends; `ordered` says of each day
-    whether jobs were moved.
+    `edges_unix_s` are the midnights of its days in `zone`, with both ends; `ordered` says for each day whether jobs
+    were moved.
     """
 
     energies_j: Mapping[tuple[str, int], float]
@@ -57,7 +57,7 @@ def add_draws(trace: Trace, energies_j: Mapping[tuple[str, int], float]) -> tupl
 
 
 def find_ordered_peaks(inputs: ReplayInputs, laid: LaidSeries) -> PeakTimes:
-    """Return the on-peak times; they are unknown on days without an ordered queue, on which it stays as it is."""
+    """Return the on-peak times; they are unknown on days without an ordered queue, so that the queue is not changed."""
     series, peak = classify(split(laid.series, inputs.edges_unix_s), inputs.peak_rule)
     day = np.searchsorted(inputs.edges_unix_s, series.start_s, side="right") - 1
     is_ordered = inputs.ordered[np.clip(day, 0, len(inputs.ordered) - 1)]

@@ -175,7 +175,7 @@ class JobAccounts:
         )
 
     def close(self) -> None:
-        """Save what was learned for the next start. It waits for the disk."""
+        """Save the predictors for the next start. Blocks on the disk."""
         try:
             self._accounts.powers.keep()
             self._accounts.times.keep()
@@ -185,7 +185,7 @@ class JobAccounts:
 
 SAVINGS_EVERY_S = 900.0
 SAVINGS_CYCLES = 30
-"""The savings are computed at least once in so many cycles, because a site with short cycles is being watched."""
+"""The savings are computed at least once in so many cycles, because an admin watches a site with short cycles."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class SavingsLoop(Loop):
         return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * self._section().cycle_s)
 
     async def round(self) -> None:
-        """Compute the savings of today, and book those of yesterday anew. Raises BadLedger, BadInput."""
+        """Compute the savings of today, and book those of yesterday again. Raises BadLedger, BadInput."""
         section = self._section()
         if not section.nodes:
             return

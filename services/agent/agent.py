@@ -115,8 +115,8 @@ class SiteAgent:
             return self._orders
 
     def receive(self, request: NodeRequest) -> WakeReply | None:
-        """Apply a request about nodes, and begin a round of nodes. Raises BadInput for an order to a node that is not
-        ours.
+        """Apply a request about nodes, and start a round of nodes. Raises BadInput for an order to a node that offpeak
+        does not manage.
 
         Returns the wakes that are promised, for nodes that the scheduler wants up.
         """
@@ -181,12 +181,12 @@ class SiteAgent:
         return self.site.modes if self.next_modes is None else self.site.modes.narrowed(self.next_modes)
 
     def undoing(self, modes: PartitionModes) -> SchedulerOrders:
-        """Return orders that undo what was done in these modes, whatever modes are in force now."""
+        """Return orders that undo changes made in these modes, independent of the current modes."""
         return open_site_scheduler_door(self.site, self.ledger, self.observer, self.power.known, lambda: modes)
 
     @asynccontextmanager
     async def between_rounds(self) -> AsyncIterator[None]:
-        """Wait for the present rounds, cancel those that only fetch, and let none begin until the block ends."""
+        """Wait for the current rounds, cancel those that only fetch, and start none until the block ends."""
         async with AsyncExitStack() as still:
             for runner in self.runners:
                 if runner.loop.fetches:
@@ -209,7 +209,7 @@ class SiteAgent:
             runner.trigger()
 
     async def close(self) -> int:
-        """Save what was learned and log out; return the number of rows that did not reach the ledger."""
+        """Save the predictors and log out; return the number of rows that did not reach the ledger."""
         try:
             async with asyncio.timeout(LOG_OUT_S):
                 await self.meters.close()

@@ -66,7 +66,7 @@ def make_price_rows(
 
 
 PRICES_EVERY_S = 900.0
-"""Day-ahead prices come once a day; a source that failed is asked again after this time."""
+"""Day-ahead prices come once a day; a source that failed is queried again after this time."""
 PRICES_AHEAD_S = 2 * DAY_S
 
 
@@ -112,7 +112,7 @@ class PriceLoop(Loop):
         self.carbon: Series | None = None
 
     async def round(self) -> None:
-        """Read all sources, and write what is new."""
+        """Read all sources, and write new values."""
         section, now_s = self._section(), int(self._clock())
         curve = await fetched(lambda: read_prices(section, now_s=now_s))
         window = Window(int(curve.series.start_s[0]), curve.series.end_s)
@@ -251,7 +251,7 @@ def observe_cluster(scheduler: Scheduler, prices: PriceSection) -> ClusterObserv
 class Observer:
     """Reads a scheduler. `latest` is its last view, None before the first one; `traits` are known with it.
 
-    `problem` says why the last reading failed, and what to do; None if it succeeded.
+    `problem` is the reason of the last failed reading with a hint, None if it succeeded.
     """
 
     def __init__(
@@ -301,7 +301,7 @@ class Observer:
             return self.latest
 
     def forget(self) -> None:
-        """Read the scheduler anew the next time, because it was changed. A view that is being read is too old."""
+        """Read the scheduler again the next time, because it was changed. A view that is being read is too old."""
         self._changed_s = self._clock()
 
     async def _read_traits(self) -> None:

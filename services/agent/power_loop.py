@@ -47,7 +47,7 @@ FAILURE_PAUSE_S = 10.0
 
 
 class NodeChanges:
-    """Reports nodes to the scheduler, and remembers what was refused."""
+    """Reports nodes to the scheduler, and remembers refused changes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -77,7 +77,7 @@ def _pause_s(result: SchedulerOrderResult) -> float:
 
 
 POLL_TIMEOUTS = 4
-"""A poll of all nodes takes at most so many times the time-out of one device."""
+"""The longest duration of a poll of all nodes, as a multiple of the time-out of one device."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class PowerController:
         try:
             changes = -1
             while changes != self._hold_changes:
-                # A hold that was set while the ledger was read may be missing in what was read.
+                # A hold that was set while the ledger was read may be missing in the result.
                 changes = self._hold_changes
                 holds = await asyncio.to_thread(self._ledger.holds, self._clock())
             self._holds = holds
@@ -230,7 +230,7 @@ class PowerController:
         return NodeContexts(self._section().machines, self._context()).of(node, self.records.times)
 
     def forget_refusals(self) -> None:
-        """Request again all changes that the door has refused, because it has been opened anew."""
+        """Request all changes again that the door has refused, because the door was reopened."""
         self._changes = NodeChanges(self._steady)
 
     def _without_new_desires(self) -> NodeRecords:
@@ -276,7 +276,7 @@ ON_THEIR_WAY_S = 5.0
 LATE_S = 60.0
 """If the last round ended longer ago than two cycles and this, the agent promises no wakes."""
 NO_WAKES_S = 600.0
-"""After so long without a successful round, the agent publishes that it wakes no nodes."""
+"""After this time without a successful round, the agent publishes that it wakes no nodes."""
 
 
 @dataclass
@@ -311,7 +311,7 @@ class PowerLoop(Loop):
 
     @property
     def is_late(self) -> bool:
-        """Whether the last successful round is so long ago that no wake is promised."""
+        """Whether the last successful round is too long ago for a promise to wake nodes."""
         return self.steady() - self.could_wake_s > 2 * self.section().agent.cycle_s + LATE_S
 
     @property

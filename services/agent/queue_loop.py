@@ -110,7 +110,9 @@ class QueueGroup:
 def make_advice(
     group: QueueGroup, decided: Mapping[str, DecisionRecord], comments: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the comments of jobs in mode advise: what would be done, and the other comment of the job."""
+    """Return the comments of jobs in mode advise: the change that offpeak would make, and the rest of the job's
+    comment.
+    """
     would = {
         job: decided[f"job {job}"] for job in {*group.rank, *group.begin_s, *group.moved} if f"job {job}" in decided
     }
@@ -159,7 +161,7 @@ class QueueController:
         self.changed = DecisionFilter()
 
     async def marks(self) -> tuple[JobMark, ...]:
-        """Return the changes of jobs that are ours. Raises CannotWrite or BadLedger if the ledger cannot be read."""
+        """Return offpeak's changes of jobs. Raises CannotWrite or BadLedger if the ledger cannot be read."""
         if self._marks is None:
             self._marks = await asyncio.to_thread(self._ledger.marks)
         return self._marks
@@ -182,7 +184,7 @@ class QueueController:
 
     async def _carry_out(self, group: QueueGroup, plan: QueuePlan, orders: SchedulerOrders, mode: Mode) -> None:
         if mode is not Mode.ACTIVE and self._requested.get(mode) == group:
-            # The ledger has the record of what would have been done.
+            # The ledger records the change that offpeak would have made.
             return
         self._requested[mode] = group
         if mode is Mode.ACTIVE:
@@ -197,7 +199,7 @@ class QueueController:
             self._report_failures(await orders.defer(group.name, group.begin_s, why=why, by=self._by), mode)
         texts = make_advice(group, self.changed.latest, self.comments) if mode is Mode.ADVISE else group.tell
         if texts:
-            result = await orders.notify(group.name, texts, why=f"{len(texts)} owners are told", by=self._by)
+            result = await orders.notify(group.name, texts, why=f"{len(texts)} owners are notified", by=self._by)
             self._report_failures(result, mode)
             self.comments |= {job: text for job, text in group.tell.items() if result.done and job not in result.failed}
 
@@ -241,7 +243,7 @@ def uncooled_facility() -> Facility:
 SEARCH_S = 1.0
 """The time in each cycle for the search of a better order; the repair of the plan is not bounded by it."""
 MOVES_S = float(HOUR_S)
-"""The time between two recorded moves of a job that is planned anew in every cycle."""
+"""The time between two recorded moves of a job that is planned again in every cycle."""
 
 
 class QueuePlanner:
@@ -253,7 +255,7 @@ class QueuePlanner:
         self._changed = DecisionFilter(again_after_s=MOVES_S)
 
     async def add_plan(self, facts: QueueFacts, section: QueueSection, observed: ClusterObservation) -> QueueFacts:
-        """Return the facts with the planned starts; without prices as they are."""
+        """Return the facts with the planned starts, or unchanged without prices."""
         # An agent with another policy does without the kernels of the planner.
         from plugin.day_plan.day_plan import planned_of
         from plugin.day_plan.make import plan_day

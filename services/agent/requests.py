@@ -1,8 +1,8 @@
 """Requests to the agent and their replies: one line of JSON in, one line of JSON out, by the rights of the caller.
 
-Nothing here waits. The kernel names the caller. The rights of the caller allow questions, reports of nodes, or holds.
-To a scheduler that requests nodes the agent promises only the wakes that it can keep; `deploy/slurm/offpeak-resume`
-wakes the nodes that are not accepted.
+No function blocks. The kernel names the caller, whose rights allow queries, reports of nodes, or holds. To a scheduler
+that requests nodes the agent promises only the wakes that it can keep; `deploy/slurm/offpeak-resume` wakes the nodes
+that are not accepted.
 """
 
 import grp
@@ -198,7 +198,7 @@ def parse_request(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         request = None
     if not isinstance(request, dict):
-        raise BadInput("that is no request", hint='one line of JSON, such as {"ask": "status"}')
+        raise BadInput("this is not a request", hint='one line of JSON, such as {"ask": "status"}')
     return request
 
 
@@ -211,7 +211,7 @@ def make_reply(
     question = request.request.get("ask")
     if question not in STATUS_REQUESTS:
         known = (*STATUS_REQUESTS, SNAPSHOT, FOR_ADMINS["ask"], FOR_BROKERS["ask"])
-        raise BadInput(f"{question!r} is no known question", hint=f"ask: {', '.join(known)}")
+        raise BadInput(f"{question!r} is not a known query", hint=f"ask: {', '.join(known)}")
     if published is None:
         raise not_ready()
     if question == "why":
@@ -223,7 +223,9 @@ def make_reply(
 
 
 def jobs_seen(request: AgentRequest) -> float | None:
-    """Return the instant whose jobs the caller has [Unix s]. Raises BadInput for a caller who may not see all jobs."""
+    """Return the time of the view whose jobs the caller already has [Unix s]. Raises BadInput for a caller who may not
+    see all jobs.
+    """
     if not request.rights.sees_all:
         hint = "viewers below [agent] names the group of those who may, such as offpeak-viewers, the status page's"
         raise BadInput("only operators and viewers may see everything at once", hint=hint)
@@ -255,7 +257,7 @@ def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
     since = float(requested_unix_s) if isinstance(requested_unix_s, int | float) else None
     if what == "order":
         order, _, reason = parse_order(text)
-        # The kernel names the user, whatever the request says.
+        # The user is the one that the kernel names, not one in the request.
         text = format_order(order, by=f"{ADMIN}{request.person}", reason=reason)
     reply = receive(NodeRequest(what, names, text, since))
     return {"nodes": list(names)} if reply is None else reply.to_json()
@@ -301,8 +303,8 @@ def make_wake_reply(
 ) -> WakeReply:
     """Return the wakes that are promised.
 
-    `requested_unix_s` is the first request for the nodes, if this is a repetition: a node that the scheduler does not
-    await since then is left as it is.
+    `requested_unix_s` is the time of the first request for the nodes, if this is a repetition: a node that the
+    scheduler has not been awaiting since then is left unchanged.
     """
     accepted: list[str] = []
     left, waiting, refused = dict[str, str](), dict[str, str](), dict[str, str]()
@@ -341,7 +343,7 @@ def _reason_unknown(name: str, wake_context: WakeContext) -> str:
     if record is None or record.observed.state is NodeState.UNKNOWN:
         problem = record.observed.problem if record else ""
         return f"its state is not known: {problem}" if problem else "its state is not known"
-    return "nobody has enrolled its BMC" if wake_context.machines[name].enrolled is None else ""
+    return "its BMC is not enrolled" if wake_context.machines[name].enrolled is None else ""
 
 
 def _find_refusal(record: NodeRecord, wake_context: WakeContext) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""Gives back what is the site's own: the order of its queue, begin times of jobs, and nodes that offpeak closed.
+"""Restores the site's own state: the order of its queue, begin times of jobs, and nodes that offpeak closed.
 
 `give_back` does it for an agent that ends or whose mode closes the door, `run_restore` for `offpeak agent --restore`.
 """
@@ -53,13 +53,14 @@ async def clear_comments(jobs: Iterable[Job], orders: SchedulerOrders, *, by: st
     if not present:
         return []
     partitions = ",".join(sorted({name for job in present.values() for name in job.partitions}))
-    return [await orders.notify(partitions, dict.fromkeys(present, ""), why="offpeak says nothing more of them", by=by)]
+    return [await orders.notify(partitions, dict.fromkeys(present, ""), why="offpeak no longer changes them", by=by)]
 
 
 async def open_nodes(
     nodes: Iterable[Node], orders: SchedulerOrders, *, by: str, but: Collection[str] = ()
 ) -> dict[str, str]:
-    """Open the nodes that we closed and that jobs can use, except those in `but`; return why the others stay closed.
+    """Open the nodes that offpeak closed and that jobs can use, except those in `but`; return why the others stay
+    closed.
 
     A node that cannot be used is on its way down or up.
     """
@@ -78,8 +79,8 @@ async def hand_over_off_nodes(
 ) -> frozenset[str]:
     """Report closed nodes that are off as powered down, and open them, so that the scheduler wakes them for a job.
 
-    Their agent ended between the order to sleep and its report to the scheduler. `nodes` reads the nodes anew. Return
-    the nodes that were given back.
+    Their agent ended between the order to sleep and its report to the scheduler. `nodes` reads the nodes again. Return
+    the nodes that were handed over.
     """
     if not off:
         return frozenset()

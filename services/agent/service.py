@@ -170,7 +170,7 @@ class Service:
         self._left = left
 
     async def _give_back_the_rest(self) -> None:
-        """Give back later what could not be given back when a mode closed the door."""
+        """Restore later what could not be restored when a mode closed the door."""
         while True:
             await asyncio.sleep(GIVE_BACK_EVERY_S)
             async with self._exchanging:
@@ -188,7 +188,7 @@ class Service:
             before = self._agent.modes
             try:
                 settings = self._reread()
-                # The mode counts even if another setting cannot be used: an admin who closes the door means it.
+                # The mode counts even if another setting is invalid: closing the door must not fail because of it.
                 modes = self._agent.next_modes = parse_modes(settings.agent)
                 self._next = replace(make_site_context(settings, self._agent.site.clock), modes=modes)
                 self._has_next.set()
@@ -249,7 +249,7 @@ class Service:
             await asyncio.sleep(min(STATUS_EVERY_S, (limit_s or STATUS_EVERY_S) / 3))
 
     def _stuck(self) -> list[str]:
-        """Return the loops that are stuck: systemd restarts a program that no longer says that it is alive."""
+        """Return the loops that are stuck: systemd restarts a program that stops sending its watchdog signal."""
         return [runner.name for runner in self._agent.runners if runner.left_s < 0]
 
     def _write_wake_list(self, site: SiteContext) -> None:
@@ -278,7 +278,7 @@ def _log_http_bmcs(site: SiteContext) -> None:
 
 
 MOST_CALLS = 64
-"""Blocking calls at a time: each order of a round asks the scheduler, and some replies may hang."""
+"""The number of concurrent blocking calls: each order of a round queries the scheduler, and some replies may hang."""
 LAST_CALLS_S = 1.0
 
 

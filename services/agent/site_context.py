@@ -1,8 +1,8 @@
 """The context of the agent, made from its settings: the site, the modes of its partitions, and the doors for effects.
 
-When the settings are read again, all of it is made anew. The mode says how far the door is open for effects on a
-partition: the mode of the settings, or one of the partition's own. The agent and the commands that run without it open
-the doors here; no door exists without its rules.
+When the settings are read again, all objects are recreated. The mode says which effects on a partition the door allows:
+the mode of the settings, or the partition's own mode. The agent and the commands that run without it open the doors
+here; no door exists without its rules.
 """
 
 import time

@@ -37,7 +37,7 @@ from services.unix_socket import Peer, bound_socket, peer_of, remove_socket
 
 PATIENCE_S = 5.0
 MOST_BYTES = 1024 * 1024
-"""Of a request of a caller who may report nodes: Slurm's file has a record for each job that is to start."""
+"""The largest request of a caller who may report nodes: Slurm's file has a record for each job that must start."""
 MOST_BYTES_OF_OTHERS = 4096
 MOST_CLIENTS, MOST_OF_ONE_USER = 64, 8
 """Connections of one user with rights, and of all users without rights together; of one user without rights."""
@@ -46,7 +46,7 @@ MOST_CLIENTS, MOST_OF_ONE_USER = 64, 8
 MakeSiteReport = Callable[[], Awaitable[SiteReport | None]]
 """Gives the report for brokers, None before there is one. It may take a while."""
 MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
-"""Gives the snapshot for a caller who has the jobs of that instant, None before there is one."""
+"""Returns the snapshot for a caller that already has the jobs of that time; None before the first snapshot."""
 
 
 HOLD_REQUESTS = (HOLD, END_HOLD)

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 PATIENCE_S, CLOCK_PATIENCE_S = 10.0, 2.0
 
 SNAPSHOT = "picture"
-"""The question of the status page and of metrics; `jobs_seen` is the instant whose jobs the caller has."""
+"""The query of the status page and of metrics; `jobs_seen` is the time of the view whose jobs the caller already
+has.
+"""
 FOR_ADMINS = {"ask": "plan"}
 FOR_BROKERS = {"ask": "snapshot"}
-"""The question of a broker of clusters, which every user may ask: the reply has no names of users."""
+"""The query of a broker of clusters, open to every user because the reply has no names of users."""
 
 NO_SCHEDULER = "the scheduler has not been read yet"
 
@@ -53,7 +55,7 @@ class NodeCounts:
 
 @dataclass(frozen=True)
 class SavingStatus:
-    """The saving since midnight, compared with all nodes on; `basis` says how much of it was measured."""
+    """The saving since midnight, compared with all nodes on; `basis` is how much of it was measured."""
 
     energy_j: float | None = None
     cost: float | None = None

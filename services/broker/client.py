@@ -1,4 +1,4 @@
-"""The client of the broker on this machine, which asks where a job would go.
+"""The client of the broker on this machine, which requests the site for a job.
 
 It imports little, not even asyncio, so that `offpeak choose` answers at once.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from offpeak.errors import BadInput
 
 SOCKET_NAME = "broker.sock"
-"""The broker's socket in its state folder, beside the reports of the sites: a user who may read these may ask."""
+"""The broker's socket in its state folder, beside the reports of the sites: users who may read these may query it."""
 MOST_CHOICE_BYTES = 2 * 1024 * 1024
 PATIENCE_S = 5.0
 

@@ -61,7 +61,7 @@ class BrokerJob:
 
     @property
     def digest(self) -> str:
-        """The hash of script, arguments and preferences, which tells the job from others."""
+        """The hash of script, arguments and preferences, which identifies the job."""
         values = [self.script, list(self.arguments), *vars(self.preferences).values()]
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
@@ -109,7 +109,7 @@ def make_broker_job(
     limit_s = preferences.limit_s or script_request.limit_s
     if limit_s is None:
         hint = "add #SBATCH --time=... or #PBS -l walltime=..., or give --time 2h"
-        raise BadInput("nothing says how long the job may run", hint=hint)
+        raise BadInput("the job has no time limit", hint=hint)
     whole_nodes = (script_request.nodes or 1) * grid.sites[find_home(grid)].cores_per_unit
     cores = preferences.cores or script_request.cores or whole_nodes
     application = preferences.application or ""

@@ -243,7 +243,7 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
             self._answer(lambda: answer(self._body()))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: the ledger has what was done."""
+        """Log nothing: the ledger records all orders."""
 
     def _of_job(self, answer: Callable[[str], dict[str, Any]]) -> None:
         folder, _, key = self.path.rpartition("/")
@@ -344,7 +344,9 @@ def _bind(place: tuple[str, int], questions: BrokerPortal, secrets: tuple[Secret
 
 @contextmanager
 def _serve_choices(questions: BrokerPortal, state_folder: Path) -> Iterator[None]:
-    """Answer `offpeak choose` meanwhile; where that cannot be, each looks at what is kept of the sites itself."""
+    """Answer `offpeak choose` until the block ends. If the socket cannot be used, each command reads the stored reports
+    itself.
+    """
     try:
         server = ChoiceServer(state_folder, questions.settings, questions.federation)
     except OffpeakError as problem:

@@ -157,7 +157,7 @@ class SiteCommands:
         for command in commands:
             result = await self.route.run(command, timeout_s=RIGHTS_S / len(commands))
             if result.code != 0:
-                return f"unknown to us ({_complaint(result)})"
+                return f"unknown ({_complaint(result)})"
             answers.append(result.output)
         return self.batch.admin_right(submitter.user, answers)
 
@@ -185,7 +185,7 @@ class SiteCommands:
         complains = any(line.startswith(f"{command[0]}: ") for line in result.complaint.splitlines())
         if result.code != 0 or (complains and not result.output.strip()):
             raise NotKnown(
-                f"{self.name}: {_complaint(result)}", hint="ask again when it answers: the same key finds out"
+                f"{self.name}: {_complaint(result)}", hint="repeat the command with the same key when the site answers"
             )
         return result.output
 
@@ -198,4 +198,4 @@ def commands_of_site(site: Site, *, agent_socket: Path) -> SiteCommands:
 
 def _complaint(result: BatchResult) -> str:
     lines = (result.complaint.strip() or result.output.strip()).splitlines()
-    return lines[-1] if lines else f"ended with {result.code} and did not say why"
+    return lines[-1] if lines else f"ended with {result.code} without a message"

@@ -100,7 +100,7 @@ def _why(body: bytes) -> str:
         error = json.loads(body)
         return " ".join(f"{error['error']} ({error['hint']})"[:300].split())
     except (ValueError, KeyError, TypeError):
-        return "it did not say why"
+        return "it gave no reason"
 
 
 PRUNE_EVERY_S = 6 * HOUR_S

@@ -126,7 +126,7 @@ class Broker:
 
         async def act() -> str:
             if self.clock() - row.tried_unix_s > AT_ONCE_S:
-                raise SiteRefused(f"{row.site}: this machine was too slow to ask it")
+                raise SiteRefused(f"{row.site}: this machine was too slow to send the order")
             return await self.at(row.site).submit(submission)
 
         return await self.door.let_through(
@@ -153,7 +153,7 @@ class Broker:
     def changed(self, was: SubmissionRecord | None, now: SubmissionRecord) -> SubmissionRecord:
         """Write the new record of a job and return it. Raises NotKnown if another process has changed the record."""
         if not self.ledger.change_submission(was, now):
-            hint = f"ask what became of it: offpeak submit --status {now.key}"
+            hint = f"query its state: offpeak submit --status {now.key}"
             raise NotKnown(f"key {now.key}: another process submits it at this moment", hint=hint)
         return now
 
@@ -182,13 +182,13 @@ async def cancel(broker: Broker, key: str) -> SubmissionRecord:
     if row.state != TAKEN:
         return row
     effect = Effect(
-        f"site {row.site}", JobOrder.CANCEL, broker.by, f"asked by key {key}", (("key", key), ("job", row.job))
+        f"site {row.site}", JobOrder.CANCEL, broker.by, f"requested by key {key}", (("key", key), ("job", row.job))
     )
     answer = await broker.door.let_through(effect, lambda: broker.at(row.site).cancel(row.job))
     if isinstance(answer, Refusal):
         raise OffpeakError(answer.message, hint=MODE_HINT if answer.rule == "mode" else answer.hint)
     if answer.result != "done":
-        raise SiteRefused(answer.message, hint=f"offpeak submit --status {key} says how it stands")
+        raise SiteRefused(answer.message, hint=f"offpeak submit --status {key} shows its state")
     held = row.answer | {"held_s": _longest_run_s(row, broker.clock())}
     return broker.changed(row, replace(row, state=CANCELLED, message=f"cancelled by {broker.by}", answer=held))
 
@@ -217,7 +217,7 @@ def _longest_run_s(row: SubmissionRecord, now_s: float) -> float:
 async def _settle(broker: Broker, key: str) -> SubmissionRecord:
     row = broker.ledger.submission(key)
     if row is None:
-        raise UnknownKey(f"key {key}: no job was submitted by it", hint="`offpeak history` shows what was submitted")
+        raise UnknownKey(f"key {key}: no job was submitted with it", hint="`offpeak history` shows what was submitted")
     return await broker.settle_attempt(row) if row.state == TRIED else row
 
 

@@ -41,7 +41,8 @@ def check_page_listen(host: str, token: Secret | None) -> None:
 def may_see(headers: Mapping[str, str], token: Secret | None) -> bool:
     """Return whether a request is allowed.
 
-    Without a token its host must be this machine: a page elsewhere whose name leads here is none of ours.
+    Without a token the host must be this machine: a page of another site whose name resolves to this address must not
+    pass.
     """
     if token is None:
         return is_loopback(_host(headers.get("host", "")))

@@ -79,7 +79,7 @@ Sections = dict[str, str]
 
 @dataclass
 class PageReader:
-    """Reads agent and ledger for all followers, and remembers what they have."""
+    """Reads agent and ledger for all clients, and remembers what each has received."""
 
     settings: Settings
     _jobs_unix_s: float | None = None
@@ -165,7 +165,7 @@ def _text(value: object) -> str:
 READ_EVERY_S = 2.0
 ALIVE_EVERY_S = 15.0
 MOST_WAITING = 16
-"""A follower that is so many updates behind is disconnected: the browser connects anew and gets everything."""
+"""A client that is so many updates behind is disconnected; the browser reconnects and gets everything."""
 MOST_FOLLOWERS = 32
 
 ALIVE = ": alive\n\n"

@@ -56,7 +56,7 @@ def reread(cluster: PoweredStage, running: RunningAgent, line: str, **agent: Any
 
 
 def test_advise_and_maintenance(cluster: PoweredStage, running: RunningAgent, jobs: list[str]) -> None:
-    """In mode advise owners are told, and nothing else changes; nodes in maintenance stay as they are."""
+    """In mode advise owners are notified, and nothing else changes; nodes in maintenance stay as they are."""
     hot, cool = jobs
     cluster.admin.maintain("node6")
     cluster.wait(lambda: "would be moved back" in cluster.jobs.note_to_owner(hot), what="the owner to be told")

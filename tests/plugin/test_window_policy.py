@@ -77,7 +77,7 @@ def test_a_broken_policy_is_reported(install, code, fault):
         OffpeakError, match=f"^the window policy 'broken' of broken_policy:order cannot be .*{fault}"
     ) as e:
         window_policy("broken")
-    assert e.value.hint == "uninstall or mend its package"
+    assert e.value.hint == "uninstall or repair its package"
 
 
 def test_a_name_that_is_taken_is_an_error(install):

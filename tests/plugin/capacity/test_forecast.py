@@ -29,7 +29,7 @@ def test_rules_and_name():
 
 
 @pytest.mark.parametrize(
-    ("argument", "message"), [("soon", "capacity policy 'forecast': "), ("0s", "no idle time is worth a need")]
+    ("argument", "message"), [("soon", "capacity policy 'forecast': "), ("0s", "the idle time is zero")]
 )
 def test_forecast_rejects_invalid_arguments(argument, message):
     with pytest.raises(BadInput, match=message):

@@ -123,5 +123,5 @@ def test_more_nodes_than_there_are_cannot_be_kept_hot() -> None:
 
 
 def test_a_ramp_below_one_node_is_an_error() -> None:
-    with pytest.raises(BadInput, match="--sleep-ramp 100 W a minute lets no node change"):
+    with pytest.raises(BadInput, match="--sleep-ramp 100 W a minute allows no node to change"):
         timeout(FLEET, replace(DEFAULTS, sleep_ramp_w=100.0), "")

@@ -56,8 +56,8 @@ def test_jobs_that_cannot_be_planned_are_left_out_with_a_reason():
     plan = planned(make_inputs(jobs))
     assert starts(plan) == {"1": 0}
     assert set(plan.left_out) == {"2", "3", "4", "5", "7"}
-    assert plan.left_out["7"] == "it asks for more than the 4 usable nodes of its partition"
-    assert "1 job left as they are: it is an array, or depends on other jobs" in plan.remarks
+    assert plan.left_out["7"] == "it requests more than the 4 usable nodes of its partition"
+    assert "1 job left unchanged: it is an array, or depends on other jobs" in plan.remarks
 
 
 def test_of_partitions_that_share_some_nodes_the_longer_line_is_planned():
@@ -176,14 +176,14 @@ def test_other_prices_move_only_who_may_wait():
         ("1", NOW_S + 4 * HOUR_S, "electricity is cheaper then")
     ]
     again = planned(make_inputs(jobs, prices=prices(*[50.0] * 48)), night)
-    assert [move.why for move in again.moves] == ["a cheaper hour is not worth the wait any more"]
+    assert [move.why for move in again.moves] == ["a cheaper hour no longer justifies the wait"]
 
 
 def test_a_job_that_outlives_its_time_moves_those_behind_it():
     jobs = (a_running(1, "n1"), a_job(2))
     first = planned(make_inputs(jobs, nodes=1))
     late = planned(make_inputs(jobs, nodes=1, now_s=NOW_S + HOUR_S), first)
-    assert [(move.job_id, move.why) for move in late.moves] == [("2", "the nodes it was to have are not free yet")]
+    assert [(move.job_id, move.why) for move in late.moves] == [("2", "its planned nodes are not free yet")]
 
 
 def test_a_node_that_is_lost_moves_only_the_jobs_that_were_to_have_it():

@@ -29,8 +29,11 @@ def test_a_job_that_no_site_can_run_hears_what_is_missing(make: Make, name: str)
     jobs = grid_jobs(job_id=7, cores=100, estimate_s=3 * HOUR_S, features=grid.feature_mask(["gpu"]))
     (choice,) = explained(name, make(grid, jobs, stale=[False, True]))
     assert choice.site is choice.chosen is choice.second is None
-    north = "100 cores asked, 64 are the most, 3.0 h asked, 2.0 h are the most, the job's project has 0 core-hours left"
-    south = "its last answer is too old, 100 cores asked, 16 are the most, has no gpu"
+    north = (
+        "100 cores requested, 64 are the most, 3.0 h requested, 2.0 h are the most, "
+        "the job's project has 0 core-hours left"
+    )
+    south = "its last answer is too old, 100 cores requested, 16 are the most, has no gpu"
     assert [(miss.site, miss.text) for miss in choice.misses] == [("north", north), ("south", south)]
     assert choice.reason == f"no site can run it: north: {north}; south: {south}"
 

@@ -45,8 +45,8 @@ def test_nodes_that_are_not_shared() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "expected", "line", "saves"),
     [
-        ("SuspendTime", "INFINITE", "Slurm lets no node be powered down", "SuspendTime=31536000", False),
-        ("SuspendTime", "NONE", "Slurm lets no node be powered down", "SuspendTime=31536000", False),
+        ("SuspendTime", "INFINITE", "Slurm powers down no node", "SuspendTime=31536000", False),
+        ("SuspendTime", "NONE", "Slurm powers down no node", "SuspendTime=31536000", False),
         ("SuspendTime", "600 sec", "Slurm itself suspends nodes that are idle for 600 s", "SuspendTime=31536000", True),
         ("ResumeProgram", "(null)", "ResumeProgram not set", "ResumeProgram=", False),
         ("ResumeFailProgram", "(null)", "ResumeFailProgram not set", "ResumeFailProgram=", False),

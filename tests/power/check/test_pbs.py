@@ -29,7 +29,7 @@ def test_torque(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         config.write_text("sort_by: shortest_job_first ALL\n")
         found = check_pbs(TorqueScheduler(here))
         assert found.verdict is CheckVerdict.DOUBTFUL
-        assert found.message == "pbs_sched sorts jobs by shortest_job_first: their order is left as it is"
+        assert found.message == "pbs_sched sorts jobs by shortest_job_first: their order is not changed"
         assert "restart pbs_sched" in found.hint
         own = check_pbs(TorqueScheduler(replace(here, torque_order="swap")))
         assert own.message.startswith("answers; orders by qorder, as torque_order says; ")

@@ -134,7 +134,7 @@ def test_a_damaged_file_is_reported_and_the_predictor_begins_anew(tmp_path: Path
     file = tmp_path / "powers.npz"
     file.write_text("not a model")
     powers = JobPowers(path=file)
-    assert powers.problem.endswith("it begins anew")
+    assert powers.problem.endswith("the forecast starts again")
     assert powers.of([pending("2")], KINDS, at_s=10)["2"].basis == "node class server"
     powers.keep()
     assert JobPowers(path=file).problem == ""

@@ -26,7 +26,7 @@ SENSOR = {"class/hwmon/hwmon1/name": "power_meter\n", "class/hwmon/hwmon1/power1
 
 
 def silent(problem: str) -> MeterResult:
-    return MeterResult("bmc1", "dcmi", problem=NoAnswer(problem))
+    return MeterResult("bmc1", "dcmi", error=NoAnswer(problem))
 
 
 def drawing(at_s: float, power_w: float, way: str = "dcmi") -> MeterResult:
@@ -83,7 +83,7 @@ def test_the_pause_has_a_bound_however_long_it_lasts() -> None:
 def test_a_problem_is_logged_when_it_begins_changes_and_ends() -> None:
     lines: list[str] = []
     after = Metering()
-    refused = MeterResult("bmc1", "dcmi", problem=AccessRefused("bmc1: refused the password"))
+    refused = MeterResult("bmc1", "dcmi", error=AccessRefused("bmc1: refused the password"))
     for second, taken in enumerate((silent("silent"), silent("silent"), refused, drawing(3.0, 200), drawing(4.0, 200))):
         done = after_round(after, [taken], pace=PACE, now=at(second))
         after, lines = done.after, [*lines, *done.lines]

@@ -313,7 +313,7 @@ def use_is_unknown(agent: SiteAgent) -> None:
         (breaker_opens, "too many orders failed"),
         (login_is_refused, "was refused"),
         (state_is_unknown, "its state is not known"),
-        (bmc_is_not_enrolled, "nobody has enrolled its BMC"),
+        (bmc_is_not_enrolled, "its BMC is not enrolled"),
         (use_is_unknown, "the scheduler says REBOOT_ISSUED"),
     ],
 )

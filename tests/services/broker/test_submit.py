@@ -142,9 +142,9 @@ def test_all_sites_stale_is_reported_at_once(tmp_path: Path, ledger: Ledger, sit
 
 
 def test_a_job_that_nobody_can_run_hears_what_is_missing_where(tmp_path: Path, ledger: Ledger) -> None:
-    with pytest.raises(NoSite, match="north: 36 cores asked, 32 are the most") as problem:
+    with pytest.raises(NoSite, match="north: 36 cores requested, 32 are the most") as problem:
         asyncio.run(broker(tmp_path, ledger).submit(broker_job(LONG), "k"))
-    assert "south: 36 cores asked" in str(problem.value)
+    assert "south: 36 cores requested" in str(problem.value)
 
 
 def test_a_latest_finish_that_has_passed(tmp_path: Path, ledger: Ledger) -> None:

@@ -93,7 +93,7 @@ def test_a_site_of_torque_takes_a_job_that_only_it_can_run(sites: TwoSites, scri
     script.write_text("#!/bin/bash\n#SBATCH --ntasks=12 --time=10 --constraint=barn\nsleep 60\n")
     row = reply(offpeak(sites, "submit", "--key", "barn-1", "--json", str(script)))
     assert (row["site"], row["job"], row["choice"]["expected"]["cores"]) == ("barn", "1.head", 16)
-    assert row["choice"]["misses"]["there"] == "12 cores asked, 8 are the most, has no barn"
+    assert row["choice"]["misses"]["there"] == "12 cores requested, 8 are the most, has no barn"
     assert _at_site(sites, "barn-1") == "R"
     listing = sites.barn.run("qstat", "-fx")
     assert "OFFPEAK_KEY=barn-1" in listing
