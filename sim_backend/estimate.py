@@ -289,12 +289,12 @@ def reasons(estimate: SavingsEstimate) -> list[str]:
     lines = []
     if used.waiting_share < RARELY_WAITING:
         share = percent_text(100 * used.waiting_share)
-        lines.append(f"jobs waited in {share} of the time only: where nothing waits there is nothing to reorder")
+        lines.append(f"jobs waited in {share} of the time only: without waiting jobs there is nothing to reorder")
     ratio = price_ratio(estimate)
     if ratio is not None and ratio < FLAT_PRICES:
-        lines.append(f"dear hours cost {ratio:.2f} times what the others cost: there is little to gain between them")
+        lines.append(f"expensive hours cost {ratio:.2f} times as much as the others: there is little to gain")
     if not estimate.prepared.power.assumed and power_variation(estimate) < ALIKE:
-        lines.append("jobs draw nearly the same power: no order of them is much cheaper than another")
+        lines.append("jobs draw nearly the same power: no order is much cheaper than another")
     return lines
 
 

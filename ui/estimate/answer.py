@@ -38,7 +38,7 @@ from ui.replay.tables import NOISE
 from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
 HARDLY_LONGER_S = 600
-CAPABILITIES = {"order": "queue order", "sleep": "sleeping nodes", "time": "dear hours", "place": "other sites"}
+CAPABILITIES = {"order": "queue order", "sleep": "sleeping nodes", "time": "expensive hours", "place": "other sites"}
 
 
 def print_estimate(estimate: SavingsEstimate, levers: Sequence[Lever]) -> None:
@@ -131,7 +131,7 @@ def savings_table(savings: Sequence[CapabilitySaving], currency: str) -> Table:
 def lever_lines(levers: Sequence[Lever]) -> list[str]:
     """Return notes on how the levers were measured, and why some were not."""
     if not levers:
-        return ["sleeping nodes and dear hours: --levers measures what they would have saved"]
+        return ["sleeping nodes and expensive hours: --levers measures what they would have saved"]
     notes: dict[str, list[str]] = {}
     for lever in levers:
         if lever.note:
@@ -160,13 +160,13 @@ def verdict(estimate: SavingsEstimate) -> str:
     if not saved:
         if len(clear) == len(estimate.savings) > 0:
             return "Reordering the queue would have saved nothing: every policy costs more than the baseline."
-        return "Reordering the queue would have saved nothing that can be told from chance."
+        return "Reordering the queue would have saved nothing beyond random variation."
     if _is_far(estimate):
         return NOT_CLAIMED
     best = max(saved, key=lambda saving: saving.share_pct.middle)
     share = f"{share_text(best)} of the bill"
     if estimate.hardly_pays:
-        return f"Reordering the queue hardly pays here: the best policy, {best.policy}, saves {share}."
+        return f"Reordering the queue does not pay here: the best policy, {best.policy}, saves {share}."
     return f"{best.policy} would have saved {share}: {bounds_text(best.a_year)} {estimate.used.currency} a year."
 
 
@@ -189,26 +189,26 @@ def levers_verdict(estimate: SavingsEstimate, savings: Sequence[CapabilitySaving
         return NOT_CLAIMED
     money = f"{bounds_text(best.a_year)} {estimate.used.currency} a year"
     share = f"{share_text(best)} of the bill, {money}"
-    return f"Of what makes jobs wait at most {hardly} longer on average, {best.policy} saves most: {share}."
+    return f"Among the options with waits at most {hardly} longer on average, {best.policy} saves most: {share}."
 
 
 def assumptions(estimate: SavingsEstimate) -> list[str]:
     """Return the basis of the figures, in sentences."""
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
-    few = f"they differ by less than {SETTLED_PCT} points of the saving, so no more were needed"
+    few = f"they differ by less than {SETTLED_PCT} points of the saving, so no more replays were needed"
     replay = (
         f"each figure of a policy is from {first.replays} replays with submit times shifted by up to a minute; "
         + (few if first.replays == FIRST_REPLAYS else "ranges hold 19 of 20 of them")
     )
     likeness = (
         f"{first.policy} replayed lets jobs wait {clock_text(wait.mean)} on average, the log "
-        f"{clock_text(estimate.used.mean_wait_s)}: the nearer, the better the replay stands for the cluster"
-        f"{order_text(estimate.likeness)}"
+        f"{clock_text(estimate.used.mean_wait_s)}: the smaller the difference, the better the replay represents the "
+        f"cluster{order_text(estimate.likeness)}"
     )
-    unlike = "whether the replay resembles the cluster cannot be told: waits above are replayed, as no start is logged"
+    unlike = "the replay cannot be compared with the cluster: waits above are replayed, because the log has no starts"
     zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
-    clock = f"hours and days are those of the clock of {zone}; --time-zone names another"
+    clock = f"hours and days are in the time zone {zone}; --time-zone sets another"
     if estimate.are_starts_replayed:
         likeness = unlike
     # The remark on an unlike replay names both waits.
@@ -226,8 +226,8 @@ def _power_lines(estimate: SavingsEstimate) -> list[str]:
     if not estimate.prepared.power.assumed:
         return []
     return [
-        "the ranges of energy and money are those of 100 and of 300 W per busy node; a saving of 0 is what jobs give "
-        "that all draw the same; --power and --idle-power narrow them"
+        "the ranges of energy and money are those of 100 and of 300 W per busy node; the saving is 0 if all jobs draw "
+        "the same; --power and --idle-power narrow the ranges"
     ]
 
 

@@ -119,8 +119,8 @@ def assumed_prices(share: float, zone: tzinfo) -> tuple[str, ...]:
         return ()
     tariff = site_tariff(None, zone).description
     return (
-        f"Prices: for {_share_text(share)} of the priced time none were set, and a tariff is assumed: {tariff}."
-        " The money is no more right than that; [prices] or [feeds] in the settings declare yours.",
+        f"Prices: for {_share_text(share)} of the priced time none were set, and a tariff is assumed: {tariff}. The "
+        "cost is based on that assumption; set your prices with [prices] or [feeds].",
     )
 
 

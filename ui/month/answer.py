@@ -67,11 +67,11 @@ def month_subject(settings: Settings, wanted: MonthRequest) -> MonthSubject:
 def _replayed(settings: Settings, wanted: MonthRequest, month: Month, account: MonthAccount) -> Replayed:
     """Return the cost in the site's own order, or why it is unknown."""
     if account.replay_inputs is None:
-        return None, "not known, the ledger has no prices of that time"
+        return None, "unknown: the ledger has no prices for that time"
     if settings.agent.queue == "plan" and account.replay_inputs.ordered.any():
-        return None, "not known, no replay can follow a plan that was made anew each cycle"
+        return None, "unknown: a replay cannot follow a plan that changed in each cycle"
     if settings.agent.queue == "off" and account.replay_inputs.ordered.any():
-        return None, "not known, jobs were moved and the settings no longer say by which policy; --queue names it"
+        return None, "unknown: jobs were moved, and the settings no longer name the policy; set it with --queue"
     days = math.ceil((time.time() - month.span.from_unix_s) / DAY_S) + 1
     try:
         accounting = accounting_of(wanted.log, days, settings, lenient=wanted.lenient)

@@ -103,12 +103,12 @@ def answer_text(subject: MonthSubject) -> str:
     """Return the result of the month in a sentence."""
     savings = [_saved_text(line) for line in _savings(subject) if line.cost is not None]
     if not savings:
-        return "What was saved is not known."
+        return "The saving is unknown."
     return f"Saved by {' and '.join(savings)}."
 
 
 def _saved_text(line: MonthLine) -> str:
-    amount = "nothing that can be told from chance" if CHANCE in line.basis else money_text(line.cost, line.currency)
+    amount = "nothing beyond random variation" if CHANCE in line.basis else money_text(line.cost, line.currency)
     return f"{line.name}: {amount}"
 
 
@@ -129,7 +129,7 @@ def _head(subject: MonthSubject) -> str:
 def _used(subject: MonthSubject) -> str:
     rows = [_used_row(line) for line in subject.lines if line.kind != SAVED]
     if not rows:
-        return section("Who used what", paragraph("The ledger knows of no job and no reading of that time."))
+        return section("Who used what", paragraph("The ledger has no job and no reading of that time."))
     caption = "Energy, money and CO2 of the jobs that ended, by account; and what meters say of the nodes"
     return section("Who used what", table(caption, USED, rows))
 

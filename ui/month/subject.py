@@ -278,15 +278,16 @@ def range_text(line: MonthLine) -> str:
 
 
 ACCOUNTS = (
-    "Jobs count as a whole in the month in which they ended, as on a bill. Each quarter of an hour is paid at the price"
-    " that stood in the ledger when the job was booked.",
-    f"Measured: meters knew the job's nodes for at least {percent_text(100 * ALL, 1)} of its time. Partly measured: for"
-    " less of it, the rest is modelled. Modelled: from like jobs, or the class of its nodes.",
-    "Energy of nodes is what their meters said, gaps not filled. What of it no job used is in no account.",
+    "Jobs count as a whole in the month in which they ended, as on a bill. Each quarter of an hour is charged at its "
+    "price in the ledger at the time of booking.",
+    f"Measured: meters covered the job's nodes for at least {percent_text(100 * ALL, 1)} of its time. Partly "
+    "measured: for less of its time, the rest is modelled. Modelled: from similar jobs, or from the class of its "
+    "nodes.",
+    "The energy of nodes is that of their meters, without filling gaps. Energy that no job used belongs to no account.",
 )
 AT_REST = (
-    "Nodes at rest: what the same nodes would have drawn idle, by their node class, less what they drew going down,"
-    " asleep and waking, measured where meters know nine tenths of the rest. Only rests that offpeak began count."
+    "Nodes at rest: the idle energy of these nodes, by their node class, minus their energy while going down, asleep "
+    "and waking, measured if meters cover nine tenths of the rest. Only rests that offpeak began count."
 )
 
 

@@ -19,7 +19,7 @@ COOLING_HEADERS = (
     "both\n{currency}",
     "saving\nof both",
 )
-REMARK = "cooling is beside cost, energy and CO2 of the first table, not in them; PUE: energy of both over computers'"
+REMARK = "cost, energy and CO2 of the first table exclude cooling; PUE: energy of both divided by that of the computers"
 
 
 def cooling_headers(outcomes: Sequence[PolicyOutcome]) -> list[str]:
@@ -100,8 +100,8 @@ def _share(share: float | None) -> str:
 def sleep_remark(sla: float) -> str:
     """Say what the table's words mean."""
     return (
-        "delay: how long nothing but sleeping nodes kept a job from running, its mean over all jobs; possible: with "
-        f"these starts, the future known; SLA: slowdown of {sla:g}"
+        "delay: mean time over all jobs for which only sleeping nodes kept a job from running; possible: upper bound "
+        f"with these starts; SLA: slowdown of {sla:g}"
     )
 
 

@@ -87,8 +87,8 @@ def hours_figure(subject: ReportSubject) -> Figure:
         name="hours",
         heading="Power by the hour of the day",
         summary="Mean power, utilization and price for each hour of the day, a line for each policy.",
-        caption="Time-weighted means over the whole period on the log's local clock, exact. A point at 9:30 stands for "
-        "the hour from 9:00 to 10:00. The vertical axes do not begin at 0.",
+        caption="Time-weighted means over the whole period on the log's local clock, exact. A point at 9:30 is the "
+        "mean of the hour from 9:00 to 10:00. The vertical axes do not begin at 0.",
         keys=(*(policy.key for policy in subject.policies), PRICE_KEY),
         data=[*traces, _price_trace(mean_price_by_hour(hours, laid), laid.series.unit)],
         layout={

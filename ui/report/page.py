@@ -118,7 +118,7 @@ def _money(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     of = f"of {figure(baseline.cost)}"
     if abs(other.saving_pct) < HARDLY_PCT:
         sign = "less" if other.cost <= baseline.cost else "more"
-        return f"With {other.policy}, electricity would have cost as good as the same ({amount} {sign} {of})"
+        return f"With {other.policy}, electricity would have cost nearly the same ({amount} {sign} {of})"
     if other.saving_pct < 0:
         return (
             f"No policy would have been cheaper than {baseline.policy}: with {other.policy}, electricity would have "

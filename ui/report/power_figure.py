@@ -172,8 +172,8 @@ def power_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
         name="power",
         heading="Power over time",
         summary=f"Power of running jobs and {rest}, and the price below it, under {_names(subject)}.",
-        caption=f"{_exactness(drawn[0], price_steps)} Shaded: on-peak. The dates are those of the prices on which the "
-        f"log is laid; the clock is {subject.calendar.clock_text} throughout.",
+        caption=f"{_exactness(drawn[0], price_steps)} Shaded: on-peak. The dates are those of the prices to which the "
+        f"log is mapped; the clock is {subject.calendar.clock_text} throughout.",
         keys=power_keys(subject),
         data=[*traces, price, *shading(subject, whole)],
         layout={

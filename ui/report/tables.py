@@ -73,7 +73,7 @@ WITH_RANGE = {
 }
 """The figures that matter for choosing a policy. The range of the cost adds little to that of the saving."""
 
-ONE_REPLAY = "One replay cannot tell chance from effect where differences are small; --replays 20 does."
+ONE_REPLAY = "A single replay cannot separate small differences from random variation; --replays 20 can."
 
 
 def savings_section(subject: ReportSubject) -> str:
@@ -91,7 +91,7 @@ def savings_section(subject: ReportSubject) -> str:
         sentence = sleep_remark(subject.comparison.case.sla)
         tables += [paragraph(f"{sentence[0].upper()}{sentence[1:]}.")]
     remark = [paragraph(_remark(subject.spreads))] if subject.others else []
-    return section("What each policy comes to", *tables, *remark)
+    return section("Results of each policy", *tables, *remark)
 
 
 def _table(subject: ReportSubject, caption: str, headers: Sequence[str], fields: Sequence[str], texts: Texts) -> str:
@@ -200,40 +200,43 @@ def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[HtmlCe
 
 
 DEFINITIONS = (
-    ("cost", "power of running jobs and idle nodes, integrated over the price of every moment"),
-    ("saving", "how far the cost is below that of the first policy, in per cent of it"),
+    ("cost", "power of running jobs and idle nodes times the price, integrated over time"),
+    ("saving", "reduction of the cost compared with the first policy, in per cent"),
     (
         "energy",
         "power of running jobs and idle nodes over the period: from the first submission to the last end of all",
     ),
-    ("utilization", "node-hours that ran jobs over node-hours there were, until the policy's own last end"),
-    ("mean wait", "from submission to start, each job counting once"),
+    ("utilization", "node-hours with jobs divided by all node-hours, until the last end under the policy"),
+    ("mean wait", "from submission to start; each job counts once"),
     ("bounded slowdown", f"mean of (wait + run) / run, where a run shorter than {SHORTEST_S} s counts as that long"),
-    ("worst postponement", "how much later than under the first policy the most postponed job starts"),
-    ("on-peak", "dear hours by the tariff, or by the rule that --peak-rule sets; policies know nothing else of prices"),
-    ("CO2", "energy times the carbon intensity of every moment"),
+    ("worst postponement", "largest delay of the start of a job compared with the first policy"),
+    (
+        "on-peak",
+        "expensive hours by the tariff, or by the rule of --peak-rule; policies use no other information about prices",
+    ),
+    ("CO2", "energy times the carbon intensity, integrated over time"),
 )
 
 SLEEP_DEFINITIONS = (
-    ("nodes that sleep", "draw what their node class says of each state, also while they fall asleep and wake"),
+    ("nodes that sleep", "draw the power of their node class in each state, also during transitions"),
     (
         "idle energy saved",
-        "how far the energy of all nodes without a job is below that of nodes always on with the same starts",
+        "reduction of the energy of all nodes without a job, compared with nodes always on and the same starts",
     ),
-    ("possible", "the same for nodes that know when they are needed next: the lower bound of energy for these starts"),
-    ("inactive", "share of node time in which nodes were asleep, on the way into or out of sleep, or failed"),
-    ("cycle", "going to standby or off once; a slower clock is no cycle"),
-    ("delay by sleep", "how long nothing but sleeping, falling or waking nodes kept a job from running"),
-    ("slowdown, SLA", "slowdown is 1 + wait / max(10 s, run); the SLA is the bound on it that --sla sets"),
+    ("possible", "the same if the next use of each node were known: the lower bound of energy for these starts"),
+    ("inactive", "share of node time in which nodes were asleep, in a transition, or failed"),
+    ("cycle", "a transition to standby or off; a slower clock does not count"),
+    ("delay by sleep", "time for which only nodes asleep or in a transition kept a job from running"),
+    ("slowdown, SLA", "slowdown is 1 + wait / max(10 s, run); the SLA is its limit, set by --sla"),
 )
 
 
 COOLING_DEFINITIONS = (
     (
         "cooling",
-        "what the machine room draws beside the computers, by its table at their draw and the temperature outside",
+        "power of the machine room without the computers, from its table by their power and the outside temperature",
     ),
-    ("PUE", "energy of computers and cooling over that of the computers"),
+    ("PUE", "energy of computers and cooling divided by that of the computers"),
 )
 
 
@@ -259,7 +262,7 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
         "<h3>The same again</h3>",
         *(_origin_terms(origin) if origin else ()),
         paragraph(
-            f"Made by offpeak {installed_version()}. Replays are deterministic: the same input, the same figures."
+            f"Made by offpeak {installed_version()}. Replays are deterministic: the same input gives the same figures."
         ),
     )
     return section("What this rests on", *parts)

@@ -127,8 +127,8 @@ def trade_figure(subject: ReportSubject) -> Figure:
         name="trade",
         heading="What each policy trades",
         summary="Idle energy saved over slowdown or delay, a point for each policy.",
-        caption="Up is better, and so is left. The larger a point, the more often its nodes cycle. The dashed line is "
-        "what could have been saved with the same starts of jobs, had it been known when each node is needed next.",
+        caption="Up and left are better. A larger point means more power cycles. The dashed line is the possible "
+        "saving with the same starts of jobs if the next use of each node were known.",
         keys=(FRONT_KEY, POSSIBLE_KEY),
         data=[
             trace | {"meta": {"choice": number}}

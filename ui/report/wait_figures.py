@@ -93,8 +93,8 @@ def delays_figure(subject: ReportSubject) -> Figure:
         name="delays",
         heading="How long jobs wait for nodes to wake",
         summary="Share of jobs that sleeping nodes hold up longer than a time, a line for each policy.",
-        caption="The share of jobs that nothing but sleeping, falling or waking nodes kept from running for longer "
-        f"than this. It is part of their wait. At most {MOST_POINTS} points a line, each exactly on it.",
+        caption="The share of jobs that only nodes asleep or in a transition kept from running for longer than this. "
+        f"This time is part of their wait. At most {MOST_POINTS} points a line, each exactly on it.",
         keys=tuple(policy.key for policy in subject.policies),
         data=[_delay_trace(policy, shown_until_s) for policy in subject.policies],
         layout={
@@ -186,8 +186,8 @@ def cycles_figure(subject: ReportSubject) -> Figure:
         name="cycles",
         heading="Power cycles of each node",
         summary="Power cycles a day of each node, the most cycled first, a line for each policy.",
-        caption="How often a day each node goes to standby or off, on average over the period. Nodes are sorted for "
-        f"each policy, so that a flat line is even wear.{drawn}",
+        caption="Mean number of transitions to standby or off per day, for each node. Nodes are sorted for each "
+        f"policy, so a flat line means even wear.{drawn}",
         keys=tuple(policy.key for policy in subject.policies),
         data=[_cycle_trace(subject, policy) for policy in subject.policies],
         layout={

@@ -274,8 +274,8 @@ def test_a_log_without_starts_claims_no_likeness_and_names_its_date(offpeak: Off
     first, prices, _ = lines_of(done)
     assert first.endswith("99 jobs on 60 nodes, started as easy starts them: no start is logged")
     assert prices.endswith("; log without a date laid on a Monday, 2024-01-01)")
-    assert "whether the replay resembles the cluster cannot be told" in done.stdout
-    assert "the nearer, the better" not in done.stdout
+    assert "the replay cannot be compared with the cluster" in done.stdout
+    assert "the smaller the difference, the better" not in done.stdout
 
 
 UNLIKE = "the baseline is the replay, not the log: jobs wait 0:00:00 on average under easy, in the log "
@@ -297,7 +297,7 @@ def test_a_replay_that_is_far_from_the_log_is_reported(
         assert remarks[0].startswith(f"- {unlike}") if unlike else "the replay, not the log" not in done.stdout
         notes = json.loads(offpeak(arguments[0], "log.swf", *arguments[1:], "--json").stdout)["notes"]
         assert any(note.startswith(unlike) for note in notes) if unlike else "the replay, not" not in str(notes)
-        assert "the nearer, the better" not in done.stdout or not unlike
+        assert "the smaller the difference, the better" not in done.stdout or not unlike
     assert (unlike in (tmp_path / "r.html").read_text(encoding="utf-8")) or not unlike
 
 
@@ -334,7 +334,7 @@ def bounds(middle: float) -> Bounds:
 @pytest.mark.parametrize(
     ("greedy", "knapsack", "sentence"),
     [
-        ((-2.0, True), (-5.7, False), "Reordering the queue would have saved nothing that can be told from chance."),
+        ((-2.0, True), (-5.7, False), "Reordering the queue would have saved nothing beyond random variation."),
         ((-2.0, False), (-5.7, False), "Reordering the queue would have saved nothing: every policy costs more than"),
         ((0.9, True), (0.6, False), "knapsack would have saved 0.60 (0.50 to 0.70) % of the bill"),
     ],

@@ -77,7 +77,7 @@ def test_money_at_an_assumed_tariff_is_named_as_such(site: str, offpeak: Offpeak
     assert ledger.close() == 0
     note = (
         "- Prices: for 50 % of the priced time none were set, and a tariff is assumed: 90 EUR/MWh from 09:00 to 23:00"
-        " every day, clock of Europe/Berlin, else 30 EUR/MWh. The money is no more right than that;"
+        " every day, clock of Europe/Berlin, else 30 EUR/MWh. The cost is based on that assumption;"
     )
     for arguments in (("cost",), ("savings",)):
         done = offpeak("ledger", *arguments, "--ledger", site, *DAY)

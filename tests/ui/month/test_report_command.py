@@ -94,7 +94,7 @@ def test_without_accounting_it_says_what_is_missing(tmp_path: Path, offpeak: Off
     assert done.stdout.endswith("\nwritten: r.html\n")
     (account,) = [line.split() for line in done.stdout.splitlines() if line.startswith("<b>a")]
     assert account == ["<b>a", "1", "1.00", "0", "%", "0", "%", "100", "%", "not", "known", "not", "known"]
-    assert "Order of the queue: not known, the ledger has no prices of that time." in done.stdout
+    assert "Order of the queue: unknown: the ledger has no prices for that time." in done.stdout
     assert "1.00 kWh of jobs had no price" in done.stdout
     assert "<b>a" not in (tmp_path / "r.html").read_text()
 

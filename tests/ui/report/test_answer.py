@@ -57,7 +57,7 @@ def test_the_cheapest_policy_is_named(subject: ReportSubject) -> None:
 def test_hardly_any_difference(subject: ReportSubject, cost: float, text: str) -> None:
     saving_pct = 100 * (205_678 - cost) / 205_678
     sentence = answer_of(subject, other(cost=cost, saving_pct=saving_pct))
-    assert sentence.startswith(f"With greedy, electricity would have cost as good as the same {text}")
+    assert sentence.startswith(f"With greedy, electricity would have cost nearly the same {text}")
 
 
 def test_no_policy_is_cheaper(subject: ReportSubject) -> None:

@@ -42,7 +42,7 @@ def test_report_states_its_inputs(html: str) -> None:
 def test_headings_come_in_order(html: str) -> None:
     assert html.count("<h1>") == 1
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
-        "What each policy comes to",
+        "Results of each policy",
         "Power over time",
         "Power by the hour of the day",
         "Cost per day",
@@ -56,7 +56,7 @@ def test_headings_come_in_order(html: str) -> None:
 def test_nodes_that_sleep_have_their_figures(sleeping: ReportSubject) -> None:
     html = report_html(sleeping)
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
-        "What each policy comes to",
+        "Results of each policy",
         "What each policy trades",
         "Power over time",
         "Nodes over time",
