@@ -70,7 +70,7 @@ def unplannable_reason(job: Job, facts: QueueFacts) -> str:
     """Return why a job that waits cannot be planned, "" if it can."""
     if job.state is not JobState.PENDING:
         return "it is held"
-    if not job.plain:
+    if not job.plain or job.is_array:
         return "it is an array, or depends on other jobs"
     if job.reservation:
         return f"it waits for the reservation {job.reservation}"

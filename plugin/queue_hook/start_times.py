@@ -220,7 +220,7 @@ class BeginTimePlanner:
         )
         node_power_w = facts.node_power_w.get(job.job_id)
         if node_power_w is not None:
-            inputs += (("saved", (now.per_watt - best.per_watt) * node_power_w * job.nodes / J_PER_MWH),)
+            inputs += (("saved", (now.per_watt - best.per_watt) * node_power_w * job.nodes * job.tasks / J_PER_MWH),)
         return BeginChoice(best.at_s, "delayed", reason, tuple(each for each in inputs if each[1] == each[1]))
 
     def _price_basis(self, at_s: int) -> str:

@@ -235,7 +235,7 @@ def _job_of_row(row: list[str]) -> Job:
         start_s=unix_s(start),
         end_s=unix_s(end),
         hosts=hosts or plain(planned),
-        plain=not array and het_id in NOTHING and dependency in NOTHING,
+        plain=array in ("", job_id) and het_id in NOTHING and dependency in NOTHING,
         array_id=array,
         request_problem=problem,
     )
@@ -278,7 +278,9 @@ def _job_of_json(record: Record) -> Job:
         start_s=get_time_s(record, "start_time"),
         end_s=get_time_s(record, "end_time"),
         hosts=get_text(record, "nodes") or get_text(record, "scheduled_nodes"),
-        plain=not array_id and not get_number(record, "het_job_id") and get_text(record, "dependency") in NOTHING,
+        plain=array_id in ("", job_id)
+        and not get_number(record, "het_job_id")
+        and get_text(record, "dependency") in NOTHING,
         array_id=array_id,
         tasks=count_tasks(tasks) if waits_as_array else 1,
         task_limit=(get_number(record, "array_max_tasks") or 0) if waits_as_array else 0,

@@ -52,7 +52,7 @@ PartitionName=again Nodes=ALL State=UP
 """
 # As root of a container without systemd too; no job is put into a control group.
 CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
-NODE = "NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory=1000"
+NODE = "NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory={memory}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class SlurmCluster:
     name: str = "test"
     priority: str = "priority/basic"
     cpus_per_node: int = 4
+    memory_per_node_mib: int = 1000
 
     @property
     def conf(self) -> Path:
@@ -80,7 +81,7 @@ class SlurmCluster:
         """Write slurm.conf and what belongs to it."""
         values = vars(self) | {"user": ME, "host": HOST}
         nodes = [
-            NODE.format(number=i, host=HOST, port=port, cpus=self.cpus_per_node)
+            NODE.format(number=i, host=HOST, port=port, cpus=self.cpus_per_node, memory=self.memory_per_node_mib)
             for i, port in enumerate(self.node_ports, 1)
         ]
         own = {line.partition("=")[0] for line in self.settings.splitlines()}

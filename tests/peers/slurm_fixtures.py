@@ -85,7 +85,11 @@ def slurm_accounting() -> Iterator[SlurmAccounting]:
 
 @contextmanager
 def sleeping_slurm(
-    priority: str, *, nodes: int = 3, settings_for: Callable[[Path], str] = lambda _: ""
+    priority: str,
+    *,
+    nodes: int = 3,
+    memory_mib: int = 1000,
+    settings_for: Callable[[Path], str] = lambda _: "",
 ) -> Iterator[SlurmCluster]:
     """Run a cluster without accounting whose nodes Slurm may count as powered down.
 
@@ -101,7 +105,15 @@ def sleeping_slurm(
         munge_socket = servers.enter_context(munge(folder))
         port, *node_ports = servers.enter_context(reserved_ports(1 + nodes))
         settings = POWER_SAVING + settings_for(folder)
-        cluster = SlurmCluster(folder, munge_socket, port, tuple(node_ports), settings, priority=priority)
+        cluster = SlurmCluster(
+            folder,
+            munge_socket,
+            port,
+            tuple(node_ports),
+            settings,
+            priority=priority,
+            memory_per_node_mib=memory_mib,
+        )
         cluster.write_conf()
         servers.enter_context(slurmctld(cluster))
         for number in range(1, nodes + 1):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_site import HOUR_S, NOW_S, RULES, Site, a_job
+from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
@@ -179,3 +179,63 @@ def test_a_queue_without_jobs_or_nodes_is_planned() -> None:
     assert plan([], []).changes_nothing
     assert plan([asks(1, Chunk(1)), asks(2, Chunk(1))], [300.0, 200.0], Cluster(())).changes_nothing
     assert Peak.ON_PEAK
+
+
+def an_array(number: int, tasks: int = 8, limit: int = 0, **fields: Any) -> Job:
+    return asks(number, Chunk(1, 64), array_id=str(number), tasks=tasks, task_limit=limit, **fields)
+
+
+def a_task(number: int, array: int, **fields: Any) -> Job:
+    return asks(number, Chunk(1, 64), array_id=str(array), plain=False, **fields)
+
+
+RUNS = {"state": JobState.RUNNING, "start_s": NOW_S - 60, "hosts": "n1"}
+
+
+def test_an_array_is_moved_as_one_record() -> None:
+    jobs = [an_array(1), asks(2, Chunk(1, 64)), a_task(9, 1, **RUNS)]
+    made = plan(jobs, [300.0, 200.0, 300.0])
+    assert made.rank.keys() == {"1", "2"}
+    assert order_after(jobs, [300.0, 200.0, 300.0]) == ["2", "1"]
+
+
+def test_an_array_fills_free_nodes_with_the_tasks_that_could_start() -> None:
+    rules = replace(RULES, policy="knapsack")
+    single = asks(2, Chunk(4, 64))
+    # Three of five tasks at once, one of which runs: two nodes, which leave three of five nodes empty.
+    throttled = [an_array(1, tasks=4, limit=3), single, a_task(9, 1, **RUNS)]
+    assert order_after(throttled, [100.0] * 3, rules=rules, free_nodes=(5, 0)) == ["2", "1"]
+    # All eight tasks: the array fills all nodes.
+    assert order_after([an_array(1), single], [100.0] * 2, rules=rules, free_nodes=(5, 0)) == ["1", "2"]
+
+
+def test_an_array_that_has_reached_its_limit_keeps_its_place() -> None:
+    jobs = [an_array(1, limit=1), asks(2, Chunk(1, 64)), asks(3, Chunk(1, 64)), a_task(9, 1, **RUNS)]
+    assert plan(jobs, [300.0, 200.0, 100.0, 300.0]).rank.keys() == {"2", "3"}
+
+
+def test_an_array_with_tasks_that_were_changed_alone_is_not_written_to() -> None:
+    jobs = [an_array(1), asks(2, Chunk(1, 64)), asks(3, Chunk(1, 64)), a_task(9, 1)]
+    made = plan(jobs, [300.0, 200.0, 100.0, 300.0])
+    assert made.rank.keys() == {"2", "3"}
+    assert "some of its tasks were changed alone" in [each.reason for each in made.decisions]
+
+
+def test_a_task_does_not_pass_its_own_array() -> None:
+    starved = replace(RULES, max_postponement_s=HOUR_S)
+    array = an_array(1, submit_s=NOW_S - 9 * HOUR_S)
+    task = a_task(9, 1, **RUNS | {"start_s": NOW_S - 2 * HOUR_S, "submit_s": NOW_S - 9 * HOUR_S})
+    jobs, watts = [array, asks(2, Chunk(1, 64))], [300.0, 200.0, 300.0]
+    assert order_after([*jobs, task], watts, rules=starved) == ["2", "1"]
+    later = asks(9, Chunk(1, 64), **RUNS | {"start_s": NOW_S - 2 * HOUR_S, "submit_s": NOW_S - 8 * HOUR_S})
+    assert order_after([*jobs, later], watts, rules=starved) == ["1", "2"]
+
+
+def test_the_saving_of_a_delayed_array_is_that_of_all_its_tasks() -> None:
+    cheap_later = {"prices": prices(*[100.0] * 20, *[10.0] * 20)}
+    single, array = (
+        plan([job._replace(comment="offpeak:delay=12h")], [300.0], **cheap_later).decisions[0]
+        for job in (asks(1, Chunk(1, 64)), an_array(1, tasks=8))
+    )
+    assert (single.decided, array.decided) == ("delayed", "delayed")
+    assert dict(array.inputs)["saved"] == pytest.approx(8 * float(dict(single.inputs)["saved"]))

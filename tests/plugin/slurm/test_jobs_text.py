@@ -43,7 +43,8 @@ def test_job_record_is_parsed() -> None:
     parsed = job()
     assert (parsed.priority, parsed.offset, parsed.nodes, parsed.partitions) == (4_294_901_758, 50, 2, ("b", "a"))
     assert (parsed.limit_s, parsed.begin_s, parsed.submit_s, parsed.plain) == (None, None, 1_795_285_863, True)
-    assert not job(JobArrayID="7_[1-9%2]").plain
+    assert job(JobArrayID="7_[1-9%2]").plain
+    assert not job(JobID="8", JobArrayID="7_3").plain
     assert not job(HetJobID="7", JobArrayID="7+0").plain
     assert not job(Dependency="afterok:5(unfulfilled)").plain
 
@@ -68,10 +69,10 @@ def test_a_forged_record_stays_a_name() -> None:
 def test_the_tasks_of_an_array_are_one_job() -> None:
     tasks = b"".join(row(JobArrayID=f"7_{task}") for task in range(3))
     own = row(JobID="9", JobArrayID="7_5", PriorityLong="5")
-    assert [(parsed.job_id, parsed.plain) for parsed in jobs_of_text(tasks + own + tasks, END)] == [
-        ("7", False),
-        ("9", False),
-    ]
+    found = [(parsed.job_id, parsed.plain, parsed.tasks) for parsed in jobs_of_text(tasks + own, END, {"7": 2})]
+    assert found == [("7", True, 3), ("9", False, 1)]
+    (array, _) = jobs_of_text(tasks + own, END, {"7": 2})
+    assert (array.is_array, array.task_limit) == (True, 2)
 
 
 def test_a_record_that_was_cut_off_is_left_out() -> None:

@@ -104,7 +104,7 @@ def test_jobs_and_nodes_are_read() -> None:
     assert job.request.chunks[0].features == (frozenset({"gpu", "fast"}),)
     assert (held.state, held.offset, held.comment) == (JobState.HELD, -50, "offpeak:delay=2h|x")
     assert (jobs["5"].whole_nodes, jobs["5"].limit_s) == (True, 600)
-    assert [jobs[job].plain for job in ("3", "7", "9", "13")] == [True, False, False, False]
+    assert [jobs[job].plain for job in ("3", "7", "9", "13")] == [True, True, False, False]
     nodes = {node.name: node for node in view.nodes}
     node = nodes["n1"]
     assert (node.power, node.cpus, node.idle_since_s) == (PowerState.ON_REQUESTED, 8, 1_795_215_172)

@@ -83,7 +83,7 @@ def test_an_array_is_one_job_but_for_tasks_of_their_own(basic: SlurmCluster, slu
         jobs = [job for job in slurm.view().jobs if job.state is JobState.PENDING]
         split = next(job for job in jobs if job.priority == 77)
         assert {job.job_id for job in jobs} == {array, split.job_id, het, str(int(het) + 1)}
-        assert not any(job.plain for job in jobs)
+        assert [job.job_id for job in jobs if job.plain] == [array]
         # The array's number changes all tasks: the change of a single task comes after it.
         assert slurm.rank({split.job_id: 500, array: 400}) == {}
         ranked = jobs_of(slurm)
