@@ -12,6 +12,7 @@ import numpy as np
 from offpeak.display import percent_text
 from offpeak.errors import BadTrace
 from offpeak.model.arrays import Float64
+from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.job_power import ASSUMED_POWER
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
@@ -169,16 +170,18 @@ def estimate_savings(
     days: int | None,
     replays: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    cluster: Cluster | None = None,
 ) -> SavingsEstimate:
     """Return the estimate of a log's last days, or of all that it knows whole, for the baseline and other policies.
 
-    `replays` is how often to replay; None stands for MOST_REPLAYS, or the first few if they hardly differ. BadTrace or
-    BadPrices as `prepare` raises them, or if no job ran in that time or none took any.
+    With a `cluster` the replays are on its pools of nodes. `replays` is how often to replay; None stands for
+    MOST_REPLAYS, or the first few if they hardly differ. BadTrace or BadPrices as `prepare` raises them, or if no job
+    ran in that time or none took any.
     """
-    whole = started(trace, settings, policies[0])
+    whole = started(trace, settings, policies[0], cluster)
     cut = priced(last_days(whole, days), settings.prices)
     period_s = _period_s(cut)
-    prepared = prepare(cut, settings, start=None, whole=whole)
+    prepared = prepare(cut, settings, start=None, whole=whole, cluster=cluster)
     comparison = compare(prepared.case, policies[:1])
     replay = partial(
         replay_each,
@@ -224,7 +227,7 @@ def _until_settled(replay: Callable[[range], list[tuple[PolicyOutcome, ...]]]) -
     return outcomes + replay(range(FIRST_REPLAYS, MOST_REPLAYS))
 
 
-def started(trace: Trace, settings: Settings, baseline: Policy) -> Trace:
+def started(trace: Trace, settings: Settings, baseline: Policy, cluster: Cluster | None = None) -> Trace:
     """Return the log with a start for each job: those logged, or those of the baseline's replay if none was."""
     known = trace.jobs.logged_start_s >= 0
     if len(known) and known.all():
@@ -232,10 +235,11 @@ def started(trace: Trace, settings: Settings, baseline: Policy) -> Trace:
     if known.any():
         missing = RejectedJobs("its start is not in the log", tuple(trace.jobs.job_id[~known].tolist()))
         return replace(trace, jobs=trace.jobs.take(known), rejected=(*trace.rejected, missing))
-    case = prepare(trace, settings, start=None).case
+    case = prepare(trace, settings, start=None, cluster=cluster).case
     schedule = compare(case, (baseline,)).runs[0].schedule
     note = f"the log does not say when jobs started: {baseline.name} does, replayed"
-    return replace(trace, jobs=replace(case.jobs, logged_start_s=schedule.start_s), notes=(*trace.notes, note))
+    jobs = replace(case.jobs, logged_start_s=schedule.start_s)
+    return replace(trace, jobs=jobs, requests=case.requests, notes=(*trace.notes, note))
 
 
 def _draws_w(prepared: PreparedCase) -> tuple[Float64, Float64, Float64]:

@@ -136,6 +136,12 @@ class MachineSettings:
         example=16,
         unit="per node",
     )
+    cluster: Path | None = row(
+        PATH,
+        "--cluster",
+        "TOML file that describes a machine of several node types: its nodes, partitions and limits.",
+        example="cluster.toml",
+    )
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ class AllocationUnits:
     """The jobs in allocation units, the machine's number of them, how many are a node, and what was assumed.
 
     `node_processors` is how many processors a node has. `assumed` names what neither the log nor the settings say.
+    `machine_nodes` is set where nodes have different numbers of units, of which `per_node` is the mean.
     """
 
     jobs: Jobs
@@ -35,6 +36,12 @@ class AllocationUnits:
     node_processors: int
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    machine_nodes: int | None = None
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes of the machine."""
+        return self.size // self.per_node if self.machine_nodes is None else self.machine_nodes
 
 
 def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None) -> AllocationUnits:

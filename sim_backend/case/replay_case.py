@@ -23,6 +23,7 @@ from plugin.capacity.port import Fleet
 from sim_backend.case.cooling import CoolingConditions, room_of
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, prices_of
 from sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
+from sim_backend.case.site_jobs import site_jobs, site_units
 from sim_backend.replay.powered import PoweredMachine
 from sim_backend.traces.filters import runnable
 
@@ -46,7 +47,7 @@ class ReplayCase:
     `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
     none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
     `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are the classes of
-    `jobs.request`.
+    `jobs.request`; with `cluster` each job has one.
     """
 
     jobs: Jobs
@@ -59,6 +60,11 @@ class ReplayCase:
     room: CoolingConditions | None = None
     cluster: Cluster | None = None
     requests: tuple[Request, ...] = ()
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether nodes differ or are shared: then pools are replayed, not a number of equal units."""
+        return self.cluster is not None and (len(self.cluster.pools) > 1 or self.machine.size != self.cluster.nodes)
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
         """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""
@@ -104,7 +110,7 @@ def basis_of(
         prices=prices,
         prices_notes=(laid.assumed,) if laid.assumed else notes,
         prices_assumed=assumed,
-        nodes=units.size // units.per_node,
+        nodes=units.nodes,
         processors_per_node=units.node_processors,
         busy_w=_busy_w(power, draw_w),
         busy_source="measured in the log, on average" if power.model == MeasuredPower() else settings.job or "",
@@ -137,19 +143,28 @@ class PreparedCase:
     basis: Basis
 
 
-def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace | None = None) -> PreparedCase:
+def prepare(
+    trace: Trace, settings: Settings, *, start: str | None, whole: Trace | None = None, cluster: Cluster | None = None
+) -> PreparedCase:
     """Return the case of a log under these settings; `whole` is the log before it was cut, if it was.
 
-    Raises BadTrace if no job can run, BadPrices if the prices do not fit, BadInput for an unknown node class.
+    With a `cluster` the jobs are replayed on its pools of nodes. Raises BadTrace if no job can run, BadPrices if the
+    prices do not fit, BadInput for an unknown node class.
     """
-    units = units_of(trace, settings.machine, whole)
-    jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
+    if cluster is None:
+        units = units_of(trace, settings.machine, whole)
+        jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
+        requests, site_notes = trace.requests, tuple[str, ...]()
+    else:
+        units, site = site_units(trace, cluster), site_jobs(trace, cluster)
+        jobs, rejected, requests, site_notes = site.jobs, site.rejected, site.requests, site.notes
     node_class, class_notes = node_class_of(settings)
     power = job_power_of(jobs, settings.power, units.per_node, node_class)
     log = log_span(trace, jobs)
     prices = prices_of(log, settings.prices, start)
     idle_w = node_class.idle_w if node_class else settings.power.idle_node_w
-    machine = ReplayMachine(units.size, idle_w / units.per_node)
+    units_per_node = units.per_node if units.machine_nodes is None else units.size / units.nodes
+    machine = ReplayMachine(units.size, idle_w / units_per_node)
     nodes = PoweredMachine(units.size, units.per_node, node_class, settings.power.seed) if node_class else None
     carbon = carbon_of(log, settings.carbon, prices.laid)
     draw_w = power.draw_w(settings.power.seed)
@@ -163,10 +178,19 @@ def prepare(trace: Trace, settings: Settings, *, start: str | None, whole: Trace
         nodes=nodes,
         sla=settings.capacity.sla,
         room=room,
-        requests=trace.requests,
+        cluster=cluster,
+        requests=requests,
     )
     overload = overload_note(jobs, units.size)
-    notes = (*trace.notes, *units.notes, *overload, *class_notes, *power.notes, *([room.note] if room else []))
+    notes = (
+        *trace.notes,
+        *units.notes,
+        *site_notes,
+        *overload,
+        *class_notes,
+        *power.notes,
+        *([room.note] if room else []),
+    )
     basis = basis_of(units, prices.laid, power, draw_w, settings.power, node_class)
     return PreparedCase(case, rejected, notes, power, units.per_node, basis)
 

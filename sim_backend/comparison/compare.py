@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from sim_backend.case.cooling import Cooling, cooling_of
 from sim_backend.case.electricity import peak_times
 from sim_backend.case.machine_size import backlog_s
 from sim_backend.case.replay_case import ReplayCase, guessed_end_s
+from sim_backend.case.site_jobs import mixed_case_of
 from sim_backend.comparison.outcome import (
     Meters,
     PolicyOutcome,
@@ -28,6 +30,7 @@ from sim_backend.comparison.outcome import (
     sleep_delay_s,
 )
 from sim_backend.engine.state import NOT_YET, PeakTimes
+from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.nodes.bounds import lowest_for_schedule
 from sim_backend.nodes.node_log import StateCounts, sleep_figures
 from sim_backend.nodes.power_curve import PowerCurve, StandingDraw, power_curve, powered_curve, standing_draw
@@ -161,9 +164,28 @@ def _replays(
     case: ReplayCase, policies: tuple[Policy, ...], peaks: PeakTimes, progress: Callable[[str, int], None] | None
 ) -> list[Schedule]:
     """Replay under each policy; nodes that can sleep go on until the last job under any of them has ended."""
+    if case.is_mixed:
+        return _mixed_replays(case, policies, peaks, progress)
     replays = [_replay(case, policy, peaks, progress) for policy in policies]
     until_s = max(int(each.end_s.max()) for each in replays)
     return [_rested(each, until_s) if isinstance(each, PoweredReplay) else each for each in replays]
+
+
+def _mixed_replays(
+    case: ReplayCase, policies: tuple[Policy, ...], peaks: PeakTimes, progress: Callable[[str, int], None] | None
+) -> list[Schedule]:
+    """Replay on the pools of the case's cluster; BadInput for policies that do not know pools of nodes."""
+    assert case.cluster is not None
+    mixed = mixed_case_of(case.jobs, case.node_power_w, case.cluster, case.requests)
+    schedules = []
+    for policy in policies:
+        if policy.capacity is not None:
+            hint = "leave out --capacity, or give --nodes in place of --cluster"
+            raise BadInput(f"{policy.name}: nodes of several types do not sleep in replays", hint=hint)
+        report = partial(progress, policy.name) if progress else None
+        played = replay_mixed(mixed, policy, rules_of(policy), peaks=peaks, progress=report)
+        schedules.append(Schedule(played.start_s, played.end_s, played.simulate_s))
+    return schedules
 
 
 def _replay(

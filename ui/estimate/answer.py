@@ -70,7 +70,7 @@ def headline(estimate: SavingsEstimate) -> str:
     """Return the subject of the estimate as a line."""
     used, laid = estimate.used, estimate.comparison.case.prices.laid
     first, last = (date_text(second + laid.offset_s, laid.zone) for second in (used.begin_s, used.until_s))
-    nodes = estimate.comparison.case.machine.size // estimate.prepared.units_per_node
+    nodes = estimate.prepared.basis.nodes
     jobs = counted(len(estimate.prepared.case.jobs), "job")
     length = length_text(used.until_s - used.begin_s)
     starts = f", started as {estimate.spreads[0].policy} starts them: no start is logged"
@@ -266,6 +266,9 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     if len(policies) < 2:
         raise BadInput("an estimate needs a baseline and another policy", hint="--policy easy,greedy")
     accounting = accounting_of(request.log, request.days or ESTIMATE_DAYS, settings, lenient=request.lenient)
+    if request.levers and accounting.cluster is not None:
+        hint = "leave out --levers, or give --nodes in place of --cluster"
+        raise BadInput("--levers: nodes of several types do not sleep in replays", hint=hint)
     with repeat_progress(request.replays or MOST_REPLAYS) as progress:
         estimate = estimate_savings(
             accounting.trace,
@@ -274,6 +277,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
             days=request.days,
             replays=request.replays,
             progress=progress,
+            cluster=accounting.cluster,
         )
     measured = _levers(estimate, settings, policies[0]) if request.levers else ()
     if request.as_json:

@@ -19,6 +19,7 @@ ESTIMATE_SETTINGS = (
     "scheduling.policies",
     "machine.nodes",
     "machine.processors_per_node",
+    "machine.cluster",
     "power.job",
     "power.node_class",
     "power.idle",

@@ -57,6 +57,7 @@ SIMULATE_SETTINGS = (
     "capacity.cycle_cost",
     "machine.nodes",
     "machine.processors_per_node",
+    "machine.cluster",
     "power.job",
     "power.idle",
     "power.seed",

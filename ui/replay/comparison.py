@@ -166,7 +166,7 @@ def headline(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> st
     """Return the replayed log as a line."""
     case = comparison.case
     length = length_text(comparison.until_s - comparison.begin_s)
-    nodes = counted(case.machine.size // prepared.units_per_node, "node")
+    nodes = counted(prepared.basis.nodes, "node")
     return f"{trace.name}: {counted(len(case.jobs), 'job')} on {nodes}, {length}"
 
 

@@ -24,7 +24,7 @@ from sim_backend.comparison.compare import Comparison, compare
 from sim_backend.comparison.outcome import PolicyRun
 from sim_backend.comparison.replications import ReplicationSpread, replay_often
 from sim_backend.replay.policy import Policy, parse_policy
-from ui.estimate.accounting_source import log_of
+from ui.estimate.accounting_source import log_on_cluster
 from ui.progress import repeat_progress, replay_progress, say_written
 from ui.replay.comparison import comparison_json, print_comparison
 from ui.report.tables import ReportOrigin
@@ -38,8 +38,9 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     for name in expand_front(settings.capacity.policies):
         check_policy_name(name)
     _check_paths(settings, request)
-    trace = log_of(source, settings.log, lenient=request.lenient)
-    prepared = prepare(trace, settings, start=request.start)
+    accounting = log_on_cluster(source, settings, lenient=request.lenient)
+    trace = accounting.trace
+    prepared = prepare(trace, settings, start=request.start, cluster=accounting.cluster)
     policies = _policies(disciplines, prepared, settings.capacity)
     with replay_progress(len(prepared.case.jobs)) as progress:
         comparison = compare(prepared.case, policies, progress)

@@ -66,6 +66,11 @@ def test_a_file_describes_a_cluster(tmp_path: Path) -> None:
     )
 
 
+def test_the_example_of_the_docs_is_read(repository: Path) -> None:
+    cluster = read_cluster(repository / "docs" / "examples" / "cluster.toml")
+    assert (cluster.nodes, list(cluster.partitions)) == (128, ["all", "gpu"])
+
+
 def test_a_file_of_one_node_type_suffices() -> None:
     assert parse_cluster(b"[node_types.all]\ncount = 3\ncores = 8\ngpus = 2\n", "a.toml") == Cluster(
         (Pool(NodeType(8, gpus=(("", 2),)), frozenset(), 3),)

@@ -60,3 +60,84 @@ def test_an_anonymous_log_shows_no_name_of_a_partition(offpeak: Offpeak, tmp_pat
     assert rows_of(done).keys() == {"partition"}
     assert "queue1" in done.stdout
     assert "normal" not in done.stdout
+
+
+CLUSTER = """
+[node_types.thin]
+count = 2
+cores = 16
+
+[node_types.gpu]
+count = 1
+cores = 16
+gpus = { a100 = 4 }
+
+[partitions.cpu]
+node_types = ["thin"]
+
+[partitions.gpu]
+node_types = ["gpu"]
+"""
+
+
+@pytest.mark.parametrize("command", ["estimate", "simulate"])
+def test_a_log_is_replayed_on_the_pools_of_a_cluster(offpeak: Offpeak, tmp_path: Path, command: str) -> None:
+    dump(tmp_path)
+    (tmp_path / "cluster.toml").write_text(CLUSTER)
+    options = ("--time-zone", "UTC", "--cluster", "cluster.toml")
+    done = offpeak(command, "sacct.txt", *options, *(("--replays", "10") if command == "estimate" else ()))
+    rows = rows_of(done)
+    # Four days less twelve and a half hours; two nodes and one.
+    assert rows["cpu"][1:5] == ["48", "24", "0", f"{100 * 24 / (2 * 83.5):.1f}"]
+    assert rows["gpu"][1:5] == ["48", "20", "40", f"{100 * 20 / 83.5:.1f}"]
+    assert "96 jobs on 3 nodes" in done.stdout
+    assert "- cluster: 2 nodes of 16 cores; 1 node of 16 cores, 4 a100 GPUs" in done.stdout
+    assert "- priorities and limits of users are not logged" in done.stdout
+    anonymous = offpeak(command, "sacct.txt", *options, "--anonymise")
+    assert anonymous.returncode == 0
+    assert "has no partition" not in anonymous.stdout
+
+
+def test_a_job_that_fits_no_node_is_named(offpeak: Offpeak, tmp_path: Path) -> None:
+    dump(tmp_path)
+    (tmp_path / "cluster.toml").write_text(CLUSTER.replace("a100 = 4", "a100 = 1"))
+    done = offpeak("simulate", "sacct.txt", "--time-zone", "UTC", "--cluster", "cluster.toml")
+    left_out = "- left out: 48 jobs, no node of partition gpu has 16 cores, 2 GPUs (jobs 2, 4, 6, 8, 10, ...)"
+    assert left_out in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--nodes", "3"), "--cluster and --nodes exclude each other"),
+        (("--processors-per-node", "16"), "--cluster and --processors-per-node exclude each other"),
+        (("--policy", "easy,best-fit"), "policy 'best-fit' does not know several pools of nodes"),
+        (("--levers",), "--levers: nodes of several types do not sleep in replays"),
+    ],
+)
+def test_what_a_cluster_excludes(offpeak: Offpeak, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    dump(tmp_path)
+    (tmp_path / "cluster.toml").write_text(CLUSTER)
+    done = offpeak("estimate", "sacct.txt", "--time-zone", "UTC", "--cluster", "cluster.toml", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_nodes_of_a_cluster_do_not_sleep(offpeak: Offpeak, tmp_path: Path) -> None:
+    dump(tmp_path)
+    (tmp_path / "cluster.toml").write_text(CLUSTER)
+    options = ("--cluster", "cluster.toml", "--capacity", "always-on,timeout:10min", "--time-zone", "UTC")
+    done = offpeak("simulate", "sacct.txt", *options)
+    assert done.returncode == 2
+    assert "nodes of several types do not sleep in replays" in done.stderr
+
+
+def test_a_bad_cluster_is_one_line_with_a_hint(offpeak: Offpeak, tmp_path: Path) -> None:
+    dump(tmp_path)
+    (tmp_path / "cluster.toml").write_text(CLUSTER.replace('["gpu"]', "[]"))
+    done = offpeak("simulate", "sacct.txt", "--cluster", "cluster.toml")
+    assert done.returncode == 2
+    assert "cluster.toml: partitions.gpu.node_types: has no node type" in done.stderr
+    missing = offpeak("simulate", "sacct.txt", "--cluster", "none.toml")
+    assert missing.returncode == 2
+    assert "none.toml" in missing.stderr

@@ -1,0 +1,202 @@
+"""The jobs of a log on a cluster of several pools: their requests, and which of them fit.
+
+What the log does not tell is derived from the size of the job, names that the cluster does not have are taken out of
+the requests, and jobs that fit nowhere are named. Nothing is lost without a line: each assumption becomes a note with
+the number of its jobs.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from offpeak.errors import BadInput, BadTrace
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.cluster import UNKNOWN, Cluster, NodeType
+from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.request import Chunk, Request
+from offpeak.text import counted
+from sim_backend.case.machine_size import AllocationUnits
+from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from sim_backend.traces.filters import reasons_text
+from sim_backend.traces.requests import request_classes
+
+SHOWN_NAMES = 5
+
+
+@dataclass(frozen=True)
+class ClusterJobs:
+    """Jobs each of which fits the cluster and has a class in `requests`; the others, and what was assumed."""
+
+    jobs: Jobs
+    requests: tuple[Request, ...]
+    rejected: tuple[RejectedJobs, ...]
+    notes: tuple[str, ...]
+
+
+def site_units(trace: Trace, cluster: Cluster) -> AllocationUnits:
+    """Return a log's jobs in nodes where these have theirs alone, else in processors, and the cluster's size in them.
+
+    BadInput if the log counts processors and the cluster does not say how many a node has.
+    """
+    cores = sum(pool.nodes * pool.node_type.cores for pool in cluster.pools)
+    per_node = max(1, round(cores / cluster.nodes))
+    if trace.units_per_node == 1:
+        return AllocationUnits(trace.jobs, cluster.nodes, 1, per_node)
+    if any(pool.node_type.cores == UNKNOWN for pool in cluster.pools):
+        raise BadInput(
+            f"{trace.name} counts processors, and the cluster has nodes with an unknown number of cores",
+            hint="write cores = N for each node type of the cluster",
+        )
+    return AllocationUnits(trace.jobs, cores, per_node, per_node, machine_nodes=cluster.nodes)
+
+
+def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
+    """Return the jobs of a log with their requests to the cluster; BadTrace if none of them fits.
+
+    Partitions, QOS, reservations and nodes that the cluster does not have are taken out of the requests.
+    """
+    whole_nodes = trace.units_per_node == 1
+    request, requests, derived = _completed(trace, whole_nodes=whole_nodes)
+    known = [_without_unknown(each, cluster) for each in requests]
+    jobs_of = np.bincount(request, minlength=len(requests)).tolist()
+    numbers: dict[Request, int] = {}
+    of_class = np.array([numbers.setdefault(each, len(numbers)) for each, _ in known], np.int64)
+    jobs = replace(trace.jobs, request=of_class[request])
+    fitting = mixed_case_of(jobs, np.zeros(len(jobs)), cluster, tuple(numbers))
+    rejected = (*trace.rejected, *fitting.rejected)
+    if not len(fitting.kept):
+        raise BadTrace(f"{trace.name}: no job fits the cluster: {reasons_text(rejected)}", hint="check its node types")
+    notes = (
+        cluster_note(cluster),
+        *_derived_note(derived, whole_nodes=whole_nodes),
+        *_unknown_notes(known, jobs_of),
+        *_unlogged_notes(jobs),
+    )
+    return ClusterJobs(jobs.take(fitting.kept), tuple(numbers), rejected, notes)
+
+
+def mixed_case_of(jobs: Jobs, node_power_w: Float64, cluster: Cluster, requests: tuple[Request, ...]) -> MixedCase:
+    """Return the jobs, each with a class of request, as the engine for several pools takes them.
+
+    `node_power_w` is their draw per allocation unit [W].
+    """
+    assert jobs.request is not None
+    parts = np.array([sum(chunk.copies for chunk in request.chunks) for request in requests], np.int64)
+    mixed = MixedJobs(
+        job_id=jobs.job_id,
+        submit_s=jobs.submit_s,
+        runtime_s=jobs.runtime_s,
+        estimate_s=jobs.estimate_s,
+        request=jobs.request,
+        part_power_w=node_power_w * jobs.size / np.maximum(parts[jobs.request], 1),
+        array=jobs.array,
+    )
+    return mixed_case(cluster, requests, mixed)
+
+
+def cluster_note(cluster: Cluster) -> str:
+    """Describe the pools of a cluster, those of equal equipment together."""
+    nodes: Counter[NodeType] = Counter()
+    for pool in cluster.pools:
+        nodes[pool.node_type._replace(features=frozenset(), power_class="", enclosure="")] += pool.nodes
+    return "cluster: " + "; ".join(f"{counted(count, 'node')} of {_equipment(kind)}" for kind, count in nodes.items())
+
+
+def _equipment(kind: NodeType) -> str:
+    terms = [counted(kind.cores, "core") if kind.cores else "unknown equipment"]
+    if kind.memory_mib:
+        terms.append(f"{kind.memory_mib / 1024:,.0f} GiB")
+    terms += [
+        " ".join(filter(None, (f"{count:,}", name, "GPU" if count == 1 else "GPUs"))) for name, count in kind.gpus
+    ]
+    return ", ".join(terms)
+
+
+def _completed(trace: Trace, *, whole_nodes: bool) -> tuple[Int64, tuple[Request, ...], int]:
+    """Return the class of each job, the requests, and how many of them were derived from the size of the job."""
+    jobs = trace.jobs
+    logged = np.full(len(jobs), -1) if jobs.request is None else jobs.request
+    partition, names = trace.names.partitions(jobs)
+
+    def derived(row: tuple[int, ...]) -> Request:
+        size, number = row
+        partitions = (names[number],) if number >= 0 else ()
+        return Request(partitions, (Chunk(size),), apart=whole_nodes, whole_nodes=whole_nodes)
+
+    unknown = np.flatnonzero(logged < 0)
+    more, requests = request_classes((jobs.size[unknown], partition[unknown]), derived)
+    request = logged.copy()
+    request[unknown] = len(trace.requests) + more
+    return request, (*trace.requests, *requests), len(unknown)
+
+
+Unknown = tuple[str, str]
+"""A kind of name that the cluster does not have, and the name."""
+
+
+def _without_unknown(request: Request, cluster: Cluster) -> tuple[Request, list[Unknown]]:
+    """Return the request without names that the cluster does not have, and these."""
+    unknown: list[Unknown] = []
+    if cluster.partitions:
+        unknown += [("partition", name) for name in request.partitions if name not in cluster.partitions]
+        request = request._replace(partitions=tuple(name for name in request.partitions if name in cluster.partitions))
+    else:
+        request = request._replace(partitions=())
+    if request.qos and cluster.qos and request.qos not in cluster.qos:
+        unknown.append(("QOS", request.qos))
+        request = request._replace(qos="")
+    if request.reservation and request.reservation not in cluster.reservations:
+        unknown.append(("reservation", request.reservation))
+        request = request._replace(reservation="")
+    nodes = frozenset[str]().union(*(pool.names for pool in cluster.pools))
+    if nodes and (absent := request.hosts - nodes):
+        unknown += [("node", name) for name in sorted(absent)]
+        request = request._replace(hosts=request.hosts & nodes)
+    return request, unknown
+
+
+_REMEDIES: dict[str, str] = {
+    "partition": "may run on all of its nodes",
+    "QOS": "count without it",
+    "reservation": "count without it",
+    "node": "may run on other nodes",
+}
+
+
+def _unknown_notes(known: list[tuple[Request, list[Unknown]]], jobs_of: list[int]) -> tuple[str, ...]:
+    """Return a line for each partition, QOS and reservation that the cluster does not have, one for all nodes."""
+    jobs: Counter[Unknown] = Counter()
+    for (_, unknown), count in zip(known, jobs_of, strict=True):
+        for each in unknown:
+            jobs[each] += count
+    lines = [
+        f"the cluster has no {kind} {name}: {counted(count, 'job')} of it {_REMEDIES[kind]}"
+        for (kind, name), count in sorted(jobs.items())
+        if kind != "node" and count
+    ]
+    nodes = sorted(name for kind, name in jobs if kind == "node")
+    if nodes:
+        count = sum(
+            count
+            for (_, unknown), count in zip(known, jobs_of, strict=True)
+            if any(kind == "node" for kind, _ in unknown)
+        )
+        shown = ", ".join(nodes[:SHOWN_NAMES]) + (", ..." if len(nodes) > SHOWN_NAMES else "")
+        lines.append(f"the cluster has no nodes {shown}: {counted(count, 'job')} for them {_REMEDIES['node']}")
+    return tuple(lines)
+
+
+def _derived_note(count: int, *, whole_nodes: bool) -> tuple[str, ...]:
+    if not count:
+        return ()
+    size = "whole nodes" if whole_nodes else "processors on any nodes"
+    return (f"{counted(count, 'job')} without a logged request: taken for {size}, with any memory and no GPUs",)
+
+
+def _unlogged_notes(jobs: Jobs) -> tuple[str, ...]:
+    order = (
+        "priorities and limits of users are not logged: jobs start by the tier of their partition, then by submission"
+    )
+    arrays = "tasks of an array may all run at once: the limit of tasks is not logged"
+    return (order, arrays) if jobs.array is not None and (jobs.array >= 0).any() else (order,)

@@ -1,0 +1,125 @@
+"""Jobs of a log on a cluster: requests that are derived, names that the cluster lacks, and jobs that fit nowhere."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_logs import log_of
+
+from offpeak.errors import BadInput, BadTrace
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.jobs import LogNames, Trace
+from offpeak.model.request import Chunk, Request
+from offpeak.settings.replay import MachineSettings, SchedulingSettings
+from offpeak.settings.table import Settings
+from sim_backend.case.replay_case import prepare
+from sim_backend.case.site_jobs import cluster_note, site_jobs, site_units
+from sim_backend.comparison.compare import compare
+from sim_backend.replay.policy import parse_policy
+from sim_backend.workloads.generate import lublin_jobs
+
+CLUSTER = Cluster(
+    (
+        Pool(NodeType(8, 1024), frozenset({"cpu"}), 4, frozenset({"n1", "n2", "n3", "n4"})),
+        Pool(NodeType(16, 2048, (("a", 2),)), frozenset({"gpu"}), 2, frozenset({"g1", "g2"})),
+    ),
+    {"cpu": Partition("cpu", shared=True), "gpu": Partition("gpu", shared=True)},
+    qos=frozenset({"normal"}),
+)
+
+
+def trace_of(queue: list[int], request: list[int] | None = None, *requests: Request, **columns: object) -> Trace:
+    jobs = log_of([(number, 60, 60, 2, 100) for number in range(len(queue))], machine_size=8).jobs
+    numbers = None if request is None else np.array(request)
+    jobs = replace(jobs, queue=np.array(queue), request=numbers, **columns)
+    names = LogNames(queue=("cpu", "gpu", "old"))
+    return Trace("a log", jobs, None, None, 0, "UTC", names=names, units_per_node=8, requests=requests)
+
+
+def test_what_the_log_does_not_tell_is_derived_from_the_size() -> None:
+    site = site_jobs(trace_of([0, 1, -1]), CLUSTER)
+    chunk = Chunk(2)
+    assert set(site.requests) == {Request(each, (chunk,), apart=False) for each in (("cpu",), ("gpu",), ())}
+    assert (
+        "3 jobs without a logged request: taken for processors on any nodes, with any memory and no GPUs" in site.notes
+    )
+    nodes = site_jobs(replace(trace_of([0]), units_per_node=1), CLUSTER)
+    assert nodes.requests == (Request(("cpu",), (chunk,), apart=True, whole_nodes=True),)
+
+
+def test_names_that_the_cluster_does_not_have_are_one_line_each() -> None:
+    odd = Request(("old",), (Chunk(1),), qos="ghost", reservation="maint", hosts=frozenset({"n1", "x1", "x2"}))
+    site = site_jobs(trace_of([2, 2, 2], [0, 0, -1], odd), CLUSTER)
+    assert [site.requests[number] for number in site.jobs.request.tolist()] == [
+        Request((), (Chunk(1),), hosts=frozenset({"n1"})),
+        Request((), (Chunk(1),), hosts=frozenset({"n1"})),
+        Request((), (Chunk(2),), apart=False),
+    ]
+    assert site.notes[2:-1] == (
+        "the cluster has no QOS ghost: 2 jobs of it count without it",
+        "the cluster has no partition old: 3 jobs of it may run on all of its nodes",
+        "the cluster has no reservation maint: 2 jobs of it count without it",
+        "the cluster has no nodes x1, x2: 2 jobs for them may run on other nodes",
+    )
+
+
+def test_a_cluster_without_partitions_takes_jobs_of_all() -> None:
+    plain = Cluster((Pool(NodeType(8), frozenset(), 4),))
+    site = site_jobs(trace_of([0, 2]), plain)
+    assert site.requests == (Request((), (Chunk(2),), apart=False),)
+    assert not [note for note in site.notes if "has no" in note]
+
+
+def test_a_job_that_fits_nowhere_is_named() -> None:
+    wide, gpus = Request(("cpu",), (Chunk(5, 8),)), Request(("cpu",), (Chunk(1, gpus=1),))
+    site = site_jobs(trace_of([0, 0, 0], [0, 1, -1], wide, gpus), CLUSTER)
+    assert [(each.reason, each.job_ids) for each in site.rejected] == [
+        ("partition cpu has room for 4 of 5 times 8 cores", (1,)),
+        ("no node of partition cpu has 1 cores, 1 GPUs", (2,)),
+    ]
+    assert site.jobs.job_id.tolist() == [3]
+    with pytest.raises(BadTrace, match="a log: no job fits the cluster: 1 partition cpu has room for 4 of 5") as caught:
+        site_jobs(trace_of([0], [0], wide), CLUSTER)
+    assert "node types" in caught.value.hint
+
+
+def test_arrays_are_noted_as_unlimited() -> None:
+    assert any("tasks of an array" in note for note in site_jobs(trace_of([0], array=np.array([7])), CLUSTER).notes)
+    assert not any("tasks of an array" in note for note in site_jobs(trace_of([0]), CLUSTER).notes)
+
+
+def test_the_units_of_a_cluster() -> None:
+    units = site_units(trace_of([0]), CLUSTER)
+    assert (units.size, units.nodes, units.per_node) == (64, 6, 11)
+    whole = site_units(replace(trace_of([0]), units_per_node=1), CLUSTER)
+    assert (whole.size, whole.nodes, whole.per_node) == (6, 6, 1)
+    unknown = Cluster((Pool(NodeType(0), frozenset(), 3),))
+    with pytest.raises(BadInput, match="a log counts processors") as caught:
+        site_units(trace_of([0]), unknown)
+    assert "cores = N" in caught.value.hint
+
+
+def test_the_note_names_equipment() -> None:
+    assert cluster_note(CLUSTER) == "cluster: 4 nodes of 8 cores, 1 GiB; 2 nodes of 16 cores, 2 GiB, 2 a GPUs"
+
+
+@pytest.mark.parametrize(("policy", "pools"), [("fcfs", 2), ("fcfs", 1), ("easy", 1), ("greedy", 1), ("knapsack", 1)])
+def test_equal_whole_nodes_are_replayed_as_one_machine(policy: str, pools: int) -> None:
+    jobs = lublin_jobs(300, machine_size=16, seed=3, load=0.9)
+    trace = Trace("a log", jobs, None, 16, 0, "UTC", units_per_node=1)
+    kinds = [NodeType(8, features=frozenset({each})) for each in "ab"[:pools]]
+    cluster = Cluster(tuple(Pool(kind, frozenset(), 16 // pools) for kind in kinds))
+    policies = (parse_policy(policy, SchedulingSettings()),)
+    plain, on_cluster = (
+        prepare(trace, Settings(machine=MachineSettings(nodes=nodes)), start=None, cluster=each).case
+        for nodes, each in ((16, None), (None, cluster))
+    )
+    assert on_cluster.is_mixed == (pools > 1)
+    starts = [compare(case, policies).runs[0].schedule.start_s for case in (plain, on_cluster)]
+    assert (starts[0] == starts[1]).all()
+
+
+def test_policies_that_do_not_know_pools_are_refused() -> None:
+    case = prepare(trace_of([0, 1]), Settings(), start=None, cluster=CLUSTER).case
+    with pytest.raises(BadInput, match="does not know several pools of nodes"):
+        compare(case, (parse_policy("best-fit", SchedulingSettings()),))
