@@ -9,8 +9,8 @@ The site's file is TOML; times without an offset are on the site's clock:
     reason = "the grid asks"
 
 An OpenADR 3 server sends events whose intervals have a payload IMPORT_CAPACITY_LIMIT. Shapes after the OpenADR 3.0.1
-specification: GET /events answers with a list of events; an interval begins with its own intervalPeriod, else behind
-the one before it in the event's. Limits are kW unless the event says otherwise.
+specification: GET /events answers with a list of events; an interval starts with its own intervalPeriod, else after the
+previous interval, within the event's. Limits are kW unless the event says otherwise.
 """
 
 import re
@@ -122,7 +122,7 @@ class OpenAdrEvent(OpenAdrShape):
 
 @dataclass(frozen=True)
 class OpenAdr:
-    """A server, asked with the token that stands in a file, if there is one."""
+    """A server, queried with the token in a file if there is one."""
 
     url: str
     token: Path | None = None
@@ -181,7 +181,7 @@ def _parse_time_s(text: str) -> int:
 
 
 def _duration_s(text: str | None) -> int:
-    """Return a duration of ISO 8601 [s]; what has none, or 9999 years, lasts for ever."""
+    """Return an ISO 8601 duration [s]; no duration, or 9999 years, means for ever."""
     if text is None:
         return FOREVER_S
     match = _DURATION.fullmatch(text)
@@ -193,7 +193,7 @@ def _duration_s(text: str | None) -> int:
 
 @dataclass(frozen=True)
 class OrderedCaps:
-    """What a file and a server say of caps; where one cannot be read, what it said last. `problems` are sentences."""
+    """The caps of a file and a server; if one cannot be read, its last caps. `problems` are sentences."""
 
     of_file: tuple[PowerCap, ...] = ()
     of_server: tuple[PowerCap, ...] = ()
@@ -206,7 +206,7 @@ class OrderedCaps:
 
 
 def read_caps(plan: PlanSettings, zone: tzinfo, before: OrderedCaps, *, timeout_s: float = TIMEOUT_S) -> OrderedCaps:
-    """Return what is said now; it asks a server. Never raises: a cap that was known holds on."""
+    """Read the file and query the server. Never raises: a known cap stays in force."""
     of_file, of_server, problems = before.of_file, before.of_server, []
     try:
         of_file = read_events(plan.events, zone) if plan.events else ()

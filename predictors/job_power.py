@@ -1,8 +1,8 @@
 """Predictors of the power that a job draws per allocated unit [W].
 
-* `DeclaredPower`: one figure for all jobs, or one for each queue, whose nodes are often of one class.
-* `JobPowerHistory`: the recent mean of similar jobs: the more similar, the better, and any at all rather than none.
-* `boosted_power`: boosted trees, from a job's request and from the power of its user's earlier jobs.
+* `DeclaredPower`: one figure for all jobs, or one for each queue, whose nodes are often of one class. *
+`JobPowerHistory`: the recent mean of the most similar jobs that there are. * `boosted_power`: boosted trees, from a
+job's request and from the power of its user's earlier jobs.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from predictors.trees.grow import GrowthSchedule
 from predictors.trees.running_statistics import COMMON, COUNT, OF_A_TARGET, RECENT_MEAN, RunningStatistics
 
 LEAST_W = 0.1
-"""Less than a sleeping core draws: what a meter says below it is no reading."""
+"""Less than a sleeping core draws; a lower meter value is invalid."""
 
 
 def readings_w(jobs: Jobs) -> Float64:
@@ -30,7 +30,7 @@ def readings_w(jobs: Jobs) -> Float64:
 
 
 class DeclaredPower:
-    """Every job draws `power_w` [W per allocated unit], but those of a queue in `by_queue_w` what stands there."""
+    """Every job draws `power_w` [W per allocated unit], except jobs of queues in `by_queue_w`."""
 
     def __init__(self, power_w: float, by_queue_w: Mapping[int, float] | None = None) -> None:
         self.name = "by class" if by_queue_w else "constant"
@@ -76,7 +76,7 @@ KINDS = (
 class JobPowerHistory:
     """The recent mean of the closest kind of jobs, with quantiles by the recent errors of that kind.
 
-    `at_first_w` [W per allocated unit] is said until a job with a reading has ended.
+    `at_first_w` [W per allocated unit] is predicted until a job with a reading has ended.
     """
 
     name = "history"
@@ -99,7 +99,7 @@ class JobPowerHistory:
         self._running.learn(categories(outcome)[known], power_w[known, None])
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
-        """Return what is known of the closest kind of jobs [W per allocated unit]."""
+        """Return the power of the most similar kind of jobs [W per allocated unit]."""
         kind, predicted_w = self._closest(question)
         self._open.remember(question.job_id.tolist(), zip(kind.tolist(), predicted_w.tolist(), strict=True))
         factors = np.array([errors.factors() for errors in self._errors])[kind]
@@ -129,7 +129,7 @@ class JobPowerHistory:
 
 @dataclass(frozen=True)
 class JobPowerQuantity:
-    """The power [W per allocated unit]; `at_first_w` is said before there are trees."""
+    """The power [W per allocated unit]; `at_first_w` is predicted before there are trees."""
 
     at_first_w: float
     edges: tuple[float, ...] = ()
@@ -147,7 +147,7 @@ class JobPowerQuantity:
         return np.maximum(value, LEAST_W)
 
     def at_first(self, jobs: Jobs, /) -> Float64:
-        """Return what was said to say."""
+        """Return the initial prediction."""
         return np.full(len(jobs), self.at_first_w)
 
 
@@ -157,4 +157,4 @@ def boosted_power(at_first_w: float, schedule: GrowthSchedule = SCHEDULE) -> Boo
 
 
 POWER_PREDICTORS: tuple[Callable[[float], Predictor[Jobs, Jobs]], ...] = (DeclaredPower, JobPowerHistory, boosted_power)
-"""Each makes a predictor that says the given draw [W per allocated unit] until it has learned something."""
+"""Each makes a predictor that predicts the given power [W per allocated unit] until it has learned something."""

@@ -1,4 +1,4 @@
-"""Keeps predictors in files: what they learned as arrays in an .npz without pickle, so reading one runs nothing."""
+"""Saves predictors in files: their state as arrays in an .npz without pickle, so that reading one runs no code."""
 
 import zipfile
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class ModelOrigin:
 
 
 def save_model(path: Path, predictor: Predictor[Any, Any], origin: ModelOrigin) -> None:
-    """Write what it learned so that the file is there as a whole or not at all. Raises CannotWrite if it cannot be."""
+    """Write the state of the predictor atomically. Raises CannotWrite."""
     about = {"version": np.array(VERSION), "name": np.array(predictor.name), **_numbers(origin)}
     with replacing(path) as file:
         np.savez(file, **join_states({"about": about, "state": predictor.state()}))  # type: ignore[arg-type]
@@ -38,8 +38,8 @@ def save_model(path: Path, predictor: Predictor[Any, Any], origin: ModelOrigin) 
 def load_model(path: Path, predictor: Predictor[Any, Any]) -> ModelOrigin:
     """Let the predictor take over what `save_model` wrote of one of the same name, and return where that comes from.
 
-    Raises BadInput if the file is missing, damaged, of another version or another predictor's: then make the predictor
-    anew.
+    Raises BadInput if the file is missing, damaged, of another version or another predictor's: then make a new
+    predictor.
     """
     held = _read(path)
     about = state_part(held, "about")

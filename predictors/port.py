@@ -1,4 +1,4 @@
-"""The port of every predictor: learn outcomes, answer questions with quantiles, keep what was learned as arrays.
+"""The port of every predictor: learn outcomes, answer questions with quantiles, save the state as arrays.
 
 An outcome is learned at the second at which it became known, never before; a question is put at a second, and its
 answer uses nothing from later seconds. The evaluator in predictors.scores enforces that for all predictors.
@@ -64,10 +64,10 @@ Outcome = TypeVar("Outcome", contravariant=True)
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What is expected of each of n things that were asked about.
+    """The predictions for n questions.
 
-    `mean` float64[n]; `quantiles` float64[n, len(LEVELS)], rising along each row; `basis` says in words what each rests
-    on, such as "the user's last two jobs". Where a few outcomes are far off the mean may lie outside all quantiles.
+    `mean` float64[n]; `quantiles` float64[n, len(LEVELS)], ascending along each row; `basis` describes the basis of
+    each, such as "the user's last two jobs". With a few extreme outcomes the mean may be outside all quantiles.
     """
 
     mean: Float64
@@ -79,7 +79,7 @@ class Prediction:
 
     @property
     def point(self) -> Float64:
-        """The point prediction: the median, which always lies within the range."""
+        """The point prediction: the median, which is always within the range."""
         return self.quantiles[:, MEDIAN]
 
 

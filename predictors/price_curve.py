@@ -21,9 +21,9 @@ from predictors.price_forecast import PriceForecast, PriceSource, forecast_price
 class PriceCurve:
     """A series of prices without gaps from a midnight on, and of each interval its class (`Peak`) and its basis.
 
-    `basis` is "published", "tariff", "forecast ..." in words. `problems` are those of the sources. `quantiles` are of
-    each interval the lowest and the highest of predictors.port.LEVELS, float64[n, 2]; None if nothing is forecast.
-    `mae` is how wrong forecasts of its kind were of late [unit], NaN if nobody knows, by so many `outcomes`.
+    `basis` is "published", "tariff" or "forecast ...". `problems` are those of the sources. `quantiles` are the lowest
+    and the highest of predictors.port.LEVELS for each interval, float64[n, 2]; None without forecast. `mae` is the
+    recent mean absolute error of such forecasts [unit], NaN if unknown, from so many `outcomes`.
     """
 
     series: Series
@@ -42,7 +42,7 @@ class PriceCurve:
         return self.quantiles[:, 0], self.quantiles[:, 1]
 
     def at(self, unix_s: int) -> int:
-        """Return the interval in which that second lies, -1 outside."""
+        """Return the index of the interval that contains that second, -1 outside."""
         if unix_s >= self.series.end_s:
             return -1
         return int(np.searchsorted(self.series.start_s, unix_s, side="right")) - 1
@@ -96,7 +96,7 @@ def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:
 def _by_interval(forecast: PriceForecast) -> tuple[Series, list[str], Float64]:
     """Return the prices, and of each interval its basis and its range. Known prices keep the intervals of their source.
 
-    The simulation takes them as they are, so a mean over an hour would make the agent decide otherwise.
+    The simulation uses them unchanged, so an hourly mean would change the agent's decisions.
     """
     steps, prediction, exact = forecast.steps, forecast.prediction, forecast.exact
     step_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)

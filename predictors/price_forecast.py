@@ -1,6 +1,6 @@
 """Prices of the coming hours: published, else forecast, else by the tariff. It never raises.
 
-What was published once is kept with what the models said of it, so that each day costs one day's learning.
+Published prices are saved with the models' forecasts of them, so that each day only needs one day of learning.
 """
 
 from dataclasses import dataclass, replace
@@ -30,11 +30,10 @@ TOO_OLD_S = 7 * DAY_S
 
 @dataclass(frozen=True, eq=False)
 class PriceForecast:
-    """The price of each of `steps` [unit] with what it rests on, and what was wrong with the sources.
+    """The price of each of `steps` [unit] with its basis, and the problems of the sources.
 
-    `exact` holds the prices that the source or the tariff tells, in the intervals of that source, which need not be
-    those of `steps`; None where every price is forecast. `origin` is what the forecast was learned from, None where
-    nothing was forecast.
+    `exact` holds the prices of the source or the tariff, in the intervals of that source, which may differ from
+    `steps`; None if every price is forecast. `origin` is the training data of the forecast, None without one.
     """
 
     steps: PriceSteps
@@ -49,7 +48,7 @@ class PriceForecast:
 class PriceSource:
     """Where prices come from: the feed, the tariff behind it, and the market's `holidays`.
 
-    `model` is the file of what was learned; None if it is quicker to read the operator's own file again.
+    `model` is the file of the saved forecast; None if reading the operator's own file again is faster.
     """
 
     feed: Feed
@@ -145,7 +144,7 @@ def _by_tariff(tariff: Tariff, window: Window, known: KnownSeries) -> PriceForec
 
 
 def _steps_that_fit(window: Window, series: Series) -> PriceSteps:
-    """Return the longest steps at whose beginnings all changes of the series lie, quarter-hours if none do."""
+    """Return the longest steps whose starts include all changes of the series, else quarter-hours."""
     after_s = series.start_s - window.from_s
     step_s = next((s for s in sorted(STEPS_S, reverse=True) if not np.any(after_s % s)), min(STEPS_S))
     return PriceSteps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)

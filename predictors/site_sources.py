@@ -33,7 +33,8 @@ LIBRARIES = {"entso-e": ("entsoe", "entsoe-py", "feeds-entsoe"), "us-markets": (
 def check_libraries(feeds: FeedSettings) -> None:
     """Raise BadInput where the settings name a source whose library is missing.
 
-    For commands that answer once. The agent goes on by the next source, or the tariff, and names what is missing.
+    For commands that answer once. The agent continues with the next source, or the tariff, and reports the missing
+    library.
     """
     for name in feeds.prices or ():
         module, package, extra = LIBRARIES.get(name, ("", "", ""))
@@ -53,7 +54,7 @@ def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:
 
 
 def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[PriceSource, tzinfo]:
-    """Return what prices are known or forecast from, and on whose clock their days begin.
+    """Return the source of known and forecast prices, and the time zone of its days.
 
     Raises BadInput like `feed_of`.
     """
@@ -86,7 +87,7 @@ def build_carbon_source(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | f
 def carbon_series(
     source: Feed | float | None, window: Window, now_s: int
 ) -> tuple[Series | None, tuple[FeedProblem, ...]]:
-    """Return the intensity over a window as far as it is known, and what was wrong. It may ask a service."""
+    """Return the known intensity over a window, and the problems. May query a service."""
     if source is None:
         return None, ()
     if isinstance(source, Feed):

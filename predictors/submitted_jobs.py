@@ -1,4 +1,4 @@
-"""Jobs as predictors see them: only what is known at submission, with codes that are the same in every log.
+"""Jobs as predictors see them: only the data known at submission, with codes that are equal in every log.
 
 Stable codes of users, groups, queues and programs let a predictor keep what it has learned.
 """
@@ -16,7 +16,7 @@ UNKNOWN_S = -1
 
 
 def jobs_at_submission(jobs: Jobs) -> Jobs:
-    """Return the jobs without what only time tells: run time and start are -1, the power is NaN, sizes are as asked."""
+    """Return the jobs without later data: run time and start are -1, the power is NaN, sizes are the requested ones."""
     unknown_s = np.full(len(jobs), UNKNOWN_S, np.int64)
     return replace(
         jobs,

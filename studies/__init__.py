@@ -1,4 +1,4 @@
-"""The published experiments, run again with our engine and put beside the published figures.
+"""The published experiments, repeated with offpeak's engine and compared with the published figures.
 
 `registry` names all studies; each is a function from a `StudyOrder` to a `Report`. A study plans its experiments,
 `harness` runs those whose results the output folder does not have, `report` holds the tables and `figures` draws. In

@@ -73,7 +73,7 @@ class Replays:
 def result_key(run_module: str, experiment: object, *inputs: object) -> str:
     """Return the key of an experiment's result under the present code of the module that runs it.
 
-    `inputs` are what the result depends on besides: digests of logs and prices, node classes.
+    `inputs` are the other inputs of the result: digests of logs and prices, node classes.
     """
     named = repr((experiment, inputs, _code_digest(run_module)))
     return hashlib.sha256(named.encode()).hexdigest()[:24]
@@ -81,7 +81,7 @@ def result_key(run_module: str, experiment: object, *inputs: object) -> str:
 
 @cache
 def _code_digest(run_module: str) -> str:
-    """Return a digest of a module's source and of all sources of ours that it imports, kernels included."""
+    """Return a digest of a module's source and of all offpeak sources that it imports, kernels included."""
     digest = hashlib.sha256()
     for source in sources_of(module_path(run_module)):
         digest.update(source.read_bytes())
@@ -89,7 +89,7 @@ def _code_digest(run_module: str) -> str:
 
 
 def module_path(module: str) -> Path:
-    """Return the file of a module of ours: "studies.sleeping.run"."""
+    """Return the file of an offpeak module such as "studies.sleeping.run"."""
     return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 

@@ -52,7 +52,7 @@ class PlainOption(TyperOption):
     """An option whose value is taken unchanged if possible."""
 
     def get_runtime_param(self) -> Any:
-        """Return what makes a value of what was typed."""
+        """Return the converter of the typed text."""
         return AsTyped(super().get_runtime_param)
 
 
@@ -60,7 +60,7 @@ class PlainArgument(TyperArgument):
     """An argument whose value is taken unchanged if possible."""
 
     def get_runtime_param(self) -> Any:
-        """Return what makes a value of what was typed."""
+        """Return the converter of the typed text."""
         return AsTyped(super().get_runtime_param)
 
 

@@ -74,7 +74,7 @@ FLAT_S = 23 * HOUR_S
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What was asked of a source; `clock` is where the days of the market begin, `last` the last good series if any."""
+    """The request to a source; `clock` is the time zone of the market's days, `last` the last good series if any."""
 
     window: Window
     quantity: FeedQuantity
@@ -115,7 +115,7 @@ def _sentinels(series: Series, _: CheckContext) -> tuple[FeedCondition, str] | N
     marked = np.isin(series.value, SENTINELS)
     others = series.value[series.known & ~marked]
     for value in np.unique(series.value[marked]):
-        # A true price of -127 lies in a valley of others like it.
+        # A true price of -127 has similar prices around it.
         if len(others) == 0 or np.abs(others - value).min() > NEAR:
             return FeedCondition.IMPLAUSIBLE, f"{value:g} at {_when(series, series.value == value)} stands for no value"
     return None

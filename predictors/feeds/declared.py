@@ -18,7 +18,7 @@ from predictors.feeds.port import FeedCondition, FeedProblem, KnownSeries, Sourc
 
 @dataclass(frozen=True)
 class FileSource:
-    """A CSV file, read anew each time: another program may append to it."""
+    """A CSV file, read again each time because another program may append to it."""
 
     path: Path
     layout: PriceFileLayout
@@ -52,16 +52,16 @@ class TariffSource:
 
 @dataclass(frozen=True, eq=False)
 class BasedSeries:
-    """A series over all of a window with what each of its values rests on; "unknown" where the value is NaN."""
+    """A series over a whole window with the basis of each value; "unknown" for NaN."""
 
     series: Series
     basis: tuple[str, ...]
 
 
 def fill_with_tariff(known: KnownSeries, tariff: Series, window: Window, basis: str = "tariff") -> BasedSeries:
-    """Return what is known where it is, else the tariff, whose prices rest on `basis`.
+    """Return the known prices, and the tariff with the given `basis` where none is known.
 
-    The unit is the tariff's, which the operator has declared: what comes in another is left out.
+    The unit is the tariff's, which the operator has declared; prices in another unit are ignored.
     """
     candidates = [(known.series, known.basis), (tariff, basis)]
     layers = [(series, basis) for series, basis in candidates if series and series.unit == tariff.unit]

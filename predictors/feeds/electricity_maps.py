@@ -46,7 +46,7 @@ class ElectricityMaps:
         if isinstance(past, FeedProblem):
             return past
         intensity = {} if isinstance(ahead, FeedProblem) else {hour.datetime: hour.carbonIntensity for hour in ahead}
-        # What was measured stands above what was forecast.
+        # Measured values take precedence over forecasts.
         intensity |= {hour.datetime: hour.carbonIntensity for hour in past}
         times = sorted(intensity)
         return build_series(self.name, "g/kWh", [round(t.timestamp()) for t in times], [intensity[t] for t in times])

@@ -1,7 +1,7 @@
 """Day-ahead prices from the ENTSO-E transparency platform, through entsoe-py. Needs a key.
 
-entsoe-py throws away what the answer says of its currency, auction and zone, so the session looks at the text as well.
-Extra `feeds-entsoe`; it brings pandas, which ends in this file.
+entsoe-py drops currency, auction and zone of the answer, so the session also parses the text. Needs the extra
+`feeds-entsoe`; pandas, which it brings, is used in this file only.
 """
 
 import logging
@@ -59,7 +59,7 @@ class EntsoE:
         except requests.RequestException as error:
             return request_problem(self.name, self.url, error)
         except Exception as error:
-            # Its own exceptions and whatever its parsers raise; their words may hold the key.
+            # The library's exceptions and those of its parsers; their messages may contain the key.
             empty = type(error).__name__ == "NoMatchingDataError"
             condition = FeedCondition.NOT_YET_PUBLISHED if empty else FeedCondition.GARBAGE
             return FeedProblem(condition, self.name, f"entsoe-py: {type(error).__name__}")
@@ -86,7 +86,7 @@ class EntsoE:
 
 @dataclass
 class _TagSession(WebSession):
-    """A session that asks one address and remembers the tags of what it heard; an answer takes `timeout_s` at most."""
+    """A session with one address that keeps the tags of the answer, which takes at most `timeout_s`."""
 
     address: str
     timeout_s: float

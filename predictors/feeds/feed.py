@@ -1,7 +1,6 @@
 """A feed: sources in order, each answer judged, with the last good series behind them.
 
-A source gets a limited time, whatever it or its library does. The last good series is a file on disk: readable with
-`less`, whole or not at all.
+Each source has a time limit. The last good series is a text file on disk that is written atomically.
 """
 
 import asyncio
@@ -105,7 +104,7 @@ class CachedSeries:
 
 
 def write_cache(path: Path, kept: CachedSeries) -> FeedProblem | None:
-    """Replace the file; what hinders that is said, and what was there before stays."""
+    """Replace the file. On failure return the problem and keep the old file."""
     text = _text(kept)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +124,7 @@ def _text(kept: CachedSeries) -> bytes:
 
 
 def read_cache(path: Path) -> CachedSeries | FeedProblem | None:
-    """Return what was kept, None if nothing was yet."""
+    """Return the cached series, None if there is none."""
     try:
         mark, _, text = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
@@ -159,11 +158,12 @@ class Feed:
     limit_s: float = 60.0
 
     def known(self, window: Window, now_s: int) -> KnownSeries:
-        """Return what the first source with a good and whole answer says, else what covers most of the window.
+        """Return the series of the first source with a good and complete answer, else the one that covers most of the
+        window.
 
-        That may be an answer with values missing, or the last good series from the cache; an old value of what is not
-        final, or that the operator's own file said, is used only without a new answer. Never raises: what failed is in
-        `problems`.
+        This may be an answer with missing values, or the last good series from the cache; cached values that are not
+        final, or that come from the operator's own file, are used only without a new answer. Never raises: failures are
+        in `problems`.
         """
         kept, damage = _usable(read_cache(self.cache), self.quantity)
         published = self._published(kept)
@@ -175,7 +175,7 @@ class Feed:
         return KnownSeries(fresh, fresh.source, now_s, 0, fresh=True, problems=problems)
 
     def _published(self, kept: CachedSeries | None) -> Series | None:
-        # What the operator's own file said does not tell whether a market's answer is right.
+        # Values from the operator's own file cannot validate a market's answer.
         names = {source.name for source in self.sources if not source.own}
         return kept.series if kept and kept.series.source in names else None
 

@@ -23,7 +23,7 @@ class Market:
 
     @property
     def country(self) -> str:
-        """The country whose public holidays are quiet days there."""
+        """The country whose public holidays count as off-peak days."""
         return self.maps[:2]
 
 

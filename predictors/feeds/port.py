@@ -160,10 +160,10 @@ class FeedSource(Protocol):
 
 @dataclass(frozen=True)
 class KnownSeries:
-    """What a feed knows of a window; `series` is None if nothing at all is.
+    """The known series of a feed over a window; `series` is None without any value.
 
-    `source` is who said it and `fetched_s` when; `fresh` if that was just now, otherwise it is the last good series,
-    from the cache, `age_s` old. `problems` are the conditions of everything that was tried.
+    `source` is its origin and `fetched_s` the time; `fresh` if it was fetched just now, otherwise it is the last good
+    series from the cache, `age_s` old. `problems` are the conditions of all sources that were tried.
     """
 
     series: Series | None = None
@@ -186,7 +186,7 @@ def build_series(
 ) -> SourceAnswer:
     """Return the rows as a series; None and the time between two rows that are further apart than usual are gaps.
 
-    `length_s` [s] says how long each row holds where the answer tells.
+    `length_s` [s] is the duration of each row if the answer has it.
     """
     start = np.array(start_s, np.int64)
     if len(start) != len(value):

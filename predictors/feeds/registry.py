@@ -1,4 +1,4 @@
-"""Every source by its name in the settings, and the feeds that the settings ask for."""
+"""Every source by its name in the settings, and the feeds that the settings name."""
 
 import re
 import zlib
@@ -26,13 +26,13 @@ from predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, Fee
 from predictors.feeds.us_markets import UsMarket
 from predictors.feeds.web import KeyLocation
 
-# A source may ask more than once for an answer.
+# A source may send several requests for one answer.
 ASKS = 3
 
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """What sources are made from; each takes what it needs, and BadSetting says what is not set."""
+    """The settings of sources. A source raises BadSetting for a missing one."""
 
     feeds: FeedSettings
     file: Path | None = None
@@ -129,7 +129,7 @@ def _feed(what: str, names: tuple[str, ...] | None, site: SourceSettings, quanti
 
 
 def _own_place(site: SourceSettings) -> str:
-    """Return what tells one file of prices from another of the same name."""
+    """Return the text that distinguishes files of prices with the same name."""
     return f"{site.file.name} {zlib.crc32(bytes(site.file.resolve())):08x}" if site.file else "here"
 
 

@@ -45,9 +45,9 @@ STATUSES: Mapping[int, FeedCondition] = {
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """What is asked for, and on behalf of which source; headers may hold a key and are not shown.
+    """A request on behalf of a source; headers may contain a key and are not shown.
 
-    The whole answer is to be there within `timeout_s`.
+    The whole answer must arrive within `timeout_s`.
     """
 
     source: str
@@ -106,7 +106,7 @@ def request_problem(source: str, url: str, error: BaseException) -> FeedProblem:
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
-        # Requests keeps what urllib3 said as its first argument where it is not the context.
+        # requests has the exception of urllib3 as its first argument if it is not the context.
         inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
         error = error.__cause__ or error.__context__ or inner
 
@@ -127,7 +127,7 @@ def get_json(ask: HttpRequest, shape: type[Model]) -> Model | FeedProblem:
 
 
 def read_json(source: str, body: bytes, shape: type[Model]) -> Model | FeedProblem:
-    """Return the text in its shape; what is wrong with it is said without repeating the text."""
+    """Parse the text into its shape; problems are described without repeating the text."""
     try:
         return shape.model_validate_json(body)
     except ValidationError as error:

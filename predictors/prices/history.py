@@ -54,7 +54,7 @@ class PriceSteps:
 
 @dataclass(frozen=True, eq=False)
 class PriceHistory:
-    """`price[i]` [currency per MWh] holds for `step_s` from `start_s + i * step_s`; what is not finite is unknown."""
+    """`price[i]` [currency per MWh] holds for `step_s` from `start_s + i * step_s`; it is not finite if unknown."""
 
     start_s: int
     step_s: int
@@ -91,7 +91,7 @@ def _run(which: NDArray[np.bool_] | Int64) -> slice:
 
 
 def price_history(series: Series) -> PriceHistory:
-    """Return the series by quarter-hours: where the price changes within one, the mean of what is known of it.
+    """Return the series by quarter-hours; a quarter-hour with several prices has the mean of the known ones.
 
     A quarter-hour is known if its start is.
     """

@@ -1,9 +1,9 @@
 """LEAR: for each hour of the coming day a lasso over all hours of the days before it.
 
 Source: Uniejewski, Nowotarski, Weron, "Automated variable selection and shrinkage for day-ahead electricity price
-forecasting", Energies 9(8), 2016; Lago, Marcjasz, De Schutter, Weron, Applied Energy 293, 2021. Theirs picks its
-penalty by an information criterion each day, which overfits windows as short as its number of features; ours is a fixed
-share of the penalty under which no feature is left.
+forecasting", Energies 9(8), 2016; Lago, Marcjasz, De Schutter, Weron, Applied Energy 293, 2021. The published model
+selects its penalty by an information criterion each day, which overfits windows as short as the number of features;
+here it is a fixed share of the penalty under which no feature is left.
 
 The lasso has several targets that share their features, solved at once by the method of multipliers. Source: Boyd,
 Parikh, Chu, Peleato, Eckstein, "Distributed optimization and statistical learning via the alternating direction method
@@ -19,7 +19,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from predictors.prices.past import SUNDAY, Past
 
-# Of a normal distribution the median of the absolute deviations is so many standard deviations.
+# The median absolute deviation of a normal distribution in standard deviations.
 NORMAL_MAD = 0.6745
 
 
@@ -48,7 +48,7 @@ def fit_scale(price: Float64) -> PriceScale:
     """Return the scale of these prices; that of their standard deviation, or 1, where most of them are the same."""
     middle = float(np.median(price))
     spread = float(np.median(np.abs(price - middle))) / NORMAL_MAD
-    # A spread that is nothing beside the prices is the rounding of a constant.
+    # A spread that is tiny compared with the prices is the rounding of a constant.
     least = 1e-6 * (1.0 + abs(middle))
     return PriceScale(middle, next((wide for wide in (spread, float(price.std())) if wide > least), 1.0))
 
@@ -93,7 +93,7 @@ def _shrunk(value: Float64, by: Float64) -> Float64:
 
 
 LAGS = (1, 2, 3, 7)
-# How far beyond what was ever seen a forecast may go, as a share of what was.
+# How far a forecast may exceed the observed range, as a share of it.
 BEYOND = 0.1
 
 
@@ -101,8 +101,8 @@ BEYOND = 0.1
 class Lear:
     """How to learn: from `days` days at most, one `half_life_days` ago counting half, with that share of penalty.
 
-    Where `level_days` is above 0, prices count from the mean of so many days before, at most seven: what was learned
-    at one level of prices then holds at another.
+    If `level_days` is above 0, prices are relative to the mean of so many previous days, at most seven, so that the
+    model applies to other price levels.
     """
 
     days: int = 728

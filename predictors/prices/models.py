@@ -1,7 +1,7 @@
 """The models of the price ensemble, in one visible tuple: naive ones, a blend of them, SARIMA and LEAR.
 
-* Naive: yesterday's prices, those of a week ago, the week's mean. Every other model must be better.
-* Blend of the three, for the first weeks: five coefficients for all hours, by a ridge regression whose penalty pulls
+* Naive: the prices of yesterday or a week ago, or the week's mean. Every other model must be better. * Blend of the
+three, for the first weeks: five coefficients for all hours, by a ridge regression whose penalty pulls
   towards plausible coefficients, not to zero, so that the data count more as they grow.
 * Seasonal ARIMA over the last days. Source: Murali, Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricity
   markets", 2018: "unit order terms for the autoregressive and moving average seasonal and non-seasonal components", a
@@ -64,7 +64,7 @@ def week_mean(past: Past) -> Float64:
 LEARNED_DAYS = 28
 # Of the distances to the week's mean: yesterday's hour, the day before's, last week's, yesterday's level and evening.
 PLAUSIBLE = np.array([0.4, 0.0, 0.2, 0.0, 0.1])
-# As many days of data weigh as much as what is plausible.
+# So many days of data weigh as much as the plausible coefficients.
 TRUST_DAYS = 30
 EVENING = 20
 
@@ -118,7 +118,7 @@ class Sarima:
     def fit(self, past: Past) -> Callable[[Past], Float64]:
         """Return what forecasts the 24 prices after a past, with the terms of this one's last days.
 
-        It says yesterday's prices where the fit fails or diverges beyond numbers. Raises BadInput without statsmodels.
+        It predicts yesterday's prices if the fit fails or diverges. Raises BadInput without statsmodels.
         """
         _load()
         terms = _or_none(lambda: _terms(self._learned(past)[0]))
@@ -131,14 +131,14 @@ class Sarima:
         return coming
 
     def _learned(self, past: Past) -> tuple[Float64, float, float]:
-        """Return the last days' prices as they are learned, and the middle and scale that they were brought to."""
+        """Return the last days' normalised prices, and the centre and scale of the normalisation."""
         known = past.price[-self.days :].ravel()
         middle, scale = float(known.mean()), float(known.std()) or 1.0
         return (known - middle) / scale, middle, scale
 
 
 def _load() -> None:
-    # Before `one_thread`, which reaches only what is loaded by then.
+    # Import it before `one_thread`, which affects only loaded libraries.
     try:
         import statsmodels.tsa.statespace.sarimax  # noqa: F401
     except ImportError:
@@ -195,7 +195,7 @@ class Unfitted:
         return self.model
 
 
-# Below so many days a lasso over a hundred features is worse than the blend.
+# With fewer days a lasso over a hundred features is worse than the blend.
 LEAR_DAYS = 42
 
 YESTERDAY = Member("yesterday", Unfitted(yesterday).fit)

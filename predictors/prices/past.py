@@ -1,7 +1,7 @@
 """What the models learn from: whole days of 24 prices on the market's clock, gaps filled, and what kind of day each is.
 
-Markets and demand follow the local clock. A day on which the clocks change has 24 hours here too: of the doubled hour
-the mean, for the one that never was what lies between its neighbours.
+Markets and demand follow the local clock. A day on which the clocks change has 24 hours, too: the repeated hour has the
+mean price, the skipped hour is interpolated.
 """
 
 from dataclasses import dataclass, replace
@@ -25,9 +25,9 @@ BRIDGED_H = 3
 class Past:
     """The days from local day number `first_day` on.
 
-    `price` float64[days, 24] is finite; `known` bool[days] tells which days were known as a whole: only these are worth
-    learning. `kind` int64[more than days] is 0 for Monday to 6 for Sunday and for a public holiday; where nobody knows
-    the dates it is 0 for all.
+    `price` float64[days, 24] is finite; `known` bool[days] marks the completely known days, the only ones to learn
+    from. `kind` int64[more than days] is 0 for Monday to 6 for Sunday and for a public holiday; it is 0 for all days if
+    the dates are unknown.
     """
 
     first_day: int
@@ -92,7 +92,7 @@ def fill_days(days: Days, *, ahead: int, holidays: str | None) -> Past:
     """Return the days with their gaps filled, and the kinds of `ahead` days after them too.
 
     `holidays` names the country, or country and subdivision, whose public holidays count as Sundays; "" for none, None
-    if the dates are made up, so that weekdays mean nothing.
+    if the dates are artificial, so that weekdays have no meaning.
     """
     bridged = _bridged(days.hour)
     known = np.logical_not(np.isnan(bridged).any(axis=1))

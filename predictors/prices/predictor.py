@@ -60,7 +60,7 @@ def mix_forecasts(forecast: Float64, share: Float64) -> Float64:
 
 
 AHEAD_DAYS = 7
-# For so many days the shares of the models and the intervals rest on what was forecast.
+# The number of days of forecasts on which the weights of the models and the intervals are based.
 TRACKED_DAYS = 28
 
 Track = Mapping[int, Float64]
@@ -71,8 +71,8 @@ Track = Mapping[int, Float64]
 class Outlook:
     """What follows a past.
 
-    `price` float64[AHEAD_DAYS, 24] are the days after it; `error` float64[days, 24] is price less forecast of the days
-    before; `basis` says in words what the forecast rests on; `track` is what the next outlook can build on.
+    `price` float64[AHEAD_DAYS, 24] are the following days; `error` float64[days, 24] is price minus forecast of the
+    previous days; `basis` describes the basis of the forecast; `track` is the state for the next outlook.
     """
 
     price: Float64
@@ -137,11 +137,11 @@ def _basis(past: Past, members: tuple[Member, ...], share: Float64) -> str:
     return f"forecast from {int(past.known.sum())} days: {parts}"
 
 
-# An hour's own mean error counts as much as that of all hours together while it rests on so many days.
+# With errors of so many days, an hour's own mean error counts as much as that of all hours together.
 POOLED_DAYS = 7
 # The errors of a day grow with this power of how many days ahead it is.
 GROWTH = 0.4
-# Of what the last errors lean to one side, so much goes on: the best share over the first years of five markets.
+# The share of the recent bias that is corrected: the best value over the first years of five markets.
 BIAS_SHARE = 0.5
 
 
@@ -184,8 +184,8 @@ class _View:
 class PricePredictor:
     """Learns published prices (PriceHistory), predicts those of `Steps`; NaN and infinite prices are gaps to it.
 
-    `zone` is the clock of the market's days; `holidays` names the country, or country and subdivision ("DE-BY"), whose
-    public holidays are days like Sundays, "" for none; None where dates are made up, so that weekdays mean nothing.
+    `zone` is the time zone of the market's days; `holidays` names the country, or country and subdivision ("DE-BY"),
+    whose public holidays count as Sundays, "" for none; None if dates are artificial, so that weekdays have no meaning.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Takes a predictor through an exam in time order and scores its answers.
 
-An exam says what is asked when, what becomes known when, and the correct answers. Every outcome is learned at the
+An exam has the questions and the outcomes with their times, and the correct answers. Every outcome is learned at the
 second at which it became known, so a predictor cannot look ahead. The idea of scoring with delayed labels is that of
-progressive validation (Blum, Kalai, Langford, "Beating the hold-out", COLT 1999). `teach` does the same with what has
-happened since a predictor was saved.
+progressive validation (Blum, Kalai, Langford, "Beating the hold-out", COLT 1999). `teach` does the same with outcomes
+since a predictor was saved.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ OutcomeRows = TypeVar("OutcomeRows", bound=Rows)
 class Exam(Generic[QuestionRows, OutcomeRows]):
     """`questions` are asked at `question_s` int64[n], `outcomes` become known at `known_s` int64[m]; both rise.
 
-    `actual` float64[n] is what is right for each question, NaN where nobody knows.
+    `actual` float64[n] is the correct answer to each question, NaN if unknown.
     """
 
     questions: QuestionRows
@@ -66,8 +66,8 @@ class ExamStep(NamedTuple):
 def take_exam(predictor: Predictor[QuestionRows, OutcomeRows], exam: Exam[QuestionRows, OutcomeRows]) -> Prediction:
     """Return the prediction for each question, from the outcomes that were known at its time.
 
-    The outcomes of a second come before its questions; those after the last question are learned too. Questions
-    without an outcome in between are asked in one call, at the second of the first.
+    The outcomes of a second precede its questions; those after the last question are learned, too. Questions without an
+    outcome in between are asked in one call, at the second of the first one.
     """
     mean = np.empty(len(exam.questions))
     quantiles = np.empty((len(exam.questions), len(LEVELS)))
@@ -112,7 +112,7 @@ def teach(
     answered_s: Int64,
     before: ModelOrigin | None,
 ) -> ModelOrigin:
-    """Let the predictor sit what became known after `before`, and return what it has learned from by then.
+    """Teach the predictor the outcomes after `before`, and return the origin of all that it has learned.
 
     `answered_s` int64[n] is when the outcome of each question is known.
     """
@@ -141,7 +141,7 @@ def _since(exam: Exam[QuestionRows, OutcomeRows], answered_s: Int64, last_s: int
 
 @dataclass(frozen=True)
 class Score:
-    """`count` predictions against what came, y. NaN is a measure that has nothing to measure.
+    """The measures of `count` predictions against the outcomes y. NaN is a measure without data.
 
     The median m is judged by absolute error and the mean f by squared error, because these are what each minimises
     (Gneiting, "Making and evaluating point forecasts", JASA 106, 2011). A point prediction has m = f.
@@ -151,9 +151,9 @@ class Score:
     * `percentage_error`: 100 x mean |y - m| / y over y > 0 (PPE of Murali and Vadhiyar, 2018).
     * `pinball`: for each level q of LEVELS and its quantile x the mean of max(q (y - x), (q - 1) (y - x))
       (Koenker and Bassett, "Regression quantiles", Econometrica 46, 1978).
-    * `coverage`: share of y from the lowest to the highest quantile, both included; 0.8 is right.
-    * `close_share`: share of |y - m| up to an hour, or to the distance that `score_of` was told.
-    * `relative_mae`: mae / mae of the naive predictor on the same questions (Hyndman and Koehler, "Another look at
+    * `coverage`: share of y from the lowest to the highest quantile, both included; 0.8 is right. * `close_share`:
+    share of |y - m| up to an hour, or to the distance given to `score_of`. * `relative_mae`: mae / mae of the naive
+    predictor on the same questions (Hyndman and Koehler, "Another look at
       measures of forecast accuracy", Int. J. Forecasting 22, 2006).
     """
 

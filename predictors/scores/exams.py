@@ -1,7 +1,7 @@
 """The exams of each kind of predictor: run times, power and waits of jobs, and day-ahead prices.
 
-Each job is asked about at its submission; its wait is known at its start, its run time and power at its end. Prices are
-asked for at each midnight, for all steps of the day that begins, from the days that have ended.
+Each job is predicted at its submission; its wait becomes known at its start, its run time and power at its end. Prices
+are predicted at each midnight, for all steps of the day that starts, from the days that have ended.
 """
 
 from datetime import tzinfo
@@ -25,7 +25,7 @@ JobExam = Exam[Jobs, Jobs]
 def run_time_exam(jobs: Jobs, start_s: Int64) -> JobExam:
     """Ask at its submission how long [s] each job will run; that is known once it has ended.
 
-    `start_s` int64[n] is when each started: `jobs.logged_start_s`, or of a simulation where the log does not say.
+    `start_s` int64[n] is the start of each job: `jobs.logged_start_s`, or of a simulation if the log has no starts.
     """
     return _exam(jobs, start_s, jobs.runtime_s.astype(np.float64))
 
@@ -51,11 +51,11 @@ PriceExam = Exam[PriceSteps, PriceHistory]
 def price_exam(history: PriceHistory, zone: tzinfo, *, after_days: int = 1) -> PriceExam:
     """Ask at each midnight of the zone's clock what every step [currency per MWh] of that day will cost.
 
-    Prices become known at the end of their day, so what is scored is a forecast, not a price that a market published
-    the day before. Of the first `after_days` days nothing is asked. A gap is NaN in `actual`.
+    Prices become known at the end of their day, so forecasts are scored, not prices that a market published the day
+    before. The first `after_days` days have no questions. A gap is NaN in `actual`.
     """
     start_s = history.start_s + history.step_s * np.arange(len(history), dtype=np.int64)
-    # Where a clock goes back over midnight, the day that has begun goes on.
+    # If the clock goes back over midnight, the new day continues.
     day = np.maximum.accumulate(to_local_s(start_s, zone) // DAY_S)
     begin_s, _ = to_unix_s(day * DAY_S, zone)
     end_s, _ = to_unix_s((day + 1) * DAY_S, zone)
@@ -70,8 +70,8 @@ WaitExam = Exam[WaitQuestions, WaitOutcomes]
 def wait_exam(jobs: Jobs, start_s: Int64, end_s: Int64, *, units: int, expected_s: Int64 | None = None) -> WaitExam:
     """Return the exam of jobs that started and ended so, no job before its submission, on a machine of `units`.
 
-    In the states, for predictors that plan, jobs run for `expected_s`, what was predicted of each at its submission;
-    their estimates by default. The rows have the estimates.
+    In the states, for predictors that plan, jobs run for `expected_s`, the prediction at their submission, by default
+    their estimates. The rows have the estimates.
     """
     rows = log_rows(jobs, start_s, end_s, units=units)
     states = LogStates(jobs, start_s, end_s, jobs.estimate_s if expected_s is None else expected_s, units)

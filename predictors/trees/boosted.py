@@ -28,7 +28,7 @@ KINDS = (
     (USER, APPLICATION),
     (GROUP, QUEUE),
 )
-"""Jobs are alike that have these columns in common."""
+"""Jobs are similar if these columns are equal."""
 
 REQUEST_COLUMNS = 4
 
@@ -95,7 +95,7 @@ class TreeQuantity(Protocol):
         ...
 
     def bounded(self, value: Float64, jobs: Jobs, /) -> Float64:
-        """Return values float64[n, m] moved into what is possible for each job, above zero if that is."""
+        """Return values float64[n, m] clipped to the possible range of each job, above zero if possible."""
         ...
 
     def at_first(self, jobs: Jobs, /) -> Float64:
@@ -104,8 +104,8 @@ class TreeQuantity(Protocol):
 
 
 class OpenJob(NamedTuple):
-    """A job that has not ended: what was known of it when it was asked about, what was said, and of what that is an
-    error if it was wrong; forests and what is said before the first err in different ways.
+    """A job that has not ended: its features at the question, the prediction, and its predictor, because a forest and
+    the initial prediction have different errors.
     """
 
     features: Float64
@@ -114,7 +114,7 @@ class OpenJob(NamedTuple):
 
 
 class BoostedTrees:
-    """Predicts a `quantity`. It remembers what it was asked and said until the job ends: from that it learns.
+    """Predicts a `quantity`. It keeps each question and prediction until the job ends, and then learns from them.
 
     With `grows_itself` a forest is grown within `learn`, as replays need it. Else the caller does it where it likes:
     if `is_due`, `grow(predictor.lessons(), predictor.growth)` in a thread or process, then `adopt` the result.

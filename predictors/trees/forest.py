@@ -50,9 +50,9 @@ ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "value", "roo
 class Forest:
     """The nodes of all trees in one row of columns; children stand behind their parent, so that every walk ends.
 
-    A node compares column `feature` with `threshold` and goes on at `left` if it is no greater, else at `right`; at NaN
-    `missing_left` decides. `feature` is LEAF where the tree ends in `value`. An answer is `baseline` plus the value
-    that each tree, beginning at its node of `roots`, ends in. `columns` is how many features a question has.
+    A node compares column `feature` with `threshold` and continues at `left` if it is not greater, else at `right`; for
+    NaN `missing_left` decides. `feature` is LEAF where the tree ends in `value`. An answer is `baseline` plus the final
+    value of each tree from its node in `roots`. `columns` is the number of features of a question.
     """
 
     feature: Int32

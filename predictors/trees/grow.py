@@ -1,7 +1,7 @@
 """Trains forests by gradient boosting with scikit-learn, from the latest outcomes and on a schedule.
 
-scikit-learn is loaded only when a forest is trained. Without it predictors keep the answers that they give before the
-first forest, and commands name what is missing.
+scikit-learn is loaded only when a forest is trained. Without it predictors keep their initial predictions, and commands
+name the missing package.
 
 Histogram gradient boosting: Ke et al., "LightGBM: a highly efficient gradient boosting decision tree", NeurIPS 2017;
 Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29, 2001.
@@ -106,7 +106,9 @@ FIRST_ROWS = 1024
 
 @dataclass(frozen=True)
 class GrowthSchedule:
-    """Grown from `least` outcomes on, and anew when they grew by the share `growth`: by `least` to `most` of them."""
+    """When forests are grown: from `least` outcomes on, and again when these have grown by the share `growth`, but at
+    least by `least` and at most by `most`.
+    """
 
     least: int = 500
     growth: float = 0.2

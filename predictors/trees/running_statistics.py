@@ -1,4 +1,4 @@
-"""Running statistics of categories: what jobs of the same user, or user and size, and so on, did so far.
+"""Running statistics of categories: the past jobs of the same user, or user and size, and so on.
 
 This is how trees see categories: not as a column for each of thousands of users, but as the latest values and means of
 similar jobs (target statistics in time order; Prokhorenkova et al., "CatBoost", NeurIPS 2018, section 3).

@@ -1,9 +1,9 @@
-"""Lets several predictors answer, and passes on the answer in the middle: who was wrong less of late weighs more.
+"""Combines several predictors by the weighted median of their answers; smaller recent errors give more weight.
 
-Jobs that find room and jobs that do not are judged apart: who is best at the ones need not be at the others. A vote
+Jobs that find room and jobs that do not have separate weights, because the best predictor may differ. This is a vote
 with weights by past errors (Littlestone and Warmuth, "The weighted majority algorithm", Information and Computation
-108, 1994), here by the weighted median and with a discount for what is long past. To follow the one best member alone
-errs more: how wrong a long wait was predicted is known late, and until then he leads who says that nobody waits.
+108, 1994), here by the weighted median and with a discount for old errors. Following only the best member errs more:
+the error of a long wait becomes known late, and until then a member that predicts no waits leads.
 """
 
 from typing import NamedTuple
@@ -29,14 +29,14 @@ WaitPredictor = Predictor[WaitQuestions, WaitOutcomes]
 
 
 class MemberAnswers(NamedTuple):
-    """What each member said of a job of a class."""
+    """The answers of the members about a job of a class."""
 
     wait_s: Float64
     case: int
 
 
 class Arbiter:
-    """Asks its `members`, who weigh the same until errors are known; the basis says whose answer it is."""
+    """Queries its `members`, which have equal weights until errors are known; the basis names the member."""
 
     def __init__(self, members: tuple[WaitPredictor, ...], name: str = "arbiter") -> None:
         self.name, self.members = name, members
@@ -44,7 +44,7 @@ class Arbiter:
         self._error_s = np.zeros((NO_ROOM + 1, len(members)))
 
     def learn(self, outcome: WaitOutcomes, at_s: int) -> None:
-        """Take in jobs that started, and how wrong each member was about them when it was asked first."""
+        """Learn jobs that have started, and the error of each member's first answer about them."""
         for job_id, wait_s in zip(outcome.questions.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
             given = self._open.take_out(job_id)
             if given is not None:
@@ -62,7 +62,7 @@ class Arbiter:
         return _picked(answers, self.members, _middle(predicted_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2))
 
     def state(self) -> State:
-        """Return how wrong each member was, and what it learned."""
+        """Return the errors and the state of each member."""
         members = {str(number): member.state() for number, member in enumerate(self.members)}
         return {"error_s": self._error_s.copy(), **join_states(members)}
 
@@ -80,7 +80,7 @@ def _case(question: WaitQuestions) -> Int64:
 
 
 def _middle(predicted_s: Float64, weight: Float64) -> Int64:
-    """Return whose answer is the weighted median of each row; both float64[n, members]."""
+    """Return the index of the member with the weighted median of each row; both float64[n, members]."""
     rising = np.argsort(predicted_s, axis=1, kind="stable")
     so_far = np.cumsum(np.take_along_axis(weight, rising, axis=1), axis=1)
     middle = (so_far >= so_far[:, -1:] / 2).argmax(axis=1)

@@ -21,13 +21,13 @@ SCHEDULE = GrowthSchedule(least=100)
 ALL, USER, QUEUE, SIZE, ESTIMATE = range(5)
 REQUEST = ("size", "estimate_s")
 KINDS = ((ALL,), (USER,), (QUEUE,), (SIZE,), (SIZE, ESTIMATE), (USER, SIZE))
-"""Jobs are alike that have these in common: size and estimate by powers of two."""
+"""Jobs are similar if these are equal, size and estimate by powers of two."""
 
 MEAN_OF_ALL = len(FEATURES) + COMMON + RECENT_MEAN
 
 
 class BoostedWaits:
-    """Predicts waits [s]. What is known of a job when it is first asked about is kept until it starts."""
+    """Predicts waits [s]. The features of a job at the first question are kept until it starts."""
 
     name = "boosted"
 
@@ -60,7 +60,7 @@ class BoostedWaits:
         self._due_at = self._schedule.next_after(self._history.count)
 
     def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
-        """Return the expected waits; the mean of all that started so far until there are enough of them."""
+        """Return the expected waits; until enough jobs have started, the mean of those so far."""
         known = self._known(question)
         real = question.job_id != NO_JOB
         self._open.remember(question.job_id[real].tolist(), known[real])

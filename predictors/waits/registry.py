@@ -39,13 +39,13 @@ class NoWaitPredictor:
 
 
 PlanOfWaits = Callable[[Snapshot, Int64, Int64], Float64]
-"""Returns the wait [s] of each of n jobs, of a size and an estimate [s], if it alone stood at the queue's end."""
+"""Returns the wait [s] of each of n jobs, of a size and an estimate [s], if it alone were at the queue's end."""
 
 REQUEST = [FEATURES.index("size"), FEATURES.index("estimate_s")]
 
 
 class PlannedWaits:
-    """Predicts what the plan says; every question needs its state. How wrong plans were of late gives the quantiles."""
+    """Predicts the waits of the plan; every question needs its state. Recent errors of plans give the quantiles."""
 
     name = "what-if"
 
@@ -79,7 +79,7 @@ ARBITER_WITHOUT_TREES = "arbiter without trees"
 
 
 def arbiter(plan: PlanOfWaits, schedule: GrowthSchedule = SCHEDULE) -> Arbiter:
-    """Return what is asked by default: an arbiter over the published predictor, boosted trees and the what-if.
+    """Return the default predictor: an arbiter over the published predictor, boosted trees and the what-if.
 
     Without scikit-learn it has no trees, and another name: it gives other answers.
     """
@@ -89,6 +89,6 @@ def arbiter(plan: PlanOfWaits, schedule: GrowthSchedule = SCHEDULE) -> Arbiter:
 
 
 def wait_predictors(plan: PlanOfWaits) -> tuple[WaitPredictor, ...]:
-    """Return one of each that can be asked, which have learned nothing; `plan` runs the scheduler on from a state."""
+    """Return one untrained predictor of each kind; `plan` runs the scheduler on from a state."""
     trees = (BoostedWaits(),) if can_grow() else ()
     return (NoWaitPredictor(), SimilarJobs(), *trees, PlannedWaits(plan), arbiter(plan))

@@ -4,8 +4,8 @@ Source: Murali and Vadhiyar, "Metascheduling of HPC jobs in day-ahead electricit
 "Qespera", CCPE 28(9), 2016. Where the paper gives no number, it is that of the authors' published program
 (mcmf-metascheduler-predictors).
 
-Likeness is the Manhattan distance of the features, each in shares of its range. DBSCAN over distance and wait finds
-clusters among the most similar jobs. The ridge regression is least squares whose coefficients are kept small.
+Similarity is the Manhattan distance of the features, each relative to its range. DBSCAN over distance and wait finds
+clusters among the most similar jobs. The ridge regression is least squares with a penalty on coefficients.
 """
 
 import numpy as np
@@ -78,7 +78,7 @@ def scales(rows: Float64, wait_s: Float64) -> Float64:
     weight = np.zeros(width)
     off_s = wait_s - wait_s.mean()
     for feature in range(width):
-        # A column that lies in one piece is read several times faster.
+        # A contiguous column is read several times faster.
         column = rows[:, feature].copy()
         extent = column.max() - column.min()
         if extent > 0:
@@ -121,7 +121,7 @@ NO_ANSWER = -1.0
 
 @kernel
 def clustered_wait_s(distance: Float64, wait_s: Float64) -> float:
-    """Return the weighted mean wait of the jobs most like the asked one, NO_ANSWER unless they are alike and agree."""
+    """Return the weighted mean wait of the most similar jobs, NO_ANSWER unless they are similar and agree."""
     extent_s = wait_s.max() - wait_s.min()
     limit = np.partition(distance, len(distance) // 100)[len(distance) // 100]
     near = np.flatnonzero(distance <= limit)[: len(distance) // 100 + 1]
@@ -190,7 +190,9 @@ PENALTY = 0.1
 
 @kernel
 def ridge_at(rows: Float64, value: Float64, questions: Float64) -> float:
-    """Return what a ridge regression of `value` on the standardised features of `rows` says of `questions`."""
+    """Return the predictions for `questions` by a ridge regression of `value` on the standardised features of
+    `rows`.
+    """
     standard, mean, deviation = _standardised(rows)
     middle = value.mean()
     products, towards = _normal_equations(standard, value - middle)
@@ -249,7 +251,7 @@ BASES = ("a cluster of like jobs", "ridge regression", "the most similar job")
 
 
 class SimilarJobs:
-    """Predicts from the last 2,000 jobs that started; the median is what the published method says."""
+    """Predicts from the last 2,000 started jobs; the median is the prediction of the published method."""
 
     name = "similar jobs"
 

@@ -1,7 +1,7 @@
 """A job and the state that it is submitted into, as one row of numbers: what waits are predicted from.
 
 The first eight are those of Murali and Vadhiyar, "Qespera", CCPE 28(9), 2016, as listed in their "Metascheduling of HPC
-jobs in day-ahead electricity markets", section 3.1. The others say how far the machine is from having room.
+jobs in day-ahead electricity markets", section 3.1. The others measure how far the machine is from having room.
 """
 
 from typing import NamedTuple
@@ -47,7 +47,7 @@ class JobColumns(NamedTuple):
 
 
 class SubmittedJob(NamedTuple):
-    """A job that is submitted at `now_s` to a machine of so many usable units."""
+    """A job that is submitted at `now_s` to a machine with so many usable units."""
 
     now_s: int
     units: int
@@ -95,7 +95,7 @@ def _write_running(row: Float64, submitted: SubmittedJob, jobs: JobColumns, runn
 
 @kernel
 def _room_after_s(submitted: SubmittedJob, jobs: JobColumns, running: Int64) -> float:
-    """Return the seconds until the job would fit beside the running jobs alone; a second at least if not now."""
+    """Return the seconds until the job would fit with only the running jobs; at least a second if not now."""
     missing = submitted.size - submitted.units
     for job in running:
         missing += jobs.size[job]

@@ -1,7 +1,7 @@
 """The state that jobs are submitted into, as rows of features: of a live snapshot, and of each job of a log.
 
-In a log, a job's state is what was decided before its second: of its own second the earlier submissions and the ends
-are known, the starts are not.
+In a log, a job's state includes the decisions before its second; of its own second it includes the earlier submissions
+and the ends, but no starts.
 """
 
 from collections.abc import Sequence
@@ -135,9 +135,9 @@ NO_WAKING_S = (0, 0, 0)
 class LogStates(Sequence[Snapshot]):
     """By job: the state as it was before any start of the second of its submission.
 
-    `expected_s` int64[n] is how long each was expected to run: its estimate, or what was predicted; a job that has
-    outlived that is expected to run for its estimate. One node that is up has all `units`, or as many as running jobs
-    hold: logs are not free of jobs that hold more than there is.
+    `expected_s` int64[n] is the expected run time of each job, its estimate or a prediction; a job that has outlived
+    the prediction is expected to run for its estimate. One active node has all `units`, or as many as running jobs
+    hold, because in some logs jobs hold more units than exist.
     """
 
     jobs: Jobs

@@ -1,9 +1,9 @@
 """NorduGrid with its price zones of January 2014: fifty drawn systems and their jobs, and one experiment on them.
 
-The paper (Murali and Vadhiyar 2018, sections 4.2.2 and 4.3.2) took cores and limits from pages of 2014 and jobs
-from an archived log; neither is with its programs. Sums and means here are the paper's, everything else is ours.
-`run` is a pure function of the strategy, the seed and the folder of prices. The paper's figures are those of
-Table 4 and Figure 9.
+The paper (Murali and Vadhiyar 2018, sections 4.2.2 and 4.3.2) took cores and limits from pages of 2014 and jobs from an
+archived log; its programs include neither. Sums and means here are the paper's, all other figures are offpeak's. `run`
+is a pure function of the strategy, the seed and the folder of prices. The paper's figures are those of Table 4 and
+Figure 9.
 """
 
 from collections.abc import Mapping
@@ -62,8 +62,8 @@ ZONES = {
     **{"Norway1": 2, "Norway3": 1, "Troms": 1, "FI": 5, "DK1": 1, "DK2": 2, "LT": 2, "LV": 1, "Slovenia1": 3},
     **{"Swiss_Static": 8, "UK_Static": 6, "Ukraine_Static": 10},
 }
-"""Systems by zone: 26 with hourly prices and 24 with fixed prices, as in section 4.4; their number in each zone is
-ours.
+"""Systems by zone: 26 with hourly prices and 24 with fixed prices, as in section 4.4; the paper does not give their
+number in each zone.
 """
 DAYS = range(2, 14)
 """Local days of January, from 0, on which the broker works."""
@@ -71,7 +71,7 @@ DAYS = range(2, 14)
 
 @dataclass(frozen=True, eq=False)
 class PriceZone:
-    """The prices of a zone that a broker knows, and the meter of what is really paid there."""
+    """The prices of a zone that a broker knows, and the meter of the prices that are paid there."""
 
     market: DayAhead
     meter: StepIntegral

@@ -1,4 +1,4 @@
-"""The part NorduGrid as a whole: strategies beside the paper's, on grids that are drawn anew for each replay."""
+"""The part NorduGrid as a whole: strategies and the paper's figures, on grids that are drawn again for each replay."""
 
 from functools import partial
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The eight systems of XSEDE with a workload drawn for them, their links, and their prices of June 2014.
 
-Links and the data of jobs are ours: the paper has both from monitoring pages that no longer exist.
+Links and the data of jobs are assumptions: the paper has both from monitoring pages that no longer exist.
 """
 
 from datetime import datetime, timedelta, timezone
@@ -85,7 +85,7 @@ def market_of(place: PricePlace, zone: timezone) -> DayAhead:
 
 
 def meter_of(market: DayAhead) -> StepIntegral:
-    """Return the meter of what is really paid."""
+    """Return the meter of the prices that are paid."""
     hour = market.price.ravel()
     start_s = market.start_s + HOUR_S * np.arange(len(hour))
     return integrate_series(Series(start_s, int(start_s[-1]) + HOUR_S, hour, market.unit, "June 2014"), 0)

@@ -192,7 +192,7 @@ LADDER = (
     AT_START,
     TEN_MINUTES,
 )
-"""Changes that are made one after the other, from what the slides suggest to what they contradict."""
+"""Changes that are made one after the other, from those that the slides suggest to those that they contradict."""
 
 PERIODS_S = (10, 20, 30, 600, 1200, 1800, 2400, 3600)
 """The frequencies of the slides, and the same in units of a minute and of two."""
@@ -211,7 +211,7 @@ def period_text(period_s: int) -> str:
 
 
 def letter_change(bound_s: int) -> PricingChange:
-    """Return the change to the knapsack as the slide has it, which holds jobs back on-peak up to that bound."""
+    """Return the change to the slide's knapsack, which delays jobs on-peak up to that bound."""
     return PricingChange("policy", "to the letter", setup={"policies": TO_THE_LETTER, "max_postponement_s": bound_s})
 
 
@@ -240,7 +240,7 @@ COUNTERPARTS = (
         None,
         (PricingChange("period", "the first 144,830 jobs, as many as the paper has", setup={"first_jobs": 144_830}),),
     ),
-    # Its 10,000 jobs ask for 32 % of the machine; nothing waits, so nothing can be reordered.
+    # Its 10,000 jobs request 32 % of the machine; no job waits, so nothing can be reordered.
     Counterpart(
         "ANL-Intrepid",
         ANL_BGP,
@@ -270,7 +270,7 @@ class PricingSubject:
 
 
 def subjects_of(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
-    """Return each log as it is."""
+    """Return each log unchanged."""
     return tuple(_subject(log, log.source.name, PricingSetup()) for log in logs)
 
 

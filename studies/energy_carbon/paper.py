@@ -1,4 +1,4 @@
-"""The paper's figures on single sites: Tables II, VII and VIII, and what its text says of them.
+"""The paper's figures on single sites: Tables II, VII and VIII, and its text about them.
 
 Energies are products of an average power and an elapsed time, eq. (8), as printed: "kJ", s and W.
 """

@@ -1,7 +1,6 @@
 """What must be run: the logs with their machines, the setups of all tables and figures, and their experiments.
 
-The paper leaves open who knows the run times, which jobs OLS judges and when weeks begin: each is made otherwise
-once.
+The paper does not say whether run times are known, which jobs OLS judges and when weeks start: each is varied once.
 """
 
 import math
@@ -88,7 +87,7 @@ FIRST_DAYS = range(8, 14)
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the scheduler and OLS know of run times, and its name in tables."""
+    """The run times that the scheduler and OLS know, and the name of the case in tables."""
 
     name: str
     estimates: str

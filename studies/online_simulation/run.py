@@ -1,8 +1,8 @@
-"""One experiment: how many processors are awake when, what is known of run times, its result, and the run.
+"""One experiment: the number of awake processors, the knowledge of run times, the result, and the run.
 
-The paper's figures are drawn: its sentences on its logs stand beside our numbers, not its numbers. OLS can be changed:
-it knows other run times than the scheduler, or judges the queued jobs alone. Utilization and active processors are
-also given week by week. `run` is a pure function of the log, the setup and the seed.
+The paper has plots instead of numbers, so its sentences about its logs are compared with the results. OLS has variants:
+it knows other run times than the scheduler, or judges only the queued jobs. Utilization and active processors are also
+given week by week. `run` is a pure function of the log, the setup and the seed.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from sim_backend.replay.powered import PoweredMachine, replay_powered
 from studies.logs import StudyLog, shift_submissions, usage_of
 
 SLA = 200.0
-"""S, the bound of the mean slowdown under OLS."""
+"""S, the bound on the mean slowdown under OLS."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def deciding(capacity: CapacityPolicy, setup: OnlineSetup, jobs: Jobs, sla: floa
 
 
 def known_otherwise(jobs: Jobs, setup: OnlineSetup) -> dict[JobTimes, int]:
-    """Return what OLS knows of each job's run time [s], by what the scheduler knows: users' estimates or exact ones."""
+    """Return the run times [s] that OLS knows, by those that the scheduler knows: users' estimates or exact ones."""
     columns = {"exact": jobs.runtime_s, "user": jobs.estimate_s}
     known = zip(jobs.submit_s.tolist(), jobs.size.tolist(), columns[setup.estimates].tolist(), strict=True)
     return dict(zip(known, columns[setup.what_if].tolist(), strict=True))

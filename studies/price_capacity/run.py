@@ -1,8 +1,8 @@
 """One experiment: load, price spread, length of jobs and allowed slowdown, its result, and the run.
 
-The run is a pure function of the log, the prices, the setup and the seed: jobs that fill 30 days, longer or shorter,
-at a load, on prices of a file whose gaps are filled from the week before. The blind cap needs no what-if: it offers
-half of the nodes in the most expensive six hours of each day, whatever waits.
+The run is a pure function of the log, the prices, the setup and the seed: jobs that fill 30 days, longer or shorter, at
+a load, on prices of a file whose gaps are filled from the week before. The blind cap needs no what-if: it offers half
+of the nodes in the most expensive six hours of each day, independent of the queue.
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ FEW_SLAS = (1.5, 10.0)
 
 
 def profile(sla: float) -> str:
-    """Return the name of the profile policy with that SLA, planned anew each hour."""
+    """Return the name of the profile policy with that SLA, planned again each hour."""
     return f"profile:1h:{sla:g}"
 
 

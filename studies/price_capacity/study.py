@@ -163,7 +163,7 @@ Saving = Callable[[CapacityResult, str], float]
 
 
 def trade_svg(results: CapacityResults, logs: Sequence[str]) -> str:
-    """Return the figure: what is saved against how much longer jobs wait, of the jobs' cost and of the machine's."""
+    """Return the figure: the saved cost of the jobs and of the machine against the longer waits."""
     measures: tuple[tuple[str, Saving], ...] = (
         ("saved of the cost of the jobs' energy [%]", CapacityResult.job_saved_pct),
         ("saved of the machine's cost, sleeping nodes included [%]", CapacityResult.saved_pct),

@@ -279,7 +279,7 @@ class PlannerSite:
 
 @dataclass(frozen=True)
 class DayResult:
-    """The result of a plan; `gap` is the share of the upper bound that it may miss, None for rules."""
+    """The result of a plan; `gap` is its gap to the upper bound as a share of it, None for rules."""
 
     from_s: int
     until_s: int

@@ -147,7 +147,7 @@ MAKERS: Mapping[str, Callable[[], Made]] = {
 
 
 def without_trees() -> tuple[str, ...]:
-    """Return a note on what is left out if scikit-learn is not installed; no note otherwise."""
+    """Return a note on the predictors that are left out without scikit-learn, if it is not installed."""
     if can_grow():
         return ()
     hint = install_hint("predictors")

@@ -29,9 +29,9 @@ from predictors.scores.exams import PriceExam, price_exam
 from studies.report import StudyTable, TableCell
 
 LOCAL_TIME = "local_time"
-# The code of ISO 4217 for "no currency": what is scored does not depend on it.
+# The code of ISO 4217 for "no currency": scores do not depend on it.
 NO_CURRENCY = "XXX/MWh"
-# Nord Pool's system price, which nobody pays and benchmarks of forecasts use.
+# Nord Pool's system price, which is no market price but used in benchmarks of forecasts.
 SYSTEM_PRICE = Market("NP", "NO", clock="Europe/Oslo")
 BY_NAME = {name: market for market in (*MARKETS, SYSTEM_PRICE) for name in (market.zone, market.maps)}
 
@@ -56,10 +56,10 @@ class PriceFile:
 def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
     """Return the file of one of three kinds. Raises BadPrices or BadInput for what cannot be read.
 
-    * With a column `local_time`: 24 rows each day of a clock that is never changed. The first column of numbers is the
-      price, further ones are published forecasts of it.
-    * With one column: hourly prices from midnight of the day `start` ("2014-06-01") on, or from that of an unknown day.
-    * Else with times in UTC or with an offset: days are those of the market that the file's name tells, else of UTC.
+    * With a column `local_time`: 24 rows per day of a clock without changes. The first column of numbers is the price,
+    further ones are published forecasts of it. * With one column: hourly prices from midnight of the day `start`
+    ("2014-06-01") on, or from that of an unknown day. * Else with times in UTC or with an offset: days are those of the
+    market in the file's name, else of UTC.
     """
     table = read_table(path, with_empty_lines=False)
     if LOCAL_TIME in table.columns:

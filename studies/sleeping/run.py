@@ -1,10 +1,10 @@
 """One experiment: a rule that puts nodes to sleep, over the range of its parameter, its result, and the run.
 
-The run is a pure function of the log, the policy and the seed. The bound is the fewest power cycles for an energy,
-were the future known and no job moved. A node that sleeps through a gap costs one cycle, however long the gap is, so
-the gaps that save most are slept through first. No other assignment of jobs to nodes needs fewer: sort the nodes of
-any run at each instant from active to asleep. Whenever a node falls asleep the lowest active level does, so cycles are
-those of the levels, and each level sleeps only in its own gaps (sim_backend/nodes/gaps.py).
+The run is a pure function of the log, the policy and the seed. The bound is the lowest number of power cycles for an
+energy with a known future and unmoved jobs. A node that sleeps through a gap costs one cycle, however long the gap is,
+so the gaps that save most come first. No other assignment of jobs to nodes needs fewer: sort the nodes of any run at
+each instant from active to asleep. Whenever a node falls asleep the lowest active level does, so cycles are those of
+the levels, and each level sleeps only in its own gaps (sim_backend/nodes/gaps.py).
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ class SleepingExperiment:
 
 
 Bound = tuple[float | None, ...]
-"""The fewest cycles per node and day that save 0, 1, ... 99 % of the idle energy, None beyond what can be saved."""
+"""The fewest cycles per node and day that save 0, 1, ... 99 % of the idle energy, None for impossible savings."""
 
 
 @dataclass(frozen=True)

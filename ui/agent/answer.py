@@ -30,7 +30,7 @@ RIGHT_ALIGNED = ("nodes", "place", "W/node", "starts", "latest")
 
 @dataclass(frozen=True)
 class LocalClock:
-    """The present, and the zone on whose clock times are shown."""
+    """The current time, and the time zone of displayed times."""
 
     now_unix_s: float
     zone: tzinfo

@@ -1,7 +1,7 @@
 """The commands `offpeak agent`, `page`, `status`, `queue`, `why` and `history`.
 
 They run the agent and the service of the status page, show the agent's state, show the planned queue and why a job
-waits, and list what was decided and done.
+waits, and list decisions and actions.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The demo's scheduler, and the outcome of the demo beside the same jobs on the same cluster without offpeak.
+"""The demo's scheduler, and the outcome of the demo compared with the same jobs on the same cluster without offpeak.
 
 Jobs come by the clock, nodes that are up register, and jobs have virtual nodes draw more.
 """
@@ -52,7 +52,7 @@ def submit(cluster: SimulatedCluster, job: DemoJob) -> None:
 class LiveCluster:
     """Implements plugin.scheduler.port.Scheduler, for several threads.
 
-    `energy_j` is what its nodes have drawn, `cost` what that cost [EUR].
+    `energy_j` is the energy of its nodes, `cost` its cost [EUR].
     """
 
     room: MachineRoom

@@ -69,7 +69,7 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
 
 @dataclass
 class Demo:
-    """One day of the demo, beside which the `report` process replays the same jobs."""
+    """One day of the demo, while the `report` process replays the same jobs."""
 
     plan: DemoPlan
     settings: Settings
@@ -160,7 +160,7 @@ def _hung_up(service: Service) -> Settings:
 
 
 def _program() -> str:
-    """Return this command as it is typed: by its path where it is not on PATH."""
+    """Return the name of this command, with its path if it is not on PATH."""
     program = sys.argv[0]
     return program if program.endswith("/offpeak") and shutil.which("offpeak") != program else "offpeak"
 

@@ -66,7 +66,7 @@ class DemoJob:
 
 
 def jobs_to_come(nodes: int, length_s: int, *, seed: int = 3) -> tuple[DemoJob, ...]:
-    """Return the jobs of so long a time in the order in which they come: many in the morning, fewer later."""
+    """Return the jobs of this time in the order of their submission: many in the morning, fewer later."""
     chance, work_s = random.Random(seed), 0.0
     drawn: list[tuple[int, int, int]] = []
     while work_s < LOAD * nodes * length_s:
@@ -138,7 +138,8 @@ LONG_PATIENCE = 'wake = ["bmc"]\nenter_patience = "3h"\nwake_patience = "3h"'
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """So many nodes for so many real seconds, in each of which `factor` seconds pass there; the page at `listen`.
+    """The nodes and the real duration of the demo, with `factor` simulated seconds per real second; the page is at
+    `listen`.
 
     Its BMCs and PDUs have addresses of their own, on loopback, and the same port.
     """
@@ -227,7 +228,7 @@ def _settings(plan: DemoPlan) -> Mapping[str, Mapping[str, object]]:
             "state_folder": str(folder),
             "capacity": "timeout:20min",
             "cycle": f"{max(1, round(plan.factor / 2))}s",
-            # Limits that are right for a room of real nodes would let this day pass before anything sleeps.
+            # With the limits for real nodes, this day would end before any node sleeps.
             "fresh": "1h",
             "nodes_per_sweep": many,
             "nodes_per_hour": many,

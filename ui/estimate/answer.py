@@ -1,7 +1,7 @@
 """Answers `offpeak estimate`: finds the accounting, replays it often, and prints the result as text or JSON.
 
-The text fits on one screen: energy and money of the period, what would have been saved, why, and what it rests
-on. The JSON has more figures, with the units in the keys.
+The text fits on one screen: energy and money of the period, the possible savings, the reasons and the basis. The JSON
+has more figures, with the units in the keys.
 """
 
 import json

@@ -1,6 +1,4 @@
-"""Answers `offpeak forecast` about a job: what each predictor predicts, and how wrong it was before, as table or
-JSON.
-"""
+"""Answers `offpeak forecast` about a job: the predictions and past errors of each predictor, as table or JSON."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -160,9 +158,9 @@ NO_JOB = -1
 
 @dataclass(frozen=True, eq=False)
 class PredictedQuantity:
-    """What predictors are taught about a quantity: the exam, when the outcome of each question is known, and who.
+    """The training of predictors of a quantity: the exam, when each outcome is known, and the predictors.
 
-    `members` are those among whom the only predictor chooses.
+    `members` are the predictors among which the only predictor chooses.
     """
 
     quantity: str
@@ -219,7 +217,7 @@ def _log(settings: Settings, request: JobForecastRequest) -> LogFile:
         machine = replace(machine, nodes=accounting.nodes)
     trace = last_days(accounting.trace, request.days) if request.days else accounting.trace
     log = log_file_of(trace, machine)
-    # A log that is read again later may begin on another day: only the calendar's seconds stay what they are.
+    # A log that is read again later may begin on another day; only calendar seconds do not change.
     ahead_s = trace.unix_start_s or 0
     jobs = with_stable_codes(log.jobs, trace.names)
     jobs = replace(jobs, submit_s=jobs.submit_s + ahead_s)

@@ -26,7 +26,7 @@ HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE
 
 
 def answer(settings: Settings, request: PriceForecastRequest) -> None:
-    """Print the prices of the hours that are asked for."""
+    """Print the prices of the requested hours."""
     check_libraries(settings.feeds)
     source, zone = build_price_source(settings.feeds, settings.prices)
     now_s = int(time.time())
@@ -43,7 +43,7 @@ def answer(settings: Settings, request: PriceForecastRequest) -> None:
 def print_forecast(
     forecast: PriceForecast, feeds: FeedSettings, zone: tzinfo, *, tariff: Tariff, is_alone: bool
 ) -> None:
-    """Print a step a line, with what it rests on where that changes, and what was wrong with the sources.
+    """Print one step per line, with its basis if that changes, and the problems of the sources.
 
     `tariff` holds where no price is known; where it `is_alone`, everything is known and nothing forecast.
     """

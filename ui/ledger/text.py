@@ -1,7 +1,7 @@
 """The ledger on a terminal, a line for each record or group with the total below, and for other programs as JSON
 and CSV.
 
-In JSON and CSV units stand in the keys, and times are there as numbers and as text.
+In JSON and CSV units are part of the keys, and times are numbers and text.
 """
 
 import csv
@@ -80,7 +80,7 @@ Record = Mapping[str, Any]
 
 
 def print_table(table: Table) -> None:
-    """Print a table of texts; where it goes into a pipe, or is long, in lines of any length."""
+    """Print a table of texts; with lines of any length if it is long or goes into a pipe."""
     console = Console(highlight=False, markup=False, emoji=False)
     header, *lines = table_lines(table)
     if console.is_terminal and len(lines) <= MANY:

@@ -1,7 +1,7 @@
 """The figures of a month, a line for each account, total and saving, and their texts.
 
-The month is one of a local clock, as an operator writes it (2026-11). Text, page and CSV are made from these lines;
-each line says what it rests on. The method describes how the figures were computed, for auditors.
+The month is a local one, as an operator writes it (2026-11). Text, page and CSV are made from these lines; each line
+has its basis. The method describes how the figures were computed, for auditors.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

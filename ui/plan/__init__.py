@@ -1,4 +1,4 @@
-"""`offpeak plan`: when each job of the queue is to start.
+"""`offpeak plan`: the planned start of each job in the queue.
 
 `command` parses, `answer` makes or requests the plan and applies it, `text` and `page` show it.
 """

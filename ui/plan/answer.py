@@ -46,7 +46,7 @@ def answer(settings: Settings, request: PlanRequest) -> None:
 def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[str, ...]]:
     """Return the plan of a running agent, else a plan made here.
 
-    Where the settings have an agent carry plans out, it is said why the plan is not the agent's.
+    If the settings have an agent carry out plans, the reason why the plan is not the agent's is shown.
     """
     if not request.is_as_set:
         return plan_once(settings)

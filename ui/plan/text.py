@@ -1,6 +1,4 @@
-"""The plan on a terminal, a job a line in the order of starts, then its cost and what was left out; and the plan as
-JSON.
-"""
+"""The plan on a terminal, one job per line in the order of starts, then its cost and the omitted jobs; and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

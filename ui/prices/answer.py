@@ -62,7 +62,7 @@ class KnownPrices:
 
 
 def print_prices(prices: KnownPrices) -> None:
-    """Print a day a line, and what was wrong with the sources."""
+    """Print one day per line, and the problems of the sources."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED

@@ -1,6 +1,6 @@
-"""A comparison of policies as a table for the terminal and as JSON: what was replayed, a row a policy, and remarks.
+"""A comparison of policies as a table for the terminal and as JSON: the replayed log, one row per policy, and remarks.
 
-The basis says what the figures rest on: prices and machine, each with what is assumed.
+The basis names the prices and the machine, with their assumptions.
 """
 
 import json
@@ -210,7 +210,7 @@ def policy_row(outcome: PolicyOutcome, units: PolicyUnits, *, is_first: bool) ->
 
 
 def remarks(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> list[str]:
-    """Return in sentences what the figures rest on besides the basis and the baseline."""
+    """Return remarks on the figures in addition to the basis and the baseline."""
     notes = prepared.case.notes_until(comparison.until_s)
     lines = [note for note in notes if note not in prepared.basis.prices_notes]
     lines += [*prepared.notes, *gap_remark(comparison)]
@@ -223,7 +223,7 @@ def remarks(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> lis
 def unlike_remark(comparison: Comparison) -> tuple[str, ...]:
     """Say that jobs wait much longer or shorter in the baseline's replay than in the log, if they do.
 
-    A log in which no job waits at all, as models write it, has no waits to compare.
+    A log in which no job waits at all, as from a workload model, has no waits to compare.
     """
     waits_s = comparison.mean_waits_s()
     if waits_s is None or waits_are_near(*waits_s):

@@ -70,7 +70,7 @@ SLEEP_HEADERS = (
 
 
 def sleep_table(outcomes: Sequence[PolicyOutcome]) -> Table:
-    """Return a row a policy whose nodes can sleep."""
+    """Return one row for each policy whose nodes can sleep."""
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     for header in SLEEP_HEADERS:
         table.add_column(header, justify="left" if header == "policy" else "right", overflow="fold", vertical="bottom")

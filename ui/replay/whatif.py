@@ -22,7 +22,7 @@ UP = (ACTIVE, *(coming_up(depth) for depth in range(len(DEPTHS))))
 
 @dataclass(frozen=True, eq=False)
 class WhatIf:
-    """What was asked of which state file, and the answer."""
+    """The question, its state file, and the answer."""
 
     file: str
     policy: str
@@ -81,7 +81,7 @@ def plan_row(plan: WhatIfPlan, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def verdict(answer: WhatIf) -> str:
-    """Say in a sentence what is decided."""
+    """Return the decision as a sentence."""
     decision, per_node = answer.decision, answer.snapshot.units_per_node
     nodes, most = decision.units // per_node, answer.snapshot.usable_units // per_node
     if not decision.met:
@@ -90,7 +90,7 @@ def verdict(answer: WhatIf) -> str:
 
 
 def change_text(answer: WhatIf) -> str:
-    """Say how many nodes to wake or to let sleep."""
+    """Return how many nodes to wake or to put to sleep, as text."""
     more = answer.decision.units // answer.snapshot.units_per_node - nodes_up(answer.snapshot)
     if more > 0:
         return f"To wake now: {counted(more, 'node')}."
@@ -105,7 +105,7 @@ def sleep_lines(answer: WhatIf) -> list[str]:
 
 
 def sleep_text(step: SleepTime, now_s: int) -> str:
-    """Say until when so many nodes run no job."""
+    """Return until when these nodes run no job, as text."""
     until = "until more jobs come" if step.until_s is None else f"for {clock_text(step.until_s - now_s)}"
     return f"{counted(step.nodes, 'node')} {until}"
 

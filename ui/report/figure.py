@@ -1,4 +1,4 @@
-"""Figures as plotly draws them, written as JSON without plotly's own classes, whose import takes seconds.
+"""Figures for plotly, written as JSON without plotly's own classes, whose import takes seconds.
 
 A colour "var(--name)" is looked up in the page's style sheet when the figure is drawn, so it follows the page.
 """
@@ -28,7 +28,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: a name without spaces, a heading, a line for those who cannot see it, and a caption under it.
+    """A figure: a name without spaces, a heading, an alternative text, and a caption.
 
     `keys` are its legend, `data` and `layout` are plotly's. A trace with `meta` is drawn while the choice of that
     number is made; `choices` are the names to choose from, of what `choice_of` says, and `choice_layouts` what each
@@ -57,7 +57,7 @@ class Figure:
 
 
 def _sharing(value: Any, arrays: list[Json], known: dict[str, int]) -> Any:
-    """Return the value with {"array": i} for each packed array, which stands in `arrays` once."""
+    """Return the value with {"array": i} for each packed array, which is once in `arrays`."""
     if isinstance(value, list):
         return [_sharing(each, arrays, known) for each in value]
     if not isinstance(value, dict):
@@ -119,5 +119,5 @@ def layout(own: Json) -> Json:
 
 
 def line(key: Key) -> Json:
-    """Return the stroke of the line that a legend's entry stands for."""
+    """Return the line style of a legend's entry."""
     return {"color": key.colour, "width": 2, "dash": key.dash.replace(" ", "px,") + "px" if key.dash else "solid"}

@@ -1,6 +1,6 @@
 """Every job of the busiest week as a block of nodes by time, with the power and the price of that week under it.
 
-The blocks say which jobs run, where, and what is known of each.
+The blocks show which jobs run, on which units, and their details.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ ALL_JOBS = 12_000
 """More than these of all policies together make a large file."""
 
 VISIBLE_ROWS = 150
-"""A block that is lower than one of so many rows of the machine would vanish under an outline in the page's colour."""
+"""The number of rows of the machine: an outline in the page's colour would hide a lower block."""
 
 
 def most_jobs(subject: ReportSubject) -> int:

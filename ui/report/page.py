@@ -1,7 +1,7 @@
 """Assemble a report: a single offline HTML page that contains plotly's script once.
 
-The answer leads: would another policy have been cheaper, and what would it have cost the users who wait? Text becomes
-HTML here and nowhere else, so a job's name can never be markup.
+The page starts with the answer: whether another policy would have been cheaper, and how much longer users would have
+waited. Text becomes HTML only here, so a job's name can never be markup.
 """
 
 import json
@@ -20,7 +20,7 @@ from ui.report.subject import ReportSubject
 
 @dataclass(frozen=True)
 class HtmlCell:
-    """A figure in a table: below it in small its interval, beside it a mark such as "noise"."""
+    """A figure in a table, with its interval in small type below and a mark such as "noise"."""
 
     text: str
     interval: str = ""

@@ -42,9 +42,9 @@ def share_of_stretches(subject: ReportSubject, of_all: int = ALL_STRETCHES) -> i
 class DrawnSteps:
     """Which pieces of a step function are drawn: piece `piece[i]` from `at_s[i]` to `at_s[i + 1]`.
 
-    `stretches_s` is empty where that is all of it. Else the pieces are the lowest and the highest of each stretch of
-    time, in their order, for half of it each; its entries are the length of a stretch outside and inside the time that
-    was asked for in detail.
+    `stretches_s` is empty if all pieces are drawn. Else the pieces are the lowest and the highest value of each stretch
+    of time, in order, for half of it each; its entries are the lengths of a stretch outside and inside the detailed
+    time.
     """
 
     at_s: Int64
@@ -71,7 +71,7 @@ def most_steps(most_stretches: int) -> int:
 def stretches_of(edges_s: Int64, detail: BusiestWindow | None, *, most_stretches: int) -> tuple[Int64, tuple[int, ...]]:
     """Return the edges of stretches of time, and how long these are: in all, and in detail if that is shorter.
 
-    There are at most so many of either length.
+    There are at most `most_stretches` of either length.
     """
     begin_s, until_s = int(edges_s[0]), int(edges_s[-1])
     coarse_s = _stretch_s(until_s - begin_s, most_stretches)

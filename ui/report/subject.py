@@ -24,7 +24,7 @@ from ui.report.figure import Key
 
 @dataclass(frozen=True)
 class Calendar:
-    """Where a trace lies: Unix time = trace second + `offset_s`.
+    """The position of a trace in the calendar: Unix time = trace second + `offset_s`.
 
     Axes show time that is `ahead_s` ahead of UTC throughout, because an axis on which clocks change would show an hour
     twice; tables show the clock of `zone`.
@@ -74,7 +74,7 @@ DASHES = ("", "8 4", "2 3", "8 3 2 3", "14 4")
 class ReportPolicy:
     """A policy as the figures show it: its run, its figures and the machine's power, and its number.
 
-    `counts` are its nodes by state, `draw` is what they draw besides their jobs; None where they have no power states.
+    `counts` are its nodes by state, `draw` is their power without jobs; None without power states.
     """
 
     number: int
@@ -129,7 +129,7 @@ class ReportSubject:
 
     @property
     def nodes(self) -> PoweredMachine:
-        """The machine as nodes: only of a comparison whose nodes can sleep."""
+        """The machine as nodes; only for a comparison with sleeping nodes."""
         assert self.comparison.case.nodes is not None
         return self.comparison.case.nodes
 

@@ -1,8 +1,8 @@
 """The tables of a report: policies with their intervals, the most postponed jobs by name, and what the figures rest
 on.
 
-Users of the most postponed jobs are those who will ask. The foundations hold remarks, definitions, and how to
-get the same report again.
+The most postponed jobs are listed because their users will ask. The foundations hold remarks, definitions, and the
+command that produces the report.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """The trade-off of each policy: idle energy saved against slowdown, or against jobs delayed by sleeping nodes.
 
-Labels of points stand beside the figure, each with a line to its point, and stay apart in a crowd.
+Labels of points are beside the figure, each with a line to its point, and do not overlap.
 """
 
 import math
@@ -78,7 +78,7 @@ def slowdown_loss(subject: ReportSubject) -> Loss:
     value = np.array([policy.outcome.mean_bounded_slowdown_by_delay for policy in subject.policies])
     left, right = float(value.min() / 1.25), float(value.max() * 1.25)
     ends = [float(np.log10(left)), float(np.log10(right))]
-    # Those that plotly chooses for less than a decade do not stand in one row.
+    # The ticks that plotly chooses for less than a decade are not in one row.
     ticks = few_ticks(left, right)
     look = _axis("mean slowdown", ends, type="log", tickvals=ticks, ticktext=[f"{tick:,.15g}" for tick in ticks])
     return Loss("mean slowdown", value, left, right, look)

@@ -35,7 +35,7 @@ def write_report(
 ) -> None:
     """Write the report; raise CannotWrite on failure, without a partial file.
 
-    `spreads` are those of the policies in their order, or none; `origin` says how to get the report again.
+    `spreads` are those of the policies in order, or empty; `origin` is the command that produces the report.
     """
     content = report_html(subject_of(trace, prepared, comparison, spreads), origin).encode()
     with replacing(path) as file:
