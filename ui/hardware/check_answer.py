@@ -103,7 +103,7 @@ def check_summary(found: Sequence[Finding]) -> str:
     }
     counts = [f"{by_verdict[CheckVerdict.GOOD]} ok"]
     if by_verdict[CheckVerdict.DOUBTFUL]:
-        counts.append(f"{by_verdict[CheckVerdict.DOUBTFUL]} doubtful")
+        counts.append(f"{by_verdict[CheckVerdict.DOUBTFUL]} to look at")
     if by_verdict[CheckVerdict.BAD]:
         counts.append(f"{by_verdict[CheckVerdict.BAD]} failed")
     return f"{counted(len({(finding.part, finding.subject) for finding in found}), 'check')}: {', '.join(counts)}"
