@@ -33,7 +33,7 @@ ALARM_MARGIN_S = 60
 OWN_CLOCK = "clock"
 
 GiveOrder = Callable[[NodeOrder, str], Awaitable[None]]
-"""Sends an order by one of the rung's ways, "" for standby. Raises DeviceError if the device rejects it, another
+"""Sends an order by one of the method's ways, "" for standby. Raises DeviceError if the device rejects it, another
 OffpeakError if the door refuses it.
 """
 
@@ -50,10 +50,10 @@ class StandbyParts:
 
 @dataclass(frozen=True)
 class StandbyTestResult:
-    """The result of a test. `error` is why the rung must not be offered, `notes` are remarks.
+    """The result of a test. `error` is why standby must not be offered, `notes` are remarks.
 
     `by_power`: the meter showed the node below the ceiling; `asleep_w` is its last power. `woken_by` is one of the
-    rung's ways, or "clock". The time of an event that did not happen is None.
+    method's ways, or "clock". The time of an event that did not happen is None.
     """
 
     node: str
@@ -77,7 +77,7 @@ async def suspend_and_wake(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> StandbyTestResult:
-    """Suspend and wake the node once and return the result; this can take all of the rung's patience. Raises no
+    """Suspend and wake the node once and return the result; this can take all of the method's patience. Raises no
     DeviceError.
 
     If the door refuses the order to suspend, its error is raised. The node itself also checks that no job runs. If the
@@ -150,7 +150,7 @@ class _StandbyTest:
             self._result = replace(self._result, by_power=True)
 
     async def _wake_up(self) -> NodeProbe | None:
-        """Try the rung's ways one after the other. Return the node's first answer, None if none of them woke it."""
+        """Try the method's ways one after the other. Return the node's first answer, None if none of them woke it."""
         patience_s = self._parts.method.wake_patience_s
         for way in self._parts.method.wake:
             began = self._clock()
@@ -252,7 +252,7 @@ class StandbyContext:
 async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> StandbyTestResult:
     """Suspend and wake the node once and return the result.
 
-    Raises BadInventory if the node has no such rung, and OrderRefused, without sending anything, if a rule of the door
+    Raises BadInventory if the node has no such method, and OrderRefused, sending nothing, if a rule of the door
     refuses.
     """
     method = machine.hardware.sleep_method(NodeOrder.STANDBY)

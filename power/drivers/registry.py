@@ -57,7 +57,7 @@ def driver_of(machine: InventoryNode, wire: Transport) -> PowerDriver:
 
 
 WAKE_DRIVERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {"bmc": driver_of, "wol": _wake_on_lan}
-"""The drivers that wake a node, by the value of `wake` in its rungs."""
+"""The drivers that wake a node, by the value of `wake` in its sleep methods."""
 
 
 def wake_drivers(machine: InventoryNode, names: Iterable[str], wire: Transport) -> dict[str, PowerDriver]:

@@ -1,6 +1,6 @@
 """The state machine of a node: a record and one event give the next record. Nothing else changes a record.
 
-In this order: the steps towards a desired state, by the rungs of the hardware; what a failure does (the next step, a
+In this order: the steps towards a desired state, by the sleep methods; what a failure does (the next step, a
 longer pause, and in the end the operator has the node); the door's answer to an order (a refused order is due again
 later); an observation (after a change that no order explains the agent pauses); and the passing of time.
 """
@@ -58,7 +58,7 @@ def name_change(order: NodeOrder, was: NodeState) -> str:
 
 
 def list_steps(order: NodeOrder, was: NodeState, context: NodeContext) -> tuple[OrderStep, ...]:
-    """Return the steps from that state to the result of the order, none if the hardware has no such rung."""
+    """Return the steps from that state to the result of the order, none if the hardware has no such method."""
     return _list_wake_steps(was, context) if order is NodeOrder.ON else _list_sleep_steps(order, context)
 
 
@@ -85,7 +85,7 @@ def _list_sleep_steps(order: NodeOrder, context: NodeContext) -> tuple[OrderStep
 
 
 def _find_sleep_method(was: NodeState, context: NodeContext) -> SleepMethod | None:
-    """Return the rung of a node that sleeps in that state, or another rung if the hardware lacks it."""
+    """Return the sleep method of a node in that state, or another one if the hardware lacks it."""
     if was not in ASLEEP:
         return None
     methods = context.hardware.sleep_methods

@@ -110,7 +110,7 @@ def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage, zygo
         cluster.wait(lambda: cluster.jobs.order() != as_submitted, what="the plan to be carried out")
         output = json.loads(run_offpeak(cluster, "plan", "--json").stdout)
         assert output["violations"] == []
-        assert any(trouble.startswith("this is the plan that the agent carries out") for trouble in output["troubles"])
+        assert any(problem.startswith("this is the plan that the agent carries out") for problem in output["troubles"])
         starts = {job["job_id"]: job["start_s"] for job in output["jobs"]}
         planned = sorted(as_submitted, key=lambda job: starts[job])
         cluster.wait(lambda: cluster.jobs.order() == planned, what="the order of the plan")

@@ -72,7 +72,7 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
     assert (compute.driver, compute.cipher_suite, compute.privilege) == ("ipmi", 3, "operator")
     assert compute.credential is not None
     assert compute.credential.password_file == tmp_path / "bmc.password"
-    assert [rung.order for rung in compute.sleep_methods] == ["standby", "soft_off"]
+    assert [method.order for method in compute.sleep_methods] == ["standby", "soft_off"]
     assert compute.sleep_method(NodeOrder.STANDBY) == SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), 60, 120, 25.0)
     assert compute.sleep_method(NodeOrder.HARD_OFF) is None
     assert (nas.bmc, nas.ssh, nas.hardware.driver) == (None, None, None)

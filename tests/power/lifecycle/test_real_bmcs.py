@@ -37,7 +37,7 @@ from sim_backend.virtual.machine_room import MachineRoom
 pytestmark = pytest.mark.thorough
 
 MANY, CAP = 64, 12
-RUNGS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_patience_s=2, wake_patience_s=2),)
+SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_patience_s=2, wake_patience_s=2),)
 HASTY = RetryPolicy(
     first_pause_s=0.05,
     refused_pause_s=0.05,
@@ -143,7 +143,7 @@ def machines_of(room: ServedRoom, folder: Path) -> tuple[InventoryNode, ...]:
     password.touch(mode=0o600)
     password.write_text("secret\n")
     hardware = Hardware(
-        "virtual", "ipmi", Credential("bmc", "admin", password), room.plan.bmc_port, sleep_methods=RUNGS
+        "virtual", "ipmi", Credential("bmc", "admin", password), room.plan.bmc_port, sleep_methods=SLEEP_METHODS
     )
     guids = room.do(lambda room: {name: str(bmc.guid) for name, bmc in room.bmcs.items()})
     return tuple(
@@ -211,7 +211,7 @@ def test_node_goes_off_and_on_with_ipmi_sim(few_bmcs: list[SimulatedBmc], machin
     machines = []
     for number, bmc in enumerate(few_bmcs, 1):
         machine = machine_of(bmc, node=f"n{number}")
-        hardware = replace(machine.hardware, sleep_methods=RUNGS)
+        hardware = replace(machine.hardware, sleep_methods=SLEEP_METHODS)
         machines.append(replace(machine, hardware=hardware, enrolled=Enrolment(bmc.guid, (), "2026-11-21")))
 
     first, forgets, used = few_bmcs

@@ -167,7 +167,8 @@ def test_soft_off_that_is_not_followed_never_cuts_power_unless_allowed() -> None
     walk = Walk(context_of(cut_power=True)).seen("on").desires("soft_off").ordered().passes(600).seen("on")
     assert walk.order == ("hard_off", "")
     without = Hardware(
-        "plain", sleep_methods=tuple(rung for rung in SERVER.sleep_methods if rung.order is not NodeOrder.HARD_OFF)
+        "plain",
+        sleep_methods=tuple(method for method in SERVER.sleep_methods if method.order is not NodeOrder.HARD_OFF),
     )
     walk = Walk(context_of(without, cut_power=True)).seen("on").desires("soft_off").ordered().passes(600).seen("on")
     assert (walk.order, walk.record.attempts.tries) == (None, 1)

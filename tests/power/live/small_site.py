@@ -15,8 +15,8 @@ from power.lifecycle.decisions import NodeRecords
 from power.live.cluster_snapshot import ClusterSnapshot, NodeMemory, PowerMemory, PowerSite
 from power.live.power_plan import PowerPlan, plan_power
 
-RUNGS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), 600, 600),)
-HARDWARE = Hardware("compute", "ipmi", sleep_methods=RUNGS, node_class="server")
+SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), 600, 600),)
+HARDWARE = Hardware("compute", "ipmi", sleep_methods=SLEEP_METHODS, node_class="server")
 SERVER = bundled_node_class("server")
 
 

@@ -125,7 +125,7 @@ def test_plan_command_reports_a_silent_agent_that_carries_out_plans(offpeak: Off
     remark = f"this plan is made here and now, and is not the agent's: no agent answers at {tmp_path}/agent.sock: "
     assert f"- {remark}" in offpeak(queue="plan").stdout
     assert [
-        trouble.startswith(remark) for trouble in json.loads(offpeak("--json", queue="plan").stdout)["troubles"]
+        problem.startswith(remark) for problem in json.loads(offpeak("--json", queue="plan").stdout)["troubles"]
     ] == [True]
     page = tmp_path / "plan.html"
     offpeak("--report", str(page), queue="plan")
