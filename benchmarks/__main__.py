@@ -14,6 +14,7 @@ from benchmarks.choose import choose_benchmarks
 from benchmarks.command import command_benchmarks
 from benchmarks.day_plan import day_plan_benchmarks
 from benchmarks.engine import engine_benchmarks
+from benchmarks.engine_mixed import mixed_engine_benchmarks
 from benchmarks.federation import federation_benchmarks
 from benchmarks.generate import generate_benchmarks
 from benchmarks.grid_replay import grid_replay_benchmarks
@@ -38,6 +39,7 @@ from benchmarks.whatif import whatif_benchmarks
 WIDTH_IN_PIPES = 160
 GROUPS = (
     engine_benchmarks,
+    mixed_engine_benchmarks,
     capacity_benchmarks,
     whatif_benchmarks,
     command_benchmarks,

@@ -98,10 +98,13 @@ def opens_pass(state: MixedState, group: int) -> bool:
     """Tell whether a pass over the group may start a job; where it may, begin it."""
     now = state.scalars[0]
     here = state.groups[group]
-    is_due = here.is_backfill_due if now.is_full_pass else here.is_due
-    here.is_due = 0
+    # A full pass may refuse what a pass in order starts: that one knows no reservations.
     if now.is_full_pass:
+        is_due = here.is_backfill_due
         here.is_backfill_due = 0
+    else:
+        is_due = here.is_due
+        here.is_due = 0
     return bool(is_due and here.hopeful > 0)
 
 
@@ -114,11 +117,13 @@ def open_queue(tables: Tables, state: MixedState, rules: MixedRules, group: int)
     now = state.scalars[0]
     here = state.groups[group]
     waiting = state.waiting
-    if now.window == 0 and here.blocked != NOT_YET and first_start_s(state, rules, group) >= now.now_s:
+    is_known = now.window == 0 and now.is_full_pass and here.is_stale == 0
+    if is_known and here.blocked != NOT_YET and first_start_s(state, rules, group) >= now.now_s:
         now.cursor = here.seen - now.behind_window
         return
     drop_reservations(state, group)
     forget_blocked(state, group)
+    here.is_stale = 0
     for at in range(tables.group_class_first[group], tables.group_class_first[group + 1]):
         own_class = tables.group_class[at]
         waiting.longest_s[own_class] = NOT_YET if waiting.misfit[own_class] else ANY_LENGTH
@@ -171,7 +176,6 @@ def run_pass_in_order(
     """Start the jobs of the group in order; a blocked job closes its partition for the others of the pass."""
     now = state.scalars[0]
     here = state.groups[group]
-    drop_reservations(state, group)
     now.searches += 1
     closing = now.searches
     while here.hopeful > 0:

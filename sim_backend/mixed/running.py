@@ -130,7 +130,12 @@ def run_job(
     now.waiting -= 1
     state.start_s[index(job)] = now.now_s
     if workload.array[index(job)] != NOT_YET:
-        state.array_running[index(workload.array[index(job)])] += 1
+        array = index(workload.array[index(job)])
+        state.array_running[array] += 1
+        if state.array_running[array] == workload.throttle[array]:
+            # A blocked job of the array must not keep its reservation.
+            for each in range(len(state.groups)):
+                state.groups[each].is_stale = 1
     here = state.groups[group]
     here.waiting -= 1
     here.hopeful -= 1
@@ -163,6 +168,16 @@ def give_up(tables: Tables, state: MixedState, own_class: int) -> None:
 
 
 @part
+def begin_anew(state: MixedState, group: int) -> None:
+    """Let the next pass over the group begin at its first job."""
+    here = state.groups[group]
+    here.blocked = NOT_YET
+    here.seen = here.first
+    here.is_due = 1
+    here.is_backfill_due = 1
+
+
+@part
 def end_first(tables: Tables, workload: MixedWorkload, state: MixedState) -> None:
     """End the running job whose nodes come free first."""
     now = state.scalars[0]
@@ -187,13 +202,12 @@ def end_first(tables: Tables, workload: MixedWorkload, state: MixedState) -> Non
         pieces.following[at] = now.free_piece
         now.free_piece = piece
         piece = following
+    begin_anew(state, group)
     array = workload.array[index(slots.job[held])]
     if array != NOT_YET:
+        if state.array_running[index(array)] == workload.throttle[index(array)]:
+            for each in range(len(state.groups)):
+                begin_anew(state, each)
         state.array_running[index(array)] -= 1
     slots.following[held] = now.free_slot
     now.free_slot = slot
-    here = state.groups[group]
-    here.blocked = NOT_YET
-    here.seen = here.first
-    here.is_due = 1
-    here.is_backfill_due = 1

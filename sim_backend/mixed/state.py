@@ -234,6 +234,7 @@ GROUPS = np.dtype(
             "listed",  # its running jobs
             "is_due",  # 1 when a pass may start a job
             "is_backfill_due",  # 1 when a full pass may start a job
+            "is_stale",  # 1 when the next pass has to begin anew
             "reserved",  # its reservations
             "holds",  # cells that these hold
             "first_hold",  # the first row of its holds

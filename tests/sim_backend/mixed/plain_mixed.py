@@ -1,0 +1,254 @@
+"""A scheduler of several pools in plain Python, to compare the engine with: every figure anew at each step.
+
+What is free in a cell at a second is its capacity less all running jobs and reservations that hold it then.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from offpeak.model.cluster import Cluster, competition_groups
+from offpeak.model.request import Chunk, Request
+
+ALL = 10**9
+Cell = tuple[int, int]
+"""A pool and a node of it; all nodes of a pool that no job shares are its cell 0."""
+
+
+@dataclass
+class PlainMixedJob:
+    """One job: seconds, its request, and what puts it before others."""
+
+    submit_s: int
+    runtime_s: int
+    estimate_s: int
+    request: Request
+    priority: int = 0
+    array: int = -1
+    throttle: int = 0
+
+
+@dataclass
+class Stay:
+    """What a job takes of cells from a second to another."""
+
+    job: int
+    start_s: int
+    end_s: int
+    taken: list[tuple[Cell, Counter]]
+
+
+@dataclass
+class PlainMixed:
+    """Jobs are known by their number; all of them fit the empty cluster."""
+
+    cluster: Cluster
+    jobs: list[PlainMixedJob]
+    reservations: int
+    completing_s: int = 0
+    sched_interval_s: int = 0
+    bf_interval_s: int = 0
+    waiting: list[int] = field(default_factory=list)
+    running: list[Stay] = field(default_factory=list)
+
+    def run(self) -> list[int]:
+        """Return the start of each job."""
+        self.requests = {job.request for job in self.jobs}
+        self.shared = {
+            pool for pool in range(len(self.cluster.pools)) if any(self.shares(pool, each) for each in self.requests)
+        }
+        groups = competition_groups({request: self.pools_of(request) for request in self.requests})
+        self.group = [groups[job.request] for job in self.jobs]
+        self.start_s = [-1] * len(self.jobs)
+        self.first_reservation_s: dict[int, int] = {}
+        self.log: list[Stay] = []
+        wanted_s = full_s = None
+        submitted = 0
+        while submitted < len(self.jobs) or self.running or self.waiting:
+            times = [stay.end_s for stay in self.running]
+            times += [job.submit_s for job in self.jobs[submitted : submitted + 1]]
+            times += [at_s for at_s in (wanted_s, full_s) if at_s is not None and self.waiting]
+            self.now_s = now_s = min(times)
+            ended = [stay for stay in self.running if stay.end_s == now_s]
+            self.running = [stay for stay in self.running if stay.end_s > now_s]
+            new = [number for number, job in enumerate(self.jobs) if job.submit_s == now_s and number >= submitted]
+            submitted += len(new)
+            self.waiting += new
+            if ended or new:
+                wanted_s = up_to_multiple(now_s, self.sched_interval_s)
+                full_s = up_to_multiple(now_s, self.bf_interval_s) if self.bf_interval_s else None
+            is_full = full_s == now_s or not self.bf_interval_s
+            if now_s in (wanted_s, full_s):
+                wanted_s = None if wanted_s == now_s else wanted_s
+                full_s = None if full_s == now_s else full_s
+                for group in sorted(set(self.group)):
+                    self.run_pass(group, is_full=is_full)
+                ends = [stay for stay in self.running if stay.end_s == now_s]
+                assert all(self.jobs[stay.job].runtime_s + self.completing_s == 0 for stay in ends)
+        return self.start_s
+
+    def order(self, group: int) -> list[int]:
+        """Return the waiting jobs of a group: by tier, priority and submission."""
+
+        def key(number: int) -> tuple[int, int, int]:
+            job = self.jobs[number]
+            tiers = [self.cluster.partitions[name].priority_tier for name in job.request.partitions]
+            return -max(tiers, default=1), -job.priority, number
+
+        return sorted((number for number in self.waiting if self.group[number] == group), key=key)
+
+    def run_pass(self, group: int, *, is_full: bool) -> None:
+        reserved: list[Stay] = []
+        closed = set()
+        blocked = False
+        for number in self.order(group):
+            job = self.jobs[number]
+            if self.is_throttled(job) or job.request.partitions in closed:
+                continue
+            taken = self.place(job.request, self.left_now(reserved, self.hold_s(job)))
+            if taken is not None:
+                self.start(number, taken)
+            elif not is_full:
+                closed.add(job.request.partitions)
+            elif not blocked and self.reservations == 0:
+                return
+            elif len(reserved) < self.reservations:
+                blocked = True
+                reserved.append(self.reservation(number, reserved))
+                self.first_reservation_s.setdefault(number, reserved[0].start_s) if len(reserved) == 1 else None
+
+    def is_throttled(self, job: PlainMixedJob) -> bool:
+        running = [stay for stay in self.running if self.jobs[stay.job].array == job.array]
+        return job.array >= 0 and job.throttle > 0 and len(running) >= job.throttle
+
+    def hold_s(self, job: PlainMixedJob) -> int:
+        return job.estimate_s + self.completing_s
+
+    def start(self, number: int, taken: list[tuple[Cell, Counter]]) -> None:
+        job = self.jobs[number]
+        self.waiting.remove(number)
+        self.start_s[number] = self.now_s
+        self.running.append(Stay(number, self.now_s, self.now_s + job.runtime_s + self.completing_s, taken))
+        self.log.append(self.running[-1])
+
+    def expected(self) -> list[Stay]:
+        """Return the running jobs as expected: those that run for longer than expected end now."""
+        return [
+            Stay(stay.job, stay.start_s, max(self.now_s, stay.start_s + self.hold_s(self.jobs[stay.job])), stay.taken)
+            for stay in self.running
+        ]
+
+    def left(self, stays: list[Stay]) -> dict[Cell, Counter]:
+        free = {cell: Counter(capacity) for cell, capacity in self.capacity().items()}
+        for stay in stays:
+            for cell, amount in stay.taken:
+                free[cell].subtract(amount)
+        return free
+
+    def left_now(self, reserved: list[Stay], hold_s: int) -> dict[Cell, Counter]:
+        """Return what a job that starts now may take: what is free now and at the start of each reservation."""
+        return self.least([self.left(self.running), *self.left_at_starts(reserved, self.now_s - 1, hold_s + 1)])
+
+    def left_at_starts(self, reserved: list[Stay], after_s: int, for_s: int) -> list[dict[Cell, Counter]]:
+        starts = {stay.start_s for stay in reserved if after_s < stay.start_s < after_s + for_s}
+        return [self.left_at(at_s, reserved) for at_s in starts]
+
+    def left_at(self, at_s: int, reserved: list[Stay]) -> dict[Cell, Counter]:
+        stays = [stay for stay in self.expected() if stay.end_s > at_s]
+        return self.left(stays + [stay for stay in reserved if stay.start_s <= at_s < stay.end_s])
+
+    @staticmethod
+    def least(frees: list[dict[Cell, Counter]]) -> dict[Cell, Counter]:
+        return {
+            cell: Counter({name: min(free[cell][name] for free in frees) for name in frees[0][cell]})
+            for cell in frees[0]
+        }
+
+    def reservation(self, number: int, reserved: list[Stay]) -> Stay:
+        request, hold_s = self.jobs[number].request, max(1, self.hold_s(self.jobs[number]))
+        times = {self.now_s, *(stay.end_s for stay in self.expected()), *(stay.end_s for stay in reserved)}
+        for at_s in sorted(at_s for at_s in times if at_s >= self.now_s):
+            frees = [self.left_at(at_s, reserved), *self.left_at_starts(reserved, at_s, hold_s)]
+            taken = self.place(request, self.least(frees))
+            if taken is not None:
+                return Stay(number, at_s, at_s + hold_s, taken)
+        raise AssertionError("fits nowhere")
+
+    def capacity(self) -> dict[Cell, Counter]:
+        found = {}
+        for number, pool in enumerate(self.cluster.pools):
+            kind = pool.node_type
+            amount = Counter(jobs=ALL, cores=kind.cores, memory=kind.memory_mib, gpus=kind.gpu_count())
+            amount.update({f"gpu {name}": count for name, count in kind.gpus})
+            if number in self.shared:
+                found |= {(number, node): amount for node in range(pool.nodes)}
+            else:
+                found[number, 0] = Counter(nodes=pool.nodes)
+        return found
+
+    def shares(self, pool: int, request: Request) -> bool:
+        return pool in self.pools_of(request) and not self.cluster.takes_whole_nodes(request, self.cluster.pools[pool])
+
+    def pools_of(self, request: Request) -> list[int]:
+        return sorted(
+            {pool for parts in self.cluster.parts_per_node(request) for pool, room in enumerate(parts) if room}
+        )
+
+    def place(self, request: Request, free: dict[Cell, Counter]) -> list[tuple[Cell, Counter]] | None:
+        """Return what the job takes of which cells, None if it does not fit; see sim_backend.mixed.cells."""
+        free = {cell: Counter(amount) for cell, amount in free.items()}
+        taken: list[tuple[Cell, Counter]] = []
+        for chunk, rooms in zip(request.chunks, self.cluster.parts_per_node(request), strict=True):
+            missing = chunk.copies
+            for pool in sorted(
+                (pool for pool, room in enumerate(rooms) if room), key=lambda pool: self.surplus(pool, chunk)
+            ):
+                room = 1 if request.apart else rooms[pool]
+                while missing > 0:
+                    need = self.need(request, chunk, pool)
+                    whole = "cores" not in need or need["jobs"] == ALL
+                    cells = [
+                        cell
+                        for cell in free
+                        if cell[0] == pool
+                        and all(free[cell][name] >= amount for name, amount in need.items())
+                        and not (request.apart and pool in self.shared and cell in [used for used, _ in taken])
+                    ]
+                    if not cells:
+                        break
+                    cell = min(cells, key=lambda cell: (0 if whole else free[cell]["cores"], cell))
+                    taken.append((cell, need))
+                    free[cell].subtract(need)
+                    missing -= room if whole else 1
+                    # Parts that may share a node fill the one that was chosen.
+                    while missing > 0 and not whole and not request.apart:
+                        if not all(free[cell][name] >= amount for name, amount in need.items()):
+                            break
+                        taken.append((cell, need))
+                        free[cell].subtract(need)
+                        missing -= 1
+            if missing > 0:
+                return None
+        return taken
+
+    def surplus(self, pool: int, chunk: Chunk) -> tuple[int, int, int, int]:
+        kind = self.cluster.pools[pool].node_type
+        memory, cores = kind.memory_mib - chunk.memory_mib, kind.cores - chunk.cores
+        return kind.gpu_count() - chunk.gpus, max(0, memory), max(0, cores), pool
+
+    def need(self, request: Request, chunk: Chunk, pool: int) -> Counter:
+        kind = self.cluster.pools[pool].node_type
+        if pool not in self.shared:
+            return Counter(nodes=1)
+        if self.cluster.takes_whole_nodes(request, self.cluster.pools[pool]):
+            return self.capacity()[pool, 0]
+        amount = Counter(jobs=1, gpus=chunk.gpus)
+        amount["cores"] = chunk.cores if kind.cores else 0
+        amount["memory"] = chunk.memory_mib if kind.memory_mib else 0
+        if chunk.gpu_type:
+            amount[f"gpu {chunk.gpu_type}"] = chunk.gpus
+        return amount
+
+
+def up_to_multiple(at_s: int, interval_s: int) -> int:
+    """Return the first multiple of the interval from then on."""
+    return at_s + -at_s % interval_s if interval_s else at_s

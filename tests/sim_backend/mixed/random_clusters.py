@@ -1,0 +1,116 @@
+"""Random small clusters with jobs: shared and whole nodes, GPUs of two types, tiers, arrays, several chunks."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+from plain_mixed import PlainMixedJob
+
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.request import Chunk, Request
+from plugin.window_policy import ARRIVAL
+from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from sim_backend.mixed.state import MixedRules
+
+PARTITIONS = ("a", "b", "c")
+GPUS = ((), (), (("x", 2),), (("x", 1), ("y", 2)))
+MANY = 100
+
+
+@dataclass(frozen=True)
+class RandomCase:
+    """A case, its cluster, and its jobs as the plain scheduler takes them."""
+
+    case: MixedCase
+    cluster: Cluster
+    jobs: list[PlainMixedJob]
+
+
+class Draw:
+    """Draws the parts of a case; hypothesis chooses the seed and the sizes."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+
+    def one_of(self, *values):
+        return values[self.random.integers(len(values))]
+
+    def pool(self) -> Pool:
+        kind = NodeType(self.one_of(0, 1, 4, 8, 8), self.one_of(0, 8, 16), self.one_of(*GPUS))
+        names = frozenset(name for name in PARTITIONS if self.random.random() < 0.5)
+        return Pool(kind, names or frozenset({self.one_of(*PARTITIONS)}), int(self.random.integers(1, 5)))
+
+    def cluster(self, pools: int, *, equal_tiers: bool) -> Cluster:
+        tiers = (1, 1, 1) if equal_tiers else self.one_of((1, 1, 1), (1, 2, 1), (3, 1, 2))
+        by_name = {
+            name: Partition(name, shared=self.random.random() < 0.6, priority_tier=tier)
+            for name, tier in zip(PARTITIONS, tiers, strict=True)
+        }
+        return Cluster(tuple(self.pool() for _ in range(pools)), by_name)
+
+    def chunk(self) -> Chunk:
+        gpus = self.one_of(0, 0, 0, 1, 2)
+        cores, memory_mib = self.one_of(0, 1, 1, 2, 3, 4, 8), self.one_of(0, 1, 5, 16)
+        return Chunk(self.one_of(1, 1, 1, 2, 3, 6), cores, memory_mib, gpus, self.one_of("", "", "x"))
+
+    def request(self, cluster: Cluster, chunks: int) -> Request:
+        """Return a request that the cluster fits, if a few tries find one."""
+        for _ in range(20):
+            names = tuple(name for name in PARTITIONS if self.random.random() < 0.4) or (self.one_of(*PARTITIONS),)
+            some = tuple(self.chunk() for _ in range(self.one_of(1, 1, chunks)))
+            found = Request(names, some, self.one_of(True, False), self.one_of(False, False, True))
+            if not cluster.misfit(found):
+                break
+        return found
+
+
+@st.composite
+def cases(draw, *, most_jobs=40, in_turn=False) -> RandomCase:
+    """A cluster of up to four pools, up to six requests, up to 40 jobs; some fit nowhere and are left out.
+
+    `in_turn`: jobs go in the order of submission, have one chunk, belong to no array and end by their estimates.
+    """
+    choose = Draw(draw(st.integers(0, 2**32)))
+    cluster = choose.cluster(draw(st.integers(1, 4)), equal_tiers=in_turn)
+    asked = [choose.request(cluster, 1 if in_turn else 2) for _ in range(draw(st.integers(1, 6)))]
+    count = draw(st.integers(1, most_jobs))
+    random = choose.random
+    run, estimate = random.integers(0, 20, count), random.integers(0, 25, count)
+    request = random.integers(0, len(asked), count)
+    priority, array = random.choice([0, 0, 0, 1, 5], count), random.choice([-1, -1, -1, 7, 8], count)
+    if in_turn:
+        run, priority, array = np.minimum(run, estimate), 0 * priority, 0 * array - 1
+    throttle = np.where(array == 7, 1, np.where(array == 8, 2, 0))
+    jobs = MixedJobs(
+        job_id=np.arange(count),
+        submit_s=np.cumsum(random.choice([0, 0, 1, 2, 9], count)),
+        runtime_s=run,
+        estimate_s=estimate,
+        request=request,
+        part_power_w=random.integers(1, 5, count).astype(float),
+        priority=priority,
+        array=array,
+        throttle=throttle,
+    )
+    case = mixed_case(cluster, asked, jobs)
+    columns = (jobs.submit_s, run, estimate, request, priority, array, throttle)
+    rows = zip(*(column[case.kept].tolist() for column in columns), strict=True)
+    plain = [
+        PlainMixedJob(submit_s, run_s, estimate_s, asked[number], *rest)
+        for submit_s, run_s, estimate_s, number, *rest in rows
+    ]
+    return RandomCase(case, cluster, plain)
+
+
+def rules(*, reservations=(0, 1, 1, 2, MANY), timed=False) -> st.SearchStrategy[MixedRules]:
+    """Rules without a window policy, with Slurm's timing where `timed`."""
+    return st.builds(
+        MixedRules,
+        reservations=st.sampled_from(reservations),
+        policy=st.just(ARRIVAL),
+        window=st.just(1),
+        max_postponement_s=st.just(0),
+        sched_interval_s=st.sampled_from([0, 7]) if timed else st.just(0),
+        bf_interval_s=st.sampled_from([0, 5, 14]) if timed else st.just(0),
+        completing_s=st.sampled_from([0, 3]) if timed else st.just(0),
+    )

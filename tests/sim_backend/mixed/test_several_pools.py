@@ -1,0 +1,76 @@
+"""On several pools the engine starts every job when the plain scheduler does."""
+
+import numpy as np
+from hypothesis import given
+from plain_mixed import PlainMixed
+from random_clusters import MANY, cases, rules
+from random_logs import PLAIN, policy_of
+
+from sim_backend.mixed.advance import advance
+from sim_backend.mixed.cells import new_picks
+from sim_backend.mixed.replay import MixedSchedule, replay_mixed
+from sim_backend.mixed.running import NO_PIECE
+from sim_backend.mixed.state import new_state
+from sim_backend.replay.schedule import NO_PEAKS
+
+POLICY = policy_of(PLAIN)
+
+
+def plain(random, scheduling) -> PlainMixed:
+    return PlainMixed(
+        random.cluster,
+        random.jobs,
+        scheduling.reservations,
+        completing_s=scheduling.completing_s,
+        sched_interval_s=scheduling.sched_interval_s,
+        bf_interval_s=scheduling.bf_interval_s,
+    )
+
+
+def schedule(random, scheduling) -> MixedSchedule:
+    return replay_mixed(random.case, POLICY, scheduling)
+
+
+@given(cases(), rules())
+def test_whole_and_shared_nodes_partitions_and_arrays(random, scheduling):
+    assert schedule(random, scheduling).start_s.tolist() == plain(random, scheduling).run()
+
+
+@given(cases(), rules(timed=True))
+def test_intervals_and_completing_nodes(random, scheduling):
+    assert schedule(random, scheduling).start_s.tolist() == plain(random, scheduling).run()
+
+
+@given(cases(), rules(timed=True))
+def test_cells_hold_what_running_jobs_take_at_each_second_and_never_more_than_they_have(random, scheduling):
+    tables, workload = random.case.tables, random.case.workload
+    state = new_state(tables, workload, scheduling, new_picks(tables))
+    for second in range(int(workload.submit_s.max(initial=0)) + 60):
+        advance(tables, workload, NO_PEAKS, scheduling, state, second)
+        assert (state.free >= 0).all()
+        assert (tables.capacity - state.free == held(tables, state)).all()
+        assert (state.ahead == state.free).all()
+        is_held = state.holds.cell_holds > 0
+        assert (state.late == state.free)[:, ~is_held].all()
+        started = state.start_s >= 0
+        assert (state.start_s >= workload.submit_s)[started].all()
+        assert state.groups["waiting"].sum() == (~started & (workload.submit_s <= second)).sum()
+
+
+def held(tables, state):
+    found = np.zeros_like(state.free)
+    for slot in state.ends[: int(state.scalars["running"][0])].tolist():
+        piece = state.slots.pieces[slot]
+        while piece != NO_PIECE:
+            need = tables.need[state.pieces.option[piece]]
+            found[:, state.pieces.cell[piece]] += state.pieces.units[piece] * need
+            piece = state.pieces.following[piece]
+    return found
+
+
+@given(cases(in_turn=True), rules(reservations=[1, 2, MANY]))
+def test_backfill_never_delays_the_first_reservation_of_a_blocked_job(random, scheduling):
+    scheduler = plain(random, scheduling)
+    scheduler.run()
+    starts_s = schedule(random, scheduling).start_s
+    assert all(starts_s[job] <= reserved_s for job, reserved_s in scheduler.first_reservation_s.items())
