@@ -38,8 +38,8 @@ GRID_NOTE = (
     "from data sheets, 26 systems in zones with prices by the hour and 24 with fixed ones"
 )
 LOG_NOTE = (
-    "jobs: drawn after Lublin, Feitelson and Tsafrir, as many an hour and as long on average as the paper's; 4,000 at "
-    f"home before 10,000 that count; a cycle every {PERIOD_S // 60} minutes, MaxQ any number"
+    "jobs: drawn after Lublin, Feitelson and Tsafrir, with the paper's rate and mean length; 4,000 at home before the "
+    f"10,000 that count; a cycle every {PERIOD_S // 60} minutes, MaxQ any number"
 )
 
 

@@ -289,8 +289,9 @@ TITLE = "Energy and carbon aware scheduling: Majanen, Mämmelä and Giesler's fe
 RUN = "studies.energy_carbon.federation"
 CLUSTERS_NOTE = (
     "clusters: those of Table III, with 30, 40 and 50 nodes of the class dune and emissions by Table I, each charged "
-    "until the last job of all has ended; 1,500 jobs of Table II, arriving at random at a load (what they ask for over "
-    f"what all 120 nodes have until the last is submitted), {percent_text(100 * LOAD)} if not stated otherwise"
+    "until the last job of all has ended; 1,500 jobs of Table II with random arrivals at a load (their requests "
+    f"divided by the node time of all 120 nodes until the last submission) of {percent_text(100 * LOAD)} if not stated "
+    "otherwise"
 )
 ECA_NOTE = f"ECA: least CO2 among clusters with at most {LIMIT} jobs in the queue, FP where all have more"
 BENCH_NOTE = (

@@ -52,13 +52,13 @@ TESTBED_NOTE = (
     "utilized, to one per cent; a node with a job draws what makes the default run's average power that of the paper"
 )
 SCHEDULER_NOTE = (
-    "schedulers: first fit for E-BFF, EASY for Maui, first fit for PBS; an idle node sleeps at once, "
-    "unless the first waiting job is expected to need it before it would have paid; nodes are the bundled classes dune "
-    "and juggle, all awake at first"
+    "schedulers: first fit for E-BFF, EASY for Maui, first fit for PBS; an idle node sleeps at once, unless the first "
+    "waiting job is expected to need it before sleep saves energy; nodes are of the bundled classes dune and juggle, "
+    "all awake at the start"
 )
 CLUSTER_NOTE = (
-    "clusters: 1,500 jobs of Table II, arriving at random at a load (what they ask for over what there is until the "
-    "last one is submitted), on nodes of the class dune that are switched off as soon as they are idle"
+    "clusters: 1,500 jobs of Table II, with random arrivals at a load (their requests divided by the capacity until "
+    "the last submission), on nodes of the class dune that are switched off as soon as they are idle"
 )
 
 

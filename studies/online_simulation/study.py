@@ -56,8 +56,8 @@ if TYPE_CHECKING:
 RUN = "studies.online_simulation.run"
 TITLE = "Nodes that sleep by online simulation: Lawson and Smirni, ICS 2005, re-run"
 SETUP_NOTE = (
-    "setup, the paper's: EASY backfilling, exact run times known, S = 200, OLS decided weekly from the first "
-    "submission on, transitions that take no time, every processor by itself; slowdown is 1 + wait / max(10 s, run)"
+    "setup as in the paper: EASY backfilling, exact run times known, S = 200, OLS decided weekly from the first "
+    "submission on, transitions take no time, processors sleep individually; slowdown is 1 + wait / max(10 s, run)"
 )
 SLEEP_NOTE = "nodes: 200 W idle, 15 W off; `server` takes 60 s down and 300 s up"
 

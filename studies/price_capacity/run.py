@@ -238,7 +238,7 @@ def _gap_note(series: Series) -> tuple[str, ...]:
     unknown_h, all_h = float(series.length_s[~series.known].sum()) / HOUR_S, float(series.length_s.sum()) / HOUR_S
     if unknown_h == 0:
         return ()
-    return (f"{unknown_h:,.6g} of {all_h:,.6g} hours have no price: for them stands the hour of the week before",)
+    return (f"{unknown_h:,.6g} of {all_h:,.6g} hours have no price: the price of the same hour a week earlier is used",)
 
 
 def _as_read(log: StudyLog, file: Path) -> ReplayPrices:

@@ -211,9 +211,10 @@ def digest_of(prices: Path) -> str:
 
 TITLE = "Fewer nodes in expensive hours: does it pay?"
 START_NOTE = (
-    "starting point: EASY with users' estimates, 30 days of the log at a load of 70 %, a node a unit of the log, class "
-    "`server` (200 W idle, 480 to 700 W in use, 15 W off, 60 s down, 300 s up), prices known 24 h ahead; profile:1h:S "
-    "plans the nodes on offer anew each hour and keeps the mean slowdown of the known jobs at S or below, by estimates"
+    "starting point: EASY with users' estimates, 30 days of the log at a load of 70 %, one node per unit of the log, "
+    "class `server` (200 W idle, 480 to 700 W in use, 15 W off, 60 s down, 300 s up), prices known 24 h ahead; "
+    "profile:1h:S plans the nodes on offer every hour and keeps the mean slowdown of the known jobs, by estimates, at "
+    "S or below"
 )
 
 

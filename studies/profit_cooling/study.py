@@ -348,7 +348,7 @@ def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
 
 
 RUN = "studies.profit_cooling.run"
-TITLE = "Profit and cooling, planned a day ahead: beside the paper's figures"
+TITLE = "Profit and cooling, planned a day ahead: compared with the paper's figures"
 SEARCH_S = 5.0
 SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("default", *SEARCHES[1:]), SEARCH_S)}
 """Seconds per plan beyond the one that a search begins with."""
@@ -387,16 +387,16 @@ def study_notes(jobs: int, results: Mapping[tuple[str, str], CoolingResult]) -> 
         sum(result.violations for result in results.values()),
     )
     return (
-        f"{jobs:,} jobs of 23 days of CEA Curie, none wider than {WIDEST:,} cores: with those the work lasts about as "
-        "long as the paper's 54 days; run times are known, as in the paper",
-        "300 nodes of 32 cores and 128 GB; a unit for each 32 cores; 7.8 to 11.11 W a core, drawn; the log has no "
-        "memory: lognormal around 1 GB a core, drawn",
-        f"{REVENUE_PER_CORE_H:g} EUR a core-hour, by the paper's tables 1 and 2; {PRICE_PER_KWH:g} EUR/kWh is assumed; "
-        "winter -1 to 5 C, summer 20 to 32 C",
-        f"rule-based schedulers and multi take what they need, other searches {SEARCH_S:g} s a plan more; behind the "
-        "last submission as many days as the rest needs are planned at once",
-        f"{counted(plans, 'plan')} checked, {counted(wrong, 'violation')} found; each case is run once, whatever "
-        "--replays says",
+        f"{jobs:,} jobs of 23 days of CEA Curie, none wider than {WIDEST:,} cores: these last about as long as the "
+        "paper's 54 days; run times are known, as in the paper",
+        "300 nodes of 32 cores and 128 GB; one unit for each 32 cores; 7.8 to 11.11 W per core, random; the log has "
+        "no memory: lognormal around 1 GB per core",
+        f"{REVENUE_PER_CORE_H:g} EUR per core-hour, by the paper's tables 1 and 2; {PRICE_PER_KWH:g} EUR/kWh is "
+        "assumed; winter -1 to 5 C, summer 20 to 32 C",
+        f"rule-based schedulers and multi run until they end, other searches {SEARCH_S:g} s longer per plan; after "
+        "the last submission one plan covers all remaining days",
+        f"{counted(plans, 'plan')} checked, {counted(wrong, 'violation')} found; each case runs once, --replays has "
+        "no effect",
         *(
             f"{counted(count, 'plan')} that the search has not made itself but began with: {note}"
             for note, count in Counter(note for result in results.values() for note in result.notes).most_common()

@@ -149,7 +149,9 @@ def price_file(folder: Path, missing: range) -> Path:
 def test_a_gap_is_filled_from_the_week_before_with_a_note(log: StudyLog, tmp_path: Path) -> None:
     file = price_file(tmp_path, range(200, 210))
     assert laid_on(log, file).laid.series.value.tolist() == [hour % 168 for hour in range(HOURS)]
-    assert price_notes(log, file)[1] == "10 of 504 hours have no price: for them stands the hour of the week before"
+    assert (
+        price_notes(log, file)[1] == "10 of 504 hours have no price: the price of the same hour a week earlier is used"
+    )
 
 
 def test_how_far_prices_spread_is_noted(log: StudyLog, tmp_path: Path) -> None:
