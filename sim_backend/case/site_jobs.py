@@ -150,9 +150,10 @@ def _without_unknown(request: Request, cluster: Cluster) -> tuple[Request, list[
         unknown.append(("reservation", request.reservation))
         request = request._replace(reservation="")
     nodes = frozenset[str]().union(*(pool.names for pool in cluster.pools))
-    if nodes and (absent := request.hosts - nodes):
+    if nodes and (absent := (request.hosts | {chunk.host for chunk in request.chunks if chunk.host}) - nodes):
         unknown += [("node", name) for name in sorted(absent)]
-        request = request._replace(hosts=request.hosts & nodes)
+        chunks = tuple(chunk._replace(host="") if chunk.host in absent else chunk for chunk in request.chunks)
+        request = request._replace(hosts=request.hosts & nodes, chunks=chunks)
     return request, unknown
 
 

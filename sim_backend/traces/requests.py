@@ -11,6 +11,8 @@ from offpeak.model.arrays import Int64
 from offpeak.model.request import Request
 
 LARGEST_KEY = 2**62
+MOST = 10**9
+"""A request of more copies, cores, MiB or GPUs makes no sense."""
 
 
 def request_classes(
@@ -26,9 +28,15 @@ def request_classes(
     of_kind = np.full(len(kinds), -1)
     for number, row in enumerate(zip(*(column[first].tolist() for column in columns), strict=True)):
         request = request_of(row)
-        if request is not None:
+        if request is not None and _makes_sense(request):
             of_kind[number] = numbers.setdefault(request, len(numbers))
     return of_kind[np.searchsorted(kinds, kind)], tuple(numbers)
+
+
+def _makes_sense(request: Request) -> bool:
+    return bool(request.chunks) and all(
+        1 <= chunk.copies <= MOST and max(chunk.cores, chunk.memory_mib, chunk.gpus) <= MOST for chunk in request.chunks
+    )
 
 
 def _row_kinds(columns: Sequence[Int64]) -> Int64:

@@ -62,6 +62,9 @@ NODES = re.compile(rb" Resource_List\.nodect=([0-9]{1,9})")
 PROCESSORS = re.compile(rb" Resource_List\.(?:ncpus|procs)=([0-9]{1,9})")
 REQUESTED_TIME = re.compile(rb" Resource_List\.walltime=([0-9:]{1,15})")
 USED_TIME = re.compile(rb" resources_used\.walltime=([0-9:]{1,15})")
+REQUESTED = re.compile(
+    rb" Resource_List\.((?:select|place|nodes|ncpus|procs|mem|pmem|ngpus|naccesspolicy|qos)=[^ \n]*)"
+)
 USED_ENERGY = re.compile(rb" resources_used\.energy_used=([0-9]{1,15})")
 SECONDS_PER_PART = (1, MINUTE_S, HOUR_S, DAY_S)
 
@@ -75,11 +78,16 @@ class JobOwner(NamedTuple):
     application: bytes = b""
 
 
+RUN_TEXTS = (*JobOwner._fields, "requested")
+"""The texts of runs, each kept once: most repeat from run to run."""
+
+
 class PbsRun(NamedTuple):
     """A run from start to end, in Unix seconds; `queued_s` is from when it could have started.
 
     `runtime_s` is -1 if it is unknown, `requested_s` 0 without a limit, `energy_j` 0 if nothing was measured:
     Torque's energy_used, which only Crays fill, from their resource utilization reports, in joules over all nodes.
+    `requested` has the terms of Resource_List that select nodes, as `name=value`, separated by blanks.
     """
 
     job: bytes
@@ -90,6 +98,7 @@ class PbsRun(NamedTuple):
     energy_j: int
     places: JobPlacement
     who: JobOwner
+    requested: bytes = b""
 
 
 def run_of(job: bytes, attributes: bytes) -> PbsRun | None:
@@ -120,6 +129,7 @@ def run_of(job: bytes, attributes: bytes) -> PbsRun | None:
         energy_j=energy_j,
         places=_places(tail),
         who=_who(head),
+        requested=b" ".join(REQUESTED.findall(tail)),
     )
 
 
@@ -259,7 +269,7 @@ class PbsLog:
         self.runs = ColumnStore()
         self.news = ColumnStore()
         self.ids = JobIds()
-        self.codes = {name: Codes(b"") for name in JobOwner._fields}
+        self.codes = {name: Codes(b"") for name in RUN_TEXTS}
         self.malformed = 0
         self.is_cut = False
         self._runs: list[tuple[int, ...]] = []
@@ -270,7 +280,9 @@ class PbsLog:
         number, rest = self.ids.split(job)
         self._news.append((number, rest, news))
         if run:
-            names = [self.codes[name].of_name(text) for name, text in zip(JobOwner._fields, run.who, strict=True)]
+            names = [
+                self.codes[name].of_name(text) for name, text in zip(RUN_TEXTS, (*run.who, run.requested), strict=True)
+            ]
             times = (run.queued_s, run.start_s, run.runtime_s, run.requested_s)
             self._runs.append((number, rest, *times, run.energy_j, *run.places, *names))
         if len(self._news) == BLOCK_LINES:
@@ -278,7 +290,7 @@ class PbsLog:
 
     def flush(self) -> None:
         """Move what was added to the columns."""
-        run_names = (*RUN_COLUMNS, *JobOwner._fields)
+        run_names = (*RUN_COLUMNS, *RUN_TEXTS)
         runs = np.array(self._runs, np.int64).reshape(-1, len(run_names)).T
         self.runs.append(dict(zip(run_names, runs, strict=True)))
         number, rest, news = np.array(self._news, np.int64).reshape(-1, 3).T

@@ -12,8 +12,13 @@ from offpeak.files import LongText
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.model.local_time import zone_text
+from offpeak.model.request import Request
+from plugin.pbs import openpbs, torque
 from sim_backend.traces.pbs.log import OVER, QUEUED, RERUN, STARTED, PbsLog, read_log
 from sim_backend.traces.records import CodedNames, ColumnStore, Records, trace_of
+from sim_backend.traces.requests import request_classes
+
+TASK = re.compile(r"(\d{1,18})\[\d+\]")
 
 LEFT_OVER = {
     "still running at the end of the log": STARTED,
@@ -110,6 +115,8 @@ def records_of(log: PbsLog, runs: PbsRuns, numbers: Int64, names: Mapping[int, s
     # Clocks that are set back can make a job start before it was queued.
     queued_s = np.minimum(np.maximum(column("queued_s"), over_s), start_s)
     del over_s
+    queue = coded("queue")
+    request, requests = _requests(coded("requested"), queue)
     return Records(
         job_id=numbers,
         queued_s=queued_s,
@@ -120,11 +127,45 @@ def records_of(log: PbsLog, runs: PbsRuns, numbers: Int64, names: Mapping[int, s
         processors=column("processors"),
         user=coded("user"),
         group=coded("group"),
-        queue=coded("queue"),
+        queue=queue,
         application=coded("application"),
         energy_j=_measured_j(column("energy_j")),
         job_names=names,
+        request=request,
+        requests=requests,
+        array=_arrays(numbers, names),
     )
+
+
+def _requests(requested: CodedNames, queue: CodedNames) -> tuple[Int64 | None, tuple[Request, ...]]:
+    """Return the class of each run, -1 where the record does not tell what was requested."""
+
+    def of_row(row: tuple[int, ...]) -> Request | None:
+        code, number = row
+        return _request(requested.names[code], queue.names[number] if number >= 0 else "") if code >= 0 else None
+
+    request, requests = request_classes((requested.code, queue.code), of_row)
+    return (request, requests) if requests else (None, ())
+
+
+def _request(requested: str, queue: str) -> Request:
+    """Return the request of a Resource_List: OpenPBS writes `select` for each job, Torque for none."""
+    resources = dict(part.partition("=")[::2] for part in requested.split(" "))
+    record = {"queue": queue} if queue else {}
+    if "select" in resources:
+        return openpbs.request_of({**record, "Resource_List": resources})
+    return torque.request_of(record, resources, {})
+
+
+def _arrays(numbers: Int64, names: Mapping[int, str]) -> Int64 | None:
+    """Return the number of the array of which each run is a task, such as 3 of 3[12], -1 for none."""
+    tasks = {number: match[1] for number, name in names.items() if (match := TASK.match(name))}
+    if not tasks:
+        return None
+    known = np.array(sorted(tasks), np.int64)
+    array_of = np.array([int(tasks[number]) for number in known.tolist()], np.int64)
+    place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+    return np.where(known[place] == numbers, array_of[place], -1)
 
 
 def _jobs(log: PbsLog, store: ColumnStore) -> Int64:

@@ -63,6 +63,13 @@ def test_names_that_the_cluster_does_not_have_are_one_line_each() -> None:
     )
 
 
+def test_a_part_for_a_node_that_is_gone_may_run_elsewhere() -> None:
+    gone = Request(("cpu",), (Chunk(1, host="n9"), Chunk(1, host="n1")))
+    site = site_jobs(trace_of([0], [0], gone), CLUSTER)
+    assert site.requests == (Request(("cpu",), (Chunk(1), Chunk(1, host="n1"))),)
+    assert "the cluster has no nodes n9: 1 job for them may run on other nodes" in site.notes
+
+
 def test_a_cluster_without_partitions_takes_jobs_of_all() -> None:
     plain = Cluster((Pool(NodeType(8), frozenset(), 4),))
     site = site_jobs(trace_of([0, 2]), plain)

@@ -27,12 +27,12 @@ def read(attributes: bytes) -> PbsRun:
 
 def test_a_record_of_torque() -> None:
     who = JobOwner(b"alice", b"aero", b"batch", b"cfd")
-    assert read(TORQUE) == PbsRun(b"1.head", 1020, 1100, 300, 3600, 600, JobPlacement(2, 8), who)
+    assert read(TORQUE) == PbsRun(b"1.head", 1020, 1100, 300, 3600, 600, JobPlacement(2, 8), who, b"nodes=2:ppn=4")
 
 
 def test_a_record_of_openpbs() -> None:
     who = JobOwner(b"bob", b"aero", b"workq", b"md")
-    assert read(OPENPBS) == PbsRun(b"1.head", 1000, 1100, 63, 150, 0, JobPlacement(1, 8), who)
+    assert read(OPENPBS) == PbsRun(b"1.head", 1000, 1100, 63, 150, 0, JobPlacement(1, 8), who, b"ncpus=8")
 
 
 def test_torques_totals_agree_with_exec_host() -> None:
