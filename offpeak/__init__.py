@@ -1,7 +1,7 @@
-"""The ground of offpeak: what every other package uses, and nothing that knows a scheduler, a driver or a daemon.
+"""The base package of offpeak, which every other package uses. It has no scheduler, driver or daemon.
 
 `model` holds the values (jobs, nodes, snapshots, series over time, units), `settings` the table of all settings,
-`prices` what electricity costs, `machines` the inventory, `door` the one way to an effect, `ledger` the record of
-what was decided and done. The loose files are tools: errors, texts, files, processes, compiled kernels, HTTP
-sessions, the installation. Everything above imports from here; nothing here imports from above.
+`prices` electricity prices, `machines` the inventory, `door` the only way to an effect, `ledger` the record of
+decisions and actions. The other files are tools: errors, texts, files, processes, compiled kernels, HTTP sessions, the
+installation. All other packages import from here; nothing here imports from them.
 """

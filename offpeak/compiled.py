@@ -1,7 +1,7 @@
 """The decorators for compiled kernels: numba, cached on disk, with types that a checker can follow.
 
-numba keys its cache by the source file of a kernel alone: a kernel would go on with the old code of a part that stands
-in another file. So the cache is a folder for each state of a file with kernels and of all that it imports, below
+numba keys its cache only by the source file of a kernel, so a kernel would keep using old code that it inlines from
+another file. Therefore each version of a file with kernels and of all its imports has its own cache folder, below
 $NUMBA_CACHE_DIR, else below the user's cache folder.
 """
 
@@ -22,14 +22,14 @@ import numpy as np
 from numba.core.compiler_lock import global_compiler_lock
 
 index = np.uintp
-"""An index that is never negative: numba need not ask at each access whether to count from the end of the array."""
+"""An unsigned index: numba need not check at each access whether to count from the end of the array."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_KERNELS = ("offpeak", "predictors", "plugin", "sim_backend")
-# Named one by one: an installed offpeak lies in one folder with the packages of others.
+# Listed by name: an installed offpeak shares its folder with other packages.
 OURS = (*WITH_KERNELS, "power", "services", "studies", "ui", "benchmarks")
 IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 NAME = re.compile(rb"\w+")
@@ -51,7 +51,7 @@ def cache_base() -> Path:
 
 
 def cache_folder(source: Path) -> Path:
-    """Return the folder for the machine code of one file's kernels. That file and what it imports of ours name it."""
+    """Return the folder for the machine code of one file's kernels, named by a hash of the file and its imports."""
     digest = hashlib.sha256(bytes(source))  # numba keeps the code of each clone apart
     for each in sources_of(source):
         digest.update(_text(each))
@@ -157,7 +157,7 @@ def _locked(file: Path) -> Iterator[None]:
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
-        # A cache that cannot be written: numba says so where it matters.
+        # A cache that cannot be written: numba reports that if it matters.
         yield
         return
     try:

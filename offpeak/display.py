@@ -59,7 +59,7 @@ def watts_text(power_w: float) -> str:
 
 
 NOT_WRAPPED = 1000
-"""Width of what goes into a pipe: lines of any length stay whole."""
+"""The width of output into a pipe, so that long lines are not wrapped."""
 
 WITH_CENTS_BELOW = 10_000
 HOURS_BELOW_S = 2 * DAY_S

@@ -16,7 +16,7 @@ class ErrorKind(StrEnum):
 
 
 def error_kind(problem: BaseException) -> str:
-    """Return the kind of an error; for an error that no rule tells apart, the name of its class."""
+    """Return the kind of an error; for an error without a kind, the name of its class."""
     kind = getattr(problem, "kind", None)
     return kind if isinstance(kind, ErrorKind) else type(problem).__name__
 

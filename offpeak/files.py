@@ -78,7 +78,7 @@ def check_writable(path: Path, *, example: str) -> None:
     if path.exists() and not path.is_file():
         return
     try:
-        # Nothing else tells of every reason at once; the file never has a name.
+        # Only an attempt covers every reason; the temporary file has no name.
         TemporaryFile(dir=path.parent).close()
     except OSError as problem:
         hint = f"choose a folder that you may write; try `ls -ld {path.parent}`"
@@ -134,7 +134,7 @@ Chunks = Callable[[], Iterator[bytes]]
 
 
 class LongText:
-    """Texts one after the other, of which only a block is in memory unless they were; each pass begins anew.
+    """A sequence of texts, read block by block unless they are in memory; each pass starts at the beginning.
 
     A text but the last that ends within a line gets an end of line. A pass raises the error of `text_of_file`.
     """

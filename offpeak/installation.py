@@ -1,7 +1,7 @@
 """How this copy of offpeak was installed: its version, and the command that adds an optional dependency to it.
 
-On the package index the name `offpeak` belongs to another project, and ours is not there. So no command that is printed
-names a distribution of ours: pip gets the folder of a checkout, or the packages that the extra consists of.
+On the package index the name `offpeak` belongs to another project. Therefore printed pip commands never name offpeak as
+a distribution: pip gets the folder of a checkout, or the packages of the extra.
 """
 
 import json
@@ -20,7 +20,7 @@ from offpeak.errors import BadInput
 
 DISTRIBUTION = "offpeak-hpc"
 PACKAGED = "nfpm"
-"""What INSTALLER says in the DEB and the RPM; deploy/package/build writes it."""
+"""The content of INSTALLER in the DEB and the RPM; deploy/package/build writes it."""
 
 PREFIX = Path("/opt/offpeak")
 """The virtualenv of the DEB, the RPM and deploy/install."""
@@ -78,7 +78,7 @@ def _own() -> Distribution | None:
 
 
 def _requirements(own: Distribution | None) -> Mapping[str, list[str]]:
-    """Return what each extra consists of."""
+    """Return the requirements of each extra."""
     found: dict[str, list[str]] = {}
     for line in (own.requires or ()) if own else ():
         if match := _REQUIREMENT.fullmatch(line):
@@ -104,14 +104,14 @@ def _with_deploy_install(extra: str, own: Distribution) -> str:
     """Return the command for the virtualenv of deploy/install, which takes only locked versions."""
     origin = json.loads(own.read_text("direct_url.json") or "{}")
     clone = unquote(urlsplit(origin.get("url", "")).path)
-    # With another Python deploy/install makes the virtualenv anew, without the extras that it has.
+    # With another Python deploy/install recreates the virtualenv without its extras.
     python = shlex.quote(getattr(sys, "_base_executable", sys.executable))
     command = f"{_sudo()}env EXTRAS={extra} PYTHON={python} deploy/install"
     return f"cd {shlex.quote(clone)} && {command}" if clone else f"in a clone of offpeak: {command}"
 
 
 def _in_a_package(extra: str, requirements: Mapping[str, list[str]], pip: str) -> str:
-    """Return the commands that build and install a package with the extra beside those that it has."""
+    """Return the commands that build and install a package with its extras and this one."""
     if extra in UNLOCKED:
         own = f"{_sudo()}deploy/install && {pip}"
         return f"no package contains it; remove the package, and in a clone of offpeak: {own}"

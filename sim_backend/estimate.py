@@ -31,7 +31,7 @@ from sim_backend.traces.filters import known_period_s, last_days, priced
 
 @dataclass(frozen=True)
 class Bounds:
-    """A figure, and what it may at least and at most be; all three are the same where nothing is assumed."""
+    """A figure with its lower and upper bound; all three are equal without assumptions."""
 
     low: float
     middle: float
@@ -62,7 +62,7 @@ class LoggedUse:
 
 
 def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begin_s: int, until_s: int) -> LoggedUse:
-    """Return what was used if the jobs drew the lowest, the likeliest and the highest `draws_w` [W per unit].
+    """Return the usage if the jobs drew the lowest, the likeliest and the highest `draws_w` [W per unit].
 
     All starts are logged and all runs lie within the period; processors are those used, not those requested. The prices
     of `case` reach to its end.
@@ -76,7 +76,7 @@ def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begi
         for draw_w in draws_w
     ]
     energy = Bounds(*(charge.energy.total / J_PER_KWH for charge in charges))
-    # Where prices are negative, who draws most pays least.
+    # At negative prices the highest power costs least.
     costs = [charge.cost.total / J_PER_MWH for charge in charges]
     cost = Bounds(min(costs), costs[1], max(costs))
     known_kwh = energy.middle - charges[1].unpriced_j / J_PER_KWH
@@ -114,7 +114,7 @@ def waiting_share(jobs: Jobs, begin_s: int, until_s: int) -> float:
 
 YEAR_S = 365.25 * DAY_S
 HARDLY_PCT = 0.5
-"""Savings that stay below this share of the bill are called hardly worth it."""
+"""Savings below this percentage of the bill are called hardly worth it."""
 
 MOST_REPLAYS, FIRST_REPLAYS = 20, 4
 SETTLED_PCT = 0.05
@@ -144,7 +144,8 @@ class SavingsEstimate:
 
     `trace` is the log cut to the period. `spreads` holds the replays of all policies, the baseline first; `comparison`
     the replay of the log as it is, of the baseline alone. `are_starts_replayed`: the log has no start of any job, so
-    the baseline's stand for them. `likeness` is how near the baseline's replay is to the log, None without any start.
+    those of the baseline replace them. `likeness` is how near the baseline's replay is to the log, None without any
+    start.
     """
 
     trace: Trace
@@ -256,7 +257,7 @@ def _draws_w(prepared: PreparedCase) -> tuple[Float64, Float64, Float64]:
 def saving_of(
     spread: ReplicationSpread, used: LoggedUse, capability: str, *, is_assumed: bool = False
 ) -> CapabilitySaving:
-    """Return what a policy saves by its replays; `is_assumed`: it may as well save nothing, all jobs drawing alike."""
+    """Return the saving of a policy by its replays; `is_assumed`: with equal power of all jobs it may be zero."""
     replayed = spread.figures["saving_pct"]
     share = Bounds(min(replayed.low, 0.0) if is_assumed else replayed.low, replayed.mean, replayed.high)
     return CapabilitySaving(

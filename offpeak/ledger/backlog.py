@@ -2,9 +2,9 @@
 
 Of too many rows the least valuable are dropped first, and counted. A row that is there already is not written twice.
 
-Each reading is written as it is, cut at full minutes, and in the same transaction added to the means of its minute
-and its quarter-hour. So the means are right at every moment, whatever comes late or twice, and pruning only deletes.
-Each part of a meter is a series, which gets its number with its first reading.
+Each reading is written, cut at full minutes, and in the same transaction added to the means of its minute and its
+quarter-hour. So the means are always correct, even with late or repeated readings, and pruning only deletes. Each part
+of a meter is a series, which gets its number with its first reading.
 """
 
 import math
@@ -40,9 +40,9 @@ class LedgerProblem:
 
 
 class RowKind(IntEnum):
-    """What waits. What is lower is dropped first; what is higher is written first.
+    """The kinds of waiting rows. Lower kinds are dropped first, higher kinds are written first.
 
-    So what is remembered is never ahead of the rows that it tells of.
+    So a remembered state is never newer than the rows that it describes.
     """
 
     READINGS = 0
@@ -98,7 +98,7 @@ class Backlog:
         self._drop()
 
     def _forget_former(self, kind: RowKind) -> None:
-        """Of what is remembered under one name only the last waits: there is one a cycle, and none is small."""
+        """Keep only the last waiting state of each name: there is one per cycle, and none is small."""
         if kind is RowKind.MEMORY:
             self._queues[kind] = deque({row.name: row for row in self._queues[kind]}.values())
 
@@ -239,7 +239,7 @@ def _add_to_means(connection: Connection, table: Table, found: Mapping[tuple[int
     sums = {name: there[name] + new[name] for name in ("covered_s", "energy_j", "without_value")}
     lowest = case((new.min_w < there.min_w, new.min_w), else_=there.min_w)
     highest = case((new.max_w > there.max_w, new.max_w), else_=there.max_w)
-    # No value compares with nothing: what is there stays, and where nothing is, the new one is taken.
+    # A comparison with NULL gives NULL: keep the existing value, and use the new one if there is none.
     ends = {"min_w": func.coalesce(lowest, new.min_w), "max_w": func.coalesce(highest, new.max_w)}
     upsert = statement.on_conflict_do_update(index_elements=["at_unix_s", "series"], set_=sums | ends)
     # In order of the key: two writers never wait for each other in a circle.
@@ -268,7 +268,7 @@ def _write_new(table: Table) -> RowWriter:
 
 
 def _write_latest(table: Table) -> RowWriter:
-    """Return a function that replaces rows: a corrected price, a job whose energy came later."""
+    """Return a function that replaces rows, such as a corrected price or a job whose energy was unknown."""
 
     def write(connection: Connection, rows: Sequence[Any], _: SeriesNumbers) -> None:
         added = dialect_insert(connection, table)

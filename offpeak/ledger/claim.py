@@ -92,7 +92,7 @@ class DatabaseClaim:
         self._connection: Connection | None = None
 
     def confirm(self) -> None:
-        """Ask over the connection that has the lock, or take it anew; see Claim."""
+        """Query over the connection that has the lock, or take the lock again; see Claim."""
         with self._turn:
             if self._is_alive():
                 return

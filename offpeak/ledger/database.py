@@ -37,7 +37,7 @@ def ledger_address(url: str) -> str:
 
 
 def writing_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
-    """Return an engine whose transactions take the write lock at their begin."""
+    """Return an engine whose transactions take the write lock when they begin."""
     engine = _engine(url, "BEGIN IMMEDIATE", patience_s)
     if sqlite_file(url):
         # It counts before the first table is made, and must come before the log of writes.
@@ -48,8 +48,8 @@ def writing_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
 def reading_engine(url: str, *, patience_s: float = 30.0) -> Engine:
     """Return an engine that keeps no writer waiting; a query may take its time.
 
-    A reader that may not write beside a SQLite file reads it without its log of writes while no process writes it:
-    SQLite would make that log.
+    A reader without write access to the folder of a SQLite file reads it without its write-ahead log, which SQLite
+    would otherwise create, while no process writes.
     """
     file = sqlite_file(url)
     if file and not Path(f"{file}-wal").exists() and not os.access(file.parent, os.W_OK):
@@ -150,7 +150,7 @@ def copy_sqlite(file: Path, path: Path) -> None:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 HEAD = "0003"
-"""The last of the steps. They are numbered upwards: what is greater is of a newer program."""
+"""The last migration. Migrations are numbered upwards; a greater number is from a newer program."""
 
 
 def prepare_schema(engine: Engine, url: str) -> None:
@@ -201,7 +201,7 @@ def _revision(connection: Connection, url: str) -> str | None:
 
 
 def _take_turn(connection: Connection) -> None:
-    """Wait until nobody else changes the tables, who may have done it then. SQLite has one writer anyway."""
+    """Wait until no other process changes the tables; it may have migrated them. SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('offpeak ledger'))"))
 

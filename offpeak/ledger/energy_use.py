@@ -17,11 +17,11 @@ JOB_GROUPS = ("day", "user", "account", "partition")
 
 @dataclass(frozen=True)
 class EnergyUse:
-    """The energy of one group and what it cost.
+    """The energy of one group and its cost.
 
-    `of` are the group's names in the order that was asked for. `cost` is of the energy whose price is known, and
-    `unpriced_j` the rest; None if no price is known at all. `jobs` is 0 where meters said it, `covered` the share
-    of the time of which they did, None of jobs.
+    `of` are the group's names in the requested order. `cost` is that of the energy with a known price, None without any
+    price, and `unpriced_j` the rest of the energy. For meters `jobs` is 0 and `covered` the measured share of the time;
+    for jobs `covered` is None.
     """
 
     of: tuple[str, ...]
@@ -36,7 +36,7 @@ class EnergyUse:
 
 @dataclass(frozen=True)
 class UsePeriod:
-    """A local day, or what lies of it in the time that is asked for."""
+    """A local day, or the part of it within the requested time."""
 
     name: str
     from_unix_s: float
@@ -44,13 +44,13 @@ class UsePeriod:
 
 
 def check_groups(by: Sequence[str]) -> None:
-    """Raise BadInput for groups that nobody measures together."""
+    """Raise BadInput for groups that are not measured together."""
     known = dict.fromkeys((*METER_GROUPS, *JOB_GROUPS))
     for name in by:
         if name not in known:
             raise BadInput(f"--by {name}: is no group", hint=f"known: {', '.join(known)}")
     if "node" in by and not set(by) <= set(METER_GROUPS):
-        hint = "meters know nodes, jobs know users and accounts: ask twice"
+        hint = "meters know nodes, jobs know users and accounts: run two queries"
         raise BadInput(f"--by {','.join(by)}: a node's energy is not known by user", hint=hint)
 
 
@@ -60,7 +60,7 @@ def groups_jobs(by: Sequence[str]) -> bool:
 
 
 def periods(span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[UsePeriod]:
-    """Return the local days of a time, or all of it as one period where nobody asks for days."""
+    """Return the local days of a time, or the whole time as one period if it is not grouped by day."""
     edges = day_edges(span, zone) if "day" in by else [span.from_unix_s, span.until_unix_s]
     return [
         UsePeriod(datetime.fromtimestamp(start, zone).date().isoformat(), start, end) for start, end in pairwise(edges)
@@ -68,13 +68,14 @@ def periods(span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[UsePeriod]
 
 
 WAYS = ("snmp", "dcmi", "redfish", "slurm", "rapl")
-"""The ways of measuring whose parts add up to a node, from the outlet inwards. Of two that know the same share of the
-time the first is taken, never both: they measure the same watts."""
+"""The ways of measuring whose parts add up to a node, from the outlet inwards. Of two that cover the same share of the
+time the first is used, never both: they measure the same watts.
+"""
 
 
 @dataclass
 class EnergySums:
-    """What one way of measuring says of one node in one period, or all that is asked for of one group."""
+    """The energy of one node in one period by one way of measuring, or the sum of one group."""
 
     energy_j: float = 0.0
     cost: float = 0.0
@@ -85,7 +86,7 @@ class EnergySums:
     series: set[int] = field(default_factory=set)
 
     def add(self, other: "EnergySums") -> None:
-        """Take in what another part of the same says."""
+        """Add the energy of another part of the same node or group."""
         self.energy_j += other.energy_j
         self.cost += other.cost
         self.unpriced_j += other.unpriced_j
@@ -97,12 +98,12 @@ class EnergySums:
 
     @property
     def covered(self) -> float:
-        """The share of the time of which it says something."""
+        """The covered share of the time."""
         return self.covered_s / self.most_s if self.most_s else 0.0
 
 
 def choose_sums(ways: Mapping[str, EnergySums], length_s: float) -> EnergySums:
-    """Return what the way says that knows the most of so long a time; of equal ones the outermost."""
+    """Return the sums of the way that covers most of the time; of equal ones the outermost."""
     for sums in ways.values():
         sums.most_s = length_s * len(sums.series)
     return ways[max(ways, key=lambda way: (round(ways[way].covered, 2), -WAYS.index(way)))]

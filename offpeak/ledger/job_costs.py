@@ -24,11 +24,11 @@ def job_energies(connection: Connection, span: TimeRange) -> Mapping[tuple[str, 
 
 @dataclass(frozen=True)
 class AccountUse:
-    """The jobs of one account that ended in a time, in one currency, by what their rows say that they rest on.
+    """The jobs of one account that ended in a time, in one currency, by the basis of their energy.
 
-    `measured_j` is of jobs whose nodes were measured all the time, `partly_j` of those measured for a part of it,
-    `modelled_j` of the others; `unknown` jobs have no energy at all. `cost` is None if no job has one; `unpriced_j`
-    is of jobs without a cost.
+    `measured_j` is the energy of jobs whose nodes were measured all the time, `partly_j` of those measured for a part
+    of it, `modelled_j` of the others; `unknown` jobs have no energy at all. `cost` is None if no job has one;
+    `unpriced_j` is of jobs without a cost.
     """
 
     account: str

@@ -31,7 +31,7 @@ def unfinished_intents(connection: Connection) -> tuple[Intent, ...]:
 
 
 def last_orders(connection: Connection) -> tuple[Intent, ...]:
-    """Return the last order to each node that may have worked, but for wakes for the scheduler."""
+    """Return the last order to each node that may have had an effect, except wakes for the scheduler."""
     on = NodeOrder.ON.value
     to_nodes = intents.c.order.in_([order.value for order in NodeOrder])
     counts = and_(to_nodes, not_(and_(intents.c.order == on, intents.c.by == SCHEDULER)))
@@ -48,7 +48,7 @@ def last_orders(connection: Connection) -> tuple[Intent, ...]:
 
 
 def recent_intents(connection: Connection, since_unix_s: float) -> tuple[IntentResult, ...]:
-    """Return the intents since then, those of a clock that went back too, with what became of them."""
+    """Return the intents since then with their outcomes, including intents with times in the future."""
     ended = [outcomes.c[name].label(f"ended_{name}") for name in ("at_unix_s", "result", "said", "trouble")]
     both = select(intents, *ended).outerjoin(outcomes).where(intents.c.at_unix_s >= since_unix_s)
     return tuple(_intent_result(row._asdict()) for row in connection.execute(both.order_by(intents.c.number)))

@@ -1,6 +1,6 @@
 """The tables that outlive a restart: marks of jobs, and texts by name.
 
-A mark says what was changed of a job, so that it can be undone.
+A mark records a change of a job, so that it can be undone.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def write_marks(connection: Connection, changed: Sequence[JobMark]) -> None:
 
 
 def delete_marks(connection: Connection, undone: Sequence[JobMark]) -> None:
-    """Delete these marks, whatever their present values."""
+    """Delete these marks, independent of their current values."""
     if undone:
         same = and_(*(table.c[name] == bindparam(f"its_{name}") for name in MARK_KEY))
         connection.execute(

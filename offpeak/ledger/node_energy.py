@@ -74,7 +74,7 @@ COLUMN_TYPES: Mapping[type, BigInteger | Text] = {int: BigInteger(), str: Text()
 def temporary_table(
     connection: Connection, rows: Sequence[Mapping[str, object]], *, name: str = "offpeak_scratch"
 ) -> Iterator[Table]:
-    """Give a table of these rows, one at least; what is neither text nor a whole number in the first is a number.
+    """Create a temporary table of these rows, at least one; the first row decides the types: text, integer, else float.
 
     A question that fails takes its transaction with it, and so the table.
     """
@@ -93,7 +93,7 @@ Number = ColumnElement[Any]
 
 @dataclass(frozen=True)
 class SlotJoin:
-    """Slots joined with rows of energy, and what of such a row lies in the slot's part of the period."""
+    """Slots joined with rows of energy, and the part of each row within the slot's part of the period."""
 
     joined: FromClause
     series: Number
@@ -103,7 +103,7 @@ class SlotJoin:
 
 @dataclass(frozen=True)
 class Resolution:
-    """How long the slots are, and what joins a table of slots with what is known of them.
+    """The length of slots, and the join of a table of slots with its data.
 
     It takes the table of the series that are wanted of each period, too, None for all.
     """
@@ -113,13 +113,13 @@ class Resolution:
 
 
 def within_quarter(quarter_unix_s: Number) -> ColumnElement[bool]:
-    """Return what is true of the minutes of the quarter-hour that begins then."""
+    """Return the condition for the minutes of the quarter-hour that begins then."""
     at = minutes.c.at_unix_s
     return (at >= quarter_unix_s) & (at < quarter_unix_s + QUARTER_S)
 
 
 def within_minute(minute_unix_s: Number) -> ColumnElement[bool]:
-    """Return what is true of the readings of the minute that begins then; all are cut at full minutes."""
+    """Return the condition for the readings of the minute that begins then; all are cut at full minutes."""
     until = readings.c.until_unix_s
     return (until > minute_unix_s) & (until <= minute_unix_s + MINUTE_S)
 
@@ -139,7 +139,7 @@ def _of_readings(slot: Table, wanted: Table | None) -> SlotJoin:
 
 
 def _near(slot: Table, wanted: Table | None) -> CTE:
-    """Return the readings of the slots' minutes, each minute's read once: they stand by time, not by series."""
+    """Return the readings of the slots' minutes, each read once, because rows are ordered by time, not by series."""
     minute = select(slot.c.at_unix_s).distinct().subquery()
     known = within_minute(minute.c.at_unix_s) & readings.c.energy_j.is_not(None)
     found = select(minute.c.at_unix_s, readings).join_from(minute, readings, known)
@@ -169,7 +169,7 @@ PeriodSpan = tuple[int, float, float]
 
 @dataclass(frozen=True)
 class Slot:
-    """A stretch of time that begins at a full minute, the number of the period, and which share of it lies in there."""
+    """A time that begins at a full minute, the number of its period, and the share of it within the period."""
 
     at_unix_s: int
     period: int
@@ -184,7 +184,7 @@ Slots = list[Slot]
 def slots_of(connection: Connection, periods: Sequence[UsePeriod]) -> Mapping[Resolution, Slots]:
     """Return the slots of the periods, by the table to look in.
 
-    What lies partly in a period is taken by what is finer, or where that was pruned in that part.
+    A slot that is only partly in a period uses finer data, or the proportional part if that was pruned.
     """
     spans = [(number, period.from_unix_s, period.until_unix_s) for number, period in enumerate(periods)]
     quarters, ragged = _split(connection, _slots(spans, QUARTER_S), within_quarter)
@@ -210,7 +210,7 @@ def _slots_of_span(number: int, from_unix_s: float, until_unix_s: float, length_
 def _split(
     connection: Connection, slots: Slots, finer: Callable[[ColumnElement[Any]], ColumnElement[bool]]
 ) -> tuple[Slots, Slots]:
-    """Return the slots that are to be taken as they are, and those of which what is finer is kept."""
+    """Return the slots to use as a whole, and those for which finer data are kept."""
     ragged = sorted({slot.at_unix_s for slot in slots if slot.share < 1})
     if not ragged:
         return slots, []
@@ -233,7 +233,7 @@ SeriesParts = Mapping[int, tuple[str, str]]
 def sum_energy(
     connection: Connection, periods: Sequence[UsePeriod], nodes: Sequence[Collection[str]] | None = None
 ) -> tuple[MeasuredSums, str]:
-    """Return what meters said, and the currency of its cost; `nodes` are those of each period, all if not given.
+    """Return the measured energy, and the currency of its cost; `nodes` are those of each period, all if not given.
 
     Raises BadInput if prices of that time are in two currencies.
     """
@@ -290,7 +290,7 @@ def _collect(
     parts: SeriesParts,
     found: dict[tuple[int, str], dict[str, EnergySums]],
 ) -> None:
-    """Add what the rung says to what was found so far."""
+    """Add the data of one resolution to the sums so far."""
     if question.wanted is not None and not question.wanted:
         return
     few = (
@@ -342,9 +342,9 @@ def node_energy(connection: Connection, span: TimeRange, by: Sequence[str], zone
 def spans_energy(
     connection: Connection, spans: Sequence[TimeRange], nodes: Sequence[Collection[str]]
 ) -> list[dict[str, EnergyUse]]:
-    """Return for each span, none of which is empty, what its nodes used, by node; those that nobody measured lack.
+    """Return the energy of nodes by node for each span, none of which is empty; unmeasured nodes are missing.
 
-    All are asked for at once. Raises BadInput like `node_energy`.
+    All spans are queried at once. Raises BadInput like `node_energy`.
     """
     each = [UsePeriod("", span.from_unix_s, span.until_unix_s) for span in spans]
     answers: list[dict[str, EnergyUse]] = [{} for _ in spans]

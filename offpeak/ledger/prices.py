@@ -138,7 +138,7 @@ def read_prices(connection: Connection, span: TimeRange) -> LedgerPrices | None:
 
 
 def assumed_share(connection: Connection, span: TimeRange) -> float:
-    """Return for which share of the priced time no price was set, so that an assumed tariff stands in the ledger."""
+    """Return the share of the priced time whose price in the ledger is that of an assumed tariff."""
     rows, starts_s, ends_s = _price_rows(connection, span)
     within_s = np.minimum(ends_s, span.until_unix_s) - np.maximum(starts_s, span.from_unix_s)
     is_assumed = np.array([row.source == ASSUMED_TARIFF_BASIS for row in rows], np.bool_)
@@ -158,7 +158,7 @@ def _price_rows(connection: Connection, span: TimeRange) -> tuple[Sequence[Row[A
 
 
 def _series(starts_s: Float64, ends_s: Float64, value: Float64, unit: str) -> Series:
-    """Return the series; where one interval does not end at the next one's start, a gap stands between them."""
+    """Return the series; there is a gap if an interval ends before the start of the next one."""
     gaps = np.flatnonzero(ends_s[:-1] < starts_s[1:])
     at_s = np.insert(starts_s, gaps + 1, ends_s[gaps]).astype(np.int64)
     return merge(Series(at_s, int(ends_s[-1]), np.insert(value, gaps + 1, np.nan), unit, LEDGER_SOURCE))

@@ -1,6 +1,6 @@
-"""Deletes what is older than its table keeps, a slice at a time, so that no writer waits long for its turn.
+"""Deletes expired rows a slice at a time, so that no writer waits long for its turn.
 
-`AGES` names every table that grows with time, `BOUNDED` says of each of the others why it does not grow.
+`RETENTION_RULES` has every table that grows with time, `BOUNDED` the reason why each other table does not grow.
 """
 
 import operator
@@ -35,10 +35,10 @@ SLICE_ROWS = 15_000
 SLICE_PAGES = 2_000
 """Pages of a SQLite file that one slice frees, 8 MB."""
 SPARE_SHARE = 0.2
-"""Free pages that a SQLite file keeps, as a share of all: what is written next needs them."""
+"""Free pages that a SQLite file keeps for the next rows, as a share of all."""
 
 LOG_S, RECORD_S, ACCOUNT_S = 90 * DAY_S, 400 * DAY_S, 1_100 * DAY_S
-"""Why something was decided; what was done, for a year's report; what was used and paid, for three years' accounts."""
+"""Retention of decisions; of actions, for a year's report; of energy and costs, for three years' accounts."""
 
 PruneWork = Callable[[Connection], int | None]
 """Deletes one slice: how many rows that were, None if nothing is left."""
@@ -48,8 +48,8 @@ PruneWork = Callable[[Connection], int | None]
 class RetentionRule:
     """How long rows are kept, by which column, and which of them stay nevertheless.
 
-    `keep_s` None: the settings say it. `bucket_s`: what lies in one bucket of the coarser table goes as a whole;
-    `before(at, limit)` is then true of what lies before the start of a bucket.
+    `keep_s` None: the settings decide. `bucket_s`: rows within one bucket of the coarser table are deleted together;
+    `before(at, limit)` is then true for rows before the start of a bucket.
     """
 
     at: Column[float] | Column[int]
@@ -87,7 +87,7 @@ def _is_settled(_limit_unix_s: float) -> ColumnElement[bool]:
     return submissions.c.state != "tried"
 
 
-# A reading stands at its end, a minute at its start.
+# The time of a reading is its end, that of a minute its start.
 RETENTION_RULES = (
     RetentionRule(readings.c.until_unix_s, None, MINUTE_S, operator.le),
     RetentionRule(minutes.c.at_unix_s, None, QUARTER_S),
@@ -157,7 +157,7 @@ def _rows_slice(age: RetentionRule, limit_unix_s: float) -> PruneWork:
 
 
 def give_pages_back(connection: Connection) -> int | None:
-    """Shrink a SQLite file by a slice of its free pages: how many those were, None if nothing is to be done.
+    """Shrink a SQLite file by a slice of its free pages; return their number, None if nothing is left to do.
 
     PostgreSQL's autovacuum takes care of its files, and so does reuse of those SQLite files that were made without
     auto_vacuum.

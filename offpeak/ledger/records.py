@@ -1,6 +1,6 @@
 """The decisions, actions, refusals, node states and savings of a time, the oldest first, and counts of them.
 
-The time of the last row tells since when the agent has been silent.
+The time of the last row shows since when the agent has been silent.
 """
 
 from collections.abc import Mapping, Sequence

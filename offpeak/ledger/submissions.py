@@ -12,7 +12,7 @@ from offpeak.ledger.tables import submissions as table
 
 @dataclass(frozen=True)
 class SiteSubmissions:
-    """Jobs that sites were given: the `recent` ones, and the `core_s` that older ones asked for by site and project."""
+    """Jobs that were sent to sites: the `recent` ones, and the requested `core_s` of older ones by site and project."""
 
     recent: tuple[SubmissionRecord, ...]
     core_s: Mapping[tuple[str, str], float]
@@ -51,7 +51,7 @@ def _sums(connection: Connection, which: ColumnElement[bool]) -> dict[tuple[str,
 
 
 def change_submission(connection: Connection, was: SubmissionRecord | None, now: SubmissionRecord) -> bool:
-    """Replace a row, or begin it where there was none; False if somebody else has done so since it was read."""
+    """Update or insert a row; return False if another process has changed it since it was read."""
     # What was written comes back: PostgreSQL's driver does not always count it.
     if was is None:
         begun = insert_if_new(connection, table).values(columns_of(now)).returning(table.c.key)

@@ -47,7 +47,7 @@ series = Table(
 )
 """What is measured: one part of one meter; `node` is empty where it is not the power of one node."""
 
-# By time first: what is new stands together, and so does what is pruned.
+# Ordered by time first, so that new rows are together, and so are pruned rows.
 readings = Table(
     "readings",
     metadata,
@@ -59,7 +59,7 @@ readings = Table(
     Column("why", Text),
     sqlite_with_rowid=False,
 )
-"""Every reading, cut at full minutes. Those of a clock that was put back may overlap; one that comes again is told."""
+"""Every reading, cut at full minutes. Readings after a clock was set back may overlap; a repeated one is detected."""
 
 
 def _means(name: str) -> Table:
@@ -230,7 +230,7 @@ submissions = Table(
     Column("answer", JSON, nullable=False),
     Index("submissions_by_time", "at_unix_s"),
 )
-"""Jobs that a broker gives to sites, one row a key: which site is being asked, or has it."""
+"""Jobs that a broker sends to sites, one row per key, with the site that has the job or is being tried."""
 
 memory = Table(
     "memory",
@@ -239,4 +239,4 @@ memory = Table(
     _text("text"),
     _number("at_unix_s"),
 )
-"""What a program that starts anew takes up again, as JSON: one text a name."""
+"""States that a restarted program resumes, as JSON: one text per name."""

@@ -61,7 +61,7 @@ class LedgerStore:
             raise
 
     def close(self) -> None:
-        """Close the database and forget what was read from it."""
+        """Close the database and drop cached data."""
         self.series.forget()
         if self._engine:
             self._engine.dispose()
@@ -172,7 +172,7 @@ PAUSE_S = 0.3
 RETRY_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses between attempts while nothing can be written; the last one from then on."""
 HANGS_S = 15.0
-HANGS_HINT = "is its disk or database overloaded, or its server away? what is to be written waits"
+HANGS_HINT = "is its disk or database overloaded, or its server away? rows wait until it works again"
 
 
 class Writer:

@@ -147,7 +147,7 @@ def _name_of(written: object) -> str | None:
 
 
 NEW_INVENTORY = """\
-# The machines of this site. `offpeak check` says whether all of them can be reached.
+# The machines of this site. `offpeak check` shows whether all of them can be reached.
 """
 ENROLMENT_COMMENT = (
     "Written by `offpeak enroll`: who answered at a node's BMC. Nothing is switched off whose identity has changed."

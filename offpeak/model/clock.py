@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """`unix_s` is what people read, `steady_s` what is waited by; `factor` seconds of both pass in a real one."""
+    """`unix_s` is the displayed time, `steady_s` monotonic; `factor` seconds of both pass in a real one."""
 
     unix_s: Callable[[], float] = time.time
     steady_s: Callable[[], float] = time.monotonic
@@ -15,7 +15,7 @@ class Clock:
 
 
 class FastClock:
-    """Shows a time and stands still until `start`; then it runs so many times as fast as real time, until `stop`."""
+    """Shows a fixed time until `start`; then it runs `factor` times as fast as real time, until `stop`."""
 
     def __init__(self, factor: float, unix_s: float) -> None:
         self._factor, self._unix_s = factor, unix_s
@@ -27,7 +27,7 @@ class FastClock:
         self._began_s = time.monotonic()
 
     def stop(self) -> None:
-        """Let it stand still for good."""
+        """Stop the clock for good."""
         self._stopped_s = self.steady_s()
 
     def steady_s(self) -> float:
@@ -37,10 +37,10 @@ class FastClock:
         return 0.0 if self._began_s is None else (time.monotonic() - self._began_s) * self._factor
 
     def unix_s(self) -> float:
-        """Return what it shows."""
+        """Return the displayed time."""
         return self._unix_s + self.steady_s()
 
     @property
     def clock(self) -> Clock:
-        """It as a program goes by it."""
+        """The clock in the form that programs use."""
         return Clock(self.unix_s, self.steady_s, self._factor)

@@ -123,7 +123,7 @@ class Cluster:
         )
 
     def takes_whole_nodes(self, request: Request, pool: Pool) -> bool:
-        """Say whether the request shares no node of the pool with other jobs: it or all its partitions there say so."""
+        """Tell whether the request gets whole nodes of the pool, because of itself or of all its partitions there."""
         names = pool.partitions & frozenset(request.partitions) if request.partitions else pool.partitions
         return request.whole_nodes or not any(self.partitions[name].shared for name in names)
 

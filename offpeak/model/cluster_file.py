@@ -233,7 +233,7 @@ def _terms(partition: Partition) -> dict[str, object]:
 
 
 def _type_names(pools: tuple[Pool, ...]) -> list[str]:
-    """Return a name for each pool: what its node names begin with, or `nodes`; with a number from the second on."""
+    """Return a name for each pool: the prefix of its node names, or `nodes`, with a number from the second on."""
     found: list[str] = []
     for pool in pools:
         first = min(pool.names, default="").rstrip("0123456789").rstrip("-_.") or "nodes"

@@ -1,8 +1,8 @@
 """The machine room: the cooling power by load and outside temperature, the temperature over time, and caps on power.
 
 PUE is facility power over IT power, so cooling draws IT power x (PUE - 1). Source of the table's shape: "Optimizing
-profit and cooling costs in HPC cluster scheduling", eq. (5), whose eq. (3) would count the IT energy twice if the
-table held PUE and were multiplied as it is.
+profit and cooling costs in HPC cluster scheduling", eq. (5); with a table of PUE, its eq. (3) would count the IT energy
+twice.
 
 A facility is one of the two bundled tables, or a CSV file. Its first line names the temperatures, each line below
 begins with a power: `power,-10C,20C` above `50kW,1.12,1.30`, or `load,-10C,20C` above `60%,1.12,1.30` with loads in
@@ -52,13 +52,13 @@ class Facility:
         return np.asarray((1 - down) * above + down * below)
 
     def pue_range(self, temperature_c: Float64) -> tuple[Float64, Float64]:
-        """Return the least and the greatest PUE at each temperature, whatever the power."""
+        """Return the lowest and the highest PUE at each temperature, over all powers."""
         powers = self.power_w[:, None]
         each = self.pue_at(np.broadcast_to(powers, (len(powers), len(temperature_c))), temperature_c[None, :])
         return each.min(axis=0), each.max(axis=0)
 
     def beyond_table(self, temperature_c: Float64) -> str:
-        """Return a sentence on temperatures that the table does not have, to be said once; empty if it has them all."""
+        """Return a remark on temperatures outside the table; empty if there are none."""
         low, high = self.temperature_c[0], self.temperature_c[-1]
         outside = (temperature_c < low) | (temperature_c > high)
         if not outside.any():
@@ -71,7 +71,7 @@ class Facility:
 
 
 def cooling_w(facility: Facility, power_w: Float64, temperature_c: Float64) -> Float64:
-    """Return what the cooling draws [W] beside that IT power."""
+    """Return the power of the cooling [W] at that IT power."""
     return np.asarray(power_w * (facility.pue_at(power_w, temperature_c) - 1))
 
 
@@ -92,7 +92,7 @@ EXAMPLE = "write it like `load,-10C,20C` and below `60%,1.12,1.30`"
 def facility_named(text: str, *, full_power_w: float) -> Facility:
     """Return the bundled facility of that name, else that of the CSV file. Raises BadInput if it is neither.
 
-    `full_power_w` is what a load of 100 % stands for [W].
+    `full_power_w` is the power at a load of 100 % [W].
     """
     if text in bundled_facilities():
         return parse_facility((BUNDLED / f"{text}.csv").read_text(), text, full_power_w=full_power_w)
@@ -197,7 +197,7 @@ class TemperatureSegments:
 def temperature_segments(
     edge_s: Int64, temperature_c: Float64, *, tolerance_c: float = TOLERANCE_C
 ) -> TemperatureSegments:
-    """Return the longest stretches, from the first on, whose temperatures lie within the tolerance, at their mean.
+    """Return the longest segments, from the first on, whose temperatures are within the tolerance, with their mean.
 
     `edge_s` has one more entry than `temperature_c`.
     """
@@ -221,7 +221,7 @@ def daily_temperature(mean_c: float, swing_c: float, hours: int = 24) -> tuple[I
 
 @dataclass(frozen=True)
 class PowerCap:
-    """All nodes together draw `cap_w` at most from `from_s` to `until_s` [Unix s]; `source` says who wants it."""
+    """All nodes draw at most `cap_w` from `from_s` to `until_s` [Unix s]; `source` is the origin of the cap."""
 
     from_s: int
     until_s: int

@@ -196,7 +196,7 @@ def node_power_w(model: PowerModel, jobs: Jobs, seed: int | Generator) -> Float6
 
 
 def power_notes(model: PowerModel, jobs: Jobs) -> tuple[str, ...]:
-    """Return what a report should say of the draws: how many are no readings though readings are used."""
+    """Return remarks on the power of jobs: how many have no reading although readings are used."""
     unread = int(np.count_nonzero(np.isnan(jobs.node_power_w)))
     if not isinstance(model, MeasuredPower) or not unread:
         return ()
@@ -261,7 +261,7 @@ PARSERS: dict[str, Callable[[str], PowerModel]] = {
 
 @dataclass(frozen=True)
 class JobPower:
-    """How the jobs' draw is found. `assumed` says that it was neither measured nor set."""
+    """The power model of jobs. `assumed`: it is neither measured nor set."""
 
     model: PowerModel
     jobs: Jobs

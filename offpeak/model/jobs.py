@@ -16,13 +16,13 @@ class Jobs:
     """Jobs as columns of one length, sorted by submit time, file order within a second.
 
     `submit_s` counts from the trace's own zero. `size` is in the machine's allocation unit (nodes or processors).
-    Unknown users, groups, queues and applications are -1. `logged_start_s` is when the job really started, -1 where
-    the log does not say. `node_power_w` is the measured draw per allocated unit [W], NaN if nothing was measured.
+    Unknown users, groups, queues and applications are -1. `logged_start_s` is the real start, -1 if unknown.
+    `node_power_w` is the measured draw per allocated unit [W], NaN if nothing was measured.
 
-    The other columns are None if the log has nothing of the kind. `logged_size` is how many units each job really
-    had, where that is logged besides what it asked for. `request` is the job's class in `Trace.requests`, -1 if it
-    is unknown. `array` is the number of the array that the job is a task of, -1 for none. `partition` is set where
-    queues and partitions are logged; in other logs the queue is the partition.
+    The other columns are None if the log has nothing of the kind. `logged_size` is how many units each job really had,
+    if that is logged in addition to its request. `request` is the job's class in `Trace.requests`, -1 if it is unknown.
+    `array` is the number of the array that the job is a task of, -1 for none. `partition` is set where queues and
+    partitions are logged; in other logs the queue is the partition.
     """
 
     job_id: Int64
@@ -50,7 +50,7 @@ class Jobs:
         return Jobs(**taken)
 
     def with_size(self, size: Int64) -> "Jobs":
-        """Return the same jobs with `size` units, asked for and used."""
+        """Return the same jobs with `size` units, requested and used."""
         return replace(self, size=size, logged_size=None)
 
     def as_logged(self) -> "Jobs":
@@ -71,7 +71,7 @@ class RejectedJobs:
 
 @dataclass(frozen=True)
 class LogNames:
-    """What the numbers of a log stand for: user 3 is `user[3]`. Empty where the log itself has numbers only.
+    """The names behind the numbers of a log: user 3 is `user[3]`. Empty if the log itself has only numbers.
 
     `job` holds the jobs that their scheduler calls something else than their number, such as {23: "12_4"}.
     """
@@ -107,13 +107,13 @@ NUMBERS_ONLY = LogNames()
 
 @dataclass(frozen=True)
 class Trace:
-    """A job log: its jobs, what its header says of the machine and the calendar, and what could not be used.
+    """A job log: its jobs, the machine and the calendar from its header, and rejected jobs.
 
-    `processors` and `nodes` are the header's MaxProcs and MaxNodes, `unix_start_s` the Unix time of the trace's
-    second 0, each None if the header is silent. `units_per_node` is how many units of `jobs.size` share a node,
-    None if the log does not say what its unit is. `without_estimate` are the ids of jobs that asked for no time:
-    their `estimate_s` is the run time. `processors_per_node` is what the accounting shows of the nodes, None if it
-    does not. `requests` are the classes of `jobs.request`.
+    `processors` and `nodes` are the header's MaxProcs and MaxNodes, `unix_start_s` the Unix time of the trace's second
+    0, each None if the header is silent. `units_per_node` is how many units of `jobs.size` share a node, None if the
+    log does not say what its unit is. `without_estimate` are the ids of jobs that requested no time: their `estimate_s`
+    is the run time. `processors_per_node` is the number shown by the accounting, None if it shows none. `requests` are
+    the classes of `jobs.request`.
     """
 
     name: str

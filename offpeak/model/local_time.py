@@ -150,7 +150,7 @@ def to_unix_s(local_s: Int64, zone: tzinfo) -> tuple[Int64, Int64]:
 
 
 def local_edges_s(clock_s: Int64, zone: tzinfo) -> Int64:
-    """Return every instant at which the clock comes to one of the local seconds or is changed; sorted, once each."""
+    """Return every instant at which the clock shows one of the local seconds or is changed; sorted, once each."""
     if len(clock_s) == 0:
         return clock_s
     first, last = to_unix_s(clock_s, zone)

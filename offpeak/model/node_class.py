@@ -11,7 +11,7 @@ from offpeak.model.node_states import ACTIVE, FAILED, STATES, asleep, coming_up,
 
 @dataclass(frozen=True)
 class Transition:
-    """The way into a depth or out of it: how long it takes, what it draws meanwhile, and how often it fails (0..1)."""
+    """The transition into a depth or out of it: duration, power, and probability of failure (0..1)."""
 
     duration_s: int
     power_w: float

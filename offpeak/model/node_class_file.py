@@ -93,7 +93,7 @@ def bundled_node_classes() -> tuple[str, ...]:
 
 
 def bundled_node_class(name: str) -> NodeClass:
-    """Return the class of one of `bundled_names`; its file says where the figures are from."""
+    """Return the class of one of `bundled_names`; its file names the sources of the figures."""
     file = BUNDLED / f"{name}.toml"
     return _node_class(file.read_bytes(), name, file.name)
 

@@ -18,8 +18,8 @@ TRANSITIONS = tuple((going_down(depth), asleep(depth), coming_up(depth)) for dep
 class RunningJobs(FrozenColumns):
     """Jobs that hold units, as columns in the order of their starts.
 
-    `start_s` lies ahead where a job has been given nodes that still come up. `expected_end_s` is by the estimate or by
-    a prediction.
+    `start_s` is in the future if the nodes of a job are still coming up. `expected_end_s` is by the estimate or by a
+    prediction.
     """
 
     size: Int64

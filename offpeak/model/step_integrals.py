@@ -177,5 +177,5 @@ def charge(meter: StepIntegral, usage: Usage) -> Charge:
 
 
 def charge_by_job(meter: StepIntegral, usage: Usage) -> Float64:
-    """Return what each job used, weighted by the meter's series: float64[n], the parts of `Charge.jobs`."""
+    """Return the energy of each job, weighted by the meter's series: float64[n], the parts of `Charge.jobs`."""
     return usage.size * usage.node_power_w * integrals(meter, usage.start_s, usage.end_s)

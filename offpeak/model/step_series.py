@@ -138,7 +138,7 @@ COUNTED_STEPS = 8
 
 
 def series_of_rows(start_s: Int64, length_s: Int64, value: Float64, *, unit: str, source: str) -> Series:
-    """Return rows that begin and hold so long [s], and do not overlap, as a series; the time between two is a gap."""
+    """Return non-overlapping rows with starts and lengths [s] as a series; the time between two rows is a gap."""
     until_s = start_s + length_s
     gap_s = until_s[:-1][until_s[:-1] < start_s[1:]]
     all_s = np.concatenate([start_s, gap_s])

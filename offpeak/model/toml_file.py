@@ -1,4 +1,4 @@
-"""Files in TOML that describe hardware: their entries, each with the place at which it stands, for messages."""
+"""TOML files that describe hardware: their entries, each with its place for messages."""
 
 import tomllib
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from offpeak.text import did_you_mean
 
 @dataclass(frozen=True)
 class TomlEntry:
-    """Something written in a file, and the dotted key at which it stands: "" for the whole file."""
+    """A value in a file, and its dotted key: "" for the whole file."""
 
     file: str
     key: str
     written: object
 
     def wrong(self, what: str, *, hint: str) -> BadInput:
-        """Return the error that says what is wrong with this entry."""
+        """Return an error about this entry."""
         return BadInput(": ".join(filter(None, (self.file, self.key, what))), hint=hint)
 
 

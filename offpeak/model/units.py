@@ -25,7 +25,7 @@ LONGEST_S = 100 * 36_525 * 864
 HIGHEST_PER_MWH = 1e5
 """More than a MWh ever cost in EUR, USD, GBP or CHF, balancing energy included: rather a wrong unit."""
 HIGHEST_OF_OTHERS_PER_MWH = 1e9
-# Only for hints: any three letters are taken as a currency.
+# Only for hints: any three letters count as a currency.
 COMMON_PRICE_UNITS = tuple(f"{currency}/{per}" for currency in ("EUR", "USD", "GBP", "CHF") for per in PER_MWH)
 
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
@@ -98,7 +98,7 @@ def highest_value(unit: str) -> float:
 
 
 def plausible_range(unit: str) -> str:
-    """Say in a hint between which values a series lies."""
+    """Return a hint with the plausible range of a series."""
     highest = highest_value(unit)
     return f"it lies between {-highest:,.0f} and {highest:,.0f} {unit}: check the value and its unit"
 

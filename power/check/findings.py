@@ -40,9 +40,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class FindingGroup:
-    """Findings with the same message on several subjects; `hint` is the hint of the first and may contain its
-    address.
-    """
+    """Findings with the same message on several subjects; `hint` is that of the first one."""
 
     part: str
     subjects: tuple[str, ...]

@@ -24,7 +24,7 @@ class CoolingConditions:
 
     @property
     def note(self) -> str:
-        """What a reader must know of it."""
+        """A remark for readers."""
         beyond = self.facility.beyond_table(np.array([self.outside_c]))
         exceeded = f"; {beyond}" if beyond else ""
         return f"cooling: {self.facility.name}, {self.outside_c:g} C outside at all times{exceeded}"

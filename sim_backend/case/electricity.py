@@ -31,11 +31,11 @@ CARBON_UNIT = "g/kWh"
 
 @dataclass(frozen=True)
 class LaidSeries:
-    """A series on a log's clock: Unix time = trace second + `offset_s`; `notes` say in sentences how it was laid.
+    """A series on a log's clock: Unix time = trace second + `offset_s`; `notes` are sentences on how it was aligned.
 
-    `tariff` is what the series was written out from, None for a file. `assumed` says of a log that was laid on a tariff
-    what of its date and its clock nobody declared, "" for nothing. `are_gaps_filled`: the gaps that are left cannot be
-    filled from an earlier week.
+    `tariff` is the tariff from which the series was made, None for a file. `assumed` names the date or time zone of a
+    log that were assumed for a tariff, "" for none. `are_gaps_filled`: the gaps that are left cannot be filled from an
+    earlier week.
     """
 
     series: Series
@@ -58,7 +58,7 @@ class LaidSeries:
         return (*self.notes, note) if note else self.notes
 
     def _written_until(self, unix_s: int) -> Series:
-        """Return what is known without repeating weeks: a file as it is, a tariff as far as is asked."""
+        """Return the known series without repeated weeks: a file unchanged, a tariff up to that time."""
         if self.tariff is None or unix_s <= self.series.end_s:
             return self.series
         from_s = int(self.series.start_s[0])

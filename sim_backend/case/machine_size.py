@@ -12,10 +12,10 @@ from offpeak.text import counted
 from sim_backend.traces.filters import whole_nodes
 
 OVERLOADED, MANY_JOBS, MANY_RUNS = 1.02, 1000, 5
-"""The queue of a log grows without end from this load on, if it has so many jobs in so many times its longest run."""
+"""From this load on the queue of a log with so many jobs, so many times its longest run, grows without end."""
 
 OVERFULL_SHARE = 0.01
-"""A log may use more than its machine for this share of the time: clocks of one second let jobs overlap."""
+"""A log may use more than its machine for this share of the time, because with whole seconds jobs may overlap."""
 
 NODES = "nodes, the most in use at once (--nodes)"
 PROCESSORS_PER_NODE = "processors per node (--processors-per-node)"
@@ -26,8 +26,8 @@ PROCESSORS_PER_NODE = "processors per node (--processors-per-node)"
 class AllocationUnits:
     """The jobs in allocation units, the machine's number of them, how many are a node, and what was assumed.
 
-    `node_processors` is how many processors a node has. `assumed` names what neither the log nor the settings say.
-    `machine_nodes` is set where nodes have different numbers of units, of which `per_node` is the mean.
+    `node_processors` is the number of processors of a node. `assumed` names facts that neither the log nor the settings
+    state. `machine_nodes` is set where nodes have different numbers of units, of which `per_node` is the mean.
     """
 
     jobs: Jobs
@@ -95,7 +95,7 @@ def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log:
 
 
 def _header_ratio(trace: Trace) -> int:
-    """Return how many processors a node has by the header, 1 where it does not say."""
+    """Return the number of processors of a node by the header, 1 if unknown."""
     if trace.processors is None or trace.nodes is None:
         return 1
     return max(1, round(trace.processors / trace.nodes))

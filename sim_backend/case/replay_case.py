@@ -74,11 +74,11 @@ class ReplayCase:
 
 @dataclass(frozen=True)
 class Basis:
-    """The prices in words, the notes that these contain, and what of them is assumed, "" for nothing; and the machine.
+    """A description of the prices with their notes and assumptions ("" for none), and of the machine.
 
-    A busy node draws `busy_w`, lowest and highest; these are one and the same where draws are not left to chance: the
-    mean over the jobs. `busy_source` says where that comes from. `assumed` names each fact of the machine that nobody
-    declared, with the option that does.
+    `busy_w` is the lowest and the highest power of a busy node; both are the mean over the jobs if powers are not
+    random. `busy_source` is their origin. `assumed` names each undeclared fact of the machine, with the option that
+    declares it.
     """
 
     prices: str
@@ -100,7 +100,7 @@ def basis_of(
     settings: PowerSettings,
     node: NodeClass | None,
 ) -> Basis:
-    """Return what the figures of these jobs rest on; `draw_w` is what each draws per unit [W]."""
+    """Return the basis of the figures of these jobs; `draw_w` is the power of each per unit [W]."""
     tariff = laid.tariff
     notes = () if tariff else laid.notes
     prices = tariff.description if tariff else "; ".join((f"{laid.series.source} in {laid.series.unit}", *notes))
@@ -133,7 +133,7 @@ def _busy_w(power: JobPower, draw_w: Float64) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class PreparedCase:
-    """A case, what was left out of it, and what a reader should know of it, in sentences."""
+    """A case, the jobs that were left out, and remarks for readers."""
 
     case: ReplayCase
     rejected: tuple[RejectedJobs, ...]
@@ -212,7 +212,7 @@ def node_class_of(settings: Settings) -> tuple[NodeClass | None, tuple[str, ...]
 
 
 def fleet_of(case: ReplayCase) -> Fleet:
-    """Return what capacity policies must know of the case's machine, jobs and prices."""
+    """Return the machine, jobs and prices of the case for capacity policies."""
     assert case.nodes is not None
     jobs = case.jobs
     span_s = int((jobs.submit_s + jobs.runtime_s).max() - jobs.submit_s[0])

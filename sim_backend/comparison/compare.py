@@ -108,7 +108,7 @@ def _cooling(case: ReplayCase, usage: Usage, meters: Meters, sleep: SleepOutcome
 
 
 def draw_of(case: ReplayCase, counts: StateCounts | None) -> StandingDraw | None:
-    """Return what the case's nodes draw besides their jobs if so many are in each state; None where they have none."""
+    """Return the power of the case's nodes without jobs by the counts of states; None without node states."""
     if counts is None or case.nodes is None:
         return None
     return standing_draw(counts, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
@@ -130,7 +130,7 @@ def _replay_all(
     needed_s = guessed_end_s(case) + backlog_s(case.jobs, case.machine.size)
     left_before = None
     while True:
-        # Always from the prices as given: what was continued once must not be continued from.
+        # Always start from the given prices: extended prices must not be extended again.
         reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
         peaks = peak_times(reaching.prices)
         schedules = _replays(case, policies, peaks, progress)
@@ -213,7 +213,7 @@ def _rested(powered: PoweredReplay, until_s: int) -> Schedule:
 
 
 def usage_of(case: ReplayCase, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
-    """Return who used the machine when, over the period [begin_s, until_s)."""
+    """Return the usage of the machine over the period [begin_s, until_s)."""
     return Usage(
         size=case.jobs.size,
         node_power_w=case.node_power_w,

@@ -1,6 +1,6 @@
-"""The outcome of one policy on a log: its schedule in figures, beside the baseline's, with and without sleeping nodes.
+"""The outcome of one policy on a log: figures of its schedule and of the baseline's, with and without sleeping nodes.
 
-A schedule on nodes that sleep is charged by its node log, laid beside its jobs.
+A schedule on sleeping nodes is charged by its jobs and its node log.
 """
 
 from dataclasses import dataclass
@@ -125,7 +125,7 @@ class Charges:
 
 @dataclass(frozen=True)
 class PolicyRun:
-    """One policy's schedule and what it used."""
+    """One policy's schedule and its usage."""
 
     policy: str
     schedule: Schedule

@@ -1,8 +1,8 @@
 """Replays one case many times with slightly shifted submit times, to tell a policy's effect from chance.
 
-Replays are chaotic: a job submitted half a minute later can lead to another schedule of everything behind it. So one
-replay says little about a small difference between policies. Twenty, each with its own small shifts, tell how much of
-it is chance.
+Replays are chaotic: a job submitted half a minute later can change the schedule of all later jobs. So one replay says
+little about a small difference between policies. Twenty replays, each with its own small shifts, show how much of it is
+chance.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -99,7 +99,7 @@ def _interval(values: Float64) -> ReplicationInterval:
 LARGEST_SHIFT_S = 60
 
 DrawPower = Callable[[Generator], Float64]
-"""Draws the jobs' power per unit [W] anew, in the order of the case's jobs."""
+"""Draws the jobs' power per unit [W] again, in the order of the case's jobs."""
 
 
 class _Stopped(Exception):

@@ -88,7 +88,7 @@ class WaitEstimator(Protocol):
 
 
 class Electricity(Protocol):
-    """Says what is known of electricity at an instant: published, else forecast."""
+    """Returns the known electricity series at an instant: published, else forecast."""
 
     def price(self, now_s: int) -> tuple[Series, ...]:
         """Return a series per MWh for each site, from now on or before."""
@@ -100,7 +100,7 @@ class Electricity(Protocol):
 
 
 class Decider:
-    """A policy with its rules, its waits and its electricity, as the broker asks it."""
+    """A policy with its rules, waits and electricity, as the broker calls it."""
 
     def __init__(self, policy: GridPolicy, rules: GridRules, waits: WaitEstimator, electricity: Electricity) -> None:
         self._policy, self._rules, self._waits, self._electricity = policy, rules, waits, electricity

@@ -1,4 +1,4 @@
-"""What a broker knows of electricity: hours of the present local day as published, later ones as forecast."""
+"""The electricity series that a broker knows: published hours of the current local day, and forecasts of later ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class DayAhead:
     """Hourly prices of one market, known to the end of the local day; four more days are forecast.
 
     `price` float64[days, 24] begins at midnight `start_s` [Unix s] on a clock that does not change, `coming`
-    float64[days, 4, 24] is what each day said of those after it.
+    float64[days, 4, 24] are the forecasts of each day for the following ones.
     """
 
     price: Float64
@@ -61,7 +61,7 @@ class DayAhead:
     unit: str
 
     def at(self, now_s: int) -> Series:
-        """Return what is known at that instant, from the last midnight on."""
+        """Return the series known at that instant, from the last midnight on."""
         return self._days[min(max((now_s - self.start_s) // DAY_S, 0), len(self.price) - 1)]
 
     @cached_property
@@ -77,8 +77,7 @@ class DayAhead:
 def forecast_days(price: Float64, member: Member, days: range) -> Float64:
     """Return what `member` says on each of `days` of the four days after it, float64[days of price, 4, 24].
 
-    It knows all days up to that one. Of other days, and of those after three that were all alike, the same hours are
-    said again.
+    The member knows all days up to that one. For other days, and after three equal days, the same hours are repeated.
     """
     coming = np.repeat(price[:, None], AHEAD_DAYS, axis=1)
     for day in days:
@@ -106,7 +105,7 @@ class Markets:
     market: tuple[DayAhead, ...]
 
     def price(self, now_s: int) -> tuple[Series, ...]:
-        """Return what is known of each site's prices."""
+        """Return the known prices of each site."""
         return tuple(each.at(now_s) for each in self.market)
 
     def carbon(self, _now_s: int) -> tuple[Series, ...]:

@@ -55,8 +55,8 @@ class GridLog:
     """Jobs as columns of one length, sorted by submission [Unix s]; times and estimates are those of the site `home`.
 
     `brokered`: submitted to the broker; the others run at `home`. `data_mb` must be moved to any other site.
-    `power_factor`: a job's draw over the site's draw per unit. `latest_end_s` [Unix s] is when jobs with a green SLA
-    are to have ended, None if no job has one.
+    `power_factor`: a job's draw over the site's draw per unit. `latest_end_s` [Unix s] is the latest end of jobs with a
+    green SLA, None if no job has one.
     """
 
     jobs: Jobs
@@ -96,7 +96,7 @@ class SimulatedGrid:
 
     @cached_property
     def as_requested(self) -> GridJobs:
-        """The jobs as policies see them: nothing of run times but estimates, nothing of what each will draw."""
+        """The jobs as policies see them: with estimates instead of run times, and without their power."""
         jobs = self.log.jobs
         return grid_jobs(
             job_id=jobs.job_id,

@@ -16,7 +16,7 @@ from sim_backend.grid.sites import GridSchedule
 
 @dataclass(frozen=True, eq=False)
 class GridOutcome:
-    """Of each job of the grid, by index: `response_s` from its submission by the user, and what its run took.
+    """The outcome of each job of the grid, by index: `response_s` from its submission by the user, and its run.
 
     Energy is at the site's meter (PUE included, at the load of each moment) while the job runs; `power_w` is its mean
     draw there. Cost is in the currency of the prices.
@@ -30,7 +30,7 @@ class GridOutcome:
 
 
 def outcome_of(grid: SimulatedGrid, schedule: GridSchedule) -> GridOutcome:
-    """Return what each job took where and when it ran."""
+    """Return the outcome of each job at its site and time."""
     count = len(grid.log)
     energy_j, cost, co2_g = np.zeros((3, count))
     for number, site in enumerate(grid.sites):

@@ -1,7 +1,7 @@
-"""The sites of a grid as they run: engines that take jobs meanwhile, and which grid job stands in which row of which.
+"""The running sites of a grid: engines that take further jobs, and the map of their rows to jobs of the grid.
 
-The engine reads of a job only when its submission is due. So the workload has room for all jobs that may ever come, at
-submissions that never come, and to submit one is to fill in the next row.
+The engine reads a job only when its submission is due. So the workload has rows for all possible jobs with submissions
+that never come, and a submission fills in the next row.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from sim_backend.replay.schedule import NO_PEAKS
 
 @dataclass(frozen=True, eq=False)
 class GridSubmission:
-    """Jobs as they are at the site, as columns in seconds, units and W per unit; `data_s` is when their data comes."""
+    """Jobs at a site, as columns in seconds, units and W per unit; `data_s` is the arrival of their data."""
 
     submit_s: Int64
     data_s: Int64
@@ -114,12 +114,12 @@ class OpenSite:
         return int(self.state.scalars["waiting"][0])
 
     def node_log(self) -> NodeLog | None:
-        """Return what the nodes did, None if none can sleep; to be asked once, at the end."""
+        """Return the node log, None if no node can sleep. Call it once, at the end."""
         return None if self._nodes is None else self._nodes.log()
 
 
 class _RunningNodes:
-    """The nodes of a site that sleep, beside its engine."""
+    """The sleeping nodes of a site, and its engine."""
 
     def __init__(self, nodes: SleepingNodes, state: State, begin_s: int) -> None:
         self._nodes = nodes
@@ -132,7 +132,7 @@ class _RunningNodes:
             slots=len(state.slots.job),
             jobs=len(state.start_s),
             begin_s=begin_s,
-            # Without a job they go on as far as they are asked to: another may come.
+            # Without a job the nodes continue, because another job may come.
             rest_until_s=NEVER - 1,
         )
 
@@ -198,7 +198,7 @@ class RunningGrid:
             site.advance(now_s - 1)
 
     def submit(self, now_s: int, job: Int64, site: Int64) -> None:
-        """Submit what was chosen, and the local users' jobs of that second, in the order of the grid's jobs."""
+        """Submit the placed jobs, and the local users' jobs of that second, in the order of the grid's jobs."""
         local = self._locals_before(now_s + 1)
         every = np.concatenate([job, local])
         where = np.concatenate([site, self._grid.log.home[local]])
@@ -206,7 +206,7 @@ class RunningGrid:
         self._submit(np.full(len(every), now_s), every[order], where[order])
 
     def finish(self) -> None:
-        """Submit all that is left to submit, and let everything happen."""
+        """Submit all remaining jobs, and run all sites to the end."""
         self._submit_each(self._locals_before(NEVER))
         for site in self.sites:
             site.advance(NEVER - 1)

@@ -118,7 +118,7 @@ class ZeroGridWaits:
 
 
 class NoisyWaits:
-    """Adds to each wait up to so many hours, by chance.
+    """Adds a random time of up to so many hours to each wait.
 
     Murali and Vadhiyar 2018, section 5.3: a random value from 1 to P, here any from 0 to P.
     """
@@ -178,7 +178,7 @@ class _Learner:
             self._predictor.learn(WaitOutcomes(_questions(rows), site.held_s[row] - submit_s), now_s)
 
     def predict(self, site: OpenSite, now_s: int, units: Int64, estimate_s: Int64) -> Float64:
-        """Return what the predictor says of jobs that would be submitted now, NaN-free, float64[n]."""
+        """Return the predicted waits of jobs that would be submitted now, NaN-free, float64[n]."""
         ended = site.held_s[self._alive :] != NOT_YET
         ended &= site.end_s(self._alive) <= now_s
         self._alive += int(np.argmin(np.append(ended, False)))
@@ -192,7 +192,7 @@ def _questions(rows: Float64) -> WaitQuestions:
 
 
 def _columns(site: OpenSite, first: int) -> tuple[JobColumns, Int64]:
-    """Return the site's jobs from the row `first` on, and when they end; NEVER for what is not known yet."""
+    """Return the site's jobs from the row `first` on, and their ends, NEVER if unknown."""
     rows, jobs = slice(first, site.count), site.workload
     waits = site.held_s[first:] == NOT_YET
     held_s, end_s = (np.where(waits, NEVER, each) for each in (site.held_s[first:], site.end_s(first)))
@@ -202,7 +202,7 @@ def _columns(site: OpenSite, first: int) -> tuple[JobColumns, Int64]:
 
 
 class LongestWaits:
-    """Counts on nothing but what sites say of themselves."""
+    """Uses only the data that sites publish."""
 
     def wait_s(self, moment: Moment) -> Float64:
         """Return the longest wait [s] of each pending job at each site, float64[n, m].

@@ -204,7 +204,7 @@ class PoweredCluster:
         self._controller.close()
 
     def kill_bmc(self, node: str) -> None:
-        """Let a BMC be dead until it is started again. (`nodes[...].bmc.freeze()` lets it hang.)"""
+        """Kill a BMC until it is started again. (`nodes[...].bmc.freeze()` makes it hang.)"""
         self.nodes[node].bmc.kill()
 
     def restart_bmc(self, node: str) -> None:

@@ -83,7 +83,7 @@ class SimulatedBmc:
         wait_for(self)
 
     def freeze(self) -> None:
-        """Let the BMC neither reply nor end, as one whose firmware hangs."""
+        """Make the BMC neither reply nor end, like one with hung firmware."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

@@ -131,7 +131,7 @@ AccountingStoragePort={port}
 AccountingStoragePass={munge}
 AccountingStorageTRES=energy
 """
-"""What slurm.conf says of it."""
+"""The lines of slurm.conf for accounting."""
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def mariadb(folder: Path) -> Iterator[Path]:
     place = ("--no-defaults", f"--datadir={folder / 'database'}", f"--user={ME}")
     # A MariaDB that starts removes the temporary tables of any other from the folder that they share.
     own = {"TMPDIR": str(folder)}
-    # --force: on a machine whose own name nobody can look up too.
+    # --force: also on a machine whose own host name cannot be resolved.
     run_once("mariadb-install-db", *place, "--skip-test-db", "--force", log=log, environment=own)
     options = ("--skip-networking", "--skip-grant-tables", f"--socket={sock}", "--innodb-flush-log-at-trx-commit=0")
     with running("mariadbd", *place, *options, log=log, ready=sock.is_socket, environment=own):
@@ -193,7 +193,7 @@ def slurmctld(cluster: SlurmCluster) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def slurmd(cluster: SlurmCluster, number: int) -> Iterator[None]:
-    """Run node `number`, counted from 1, and end what its jobs leave behind."""
+    """Run node `number`, counted from 1, and end processes that its jobs leave behind."""
     command = ("slurmd", "-D", "-f", cluster.conf, "-N", f"node{number}")
     environment = {"SLURM_CONF": str(cluster.conf)}
     log, port = cluster.folder / f"node{number}.log", cluster.node_ports[number - 1]

@@ -45,7 +45,7 @@ def next_event_s(state: MixedState, peaks: PeakTimes) -> int:
 def take_events(
     tables: Tables, workload: MixedWorkload, state: MixedState, peaks: PeakTimes, rules: MixedRules
 ) -> bool:
-    """Handle all events of this second, ends first, and say whether there were any."""
+    """Handle all events of this second, ends first, and return whether there were any."""
     now = state.scalars[0]
     any_event = False
     while now.next_peak < len(peaks.at_s) and peaks.at_s[now.next_peak] <= now.now_s:
@@ -80,7 +80,7 @@ def want_passes(state: MixedState, rules: MixedRules) -> None:
 
 @part
 def open_passes(state: MixedState, rules: MixedRules) -> bool:
-    """Begin the passes of this second, and say whether there are any."""
+    """Begin the passes of this second, and return whether there are any."""
     now = state.scalars[0]
     now.is_full_pass = 1 if now.wanted_backfill_s <= now.now_s or rules.bf_interval_s == 0 else 0
     if now.wanted_pass_s > now.now_s and now.wanted_backfill_s > now.now_s:
@@ -110,7 +110,7 @@ def opens_pass(state: MixedState, group: int) -> bool:
 
 @part
 def open_queue(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> None:
-    """Go on behind the jobs that the last pass saw where its reservations still hold, else begin anew.
+    """Continue after the jobs of the last pass if its reservations are still valid, else start again.
 
     The jobs that were refused then would be refused again: nothing was freed, and they would end later.
     """
@@ -192,7 +192,7 @@ def run_pass_in_order(
 
 @part
 def run_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> None:
-    """Start what can start of the group now."""
+    """Start the jobs of the group that can start now."""
     open_queue(tables, state, rules, group)
     if state.scalars[0].is_full_pass:
         run_full_pass(tables, workload, state, rules, group)

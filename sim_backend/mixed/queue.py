@@ -91,7 +91,7 @@ def may_start(state: MixedState, position: int) -> bool:
 
 @part
 def entry(state: MixedState, rank: int) -> int:
-    """Return the position at `rank` of this pass: the window in its order, then what stands behind it."""
+    """Return the position at `rank` of this pass: the window in its order, then the positions behind it."""
     now = state.scalars[0]
     if rank < now.window:
         return int(state.window.position[index(state.window.order[index(rank)])])
@@ -177,7 +177,7 @@ def kept_jobs(state: MixedState, rules: MixedRules) -> int:
 
 @part
 def order_window(tables: Tables, state: MixedState, peaks: PeakTimes, rules: MixedRules, group: int) -> None:
-    """Let the policy order the window, and say how many jobs are considered. An unknown price changes nothing."""
+    """Order the window by the policy, and set how many jobs are considered. An unknown price changes nothing."""
     now = state.scalars[0]
     peak = current_peak(state, peaks)
     if peak == UNKNOWN:

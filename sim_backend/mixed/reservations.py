@@ -97,7 +97,7 @@ def use_held_cell(tables: Tables, state: MixedState, group: int, pick: int, unti
 
 @in_place
 def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, position: int) -> bool:
-    """Start the waiting job at `position` if it fits now and delays no reservation; say whether it did."""
+    """Start the waiting job at `position` if it fits now and delays no reservation; return whether it started."""
     now = state.scalars[0]
     waiting = state.waiting
     picks = state.picks
@@ -268,7 +268,7 @@ def next_change_s(state: MixedState, rules: MixedRules, group: int, ended: int, 
 
 @in_place
 def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int) -> bool:
-    """Reserve the earliest start of the blocked job at `position`; say whether that was possible."""
+    """Reserve the earliest start of the blocked job at `position`; return whether that was possible."""
     here_class = state.waiting.request_class[index(position)]
     group = tables.class_group[index(here_class)]
     here = state.groups[group]

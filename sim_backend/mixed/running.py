@@ -1,4 +1,4 @@
-"""Starts and ends jobs: what they hold, when they end, and which classes of requests may fit again."""
+"""Starts and ends jobs: their resources, their ends, and the classes of requests that may fit again."""
 
 from offpeak.compiled import index, part
 from offpeak.model.arrays import Int64
@@ -84,7 +84,7 @@ def note_placement(tables: Tables, state: MixedState, job: int, pick: int) -> No
 
 @part
 def take_pieces(tables: Tables, state: MixedState, job: int, found: int) -> int:
-    """Let the job hold what was picked; return the first of its pieces."""
+    """Assign the picked resources to the job; return the first of its pieces."""
     now = state.scalars[0]
     pieces = state.pieces
     head = NO_PIECE
@@ -179,7 +179,7 @@ def begin_anew(state: MixedState, group: int) -> None:
 
 @part
 def end_first(tables: Tables, workload: MixedWorkload, state: MixedState) -> None:
-    """End the running job whose nodes come free first."""
+    """End the running job whose nodes become free first."""
     now = state.scalars[0]
     slots = state.slots
     pieces = state.pieces

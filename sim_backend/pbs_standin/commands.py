@@ -1,4 +1,4 @@
-"""The commands: what each does with the server, and what it answers.
+"""The commands: the effect of each on the server, and its output.
 
 `pbsnodes -m`: Torque has a node's daemon shut it down, or wakes it by a packet.
 """
@@ -43,7 +43,7 @@ RUNNING, SHUTDOWN = "running", "shutdown"
 
 
 def set_node_power(pbs: Pbs, nodes: Sequence[SimNode], order: str, *, manager: bool) -> PbsReply:
-    """Tell the nodes and answer as a real 6.1 does: code 0 whatever failed, and an error when it has acted."""
+    """Send the order and answer like a real Torque 6.1: always code 0, and an error although it has acted."""
     if pbs.kind == OPENPBS:
         return PbsReply(err="pbsnodes: invalid option -- 'm'\n", code=1)
     errors = {node.name: _set_power(node, order, manager) for node in nodes}
@@ -121,7 +121,7 @@ def _qselect(pbs: Pbs, call: PbsCall) -> PbsReply:
     jobs = [job for job in pbs.cluster.jobs.values() if pbs.shows(job, call.user)]
     if pbs.kind == OPENPBS:
         jobs = [job for job in jobs if job.state is not JobState.ENDED]
-        # Without -T an array stands for its subjobs, and with it the server ignores the operator for them.
+        # Without -T an array represents its subjobs; with it the server ignores the operator for them.
         jobs = [job for job in jobs if job.index is None or "T" in options.values]
     found = [job for job in jobs if (letter_of(pbs, job, call.now_s) in letters) is not without]
     return PbsReply("".join(f"{pbs.job_id(job)}\n" for job in found).encode())

@@ -1,7 +1,7 @@
 """The server's hooks: each is run as OpenPBS runs it, with a module `pbs` that hands values of the server's own types.
 
-Seen of a real 23.06: a priority and a list of managers are objects that are neither numbers nor texts, only str() makes
-texts of them; what was never set is None; a resource that is a number is one.
+Observed with a real 23.06: a priority and a list of managers are objects that are neither numbers nor texts, only str()
+converts them to text; an unset value is None; a numeric resource is a number.
 """
 
 import builtins
@@ -45,7 +45,7 @@ class Resources(dict[str, Any]):
 
 @dataclass(frozen=True)
 class HookEvent:
-    """What a hook is run for. `job` is the change, or the new job; `job_o` the job as it is, None at its submission."""
+    """The event of a hook. `job` is the change, or the new job; `job_o` the current job, None at its submission."""
 
     job: object
     job_o: object = None
@@ -61,7 +61,7 @@ class _Over(BaseException):
 
 
 def run_hook(source: str, event: HookEvent) -> str:
-    """Return why the hook rejects the event, "" if it accepts it; whatever else it raises comes out of here."""
+    """Return why the hook rejects the event, "" if it accepts it. Other exceptions of the hook are raised."""
     module = ModuleType("pbs")
     server = SimpleNamespace(managers=_listed(event.managers), operators=_listed(event.operators))
     event_of_hook = SimpleNamespace(

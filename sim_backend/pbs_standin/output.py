@@ -24,7 +24,7 @@ def ctime(at_s: float) -> str:
 
 
 def comment_time(at_s: float) -> str:
-    """Return a Unix second as it stands in comments: `Fri Nov 20 at 21:49`."""
+    """Return a Unix second in the format of comments: `Fri Nov 20 at 21:49`."""
     return datetime.fromtimestamp(at_s, UTC).strftime("%a %b %d at %H:%M")
 
 
@@ -74,7 +74,7 @@ def _quoted(text: str) -> str:
 
 
 def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | None) -> dict[str, Any]:
-    """Return all that a server tells of a job, without what it does not have."""
+    """Return the attributes of a job that a server shows."""
     ran, vnodes = job.start_s is not None, _vnodes(job.placed)
     planned = estimate if estimate is not None and estimate.job is job else None
     took_s = (job.end_s or now_s) - (job.start_s or now_s)
@@ -212,7 +212,7 @@ Fields = Mapping[str, "str | Fields | None"]
 
 
 def qstat_xml(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
-    """Return what `qstat -x` prints of these jobs; nothing at all where there is none."""
+    """Return the output of `qstat -x` for these jobs, empty without jobs."""
     text = "".join(f"<Job>{_xml(_torque_job(pbs, job, now_s))}</Job>" for job in jobs)
     return f"{HEAD}<Data>{text}</Data>\n".encode() if text else b""
 

@@ -1,7 +1,7 @@
 """A simulated PBS server: its jobs and nodes, what an admin has set, its replies and errors, and its start estimate.
 
-With `strict_ordering` and the hook PBS_power OpenPBS estimates when it starts the first job that waits. Of a node in
-state sleep it assumes that it is up ten minutes from now, in each of its cycles anew.
+With `strict_ordering` and the hook PBS_power OpenPBS estimates the start of the first waiting job. In each cycle it
+assumes that a node in state sleep will be up ten minutes later.
 """
 
 import math
@@ -71,7 +71,7 @@ class Pbs:
         return site + (offset_of(job) if formula.ours else 0.0)
 
     def begin_of(self, job: SimJob) -> int:
-        """Return before when a job does not start: what the runjob hook goes by counts where that is installed."""
+        """Return the earliest start of a job, by the runjob hook if that is installed."""
         deferred = int(_number(job.wants.get("offpeak_begin", "0"))) if RUNJOB in self.hooks else 0
         return max(job.begin_s, deferred)
 
@@ -131,7 +131,7 @@ HOOK_ERROR = 15136
 
 
 class PbsReply(NamedTuple):
-    """What is printed, what is complained of, and the exit code."""
+    """Standard output, standard error, and the exit code."""
 
     out: bytes = b""
     err: str = ""
@@ -174,7 +174,7 @@ class StartEstimate(NamedTuple):
 
 
 def estimate_of(pbs: Pbs, now_s: float) -> StartEstimate | None:
-    """Return when the first job that waits is to start, and where; None if the server does not say or know."""
+    """Return the estimated start and nodes of the first waiting job; None if the server has no estimate."""
     waiting = pbs.cluster.pending(now_s) if pbs.attributes.get(POWER) == "True" else []
     if not waiting:
         return None

@@ -80,8 +80,7 @@ def _peer(writer: asyncio.StreamWriter) -> str:
 USER_VARIABLE = "PBS_STANDIN_USER"
 """Whom root submits for."""
 
-# What is imported here is all that a call takes besides the server: the modules that json and socket bring along would
-# make it more than twice as long.
+# A call imports only these modules: those that json and socket bring along would more than double its time.
 SCRIPT = """\
 #!{python} -IS
 import _socket, sys
@@ -118,7 +117,7 @@ sys.exit(int(code))
 
 
 def write_programs(folder: Path, socket: Path) -> Path:
-    """Write the programs into a folder below this one, which is to stand in PATH, and return that."""
+    """Write the programs into a folder below this one, which must be in PATH, and return it."""
     programs = folder / "bin"
     programs.mkdir(parents=True, exist_ok=True)
     text = SCRIPT.format(python=os.path.realpath(sys.executable), socket=str(socket), user=USER_VARIABLE)

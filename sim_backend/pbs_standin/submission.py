@@ -1,7 +1,7 @@
 """Reads the options of `qsub` as jobs of the simulated scheduler.
 
-A script's lines `sleep SECONDS` say how long the job runs. `qsub -L tasks=2:lprocs=4:place=node`
-becomes the numbered fields of a Torque job's req_information.
+The lines `sleep SECONDS` of a script set the run time of the job. `qsub -L tasks=2:lprocs=4:place=node` becomes the
+numbered fields of a Torque job's req_information.
 """
 
 import re
@@ -92,7 +92,7 @@ def date_time_s(text: str) -> int:
 
 
 def submitted(pbs: Pbs, arguments: Sequence[str], script: str, user: str, now_s: float) -> list[SimJob]:
-    """Take in what is submitted, an array as a job for each task."""
+    """Add the submitted job, or one job for each task of an array."""
     options = options_of(arguments)
     array = _ARRAY.match(options.values.get("J" if pbs.kind == OPENPBS else "t", ""))
     indices: list[int | None] = list(range(int(array[1]), int(array[2]) + 1)) if array else [None]

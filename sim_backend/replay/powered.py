@@ -1,4 +1,4 @@
-"""Replays a log on a machine whose nodes sleep: when would each job have run, and what was each node doing?"""
+"""Replays a log on a machine whose nodes sleep: the starts of the jobs and the states of the nodes."""
 
 import time
 from collections.abc import Callable
@@ -77,7 +77,7 @@ class LogBook:
         self.pieces: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def empty(self, power: Power) -> None:
-        """Take what the engine's log has, and let it begin anew."""
+        """Take the entries of the engine's log, and reset it."""
         length = int(power.scalars["log_length"][0])
         self.pieces.append(tuple(column[:length].copy() for column in power.log))  # type: ignore[arg-type]
         power.scalars["log_length"] = 0
@@ -131,7 +131,7 @@ class PoweredReplay:
         self._go_on(NEVER - 1)
 
     def schedule(self) -> PoweredSchedule:
-        """Return what came of it. A job that waits for more nodes than have not failed never starts: NOT_YET."""
+        """Return the schedule. A job that needs more nodes than have not failed never starts: NOT_YET."""
         start_s = self._state.start_s
         delay_s = np.where(start_s != NOT_YET, start_s - self._power.wanted_s, 0)
         self._book.empty(self._power)

@@ -1,4 +1,4 @@
-"""The simulated scheduler's jobs and nodes, and what becomes of them as time goes on."""
+"""The simulated scheduler's jobs and nodes, and their changes over time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from plugin.scheduler.job import JobState
 class SimJob:
     """A job of the simulated scheduler. Times are Unix seconds; `run_s` is how long the job really runs.
 
-    `apart`: each chunk gets a node of its own. `holds` are the letters of those who hold the job: u its owner, o an
-    operator, s the system. The job starts at `begin_s` at the earliest, and when the jobs of `after` have ended.
-    `placed` are its nodes, with the processors that it has there. `wants` are the requested resources by name, `tasks`
-    the fields of Torque's task requests, `attributes` all other attributes of the submission.
+    `apart`: each chunk gets a node of its own. `holds` are the letters of its holds: u by its owner, o by an operator,
+    s by the system. The job starts at `begin_s` at the earliest, after the end of the jobs in `after`. `placed` are its
+    nodes, with the processors that it has there. `wants` are the requested resources by name, `tasks` the fields of
+    Torque's task requests, `attributes` all other attributes of the submission.
     """
 
     number: int
@@ -53,12 +53,12 @@ class SimJob:
 
     @property
     def cpus(self) -> int:
-        """How many processors it asks for."""
+        """The number of requested processors."""
         return sum(chunk.copies * chunk.cores for chunk in self.chunks)
 
     @property
     def nodes(self) -> int:
-        """How many nodes it asks for, where each chunk has one of its own."""
+        """The number of requested nodes if each chunk has its own node."""
         return sum(chunk.copies for chunk in self.chunks)
 
     @property
@@ -112,7 +112,7 @@ Value = Callable[[SimJob], float]
 
 
 def value_of(job: SimJob) -> float:
-    """Return a job's priority with what was added to it."""
+    """Return a job's priority including its offset."""
     return job.priority + job.offset
 
 

@@ -24,7 +24,7 @@ class SimulatedScheduler:
         self.cluster, self._clock, self._ranking = cluster, clock, ranking
 
     def traits(self) -> SchedulerTraits:
-        """Return what it can do."""
+        """Return the capabilities."""
         return SchedulerTraits("simulated", "1", self._ranking, True, BOOT_S, True, cluster="simulated")
 
     def view(self) -> SchedulerView:

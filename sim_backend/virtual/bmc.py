@@ -46,9 +46,9 @@ class LoginCount:
 
 @dataclass
 class VirtualBmc:
-    """The BMC of one node. `orders` are the chassis control commands that reached it, whatever became of them.
+    """The BMC of one node. `orders` are the chassis control commands that reached it, with or without effect.
 
-    `restore_policy` is what it does when mains power returns (0 stay off, 1 as before, 2 on), `last_event` the bits of
+    `restore_policy` is its reaction when mains power returns (0 stay off, 1 as before, 2 on), `last_event` the bits of
     section 28.2, and `identify` whether its light blinks: 0 no, 1 for a while, 2 until told otherwise.
     """
 

@@ -1,8 +1,8 @@
 """A virtual node: its power states by the durations and draws of its class, its energy, its orders, and its clock.
 
-Time is handed in. A node draws the same from one change to the next, so its energy is a sum of rectangles, and exact.
-The orders are on, off, cycle, reset and suspend; one that makes no sense does nothing. A `LiveNode` lives by a clock:
-each look shows it as it is now.
+Time is a parameter. The power of a node is constant between changes, so its energy is an exact sum of rectangles. The
+orders are on, off, cycle, reset and suspend; one that makes no sense does nothing. A `LiveNode` lives by a clock: each
+look shows it as it is now.
 """
 
 import math
@@ -28,7 +28,7 @@ def never_fails(_: Transition) -> bool:
 class VirtualNode:
     """A node from `since_s` on, until it receives an order or its transition ends at `until_s`.
 
-    `state` is a number of offpeak.model.node_states; `energy_j` is what it had taken at `since_s`. A transition that
+    `state` is a number of offpeak.model.node_states; `energy_j` is its energy up to `since_s`. A transition that
     `fails` ends in FAILED: the node hangs, switched on. `wakes_next` is an ON that waits for the shutdown to end; a BMC
     that `drops_early_on` forgets it. `least_w` and `most_w` are its extremes before `since_s`.
     """
@@ -82,7 +82,7 @@ def used(node: VirtualNode, utilisation: float, now_s: float) -> VirtualNode:
 
 
 def advance(node: VirtualNode, now_s: float) -> VirtualNode:
-    """Return the node as it is at `now_s`: transitions that end until then have ended, each at its own time."""
+    """Return the node at `now_s`: due transitions have ended, each at its own time."""
     while node.until_s <= now_s:
         node = _arrived(node)
     return node
@@ -157,7 +157,7 @@ def hard_off_node(node: VirtualNode, now_s: float) -> VirtualNode:
 
 
 def reset_node(node: VirtualNode, now_s: float, decide_failure: DecideFailure = never_fails) -> VirtualNode:
-    """Return the node as it boots anew, as a power cycle makes it too; nothing happens where it has no power."""
+    """Return the node while it boots again, as after a power cycle; a node without power does not change."""
     node = advance(node, now_s)
     if node.state in (asleep(OFF), asleep(STANDBY)):
         return node
@@ -202,7 +202,7 @@ class LiveNode:
     _failing: bool = field(default=False, init=False)
 
     def now(self) -> VirtualNode:
-        """Return the node as it is now."""
+        """Return the node in its current state."""
         self.node = advance(self.node, self.clock())
         return self.node
 

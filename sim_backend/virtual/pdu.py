@@ -1,4 +1,4 @@
-"""A virtual PDU: outlets with nodes on them, what they deliver, counters that follow, and its objects for SNMP.
+"""A virtual PDU: outlets with nodes, their power, energy counters, and its objects for SNMP.
 
 The objects are those of an APC rack PDU of the second generation: PowerNet-MIB, rPDU2, as far as power goes. Each
 object is a function, so that a request for one outlet does not read all the others. `snmp_agent` serves them.
@@ -35,7 +35,7 @@ class MeteredLoad(Protocol):
 class VirtualPdu:
     """A PDU by its name. `outlets` are numbered from 1; an outlet without a node draws nothing.
 
-    An outlet delivers `loss_factor` times what its node draws: 1 where a node's figures hold for the wall plug.
+    An outlet delivers `loss_factor` times the power of its node: 1 if a node's figures hold for the wall plug.
     """
 
     name: str

@@ -47,7 +47,7 @@ class RoomLogins:
 
 
 OUTLETS = 24
-"""Outlets of a virtual PDU, as of the model that it says it is."""
+"""The number of outlets of a virtual PDU, as of the model that it reports."""
 
 
 @dataclass(frozen=True)

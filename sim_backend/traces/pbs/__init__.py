@@ -1,4 +1,4 @@
 """Accounting logs of Torque and OpenPBS (server_priv/accounting).
 
-`read` is the entry. `log` parses the lines into columns: the runs that ended, and what became of the other jobs.
+`read` is the entry. `log` parses the lines into columns: the runs that ended, and the state of the other jobs.
 """

@@ -1,7 +1,7 @@
-"""Reads the lines of an accounting log into columns: which runs ended, and what became of the other jobs.
+"""Reads the lines of an accounting log into columns: the runs that ended, and the state of the other jobs.
 
-A run is read from its E record ("ended"). exec_host says on how many nodes, and on how many processors of them, a job
-ran. Job ids such as 31.head and 32[1].head are numbers while a log is read, and texts as the ids of its jobs.
+A run is read from its E record ("ended"). exec_host gives the nodes and the processors on them. Job ids such as 31.head
+and 32[1].head are numbers while a log is read, and texts as the ids of its jobs.
 """
 
 import re
@@ -51,7 +51,7 @@ def _slots(ranges: bytes) -> int:
     return count
 
 
-# Users can write what they like into account and jobname, so the times are looked for behind the last ctime.
+# Account and jobname are free text of users, so the times are searched after the last ctime.
 WHO = re.compile(rb'user=(\S*) group=(\S*)(?: account=("[^"]*"|\S*))?(?: .*?)? jobname=(.*) queue=(\S*)')
 TIMES = re.compile(
     rb"([0-9]{1,15}) qtime=([0-9]{1,15}) etime=([0-9]{1,15}) (?:.*? )??start=([0-9]{1,15}) .* end=([0-9]{1,15})(?:\s|$)"
@@ -70,7 +70,7 @@ SECONDS_PER_PART = (1, MINUTE_S, HOUR_S, DAY_S)
 
 
 class JobOwner(NamedTuple):
-    """Names as they stand in the record, empty where there are none; `group` is the account where there is one."""
+    """Names in the record, empty if missing; `group` is the account if there is one."""
 
     user: bytes = b""
     group: bytes = b""
@@ -142,7 +142,7 @@ def _runtime_s(start_s: int, end_s: int, tail: bytes) -> int:
 
 
 def _places(tail: bytes) -> JobPlacement:
-    """Return where it ran: Torque's own count, else what exec_host says, else what was asked for."""
+    """Return the placement: Torque's own count, else exec_host, else the request."""
     if totals := TOTALS.search(tail):
         return _counted(totals[2], totals[1])
     if hosts := EXEC_HOST.search(tail):
@@ -276,7 +276,7 @@ class PbsLog:
         self._news: list[tuple[int, int, int]] = []
 
     def add(self, job: bytes, news: int, run: PbsRun | None = None) -> None:
-        """Add what a line says of a job, with the run that it ends."""
+        """Add a line's news of a job, with the run that it ends."""
         number, rest = self.ids.split(job)
         self._news.append((number, rest, news))
         if run:
@@ -289,7 +289,7 @@ class PbsLog:
             self.flush()
 
     def flush(self) -> None:
-        """Move what was added to the columns."""
+        """Move the added rows to the columns."""
         run_names = (*RUN_COLUMNS, *RUN_TEXTS)
         runs = np.array(self._runs, np.int64).reshape(-1, len(run_names)).T
         self.runs.append(dict(zip(run_names, runs, strict=True)))

@@ -39,7 +39,7 @@ class LeftOver:
 class PbsRuns:
     """The rows of the runs that can be replayed and their jobs, and the jobs of the other runs, by reason.
 
-    `repeated` counts the E records that stand twice, `again` the runs of jobs that had run before.
+    `repeated` counts repeated E records, `again` the runs of jobs that had run before.
     """
 
     rows: Int64
@@ -52,7 +52,7 @@ class PbsRuns:
 def left_over(log: PbsLog) -> LeftOver:
     """Return the jobs whose last news is not an end, in the order of the log; `log.news` is given up."""
     news = log.news.pop("news")
-    # The lines of a job stand together, those before that tell nothing of a job that has started.
+    # The lines of a job are adjacent; QUEUED says nothing about a job that has started.
     key = 2 * _jobs(log, log.news) + (news != QUEUED)
     order = np.argsort(key, kind="stable")
     key.sort()
@@ -74,7 +74,7 @@ def left_over(log: PbsLog) -> LeftOver:
 
 
 def usable_runs(log: PbsLog) -> PbsRuns:
-    """Sort out the runs; of the records of one job and start the last one counts, where the first one stands."""
+    """Select the runs; of several records of one job and start the last one counts, at the position of the first."""
     if not len(log.runs):
         none = np.empty(0, np.int64)
         return PbsRuns(none, none, {}, 0, 0)
@@ -169,7 +169,7 @@ def _arrays(numbers: Int64, names: Mapping[int, str]) -> Int64 | None:
 
 
 def _jobs(log: PbsLog, store: ColumnStore) -> Int64:
-    """Return which job each row is of; the columns that say so are given up."""
+    """Return the job of each row; the columns with the ids are released."""
     return log.ids.keys(store.pop("number"), store.pop("rest"))
 
 

@@ -1,6 +1,6 @@
 """Parses the lines of a dump of `sacct` into columns of text, block by block, so that only a part is ever held.
 
-Which columns are needed, how they are separated, and how to ask for them. Lines with too many or too few fields are
+The required columns, their separator, and the command that prints them. Lines with too many or too few fields are
 joined, dropped or refused; that is slow, and done for odd blocks only.
 """
 
@@ -23,7 +23,7 @@ LENIENT_HINT = "--lenient skips such lines and counts them"
 
 @dataclass(frozen=True)
 class TextSource:
-    """Where a text comes from and what is done about its malformed lines: skipped and counted, or refused."""
+    """The source of a text, and whether its malformed lines are skipped and counted, or refused."""
 
     name: str
     lenient: bool
@@ -58,7 +58,7 @@ def blocks(text: LongText) -> Iterator[Block]:
 # Constraints may hold the usual delimiter: rack1|rack2.
 SACCT_COMMAND = f"sacct -a -D -X -P --delimiter=';' -S now-30days -o {','.join(SACCT_COLUMNS)} > sacct.txt"
 
-# Columns that can stand for each other, the best one first.
+# Alternative columns, the best one first.
 IDS = ("JobIDRaw", "JobID")
 TIMES = ("Submit", "Eligible", "Start", "End")
 RUN_TIMES = ("ElapsedRaw", "Elapsed")
@@ -101,7 +101,7 @@ def looks_like_sacct(head: bytes) -> bool:
 
 
 def layout_of(text: bytes, name: str) -> SacctLayout:
-    """Return the layout that the first line tells. Raises BadTrace if it is no header or needed columns are missing."""
+    """Return the layout from the first line. Raises BadTrace if it is no header or needed columns are missing."""
     header = _first_line(text)
     if MESSAGE.match(header):
         disabled = "sacct needs slurmdbd; a log of jobcomp/filetxt, which does not, is read too"
@@ -120,7 +120,7 @@ def layout_of(text: bytes, name: str) -> SacctLayout:
 
 
 def first_of(names: tuple[str, ...], present: tuple[str, ...]) -> str | None:
-    """Return the best of the columns that can stand for each other; None if none is present."""
+    """Return the best of the alternative columns; None if none is present."""
     return next((name for name in names if name in present), None)
 
 
@@ -142,7 +142,7 @@ SURPLUS_HINT = "if a name holds the delimiter, make JobName the last column of -
 
 @dataclass(frozen=True)
 class RepairedBlock:
-    """A block whose lines have as many fields as they should, or are empty where nothing helped."""
+    """A block whose lines have the right number of fields, or are empty if they could not be repaired."""
 
     block: Block
     skipped_lines: int

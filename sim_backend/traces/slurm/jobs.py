@@ -121,7 +121,7 @@ HIGHEST_NODE_W = 20_000.0
 
 
 def energy_of(fields: pa.Table) -> Float64:
-    """Return the energy [J] that each line tells, NaN if it tells none or a zero."""
+    """Return the energy [J] of each line, NaN if it is missing or zero."""
     name = first_of(ENERGIES, tuple(fields.column_names))
     if name is None:
         return np.full(len(fields), np.nan)
@@ -193,7 +193,7 @@ NODE_READERS: Readers = dict.fromkeys(NODES[:2], count) | dict.fromkeys(NODES[2:
 
 @dataclass(frozen=True)
 class JobLines:
-    """What the lines of jobs say, `table`, and what was `read` of each column that must make sense, BAD or not.
+    """The lines of jobs as `table`, and the values `read` of each column that must be valid, BAD or not.
 
     `table` has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
     UNKNOWN if it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts

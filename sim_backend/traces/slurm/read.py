@@ -98,7 +98,7 @@ class _Log:
 
 
 class _OtherNames:
-    """What jobs are called besides their number, with their rows: nothing is kept of the others."""
+    """The names of jobs that differ from their number, with their rows."""
 
     def __init__(self) -> None:
         self._rows: list[Int64] = []
@@ -130,7 +130,7 @@ def trace_of_fields(parts: Iterable[Fields], source: TextSource, *, zone: tzinfo
         if log.skipped_lines:
             hint = "without --lenient the first of the lines that cannot be read is named"
         raise BadTrace(f"{source.name}: holds no jobs", hint=hint)
-    # Arrow keeps what it has parsed for more of it.
+    # Arrow keeps freed memory for further parsing.
     pa.default_memory_pool().release_unused()
     steps = pa.concat_tables(log.steps)
     ids = log.job_ids.with_numbers(log.jobs.pop("number"))

@@ -14,7 +14,7 @@ from offpeak.model.request import Alternatives, Chunk, Request, parse_features
 from sim_backend.traces.slurm.values import COUNT, count
 
 REQUEST_COLUMNS = ("ReqTRES", "AllocTRES", "QOS", "Reservation", "Constraints")
-"""The columns that requests are made of, beside the partition and what was given."""
+"""The columns of requests, in addition to the partition and the allocation."""
 
 WHOLE_NODES = 2
 """A job that was given more than so many times the processors that it requested has its nodes alone: a scheduler that
@@ -68,7 +68,7 @@ def _memory_mib(value: bytes) -> int:
 
 
 class SlurmRow(NamedTuple):
-    """What a line says of a job's request: texts as sacct writes them, and what the job was given."""
+    """The request and the allocation of a job in a line, as text of sacct."""
 
     texts: Mapping[str, bytes]
     partition: str
@@ -85,7 +85,7 @@ def request_of(row: SlurmRow) -> Request | None:
     cpus = row.cpus or given.cpus or requested.cpus
     whole_nodes = cpus > WHOLE_NODES * requested.cpus
     cores = requested.cpus if whole_nodes else max(cpus, requested.cpus)
-    # A job that asks for tasks only may spread over more nodes than it requests.
+    # A job that requests only tasks may spread over more nodes than it requests.
     apart = row.nodes <= max(requested.nodes, 1) or whole_nodes or requested.gpus > 0
     copies = row.nodes if apart else cores
     return Request(

@@ -39,12 +39,12 @@ KNOWN = WAITING | NEVER_STARTED | RUNNING | ENDED
 
 
 def state_names(states: tuple[bytes, ...]) -> tuple[str, ...]:
-    """Return the first word of each state: of "CANCELLED by 1000" what it is."""
+    """Return the first word of each state, such as CANCELLED of "CANCELLED by 1000"."""
     return tuple(text.decode(errors="replace").partition(" ")[0] for text in states)
 
 
 def is_one_of(among: frozenset[str], code: Int64, names: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Say for each job, whose state is the word of its code, whether it is one of these."""
+    """Return for each job, by the code of its state, whether the state is one of these."""
     return np.array([name in among for name in names], np.bool_)[code]
 
 
@@ -61,7 +61,7 @@ RAN = -1
 
 @dataclass(frozen=True)
 class SlurmRuns:
-    """The indices of the lines that are jobs which ran, and what became of the others."""
+    """The indices of the lines of jobs that ran, and the state of the others."""
 
     kept: Int64
     rejected: tuple[RejectedJobs, ...]

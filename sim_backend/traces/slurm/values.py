@@ -176,7 +176,7 @@ READ_BY_WIDTH = {
 def start_s(start: Instants, end: Instants, *, not_before_s: Int64, runtime_s: Int64) -> Int64:
     """Return when the jobs started: of two instants the one that fits the end and the run time, else the first.
 
-    It is the last in any case where the first lies before `not_before_s`.
+    It is the last one in any case if the first one is before `not_before_s`.
     """
     if (start.first == start.last).all():
         return start.first

@@ -46,7 +46,7 @@ class SwfLines:
 
 
 def split_lines(text: bytes) -> SwfLines:
-    """Separate the comments, which may stand anywhere, from the job lines."""
+    """Separate the comments, which may be anywhere, from the job lines."""
     parts = [_split_piece(piece) for piece in _pieces(text)]
     comments = tuple(line for part in parts for line in part.comments)
     return SwfLines(comments, b"".join(part.body for part in parts).lstrip(b"\n").rstrip(b" "))
@@ -155,7 +155,7 @@ def expected_columns(text: LongText, wanted: tuple[int, ...]) -> int:
 
 def _fault(fields: list[bytes], expected: int, wanted: tuple[int, ...]) -> str:
     read = max(COLUMNS, *wanted)
-    # Where most lines have more columns than are read, what stands in these and how many there are is not checked.
+    # If most lines have more columns than are read, the number and content of these are not checked.
     if len(fields) < read or len(fields) > read == expected:
         return f"{len(fields)} fields where {expected} are expected"
     if not all(map(NUMBER.fullmatch, fields[:read])):

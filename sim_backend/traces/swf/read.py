@@ -1,6 +1,6 @@
 """Reads a job log in the Standard Workload Format (Feitelson; 18 fields per line), plain or gzipped, column-wise.
 
-The header's directives say what the machine and the calendar are; the parsed columns become jobs.
+The header's directives describe the machine and the calendar; the parsed columns become jobs.
 """
 
 import re
@@ -41,7 +41,7 @@ WHOLE_NUMBER = re.compile(r"-?\d+")
 
 @dataclass(frozen=True)
 class SwfHeader:
-    """The directives that are used; None if the header is silent. `power_column` is ours, counted from 1."""
+    """The used directives; None if the header lacks one. `power_column`, counted from 1, is an extension of offpeak."""
 
     processors: int | None
     nodes: int | None
@@ -105,7 +105,7 @@ USED_FIELDS = (*DEMAND, USER, GROUP, APPLICATION, QUEUE, REQUESTED_KIB, PARTITIO
 
 @dataclass(frozen=True)
 class LoggedJobs:
-    """The jobs that can run, sorted by submit time, those that cannot, who asked for no time, and what was assumed.
+    """The jobs that can run, sorted by submit time, those that cannot, those without a requested time, and assumptions.
 
     `requests` are the classes of `jobs.request`.
     """
@@ -139,7 +139,7 @@ class RareColumn:
 
 
 class LoggedColumns:
-    """The jobs of a log as they are read, block by block."""
+    """The jobs of a log while they are read, block by block."""
 
     def __init__(self) -> None:
         self.store = ColumnStore()
@@ -161,7 +161,7 @@ class LoggedColumns:
 
 
 def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
-    """Return the jobs of a whole log, whose columns are given up one by one."""
+    """Return the jobs of a whole log, whose columns are released one by one."""
     store = columns.store
     job_id, runtime_s, size = store.pop("job_id"), store.pop("runtime_s"), store.pop("size")
     unknown, empty = runtime_s < 0, size <= 0
@@ -234,13 +234,13 @@ def _every_job(columns: Columns, power_column: int | None) -> Jobs:
 
 
 def logged_size(requested: Float64 | Int64, used: Float64 | Int64) -> Int64 | None:
-    """Return the processors that jobs had where some had others than they asked for; None if none had."""
+    """Return the processors that jobs had if some differ from the requests, else None."""
     differ = (requested > 0) & (used > 0) & (requested != used)
     return _whole(np.where(used > 0, used, requested)) if differ.any() else None
 
 
 def size_note(jobs: Jobs) -> tuple[str, ...]:
-    """Say which processors count where jobs used others than they asked for."""
+    """Return a note on which processors count if jobs used other numbers than they requested."""
     other = int(np.count_nonzero(jobs.as_logged().size != jobs.size))
     if not other:
         return ()
@@ -304,7 +304,7 @@ STDIN = "standard input"
 
 @dataclass(frozen=True)
 class _Parsed:
-    """A log as it stands in the file: its jobs in file order, `width` fields in every line."""
+    """A log in the order of its file, with `width` fields in every line."""
 
     header: SwfHeader
     columns: LoggedColumns
@@ -334,7 +334,7 @@ def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
     header = parse_header(split_lines(next(text.blocks(lines.BLOCK_BYTES), b"")).comments)
     parsed = _read(text, header)
     if parsed is None or parsed.header.power_column != header.power_column:
-        # Comments may stand anywhere, though they hardly ever do behind the first block.
+        # Comments may be anywhere, but hardly ever after the first block.
         header = _header(text)
         parsed = _read(text, header)
     if parsed is None:
@@ -367,7 +367,7 @@ def _wanted(header: SwfHeader) -> tuple[int, ...]:
 def _read(text: LongText, header: SwfHeader, *, cut: bool = False) -> _Parsed | None:
     """Return what all lines say, with the header that all comments make; None if a line is malformed.
 
-    `cut` leaves out what stands behind the columns that are read, wherever it does.
+    `cut` drops the fields after the columns that are read, in any line.
     """
     logged = LoggedColumns()
     comments: list[str] = []

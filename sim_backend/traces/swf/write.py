@@ -78,7 +78,7 @@ def _header(directives: dict[str, object], notes: tuple[str, ...]) -> str:
 
 
 def _table(jobs: Jobs) -> pa.Table:
-    # As text: what is the same in every line need not be formatted in every line.
+    # As text, so that constant values are not formatted in every line.
     unknown, completed = pa.repeat("-1", len(jobs)), pa.repeat(str(COMPLETED), len(jobs))
     fields = dict.fromkeys(range(1, COLUMNS + 1), unknown) | {
         JOB: jobs.job_id,

@@ -1,7 +1,7 @@
 """The commands of a virtual BMC, the privilege that each needs (appendix G), and the reply to each.
 
-App: who the BMC is, how to log in, and the session (chapters 20 and 22). Chassis: what the power is, and switching it
-(chapter 28). DCMI v1.5: what the node draws (sections 6.1 and 6.6.1).
+App: identity of the BMC, login and session (chapters 20 and 22). Chassis: power state and control (chapter 28). DCMI
+v1.5: power reading (sections 6.1 and 6.6.1).
 """
 
 import struct

@@ -39,7 +39,7 @@ class Packet:
 
 
 def read_packet(datagram: bytes) -> Packet:
-    """Return what a datagram of class IPMI carries. Raises Malformed if it is none, or shorter than it says."""
+    """Return the content of a datagram of class IPMI. Raises Malformed if it is none, or shorter than it says."""
     if datagram[:4] != IPMI_CLASS or len(datagram) < 14:
         raise Malformed("no IPMI")
     return _read_v20(datagram[4:]) if datagram[4] == RMCP_PLUS else _read_v15(datagram[4:])

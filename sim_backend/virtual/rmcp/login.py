@@ -15,7 +15,7 @@ INVALID_ROLE, UNAUTHORIZED_ROLE, UNAUTHORIZED_NAME, INVALID_CHECK = 0x09, 0x0A, 
 """Status codes of table 13-15."""
 
 NAME_ONLY = 0x10
-"""Bit of the role in RAKP 1: the user is looked up by name, whatever the role."""
+"""Bit of the role in RAKP 1: the user is looked up by name, independent of the role."""
 
 ALGORITHM = struct.Struct("<BxxBBxxx")
 
@@ -87,7 +87,7 @@ def rakp_3(desk: LoginDesk, request: bytes, now_s: float) -> bytes | None:
 
 
 def guid_bytes(bmc: VirtualBmc) -> bytes:
-    """Return the GUID as it is sent, least significant byte first (section 20.8)."""
+    """Return the GUID in transmission order, least significant byte first (section 20.8)."""
     return bmc.guid.bytes[::-1]
 
 

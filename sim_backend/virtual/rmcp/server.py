@@ -1,4 +1,4 @@
-"""A virtual BMC at its address: one datagram comes, at most one goes back."""
+"""A virtual BMC at its address: it answers each datagram with at most one."""
 
 import asyncio
 import time

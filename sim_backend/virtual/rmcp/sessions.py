@@ -20,7 +20,7 @@ BLOCK = 16
 
 @dataclass(frozen=True)
 class CipherSuite:
-    """A suite by the numbers of its algorithms; `check_bytes` is how much of a code stands at a packet's end."""
+    """A suite by the numbers of its algorithms; `check_bytes` is the length of the integrity code in a packet."""
 
     number: int
     authentication: int
@@ -139,7 +139,7 @@ def sealed(session: BmcSession, keys: Keys, payload: bytes) -> bytes:
     hidden = encrypted(keys.confidentiality, payload)
     protection = ENCRYPTED | AUTHENTICATED
     head = write_packet(Packet(IPMI, session.console_id, session.sent, hidden, protection))
-    # From the authentication type on, what is signed has a multiple of four bytes.
+    # From the authentication type on, the signed part has a multiple of four bytes.
     pad = -(len(head) - 4 + 2) % 4
     whole = head + b"\xff" * pad + bytes([pad, NEXT_HEADER])
     return whole + session.suite.code(keys.integrity, whole[4:])[: session.suite.check_bytes]
@@ -147,7 +147,7 @@ def sealed(session: BmcSession, keys: Keys, payload: bytes) -> bytes:
 
 MOST = 5
 SILENCE_S = 60.0
-"""A session without a packet for so long is closed (section 6.12.15)."""
+"""A session is closed after this time without a packet (section 6.12.15)."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What was changed of jobs and is to be undone, small things that outlive a restart, and decisions by their subject."""
+"""Marks of changes of jobs, small states that survive a restart, and an index of decisions by subject."""
 
 import sqlalchemy as sa
 from alembic import op
