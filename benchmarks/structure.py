@@ -1,4 +1,4 @@
-"""How the code is cut: files, lines, class names, circles of imports, and how many files a decision passes.
+"""Structure of the code: files, lines, class names, circles of imports, and how many files a decision passes.
 
 `python -m benchmarks.structure` prints the figures as a table; tests/benchmarks/test_structure.py holds their bounds.
 """
