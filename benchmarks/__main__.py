@@ -32,7 +32,7 @@ from benchmarks.predict_jobs import job_prediction_benchmarks
 from benchmarks.predict_waits import wait_prediction_benchmarks
 from benchmarks.price_forecast import price_forecast_benchmarks
 from benchmarks.queue_cycle import queue_cycle_benchmarks
-from benchmarks.queue_hook import queue_hook_benchmarks
+from benchmarks.queue_hook import mixed_queue_benchmarks, queue_hook_benchmarks
 from benchmarks.slurm import slurm_benchmarks
 from benchmarks.whatif import whatif_benchmarks
 
@@ -55,6 +55,7 @@ GROUPS = (
     accounts_benchmarks,
     lifecycle_benchmarks,
     queue_hook_benchmarks,
+    mixed_queue_benchmarks,
     slurm_benchmarks,
     pbs_benchmarks,
     power_loop_benchmarks,

@@ -12,6 +12,7 @@ from benchmarks.queue_hook import HOUR_S, NOW_S, waiting_job
 from offpeak.errors import OffpeakError
 from offpeak.model.facility import facility_named
 from offpeak.model.orders import PowerState
+from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
@@ -51,7 +52,7 @@ def _jobs(count: int) -> tuple[Job, ...]:
     return tuple(
         waiting_job(at)._replace(
             job_id=str(at + 1),
-            request=None,
+            request=Request(("batch",), (Chunk(int(nodes[at])),), whole_nodes=True),
             partitions=("batch",),
             nodes=int(nodes[at]),
             cpus=int(nodes[at]),

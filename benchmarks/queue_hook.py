@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC
+from statistics import mean
 
 import numpy as np
 
 from benchmarks.bars import Measured
+from benchmarks.mixed_queue import mixed_queue, share_ordered
 from offpeak.ledger.rows import JobMark
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
@@ -27,6 +30,7 @@ REQUESTS = tuple(
     tuple(Request((f"p{number}",), (Chunk(1 + nodes),), whole_nodes=True) for nodes in range(7))
     for number in range(COMPETITIONS)
 )
+SEEDS = 20
 RULES = QueueRules("greedy", 20, 24 * HOUR_S, 72 * HOUR_S, UTC)
 
 
@@ -42,6 +46,29 @@ def queue_hook_benchmarks() -> Iterator[Measured]:
             f" {len(plan.rank)} ranks and {len(plan.begin_s)} begin times changed"
         )
         yield Measured(what, 1000 * took_s, "ms of CPU", 100.0, False, "random jobs")
+
+
+def mixed_queue_benchmarks() -> Iterator[Measured]:
+    """Measure how many jobs of a mixed queue take part in the ordering, and the processor time of the decision."""
+    shares: dict[bool, list[float]] = {True: [], False: []}
+    for seed in range(1, SEEDS + 1):
+        facts = mixed_queue(1000, 200, seed=seed)
+        for before in shares:
+            shares[before].append(100 * share_ordered(facts, RULES.window, equal_requests_only=before))
+    data = f"generated queues, {SEEDS} seeds"
+    what = "share of the jobs in the windows of a mixed queue that take part in the ordering"
+    yield Measured(f"{what}, by equal requests as before", mean(shares[True]), "%", 0.0, True, data)
+    yield Measured(what, mean(shares[False]), "%", 90.0, True, data)
+    for policy in ("greedy", "knapsack"):
+        rules = QueueRules(policy, RULES.window, RULES.max_postponement_s, RULES.longest_delay_s, UTC)
+        facts = mixed_queue(JOBS, 500, 200)
+        plan = plan_queue(facts, rules)
+        # A cycle has new facts each time.
+        took_s = best_cpu_s(lambda of=facts, by=rules: plan_queue(replace(of), by))  # type: ignore[misc]
+        what = (
+            f"queue hook, {policy}: {JOBS:,} pending records, 500 requests, 200 arrays, {len(plan.rank)} ranks changed"
+        )
+        yield Measured(what, 1000 * took_s, "ms of CPU", 400.0, False, "a generated queue")
 
 
 def best_cpu_s(run: Callable[[], object]) -> float:

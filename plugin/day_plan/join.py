@@ -7,7 +7,7 @@ whatever its power.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -227,7 +227,8 @@ def join_pool_plans(
     previous: DayPlan | None,
 ) -> DayPlan:
     """Return the plan of all pools; `loads` are all jobs that have nodes, `rates` hold for the whole machine."""
-    jobs = tuple(bind_to_caps(job, inputs) for result in results for job in _planned(inputs, result))
+    parts = [job for result in results for job in _planned(inputs, result)]
+    jobs = tuple(bind_to_caps(job, inputs) for job in _join_arrays(parts))
     wants_delay = frozenset[str]().union(*(result.wants_delay for result in results))
     held = {job.job_id for job in jobs if job.waits_for_price}
     plan = DayPlan(
@@ -237,7 +238,7 @@ def join_pool_plans(
         jobs=jobs,
         loads=loads,
         left_out=left_out,
-        power_profile=build_power_profile(inputs, rates, jobs, loads, idle_w=idle_w(inputs)),
+        power_profile=build_power_profile(inputs, rates, parts, loads, idle_w=idle_w(inputs)),
         caps=inputs.caps,
         not_held=wants_delay - held,
         violations=tuple(
@@ -252,11 +253,22 @@ def _planned(inputs: PlanInputs, result: PoolResult) -> list[PlannedJob]:
     pool, plan, work = result.question.pool, result.plan, result.question.problem.work
     firsts, found = first_unit(work).tolist(), []
     for at, job in enumerate(pool.waiting):
-        start_s = int(plan.start_s[at])
+        start_s, power_w = int(plan.start_s[at]), float(work.power_w[at])
         rows = plan.node[firsts[at] : firsts[at + 1]].tolist() if start_s != TOMORROW else ()
         hosts = tuple(pool.nodes[row].name for row in rows)
-        found.append(_planned_job(inputs, job, result.holds[job.job_id], start_s, hosts))
+        planned = _planned_job(inputs, job, result.holds[job.job_id], start_s, hosts)
+        found.append(replace(planned, power_w=power_w))
     return found
+
+
+def _join_arrays(parts: Sequence[PlannedJob]) -> Iterable[PlannedJob]:
+    """Return one job for the parts of each array, with start, nodes and power of the part that starts first."""
+    found: dict[str, PlannedJob] = {}
+    for part in parts:
+        known = found.get(part.job_id)
+        if known is None or (part.start_s is not None and (known.start_s is None or part.start_s < known.start_s)):
+            found[part.job_id] = part
+    return found.values()
 
 
 def _planned_job(inputs: PlanInputs, job: Job, hold: StartHold, start_s: int, hosts: tuple[str, ...]) -> PlannedJob:

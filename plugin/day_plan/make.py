@@ -20,6 +20,7 @@ from plugin.day_plan.pools import (
     find_holds,
     is_worth_waiting,
     running_loads,
+    split_arrays,
     split_into_pools,
 )
 from plugin.planner.placement import place_one_by_one
@@ -41,7 +42,7 @@ def plan_day(inputs: PlanInputs, previous: DayPlan | None, budget: Budget) -> Da
     in_pools = {job.job_id for pool in pools for job in pool.holding}
     rates = subtract_outside_load(rates, inputs, [load for load in loads if load.job_id not in in_pools])
     results = []
-    for pool in pools:
+    for pool in (split_arrays(inputs, each) for each in pools):
         results.append(_plan_pool(inputs, pool, order, rates, previous, budget))
         rates = subtract_power(rates, *planned_power(results[-1].question.problem, results[-1].plan))
     return join_pool_plans(inputs, whole, loads, left_out, results, previous)

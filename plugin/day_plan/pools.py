@@ -1,13 +1,16 @@
 """Divides the live queue into pools of nodes, and states each pool as the planner's problem.
 
-No job of one pool can use a node of another. A job's hold is its earliest start: a begin time that a user or an admin
-set, or a cheap hour for which its owner allows a delay.
+No job of one pool can use a node of another. Within a pool each job may use some kinds of nodes: those of its
+partitions that have the memory, GPUs and features that it requests. A job's hold is its earliest start: a begin time
+that a user or an admin set, or a cheap hour for which its owner allows a delay.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, reduce
+from operator import or_
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,21 +21,31 @@ from offpeak.model.constants import HOUR_S
 from offpeak.settings.plan import revenue_per_core_h
 from plugin.day_plan.day_plan import Load
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
-from plugin.planner.problem import NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
+from plugin.planner.problem import MOST_POOLS, NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
+from plugin.queue_hook.competition import Competition
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.positions import BEGIN, NO_MARKS, JobMarks, marks_by_job
 from plugin.queue_hook.start_times import LEAST_SAVING, BeginTimePlanner
+from plugin.scheduler.cluster_view import cluster_of
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
+from plugin.scheduler.port import SchedulerView
 
 
 @dataclass(frozen=True)
 class PlanPool:
-    """Nodes, the jobs that wait for them in the site's order, and those that have some of them."""
+    """Nodes, the jobs that wait for them in the site's order, and those that have some of them.
+
+    `node_bits` are the bits of the nodes' kinds, `job_bits` those of the kinds that each waiting job could use. An
+    array is a row for each of its parts, with the `tasks` of that part; other jobs have one task.
+    """
 
     nodes: tuple[Node, ...]
     waiting: tuple[Job, ...]
     holding: tuple[Job, ...]
+    node_bits: tuple[int, ...]
+    job_bits: tuple[int, ...]
+    tasks: tuple[int, ...] = ()
 
 
 def split_into_pools(
@@ -40,23 +53,39 @@ def split_into_pools(
 ) -> tuple[tuple[PlanPool, ...], dict[str, str]]:
     """Return the pools, and why a job that waits is in none; `ordered` are the jobs that wait, the first in line first.
 
-    Where partitions share some of their nodes, but not all, the one for which most jobs wait is planned.
+    A pool has all nodes that jobs could use which compete with each other, directly or by a chain of jobs.
     """
     usable = {node.name: node for node in nodes if is_usable(node)}
+    view = SchedulerView(facts.now_s, facts.jobs, tuple(usable.values()), ())
+    cluster = cluster_of(view, facts.cluster.partitions.values())
+    competition = Competition(cluster, facts.pending)
+    in_partitions = cache(lambda partitions: len(_nodes_in(partitions, usable)))
     left_out: dict[str, str] = {}
-    lines: dict[frozenset[str], list[Job]] = defaultdict(list)
-    nodes_of = cache(lambda partitions: _nodes_of(partitions, usable))
+    lines: dict[int, list[Job]] = defaultdict(list)
     for job in ordered:
-        why, where = unplannable_reason(job, facts), nodes_of(job.partitions)
-        why = why or _too_large_reason(job, len(where))
+        why = unplannable_reason(job, facts) or _too_large_reason(job, in_partitions(job.partitions))
+        why = why or competition.fit(job).why_not
         if why:
             left_out[job.job_id] = why
         else:
-            lines[where].append(job)
+            lines[competition.group(job).pool].append(job)
     pools = []
-    for where, waiting in _disjoint_groups(lines, left_out):
-        holding = [job for job in facts.jobs if job.state in HOLDING and not where.isdisjoint(allocated_hosts(job))]
-        pools.append(PlanPool(tuple(usable[name] for name in sorted(where)), tuple(waiting), tuple(holding)))
+    for waiting in sorted(lines.values(), key=lambda line: (-len(line), line[0].partitions)):
+        numbers = sorted(competition.pools_of(waiting))
+        bits = {pool: 1 << min(at, MOST_POOLS - 1) for at, pool in enumerate(numbers)}
+        bit_of = {name: bits[pool] for pool in numbers for name in cluster.pools[pool].names}
+        holding = [
+            job for job in facts.jobs if job.state in HOLDING and not bit_of.keys().isdisjoint(allocated_hosts(job))
+        ]
+        pools.append(
+            PlanPool(
+                nodes=tuple(usable[name] for name in sorted(bit_of)),
+                waiting=tuple(waiting),
+                holding=tuple(holding),
+                node_bits=tuple(bit_of[name] for name in sorted(bit_of)),
+                job_bits=tuple(reduce(or_, (bits[pool] for pool in competition.fit(job).pools)) for job in waiting),
+            )
+        )
     return tuple(pools), left_out
 
 
@@ -70,8 +99,10 @@ def unplannable_reason(job: Job, facts: QueueFacts) -> str:
     """Return why a job that waits cannot be planned, "" if it can."""
     if job.state is not JobState.PENDING:
         return "it is held"
-    if not job.plain or job.is_array:
-        return "it is an array, or depends on other jobs"
+    if not job.plain:
+        return "it is a part of another job, or depends on other jobs"
+    if job.is_array and not facts.startable_tasks(job):
+        return "as many of its tasks run as may run at once"
     if job.reservation:
         return f"it waits for the reservation {job.reservation}"
     if job.job_id not in facts.node_power_w:
@@ -101,22 +132,8 @@ def allocated_hosts(job: Job) -> tuple[str, ...]:
         return ()
 
 
-def _nodes_of(partitions: tuple[str, ...], usable: Mapping[str, Node]) -> frozenset[str]:
+def _nodes_in(partitions: tuple[str, ...], usable: Mapping[str, Node]) -> frozenset[str]:
     return frozenset(name for name, node in usable.items() if not set(node.partitions).isdisjoint(partitions))
-
-
-def _disjoint_groups(
-    lines: Mapping[frozenset[str], list[Job]], left_out: dict[str, str]
-) -> list[tuple[frozenset[str], list[Job]]]:
-    """Return the rows for nodes that do not overlap, the longest first; overlapping rows are left out."""
-    chosen: list[tuple[frozenset[str], list[Job]]] = []
-    for where, waiting in sorted(lines.items(), key=lambda line: (-len(line[1]), sorted(line[0]))):
-        if all(where.isdisjoint(other) for other, _ in chosen):
-            chosen.append((where, waiting))
-        else:
-            why = "its partition shares some nodes with another for which more jobs wait"
-            left_out |= {job.job_id: why for job in waiting}
-    return chosen
 
 
 @dataclass(frozen=True)
@@ -170,13 +187,49 @@ class PoolProblem:
 
 def build_pool_problem(inputs: PlanInputs, pool: PlanPool, holds: Mapping[str, StartHold], rates: Rates) -> PoolProblem:
     """Return the question; `holds` has every job of the pool that waits."""
-    whole = not inputs.shared_nodes or all(job.whole_nodes for job in (*pool.waiting, *pool.holding))
-    cpus = [1 if whole else max(node.cpus, 1) for node in pool.nodes]
-    zeros = np.zeros(len(cpus), np.int64)
-    machine = NodeCapacities(np.array(cpus, np.int64), zeros, zeros)
-    running = _running(inputs, pool, cpus)
-    work = _work(inputs, pool.waiting, holds, least_cpus=min(cpus), whole=whole)
+    whole, capacity = _capacities(inputs, pool)
+    cores, memory_mib, gpus = np.array(capacity, np.int64).T.copy()
+    machine = NodeCapacities(cores, memory_mib, gpus, np.array(pool.node_bits, np.int64))
+    running = _running(inputs, pool, capacity)
+    work = _work(inputs, pool, holds, capacity, whole=whole)
     return PoolProblem(pool, Problem(work, machine, running, _not_below(rates, running), inputs.room.facility))
+
+
+class NodeShare(NamedTuple):
+    """Cores, memory and GPUs of a node, or a share of them."""
+
+    cores: int
+    memory_mib: int
+    gpus: int
+
+    def __floordiv__(self, part: "NodeShare") -> int:
+        """Return how many such parts it has."""
+        return min((has // each for has, each in zip(self, part, strict=True) if each), default=1)
+
+
+WHOLE = NodeShare(1, 0, 0)
+"""Where no job shares a node, a node is one unit."""
+MEMORY_NOT_KNOWN = 1 << 40
+
+
+def _capacities(inputs: PlanInputs, pool: PlanPool) -> tuple[bool, list[NodeShare]]:
+    """Return whether all jobs have whole nodes, and what each node has then or else."""
+    whole = not inputs.shared_nodes or all(job.whole_nodes for job in (*pool.waiting, *pool.holding))
+    return whole, [WHOLE if whole else _capacity(node) for node in pool.nodes]
+
+
+def _capacity(node: Node) -> NodeShare:
+    gpus = sum(count for _, count in node.gpus)
+    return NodeShare(max(node.cpus, 1), node.memory_mib or MEMORY_NOT_KNOWN, gpus)
+
+
+def _node_share(job: Job, nodes: int, smallest: NodeShare) -> NodeShare:
+    """Return what the job takes of each of its nodes; of whole nodes as much as the smallest has, at the least."""
+    cores = max(-(-job.cpus // nodes), smallest.cores if job.whole_nodes else 1)
+    chunks = job.request.chunks if job.request else ()
+    memory_mib = -(-sum(chunk.copies * chunk.memory_mib for chunk in chunks) // nodes)
+    gpus = -(-sum(chunk.copies * chunk.gpus for chunk in chunks) // nodes)
+    return NodeShare(cores, memory_mib, gpus)
 
 
 def running_loads(inputs: PlanInputs, jobs: Sequence[Job]) -> tuple[Load, ...]:
@@ -202,28 +255,80 @@ def expected_end_s(job: Job, inputs: PlanInputs) -> int:
     return min(later, default=now_s + OVERDUE_S)
 
 
+MOST_PARTS = 32
+"""The tasks of an array that start one by one are planned in so many parts at most."""
+
+
+def split_arrays(inputs: PlanInputs, pool: PlanPool) -> PlanPool:
+    """Return the pool with each array as a row for each of its parts: tasks that could start now and start together.
+
+    While a cap on power holds, all tasks are one part: only the begin time of the array keeps tasks back, all at once.
+    """
+    whole, capacity = _capacities(inputs, pool)
+    rows = [
+        (job, bits, tasks)
+        for job, bits in zip(pool.waiting, pool.job_bits, strict=True)
+        for tasks in _parts(job, capacity, inputs, whole=whole)
+    ]
+    waiting, job_bits, tasks = zip(*rows, strict=True)
+    return replace(pool, waiting=waiting, job_bits=job_bits, tasks=tasks)
+
+
+def _parts(job: Job, capacity: Sequence[NodeShare], inputs: PlanInputs, *, whole: bool) -> list[int]:
+    """Return the tasks of each part, (1) for a job that is no array: as many as could start if all nodes were free."""
+    if not job.is_array:
+        return [1]
+    nodes, per_node = max(job.nodes, 1), _tasks_per_node(job, capacity, whole=whole)
+    tasks = max(1, min(inputs.queue.startable_tasks(job), len(capacity) // nodes * per_node))
+    parts = 1 if inputs.caps else min(MOST_PARTS, -(-tasks // per_node))
+    return [tasks // parts + (part < tasks % parts) for part in range(parts)]
+
+
+def _tasks_per_node(job: Job, capacity: Sequence[NodeShare], *, whole: bool) -> int:
+    if whole or job.nodes > 1:
+        return 1
+    smallest = min(capacity)
+    return max(1, smallest // _node_share(job, 1, smallest))
+
+
+def _unit_row(job: Job, tasks: int, capacity: Sequence[NodeShare], *, whole: bool) -> tuple[int, ...]:
+    """Return units, and cores, memory and GPUs of each; tasks that share a node are one unit."""
+    nodes = max(job.nodes, 1)
+    share = WHOLE if whole else _node_share(job, nodes, min(capacity))
+    per_unit = min(_tasks_per_node(job, capacity, whole=whole) if tasks > 1 else 1, tasks)
+    return -(-tasks // per_unit) * nodes, *(per_unit * each for each in share)
+
+
 def _work(
-    inputs: PlanInputs, jobs: Sequence[Job], holds: Mapping[str, StartHold], *, least_cpus: int, whole: bool
+    inputs: PlanInputs,
+    pool: PlanPool,
+    holds: Mapping[str, StartHold],
+    capacity: Sequence[NodeShare],
+    *,
+    whole: bool,
 ) -> Work:
-    facts = inputs.queue
-    rows = [_row(inputs, job, holds[job.job_id], 1 if whole else _cores(job, least_cpus)) for job in jobs]
-    units, cores, run_s, release_s, latest_end_s = np.array(rows, np.int64).reshape(-1, 5).T
-    power_w = np.array([facts.node_power_w[job.job_id] for job in jobs], np.float64) * units
-    cpus = np.array([max(job.cpus, job.nodes, 1) for job in jobs], np.float64)
-    zeros = np.zeros(len(jobs), np.int64)
+    facts, jobs = inputs.queue, pool.waiting
+    rows = [
+        (*_unit_row(job, tasks, capacity, whole=whole), *_times(inputs, job, holds[job.job_id]))
+        for job, tasks in zip(jobs, pool.tasks, strict=True)
+    ]
+    units, cores, memory_mib, gpus, run_s, release_s, latest_end_s = np.array(rows, np.int64).reshape(-1, 7).T.copy()
+    tasks = np.array(pool.tasks, np.float64)
+    power_w = np.array([facts.node_power_w[job.job_id] * max(job.nodes, 1) for job in jobs], np.float64) * tasks
+    cpus = np.array([max(job.cpus, job.nodes, 1) for job in jobs], np.float64) * tasks
     revenue_per_s = cpus * _per_core_h(inputs.room, jobs) / HOUR_S
-    numbers = np.arange(len(jobs))
     return Work(
-        job_id=numbers,
+        job_id=np.arange(len(jobs)),
         units=units,
         cores=cores,
-        memory_mb=zeros,
-        gpus=zeros,
+        memory_mb=memory_mib,
+        gpus=gpus,
         duration_s=run_s,
         release_s=release_s,
         latest_end_s=latest_end_s,
         power_w=power_w,
         revenue_per_s=revenue_per_s,
+        pools=np.array(pool.job_bits, np.int64),
     )
 
 
@@ -233,42 +338,34 @@ def _per_core_h(room: PlanFacility, jobs: Sequence[Job]) -> Float64:
     return np.fromiter(each, np.float64, len(jobs))
 
 
-def _row(inputs: PlanInputs, job: Job, hold: StartHold, cores: int) -> tuple[int, ...]:
-    """Return units, cores of each, run time, release and latest end [s from now]."""
+def _times(inputs: PlanInputs, job: Job, hold: StartHold) -> tuple[int, int, int]:
+    """Return run time, release and latest end [s from now]."""
     now_s, run_s = inputs.queue.now_s, expected_run_s_of(job, inputs.queue) or 1
     last_s = hold.latest_start_s if hold.for_price else None
     latest_end_s = NO_LIMIT if last_s is None else last_s - now_s + run_s
-    return max(job.nodes, 1), cores, run_s, max(hold.begin_s - now_s, 0), latest_end_s
+    return run_s, max(hold.begin_s - now_s, 0), latest_end_s
 
 
-def _cores(job: Job, least_cpus: int) -> int:
-    """Return what a unit takes of a node; of whole nodes as much as the smallest has, at the least."""
-    return max(-(-job.cpus // max(job.nodes, 1)), least_cpus if job.whole_nodes else 1)
-
-
-def _running(inputs: PlanInputs, pool: PlanPool, cpus: Sequence[int]) -> Running:
-    """Return a row for each node of each job; jobs that have more of a node than exists get the rest."""
+def _running(inputs: PlanInputs, pool: PlanPool, capacity: Sequence[NodeShare]) -> Running:
+    """Return a row for each node of each job; jobs that have more of a node than it has get what is left."""
     row_of = {node.name: row for row, node in enumerate(pool.nodes)}
-    left, rows = list(cpus), []
+    left, rows, powers = list(capacity), [], []
     for job in pool.holding:
         hosts = allocated_hosts(job)
-        here = [row_of[host] for host in hosts if host in row_of]
-        for row in here:
-            each = left[row] if job.whole_nodes else -(-max(job.cpus, 1) // len(hosts))
-            taken = min(each, left[row])
-            left[row] -= taken
-            node_w = inputs.queue.node_power_w.get(job.job_id, 0.0)
-            rows.append((row, expected_end_s(job, inputs) - inputs.queue.now_s, taken, node_w))
-    node, until_s, cores = np.array([row[:3] for row in rows], np.int64).reshape(-1, 3).T
-    zeros = np.zeros(len(rows), np.int64)
-    power_w = np.array([row[3] for row in rows], np.float64)
+        for row in (row_of[host] for host in hosts if host in row_of):
+            each = left[row] if job.whole_nodes else _node_share(job, len(hosts), NodeShare(1, 0, 0))
+            taken = NodeShare(*map(min, each, left[row]))
+            left[row] = NodeShare(*(has - took for has, took in zip(left[row], taken, strict=True)))
+            rows.append((row, expected_end_s(job, inputs) - inputs.queue.now_s, *taken))
+            powers.append(inputs.queue.node_power_w.get(job.job_id, 0.0))
+    node, until_s, cores, memory_mib, gpus = np.array(rows, np.int64).reshape(-1, 5).T.copy()
     return Running(
         node=node,
         until_s=until_s,
         cores=cores,
-        memory_mb=zeros,
-        gpus=zeros,
-        power_w=power_w,
+        memory_mb=memory_mib,
+        gpus=gpus,
+        power_w=np.array(powers, np.float64),
         revenue_per_s=np.zeros(len(rows)),
     )
 

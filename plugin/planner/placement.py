@@ -12,7 +12,7 @@ import numpy as np
 
 from offpeak.compiled import in_place, kernel
 from offpeak.model.arrays import Float64, Int64
-from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
+from plugin.planner.problem import ALL_POOLS, NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
 
 ROOM = 64
 
@@ -21,7 +21,8 @@ class FreeCapacity(NamedTuple):
     """On row n, `cores[n, i]`, `memory_mb[n, i]` and `gpus[n, i]` are free from `at_s[n, i]` on, i < `length[n]`.
 
     The last row is the power budget: its cores are watts. Every job requests at least one core, so the other figures
-    have no meaning while no core is free. `open_s[n]` is when the first core of row n is free.
+    have no meaning while no core is free. `open_s[n]` is when the first core of row n is free, `pool[n]` the bit of its
+    pool.
     """
 
     length: Int64
@@ -30,14 +31,19 @@ class FreeCapacity(NamedTuple):
     cores: Int64
     memory_mb: Int64
     gpus: Int64
+    pool: Int64
 
 
 class UnitResources(NamedTuple):
-    """What a job needs of a row: of a node cores, memory and GPUs, of the power budget watts in place of cores."""
+    """What a job needs of a row: of a node cores, memory and GPUs, of the power budget watts in place of cores.
+
+    `pools` are the bits of the pools whose nodes it may use.
+    """
 
     cores: int
     memory_mb: int
     gpus: int
+    pools: int
 
 
 class WorkColumns(NamedTuple):
@@ -50,6 +56,7 @@ class WorkColumns(NamedTuple):
     cores: Int64
     memory_mb: Int64
     gpus: Int64
+    pools: Int64
     power_w: Int64
     first: Int64
 
@@ -76,8 +83,15 @@ def initial_free_capacity(problem: Problem, room: int) -> FreeCapacity | None:
     """Return the free capacity besides the running jobs; None if `room` steps per row are too few."""
     machine, rates, running = problem.machine, problem.rates, problem.running
     rows = len(machine) + 1
+    at_s, cores, memory_mb, gpus = np.zeros((4, rows, room), np.int64)
     free = FreeCapacity(
-        np.ones(rows, np.int64), np.zeros(rows, np.int64), *(np.zeros((rows, room), np.int64) for _ in range(4))
+        length=np.ones(rows, np.int64),
+        open_s=np.zeros(rows, np.int64),
+        at_s=at_s,
+        cores=cores,
+        memory_mb=memory_mb,
+        gpus=gpus,
+        pool=np.append(machine.pool, ALL_POOLS),
     )
     free.cores[:-1, 0], free.memory_mb[:-1, 0], free.gpus[:-1, 0] = machine.cores, machine.memory_mb, machine.gpus
     steps = len(rates.cap_w)
@@ -97,7 +111,7 @@ def watts(power_w: Float64) -> Int64:
 @in_place
 def watts_alone(power_w: int) -> UnitResources:
     """Return the demand from the row of the power budget."""
-    return UnitResources(power_w, int(np.int64(0)), int(np.int64(0)))
+    return UnitResources(power_w, int(np.int64(0)), int(np.int64(0)), int(np.int64(ALL_POOLS)))
 
 
 @in_place
@@ -106,7 +120,9 @@ def next_fit(free: FreeCapacity, row: int, from_s: int, latest_s: int, duration_
 
     NO_LIMIT if that is later than `latest_s`.
     """
-    cores, memory_mb, gpus = needed
+    cores, memory_mb, gpus, pools = needed
+    if not pools & free.pool[row]:
+        return NO_LIMIT
     at_s, last = free.at_s, free.length[row] - 1
     low, high = 0, last
     while low < high:
@@ -130,7 +146,7 @@ def next_fit(free: FreeCapacity, row: int, from_s: int, latest_s: int, duration_
 @in_place
 def occupy(free: FreeCapacity, row: int, start_s: int, end_s: int, needed: UnitResources) -> bool:
     """Take the resources from the row between these seconds; False, with nothing taken, if the row has no room."""
-    cores, memory_mb, gpus = needed
+    cores, memory_mb, gpus, _ = needed
     if free.length[row] + 2 > free.at_s.shape[1]:
         return False
     first = _cut(free, row, start_s)
@@ -195,7 +211,8 @@ def occupy_all(
     """Take the resources of running units from the beginning on; False if a row has no room for steps."""
     budget = len(free.length) - 1
     for unit in range(len(node)):
-        if not occupy(free, node[unit], 0, until_s[unit], UnitResources(cores[unit], memory_mb[unit], gpus[unit])):
+        taken = UnitResources(cores[unit], memory_mb[unit], gpus[unit], int(np.int64(ALL_POOLS)))
+        if not occupy(free, node[unit], 0, until_s[unit], taken):
             return False
         if power_w[unit] > 0 and not occupy(free, budget, 0, until_s[unit], watts_alone(power_w[unit])):
             return False
@@ -238,6 +255,7 @@ def job_columns(work: Work, from_s: Int64, latest_s: Int64) -> WorkColumns:
         cores=work.cores,
         memory_mb=work.memory_mb,
         gpus=work.gpus,
+        pools=work.pools,
         power_w=watts(work.power_w),
         first=first_unit(work),
     )
@@ -247,23 +265,24 @@ def job_columns(work: Work, from_s: Int64, latest_s: Int64) -> WorkColumns:
 def _place_all(free: FreeCapacity, order: Int64, jobs: WorkColumns, places: Places, capped: bool, last_s: int) -> bool:
     """Write starts and nodes; False if a row of `free` has no room for steps."""
     # Unpacked once: numba counts the references of an array at each access to it in a tuple.
-    from_s, latest_s, duration_s, units, cores, memory_mb, gpus, power_w, first = jobs
+    from_s, latest_s, duration_s, units, cores, memory_mb, gpus, pools, power_w, first = jobs
     start_s, node = places
     nodes = len(free.length) - 1
     when_s = np.empty(nodes, np.int64)
-    failed = np.empty((REMEMBERED, 6), np.int64)
+    failed = np.empty((REMEMBERED, 7), np.int64)
     failures = 0
     for job in np.flatnonzero(start_s != TOMORROW):
         end = start_s[job] + duration_s[job]
+        needed = UnitResources(cores[job], memory_mb[job], gpus[job], pools[job])
         for row in node[first[job] : first[job + 1]]:
-            if not occupy(free, row, start_s[job], end, UnitResources(cores[job], memory_mb[job], gpus[job])):
+            if not occupy(free, row, start_s[job], end, needed):
                 return False
         if capped and not occupy(free, nodes, start_s[job], end, watts_alone(power_w[job])):
             return False
-    demand = np.empty(6, np.int64)
+    demand = np.empty(7, np.int64)
     for job in order:
-        needed = UnitResources(cores[job], memory_mb[job], gpus[job])
-        demand[0], demand[1], demand[2] = needed
+        needed = UnitResources(cores[job], memory_mb[job], gpus[job], pools[job])
+        demand[0], demand[1], demand[2], demand[6] = needed
         demand[3], demand[4], demand[5] = units[job], duration_s[job], from_s[job]
         if not capped and _cannot_fit(failed, min(failures, REMEMBERED), demand):
             continue
@@ -292,10 +311,13 @@ def _place_all(free: FreeCapacity, order: Int64, jobs: WorkColumns, places: Plac
 
 @in_place
 def _cannot_fit(failed: Int64, remembered: int, demand: Int64) -> bool:
-    """Return whether a job that needs no more, no longer and no later has found no place: space only shrinks."""
+    """Return whether a job that needs no more, no longer and no later has found no place: space only shrinks.
+
+    The last column has the pools: a job that may use more of them is no harder to place.
+    """
     for index in range(remembered):
-        harder = True
-        for column in range(len(demand)):
+        harder = demand[6] & ~failed[index, 6] == 0
+        for column in range(6):
             if demand[column] < failed[index, column]:
                 harder = False
                 break
@@ -382,13 +404,13 @@ def keep_what_fits(problem: Problem, previous: Plan) -> Plan:
 @kernel
 def _keep_placed(free: FreeCapacity, kept: Int64, jobs: WorkColumns, earlier: Places, places: Places) -> bool:
     """Write the starts and nodes of those jobs of `kept` that fit at their earlier places; False without room."""
-    _, _, duration_s, _, cores, memory_mb, gpus, power_w, first = jobs
+    _, _, duration_s, _, cores, memory_mb, gpus, pools, power_w, first = jobs
     earlier_s, earlier_node = earlier
     start_s, node = places
     budget = len(free.length) - 1
     for job in kept:
         at_s, run_s = earlier_s[job], duration_s[job]
-        needed, power = UnitResources(cores[job], memory_mb[job], gpus[job]), watts_alone(power_w[job])
+        needed, power = UnitResources(cores[job], memory_mb[job], gpus[job], pools[job]), watts_alone(power_w[job])
         fits = next_fit(free, budget, at_s, at_s, run_s, power) == at_s
         for unit in range(first[job], first[job + 1]):
             row = earlier_node[unit]

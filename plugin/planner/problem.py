@@ -5,7 +5,7 @@ the beginning of the plan. The problem also has what the paper leaves out: jobs 
 beyond the horizon. A plan gives each job its start and nodes, or leaves it for tomorrow.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from offpeak.model.facility import Facility
 
 NO_LIMIT = np.iinfo(np.int64).max // 4
 """A latest end that never comes, a power cap that never binds."""
+ALL_POOLS = -1
+MOST_POOLS = 62
+"""A set of pools is a set of bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +27,8 @@ class Work:
 
     A job has `units` that start and end together, each on a node of its own (as Slurm's nodes of a job) and each
     asking for that many `cores`, `memory_mb` and `gpus`. It may start at `release_s` and must end by `latest_end_s`.
-    `power_w` and `revenue_per_s` are those of the whole job, the latter in the currency of the rates.
+    `power_w` and `revenue_per_s` are those of the whole job, the latter in the currency of the rates. The units may be
+    on nodes of the `pools` only, a set of bits; without it on all nodes.
     """
 
     job_id: Int64
@@ -37,6 +41,11 @@ class Work:
     latest_end_s: Int64
     power_w: Float64
     revenue_per_s: Float64
+    pools: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.pools) != len(self.job_id):
+            object.__setattr__(self, "pools", np.full(len(self.job_id), ALL_POOLS))
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -48,11 +57,16 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class NodeCapacities:
-    """What each node has, as columns of one length."""
+    """What each node has, as columns of one length; `pool` is the bit of its pool, the first one without it."""
 
     cores: Int64
     memory_mb: Int64
     gpus: Int64
+    pool: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.pool) != len(self.cores):
+            object.__setattr__(self, "pool", np.ones(len(self.cores), np.int64))
 
     def __len__(self) -> int:
         return len(self.cores)

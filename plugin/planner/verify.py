@@ -89,8 +89,12 @@ def _any_of(job: Int64, unit: NDArray[np.bool_], jobs: int) -> NDArray[np.bool_]
 
 
 def _no_node_of_its_own(problem: Problem, plan: Plan, job: Int64) -> NDArray[np.bool_]:
-    """Return which units are on no node of the machine, or on that of another unit of their job."""
+    """Return which units are on no node that their job may use, or on that of another unit of their job."""
     found = (plan.node < 0) | (plan.node >= len(problem.machine))
+    pool = (
+        problem.machine.pool[np.where(found, 0, plan.node)] if len(problem.machine) else np.zeros(len(found), np.int64)
+    )
+    found |= (pool & problem.work.pools[job]) == 0
     order = np.lexsort([plan.node, job])
     twice = (np.diff(job[order]) == 0) & (np.diff(plan.node[order]) == 0)
     found[order[1:][twice]] = True

@@ -50,6 +50,7 @@ class Competition:
     _fits: dict[Request, RequestFit] = field(default_factory=dict)
     _fit_of_id: dict[int, RequestFit] = field(default_factory=dict)
     _group_of_pool: dict[int, int] = field(default_factory=dict)
+    _group_of_id: dict[int, CompetitionGroup] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         requests = {id(job.request): job.request for job in self.waiting if job.plain and job.request}
@@ -73,17 +74,20 @@ class Competition:
 
     def group(self, job: Job) -> CompetitionGroup:
         """Return the group in which the job competes."""
-        fit = self.fit(job)
-        if not fit.pools:
-            return NO_GROUP
-        first = fit.pools[0]
-        return CompetitionGroup(self._group_of_pool.get(first, first), fit.tiers, job.reservation)
+        if (found := self._group_of_id.get(id(job.request))) is not None:
+            return found
+        fit, group = self.fit(job), NO_GROUP
+        if job.request and fit.pools:
+            first = fit.pools[0]
+            group = CompetitionGroup(self._group_of_pool.get(first, first), fit.tiers, job.request.reservation)
+        return self._group_of_id.setdefault(id(job.request), group)
 
     def groups(self, job: Job) -> frozenset[CompetitionGroup]:
         """Return the groups whose nodes a job could use, in which it does not compete itself."""
         fit = self.fit(job)
         pools = {self._group_of_pool[pool] for pool in fit.pools if pool in self._group_of_pool}
-        return frozenset(CompetitionGroup(pool, fit.tiers, job.reservation) for pool in pools)
+        reservation = job.request.reservation if job.request else ""
+        return frozenset(CompetitionGroup(pool, fit.tiers, reservation) for pool in pools)
 
     def pools_of(self, jobs: Iterable[Job]) -> frozenset[int]:
         """Return all candidate pools of the jobs."""

@@ -7,9 +7,8 @@ random text ends each record and separates its columns: an account or a comment 
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import lru_cache
-from types import MappingProxyType
 
 from offpeak.model.request import Request
 from plugin.scheduler.job import Job, JobState
@@ -126,7 +125,6 @@ SEPARATOR = "\0"
 """Separates the columns of a record that was read: no text of Slurm contains it."""
 
 SEPARATOR_TEXT = "|"
-NO_THROTTLES: Mapping[str, int] = MappingProxyType({})
 
 MOST_RECORDS = 1 << 15
 """The size of the cache: most waiting jobs have the same record again in the next cycle."""
@@ -148,20 +146,14 @@ def separator(end: str) -> str:
     return f"\x1f{end}\x1f"
 
 
-def jobs_of_text(text: bytes, end: str, throttles: Mapping[str, int] = NO_THROTTLES) -> tuple[Job, ...]:
-    """Return the jobs of squeue's answer to `squeue_arguments(end)`; records that are cut off are left out.
-
-    `throttles` are the limits on concurrent tasks by array.
-    """
+def jobs_of_text(text: bytes, end: str) -> tuple[Job, ...]:
+    """Return the jobs of squeue's answer to `squeue_arguments(end)`, without cut-off records."""
     # The text after the last end is an incomplete record.
     records = text.decode(errors="replace").replace(separator(end), SEPARATOR).split(f"{end}\n")[:-1]
     job_ids = [record.partition(SEPARATOR)[0] for record in records]
     lines = Counter(job_ids) if len(set(job_ids)) < len(job_ids) else {}
     jobs = filter(None, map(job_of, dict(zip(job_ids, records, strict=True)).values()))
-    return tuple(
-        job._replace(tasks=lines.get(job.job_id, 1), task_limit=throttles.get(job.job_id, 0)) if job.is_array else job
-        for job in jobs
-    )
+    return tuple(job._replace(tasks=lines.get(job.job_id, 1)) if job.is_array else job for job in jobs)
 
 
 ARRAYS_ARGUMENTS = (
@@ -170,10 +162,13 @@ ARRAYS_ARGUMENTS = (
 )
 
 
-def throttles_of_text(text: bytes) -> dict[str, int]:
-    """Return how many tasks of each pending array may run at once, from squeue's answer to ARRAYS_ARGUMENTS."""
+def with_task_limits(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:
+    """Return the jobs with how many tasks of each array may run at once, from squeue's answer to ARRAYS_ARGUMENTS."""
     rows = (line.partition(SEPARATOR_TEXT) for line in text.decode(errors="replace").splitlines() if "%" in line)
-    return {job_id: limit for job_id, _, tasks in rows if (limit := throttle(tasks))}
+    limits = {job_id: limit for job_id, _, tasks in rows if (limit := throttle(tasks))}
+    return tuple(
+        job._replace(task_limit=limits[job.job_id]) if job.is_array and job.job_id in limits else job for job in jobs
+    )
 
 
 @lru_cache(maxsize=MOST_RECORDS)

@@ -23,7 +23,7 @@ from offpeak.machines.credentials import Secret, read_secret
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, Reservation
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
-from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, squeue_arguments, throttles_of_text
+from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, squeue_arguments, with_task_limits
 from plugin.slurm.nodes import (
     NODES_ARGUMENTS,
     RESERVATIONS_ARGUMENTS,
@@ -49,10 +49,9 @@ def read_text(timeout_s: float) -> SlurmSnapshot:
     """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails."""
     # No user can guess this text and write records of other jobs into a job's name.
     end = f"\x1e{secrets.token_hex(8)}"
-    answer = ask("squeue", *squeue_arguments(end), timeout_s=timeout_s)
-    jobs = jobs_of_text(answer, end)
+    jobs = jobs_of_text(ask("squeue", *squeue_arguments(end), timeout_s=timeout_s), end)
     if any(job.is_array and job.state is JobState.PENDING for job in jobs):
-        jobs = jobs_of_text(answer, end, throttles_of_text(ask("squeue", *ARRAYS_ARGUMENTS, timeout_s=timeout_s)))
+        jobs = with_task_limits(jobs, ask("squeue", *ARRAYS_ARGUMENTS, timeout_s=timeout_s))
     nodes = nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=timeout_s))
     reservations = reservations_of_text(ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s))
     return SlurmSnapshot(jobs, nodes, reservations)

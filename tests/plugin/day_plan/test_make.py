@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, make_inputs, prices
 
 from offpeak.model.facility import PowerCap
+from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
 from offpeak.settings.plan import Revenue
 from plugin.day_plan.day_plan import DayPlan, planned_of
@@ -16,7 +17,8 @@ from plugin.day_plan.inputs import PlanInputs
 from plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS
 from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
-from plugin.scheduler.job import JobState
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node
 
 
 def planned(inputs: PlanInputs, previous: DayPlan | None = None, *, search_s: float = 10.0) -> DayPlan:
@@ -57,15 +59,16 @@ def test_jobs_that_cannot_be_planned_are_left_out_with_a_reason():
     assert starts(plan) == {"1": 0}
     assert set(plan.left_out) == {"2", "3", "4", "5", "7"}
     assert plan.left_out["7"] == "it requests more than the 4 usable nodes of its partition"
-    assert "1 job left unchanged: it is an array, or depends on other jobs" in plan.remarks
+    assert "1 job left unchanged: it is a part of another job, or depends on other jobs" in plan.remarks
 
 
-def test_of_partitions_that_share_some_nodes_the_longer_line_is_planned():
+def test_partitions_that_share_some_nodes_are_planned_together():
     inputs = make_inputs((a_job(1), a_job(2), a_job(3, partitions=("debug",))))
     nodes = (a_node("n1", partitions=("batch", "debug")), a_node("n2"))
     plan = planned(replace(inputs, nodes=nodes))
-    assert set(starts(plan)) == {"1", "2"}
-    assert "shares some nodes" in plan.left_out["3"]
+    assert set(starts(plan)) == {"1", "2", "3"}
+    assert plan.by_id["3"].hosts == ("n1",)
+    assert plan.violations == ()
 
 
 def test_nodes_that_are_not_ours_to_count_on_are_not_counted_on():
@@ -283,3 +286,71 @@ def test_repaired_plan_is_feasible_after_any_event(data):
     nodes = tuple(node._replace(failed=at == lost and node.name != "n1") for at, node in enumerate(inputs.nodes))
     plan = planned(replace(inputs, nodes=nodes), first, search_s=0.0)
     assert all(job.start_s is None or job.start_s >= now_s for job in plan.jobs)
+
+
+def shares(number: int, **chunk: object) -> Job:
+    """Return a job that shares its node."""
+    part = Chunk(**{"copies": 1, **chunk})  # type: ignore[arg-type]
+    return a_job(number, request=Request(("batch",), (part,)), whole_nodes=False, cpus=part.cores, nodes=part.copies)
+
+
+def on_shared(*jobs: Job, nodes: tuple[Node, ...], **facts: object) -> DayPlan:
+    inputs = make_inputs(jobs, **facts)  # type: ignore[arg-type]
+    plan = planned(replace(inputs, nodes=nodes, shared_nodes=True))
+    assert plan.violations == ()
+    return plan
+
+
+def test_memory_is_weighed():
+    small = [shares(number, cores=1, memory_mib=300) for number in (1, 2, 3)]
+    assert starts(on_shared(*small, nodes=(a_node("n1"),))) == {"1": 0, "2": 0, "3": 0}
+    large = [shares(number, cores=1, memory_mib=600) for number in (1, 2, 3)]
+    assert starts(on_shared(*large, nodes=(a_node("n1"),))) == {"1": 0, "2": 1, "3": 2}
+    runs = a_running(9, "n1", request=large[0].request, whole_nodes=False)
+    assert starts(on_shared(runs, *large[:1], nodes=(a_node("n1", cpus_used=1),))) == {"1": 0.5}
+
+
+def test_gpus_are_weighed():
+    nodes = (a_node("n1"), a_node("n2", gpus=(("a100", 2),)))
+    jobs = [shares(number, cores=1, gpus=2) for number in (1, 2)]
+    plan = on_shared(*jobs, shares(3, cores=1, gpus=1, gpu_type="a100"), shares(4, cores=1, gpus=3), nodes=nodes)
+    assert starts(plan) == {"1": 0, "2": 1, "3": 2}
+    assert {job.hosts for job in plan.jobs} == {("n2",)}
+    assert plan.left_out["4"] == "its request fits no nodes: no node of partition batch has 1 cores, 3 GPUs"
+
+
+def test_features_are_weighed():
+    nodes = (a_node("n1"), a_node("n2", features=("fast",)))
+    fast = [shares(number, cores=8, features=(frozenset({"fast"}),)) for number in (1, 2)]
+    plan = on_shared(*fast, shares(3, cores=8), nodes=nodes)
+    assert starts(plan) == {"1": 0, "2": 1, "3": 0}
+    assert [plan.by_id[job].hosts for job in ("1", "2", "3")] == [("n2",), ("n2",), ("n1",)]
+
+
+def test_an_array_is_planned_with_the_tasks_that_could_start():
+    # Four nodes, six tasks of whole nodes, then a job: it starts when a node is free again.
+    array = a_job(1, array_id="1", tasks=6)
+    plan = planned(make_inputs((array, a_job(2))))
+    assert starts(plan) == {"1": 0, "2": 1}
+    assert plan.power_profile.power_w[0] >= 4 * 400
+    throttled = a_job(1, array_id="1", tasks=6, task_limit=3)
+    assert starts(planned(make_inputs((throttled, a_job(2))))) == {"1": 0, "2": 0}
+    runs = a_running(9, "n1", array_id="1", plain=False)
+    full = planned(make_inputs((runs, a_job(1, array_id="1", task_limit=1))))
+    assert full.left_out == {"1": "as many of its tasks run as may run at once"}
+
+
+def test_tasks_of_an_array_share_nodes():
+    array = shares(1, cores=1, memory_mib=300)._replace(array_id="1", tasks=6)
+    # Three tasks fit the memory of a node: six fill both nodes.
+    plan = on_shared(array, shares(2, cores=1, memory_mib=600), nodes=(a_node("n1"), a_node("n2")))
+    assert starts(plan) == {"1": 0, "2": 1}
+
+
+def test_a_cap_binds_an_array_by_the_power_of_all_tasks():
+    cap = PowerCap(NOW_S, NOW_S + 2 * HOUR_S, 1000, "the grid asks", "test")
+    array, single = a_job(1, array_id="1", tasks=4), a_job(2)
+    plan = planned(make_inputs((array, single), caps=(cap,)))
+    assert starts(plan) == {"1": 2, "2": 0}
+    assert plan.by_id["1"].begin_s == NOW_S + 2 * HOUR_S
+    assert plan.by_id["1"].power_w == 1600

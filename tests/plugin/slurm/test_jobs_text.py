@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.slurm.jobs import BASE_STATES, SQUEUE_COLUMNS, STATE_FLAGS, job_state, jobs_of_text, select_state, separator
+from plugin.slurm.jobs import (
+    BASE_STATES,
+    SQUEUE_COLUMNS,
+    STATE_FLAGS,
+    job_state,
+    jobs_of_text,
+    select_state,
+    separator,
+    with_task_limits,
+)
 
 END = "\x1eabc"
 USUAL = {
@@ -69,9 +78,9 @@ def test_a_forged_record_stays_a_name() -> None:
 def test_the_tasks_of_an_array_are_one_job() -> None:
     tasks = b"".join(row(JobArrayID=f"7_{task}") for task in range(3))
     own = row(JobID="9", JobArrayID="7_5", PriorityLong="5")
-    found = [(parsed.job_id, parsed.plain, parsed.tasks) for parsed in jobs_of_text(tasks + own, END, {"7": 2})]
+    found = [(parsed.job_id, parsed.plain, parsed.tasks) for parsed in jobs_of_text(tasks + own, END)]
     assert found == [("7", True, 3), ("9", False, 1)]
-    (array, _) = jobs_of_text(tasks + own, END, {"7": 2})
+    (array, _) = with_task_limits(jobs_of_text(tasks + own, END), b"7|0-2%2\n8|N/A\n")
     assert (array.is_array, array.task_limit) == (True, 2)
 
 
