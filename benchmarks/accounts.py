@@ -112,7 +112,7 @@ def _nodes() -> tuple[Node, ...]:
 
 
 def _meters() -> float:
-    """Return the processor time of what is done with the readings of a round."""
+    """Return the processor time for the readings of a round."""
     state = Metering()
     pace = Pace(10, 5)
 

@@ -25,7 +25,7 @@ CHANGES = {
 
 @dataclass(frozen=True)
 class Used:
-    """What a process and its children have used of processors, by the kernel's count, and what it has in memory."""
+    """The processor time of a process and its children by the kernel's count, and its memory."""
 
     cpu_s: float
     rss_mib: float

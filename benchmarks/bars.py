@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Measured:
-    """One figure beside the bar that it has to reach: at least it, or at most it."""
+    """One figure with its bar, a lower or an upper bound."""
 
     what: str
     value: float

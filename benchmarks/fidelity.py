@@ -1,6 +1,6 @@
 """Does a real Slurm do what the engine says? The same 300 jobs, an hour in a second and a half, under both.
 
-It is here and in no study since it needs a real Slurm.
+It is a benchmark and no study because it needs a real Slurm.
 """
 
 import asyncio
@@ -194,7 +194,7 @@ async def _submitted(jobs: SlurmJobs, day: Day, at: int, begin_s: float) -> str:
 
 
 async def _order(folder: Path, day: Day, begin_s: float) -> None:
-    """Let the agent put the queue in order for as long as it is not cancelled."""
+    """Let the agent order the queue until this task is cancelled."""
     parts = make_site_context(_settings(folder, day.node_w))
     ledger = Ledger(parts.settings.ledger)
     ledger.ready()
@@ -265,7 +265,7 @@ def engine_lines(day: Day) -> Iterator[str]:
 
 
 def alike(day: Day, one_s: Float64, other_s: Float64) -> Alike:
-    """Return how alike the starts are."""
+    """Return the similarity of the starts."""
     submit_s = day.jobs.submit_s / TICKS
     return Alike(spearman(one_s, other_s), spearman(one_s - submit_s, other_s - submit_s))
 

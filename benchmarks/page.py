@@ -1,4 +1,4 @@
-"""The status page: what it takes while nobody looks, and how fast a browser shows a large site."""
+"""The status page: its load without viewers, and how fast a browser shows a large site."""
 
 import shutil
 import tempfile

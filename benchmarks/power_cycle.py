@@ -1,4 +1,6 @@
-"""A whole cycle of the agent's power loop over 1,000 nodes: decided, looked at, told, booked. BMCs answer at once."""
+"""A whole cycle of the agent's power loop over 1,000 nodes: decisions, polls, orders and records. BMCs answer at
+once.
+"""
 
 import asyncio
 import time
@@ -53,7 +55,7 @@ class AnswersAtOnce:
         return PowerObservation(self.state, time.time())
 
     async def send(self, _order: NodeOrder, confirm: Confirm = confirm_at_once) -> None:
-        """Do nothing but ask."""
+        """Only await the confirmation."""
         (await confirm())()
 
     async def identity(self) -> str | None:
@@ -65,14 +67,14 @@ class AnswersAtOnce:
 
 
 class SaysTheSame:
-    """A scheduler whose jobs and nodes stay as they are, and that does all it is told."""
+    """A scheduler whose jobs and nodes do not change, and that accepts all orders."""
 
     def traits(self) -> SchedulerTraits:
         """Return traits of a site whose nodes may sleep."""
         return SchedulerTraits("slurm", "22.05", Ranking.VALUE, True, 600, False)
 
     def view(self) -> SchedulerView:
-        """Return what is so now."""
+        """Return the current view."""
         return snapshot_of(int(time.time())).view
 
     def in_use(self, node: str) -> str:  # noqa: ARG002
@@ -115,7 +117,7 @@ async def _cycles(folder: Path) -> tuple[float, list[float]]:
         begin_s = time.perf_counter()
         await agent.power_loop.round()
         taken.append(time.perf_counter() - begin_s)
-        # So that the next one asks anew.
+        # So that the next cycle queries again.
         await asyncio.sleep(1.1)
     await agent.close()
     return taken[0], taken[1:]

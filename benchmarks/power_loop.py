@@ -41,7 +41,7 @@ def _site(policy: str) -> PowerSite:
 
 
 def snapshot_of(now_s: int) -> ClusterSnapshot:
-    """Return what is seen at that second."""
+    """Return the snapshot at that second."""
     nodes = tuple(_node(number, now_s) for number in range(NODES))
     jobs = tuple(_job(number, now_s) for number in range(RUNNING + PENDING))
     seen = {

@@ -1,4 +1,4 @@
-"""What a metascheduler asks: how long would each of 1,000 jobs wait, were it submitted to this machine now?"""
+"""The query of a metascheduler: the wait of each of 1,000 jobs if it were submitted to this machine now."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -33,7 +33,7 @@ print(time.perf_counter() - begin)
 
 
 def price_forecast_benchmarks() -> Iterator[Measured]:
-    """Measure what a scheduler waits for when it starts, and each time that it asks."""
+    """Measure the wait of a scheduler at its start, and at each query."""
     runs = [_run() for _ in range(ROUNDS)]
     data = f"hourly prices of {price_file().name}"
     yield Measured("price forecast, 36 hours, cold process", median(run[0] for run in runs), "s", 3.0, False, data)

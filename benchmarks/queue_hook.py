@@ -1,4 +1,4 @@
-"""The queue hook on a long queue: the whole plan, from jobs and marks to what is written."""
+"""The queue hook on a long queue: the whole plan, from jobs and marks to the written changes."""
 
 import time
 from collections.abc import Callable, Iterator

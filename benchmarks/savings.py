@@ -112,7 +112,7 @@ def over(values: Sequence[float]) -> Over:
 
 
 def recorded(path: Path = RECORD) -> dict[tuple[str, str], list[Laid]]:
-    """Return what was written, by log and policy."""
+    """Return the recorded results by log and policy."""
     found: dict[tuple[str, str], list[Laid]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):

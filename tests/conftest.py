@@ -1,4 +1,4 @@
-"""Fixtures that every test may ask for."""
+"""Fixtures for all tests."""
 
 import gc
 import math
@@ -68,7 +68,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 COMPILES = pytest.StashKey[bool]()
-"""Whether a kernel is to be compiled in this run: a test may take longer for that."""
+"""Whether this run compiles a kernel, which makes a test slower."""
 
 LEFT_OUT = pytest.StashKey[int]()
 """How many tests the expression of marks left out: each process of xdist knows, and all know the same."""
@@ -98,13 +98,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was collected, which stays until the end, out of each later search for garbage."""
+    """Exclude the collected tests, which stay until the end, from later garbage collections."""
     gc.freeze()
     gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which tests took long without a reason, unless kernels were compiled, and what was tested."""
+    """Print the tests that were slow without a reason, unless kernels were compiled, and what was tested."""
     stats = terminalreporter.stats
     calls = [report for reports in stats.values() for report in reports if getattr(report, "when", "") == "call"]
     longest_s = math.inf if config.stash[COMPILES] else LONGEST_S

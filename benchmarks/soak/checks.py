@@ -1,4 +1,4 @@
-"""Whether what was reported is true: a device that is ill may say nothing, but nothing wrong."""
+"""Compares reports with the truth: a faulty device may report nothing, but nothing wrong."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ SLOW_FAULTS = ("slow", "forgets sessions")
 
 
 def wrong(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
-    """Yield in words every state or power that is not so, or that nobody can know."""
+    """Yield a text for every wrong state or power, and for every one that cannot be known."""
     for node, seen in look.states.items():
         yield from _wrong_state(node, seen, truth.nodes[node], faults.get(node, ""))
     for taken in look.taken:
@@ -24,7 +24,7 @@ def wrong(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
 
 
 def lacking(look: Look, truth: Truth, faults: Faults) -> Iterator[str]:
-    """Yield in words every state or power that is not known of a device that has no fault to hide it."""
+    """Yield a text for every unknown state or power of a device without a fault."""
     excused = {device for device, fault in faults.items() if fault in (*SILENT_FAULTS, *SLOW_FAULTS)}
     for node, seen in look.states.items():
         if seen.state is PowerState.UNKNOWN and node not in excused:
@@ -51,7 +51,7 @@ def _wrong_watts(taken: MeterResult, truth: Truth, fault: str) -> Iterator[str]:
 
 
 def _expected(taken: MeterResult, truth: Truth) -> dict[str, float]:
-    """Return by part what a meter should say, rounded to its steps."""
+    """Return the expected values of a meter by part, rounded to its steps."""
     if taken.way == "dcmi":
         return {"total": float(round(truth.nodes[taken.meter].power_w))}
     pdu = truth.pdus[taken.meter]

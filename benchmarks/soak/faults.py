@@ -29,7 +29,7 @@ class _Ward:
     ill: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def after(self, sweep: int, chance: random.Random) -> dict[str, str]:
-        """Return who has what in a sweep; those numbered low fall ill more often, as weak devices do."""
+        """Return the faults by device in a sweep; low numbers fail more often, like weak devices."""
         self.ill = {name: (fault, last) for name, (fault, last) in self.ill.items() if last >= sweep}
         name = self.devices[int(len(self.devices) * chance.random() ** 2)]
         if chance.random() < NEW and name not in self.ill and len(self.ill) < self.most:

@@ -1,4 +1,4 @@
-"""The energy that was integrated, beside what the nodes truly took while their power was known."""
+"""The integrated energy, and the true energy of the nodes while their power was known."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class EnergyLedger:
     _known: dict[str, float] = field(default_factory=dict)
 
     def pass_to(self, truth: Truth) -> None:
-        """Count what was truly taken since the last readings, of nodes whose power was read then."""
+        """Add the true energy since the last readings, for nodes whose power was read then."""
         for node, before_j in self._known.items():
             self.true_j[node] = self.true_j.get(node, 0.0) + truth.nodes[node].energy_j - before_j
         self._known = {}

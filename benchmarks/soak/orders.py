@@ -1,4 +1,4 @@
-"""Orders to random nodes, as an agent gives them: only where the state is known, and after asking who is there."""
+"""Orders to random nodes, like those of an agent: only if the state is known, and after an identity check."""
 
 import random
 from collections import Counter
@@ -14,7 +14,7 @@ from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.port import check_identity
 
 OFTEN = 0.5
-"""In so many sweeps an order is given."""
+"""The share of sweeps with an order."""
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Orders:
     given: Counter[str] = field(default_factory=Counter)
 
     async def perhaps_give(self, site: Site, look: Look, faults: Faults) -> str:
-        """Give an order by chance; returns what was wrong about it, "" for nothing."""
+        """Send an order by chance; return its error, "" for none."""
         known = [node for node, seen in look.states.items() if seen.state is not PowerState.UNKNOWN]
         if not known or self.chance.random() > OFTEN:
             return ""
@@ -38,7 +38,7 @@ class Orders:
         return f"{node}, well: {order} refused: {error}" if error and not fault else ""
 
     def surplus_orders(self, truth: Truth) -> Iterator[str]:
-        """Yield the nodes whose BMC heard of more orders than were given."""
+        """Yield the nodes whose BMC received more orders than were sent."""
         for node, each in truth.nodes.items():
             if each.orders > self.given[node]:
                 yield f"{node}: {each.orders} orders reached its BMC, but {self.given[node]} were given"

@@ -1,4 +1,4 @@
-"""How the devices of the room truly are, as the room tells it."""
+"""The true states of the devices of the room."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Truth:
 
 
 def truth_of(reply: Mapping[str, Any]) -> Truth:
-    """Return what a line of the room says."""
+    """Parse a line of the room."""
     return Truth(
         {name: NodeTruth(**node) for name, node in reply["nodes"].items()},
         {name: PduTruth(**each) for name, each in reply["pdus"].items()},

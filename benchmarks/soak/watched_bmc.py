@@ -1,4 +1,4 @@
-"""A virtual BMC that falls ill as it is told, and whose sessions are counted."""
+"""A virtual BMC with faults on demand, whose sessions are counted."""
 
 import time
 import uuid
@@ -41,7 +41,7 @@ class WatchedBmc:
     def sessions(self) -> tuple[int, int]:
         """Return how many sessions are open: those used since it was last ill, and those left from before or half-way.
 
-        Half-way are logins of which the BMC has not yet been told who it is, and by itself forgets about.
+        Unfinished logins are those whose user the BMC does not know yet, and which it drops by itself.
         """
         now_s = time.monotonic()
         known = [session for session in self._desk.sessions.by_id.values() if now_s - session.received_s <= SILENCE_S]

@@ -1,4 +1,4 @@
-"""The room's two clocks, which stand still until they are moved."""
+"""The room's two clocks, which advance only when they are moved."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class RoomClock:
         return self.monotonic_s
 
     def unix_s(self) -> float:
-        """Return what the clock on the wall says."""
+        """Return the time of the wall clock."""
         return BEGIN_UNIX_S + self.monotonic_s - self.set_back_s
 
     def now(self) -> Instant:

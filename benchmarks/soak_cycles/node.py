@@ -11,7 +11,7 @@ FOLLOWS_NOTHING = 1_000_000
 
 
 class CycledNode:
-    """Its truth. `fault` is what is wrong with it or its BMC, "" for nothing; `cycles` are those completed."""
+    """The true state of a node. `fault` is the fault of it or its BMC, "" for none; `cycles` are completed cycles."""
 
     def __init__(self, name: str, bmc: SimulatedBmc, chance: random.Random) -> None:
         self.name, self.bmc, self._chance = name, bmc, chance
@@ -30,12 +30,12 @@ class CycledNode:
 
     @property
     def stays_on(self) -> bool:
-        """Whether it runs and nothing that it was told will end that."""
+        """Whether it is on and no order will switch it off."""
         return self.up and self._going != "down"
 
     @property
     def scheduler_state(self) -> SchedulerState:
-        """What the scheduler knows of it."""
+        """Its state in the scheduler."""
         if self.job:
             return SchedulerState.BUSY
         return SchedulerState.UP if self.up else SchedulerState.DOWN
@@ -47,7 +47,7 @@ class CycledNode:
         return lines
 
     def follow(self, order: str, now_s: float) -> None:
-        """Begin to do as it was told."""
+        """Start to follow the order."""
         if self.fault == "drops orders":
             return
         if order == "on" and not self.on and self._going != "down":
@@ -71,7 +71,7 @@ class CycledNode:
             self.until_s = now_s + self._chance.uniform(*JOB_S)
 
     def switched_by_hand(self) -> None:
-        """Go off or on at once, as somebody pushes its button."""
+        """Switch off or on at once, as by its power button."""
         self._power(on=not self.on)
         self.up, self._going, self._slept = self.on, "", False
 

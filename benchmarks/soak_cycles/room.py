@@ -29,7 +29,7 @@ class _Ill:
 
 
 class CyclesRoom:
-    """Everything that is true, whatever the agent believes."""
+    """The true states, independent of the agent."""
 
     def __init__(self, plan: CyclesPlan, bmcs: Bmcs, clock: RoomClock) -> None:
         self._plan, self._bmcs, self._clock = plan, bmcs, clock
@@ -74,11 +74,11 @@ class CyclesRoom:
             node.advance(self._clock.monotonic_s)
 
     def scheduler_states(self) -> dict[str, SchedulerState]:
-        """Return what the scheduler says now."""
+        """Return the current states in the scheduler."""
         return {name: node.scheduler_state for name, node in self.nodes.items()}
 
     def desired_orders(self) -> dict[str, NodeOrder | None]:
-        """Return what a planner wants: a node for which a job waits is to be up, one that is idle is to sleep."""
+        """Return the desired orders of a planner: a node for which a job waits must be up, an idle one must sleep."""
         return {name: self._desired(node) for name, node in self.nodes.items()}
 
     def ill(self) -> Sequence[str]:
@@ -100,7 +100,7 @@ class CyclesRoom:
         return {name: orders for name, orders in logged.items() if orders}
 
     def follow(self, logged: Mapping[str, Sequence[str]]) -> None:
-        """Let the nodes begin to do what they were told."""
+        """Let the nodes start to follow their orders."""
         for name, orders in logged.items():
             for order in orders:
                 self.nodes[name].follow(order, self._clock.monotonic_s)

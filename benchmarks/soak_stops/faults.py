@@ -25,7 +25,7 @@ BMC_FAULTS = {
     "BMC drops orders": BmcFaults(drops_commands=True),
 }
 MOST_ILL = 8
-"""One BMC in so many is ill at a time."""
+"""One BMC in so many is faulty at a time."""
 
 
 @dataclass

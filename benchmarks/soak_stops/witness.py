@@ -20,7 +20,7 @@ WAITS_S = 7200.0
 
 @dataclass
 class Rules:
-    """What an admin has asked of the agent, and since when in real seconds: the mode, and the nodes that are held."""
+    """The orders of an admin to the agent, since when in real seconds: the mode, and the held nodes."""
 
     mode: str = "active"
     mode_since_s: float = 0.0
@@ -50,7 +50,7 @@ class Witness:
             bmc.orders = _ObservedOrders(partial(self._arrives, name))
 
     def look(self) -> None:
-        """Look at what waits and at what was lost."""
+        """Check waiting and lost jobs."""
         self.broken += self.scheduler.lost
         self.scheduler.lost.clear()
         for job in self.scheduler.unstarted():

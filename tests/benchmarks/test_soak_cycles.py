@@ -33,7 +33,7 @@ def test_a_tiny_soak_finds_nothing() -> None:
 
 @dataclass
 class Truth:
-    """What the witness asks of a node."""
+    """The state of a node that the witness reads."""
 
     job: bool = False
     fault: str = ""

@@ -1,4 +1,4 @@
-"""`offpeak check` of root asks as the agent does: as its user, in the sandbox of its unit, under a real systemd."""
+"""`offpeak check` of root runs like the agent: as its user, in the sandbox of its unit, under a real systemd."""
 
 import json
 import time
@@ -35,7 +35,7 @@ bmc = "127.0.0.1"
 
 @pytest.fixture(scope="module")
 def installed(head: BootedHead, repository: Path) -> BootedHead:
-    """A head node with the command and its accounts; of two logins one is root's, and one lies in a home."""
+    """A head node with the command and its accounts. The files of its two logins belong to root, or are in a home."""
     make_accounts(head, repository / "deploy")
     install_command(head, repository)
     head.write("/etc/offpeak/inventory.toml", INVENTORY)
@@ -93,7 +93,7 @@ def test_the_unit_shows_why_nothing_is_read_and_never_that_all_is_well(with_unit
 
 def test_another_user_gets_the_users_who_can_check(with_unit: BootedHead) -> None:
     _, remark = checked(with_unit, "setpriv --reuid=daemon --clear-groups")
-    assert "asked as daemon, outside the agent's unit" in remark
+    assert "checked as daemon, outside the agent's unit" in remark
     assert "sudo offpeak check" in remark
 
 

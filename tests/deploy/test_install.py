@@ -15,7 +15,7 @@ pytestmark = pytest.mark.thorough
 SITE = "/opt/offpeak-trial-packages"
 LOCKS = "/opt/offpeak-trial-locks"
 OFFLINE = f"PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONPATH={SITE}"
-"""pip finds what offpeak needs beside the new virtualenv: nothing is downloaded."""
+"""pip finds the requirements of offpeak on this path and downloads nothing."""
 
 
 PUT_THERE_BY_TESTS = ("/opt/offpeak-*", "/usr/local/lib/offpeak-*", "*/offpeak-test*", "/run/offpeak-probe*")
@@ -86,7 +86,7 @@ def test_another_python_takes_over_and_all_goes_again(head: BootedHead, reposito
     hint = head.run(f"/opt/offpeak/bin/python -c {shlex.quote(asks)}").stdout.strip()
     assert hint.startswith(f"cd {repository} && env EXTRAS=png PYTHON=")
     assert head.run(f"readlink -f {hint.split('PYTHON=')[1].split()[0]}").stdout.strip() == second
-    # Now all of it goes again, as soon as nothing of ours is left in the scheduler.
+    # Now uninstall everything, once the scheduler has no trace of offpeak.
     units = "/etc/systemd/system/offpeak-agent.service /etc/systemd/system/offpeak-wake-sleepers.timer"
     head.write("/etc/systemd/system/offpeak-wake-sleepers.timer", "[Timer]\nOnBootSec=1h\n")
     head.write("/usr/local/sbin/offpeak-wake-sleepers", "#!/bin/sh\n", mode=0o755)

@@ -1,4 +1,4 @@
-"""What is looked at, cleared and told before offpeak is removed, on a real Slurm and on servers of PBS."""
+"""The checks, clean-up and messages before offpeak is removed, on a real Slurm and on servers of PBS."""
 
 import json
 import shutil

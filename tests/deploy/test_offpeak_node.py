@@ -1,4 +1,4 @@
-"""What the forced command does with whatever a key may send it, in each shell that may be a node's /bin/sh."""
+"""The forced command with any input that a key may send, in each shell that may be a node's /bin/sh."""
 
 import os
 import shutil

@@ -31,7 +31,7 @@ def run_site(repository: Path, folder: Path, command: str) -> subprocess.Complet
 
 
 def ran(repository: Path, environment: dict[str, str], command: str) -> subprocess.CompletedProcess[str]:
-    """Run the program as nobody where this process may, as sshd runs it."""
+    """Run the program as the user nobody if this process may, like sshd."""
     program = repository / "deploy" / "federation" / "offpeak-site"
     arguments = ["setpriv", "--reuid=nobody", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
     environment = {**environment, "SSH_ORIGINAL_COMMAND": command}
@@ -39,7 +39,7 @@ def ran(repository: Path, environment: dict[str, str], command: str) -> subproce
 
 
 def answers(folder: Path, name: str, *texts: str) -> None:
-    """Let a command print these texts, whatever its arguments are."""
+    """Make a command print these texts for any arguments."""
     lines = "".join(f"cat <<'E'\n{text}E\n" for text in texts)
     (folder / name).write_text(f"#!/bin/sh\n{lines}")
     (folder / name).chmod(0o755)

@@ -37,7 +37,7 @@ def test_a_job_waits_for_its_time(repository: Path, failures: Path) -> None:
     assert refusal(int(time.time()) - 1) == ""
     assert refusal(None) == refusal(0) == ""
     assert not failures.exists()
-    # Whatever goes wrong lets the job start, and says so.
+    # After any error the job starts, and the error is logged.
     assert refusal("no number") == run("offpeak_runjob", repository, job=BROKEN) == ""
     assert "AttributeError" in (failures / "offpeak_runjob").read_text()
 

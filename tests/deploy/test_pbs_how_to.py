@@ -1,4 +1,4 @@
-"""The commands to PBS that stand in the how-to pages are typed into the stand-in, as they are and in their order."""
+"""The PBS commands of the how-to pages run unchanged and in order on the stand-in."""
 
 import os
 import re

@@ -24,7 +24,9 @@ ANYBODYS = {"/dev/shm"}
 
 @dataclass(frozen=True)
 class Case:
-    """A unit with its drop-ins; what its scheduler's commands need, and how exposed it may be to systemd's mind."""
+    """A unit with its drop-ins, the needs of its scheduler's commands, and the highest exposure level of
+    systemd-analyze.
+    """
 
     unit: str
     drop_ins: tuple[str, ...] = ()

@@ -34,7 +34,7 @@ def cards() -> Iterator[WakeListener]:
 
 
 def know(programs: SlurmPrograms, cards: WakeListener, count: int, pace: WakeMethod | None = None) -> None:
-    """Leave a list of so many nodes that are woken by packets, n1 the first of them."""
+    """Write a wake list of so many nodes that are woken by packets, from n1 on."""
     nodes = [
         InventoryNode(f"n{at}", Hardware("old"), mac=f"02:00:00:00:{at >> 8:02x}:{at & 255:02x}", wol_via=cards.via)
         for at in range(1, count + 1)
@@ -85,7 +85,7 @@ def test_a_killed_process_leaves_the_pace_as_it_is(programs: SlurmPrograms, card
     killed.wait(20)
     last = programs.started("offpeak-resume", "--wake", "n[31-34]", **scaled(0.2))
     after = woken(cards, 4, above=30)
-    # Nothing of a new burst: the one before has used it up, and nobody waits for what the dead one did not do.
+    # There is no new burst: the previous program has used it up, and no wake of the dead program is repeated.
     assert after[3][0] - before[-1][0] >= 0.2 * EVERY_S * 2
     assert last.wait(20) == 0
 

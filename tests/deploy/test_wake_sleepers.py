@@ -80,7 +80,7 @@ class Sleepers:
         return next(node for node in self.scheduler.view().nodes if node.name == name)
 
     def let_pass(self, seconds: float) -> None:
-        """Let the program believe that no agent answers for so long already."""
+        """Make the program believe that no agent has answered for so long."""
         (self._folder / "state" / "silent-since").write_text(f"{time.time() - seconds:.0f}\n")
 
 
@@ -156,7 +156,7 @@ def test_a_node_ordered_down_just_before_the_agent_ended(kind: str, make_sleeper
     with make_sleepers(kind) as sleepers:
         for name in ("node1", "node2"):
             sleepers.change(name, NodeChange.CLOSE)
-        # The one has followed its order, the other was never sent one; nobody knows which is which.
+        # One node has followed its order, the other never got one; the program cannot distinguish them.
         sleepers.goes_down("node1")
         assert sleepers.run() == (1, [])
         assert "node1: still closed: an order of just before the agent ended may take it down" in sleepers.complaints
@@ -192,7 +192,7 @@ def test_an_agent_that_wakes_is_left_alone(kind: str, make_sleepers: Any, tmp_pa
         for name in ("node1", "node2"):
             sleepers.falls_asleep(name)
         sleepers.change("node3", NodeChange.CLOSE)
-        # One of an older version does not say which nodes it wakes.
+        # An agent of an older version does not report which nodes it wakes.
         for reply in ({"published": {}}, {"error": "no cycle has ended yet"}):
             with agent(tmp_path, reply):
                 assert sleepers.run() == (0, [])

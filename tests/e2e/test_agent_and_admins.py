@@ -53,7 +53,7 @@ def test_admins_and_nodes_that_stay_up(cluster: PoweredStage) -> None:
     by_hand(cluster, "node3", "soft_off")
     cluster.wait(lambda: off(cluster) == {"node1", "node3", *reported}, what="these nodes to be off")
     wait_for_sleep(cluster, *reported)
-    # The agent keeps away from a node that somebody else has switched off, and from one that is drained.
+    # The agent does not touch a node that somebody else has switched off, nor a drained node.
     for_a_while()
     assert cluster.admin.scheduler_state("node1") is SchedulerState.DRAINED
     assert (cluster.admin.scheduler_state("node3"), orders(cluster, "node3")) == (cluster.silent, ["soft_off"])
@@ -107,7 +107,7 @@ def test_admins_and_nodes_that_may_sleep(cluster: PoweredStage, running: Running
     assert orders(cluster, "node5") == []
     offpeak(cluster, "node", "node5", "release")
     wait_for_sleep(cluster, "node5")
-    # A node that somebody else has switched on is left alone for a while; what nobody may switch stays as it is.
+    # The agent leaves a node that somebody else has switched on alone for a while; held nodes do not change.
     assert orders(cluster, "node7") == ["soft_off", "on"]
     assert [orders(cluster, node) for node in ("node4", "node6")] == [[], []]
     assert cluster.admin.scheduler_state("node4") is SchedulerState.DRAINED

@@ -48,7 +48,7 @@ def jobs(cluster: PoweredStage) -> Iterator[list[str]]:
 
 
 def reread(cluster: PoweredStage, running: RunningAgent, line: str, **agent: Any) -> None:
-    """Have the agent read other settings, and wait for what it says to them."""
+    """Have the agent read other settings, and wait for its log line."""
     before = running.log.read_text().count(line)
     site(cluster, **agent)
     running.reread()
@@ -80,7 +80,7 @@ def test_modes_of_partitions_hold(cluster: PoweredStage, running: RunningAgent, 
 
 
 def test_settings_are_read_again(cluster: PoweredStage, running: RunningAgent, jobs: list[str]) -> None:
-    """What is wrong is said and changes nothing; mode shadow gives queue and nodes back."""
+    """Wrong settings are reported and change nothing; mode shadow restores queue and nodes."""
     hot, cool = jobs
     reread(cluster, running, "the old ones stay", capacity="perpetuum")
     reread(cluster, running, "mode active")
@@ -92,7 +92,9 @@ def test_settings_are_read_again(cluster: PoweredStage, running: RunningAgent, j
 
 
 def test_a_node_that_slept_when_the_mode_closed_is_woken(cluster: PoweredStage, running: RunningAgent) -> None:
-    """A job wakes it; where no job is given a node that sleeps, the watchdog does: the agent says it does not."""
+    """A job wakes it; under schedulers that give no job a sleeping node, the watchdog does, as the agent reports that
+    it does not.
+    """
     assert orders(cluster, "node5") == ["soft_off"]
     job = cluster.jobs.submit(on="node5", seconds=60)
 

@@ -1,4 +1,4 @@
-"""The scheduler, the ledger or the meters fail under the agent: it says so and goes on."""
+"""The scheduler, the ledger or the meters fail: the agent reports it and continues."""
 
 import sqlite3
 import time
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
 @pytest.fixture(scope="module")
 def cluster(start_stage: StartStage) -> PoweredStage:
-    # A slurmctld that is killed while nodes go down forgets them, until it has missed them for so long.
+    # A slurmctld that is killed while nodes go down forgets this, until they have been missing for so long.
     return start_stage(PoweredPlan(nodes=4, slurmd_timeout_s=10))
 
 
@@ -35,7 +35,7 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
         wait_for_line(made, "started")
         # Until its meters have answered once.
         time.sleep(3)
-    # From here on no PDU answers.
+    # From now on no PDU answers.
     yield made
     made.stop()
 

@@ -1,4 +1,4 @@
-"""A round that is cut off has ordered a node to sleep: no job is let in there, while its scheduler counts it as up."""
+"""A cancelled round has ordered a node to sleep: the node stays closed to jobs while its scheduler counts it as up."""
 
 import shutil
 import time
@@ -62,7 +62,7 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
 
 
 def slowed(cluster: PoweredStage, program: str, requested: str) -> str:
-    """Return a PATH in which that program is slow, where its arguments match what is asked of nodes."""
+    """Return a PATH in which that program is slow for arguments that query nodes."""
     usual = cluster.environment["PATH"]
     found = shutil.which(program, path=usual)
     assert found is not None
@@ -74,7 +74,7 @@ def slowed(cluster: PoweredStage, program: str, requested: str) -> str:
 
 
 def ordered_to_go(cluster: PoweredStage) -> list[str]:
-    """Return the nodes whose BMCs were told to switch them off."""
+    """Return the nodes whose BMCs got an order to switch them off."""
     return [node for node in ALL if "soft_off" in orders(cluster, node)]
 
 
@@ -99,7 +99,7 @@ def test_no_job_starts_on_a_node_that_was_just_ordered_to_sleep(cluster: Powered
     cluster.wait(lambda: len(cluster.jobs.started()) == len(awake), what="jobs on the other nodes")
     time.sleep(WHILE_S)
     assert len(cluster.jobs.started()) == len(awake)
-    # It tells the scheduler that they are off, and lets no job in before.
+    # It reports to the scheduler that they are off, and keeps them closed until then.
     run_offpeak(cluster, "agent", "--restore")
     time.sleep(WHILE_S)
     assert cluster.jobs.lost() == []

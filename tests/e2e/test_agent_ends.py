@@ -37,7 +37,7 @@ def all_busy(cluster: PoweredStage) -> bool:
 
 
 def scheduler_states(cluster: PoweredStage) -> set[SchedulerState | None]:
-    """Return how the nodes stand."""
+    """Return the scheduler's states of the nodes."""
     return {cluster.admin.scheduler_state(node) for node in ALL}
 
 
@@ -129,5 +129,5 @@ def restored_and_busy(cluster: PoweredStage) -> bool:
 
 
 def ordered_to_go(cluster: PoweredStage, since_s: float) -> list[str]:
-    """Return the nodes whose BMCs were told to switch them off."""
+    """Return the nodes whose BMCs got an order to switch them off."""
     return [node for node in ALL if "soft_off" in orders(cluster, node, since_s)]

@@ -88,12 +88,12 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running
 
 
 def woken(cluster: PoweredStage, since_s: float) -> list[str]:
-    """Return the nodes that were told to come up."""
+    """Return the nodes that got an order to wake."""
     return [event.node for event in cluster.log.events(since_s=since_s) if event.what == "on"]
 
 
 def mend(cluster: PoweredStage, node: str) -> None:
-    """Let an admin find out what was wrong, and give the node back."""
+    """Act as an admin who repairs the node and returns it."""
     cluster.nodes[node].hangs_in_boot = False
     by_hand(cluster, node, "hard_off")
     offpeak(cluster, "node", node, "release")

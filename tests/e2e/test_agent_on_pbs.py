@@ -1,4 +1,4 @@
-"""What the agent does on Torque and OpenPBS besides what it does under every scheduler, which the files beside show."""
+"""The agent on Torque and OpenPBS: behaviour in addition to that under every scheduler, which the other files test."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 def cluster(request: pytest.FixtureRequest, bmc_commands: Path) -> Iterator[PoweredPbs]:
     with powered_pbs(request.param, PoweredPlan(nodes=len(ALL), boot_s=BOOT_S), bmc_commands) as made:
         for node in made.nodes.values():
-            # Sooner than the agent is told, so that a machine with much to do is not late.
+            # Shorter than in the agent's settings, so that a busy machine is not late.
             node.boot_s = 0.5
         yield made
 
@@ -49,7 +49,7 @@ def test_agent_that_sees_only_its_own_jobs_changes_nothing(cluster: PoweredPbs, 
         assert running.runs
         assert [orders(cluster, node) for node in ALL] == [[], [], []]
         assert not any(map(cluster.admin.is_shut, ALL))
-        # Now it may: of what is free the nodes sleep, and no other.
+        # With the right, it puts the free nodes to sleep, and no others.
         server.run("qmgr", "-c", "set server managers += root@*")
         server.run("qmgr", "-c", "set server managers += ann@*")
         wait_for_sleep(cluster, "node3")
@@ -63,7 +63,7 @@ def test_killed_before_the_server_was_informed_and_without_a_server(cluster: Pow
     with agent(cluster, write_site(cluster, {"agent": {"queue": "off"}, **FLAT}), by=zygote.start) as running:
         wait_for_sleep(cluster, "node3")
         cluster.wait(lambda: "off" in {cluster.nodes[node].state for node in ALL[:2]}, what="one to be off")
-        # In the middle: the server may not have been told yet.
+        # In between: the agent may not have reported to the server yet.
         running.kill9()
         running.start()
         wait_for_sleep(cluster, *ALL)

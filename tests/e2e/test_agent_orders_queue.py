@@ -1,4 +1,4 @@
-"""The agent orders the queue as the price, or a plan, says, and in shadow mode touches nothing."""
+"""The agent orders the queue by price or by plan, and in shadow mode changes nothing."""
 
 import json
 import time

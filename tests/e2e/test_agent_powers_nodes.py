@@ -1,4 +1,4 @@
-"""The agent puts idle nodes to sleep by IPMI, and a job wakes them; what it used is in the ledger."""
+"""The agent puts idle nodes to sleep by IPMI, and a job wakes them; the ledger has the energy of the job."""
 
 import json
 from collections.abc import Iterator
@@ -58,6 +58,6 @@ def test_idle_nodes_sleep_and_a_job_wakes_them_and_is_accounted(cluster: Powered
 
 
 def used(cluster: PoweredStage) -> float | None:
-    """Return what the only job has used [J] as the ledger tells, None while it knows of none."""
+    """Return the energy of the only job [J] from the ledger, None before it is booked."""
     reported = json.loads(offpeak(cluster, "ledger", "energy", "--by", "user", "--json"))
     return float(reported[0]["energy_j"]) if reported else None

@@ -1,4 +1,4 @@
-"""The door asks a running Slurm directly before power is taken from a node; the BMCs' logs are the witness."""
+"""The door queries a running Slurm directly before it removes power from a node; the BMCs' logs prove it."""
 
 from dataclasses import replace
 from pathlib import Path

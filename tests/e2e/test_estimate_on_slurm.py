@@ -40,13 +40,13 @@ class HeadNode:
     environment: dict[str, str]
 
     def run(self, *command: str | Path) -> Done:
-        """Return what became of the command."""
+        """Return the result of the command."""
         return subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
 
     def estimate(self, *arguments: str) -> Done:
-        """Return what `offpeak estimate` says."""
+        """Return the output of `offpeak estimate`."""
         return self.run(OFFPEAK, "estimate", *arguments)
 
     def submit(self, script: str, *options: str) -> str:
@@ -57,7 +57,7 @@ class HeadNode:
 
 @dataclass(frozen=True)
 class Run:
-    """A job as sacct tells it: Unix seconds, None as the end of one that runs still."""
+    """A job from sacct: Unix seconds, None as the end of a running job."""
 
     start_s: float
     end_s: float | None

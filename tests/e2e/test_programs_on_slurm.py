@@ -36,11 +36,11 @@ class Site:
         self.cluster.run("scontrol", "update", f"nodename={node}", f"state={state}")
 
     def wait(self, node: str, *flags: str) -> None:
-        """Return when Slurm says all of that of the node."""
+        """Wait until Slurm shows all these flags of the node."""
         wait_until(lambda: set(flags) <= self.flags(node), what=f"{node} to be {flags}", log=self.programs.log)
 
     def flags(self, node: str) -> set[str]:
-        """Return what Slurm says of the node."""
+        """Return the flags that Slurm shows of the node."""
         shown = self.cluster.run("scontrol", "show", "node", node)
         found = re.search(r"State=(\S+)", shown)
         assert found

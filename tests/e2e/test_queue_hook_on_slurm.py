@@ -1,4 +1,4 @@
-"""The queue hook's plans written into a running slurmctld: the order comes about, stays, and is given back."""
+"""The queue hook's plans on a running slurmctld: the order takes effect, stays, and is restored."""
 
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ DRAWS = {str(number): 100.0 * number for number in range(1, 20)}
 
 @pytest.fixture(params=list(Ranking), ids=lambda ranking: ranking.value)
 def site(request: pytest.FixtureRequest) -> Iterator[tuple[SlurmCluster, Site]]:
-    """A controller without nodes, its jobs waiting, and what the hook is told besides them."""
+    """A controller without nodes, its waiting jobs, and the other inputs of the hook."""
     need(("slurmctld", "sbatch", "munged", "setpriv"), packages=PACKAGES)
     with (
         tempfile.TemporaryDirectory(prefix="offpeak-slurm-", ignore_cleanup_errors=True) as name,
@@ -58,7 +58,7 @@ def seen(cluster: SlurmCluster, site: Site) -> Site:
 
 
 def write(cluster: SlurmCluster, site: Site, plan: QueuePlan) -> Site:
-    """Write the plan, and return what is there then."""
+    """Write the plan, and return the new state."""
     remembered = site.remember(plan)
     for job, value in plan.rank.items():
         reported = value if site.ranking is Ranking.VALUE else -value
@@ -67,7 +67,7 @@ def write(cluster: SlurmCluster, site: Site, plan: QueuePlan) -> Site:
 
 
 def left_alone(plan: QueuePlan) -> set[str]:
-    """Return the jobs that are taken for set by hand."""
+    """Return the jobs that count as changed by hand."""
     return {decision.subject for decision in plan.decisions if decision.decided == "left alone"}
 
 

@@ -57,7 +57,7 @@ print(check_scheduler().verdict)
 
 
 def requested_by_nobody(cluster: SlurmCluster) -> list[str]:
-    """Return what the last rule and `offpeak check` say to a user without rights of its own."""
+    """Return the results of the last rule and of `offpeak check` for a user without rights."""
     arguments = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", ASKS]
     done = subprocess.run(arguments, env=cluster.environment, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()

@@ -39,7 +39,7 @@ async def states(inventory: Inventory, *nodes: str) -> list[PowerState]:
 
 
 async def reported(inventory: Inventory, node: str, order: NodeOrder) -> str | None:
-    """Give an order; return who was told."""
+    """Send an order; return the node that received it."""
     wire = Transport()
     driver = driver_of(inventory.chosen((node,))[0], wire)
     await driver.send(order)

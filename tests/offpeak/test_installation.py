@@ -14,7 +14,7 @@ import pytest
 from offpeak.installation import DISTRIBUTION, install_hint, installed_version
 
 FOREIGN = re.compile(r"\boffpeak(-hpc)?\[\w|pip3? install[^\n`]*[\s'\"]offpeak\b")
-"""Another project has the name on the package index, and ours is not there."""
+"""Commands that name offpeak on the package index, where the name belongs to another project."""
 
 METADATA = """\
 Metadata-Version: 2.4
@@ -39,7 +39,7 @@ print(installation.install_hint("pyslurm", "pyslurm==25.11.*", environment="A=b"
 
 
 class Installed:
-    """offpeak copied into a virtualenv of its own, as pip does it, but without pip in it unless it is asked for."""
+    """offpeak copied into its own virtualenv, as by pip, but without pip in it unless requested."""
 
     def __init__(self, repository: Path, folder: Path) -> None:
         self.venv = folder / "venv"

@@ -1,4 +1,4 @@
-"""Choosing a job power in words, and what every rule promises."""
+"""Job power: parsing a rule, and the properties of every rule."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Node classes as files: the bundled ones, and what is said about a site's own."""
+"""Files of node classes: the bundled ones, and errors in a site's own."""
 
 from pathlib import Path
 

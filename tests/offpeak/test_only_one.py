@@ -1,4 +1,4 @@
-"""One agent only, by a lock that goes with its process."""
+"""Only one agent runs, by a lock that ends with its process."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What devices say cannot move an operator's cursor."""
+"""Text from devices cannot move an operator's cursor."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""How settings are written, and what each kind refuses."""
+"""The notation of settings, and the invalid values of each kind."""
 
 from pathlib import Path
 

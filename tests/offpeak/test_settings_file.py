@@ -1,4 +1,4 @@
-"""Which file is read, which value wins, and what is said about a wrong line."""
+"""The settings file that is read, the precedence of values, and errors in a line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a snapshot says of its machine: what can be used, what is needed, when nodes could run jobs."""
+"""The machine of a snapshot: usable units, needed units, and when nodes can run jobs."""
 
 import numpy as np
 import pytest

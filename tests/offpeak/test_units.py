@@ -1,4 +1,4 @@
-"""Text with a unit: what is read, what is refused, and that the way back leads to the same."""
+"""Text with a unit: valid input, invalid input, and the round trip."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The agent's socket in a thread of its own, for what asks it: what it published is set, what it was told is kept."""
+"""The agent's socket in its own thread, for tests of clients: replies are set, and requests are kept."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ class AgentSocket:
     refuse: Exception | None = None
     held: list[tuple[str, str, str]] = field(default_factory=list)
     replies: list[WakeReply] = field(default_factory=list)
-    """What it promises, the last one again and again; all that it is asked for if there is none."""
+    """The wake replies, the last one repeated; without any, all requested nodes are accepted."""
 
     async def change_hold(self, request: HoldRequest) -> dict[str, Any]:
         self.held.append((request.what, request.node, request.by))

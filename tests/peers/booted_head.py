@@ -84,7 +84,7 @@ NEEDED = ("/lib/systemd/systemd", "/usr/bin/dbus-daemon", "/usr/bin/nsenter", "/
 
 
 def why_none() -> str | None:
-    """Return why no head node can be booted here, None if one can."""
+    """Return why no head node can be booted here, None if it can."""
     if os.geteuid() != 0:
         return "a booted head node needs root"
     if not hierarchies():
@@ -159,7 +159,7 @@ def _remove_groups(name: str) -> None:
 
 @pytest.fixture(scope="session")
 def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BootedHead]:
-    """One for all tests of a session: it boots within a second, and each test puts there what it needs."""
+    """One head node for all tests of a session: it boots within a second, and each test adds its files."""
     need(NEEDED, packages="systemd dbus util-linux")
     if (reason := why_none()) is not None:
         pytest.skip(reason)

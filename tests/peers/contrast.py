@@ -1,4 +1,4 @@
-"""How well the words of a page stand out, as WCAG 2.2 counts it."""
+"""The contrast of the texts of a page by WCAG 2.2."""
 
 import re
 
@@ -25,14 +25,14 @@ TEXT_COLOURS = """(selector) => {
 
 
 def low_contrasts(page: Page, selector: str) -> list[tuple[str, float]]:
-    """Return the texts that stand out less than 4.5 to 1, with how much they do."""
+    """Return the texts with a contrast below 4.5 to 1, with the ratio."""
     found = [(text, contrast(colour, behind)) for colour, behind, text in page.evaluate(TEXT_COLOURS, selector)]
     assert found
     return [(text, ratio) for text, ratio in found if ratio < ENOUGH]
 
 
 def contrast(colour: str, behind: list[str]) -> float:
-    """Return the ratio of a colour to what lies behind it, nearest first."""
+    """Return the contrast ratio of a colour to its backgrounds, nearest first."""
     ground = np.ones(3)
     for each in reversed(behind):
         ground = _over(each, ground)

@@ -23,7 +23,7 @@ AWAKE_W, ASLEEP_W = 212.0, 11.0
 
 @dataclass
 class FakeNode:
-    """A node and what may be wrong with it; its own clock runs `speed` times as fast as ours."""
+    """A node with its faults; its own clock runs `speed` times as fast as real time."""
 
     root: Path
     port: int

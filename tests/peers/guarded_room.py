@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class GuardedRoom:
-    """A room, and what the rules are told of it; `jobs` are the nodes that have one, by what the scheduler says.
+    """A room, and the inputs of the rules; `jobs` are the nodes with a job by the scheduler.
 
     `in_use` asks a scheduler that runs. `passed_s` is how much longer ago than really everything was for the limits;
     `steady` is the clock by which answers age.
@@ -57,7 +57,7 @@ class GuardedRoom:
         self.ways = DriverPool({machine.node: machine for machine in self.inventory.machines}, self.wire)
 
     def run(self, call: Coroutine[Any, Any, Answer]) -> Answer:
-        """Return what a coroutine says, on the loop that all sessions live on."""
+        """Return the result of a coroutine, on the event loop of all sessions."""
         return self.runner.run(call)
 
     def orders(self, settings: AgentSettings = ALL_OPEN, *, journal: Journal | None = None) -> NodeOrders:
@@ -79,7 +79,7 @@ class GuardedRoom:
         return self.wire.clock() + self.late_s
 
     def look(self) -> None:
-        """See every node as it is now."""
+        """Poll every node."""
 
         async def seen() -> None:
             for machine in self.inventory.machines:
@@ -89,7 +89,7 @@ class GuardedRoom:
         self.run(seen())
 
     def order(self, effect: Effect, settings: AgentSettings = ALL_OPEN) -> Outcome | Refusal:
-        """Look at all nodes and give an order."""
+        """Poll all nodes and send an order."""
         self.look()
         return self.run(self.orders(settings).order(effect))
 
@@ -98,7 +98,7 @@ class GuardedRoom:
         return self.served.do(act)
 
     def reported(self) -> dict[str, list[int]]:
-        """Return the chassis controls that reached each BMC that was told any."""
+        """Return the chassis controls that each BMC received, if any."""
         return self.do(lambda room: {node: list(bmc.orders) for node, bmc in room.bmcs.items() if bmc.orders})
 
 

@@ -1,4 +1,4 @@
-"""The door: every way through it ends in the journal, and nothing goes around it."""
+"""The door: every effect is in the journal, and none bypasses the door."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ NO = Refusal("test", "no")
 
 
 class Device:
-    """What an act does: it counts, waits and fails as told."""
+    """An act that counts its calls, waits and fails as configured."""
 
     def __init__(self, *, error: BaseException | None = None, takes_s: float = 0.0) -> None:
         self.sent, self.error, self.takes_s = 0, error, takes_s
@@ -211,7 +211,7 @@ class Full(MemoryJournal):
 
 
 class FullLater(MemoryJournal):
-    """A journal whose disk is full when the outcome comes."""
+    """A journal whose disk is full when the outcome is written."""
 
     def write_outcome(self, *_: object) -> None:
         raise CannotWrite("ledger: the disk is full")
@@ -250,7 +250,7 @@ def test_a_node_that_we_put_to_sleep_is_woken_for_the_scheduler_in_every_mode() 
         assert through(door(mode), wake, Device().act).rule == "mode"  # type: ignore[union-attr]
     assert through(door(journal=journal), OFF, device.act).result == "done"
     for mode in (Mode.SHADOW, Mode.ADVISE):
-        # A new start knows it from the journal, and may try again what has not helped.
+        # A restarted program reads this from the journal, and may retry a failed order.
         history = EffectHistory.of(journal, 1e9)
         for _ in range(2):
             assert through(door(mode, journal=journal, history=history), wake, device.act).result == "done"

@@ -1,4 +1,4 @@
-"""Between the last answer and the command nothing is waited for: an answer that has grown old is asked for again."""
+"""Nothing blocks between the last answer and the command: an outdated answer is requested again."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -106,7 +106,7 @@ def test_a_job_that_starts_while_the_ledger_is_slow_keeps_its_node() -> None:
     world = World(write_s=[8.0], job_at_s=1004.0)
     assert world.order() == BUSY
     assert (world.requests, world.sent, results(world)) == (2, [], ["refused"])
-    # An order that was never sent counts for no limit, and is not taken for one after a restart.
+    # An order that was never sent counts for no limit, also after a restart.
     assert list(world.history.within(60.0)) == []
     assert list(EffectHistory.of(world.journal, world.now_s).within(60.0)) == []
 

@@ -1,4 +1,4 @@
-"""What waits stays within its bound, and the most valuable is given up last."""
+"""Waiting rows stay within their bound, and the most valuable ones are dropped last."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from offpeak.ledger.backlog import Backlog, RowKind
 from offpeak.ledger.rows import MemoryRecord
 
 ROWS = [kind for kind in RowKind if kind is not RowKind.MEMORY]
-"""Of what is remembered the former is not dropped but replaced."""
+"""A remembered state is not dropped but replaced."""
 
 steps = st.lists(
     st.one_of(

@@ -1,4 +1,4 @@
-"""One agent only acts by a ledger, whatever state folders and sockets agents have."""
+"""Only one agent acts with a ledger, independent of state folders and sockets."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The ledger as the door's journal: what is begun is on the disk before it is done."""
+"""The ledger as the door's journal: an intent is on the disk before its act."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A ledger that cannot be written: what waits, what is refused, what is said, and that it comes back by itself."""
+"""A ledger that cannot be written: rows wait, calls are refused, the problem is reported, and it recovers by itself."""
 
 import sqlite3
 import stat

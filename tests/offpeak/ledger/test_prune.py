@@ -16,7 +16,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
 
 LATER = 100.0
-"""A second row is so much younger than the first of its kind."""
+"""The age difference of the two rows of a kind."""
 
 
 def test_each_table_has_an_age_or_a_reason_why_it_does_not_grow(ledger: Ledger) -> None:

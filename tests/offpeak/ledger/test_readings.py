@@ -1,4 +1,4 @@
-"""Readings and their means: energy adds up to the same, whatever is summed and whatever came late, twice or early."""
+"""Readings and their means: all sums of energy agree, also for late, repeated or early readings."""
 
 import secrets
 import time

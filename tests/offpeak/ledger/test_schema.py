@@ -97,7 +97,7 @@ def test_an_older_file_is_copied_before_it_is_changed(
 
 
 def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the program be one release on, whose intents have a column more."""
+    """Simulate the next release, whose intents have one more column."""
     later = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, later)
     (later / "versions" / "r0004_more.py").write_text(

@@ -1,4 +1,4 @@
-"""A job's row is begun once, and changed only by who knows what it was."""
+"""A job's row is inserted once, and updated only if the caller knows its current content."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The writer's thread: nobody waits for it without end, and what it was killed in is whole or not there."""
+"""The writer's thread: callers wait for a bounded time, and a killed transaction is complete or absent."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""An inventory is read whole, and what is wrong in it is said in one line: file, key, hint."""
+"""An inventory is read completely, and an error has one line with file, key and hint."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A password is read from a file that nobody else can read, and never comes out by accident."""
+"""A password is read from a file that no other user can read, and is never printed by accident."""
 
 import pickle
 from pathlib import Path

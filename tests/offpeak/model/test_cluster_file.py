@@ -1,4 +1,4 @@
-"""Clusters in TOML: what a file describes, what is refused with which line, and the way back."""
+"""Clusters in TOML: the parsed cluster, errors with the line, and the way back to TOML."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a log lies on a series, and how a series is continued."""
+"""The position of a log on a series, and the extension of a series."""
 
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo

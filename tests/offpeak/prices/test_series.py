@@ -1,4 +1,4 @@
-"""The series itself: what it refuses, its gaps, and filling them."""
+"""The series itself: invalid input, gaps, and filling them."""
 
 import numpy as np
 import pytest
