@@ -1,0 +1,124 @@
+"""Where jobs go, what they use, and what a replay on several pools refuses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from random_clusters import cases
+from random_logs import PLAIN, policy_of
+
+from offpeak.errors import BadInput
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.request import Chunk, Request
+from offpeak.model.step_integrals import integrate_constant
+from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, FIRST_FIT, PREDICTED_RUNTIME
+from sim_backend.mixed.case import MixedJobs, mixed_case
+from sim_backend.mixed.cells import new_picks
+from sim_backend.mixed.replay import SlurmTiming, replay_mixed, rules_of, usage_of
+from sim_backend.mixed.state import new_state
+
+MIB = 2**20
+THIN, FAT = NodeType(4, 8), NodeType(4, 64)
+CLUSTER = Cluster((Pool(FAT, frozenset({"p"}), 1), Pool(THIN, frozenset({"p"}), 2)), {"p": Partition("p", shared=True)})
+
+
+def schedule(requests, *, submit_s=None, runtime_s=10, cluster=CLUSTER, timing=None, **columns):
+    count = len(requests)
+    jobs = MixedJobs(
+        job_id=np.arange(count),
+        submit_s=np.zeros(count, dtype=np.int64) if submit_s is None else np.array(submit_s),
+        runtime_s=np.full(count, runtime_s),
+        estimate_s=np.full(count, runtime_s),
+        request=np.arange(count),
+        part_power_w=np.full(count, 100.0),
+        **columns,
+    )
+    case = mixed_case(cluster, requests, jobs)
+    policy = policy_of(PLAIN)
+    return case, replay_mixed(case, policy, rules_of(policy, timing or SlurmTiming()))
+
+
+def pools_of(found):
+    return list(zip(found.placed_job.tolist(), found.placed_pool.tolist(), found.placed_nodes.tolist(), strict=True))
+
+
+def test_jobs_fill_the_pool_with_the_least_surplus_first():
+    small, large = Request(("p",), (Chunk(1, 2, 2),)), Request(("p",), (Chunk(1, 2, 32),))
+    _, found = schedule([small, large, small, small, small, small])
+    assert found.start_s.tolist() == [0, 0, 0, 0, 0, 0]
+    assert pools_of(found) == [(0, 1, 0.5), (1, 0, 0.5), (2, 1, 0.5), (3, 1, 0.5), (4, 1, 0.5), (5, 0, 0.5)]
+
+
+def test_a_job_may_take_nodes_of_several_pools():
+    _, found = schedule([Request(("p",), (Chunk(3, 4),))])
+    assert pools_of(found) == [(0, 1, 2.0), (0, 0, 1.0)]
+
+
+def test_nodes_stay_taken_while_they_complete():
+    wide = Request(("p",), (Chunk(3, 4),))
+    _, found = schedule([wide, wide], timing=SlurmTiming(completing_s=7))
+    assert found.start_s.tolist() == [0, 17]
+
+
+def test_an_array_runs_no_more_tasks_than_its_throttle():
+    one = Request(("p",), (Chunk(1),))
+    _, found = schedule([one] * 5, array=np.array([3, 3, 3, -1, 3]), throttle=np.array([2, 2, 2, 0, 2]))
+    assert found.start_s.tolist() == [0, 0, 10, 0, 10]
+
+
+def test_idle_power_is_charged_by_pool_and_a_share_of_a_node_leaves_the_rest_idle():
+    case, found = schedule([Request(("p",), (Chunk(1, 2, 2),)), Request(("p",), (Chunk(1, 2, 32),))])
+    usage = usage_of(case, found, integrate_constant(2.0), np.array([50.0, 10.0]), (0, 100))
+    assert usage.busy_node_s.tolist() == [5, 5]
+    assert usage.job_j.tolist() == [1000, 1000]
+    assert usage.job_charge.tolist() == [2000, 2000]
+    assert usage.idle_j.tolist() == [50 * 95, 10 * 195]
+    assert usage.idle_charge.tolist() == [2 * 50 * 95, 2 * 10 * 195]
+
+
+@given(cases())
+def test_each_started_job_has_its_nodes_for_its_time(random):
+    policy = policy_of(PLAIN)
+    found = replay_mixed(random.case, policy, rules_of(policy))
+    idle_w = np.zeros(len(random.cluster.pools))
+    usage = usage_of(random.case, found, integrate_constant(1.0), idle_w, (0, 10_000))
+    assert set(found.placed_job.tolist()) == set(range(len(random.jobs)))
+    assert usage.busy_node_s.sum() == pytest.approx(
+        (np.bincount(found.placed_job, found.placed_nodes) * random.case.workload.runtime_s).sum()
+    )
+
+
+@pytest.mark.parametrize("discipline", [FIRST_FIT, BEST_FIT])
+def test_unknown_disciplines_are_refused(discipline):
+    with pytest.raises(BadInput, match="does not know several pools"):
+        rules_of(policy_of(PLAIN._replace(discipline=discipline)))
+
+
+def test_passes_per_event_and_predictions_are_refused():
+    with pytest.raises(BadInput, match="once a second"):
+        rules_of(policy_of(PLAIN._replace(pass_per_event=True)))
+    with pytest.raises(BadInput, match="not predicted"):
+        rules_of(policy_of(PLAIN._replace(estimates=PREDICTED_RUNTIME)))
+
+
+def test_disciplines_reserve_for_so_many_jobs():
+    policies = [replace(policy_of(PLAIN._replace(discipline=each))) for each in (FCFS, CONSERVATIVE)]
+    assert [rules_of(policy).reservations for policy in policies] == [0, 100]
+    assert rules_of(policies[0], reservations=7).reservations == 7
+
+
+def test_twenty_thousand_nodes_in_forty_pools_need_little_memory():
+    names = [f"p{number}" for number in range(30)]
+    pools = [Pool(NodeType(128, 8 * MIB, (("x", 4),)), frozenset({names[each % 30]}), 500) for each in range(40)]
+    cluster = Cluster(tuple(pools), {name: Partition(name, shared=True) for name in names})
+    requests = [Request((name,), (Chunk(copies, 1),)) for name in names for copies in (1, 4, 64)]
+    case, _ = schedule(requests, cluster=cluster)
+    policy = policy_of(PLAIN._replace(discipline=CONSERVATIVE))
+    state = new_state(case.tables, case.workload, rules_of(policy), new_picks(case.tables))
+    assert len(case.tables.cell_pool) == 20_000
+    assert _bytes(state) + _bytes(case.tables) < 100 * MIB
+
+
+def _bytes(value) -> int:
+    return value.nbytes if isinstance(value, np.ndarray) else sum(_bytes(each) for each in value)
