@@ -199,6 +199,7 @@ def notify_owners(
         job: f'comment="{OURS}: {one_line(text)}"' for job, text in comments.items() if text and job not in refused
     }
     if any(not text for text in comments.values()):
-        ours = {pbs_job.job.job_id for pbs_job in jobs() if pbs_job.job.reason.startswith(f"{OURS}:")}
+        noticed = [pbs_job.job for pbs_job in jobs() if pbs_job.job.reason.startswith(f"{OURS}:")]
+        ours = {name for job in noticed for name in (job.job_id, job.array_id)}
         texts |= {job: f'comment="{NO_COMMENT}"' for job, text in comments.items() if not text and job in ours}
     return refused | change_by_value(commands, "qalter", "-W", texts)

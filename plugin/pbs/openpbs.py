@@ -185,6 +185,8 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         end_s=end_s,
         hosts=",".join(hosts),
         plain=not (has_dependency(depend) or "array_id" in record or "array" in record),
+        array_id=as_text(record.get("array_id")),
+        task_limit=as_int(record.get("max_run_subjobs")),
     )
     return PbsJob(job, as_int(record.get("queue_rank")))
 

@@ -66,6 +66,7 @@ STATES = {
 
 _COUNTED_RESOURCES = frozenset({"nodes", "procs", "ncpus"})
 _WHOLE_NODE_POLICIES = frozenset({"singlejob", "singletask"})
+_TASK = re.compile(r"\[\d+\]")
 _HINTS = re.compile(rf"(?:^|(?<!\\),){HINTS_VARIABLE}=((?:[^,\\]|\\.)*)", re.DOTALL)
 
 
@@ -133,6 +134,7 @@ def _job(element: ElementTree.Element) -> PbsJob:
         end_s=end_s or None,
         hosts=",".join(hosts),
         plain=not (has_dependency(depend) or "[" in record.get("Job_Id", "")),
+        array_id=_TASK.sub("[]", job_id) if _TASK.search(job_id := record.get("Job_Id", "")) else "",
     )
     return PbsJob(job, as_int(record.get("queue_rank")))
 
@@ -450,5 +452,7 @@ class TorqueScheduler(PbsScheduler):
         if find_reorder_method(self.settings).method is not ReorderMethod.SWAP:
             return jobs
         return tuple(
-            pbs_job._replace(job=pbs_job.job._replace(priority=position_value(pbs_job.rank))) for pbs_job in jobs
+            # No command moves an array in the queue: its tasks stay single jobs.
+            pbs_job._replace(job=pbs_job.job._replace(priority=position_value(pbs_job.rank), array_id=""))
+            for pbs_job in jobs
         )

@@ -1,5 +1,6 @@
 """A job as a scheduler reports it, in terms that hold for all schedulers."""
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -78,3 +79,40 @@ class Job(NamedTuple):
     def host_names(self) -> tuple[str, ...]:
         """The names of the nodes in `hosts`. Raises BadInput if it is no node set."""
         return expand(self.hosts)
+
+
+def join_array_tasks(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Return the jobs with one record for the waiting tasks of each array, as Slurm has it and PBS has not.
+
+    Tasks that differ in their priority or their begin time stay single: somebody has changed some of them. Held tasks
+    stay single too, but do not count as changed: Torque holds tasks beyond the limit of their array.
+    """
+    jobs = tuple(jobs)
+    known = {job.job_id for job in jobs}
+    tasks: dict[str, list[Job]] = {}
+    for job in jobs:
+        if job.array_id and job.array_id not in known and job.state in (JobState.PENDING, JobState.HELD):
+            tasks.setdefault(job.array_id, []).append(job)
+    joined = {array: record for array, of_array in tasks.items() if (record := _join_tasks(of_array)) is not None}
+    if not joined:
+        return jobs
+    found: dict[str, Job] = {}
+    for job in jobs:
+        record = joined.get(job.array_id)
+        if record is None or job.state not in (JobState.PENDING, JobState.HELD):
+            found[job.job_id] = job
+        elif job.state is JobState.HELD:
+            found[job.job_id] = job._replace(array_id="")
+        else:
+            found[record.job_id] = record
+    return tuple(found.values())
+
+
+def _join_tasks(tasks: Sequence[Job]) -> Job | None:
+    """Return one record for the pending tasks of an array, None if there is none, or if the tasks are not alike."""
+    pending = [task for task in tasks if task.state is JobState.PENDING]
+    ranks = {(task.priority, task.offset) for task in tasks}
+    if not pending or len(ranks) > 1 or len({(task.begin_s, task.request, task.comment) for task in pending}) > 1:
+        return None
+    first = pending[0]
+    return first._replace(job_id=first.array_id, tasks=len(pending), plain=True, start_s=None, hosts="")

@@ -27,7 +27,7 @@ from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, format_clock
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.queue_hook.window import MOVES
 from plugin.scheduler.cluster_view import cluster_of, free_nodes
-from plugin.scheduler.job import Job
+from plugin.scheduler.job import Job, JobState, join_array_tasks
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.live.pool_state import find_undecided_jobs
 from services.accounts.job_draws import JobDraw
@@ -62,15 +62,21 @@ def queue_facts(
     marks: tuple[JobMark, ...] = (),
     comments: Mapping[str, str] | None = None,
 ) -> QueueFacts:
-    """Return the facts about the queue; `comments` are those that the owners of jobs have got from the agent."""
+    """Return the facts about the queue; `comments` are those that the owners of jobs have got from the agent.
+
+    The power and the run time of an array are those of its tasks.
+    """
     view, curve = observed.view, observed.prices
     cluster = cluster_of(view, observed.traits.partitions)
+    arrays = {job.array_id: job.job_id for job in view.jobs if job.array_id and job.state is JobState.PENDING}
+    task_w = {array: draws[task].node_w for array, task in arrays.items() if task in draws}
+    task_s = {array: run_s[task] for array, task in arrays.items() if task in run_s}
     facts = QueueFacts(
         view.at_s,
-        view.jobs,
+        join_array_tasks(view.jobs),
         observed.traits.ranking,
-        node_power_w={job: draw.node_w for job, draw in draws.items()},
-        expected_run_s=run_s,
+        node_power_w=task_w | {job: draw.node_w for job, draw in draws.items()},
+        expected_run_s={**task_s, **run_s},
         expected_wait_s={},
         cluster=cluster,
         free_nodes=free_nodes(cluster, view.nodes),

@@ -18,7 +18,7 @@ from offpeak.model.orders import NodeChange, NodeState, PowerState
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.queue_hook.queue_plan import restore_plan
-from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.job import Job, JobState, join_array_tasks
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
@@ -42,6 +42,7 @@ async def restore_queue(
     jobs: Sequence[Job], marks: Iterable[JobMark], ranking: Ranking, orders: SchedulerOrders, *, by: str
 ) -> list[SchedulerOrderResult]:
     """Undo our changes of pending jobs; return the results by partitions."""
+    jobs = join_array_tasks(jobs)
     plan = restore_plan(jobs, marks, ranking=ranking)
     groups = group_plan(plan, {job.job_id: job for job in jobs})
     return [await orders.give_back(group.name, group.rank, group.begin_s, why=WHY, by=by) for group in groups]

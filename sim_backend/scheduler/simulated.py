@@ -83,17 +83,19 @@ class SimulatedScheduler:
         return now_s
 
     def _change(self, wanted: Mapping[str, JobValue], change: Callable[[SimJob, JobValue], None]) -> dict[str, str]:
-        """Change each job that still waits; those that have gone are left out."""
-        jobs = {job.job_id: job for job in self.cluster.jobs.values()}
+        """Change each job that still waits, of an array all tasks that do; those that have gone are left out."""
+        jobs: dict[str, list[SimJob]] = {}
+        for job in self.cluster.jobs.values():
+            if job.state is not JobState.ENDED:
+                jobs.setdefault(job.job_id, []).append(job)
+                jobs.setdefault(f"{job.number}[]", []).append(job)
         refused: dict[str, str] = {}
         for name, value in wanted.items():
-            job = jobs.get(name)
-            if job is None or job.state is JobState.ENDED:
-                continue
-            if job.state is JobState.PENDING:
+            waiting = [job for job in jobs.get(name, []) if job.state is JobState.PENDING]
+            for job in waiting:
                 change(job, value)
-            else:
-                refused[name] = f"is {job.state}"
+            if name in jobs and not waiting:
+                refused[name] = f"is {jobs[name][0].state}"
         return refused
 
     def _change_node(self, name: str, change: NodeChange, reason: str, now_s: int) -> str:
@@ -140,6 +142,7 @@ class SimulatedScheduler:
             end_s=None if job.end_s is None else int(job.end_s),
             hosts=",".join(job.placed) if job.state in HOLDING or job.state is JobState.ENDED else "",
             plain=not (job.after or job.index is not None),
+            array_id="" if job.index is None else f"{job.number}[]",
         )
 
     def _node(self, node: SimNode) -> Node:

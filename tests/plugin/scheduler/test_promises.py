@@ -14,7 +14,7 @@ from offpeak.door.door import Door
 from offpeak.door.effect import Mode
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange, PowerState
-from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.scheduler.job import HOLDING, Job, JobState, join_array_tasks
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrders
@@ -89,7 +89,9 @@ def test_states_of_waiting_jobs(stage: Stage) -> None:
     others = [job for name, job in found.items() if name not in {filler, waits, held, hangs}]
     tasks = [job for name, job in found.items() if name == array] or others
     assert tasks
-    assert not any(job.plain for job in tasks)
+    assert all(job.array_id and job.plain == job.is_array for job in tasks)
+    joined = waiting_array(stage)
+    assert (joined.tasks, joined.plain, joined.state) == (3, True, JobState.PENDING)
     assert not any(job.state in HOLDING for name, job in found.items() if name != filler)
     keeps_its_promises(stage.scheduler)
     # The same request is the same competition, another is another.
@@ -315,3 +317,42 @@ def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None
 def test_a_recorded_pbs_server(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     keeps_its_promises(RECORDINGS[name].scheduler(tmp_path))
+
+
+def waiting_array(stage: Stage) -> Job:
+    joined = join_array_tasks(jobs(stage).values())
+    (only,) = (job for job in joined if job.is_array and job.state is JobState.PENDING)
+    return only
+
+
+def test_an_array_is_ranked_and_deferred_as_one_record(stage: Stage) -> None:
+    full(stage)
+    stage.submit(Wanted(array=True))
+
+    before, by_value = waiting_array(stage), stage.scheduler.traits().ranking is Ranking.VALUE
+    value = before.priority - 5 if by_value else before.offset + 7
+    assert stage.scheduler.rank({before.job_id: value}) == {}
+    after = waiting_array(stage)
+    assert (after.priority if by_value else after.offset) == value
+    assert after.tasks == 3
+    at_s = int(time.time()) + 86_400
+    assert stage.scheduler.defer({before.job_id: at_s}) == {}
+    assert waiting_array(stage).begin_s == at_s
+    assert stage.scheduler.defer({before.job_id: 0}) == {}
+    assert (waiting_array(stage).begin_s or 0) < at_s
+
+
+def test_tasks_that_differ_stay_single(stage: Stage) -> None:
+    full(stage)
+    stage.submit(Wanted(array=True))
+    array = waiting_array(stage)
+    # The tasks as a scheduler shows them that lists them one by one.
+    tasks = [array._replace(job_id=f"{array.job_id}{task}", plain=False, tasks=1) for task in range(3)]
+    one, *others = tasks
+    assert [job.job_id for job in join_array_tasks(tasks)] == [array.array_id]
+    for changed in ({"priority": array.priority + 1}, {"begin_s": 2**33}, {"comment": "offpeak:now"}):
+        assert join_array_tasks([one._replace(**changed), *others]) == (one._replace(**changed), *others)
+    held = one._replace(state=JobState.HELD)
+    joined = {job.job_id: job for job in join_array_tasks([held, *others])}
+    assert joined[array.array_id].tasks == 2
+    assert joined[one.job_id].array_id == ""
