@@ -4,15 +4,18 @@ The built-in policies are compiled into the engine and are known to it by `code`
 under the entry point group "offpeak.window_policies" and consulted at each scheduling pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from operator import index
 from typing import Protocol
+
+import numpy as np
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
-from offpeak.text import did_you_mean
+from offpeak.text import did_you_mean, printable
 from plugin.window_order import MOST_JOBS
 
 GROUP = "offpeak.window_policies"
@@ -21,9 +24,10 @@ ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, EXTERNAL = range(6)
 
 @dataclass(frozen=True)
 class WindowView:
-    """The input of a policy at a scheduling pass: the window's jobs by rank of submission, as read-only columns.
+    """The input of a policy at a scheduling pass: the window's jobs in the site's order, as read-only columns.
 
-    `waited_s`, `estimate_s`: seconds. `size`, `free`: allocation units. `node_power_w`: draw per unit [W].
+    Jobs that keep their place are left out; `free` are the units that these leave. `waited_s`, `estimate_s`: seconds.
+    `size`, `free`: allocation units. `node_power_w`: draw per unit [W].
     """
 
     now_s: int
@@ -35,12 +39,20 @@ class WindowView:
     waited_s: Int64
     node_power_w: Float64
 
+    def __post_init__(self) -> None:
+        for column in (self.job_id, self.size, self.estimate_s, self.waited_s, self.node_power_w):
+            column.flags.writeable = False
+
 
 class OrderWindow(Protocol):
     """A policy in Python: returns the ranks of the window in the order in which they must start."""
 
     def __call__(self, view: WindowView, /) -> Sequence[int]:
         """Return ranks, each at most once; those left out follow in submission order."""
+
+
+OrderWindows = Callable[[Sequence[WindowView]], Sequence[Sequence[int]]]
+"""Returns the checked ranks of each window of one cycle. Raises OffpeakError if the policy gives none."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,25 @@ class WindowPolicy:
     doc: str
     most_jobs: int | None = None
     order: OrderWindow | None = None
+
+
+def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
+    """Return a policy's answer completed by the ranks left out. Raises OffpeakError if it is no order of the window."""
+    try:
+        if not isinstance(ranks, Sequence | np.ndarray):
+            raise TypeError
+        given = [index(rank) for rank in ranks]
+    except TypeError as error:
+        raise OffpeakError(
+            f"policy {name!r} returned {printable(repr(ranks))}", hint="it must return ranks of the window"
+        ) from error
+    if len(set(given)) != len(given) or not all(0 <= rank < window for rank in given):
+        raise OffpeakError(
+            f"policy {name!r} returned {printable(repr(given))}, which is no order of {window} jobs",
+            hint="it must return each rank from 0 to the window's length at most once",
+        )
+    named = set(given)
+    return given + [rank for rank in range(window) if rank not in named]
 
 
 NO_POLICY = WindowPolicy("", ARRIVAL, "jobs in submission order")

@@ -1,14 +1,49 @@
 """The window: the first queued jobs that a policy may reorder in this pass, and their order."""
 
 from offpeak.compiled import index, part
+from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
-from plugin.window_order import count_kept, fill_nodes, fill_value, free_behind, put_first, sort_by_power
-from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
+from plugin.window_order import Fillings, count_kept, fill_nodes, fill_value, free_behind, put_first, sort_by_power
+from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, PeakTimes, SchedulingRules, State
 
-# The engine and the live path share these functions; the kernels inline them.
-count_kept_part, free_behind_part = part(count_kept), part(free_behind)
-OFF_PEAK, ON_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.ON_PEAK), int(Peak.UNKNOWN)
+OFF_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.UNKNOWN)
+
+
+def find_peak(peaks: PeakTimes, following: int) -> int:
+    """Return the state of the price before its change number `following`."""
+    return int(peaks.peak[following - 1]) if following > 0 else UNKNOWN
+
+
+# The engine and the path of Python policies share these functions; the kernels inline them.
+count_kept_part, free_behind_part, find_peak_part = part(count_kept), part(free_behind), part(find_peak)
+
+
+@part
+def choose_order(
+    fillings: Fillings,
+    order: Int64,
+    size: Int64,
+    node_power_w: Float64,
+    policy: int,
+    off_peak: bool,
+    kept: int,
+    free: int,
+) -> int:
+    """Order the jobs from window position `kept` on by a built-in policy; return how many of the window may start now.
+
+    `free` are the free units before the kept jobs start.
+    """
+    if policy <= GREEDY_SLIDE:
+        sort_by_power(order, kept, node_power_w, off_peak == (policy == GREEDY))
+        return len(size)
+    left = free_behind_part(free, size, kept)
+    if policy == KNAPSACK:
+        put_first(order, kept, fill_nodes(fillings, kept, size, node_power_w, left, off_peak), len(size))
+        return len(size)
+    if off_peak:
+        return put_first(order, kept, fill_value(fillings, kept, size, node_power_w, left), len(size))
+    return kept
 
 
 @part
@@ -36,32 +71,24 @@ def open_window(state: State, most: int) -> None:
 
 
 @part
-def current_peak(state: State, peaks: PeakTimes) -> int:
-    """Return the current state of the price."""
-    following = state.scalars[0].next_peak
-    return int(peaks.peak[following - 1]) if following > 0 else UNKNOWN
-
-
-@part
 def order_window(state: State, peaks: PeakTimes, rules: SchedulingRules) -> None:
     """Order the window by the policy, and set how many jobs are considered. An unknown price changes nothing."""
     now = state.scalars[0]
-    peak = current_peak(state, peaks)
+    peak = find_peak_part(peaks, now.next_peak)
     if peak == UNKNOWN:
         return
-    kept = count_kept_part(
-        state.queue.passed_over_s, state.window.position, now.window, now.now_s, rules.max_postponement_s
+    window = now.window
+    may_start = choose_order(
+        state.fillings,
+        state.window.order,
+        state.window.size[:window],
+        state.window.node_power_w[:window],
+        policy=rules.policy,
+        off_peak=peak == OFF_PEAK,
+        kept=count_kept_part(
+            state.queue.passed_over_s, state.window.position, window, now.now_s, rules.max_postponement_s
+        ),
+        free=now.free,
     )
-    order = state.window.order
-    size = state.window.size[: now.window]
-    power = state.window.node_power_w[: now.window]
-    if rules.policy <= GREEDY_SLIDE:
-        sort_by_power(order, kept, power, (peak == OFF_PEAK) == (rules.policy == GREEDY))
-        return
-    free = free_behind_part(now.free, size, kept)
-    if rules.policy == KNAPSACK:
-        put_first(order, kept, fill_nodes(state.fillings, kept, size, power, free, peak == OFF_PEAK), now.window)
-    elif peak == OFF_PEAK:
-        now.considered = put_first(order, kept, fill_value(state.fillings, kept, size, power, free), now.window)
-    else:
-        now.considered = kept
+    if rules.policy == KNAPSACK_SLIDE:
+        now.considered = may_start

@@ -6,15 +6,11 @@ the positions are compacted; a hole keeps its job, so that the order stays compl
 
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Int64
-from offpeak.prices.peak import Peak
-from plugin.window_order import count_kept, fill_nodes, fill_value, free_behind, put_first, sort_by_power
-from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK
+from plugin.window_policy import KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.engine.window import OFF_PEAK, UNKNOWN, choose_order, count_kept_part, find_peak_part
 from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
 
-# One function for both engines and the live path; merged into the kernels as a function of this file is.
-count_kept_part, free_behind_part = part(count_kept), part(free_behind)
-OFF_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.UNKNOWN)
 MOST_HOLES = 64
 
 
@@ -148,13 +144,6 @@ def open_window(tables: Tables, workload: MixedWorkload, state: MixedState, grou
     now.cursor = 0
 
 
-@part
-def current_peak(state: MixedState, peaks: PeakTimes) -> int:
-    """Return the price's state now."""
-    following = state.scalars[0].next_peak
-    return int(peaks.peak[following - 1]) if following > 0 else UNKNOWN
-
-
 @in_place
 def free_units(tables: Tables, state: MixedState, group: int) -> int:
     """Return the free units of the group, as policies weigh them."""
@@ -167,35 +156,27 @@ def free_units(tables: Tables, state: MixedState, group: int) -> int:
 
 
 @part
-def kept_jobs(state: MixedState, rules: MixedRules) -> int:
-    """Return how many jobs at the front of the window keep their place, as they were passed over for too long."""
-    now = state.scalars[0]
-    return count_kept_part(
-        state.waiting.passed_over_s, state.window.position, now.window, now.now_s, rules.max_postponement_s
-    )
-
-
-@part
 def order_window(tables: Tables, state: MixedState, peaks: PeakTimes, rules: MixedRules, group: int) -> None:
     """Order the window by the policy, and set how many jobs are considered. An unknown price changes nothing."""
     now = state.scalars[0]
-    peak = current_peak(state, peaks)
+    peak = find_peak_part(peaks, now.next_peak)
     if peak == UNKNOWN:
         return
-    kept = kept_jobs(state, rules)
-    order = state.window.order
-    size = state.window.size[: now.window]
-    power = state.window.node_power_w[: now.window]
-    if rules.policy <= GREEDY_SLIDE:
-        sort_by_power(order, kept, power, (peak == OFF_PEAK) == (rules.policy == GREEDY))
-        return
-    free = free_behind_part(free_units(tables, state, group), size, kept)
-    if rules.policy == KNAPSACK:
-        put_first(order, kept, fill_nodes(state.fillings, kept, size, power, free, peak == OFF_PEAK), now.window)
-    elif peak == OFF_PEAK:
-        now.considered = put_first(order, kept, fill_value(state.fillings, kept, size, power, free), now.window)
-    else:
-        now.considered = kept
+    window = now.window
+    may_start = choose_order(
+        state.fillings,
+        state.window.order,
+        state.window.size[:window],
+        state.window.node_power_w[:window],
+        policy=rules.policy,
+        off_peak=peak == OFF_PEAK,
+        kept=count_kept_part(
+            state.waiting.passed_over_s, state.window.position, window, now.now_s, rules.max_postponement_s
+        ),
+        free=free_units(tables, state, group),
+    )
+    if rules.policy == KNAPSACK_SLIDE:
+        now.considered = may_start
 
 
 @part

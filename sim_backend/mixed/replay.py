@@ -3,26 +3,25 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.step_integrals import StepIntegral, integral, integrals
 from offpeak.prices.peak import Peak
-from plugin.window_order import count_kept
-from plugin.window_policy import ARRIVAL, WindowView
+from plugin.window_order import count_kept, free_behind
+from plugin.window_policy import ARRIVAL, WindowView, checked_ranks
 from sim_backend.engine.state import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, NEVER, NOT_YET, USER_ESTIMATE, PeakTimes
+from sim_backend.engine.window import find_peak
 from sim_backend.mixed.advance import DECIDE, advance
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
 from sim_backend.mixed.queue import free_units
 from sim_backend.mixed.state import MixedRules, MixedState, new_state
 from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, checked_ranks
+from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS
 
 RESERVATIONS = {FCFS: 0, EASY: 1, CONSERVATIVE: 100}
 """By discipline: of how many blocked jobs of each competition group the start is reserved by default."""
@@ -132,33 +131,32 @@ def decide_order(case: MixedCase, policy: Policy, rules: MixedRules, state: Mixe
     assert policy.window_policy.order is not None
     now = state.scalars[0]
     window = int(now["window"])
-    view = window_view(case, state, peaks)
-    ranks = checked_ranks(policy.name, policy.window_policy.order(view), window)
     passed_s, position = state.waiting.passed_over_s, state.window.position
     kept = count_kept(passed_s, position, window, now["now_s"], rules.max_postponement_s)
-    state.window.order[:window] = list(range(kept)) + [rank for rank in ranks if rank >= kept]
+    if kept < window:
+        view = window_view(case, state, peaks, kept)
+        ranks = checked_ranks(policy.name, policy.window_policy.order(view), window - kept)
+        state.window.order[kept:window] = kept + np.array(ranks)
 
 
-def window_view(case: MixedCase, state: MixedState, peaks: PeakTimes) -> WindowView:
-    """Return what a policy in Python may see of the present window; sizes are in window units (see `Tables`)."""
+def window_view(case: MixedCase, state: MixedState, peaks: PeakTimes, kept: int) -> WindowView:
+    """Return what a policy in Python may see of the present window, behind the `kept` jobs.
+
+    Sizes are in window units (see `Tables`).
+    """
     now = state.scalars[0]
-    position = state.window.position[: now["window"]]
-    job = state.waiting.job[position]
+    job = state.waiting.job[state.window.position[kept : now["window"]]]
+    free = free_units(case.tables, state, int(now["deciding"]))
     return WindowView(
         now_s=int(now["now_s"]),
-        peak=Peak(peaks.peak[now["next_peak"] - 1]) if now["next_peak"] > 0 else Peak.UNKNOWN,
-        free=free_units(case.tables, state, int(now["deciding"])),
-        job_id=_read_only(case.job_id[job]),
-        size=_read_only(case.workload.size[job]),
-        estimate_s=_read_only(case.workload.estimate_s[job]),
-        waited_s=_read_only(now["now_s"] - case.workload.submit_s[job]),
-        node_power_w=_read_only(case.workload.node_power_w[job]),
+        peak=Peak(find_peak(peaks, now["next_peak"])),
+        free=int(free_behind(free, state.window.size, kept)),
+        job_id=case.job_id[job],
+        size=case.workload.size[job],
+        estimate_s=case.workload.estimate_s[job],
+        waited_s=now["now_s"] - case.workload.submit_s[job],
+        node_power_w=case.workload.node_power_w[job],
     )
-
-
-def _read_only(column: NDArray[Any]) -> NDArray[Any]:
-    column.flags.writeable = False
-    return column
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,15 @@ Boosted trees may predict run times meanwhile: they know only the jobs that have
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.prices.peak import Peak
-from plugin.window_order import count_kept
-from plugin.window_policy import ARRIVAL, WindowView
+from plugin.window_order import count_kept, free_behind
+from plugin.window_policy import ARRIVAL, WindowView, checked_ranks
 from predictors.run_times.registry import boosted_run_time
 from predictors.submitted_jobs import jobs_at_submission
 from sim_backend.engine.advance import DECIDE, advance
@@ -31,6 +28,7 @@ from sim_backend.engine.state import (
     Workload,
     new_state,
 )
+from sim_backend.engine.window import find_peak
 from sim_backend.replay.policy import Policy
 
 
@@ -145,48 +143,30 @@ def _advance(
 def decide_order(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:
     """Let a policy from outside order the window; jobs that were passed over for too long keep their place."""
     assert policy.window_policy.order is not None
-    window = int(state.scalars["window"][0])
-    view = window_view(workload, peaks, state, job_id)
-    ranks = checked_ranks(policy.name, policy.window_policy.order(view), window)
     now = state.scalars[0]
+    window = int(now["window"])
     kept = count_kept(
         state.queue.passed_over_s, state.window.position, window, now["now_s"], policy.rules.max_postponement_s
     )
-    state.window.order[:window] = list(range(kept)) + [rank for rank in ranks if rank >= kept]
+    if kept < window:
+        view = window_view(workload, peaks, state, job_id, kept)
+        ranks = checked_ranks(policy.name, policy.window_policy.order(view), window - kept)
+        state.window.order[kept:window] = kept + np.array(ranks)
 
 
-def window_view(workload: Workload, peaks: PeakTimes, state: State, job_id: Int64) -> WindowView:
-    """Return what a policy in Python may see of the present window."""
+def window_view(workload: Workload, peaks: PeakTimes, state: State, job_id: Int64, kept: int) -> WindowView:
+    """Return what a policy in Python may see of the present window, behind the `kept` jobs."""
     now = state.scalars[0]
-    position = state.window.position[: now["window"]]
+    window = int(now["window"])
+    position = state.window.position[kept:window]
     job = state.queue.job[position]
     return WindowView(
         now_s=int(now["now_s"]),
-        peak=Peak(peaks.peak[now["next_peak"] - 1]) if now["next_peak"] > 0 else Peak.UNKNOWN,
-        free=int(now["free"]),
-        job_id=_read_only(job_id[job]),
-        size=_read_only(workload.size[job]),
-        estimate_s=_read_only(state.queue.estimate_s[position]),
-        waited_s=_read_only(now["now_s"] - workload.submit_s[job]),
-        node_power_w=_read_only(workload.node_power_w[job]),
+        peak=Peak(find_peak(peaks, now["next_peak"])),
+        free=int(free_behind(now["free"], state.window.size, kept)),
+        job_id=job_id[job],
+        size=workload.size[job],
+        estimate_s=state.queue.estimate_s[position],
+        waited_s=now["now_s"] - workload.submit_s[job],
+        node_power_w=workload.node_power_w[job],
     )
-
-
-def _read_only(column: NDArray[Any]) -> NDArray[Any]:
-    column.flags.writeable = False
-    return column
-
-
-def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
-    """Return a policy's answer completed by the ranks left out. Raises OffpeakError if it is no order of the window."""
-    try:
-        given = [int(rank) for rank in ranks]  # type: ignore[attr-defined]
-    except (TypeError, ValueError) as error:
-        raise OffpeakError(f"policy {name!r} returned {ranks!r}", hint="it must return ranks of the window") from error
-    if len(set(given)) != len(given) or not all(0 <= rank < window for rank in given):
-        raise OffpeakError(
-            f"policy {name!r} returned {given}, which is no order of {window} jobs",
-            hint="it must return each rank from 0 to the window's length at most once",
-        )
-    named = set(given)
-    return given + [rank for rank in range(window) if rank not in named]

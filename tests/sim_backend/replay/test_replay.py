@@ -12,12 +12,12 @@ from offpeak.errors import OffpeakError
 from offpeak.prices.peak import Peak
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, NO_POLICY, WindowPolicy
+from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, NO_POLICY, WindowPolicy, checked_ranks
 from sim_backend.case.electricity import peak_times
 from sim_backend.case.replay_case import prepare
 from sim_backend.engine.state import FCFS, PREDICTED_RUNTIME
 from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.schedule import JOBS_PER_STEP, checked_ranks, replay
+from sim_backend.replay.schedule import JOBS_PER_STEP, replay
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 from sim_backend.traces.swf.read import read_swf
 
