@@ -16,9 +16,12 @@ from plugin.queue_hook.competition import Competition, count_running_tasks, coun
 from plugin.queue_hook.user_hints import UserHints, parse_user_hints
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
+from plugin.window_policy import OrderWindows
 
 GREEDY, KNAPSACK, PLAN, OFF = "greedy", "knapsack", "plan", "off"
 """The policies of the queue hook. PLAN carries out the day plan."""
+
+BUILT_IN_QUEUE_POLICIES = frozenset({GREEDY, KNAPSACK, PLAN, OFF})
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,8 @@ class QueueRules:
     """The site's rules: its `policy`, the `window` of jobs of a group that may be reordered, its time zone.
 
     A job that later submissions have been passing for `max_postponement_s` keeps its place. `longest_delay_s` limits
-    the delay that a job's owner may allow; 0: no job is ever delayed.
+    the delay that a job's owner may allow; 0: no job is ever delayed. `own_policy` orders the windows if `policy` is
+    one from outside.
     """
 
     policy: str
@@ -134,6 +138,7 @@ class QueueRules:
     max_postponement_s: int
     longest_delay_s: int
     zone: tzinfo
+    own_policy: OrderWindows | None = None
 
     def hints(self, job: Job) -> UserHints:
         """Return the hints in the job's comment."""

@@ -5,11 +5,12 @@ becomes priorities. `restore_plan` undoes all changes of offpeak to jobs that st
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
@@ -30,9 +31,10 @@ from plugin.queue_hook.positions import (
     queue_positions,
 )
 from plugin.queue_hook.start_times import NOW, plan_begin_times
-from plugin.queue_hook.window import explain_moves, reorder_windows
+from plugin.queue_hook.window import ReorderedWindow, explain_moves, reorder_windows
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
+from plugin.window_policy import WindowView
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class QueuePlan:
     `remember` are the marks of these changes, which must be on the disk before them. `seen` are marks of jobs that are
     not written: an admin's change, or a job that was passed. Without these marks the next start of the agent would
     forget the passed job and report the admin's change again. `forget` are outdated marks. `decisions` give the reason
-    for each job that is moved, delayed, released or left alone.
+    for each job that is moved, delayed, released or left alone. `problem` is why a policy from outside gave no order,
+    "" if it did; then the queue has the site's own order.
     """
 
     rank: Mapping[str, int] = field(default_factory=dict)
@@ -52,6 +55,7 @@ class QueuePlan:
     seen: tuple[JobMark, ...] = ()
     forget: tuple[JobMark, ...] = ()
     decisions: tuple[DecisionRecord, ...] = ()
+    problem: str = ""
 
     @property
     def changes_nothing(self) -> bool:
@@ -75,28 +79,41 @@ def plan_queue(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
         seen=(*begins.seen, *ranks.seen),
         forget=(*_marks_of_ended_jobs(facts), *_stale_marks(positions, marks, ranks.rank)),
         decisions=(*begins.decisions, *ranks.decisions),
+        problem=ranks.problem,
     )
 
 
 @dataclass
 class RankChanges:
-    """The priorities or offsets to write by job, their marks, marks of what was seen, and decisions."""
+    """The priorities or offsets to write by job, their marks, marks of what was seen, decisions, and a problem."""
 
     rank: dict[str, int] = field(default_factory=dict)
     remember: list[JobMark] = field(default_factory=list)
     seen: list[JobMark] = field(default_factory=list)
     decisions: list[DecisionRecord] = field(default_factory=list)
+    problem: str = ""
 
 
 def _plan_ranks(
     positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
 ) -> RankChanges:
-    """Return the new order of the jobs that could start now. Without a price, or without a plan, nothing is moved."""
+    """Return the new order of the jobs that could start now.
+
+    Without a price, or without a plan, nothing is moved; a policy from outside also decides without a price.
+    """
     changes = RankChanges()
     _add_admin_overrides(changes, positions, facts)
-    if (rules.policy == PLAN and facts.planned is None) or (rules.policy != OFF and facts.peak == Peak.UNKNOWN):
+    needs_price = rules.policy != OFF and rules.own_policy is None
+    if (rules.policy == PLAN and facts.planned is None) or (needs_price and facts.peak == Peak.UNKNOWN):
         return changes
-    reordered = [] if rules.policy == OFF else reorder_windows(positions, marks, delayed, facts=facts, rules=rules)
+    reordered: list[ReorderedWindow] = []
+    try:
+        if rules.policy != OFF:
+            reordered = reorder_windows(positions, marks, delayed, facts=facts, rules=rules)
+    except OffpeakError as problem:
+        changes.problem = f"the queue keeps the site's order: {problem}"
+        site_order = replace(rules, own_policy=keep_site_order)
+        reordered = reorder_windows(positions, marks, delayed, facts=facts, rules=site_order)
     desired: dict[str, int] = {}
     group: dict[str, int] = {}
     for number, window in enumerate(reordered):
@@ -114,6 +131,11 @@ def _plan_ranks(
             of_job = marks.get(position.job.job_id, NO_MARKS)
             _add_rank(changes, position, desired.get(position.job.job_id), of_job, facts)
     return changes
+
+
+def keep_site_order(views: Sequence[WindowView]) -> list[list[int]]:
+    """Leave each window in the site's own order."""
+    return [list(range(len(view.size))) for view in views]
 
 
 def _explain_misfits(positions: QueuePositions, facts: QueueFacts) -> Iterator[DecisionRecord]:

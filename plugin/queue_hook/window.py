@@ -1,6 +1,7 @@
 """Reorders the window of each group: the jobs that keep their place, the new order, and its priorities.
 
-The order comes from the kernels that the engine runs (plugin.window_order) or from the day plan. The new priorities are
+The order comes from the kernels that the engine runs (plugin.window_order), from the day plan, or from a policy from
+outside (plugin.window_policy), which sees the jobs that may be moved as the engine shows them. The new priorities are
 the site's own values, assigned in another order, so that no job outside the window is passed.
 
 Starvation bound: a job that later submissions have been passing for too long keeps its place, as in the simulator. See
@@ -9,13 +10,16 @@ docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that have en
 
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
+from offpeak.model.constants import DAY_S
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.competition import NO_GROUP, CompetitionGroup, find_split_arrays
 from plugin.queue_hook.facts import KNAPSACK, PLAN, QueueFacts, QueueRules
@@ -32,6 +36,7 @@ from plugin.queue_hook.positions import (
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 from plugin.window_order import MOST_JOBS, count_kept, free_behind, order_by_power
+from plugin.window_policy import WindowView
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,10 @@ class GroupWindow:
     kept: Mapping[int, str]
     pinned: frozenset[int]
     passed_since_s: Mapping[str, int]
+
+    def movable(self, until: int) -> list[int]:
+        """Return the ranks below `until` of the jobs that may be moved."""
+        return [rank for rank in range(until) if rank not in self.kept]
 
     def passed_marks(self, marks: MarksByJob, now_s: int) -> Iterator[JobMark]:
         """Yield the marks of the jobs that were passed and have no such mark yet."""
@@ -188,40 +197,85 @@ class ReorderedWindow:
 def reorder_windows(
     positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
 ) -> list[ReorderedWindow]:
-    """Return the window of each group in the desired order."""
+    """Return the window of each group in the desired order. Raises OffpeakError if a policy from outside gives none."""
     windows = find_windows(positions, marks, delayed, facts=facts, rules=rules)
-    return [reorder_window(window, facts=facts, rules=rules) for window in windows]
+    if rules.own_policy is None:
+        return [
+            reorder_window(window, partial(_order, window, facts=facts, rules=rules), facts.ranking)
+            for window in windows
+        ]
+    movable = {at: ranks for at, window in enumerate(windows) if (ranks := window.movable(len(window.jobs)))}
+    orders = rules.own_policy([window_view(windows[at], ranks, facts) for at, ranks in movable.items()])
+    own = {at: [ranks[chosen] for chosen in order] for (at, ranks), order in zip(movable.items(), orders, strict=True)}
+    return [
+        reorder_window(window, partial(_keep_order, own.get(at, ())), facts.ranking)
+        for at, window in enumerate(windows)
+    ]
 
 
-def reorder_window(window: GroupWindow, *, facts: QueueFacts, rules: QueueRules) -> ReorderedWindow:
+OrderMovable = Callable[[Sequence[int]], tuple[Sequence[int], int | None]]
+"""Returns the movable ranks in the desired order, and the number of nodes that the knapsack filled."""
+
+
+def reorder_window(window: GroupWindow, order: OrderMovable, ranking: Ranking) -> ReorderedWindow:
     """Return the window in the desired order.
 
     Where equal priorities leave no room beside a pinned job, only the jobs before the first pinned one are moved.
     """
     for moved_until in (len(window.jobs), min(window.pinned, default=0), 0):
-        movable = [rank for rank in range(moved_until) if rank not in window.kept]
-        order, free_nodes = _order(window, movable, facts, rules)
+        movable = window.movable(moved_until)
+        ranks, free_nodes = order(movable)
         desired = list(range(len(window.jobs)))
-        for rank, chosen in zip(movable, order, strict=True):
-            desired[rank] = movable[chosen]
-        priorities = assign_priorities(window, desired, facts.ranking)
+        for place, rank in zip(movable, ranks, strict=True):
+            desired[place] = rank
+        priorities = assign_priorities(window, desired, ranking)
         if priorities is not None:
             return ReorderedWindow(window, desired, priorities, free_nodes)
     raise AssertionError("the site's own order always fits")
 
 
+def _keep_order(own: Sequence[int], movable: Sequence[int]) -> tuple[list[int], None]:
+    """Return the movable ranks in the order of a policy from outside."""
+    moved = set(movable)
+    return [rank for rank in own if rank in moved], None
+
+
 def _order(
-    window: GroupWindow, movable: Sequence[int], facts: QueueFacts, rules: QueueRules
+    window: GroupWindow, movable: Sequence[int], *, facts: QueueFacts, rules: QueueRules
 ) -> tuple[list[int], int | None]:
-    """Return the order of the movable jobs, and the number of nodes that the knapsack filled."""
+    """Return the movable ranks in the order of a built-in policy, and the number of nodes that the knapsack filled."""
     jobs = [window.jobs[rank].job for rank in movable]
     if rules.policy == PLAN and facts.planned is not None:
-        start_s = [facts.planned.start_s[job.job_id] for job in jobs]
-        return sorted(range(len(start_s)), key=start_s.__getitem__), None
+        start_s = facts.planned.start_s
+        return sorted(movable, key=lambda rank: start_s[window.jobs[rank].job.job_id]), None
     node_power_w = [full_node_w(job, facts) for job in jobs]
     if rules.policy == KNAPSACK:
         return _fill_free_nodes(window, movable, node_power_w, facts)
-    return order_by_power([job.nodes for job in jobs], node_power_w, off_peak=facts.peak == Peak.OFF_PEAK), None
+    order = order_by_power([job.nodes for job in jobs], node_power_w, off_peak=facts.peak == Peak.OFF_PEAK)
+    return [movable[at] for at in order], None
+
+
+NO_LIMIT_S = 365 * DAY_S
+"""The estimate of a job without a time limit whose run time is not predicted either."""
+
+
+def window_view(window: GroupWindow, movable: Sequence[int], facts: QueueFacts) -> WindowView:
+    """Return the movable jobs as a policy from outside sees them; sizes are nodes where jobs have whole nodes."""
+    jobs = [window.jobs[rank].job for rank in movable]
+    weights = _weigh_jobs(window, movable, facts)
+    estimates_s = [
+        facts.expected_run_s.get(job.job_id, NO_LIMIT_S) if job.limit_s is None else job.limit_s for job in jobs
+    ]
+    return WindowView(
+        now_s=facts.now_s,
+        peak=facts.peak,
+        free=weights.free,
+        job_id=np.array([window.jobs[rank].number for rank in movable], np.int64),
+        size=np.array([weights.sizes[rank] for rank in movable], np.int64),
+        estimate_s=np.array(estimates_s, np.int64),
+        waited_s=np.array([max(0, facts.now_s - job.submit_s) for job in jobs], np.int64),
+        node_power_w=np.array([full_node_w(job, facts) for job in jobs], np.float64),
+    )
 
 
 def full_node_w(job: Job, facts: QueueFacts) -> float:
@@ -234,34 +288,52 @@ MOST_UNITS, UNITS_PER_NODE = 4096, 64
 """Shares of nodes are weighed in units of a node: so many in all, and so many of each node, at most."""
 
 
-def _fill_free_nodes(
-    window: GroupWindow, movable: Sequence[int], node_power_w: Sequence[float], facts: QueueFacts
-) -> tuple[list[int], int]:
-    """Return the order of the movable jobs whose first ones fill the free nodes best, and the number of these nodes.
+class JobWeights(NamedTuple):
+    """The size of the job at each rank in units of a node, and the units that the jobs which keep their place leave.
 
-    Jobs that cannot use the free pools follow behind all others.
+    `usable`: whether the job at a rank could use one of the free pools.
     """
+
+    sizes: Sequence[int]
+    usable: Sequence[bool]
+    free: int
+    units_per_node: int
+
+
+def _weigh_jobs(window: GroupWindow, movable: Sequence[int], facts: QueueFacts) -> JobWeights:
+    """Weigh the jobs of the window against the free nodes that any of them could use."""
     competition = facts.competition
     free = {pool: count for pool, count in enumerate(facts.free_nodes) if count}
     jobs = [position.job for position in window.jobs]
     nodes = sum(free[pool] for pool in competition.pools_of(jobs) & free.keys())
-    filled = [_filled_nodes(job, nodes, facts) if free.keys() & competition.fit(job).pools else 0.0 for job in jobs]
+    usable = [bool(free.keys() & competition.fit(job).pools) for job in jobs]
+    filled = [_filled_nodes(job, nodes, facts) for job in jobs]
     units = 1
-    if not all(number.is_integer() for number in filled):
+    if not all(number.is_integer() for number, is_usable in zip(filled, usable, strict=True) if is_usable):
         units = max(1, min(UNITS_PER_NODE, MOST_UNITS // max(nodes, 1)))
     sizes = [math.ceil(number * units) for number in filled]
     moved = set(movable)
-    kept = np.array([size for rank, size in enumerate(sizes) if rank not in moved], np.int64)
-    left = free_behind(nodes * units, kept, len(kept))
-    usable = [at for at, rank in enumerate(movable) if sizes[rank]]
+    kept = [size if usable[rank] else 0 for rank, size in enumerate(sizes) if rank not in moved]
+    return JobWeights(sizes, usable, free_behind(nodes * units, np.array(kept, np.int64), len(kept)), units)
+
+
+def _fill_free_nodes(
+    window: GroupWindow, movable: Sequence[int], node_power_w: Sequence[float], facts: QueueFacts
+) -> tuple[list[int], int]:
+    """Return the movable ranks, first those that fill the free nodes best, and the number of these nodes.
+
+    Jobs that cannot use the free pools follow behind all others.
+    """
+    weights = _weigh_jobs(window, movable, facts)
+    chosen = [at for at, rank in enumerate(movable) if weights.usable[rank]]
     order = order_by_power(
-        [sizes[movable[at]] for at in usable],
-        [node_power_w[at] for at in usable],
+        [weights.sizes[movable[at]] for at in chosen],
+        [node_power_w[at] for at in chosen],
         off_peak=facts.peak == Peak.OFF_PEAK,
-        free=left,
+        free=weights.free,
     )
-    chosen = [usable[at] for at in order]
-    return chosen + [at for at in range(len(movable)) if not sizes[movable[at]]], left // units
+    ranks = [movable[chosen[at]] for at in order] + [rank for rank in movable if not weights.usable[rank]]
+    return ranks, weights.free // weights.units_per_node
 
 
 def _filled_nodes(job: Job, nodes: int, facts: QueueFacts) -> float:
@@ -361,6 +433,8 @@ def _compare_jobs(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: Q
         at, other_at = (rules.clock(value, facts.now_s) for value in (start_s, other_s))
         starts: Inputs = (("planned_start_s", float(start_s)), ("other_planned_start_s", float(other_s)))
         return f"planned for {at}, the other for {other_at}", (*starts, ("beside", other.job_id))
+    if rules.own_policy is not None:
+        return f"so orders the policy {rules.policy}", (("beside", other.job_id),)
     power_w, other_w = (full_node_w(each, facts) for each in (job, other))
     draws: Inputs = (("node_power_w", power_w), ("other_node_power_w", other_w), ("beside", other.job_id))
     return f"{why}, {power_w:.0f} W/node against {other_w:.0f} W/node", draws

@@ -1,33 +1,19 @@
 """The registry of window policies, with packages from outside that are really on the path."""
 
-import importlib
-from pathlib import Path
+from functools import partial
 
 import pytest
+from installed_policy import WIDEST_FIRST, install_policy
 
 from offpeak.errors import BadInput, OffpeakError
-from plugin.window_policy import BUILT_IN, EXTERNAL, GROUP, window_policies, window_policy
-
-WIDEST_FIRST = """
-def order(view):
-    return sorted(range(len(view.size)), key=lambda rank: -view.size[rank])
-"""
+from plugin.window_policy import BUILT_IN, EXTERNAL, window_policies, window_policy
 
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs a package by the files that pip would leave: a module, and metadata with an entry point."""
-
-    def package(module: str, entry: str, code: str) -> None:
-        (tmp_path / f"{module}.py").write_text(code)
-        info = Path(tmp_path / f"{module}-1.0.dist-info")
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry}\n")
-        importlib.invalidate_caches()
-
+    """Installs a package by the files that pip would leave."""
     monkeypatch.syspath_prepend(tmp_path)
-    return package
+    return partial(install_policy, tmp_path)
 
 
 def test_the_built_in_policies():

@@ -1,0 +1,130 @@
+"""Runs a window policy from outside in a process of its own: if it fails, hangs or crashes, the agent goes on.
+
+The process loads the policy by its entry point, as the engine does, and answers through a pipe. It is started for the
+first windows, and again after it was killed.
+"""
+
+import signal
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from offpeak.errors import OffpeakError
+from offpeak.text import printable
+from plugin.window_policy import WindowPolicy, WindowView, checked_ranks, window_policy
+
+PATIENCE_S = 5.0
+"""The time for all windows of one cycle of the queue."""
+START_S = 30.0
+
+
+class PolicyFailed(OffpeakError):
+    """A window policy from outside gave no order."""
+
+
+class PolicyProcess:
+    """A window policy from outside by name, in a process that is killed if it does not answer in time."""
+
+    def __init__(self, name: str, *, patience_s: float = PATIENCE_S, start_s: float = START_S) -> None:
+        self.name, self._patience_s, self._start_s = name, patience_s, start_s
+        self._running: tuple[BaseProcess, Connection] | None = None
+        self._turn = threading.Lock()
+
+    def order(self, views: Sequence[WindowView]) -> list[list[int]]:
+        """Return the order of each window as ranks. Raises PolicyFailed if there is none in time."""
+        with self._turn:
+            pipe = self._connect()
+            try:
+                pipe.send(views)
+            except OSError:
+                raise self._ended() from None
+            answer = self._receive(pipe, self._patience_s)
+        if isinstance(answer, OffpeakError):
+            raise answer
+        ranks: list[list[int]] = answer
+        return ranks
+
+    def check(self) -> None:
+        """Raise PolicyFailed if the policy cannot be loaded."""
+        with self._turn:
+            self._connect()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._running is not None:
+            process, pipe = self._running
+            self._running = None
+            process.kill()
+            process.join()
+            pipe.close()
+
+    def _connect(self) -> Connection:
+        if self._running is not None:
+            return self._running[1]
+        # A fresh process: one that is forked may inherit a lock of another thread.
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, self.name, self._patience_s), daemon=True)
+        process.start()
+        theirs.close()
+        self._running = process, ours
+        problem = self._receive(ours, self._start_s)
+        if problem is not None:
+            self.close()
+            raise problem
+        return ours
+
+    def _receive(self, pipe: Connection, seconds: float) -> Any:
+        try:
+            if pipe.poll(seconds):
+                return pipe.recv()
+        except (EOFError, OSError):
+            raise self._ended() from None
+        self.close()
+        raise PolicyFailed(
+            f"the window policy {self.name!r} did not answer within {seconds:g} s",
+            hint="make it faster; `offpeak simulate` runs it on a log",
+        )
+
+    def _ended(self) -> PolicyFailed:
+        self.close()
+        return PolicyFailed(
+            f"the process of the window policy {self.name!r} has ended",
+            hint="it must not end the program that calls it",
+        )
+
+
+def _serve(pipe: Connection, name: str, patience_s: float) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        policy = window_policy(name)
+    except OffpeakError as problem:
+        pipe.send(PolicyFailed(str(problem)))
+        return
+    pipe.send(None)
+    while True:
+        try:
+            views = pipe.recv()
+        except (EOFError, OSError):
+            return
+        # A policy that hangs ends even if the agent was killed meanwhile.
+        signal.setitimer(signal.ITIMER_REAL, 2 * patience_s)
+        answer = _answer(policy, views)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        pipe.send(answer)
+
+
+def _answer(policy: WindowPolicy, views: Sequence[WindowView]) -> list[list[int]] | PolicyFailed:
+    assert policy.order is not None
+    try:
+        # Copies: the columns of a view are writeable after their way through the pipe.
+        return [checked_ranks(policy.name, policy.order(replace(view)), len(view.size)) for view in views]
+    except OffpeakError as problem:
+        return PolicyFailed(str(problem))
+    except Exception as problem:
+        text = f"{type(problem).__name__}: {problem}"
+        return PolicyFailed(f"the window policy {policy.name!r} failed: {printable(text)}")

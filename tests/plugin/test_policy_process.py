@@ -1,0 +1,106 @@
+"""A window policy from outside in its own process: it orders, and a policy that fails, hangs or dies says so."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from installed_policy import WIDEST_FIRST, install_policy
+
+from offpeak.errors import OffpeakError
+from offpeak.prices.peak import Peak
+from plugin.policy_process import PolicyProcess
+from plugin.window_policy import WindowView
+
+StartPolicy = Callable[..., PolicyProcess]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StartPolicy]:
+    """Installs a policy named "own", and gives its process."""
+    running: list[PolicyProcess] = []
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(code: str, **options: float) -> PolicyProcess:
+        install_policy(tmp_path, "own_policy_of_test", "own = own_policy_of_test:order", code)
+        running.append(PolicyProcess("own", **options))
+        return running[-1]
+
+    yield install
+    for process in running:
+        process.close()
+
+
+def view(*size: int) -> WindowView:
+    zeros = np.zeros(len(size), np.int64)
+    return WindowView(
+        now_s=7,
+        peak=Peak.ON_PEAK,
+        free=4,
+        job_id=np.arange(len(size)),
+        size=np.array(size, np.int64),
+        estimate_s=zeros.copy(),
+        waited_s=zeros.copy(),
+        node_power_w=np.full(len(size), 300.0),
+    )
+
+
+def test_each_window_gets_its_order_completed_by_the_ranks_left_out(start: StartPolicy) -> None:
+    process = start(WIDEST_FIRST)
+    assert process.order([view(1, 3, 2), view(5), view()]) == [[1, 2, 0], [0], []]
+    assert process.order([]) == []
+    process.close()
+    assert process.order([view(1, 2)]) == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("raise ValueError('no such tariff')", "failed: ValueError: no such tariff"),
+        ("return [0, 0]", "returned [0, 0], which is no order of 2 jobs"),
+        ("return [2]", "returned [2], which is no order of 2 jobs"),
+        ("return None", "returned None"),
+        ("return 'ab'", "returned 'ab'"),
+        ("return [0.0, 1.0]", "returned [0.0, 1.0]"),
+        ("return (rank for rank in (1, 0))", "returned <generator"),
+        ("view.size[0] = 9", "failed: ValueError: assignment destination is read-only"),
+        ("import os; os._exit(3)", "has ended"),
+        ("raise SystemExit", "has ended"),
+    ],
+)
+def test_a_policy_without_an_order_is_one_line_and_the_next_cycle_asks_again(
+    start: StartPolicy, body: str, problem: str
+) -> None:
+    code = f"def order(view):\n    if len(view.size) == 3:\n        return [2, 1, 0]\n    {body}\n"
+    process = start(code)
+    with pytest.raises(OffpeakError) as error:
+        process.order([view(1, 2)])
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+    assert process.order([view(1, 2, 3)]) == [[2, 1, 0]]
+
+
+def test_a_policy_that_hangs_is_ended_in_time(start: StartPolicy) -> None:
+    process = start("def order(view):\n    while len(view.size) == 2:\n        pass\n    return [0]\n", patience_s=0.3)
+    with pytest.raises(OffpeakError, match=r"^the window policy 'own' did not answer within 0.3 s$"):
+        process.order([view(1, 2)])
+    assert process.order([view(1)]) == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("import no_such_module_anywhere", "cannot be loaded: No module named 'no_such_module_anywhere'"),
+        ("import os; os._exit(1)", "has ended"),
+    ],
+)
+def test_a_policy_that_cannot_be_loaded_says_why(start: StartPolicy, code: str, problem: str) -> None:
+    process = start(code)
+    for ask in (process.check, lambda: process.order([view(1)])):
+        with pytest.raises(OffpeakError, match=problem):
+            ask()
+
+
+def test_a_policy_that_is_gone_says_so() -> None:
+    with pytest.raises(OffpeakError, match="unknown policy 'gone'"):
+        PolicyProcess("gone").check()
