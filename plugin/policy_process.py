@@ -20,6 +20,7 @@ from plugin.window_policy import WindowPolicy, WindowView, checked_ranks, window
 PATIENCE_S = 5.0
 """The time for all windows of one cycle of the queue."""
 START_S = 30.0
+REPAIR = "`offpeak simulate LOG --policy NAME` shows the fault; a reload of the agent loads the package again"
 
 
 class PolicyFailed(OffpeakError):
@@ -87,7 +88,7 @@ class PolicyProcess:
         self.close()
         raise PolicyFailed(
             f"the window policy {self.name!r} did not answer within {seconds:g} s",
-            hint="make it faster; `offpeak simulate` runs it on a log",
+            hint="make it faster: it answers for all windows of a cycle together",
         )
 
     def _ended(self) -> PolicyFailed:
@@ -103,7 +104,7 @@ def _serve(pipe: Connection, name: str, patience_s: float) -> None:
     try:
         policy = window_policy(name)
     except OffpeakError as problem:
-        pipe.send(PolicyFailed(str(problem)))
+        pipe.send(PolicyFailed(str(problem), hint=problem.hint))
         return
     pipe.send(None)
     while True:
@@ -124,7 +125,7 @@ def _answer(policy: WindowPolicy, views: Sequence[WindowView]) -> list[list[int]
         # Copies: the columns of a view are writeable after their way through the pipe.
         return [checked_ranks(policy.name, policy.order(replace(view)), len(view.size)) for view in views]
     except OffpeakError as problem:
-        return PolicyFailed(str(problem))
+        return PolicyFailed(str(problem), hint=problem.hint)
     except Exception as problem:
         text = f"{type(problem).__name__}: {problem}"
-        return PolicyFailed(f"the window policy {policy.name!r} failed: {printable(text)}")
+        return PolicyFailed(f"the window policy {policy.name!r} failed: {printable(text)}", hint=REPAIR)

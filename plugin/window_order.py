@@ -44,13 +44,10 @@ def sort_by_power(order: Int64, first: int, node_power_w: Float64, highest_power
         order[index(at)] = rank
 
 
-MOST_JOBS = 64
-"""A filling is a 64-bit set of window positions, so the window of a knapsack has at most 64 jobs."""
-
-
 class Fillings(NamedTuple):
     """Scratch: reachable fillings by increasing weight, the best one per weight, in two buffers (rows).
 
+    A filling is a 64-bit set of window positions, so the window of a knapsack has at most MOST_JOBS jobs.
     There are never more than capacity + 1 of them.
     """
 

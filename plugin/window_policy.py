@@ -1,7 +1,7 @@
 """Window policies order the first jobs of the queue. The port for own policies, and the registry of all.
 
 The built-in policies are compiled into the engine and are known to it by `code`; one from outside is Python, registered
-under the entry point group "offpeak.window_policies" and consulted at each scheduling pass.
+in the group of entry points WINDOW_POLICIES, and consulted at each scheduling pass.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,12 @@ import numpy as np
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
+from offpeak.settings.agent import BUILT_IN_QUEUE_POLICIES, WINDOW_POLICIES
 from offpeak.text import did_you_mean, printable
-from plugin.window_order import MOST_JOBS
 
-GROUP = "offpeak.window_policies"
+MOST_JOBS = 64
+"""The largest window of a knapsack: its kernel packs a set of jobs into 64 bits."""
+
 ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, EXTERNAL = range(6)
 
 
@@ -100,8 +102,8 @@ BUILT_IN = (
 def window_policies() -> dict[str, WindowPolicy]:
     """Return all policies by name. Raises OffpeakError if one from outside takes a name that is taken."""
     policies = {policy.name: policy for policy in BUILT_IN}
-    for point in entry_points(group=GROUP):
-        if point.name in policies:
+    for point in entry_points(group=WINDOW_POLICIES):
+        if point.name in policies or point.name in BUILT_IN_QUEUE_POLICIES:
             raise OffpeakError(
                 f"the window policy {point.name!r} of {point.value} has a name that is taken",
                 hint="rename its entry point, or uninstall one of the two",
@@ -118,7 +120,7 @@ def window_policy(name: str) -> WindowPolicy:
     policy = policies[name]
     if policy.code != EXTERNAL:
         return policy
-    (point,) = entry_points(group=GROUP, name=name)
+    (point,) = entry_points(group=WINDOW_POLICIES, name=name)
     try:
         return WindowPolicy(name, EXTERNAL, policy.doc, order=point.load())
     except Exception as error:

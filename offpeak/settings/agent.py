@@ -3,7 +3,23 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.settings.kinds import BOOL, DURATION, NAMES, PATH, POWER, TEXT, choice, row, whole_number
+from offpeak.settings.kinds import (
+    BOOL,
+    DURATION,
+    NAMES,
+    PATH,
+    POWER,
+    TEXT,
+    choice,
+    choice_or_registered,
+    row,
+    whole_number,
+)
+
+WINDOW_POLICIES = "offpeak.window_policies"
+"""The group of entry points of own queue policies."""
+
+BUILT_IN_QUEUE_POLICIES = ("greedy", "knapsack", "plan", "off")
 
 
 @dataclass(frozen=True)
@@ -36,11 +52,18 @@ class AgentSettings:
         default="30s",
     )
     queue: str = row(
-        choice("greedy", "knapsack", "plan", "off"),
+        choice_or_registered(WINDOW_POLICIES, "the name of a policy of your own", *BUILT_IN_QUEUE_POLICIES),
         "--queue",
         "Policy that orders the pending jobs of a window; plan: in the order of `offpeak plan`; off: leave the order "
         "unchanged.",
         default="greedy",
+    )
+    allow_own_policies: bool = row(
+        BOOL,
+        "--allow-own-policies",
+        "Let a policy of your own change the order of the queue; without it, its order is only recorded, as in mode "
+        "shadow.",
+        default=False,
     )
     longest_delay_s: int = row(
         DURATION,
@@ -199,6 +222,16 @@ class AgentSettings:
         "hard_off.",
         default=False,
     )
+
+    @property
+    def own_policy(self) -> str:
+        """The name of the own policy that orders the queue, "" for a built-in policy."""
+        return "" if self.queue in BUILT_IN_QUEUE_POLICIES else self.queue
+
+    @property
+    def own_policy_is_shadowed(self) -> bool:
+        """Whether the order of the own policy is only recorded."""
+        return bool(self.own_policy) and not self.allow_own_policies
 
 
 @dataclass(frozen=True)

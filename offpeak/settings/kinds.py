@@ -7,6 +7,7 @@ BadInput with the reason and an example. The caller adds the place of the settin
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,21 @@ def choice(*choices: str) -> SettingKind:
         raise BadInput(f"{written!r} is not a choice", hint=did_you_mean(str(written), choices))
 
     return SettingKind(f"one of {', '.join(choices)}", read)
+
+
+def choice_or_registered(group: str, what: str, *choices: str) -> SettingKind:
+    """One of `choices`, or the name of an entry point of the group, which is `what` in the kind's name."""
+
+    def read(written: object) -> str:
+        if written in choices:
+            return str(written)
+        # Only names are read: the package of the entry point is not imported.
+        names = entry_points(group=group).names
+        if isinstance(written, str) and written in names:
+            return str(written)
+        raise BadInput(f"{written!r} is not a choice", hint=did_you_mean(str(written), (*choices, *names)))
+
+    return SettingKind(f"one of {', '.join(choices)}, or {what}", read)
 
 
 @dataclass(frozen=True)

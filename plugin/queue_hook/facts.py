@@ -12,7 +12,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.competition import Competition, count_running_tasks, count_startable_tasks
+from plugin.queue_hook.competition import Competition, count_running_tasks, count_startable_tasks, find_split_arrays
 from plugin.queue_hook.user_hints import UserHints, parse_user_hints
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
@@ -20,8 +20,6 @@ from plugin.window_policy import OrderWindows
 
 GREEDY, KNAPSACK, PLAN, OFF = "greedy", "knapsack", "plan", "off"
 """The policies of the queue hook. PLAN carries out the day plan."""
-
-BUILT_IN_QUEUE_POLICIES = frozenset({GREEDY, KNAPSACK, PLAN, OFF})
 
 
 @dataclass(frozen=True)
@@ -113,6 +111,11 @@ class QueueFacts:
     def running_tasks(self) -> Mapping[str, int]:
         """How many tasks of each array have nodes."""
         return count_running_tasks(self.jobs)
+
+    @cached_property
+    def split_arrays(self) -> frozenset[str]:
+        """The arrays of which waiting tasks have records of their own."""
+        return find_split_arrays(self.jobs)
 
     def startable_tasks(self, job: Job) -> int:
         """Return how many tasks of the job could start now; 1 for a job that is no array."""

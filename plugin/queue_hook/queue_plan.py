@@ -62,6 +62,12 @@ class QueuePlan:
         """Whether nothing is written to the scheduler."""
         return not (self.rank or self.begin_s or self.tell)
 
+    @property
+    def without_order(self) -> "QueuePlan":
+        """The plan without the new order, its marks and its reasons."""
+        remember = tuple(mark for mark in self.remember if mark.kind not in (RANK, RANK + BEFORE))
+        return replace(self, rank={}, remember=remember, decisions=())
+
 
 def plan_queue(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
     """Return the changes of the queue; none where the queue is as desired."""
@@ -111,7 +117,7 @@ def _plan_ranks(
         if rules.policy != OFF:
             reordered = reorder_windows(positions, marks, delayed, facts=facts, rules=rules)
     except OffpeakError as problem:
-        changes.problem = f"the queue keeps the site's order: {problem}"
+        changes.problem = "; ".join(filter(None, (f"the queue keeps the site's order: {problem}", problem.hint)))
         site_order = replace(rules, own_policy=keep_site_order)
         reordered = reorder_windows(positions, marks, delayed, facts=facts, rules=site_order)
     desired: dict[str, int] = {}

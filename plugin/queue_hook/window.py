@@ -21,7 +21,7 @@ import numpy as np
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.constants import DAY_S
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.competition import NO_GROUP, CompetitionGroup, find_split_arrays
+from plugin.queue_hook.competition import NO_GROUP, CompetitionGroup
 from plugin.queue_hook.facts import KNAPSACK, PLAN, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
     LEAST_PRIORITY,
@@ -35,8 +35,8 @@ from plugin.queue_hook.positions import (
 )
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
-from plugin.window_order import MOST_JOBS, count_kept, free_behind, order_by_power
-from plugin.window_policy import WindowView
+from plugin.window_order import count_kept, free_behind, order_by_power
+from plugin.window_policy import MOST_JOBS, WindowView
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _kept_ranks(
     No job before one that was passed for too long is moved either.
     """
     pinned, kept = {}, {}
-    split = find_split_arrays(facts.jobs) if any(position.job.is_array for position in jobs) else frozenset()
+    split = facts.split_arrays if any(position.job.is_array for position in jobs) else frozenset()
     for rank, position in enumerate(jobs):
         job_id = position.job.job_id
         if job_id in split:

@@ -13,6 +13,10 @@ from plugin.scheduler.port import Scheduler
 from power.interlocks.preconditions import refuse_held, require_opt_in
 
 QUEUE = "queue of "
+OWN_POLICY = "own_policy"
+"""The rule that keeps the order of a policy from outside in shadow."""
+
+ALLOW_OWN_POLICIES = "set allow_own_policies = true below [agent] once its records have convinced you"
 UNDOES = frozenset({NodeChange.OPEN, NodeChange.RESUME})
 """Changes that only return a node to jobs are also made for nodes that were just opted out."""
 
@@ -97,16 +101,29 @@ def make_scheduler_door(
     nodes: Collection[str],
     hold_of: Callable[[str], Hold | None],
     put_to_sleep: Callable[[str], bool] | None = None,
+    may_rank: Callable[[], bool] = lambda: True,
 ) -> Door:
     """Return a door for changes of opted-in nodes without a hold, and for queues by their mode.
 
-    `put_to_sleep` returns the nodes whose power the door to the hardware has removed; by default none.
+    `put_to_sleep` returns the nodes whose power the door to the hardware has removed; by default none. `may_rank`
+    tells whether the policy of the queue may change its order.
     """
     limits = (
+        (OWN_POLICY, _refuse_own_order(may_rank)),
         ("opted_in", _limit_nodes_only(require_opt_in(frozenset(nodes)))),
         ("held", _limit_nodes_only(refuse_held(hold_of, clock))),
     )
     return Door(mode_of, journal=journal, clock=clock, limits=limits, put_to_sleep=put_to_sleep)
+
+
+def _refuse_own_order(may_rank: Callable[[], bool]) -> Limit:
+    def refuse(effect: Effect) -> Refusal | None:
+        if effect.order is not QueueChange.RANK or may_rank():
+            return None
+        message = f"{effect.subject}: the order of an own policy is only recorded, as in mode shadow"
+        return Refusal(OWN_POLICY, message, ALLOW_OWN_POLICIES)
+
+    return refuse
 
 
 def find_partitions(effect: Effect) -> tuple[str, ...] | None:

@@ -228,7 +228,7 @@ class SiteAgent:
 
     def _queue_section(self) -> QueueSection:
         settings = self.site.settings
-        rules = queue_rules(settings, self.site.zone)
+        rules = queue_rules(settings, self.site.zone, self.site.own_policy)
         return QueueSection(rules, self.modes, settings.plan, settings.power.idle_node_w, settings.agent.cycle_s)
 
     def _power_section(self) -> PowerSection:

@@ -23,6 +23,7 @@ from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan, StartChange
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
+from plugin.policy_process import PolicyProcess
 from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, format_clock
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from plugin.queue_hook.window import MOVES
@@ -48,10 +49,17 @@ class QueueSection:
     cycle_s: float
 
 
-def queue_rules(settings: Settings, zone: tzinfo) -> QueueRules:
-    """Return the rules of the site."""
+def queue_rules(settings: Settings, zone: tzinfo, own_policy: PolicyProcess | None = None) -> QueueRules:
+    """Return the rules of the site; `own_policy` orders the queue if its policy is one from outside."""
     scheduling, agent = settings.scheduling, settings.agent
-    return QueueRules(agent.queue, scheduling.window, scheduling.max_postponement_s, agent.longest_delay_s, zone)
+    return QueueRules(
+        agent.queue,
+        scheduling.window,
+        scheduling.max_postponement_s,
+        agent.longest_delay_s,
+        zone,
+        own_policy=own_policy.order if own_policy else None,
+    )
 
 
 def queue_facts(
@@ -162,7 +170,7 @@ class QueueController:
     def __init__(self, ledger: Ledger, problem_log: ProblemLog, *, by: str = US) -> None:
         self._ledger, self._problem_log, self._by = ledger, problem_log, by
         self._marks: tuple[JobMark, ...] | None = None
-        self._requested: dict[Mode, QueueGroup] = {}
+        self._requested: dict[tuple[Mode, bool], QueueGroup] = {}
         self.comments: dict[str, str] = {}
         self.changed = DecisionFilter()
 
@@ -177,22 +185,31 @@ class QueueController:
     ) -> QueuePlan:
         """Decide, and carry the plan out as far as the modes allow. CannotWrite: no job is changed."""
         plan = await asyncio.to_thread(plan_queue, facts, rules)
+        self._problem_log.report("queue policy", plan.problem or None)
         jobs = {job.job_id: job for job in facts.jobs}
         self._ledger.write_decisions(self.changed.of(plan.decisions, {f"job {job}" for job in jobs}))
         await self._remember(list(plan.seen))
+        permitted = plan
+        if not modes.may_rank:
+            for group in group_plan(replace(plan, begin_s={}, tell={}), jobs, lambda _: Mode.SHADOW):
+                await self._carry_out(group, plan, orders, Mode.SHADOW, is_only_order=True)
+            permitted = plan.without_order
         # One order for all partitions of a mode: a large site has dozens of them, and each order takes its time.
-        for group in group_plan(plan, jobs, modes.of):
-            await self._carry_out(group, plan, orders, modes.of(group.partitions))
+        for group in group_plan(permitted, jobs, modes.of):
+            await self._carry_out(group, permitted, orders, modes.of(group.partitions))
         if plan.forget:
             await asyncio.to_thread(self._ledger.forget_marks, plan.forget)
             self._marks = None
         return plan
 
-    async def _carry_out(self, group: QueueGroup, plan: QueuePlan, orders: SchedulerOrders, mode: Mode) -> None:
-        if mode is not Mode.ACTIVE and self._requested.get(mode) == group:
+    async def _carry_out(
+        self, group: QueueGroup, plan: QueuePlan, orders: SchedulerOrders, mode: Mode, *, is_only_order: bool = False
+    ) -> None:
+        key = mode, is_only_order
+        if mode is not Mode.ACTIVE and self._requested.get(key) == group:
             # The ledger records the change that offpeak would have made.
             return
-        self._requested[mode] = group
+        self._requested[key] = group
         if mode is Mode.ACTIVE:
             await self._remember(
                 [mark for mark in plan.remember if mark.job in group.rank or mark.job in group.begin_s]

@@ -151,6 +151,8 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         clock_factor=agent.site.clock.factor,
         first_round_until_unix_s=agent.first_round_until_unix_s,
         has_looked=facts is not None,
+        own_policy=agent.site.settings.agent.own_policy,
+        own_policy_is_shadowed=not agent.modes.may_rank,
     )
 
 

@@ -140,7 +140,7 @@ async def give_back(agent: SiteAgent, acted: PartitionModes, stays: PartitionMod
     # Opening the doors loads the records of the nodes, which show the nodes that go down.
     await agent.orders()
     orders = agent.undoing(acted)
-    jobs = [job for job in view.jobs if stays.of(job.partitions) is not Mode.ACTIVE]
+    jobs = [job for job in view.jobs if stays.of_order(job.partitions) is not Mode.ACTIVE]
     nodes = [node for node in view.nodes if stays.of(node.partitions) is not Mode.ACTIVE]
     ranks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank")]
     await restore_queue(jobs, ranks, traits.ranking, orders, by=US)

@@ -5,6 +5,7 @@ the mode of the settings, or the partition's own mode. The agent and the command
 here; no door exists without its rules.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from offpeak.prices.peak import PeakRule, parse_peak_rule
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import did_you_mean
+from plugin.policy_process import PolicyProcess
 from plugin.scheduler.port import Scheduler
 from plugin.scheduler.registry import scheduler_of
 from power.capacity.registry import check_policy_name
@@ -46,23 +48,34 @@ BY_OPENNESS = (Mode.SHADOW, Mode.ADVISE, Mode.ACTIVE)
 
 @dataclass(frozen=True)
 class PartitionModes:
-    """The mode of each partition: that in `own`, else `usual`."""
+    """The mode of each partition: that in `own`, else `usual`.
+
+    `may_rank`: the policy of the queue may change its order where the mode is active. An own policy may not until the
+    site allows it.
+    """
 
     usual: Mode
     own: Mapping[str, Mode]
+    may_rank: bool = True
 
     def of(self, partitions: Iterable[str]) -> Mode:
         """Return the least open mode of these partitions, the usual one if there are none."""
         modes = [self.own.get(partition, self.usual) for partition in partitions] or [self.usual]
         return min(modes, key=BY_OPENNESS.index)
 
+    def of_order(self, partitions: Iterable[str]) -> Mode:
+        """Return the mode for the order of the queue of these partitions."""
+        return self.of(partitions) if self.may_rank else Mode.SHADOW
+
     def narrowed(self, other: "PartitionModes") -> "PartitionModes":
         """Return the less open mode of both for each partition."""
-        return self._merged(other, lambda *modes: min(modes, key=BY_OPENNESS.index))
+        merged = self._merged(other, lambda *modes: min(modes, key=BY_OPENNESS.index))
+        return replace(merged, may_rank=self.may_rank and other.may_rank)
 
     def widened(self, other: "PartitionModes") -> "PartitionModes":
         """Return the more open mode of both for each partition."""
-        return self._merged(other, lambda *modes: max(modes, key=BY_OPENNESS.index))
+        merged = self._merged(other, lambda *modes: max(modes, key=BY_OPENNESS.index))
+        return replace(merged, may_rank=self.may_rank or other.may_rank)
 
     def _merged(self, other: "PartitionModes", choose: Callable[[Mode, Mode], Mode]) -> "PartitionModes":
         own = {name: choose(self.of((name,)), other.of((name,))) for name in (*self.own, *other.own)}
@@ -71,7 +84,8 @@ class PartitionModes:
 
 def parse_modes(settings: AgentSettings) -> PartitionModes:
     """Return the modes of the settings. Raises BadSetting for a partition without a mode, or with an unknown one."""
-    return PartitionModes(Mode(settings.mode), dict(map(_parse_partition_mode, settings.partition_modes or ())))
+    own = dict(map(_parse_partition_mode, settings.partition_modes or ()))
+    return PartitionModes(Mode(settings.mode), own, may_rank=not settings.own_policy_is_shadowed)
 
 
 def _parse_partition_mode(text: str) -> tuple[str, Mode]:
@@ -90,7 +104,7 @@ class SiteContext:
     """The site of the settings: `by_name` are all machines, `machines` those that may be switched, by name.
 
     `zone` is the time zone of its prices, `class_of` are node classes by the names of hardware, and `clock` is the
-    clock of cycles and waits.
+    clock of cycles and waits. `own_policy` is None if a built-in policy orders the queue.
     """
 
     settings: Settings
@@ -109,6 +123,7 @@ class SiteContext:
     callers: Callers
     class_of: Mapping[str, NodeClass]
     clock: Clock = CLOCK
+    own_policy: PolicyProcess | None = None
 
     @property
     def price_section(self) -> PriceSection:
@@ -122,7 +137,9 @@ class SiteContext:
         return None if machine is None else self.class_of.get(machine.hardware.name)
 
     async def close(self) -> None:
-        """Log out of all devices."""
+        """Log out of all devices, and end the process of an own policy."""
+        if self.own_policy is not None:
+            await asyncio.to_thread(self.own_policy.close)
         await self.drivers.close()
         await self.transport.close()
 
@@ -155,6 +172,7 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
         callers=find_callers(settings.slurm.user, settings.agent.operators, settings.agent.viewers),
         class_of=_find_node_classes(inventory),
         clock=clock,
+        own_policy=PolicyProcess(settings.agent.own_policy) if settings.agent.own_policy else None,
     )
 
 
@@ -222,6 +240,7 @@ def open_site_scheduler_door(
         clock=site.transport.clock,
         hold_of=known.hold_of,
         put_to_sleep=put_to_sleep,
+        may_rank=lambda: modes().may_rank,
     )
 
 
@@ -234,13 +253,16 @@ def open_scheduler_door(
     clock: Callable[[], float] = time.time,
     hold_of: FindHold | None = None,
     put_to_sleep: Callable[[str], bool] | None = None,
+    may_rank: Callable[[], bool] = lambda: True,
 ) -> SchedulerOrders:
     """Return orders to the scheduler through a door; without `hold_of` the present holds of the ledger count.
 
     Raises CannotWrite or BadLedger if the holds cannot be read.
     """
     hold_of = hold_of or ledger.holds(clock()).get
-    door = make_scheduler_door(ledger, mode_of, clock, nodes=nodes, hold_of=hold_of, put_to_sleep=put_to_sleep)
+    door = make_scheduler_door(
+        ledger, mode_of, clock, nodes=nodes, hold_of=hold_of, put_to_sleep=put_to_sleep, may_rank=may_rank
+    )
     return SchedulerOrders(door, scheduler)
 
 

@@ -95,6 +95,7 @@ class StatusReply:
     `now_unix_s` is the agent's clock at the request; `clock_factor` of its seconds pass in a real one.
     `first_round_until_unix_s` is set while the first round of the queue is under way: if it lasts longer, it is stuck.
     `has_looked`: a round of the queue has succeeded, and `at_unix_s` is that of the latest one; else it is the present.
+    `own_policy` orders the queue, "" for a built-in policy; if it is shadowed, its order is only recorded.
     """
 
     at_unix_s: float
@@ -111,6 +112,8 @@ class StatusReply:
     clock_factor: float = 1.0
     first_round_until_unix_s: float | None = None
     has_looked: bool = True
+    own_policy: str = ""
+    own_policy_is_shadowed: bool = False
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""

@@ -5,9 +5,23 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from installed_policy import install_policy
 
 from offpeak.errors import BadInput
-from offpeak.settings.kinds import BOOL, DURATION, NAMES, PATH, PERIOD, POWER, TEXT, SettingKind, choice, whole_number
+from offpeak.settings.agent import WINDOW_POLICIES
+from offpeak.settings.kinds import (
+    BOOL,
+    DURATION,
+    NAMES,
+    PATH,
+    PERIOD,
+    POWER,
+    TEXT,
+    SettingKind,
+    choice,
+    choice_or_registered,
+    whole_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,3 +82,16 @@ def test_whole_number_holds_its_range(written: int, low: int, width: int) -> Non
     else:
         with pytest.raises(BadInput, match="out of range"):
             kind.read(written)
+
+
+def test_a_registered_name_is_a_choice_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    kind = choice_or_registered(WINDOW_POLICIES, "a policy", "greedy")
+    with pytest.raises(BadInput, match="'widest' is not a choice"):
+        kind.read("widest")
+    install_policy(tmp_path, "widest_of_kinds", "widest = nowhere:order", "raise RuntimeError")
+    assert [kind.read(name) for name in ("widest", "greedy")] == ["widest", "greedy"]
+    for written, hint in (("wydest", "did you mean widest?"), (["widest"], "widest")):
+        with pytest.raises(BadInput, match="is not a choice") as caught:
+            kind.read(written)
+        assert hint in caught.value.hint

@@ -3,7 +3,7 @@
 import importlib
 from pathlib import Path
 
-from plugin.window_policy import GROUP
+from offpeak.settings.agent import WINDOW_POLICIES
 
 WIDEST_FIRST = """
 def order(view):
@@ -17,5 +17,5 @@ def install_policy(folder: Path, module: str, entry: str, code: str) -> None:
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry}\n")
+    (info / "entry_points.txt").write_text(f"[{WINDOW_POLICIES}]\n{entry}\n")
     importlib.invalidate_caches()

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.window_order import MOST_JOBS, fill_nodes, fill_value, put_first, scratch
+from plugin.window_order import fill_nodes, fill_value, put_first, scratch
+from plugin.window_policy import MOST_JOBS
 
 job = st.tuples(st.integers(1, 12), st.one_of(st.integers(1, 3), st.integers(1, 400)))
 windows = st.lists(job, max_size=9)

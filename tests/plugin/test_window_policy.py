@@ -73,6 +73,13 @@ def test_a_name_that_is_taken_is_an_error(install):
     assert "rename" in error.value.hint
 
 
+@pytest.mark.parametrize("name", ["plan", "off"])
+def test_a_name_that_the_setting_uses_otherwise_is_taken(install, name):
+    install("other_plan", f"{name} = other_plan:order", WIDEST_FIRST)
+    with pytest.raises(OffpeakError, match="has a name that is taken"):
+        window_policies()
+
+
 def test_two_packages_with_one_name_are_an_error(install):
     install("one_widest", "widest = one_widest:order", WIDEST_FIRST)
     install("two_widest", "widest = two_widest:order", WIDEST_FIRST)

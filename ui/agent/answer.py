@@ -55,6 +55,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"price        {price_text(reply.price, clock)}",
         f"nodes        {counts_text(reply.nodes.counts) or 'none'}{drawn}",
         f"saved today  {energy}{cost}",
+        *([f"queue        {_own_policy_text(reply)}"] if reply.own_policy else ()),
         *(f"- {printable(each)}" for each in reply.problems),
     ]
 
@@ -73,7 +74,16 @@ def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"saving     {_saving_text(job)}",
         f"opt out    {_opt_out_text(job, reply.scheduler)}",
     ]
-    return lines if reply.mode == "active" else [*lines, f"mode       {reply.mode}: nothing is carried out"]
+    if reply.mode != "active":
+        lines.append(f"mode       {reply.mode}: nothing is carried out")
+    elif reply.own_policy_is_shadowed:
+        lines.append(f"order      {_own_policy_text(reply)}")
+    return lines
+
+
+def _own_policy_text(reply: StatusReply) -> str:
+    mode = ", in mode shadow until allow_own_policies = true" if reply.own_policy_is_shadowed else ""
+    return printable(f"own policy {reply.own_policy}{mode}")
 
 
 def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> Table:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import typer
@@ -11,20 +11,22 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.display import NOT_WRAPPED
-from offpeak.errors import BadInventory
+from offpeak.errors import BadInventory, OffpeakError
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
+from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
 from power.check.access import check_feeds, check_pbs, check_scheduler
 from power.check.devices import check_site
 from power.check.findings import CheckVerdict, Finding, FindingGroup, group_findings
+from power.door.scheduler_orders import ALLOW_OWN_POLICIES
 from power.drivers.transport import Transport
 from power.meters.registry import pdus_feeding
 from predictors.feeds.registry import carbon_feed, price_feed, temperature_feed
 
-PART_ORDER = ("scheduler", "login", "feed", "wake", "bmc", "ssh", "pdu")
+PART_ORDER = ("scheduler", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
 
 def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
@@ -62,6 +64,7 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
         ("temperature", temperature_feed(settings.feeds)),
     )
     found += check_feeds(feeds, now_s=int(time.time()))
+    found += check_own_policy(settings.agent)
     return sorted(found, key=lambda each: PART_ORDER.index(each.part))
 
 
@@ -71,6 +74,28 @@ def check_site_scheduler(settings: Settings) -> Finding:
     if name == SIMULATED:
         return Finding("scheduler", name, CheckVerdict.GOOD, "inside `offpeak demo`: no other program can ask it")
     return check_scheduler() if name == SLURM else check_pbs(scheduler_of(settings))
+
+
+def check_own_policy(settings: AgentSettings) -> Iterator[Finding]:
+    """Yield the finding about the own policy that orders the queue, if there is one."""
+    if not settings.own_policy:
+        return
+    # The settings of most sites name a built-in policy, which needs no process.
+    from plugin.policy_process import PolicyProcess
+
+    process = PolicyProcess(settings.own_policy)
+    try:
+        process.check()
+    except OffpeakError as problem:
+        yield Finding("policy", settings.own_policy, CheckVerdict.BAD, str(problem), problem.hint)
+    else:
+        if settings.own_policy_is_shadowed:
+            message = "it can be loaded; its order is only recorded, as in mode shadow"
+            yield Finding("policy", settings.own_policy, CheckVerdict.DOUBTFUL, message, ALLOW_OWN_POLICIES)
+        else:
+            yield Finding("policy", settings.own_policy, CheckVerdict.GOOD, "it can be loaded, and orders the queue")
+    finally:
+        process.close()
 
 
 def print_check(found: Sequence[Finding]) -> None:

@@ -1,5 +1,7 @@
 """How far the door is open for each partition."""
 
+from dataclasses import replace
+
 import pytest
 
 from offpeak.door.effect import Mode
@@ -23,3 +25,14 @@ def test_effect_on_no_partition_uses_the_usual_mode() -> None:
 def test_a_mode_that_there_is_not_is_refused(text: str) -> None:
     with pytest.raises(BadSetting, match="partition_modes"):
         parse_modes(AgentSettings(partition_modes=(text,)))
+
+
+def test_an_own_policy_may_not_change_the_order_until_it_is_allowed() -> None:
+    own = AgentSettings(mode="active", queue="widest")
+    assert parse_modes(own).of_order(["batch"]) is Mode.SHADOW
+    assert parse_modes(own).of(["batch"]) is Mode.ACTIVE
+    allowed = parse_modes(replace(own, allow_own_policies=True))
+    assert allowed.of_order(["batch"]) is Mode.ACTIVE
+    assert parse_modes(AgentSettings(mode="active")).of_order(["batch"]) is Mode.ACTIVE
+    assert not allowed.narrowed(parse_modes(own)).may_rank
+    assert parse_modes(own).widened(allowed).may_rank

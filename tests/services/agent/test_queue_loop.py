@@ -1,6 +1,8 @@
 """The queue loop carries out what the modes allow, after recording it, and records the rest once."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,14 +10,17 @@ from queue_site import NOW_S, RULES, a_job, plain_cluster
 from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Mode
-from offpeak.errors import CannotWrite
+from offpeak.errors import CannotWrite, OffpeakError
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.records import latest_actions
 from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.prices.peak import Peak
 from offpeak.settings.ledger import LedgerSettings
-from plugin.queue_hook.facts import QueueFacts
+from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.scheduler.port import Ranking
+from plugin.window_policy import WindowView
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from services.agent.loop import ProblemLog
 from services.agent.queue_loop import QueueController, group_plan, make_advice
@@ -28,14 +33,21 @@ JOBS = (a_job(1), a_job(2))
 class Room:
     """A queue controller with a ledger of its own, and a scheduler that keeps its orders."""
 
-    def __init__(self, folder: Path, mode: Mode) -> None:
+    def __init__(self, folder: Path, mode: Mode, *, may_rank: bool = True) -> None:
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
-        self.modes, self.scheduler = PartitionModes(mode, {}), RecordingScheduler()
-        door = make_scheduler_door(self.ledger, lambda _: mode, lambda: 1000.0, nodes=(), hold_of=lambda _: None)
-        self.orders = SchedulerOrders(door, self.scheduler)
-        self.controller = QueueController(self.ledger, ProblemLog())
+        self.modes, self.scheduler = PartitionModes(mode, {}, may_rank), RecordingScheduler()
+        door = make_scheduler_door(
+            self.ledger,
+            lambda _: mode,
+            lambda: 1000.0,
+            nodes=(),
+            hold_of=lambda _: None,
+            may_rank=lambda: may_rank,
+        )
+        self.orders, self.problems = SchedulerOrders(door, self.scheduler), ProblemLog()
+        self.controller = QueueController(self.ledger, self.problems)
 
-    def round(self, jobs: tuple[object, ...] = JOBS) -> None:
+    def round(self, jobs: tuple[object, ...] = JOBS, rules: QueueRules = RULES) -> None:
         async def once() -> None:
             facts = QueueFacts(
                 NOW_S,
@@ -47,7 +59,7 @@ class Room:
                 marks=await self.controller.marks(),
                 notices=self.controller.comments,
             )
-            await self.controller.run_cycle(facts, RULES, self.orders, self.modes)
+            await self.controller.run_cycle(facts, rules, self.orders, self.modes)
 
         asyncio.run(once())
 
@@ -88,6 +100,52 @@ def test_in_advise_mode_owners_get_one_comment_and_nothing_else_is_done(tmp_path
     ((_, texts),) = room.scheduler.reported
     assert "would be moved back: behind 2" in str(texts["1"])
     assert room.ledger.marks() == ()
+    room.ledger.close()
+
+
+def last_first(views: Sequence[WindowView]) -> list[list[int]]:
+    return [list(reversed(range(len(view.size)))) for view in views]
+
+
+OWN = replace(RULES, policy="own", own_policy=last_first)
+
+
+def test_the_order_of_an_own_policy_that_is_allowed_is_written(tmp_path: Path) -> None:
+    room = Room(tmp_path, Mode.ACTIVE)
+    room.round(rules=OWN)
+    assert room.scheduler.reported == [("rank", {"1": JOBS[1].priority, "2": JOBS[0].priority})]
+    assert {mark.kind for mark in room.ledger.marks()} == {"rank"}
+    room.ledger.close()
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_the_order_of_an_own_policy_is_only_recorded_until_it_is_allowed(tmp_path: Path, mode: Mode) -> None:
+    room = Room(tmp_path, mode, may_rank=False)
+    room.round(rules=OWN)
+    room.round(rules=OWN)
+    room.ledger.settle()
+    assert room.sent == []
+    assert room.ledger.marks() == ()
+    assert set(room.controller.changed.latest) == {"job 1", "job 2"}
+    room.ledger.close()
+    with open_ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as connection:
+        (refused,) = latest_actions(connection, most=10)
+    assert (refused["subject"], refused["order"]) == ("queue of batch", "rank")
+    assert "own policy is only recorded" in str(refused)
+
+
+def test_an_own_policy_that_fails_is_one_problem_and_changes_nothing(tmp_path: Path) -> None:
+    def fails(_views: Sequence[WindowView]) -> list[list[int]]:
+        raise OffpeakError("the window policy 'own' failed: it is tired")
+
+    room = Room(tmp_path, Mode.ACTIVE)
+    room.round(rules=replace(OWN, own_policy=fails))
+    assert room.sent == []
+    why = "queue policy: the queue keeps the site's order: the window policy 'own' failed: it is tired"
+    assert room.problems.problems == (why,)
+    room.round(rules=OWN)
+    assert room.sent == ["rank"]
+    assert room.problems.problems == ()
     room.ledger.close()
 
 

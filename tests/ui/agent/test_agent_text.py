@@ -57,6 +57,16 @@ def test_why(golden: Golden) -> None:
     golden("why.txt", "\n\n".join("\n".join(why_lines(each, CLOCK)) for each in shown) + "\n")
 
 
+def test_an_own_policy_and_its_shadow_are_named() -> None:
+    own = replace(PUBLISHED, own_policy="widest", jobs=PUBLISHED.jobs[:1])
+    shadowed = replace(own, own_policy_is_shadowed=True)
+    assert "queue        own policy widest" in status_lines(own, CLOCK)
+    text = "own policy widest, in mode shadow until allow_own_policies = true"
+    assert f"queue        {text}" in status_lines(shadowed, CLOCK)
+    assert why_lines(shadowed, CLOCK)[-1] == f"order      {text}"
+    assert why_lines(own, CLOCK) == why_lines(replace(own, own_policy=""), CLOCK)
+
+
 def test_queue(golden: Golden) -> None:
     console = Console(file=io.StringIO(), width=200, highlight=False, markup=False)
     console.print(queue_table(PUBLISHED.jobs, CLOCK))
