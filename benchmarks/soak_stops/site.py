@@ -101,7 +101,7 @@ class SiteScheduler:
 
     def __post_init__(self) -> None:
         now_s = int(self.clock())
-        nodes = {name: SimNode(name, CPUS, queue=QUEUE, changed_s=now_s, last_used_s=now_s) for name in self.room.nodes}
+        nodes = {name: SimNode(name, CPUS, changed_s=now_s, last_used_s=now_s) for name in self.room.nodes}
         self.cluster = SimulatedCluster(nodes, queues=(QUEUE,), wakes=True)
         self._scheduler = SimulatedScheduler(self.cluster, clock=self.clock)
         self._down_since_s: dict[str, float] = {}

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 from offpeak.model.constants import HOUR_S
 from plugin.scheduler.job import JobState
 from sim_backend.pbs_standin.pbs import VERSIONS, Pbs, StartEstimate, estimate_of, holds_of, letter_of
-from sim_backend.scheduler.cluster import SimJob, SimNode
+from sim_backend.scheduler.cluster import NodeResources, SimJob, SimNode
 
 
 def ctime(at_s: float) -> str:
@@ -92,7 +92,7 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
         "Checkpoint": "u",
         "ctime": ctime(job.submit_s),
         "depend": job.attributes.get("depend") or None,
-        "exec_host": "+".join(f"{node}/0*{cpus}" for node, cpus in job.placed.items()) or None,
+        "exec_host": "+".join(f"{node}/0*{share.cores}" for node, share in job.placed.items()) or None,
         "exec_vnode": vnodes or None,
         "Execution_Time": ctime(job.begin_s) if job.begin_s else None,
         "Hold_Types": holds_of(pbs, job),
@@ -124,8 +124,8 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
     return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _vnodes(placed: Mapping[str, int]) -> str:
-    return "+".join(f"({node}:ncpus={cpus})" for node, cpus in placed.items())
+def _vnodes(placed: Mapping[str, NodeResources]) -> str:
+    return "+".join(f"({node}:ncpus={share.cores})" for node, share in placed.items())
 
 
 def _plain(name: str, value: str) -> Any:
@@ -159,7 +159,7 @@ def _openpbs_node(pbs: Pbs, node: SimNode) -> dict[str, Any]:
         "ntype": "PBS",
         "state": ",".join(states) or "free",
         "pcpus": node.cpus,
-        "queue": node.queue or None,
+        "queue": ",".join(node.partitions) or None,
         "jobs": [f"{job}.{pbs.host}" for job in node.used] or None,
         "resources_available": has | ({"offpeak_node": node.mark} if node.mark else {}),
         "resources_assigned": {"ncpus": node.cpus_used} if node.used else {},
@@ -251,7 +251,7 @@ def _torque_job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
         "Checkpoint": "u",
         "ctime": str(job.submit_s),
         "depend": job.attributes.get("depend") or None,
-        "exec_host": "+".join(f"{node}/0-{cpus - 1}" for node, cpus in job.placed.items()) or None,
+        "exec_host": "+".join(f"{node}/0-{share.cores - 1}" for node, share in job.placed.items()) or None,
         "Execution_Time": str(job.begin_s) if job.begin_s else None,
         "Hold_Types": holds_of(pbs, job),
         "mtime": str(int(now_s)),
@@ -286,9 +286,9 @@ def _torque_node(pbs: Pbs, node: SimNode, now_s: float) -> Fields:
     if node.cpus_used >= node.cpus:
         states.append("job-exclusive")
     slots, first = [], 0
-    for job, cpus in node.used.items():
-        slots.append(f"{first}{f'-{first + cpus - 1}' if cpus > 1 else ''}/{job}.{pbs.host}")
-        first += cpus
+    for job, share in node.used.items():
+        slots.append(f"{first}{f'-{first + share.cores - 1}' if share.cores > 1 else ''}/{job}.{pbs.host}")
+        first += share.cores
     received_s = int(now_s) if node.alive else node.changed_s
     return {
         "name": node.name,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from plugin.pbs.openpbs_server import PRIORITY_RESOURCE, parse_formula
 from plugin.scheduler.job import JobState
-from sim_backend.scheduler.cluster import ON_NODES, SLEEP, SimJob, SimNode, SimulatedCluster
+from sim_backend.scheduler.cluster import ON_NODES, SLEEP, NodeResources, SimJob, SimNode, SimulatedCluster
 
 TORQUE, OPENPBS = "torque", "openpbs"
 VERSIONS = {TORQUE: "6.1.3", OPENPBS: "23.06.06"}
@@ -170,7 +170,7 @@ class StartEstimate(NamedTuple):
 
     job: SimJob
     start_s: float
-    placed: dict[str, int]
+    placed: dict[str, NodeResources]
 
 
 def estimate_of(pbs: Pbs, now_s: float) -> StartEstimate | None:
@@ -190,7 +190,7 @@ def estimate_of(pbs: Pbs, now_s: float) -> StartEstimate | None:
 
 
 def _then(node: SimNode, at_s: float, now_s: float, ends_s: dict[str, float]) -> SimNode:
-    used = {job: cpus for job, cpus in node.used.items() if ends_s.get(job, now_s) > at_s}
+    used = {job: share for job, share in node.used.items() if ends_s.get(job, now_s) > at_s}
     if SLEEP in node.shut and at_s >= now_s + WAKES_IN_S:
         return replace(node, used=used, shut=node.shut - {SLEEP}, alive=True)
     return replace(node, used=used)

@@ -1,12 +1,38 @@
 """The simulated scheduler's jobs and nodes, and their changes over time."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from offpeak.model.cluster import Cluster, NodeType, Partition
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk
 from plugin.scheduler.job import JobState
+
+
+class NodeResources(NamedTuple):
+    """What jobs have of a node, or what is left of it. Memory is MiB."""
+
+    cores: int
+    memory_mib: int
+    gpus: int
+
+    def plus(self, other: "NodeResources") -> "NodeResources":
+        """Return the sum of both."""
+        return NodeResources(self.cores + other.cores, self.memory_mib + other.memory_mib, self.gpus + other.gpus)
+
+    def minus(self, other: "NodeResources") -> "NodeResources":
+        """Return what is left without the other."""
+        return NodeResources(self.cores - other.cores, self.memory_mib - other.memory_mib, self.gpus - other.gpus)
+
+    def holds(self, other: "NodeResources") -> bool:
+        """Return whether the other share is no larger in anything."""
+        return all(mine >= its for mine, its in zip(self, other, strict=True))
+
+
+NOTHING = NodeResources(0, 0, 0)
 
 
 @dataclass
@@ -14,9 +40,10 @@ class SimJob:
     """A job of the simulated scheduler. Times are Unix seconds; `run_s` is how long the job really runs.
 
     `apart`: each chunk gets a node of its own. `holds` are the letters of its holds: u by its owner, o by an operator,
-    s by the system. The job starts at `begin_s` at the earliest, after the end of the jobs in `after`. `placed` are its
-    nodes, with the processors that it has there. `wants` are the requested resources by name, `tasks` the fields of
-    Torque's task requests, `attributes` all other attributes of the submission.
+    s by the system. The job starts at `begin_s` at the earliest, after the end of the jobs in `after`. At most
+    `task_limit` tasks of its array run at once, 0 for any number. `placed` are its nodes, with its share of each.
+    `wants` are the requested resources by name, `tasks` the fields of Torque's task requests, `attributes` all other
+    attributes of the submission.
     """
 
     number: int
@@ -30,6 +57,7 @@ class SimJob:
     apart: bool = True
     whole_nodes: bool = False
     index: int | None = None
+    task_limit: int = 0
     priority: int = 0
     offset: float = 0.0
     rank: int = 0
@@ -37,7 +65,7 @@ class SimJob:
     holds: set[str] = field(default_factory=set)
     after: tuple[int, ...] = ()
     state: JobState = JobState.PENDING
-    placed: dict[str, int] = field(default_factory=dict)
+    placed: dict[str, NodeResources] = field(default_factory=dict)
     start_s: float | None = None
     end_s: float | None = None
     lost: bool = False
@@ -75,14 +103,16 @@ class SimNode:
     job. `shown_up`: the daemon does not answer, but the server still shows the node as up. `dead`: the node has lost
     its power and the server has not noticed; a job that starts there is lost. `power` is the power state in the eyes of
     the scheduler. `note` and `mark` are texts of admins and of offpeak. `power_order` is the last power order to the
-    daemon, "" for none. A node with a `queue` runs only the jobs of that queue.
+    daemon, "" for none. A node with `partitions` runs only their jobs; a node without any runs the jobs of the queues
+    that have no nodes of their own. `used` are the shares of jobs.
     """
 
     name: str
     cpus: int
     memory_mib: int = 32_768
     features: tuple[str, ...] = ()
-    queue: str = ""
+    gpus: tuple[tuple[str, int], ...] = ()
+    partitions: frozenset[str] = frozenset()
     alive: bool = True
     shown_up: bool = False
     dead: bool = False
@@ -94,13 +124,49 @@ class SimNode:
     note: str = ""
     mark: str = ""
     power_order: str = ""
-    used: dict[str, int] = field(default_factory=dict)
+    used: dict[str, NodeResources] = field(default_factory=dict)
     last_used_s: int = 0
 
     @property
     def cpus_used(self) -> int:
         """How many processors jobs have."""
-        return sum(self.used.values())
+        return sum(share.cores for share in self.used.values())
+
+    @property
+    def node_type(self) -> NodeType:
+        """Its equipment."""
+        return NodeType(self.cpus, self.memory_mib, self.gpus, frozenset(self.features))
+
+    @property
+    def whole(self) -> NodeResources:
+        """All of the node."""
+        return NodeResources(self.cpus, self.memory_mib, self.node_type.gpu_count())
+
+    @property
+    def free(self) -> NodeResources:
+        """What no job has; GPUs of several types count as one kind."""
+        left = self.whole
+        for share in self.used.values():
+            left = left.minus(share)
+        return left
+
+
+def nodes_of(cluster: Cluster, now_s: int) -> dict[str, SimNode]:
+    """Return the nodes of a cluster, which are up and have had no job yet, by name. Its pools must name their nodes."""
+    return {
+        name: SimNode(
+            name,
+            pool.node_type.cores,
+            pool.node_type.memory_mib,
+            tuple(sorted(pool.node_type.features)),
+            pool.node_type.gpus,
+            pool.partitions,
+            changed_s=now_s,
+            last_used_s=now_s,
+        )
+        for pool in cluster.pools
+        for name in sorted(pool.names)
+    }
 
 
 SLEEP = "sleep"
@@ -125,11 +191,13 @@ def begin_of(job: SimJob) -> int:
 class SimulatedCluster:
     """`jobs` by number and index, ended ones too. `wakes`: a job may be given sleeping nodes, and waits for them.
 
-    `scheduling`: whether anything is started. `value` is what jobs are sorted by, `begin` before when none starts.
+    `partitions` have tiers, and nodes that jobs do not share; a queue without a record shares its nodes. `scheduling`:
+    whether anything is started. `value` is what jobs of a tier are sorted by, `begin` before when none starts.
     """
 
     nodes: dict[str, SimNode]
     queues: tuple[str, ...] = ("batch",)
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
     wakes: bool = False
     value: Value = value_of
     begin: Callable[[SimJob], int] = begin_of
@@ -158,10 +226,14 @@ class SimulatedCluster:
                 and job.start_s + min(job.run_s, job.longest_s) <= now_s
             ):
                 self.end(job, job.start_s + min(job.run_s, job.longest_s))
+        tasks = Counter(job.number for job in self.jobs.values() if job.state in ON_NODES)
         for job in self.pending(now_s) if self.scheduling else ():
+            if job.task_limit and tasks[job.number] >= job.task_limit:
+                continue
             placed = self.place(job)
             if placed:
                 self._give(job, placed, now_s)
+                tasks[job.number] += 1
         for job in self.jobs.values():
             if job.state is JobState.STARTS:
                 self._begin_if_up(job, now_s)
@@ -170,23 +242,43 @@ class SimulatedCluster:
         """Return the jobs that could start now, the first to start first."""
         found = [job for job in self.jobs.values() if job.state is JobState.PENDING]
         found = [job for job in found if not job.holds and self.begin(job) <= now_s and not self.hangs(job)]
-        return sorted(found, key=lambda job: (-self.value(job), job.rank))
+        return sorted(found, key=lambda job: (-self._tier(job), -self.value(job), job.rank))
 
-    def place(self, job: SimJob) -> dict[str, int]:
-        """Return the processors that the job could have by node, {} if it cannot start; nodes that are up go first."""
-        left = {node.name: node.cpus - node.cpus_used for node in self.nodes.values() if self.is_open(node)}
-        names = sorted(left, key=lambda name: self.nodes[name].power is not PowerState.ON)
-        placed: dict[str, int] = {}
+    def place(self, job: SimJob) -> dict[str, NodeResources]:
+        """Return the shares that the job could have by node, {} if it cannot start.
+
+        Nodes that are up go first, then those with the fewest GPUs and the least memory.
+        """
+        whole = self.takes_whole_nodes(job)
+        apart = job.apart or whole
+        usable = [node for node in self._nodes_for(job.queue) if self.is_open(node)]
+        usable.sort(key=lambda node: (node.power is not PowerState.ON, node.whole.gpus, node.memory_mib))
+        left = {node.name: node.free for node in usable}
+        placed: dict[str, NodeResources] = {}
         for chunk in job.chunks:
             for _ in range(chunk.copies):
-                apart = job.apart or job.whole_nodes
-                node = next((name for name in names if self._fits(name, left[name], chunk, job, placed, apart)), None)
-                if node is None:
+                for node in usable:
+                    share = node.whole if whole else NodeResources(chunk.cores, chunk.memory_mib, chunk.gpus)
+                    taken = apart and node.name in placed
+                    if not taken and left[node.name].holds(share) and _suits(node, chunk):
+                        break
+                else:
                     return {}
-                cpus = self.nodes[node].cpus if job.whole_nodes else chunk.cores
-                left[node] -= cpus
-                placed[node] = placed.get(node, 0) + cpus
+                left[node.name] = left[node.name].minus(share)
+                placed[node.name] = placed.get(node.name, NOTHING).plus(share)
         return placed
+
+    def takes_whole_nodes(self, job: SimJob) -> bool:
+        """Return whether the job shares no node with other jobs: it or its partition says so."""
+        partition = self.partitions.get(job.queue)
+        return job.whole_nodes or (partition is not None and not partition.shared)
+
+    def queues_of(self, node: SimNode) -> tuple[str, ...]:
+        """Return the queues whose jobs the node runs."""
+        if node.partitions:
+            return tuple(sorted(node.partitions))
+        owners = frozenset[str]().union(*(each.partitions for each in self.nodes.values()))
+        return tuple(queue for queue in self.queues if queue not in owners)
 
     def is_open(self, node: SimNode) -> bool:
         """Whether jobs may be given the node."""
@@ -230,21 +322,20 @@ class SimulatedCluster:
                 job.lost = True
                 self.end(job, now_s)
 
-    def _fits(self, name: str, left: int, chunk: Chunk, job: SimJob, placed: dict[str, int], apart: bool) -> bool:
-        node = self.nodes[name]
-        if (apart and name in placed) or (chunk.host and chunk.host != name) or not self._serves(node, job):
-            return False
-        return left >= (node.cpus if job.whole_nodes else chunk.cores) and chunk.accepts(node.features)
+    def _tier(self, job: SimJob) -> int:
+        partition = self.partitions.get(job.queue)
+        return partition.priority_tier if partition else 1
 
-    def _serves(self, node: SimNode, job: SimJob) -> bool:
-        """Whether the node runs jobs of that queue: one that has nodes of its own has no others."""
-        return node.queue == (job.queue if any(each.queue == job.queue for each in self.nodes.values()) else "")
+    def _nodes_for(self, queue: str) -> list[SimNode]:
+        """Return the nodes that run jobs of that queue: one that has nodes of its own has no others."""
+        own = [node for node in self.nodes.values() if queue in node.partitions]
+        return own or [node for node in self.nodes.values() if not node.partitions]
 
-    def _give(self, job: SimJob, placed: dict[str, int], now_s: float) -> None:
+    def _give(self, job: SimJob, placed: dict[str, NodeResources], now_s: float) -> None:
         job.placed, job.state = placed, JobState.STARTS
-        for name, cpus in placed.items():
+        for name, share in placed.items():
             node = self.nodes[name]
-            node.used[job.job_id] = cpus
+            node.used[job.job_id] = share
             if node.power is PowerState.OFF:
                 node.power, node.power_s = PowerState.POWERING_ON, int(now_s)
 
@@ -255,3 +346,8 @@ class SimulatedCluster:
             for name in job.placed:
                 if self.nodes[name].dead:
                     self._lose_jobs(name, now_s)
+
+
+def _suits(node: SimNode, chunk: Chunk) -> bool:
+    """Return whether an empty node could hold the chunk."""
+    return chunk.host in ("", node.name) and node.node_type.holds(chunk._replace(copies=1)) > 0

@@ -25,7 +25,16 @@ class SimulatedScheduler:
 
     def traits(self) -> SchedulerTraits:
         """Return the capabilities."""
-        return SchedulerTraits("simulated", "1", self._ranking, True, BOOT_S, True, cluster="simulated")
+        return SchedulerTraits(
+            "simulated",
+            "1",
+            self._ranking,
+            power_saving=True,
+            boot_s=BOOT_S,
+            shared_nodes=True,
+            cluster="simulated",
+            partitions=tuple(self.cluster.partitions.values()),
+        )
 
     def view(self) -> SchedulerView:
         """Return all jobs and all nodes."""
@@ -117,6 +126,7 @@ class SimulatedScheduler:
 
     def _job(self, job: SimJob) -> Job:
         held = job.state is JobState.PENDING and bool(job.holds)
+        whole_nodes = self.cluster.takes_whole_nodes(job)
         return Job(
             job_id=job.job_id,
             state=JobState.HELD if held else job.state,
@@ -127,14 +137,14 @@ class SimulatedScheduler:
             name=job.name,
             comment=job.comment,
             partitions=(job.queue,),
-            request=Request((job.queue,), job.chunks, job.apart, job.whole_nodes),
+            request=Request((job.queue,), job.chunks, job.apart, whole_nodes),
             reservation="",
             qos="",
             priority=round(self.cluster.value(job)),
             offset=round(job.offset),
             nodes=len(job.placed) or job.nodes,
             cpus=job.cpus,
-            whole_nodes=job.whole_nodes,
+            whole_nodes=whole_nodes,
             limit_s=job.limit_s,
             submit_s=job.submit_s,
             begin_s=job.begin_s or None,
@@ -143,6 +153,7 @@ class SimulatedScheduler:
             hosts=",".join(job.placed) if job.state in HOLDING or job.state is JobState.ENDED else "",
             plain=not (job.after or job.index is not None),
             array_id="" if job.index is None else f"{job.number}[]",
+            task_limit=job.task_limit,
         )
 
     def _node(self, node: SimNode) -> Node:
@@ -160,11 +171,12 @@ class SimulatedScheduler:
             reason=node.note,
             reason_by="",
             reason_s=node.reason_s or None,
-            partitions=self.cluster.queues,
+            partitions=self.cluster.queues_of(node),
             features=node.features,
             cpus=node.cpus,
             cpus_used=node.cpus_used,
             memory_mib=node.memory_mib,
             boot_s=None,
             idle_since_s=node.last_used_s or None,
+            gpus=node.gpus,
         )

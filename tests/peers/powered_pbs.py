@@ -199,6 +199,6 @@ def _add_debug(server: StandIn, nodes: str) -> None:
     def add(pbs: Pbs) -> None:
         pbs.cluster.queues = (*pbs.cluster.queues, DEBUG)
         for name in expand(nodes) if pbs.kind == OPENPBS else ():
-            pbs.cluster.nodes[name].queue = DEBUG
+            pbs.cluster.nodes[name].partitions = frozenset({DEBUG})
 
     server.do(add)
