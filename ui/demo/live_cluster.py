@@ -4,30 +4,30 @@ Jobs come by the clock, nodes that are up register, and jobs have virtual nodes 
 """
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from offpeak.display import amount_text, energy_text, money_text, percent_text
+from offpeak.model.cluster import Cluster
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
-from offpeak.model.request import Chunk
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from sim_backend.scheduler.cluster import SimJob, SimulatedCluster, nodes_of
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom
-from ui.demo.site import BEGIN_S, CPUS, KINDS, DemoJob, price_at
+from ui.demo.site import BATCH, BEGIN_S, KINDS, DemoJob, price_at
 
 UTILISATION = {kind.name: kind.utilisation for kind in KINDS}
 
 
-def new_cluster(nodes: Sequence[str]) -> SimulatedCluster:
+def new_cluster(model: Cluster) -> SimulatedCluster:
     """Return a cluster whose nodes are up."""
     return SimulatedCluster(
-        {name: SimNode(name, CPUS, changed_s=BEGIN_S, last_used_s=BEGIN_S) for name in nodes}, wakes=True
+        nodes_of(model, BEGIN_S), queues=tuple(model.partitions), partitions=model.partitions, wakes=True
     )
 
 
@@ -38,14 +38,33 @@ def submit(cluster: SimulatedCluster, job: DemoJob) -> None:
             number=job.number,
             name=job.kind.name,
             user=job.user,
-            queue="batch",
-            chunks=(Chunk(job.nodes, CPUS),),
+            queue=job.kind.partition,
+            chunks=(job.chunk,),
             run_s=job.run_s,
             submit_s=BEGIN_S + job.at_s,
             limit_s=job.limit_s,
-            whole_nodes=True,
+            whole_nodes=job.kind.partition == BATCH,
+            index=job.index,
+            task_limit=job.task_limit,
         )
     )
+
+
+def node_shares(cluster: SimulatedCluster, job: SimJob) -> dict[str, float]:
+    """Return the share of each of its nodes that a job has."""
+    (chunk,) = job.chunks
+    whole = cluster.takes_whole_nodes(job)
+    return {name: 1.0 if whole else cluster.nodes[name].node_type.share(chunk) for name in job.placed}
+
+
+def node_utilisation(cluster: SimulatedCluster) -> dict[str, float]:
+    """Return the utilisation, 0..1, of the nodes on which jobs run."""
+    used: dict[str, float] = defaultdict(float)
+    for job in cluster.jobs.values():
+        if job.state is JobState.RUNNING:
+            for name, share in node_shares(cluster, job).items():
+                used[name] += share * UTILISATION[job.name]
+    return used
 
 
 @dataclass
@@ -56,6 +75,7 @@ class LiveCluster:
     """
 
     room: MachineRoom
+    model: Cluster
     jobs: "deque[DemoJob]"
     clock: Callable[[], float]
     energy_j: float = 0.0
@@ -64,7 +84,7 @@ class LiveCluster:
     _turn: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.cluster = new_cluster(tuple(self.room.nodes))
+        self.cluster = new_cluster(self.model)
         self._scheduler = SimulatedScheduler(self.cluster, clock=self.clock)
 
     def follow(self) -> None:
@@ -124,12 +144,7 @@ class LiveCluster:
         self.cost += new_j / J_PER_MWH * price_at(now_s)
 
     def _use(self) -> None:
-        used = {
-            name: UTILISATION[job.name]
-            for job in self.cluster.jobs.values()
-            if job.state is JobState.RUNNING
-            for name in job.placed
-        }
+        used = node_utilisation(self.cluster)
         for name, node in self.room.nodes.items():
             if node.now().state == ACTIVE:
                 node.use(used.get(name, 0.0))
@@ -154,16 +169,17 @@ def outcome_of(cluster: SimulatedCluster, now_s: float, *, energy_j: float, cost
     """Return the outcome of a cluster until now; later events are ignored."""
     begun = [job for job in cluster.jobs.values() if job.start_s is not None and job.start_s <= now_s]
     waits_s = [(job.start_s or 0.0) - job.submit_s for job in begun]
-    work_s = sum((min(job.end_s or now_s, now_s) - (job.start_s or 0.0)) * job.nodes for job in begun)
+    work_s = sum(
+        (min(job.end_s or now_s, now_s) - (job.start_s or 0.0)) * sum(node_shares(cluster, job).values())
+        for job in begun
+    )
     lost = sum(job.lost for job in begun)
     return DemoOutcome(energy_j, cost, len(begun), lost, sum(waits_s) / max(1, len(waits_s)), work_s)
 
 
-def without_offpeak(
-    jobs: Iterable[DemoJob], nodes: tuple[str, ...], node_class: NodeClass, length_s: float
-) -> DemoOutcome:
+def without_offpeak(jobs: Iterable[DemoJob], model: Cluster, node_class: NodeClass, length_s: float) -> DemoOutcome:
     """Return the outcome of the same jobs in order of submission, with all nodes always on."""
-    cluster, to_come = new_cluster(nodes), list(jobs)
+    cluster, to_come = new_cluster(model), list(jobs)
     energy_j = cost = 0.0
     for at_s in range(BEGIN_S, BEGIN_S + int(length_s), STEP_S):
         while to_come and BEGIN_S + to_come[0].at_s <= at_s:
@@ -175,9 +191,9 @@ def without_offpeak(
 
 
 def _power_w(cluster: SimulatedCluster, node_class: NodeClass) -> float:
-    running = [job for job in cluster.jobs.values() if job.state is JobState.RUNNING]
-    busy_w = sum(job.nodes * node_class.running_w(UTILISATION[job.name]) for job in running)
-    return busy_w + (len(cluster.nodes) - sum(job.nodes for job in running)) * node_class.idle_w
+    used = node_utilisation(cluster)
+    busy_w = sum(node_class.running_w(utilisation) for utilisation in used.values())
+    return busy_w + (len(cluster.nodes) - len(used)) * node_class.idle_w
 
 
 def summary(with_: DemoOutcome, without: DemoOutcome) -> str:

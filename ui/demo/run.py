@@ -27,6 +27,7 @@ from services.agent.loop import ProblemLog
 from services.agent.service import Service
 from services.agent.site_context import make_site_context
 from services.page.access import check_page_listen, parse_page_listen
+from sim_backend.case.site_jobs import cluster_note
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import room_logins
 from ui.agent.command import check_needs
@@ -63,6 +64,7 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
         _wait_for_page(plan, page)
         say(f"the page: http://{plan.listen}/")
         say(f"{plan.nodes} virtual nodes, {len(jobs)} jobs, {plan.hours:.0f} hours in {plan.seconds:.0f} s")
+        say(f"{cluster_note(plan.cluster)}; partitions {' and '.join(plan.cluster.partitions)}")
         say(f"ask it in another terminal: {_command('status', plan)}, or queue in the place of status")
         asyncio.run(Demo(plan, settings, jobs, report, say, stays=stays).run())
 
@@ -84,7 +86,7 @@ class Demo:
         async with machine_room(self.plan.room, room_logins(self.plan.folder)) as room:
             enrol(self.plan, room)
             clock = FastClock(self.plan.factor, BEGIN_S)
-            live = LiveCluster(room, deque(self.jobs), clock.unix_s)
+            live = LiveCluster(room, self.plan.cluster, deque(self.jobs), clock.unix_s)
             parts = replace(make_site_context(self.settings, clock.clock), scheduler=live)
             agent = SiteAgent(parts, ledger, ProblemLog(clock.unix_s))
             # What is loaded and compiled at first would take hours of that day.
@@ -124,7 +126,7 @@ class Demo:
         plan, length_s = self.plan, at_s - BEGIN_S
         if length_s < STEP_S:
             return
-        without = await asyncio.to_thread(without_offpeak, self.jobs, plan.room.nodes, plan.node_class, length_s)
+        without = await asyncio.to_thread(without_offpeak, self.jobs, plan.cluster, plan.node_class, length_s)
         with_ = outcome_of(live.cluster, at_s, energy_j=live.energy_j, cost=live.cost)
         if length_s < plan.length_s:
             self.say(f"\nended after {length_s / HOUR_S:.1f} of {plan.hours:.0f} hours; until then:")

@@ -7,7 +7,7 @@ import math
 import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,10 +18,12 @@ from offpeak.errors import BadInput
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
 from offpeak.model.arrays import Int64
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
+from offpeak.model.request import Chunk
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import SIMULATED
@@ -32,10 +34,23 @@ from sim_backend.virtual.room_plan import INVENTORY, RoomPlan, write_inventory
 BEGIN_S = int(datetime(2026, 11, 10, 5, tzinfo=UTC).timestamp())
 """A Tuesday, 06:00 in Berlin."""
 ZONE = "Europe/Berlin"
+GIB = 1024
 CPUS = 16
+GPUS = 4
+THIN = NodeType(CPUS, 64 * GIB)
+FAT = NodeType(CPUS, 256 * GIB)
+GPU = NodeType(CPUS, 256 * GIB, (("a100", GPUS),))
+BATCH, GPU_PARTITION = "batch", "gpu"
+PARTITIONS = {name: Partition(name, shared=name == GPU_PARTITION) for name in (BATCH, GPU_PARTITION)}
+"""Jobs of batch have their nodes alone, those of gpu share them."""
 LOAD = 0.4
 SHORTEST_S, LONGEST_S = 600, 3 * HOUR_S
 SIZES = (1, 1, 1, 2, 2, 4, 6)
+MEMORY_GIB, LARGE_MEMORY_GIB = (8, 16, 60), 200
+LARGE_MEMORY_SHARE = 0.2
+ARRAY_TASKS, ARRAY_LIMIT, ARRAY_TASK_S = 6, 3, HOUR_S // 2
+ARRAY_AT_SHARE = 0.15
+"""Of the day, at which the array is submitted."""
 USERS = ("ann", "bob", "chidi", "dora")
 HOURLY_PRICES = (46, 44, 43, 45, 58, 88, 121, 134, 112, 84, 62, 48, 39, 37, 52, 84, 128, 152, 141, 109, 86, 70, 58, 50)
 """EUR/MWh by hour of UTC: two expensive times of the day, and a cheap noon."""
@@ -43,18 +58,27 @@ HOURLY_PRICES = (46, 44, 43, 45, 58, 88, 121, 134, 112, 84, 62, 48, 39, 37, 52, 
 
 @dataclass(frozen=True)
 class DemoJobKind:
-    """Jobs of one name: how much of a node they use, 0..1."""
+    """Jobs of one name in a partition: how much of a node they use, 0..1, if they have all of it."""
 
     name: str
     utilisation: float
+    partition: str = BATCH
 
 
-KINDS = (DemoJobKind("render", 1.0), DemoJobKind("solve", 0.6), DemoJobKind("archive", 0.2))
+KINDS = (
+    *(DemoJobKind("render", 1.0), DemoJobKind("solve", 0.6), DemoJobKind("archive", 0.2)),
+    DemoJobKind("train", 0.9, GPU_PARTITION),
+)
+BATCH_KINDS, ARRAY_KIND, GPU_KIND = KINDS[:3], KINDS[1], KINDS[3]
 
 
 @dataclass(frozen=True)
 class DemoJob:
-    """A job: when it comes [s after the begin], on how many nodes, for how long, and the limit that its user gave."""
+    """A job: when it comes [s after the begin], on how many nodes, for how long, and the limit that its user gave.
+
+    `memory_mib` and `gpus` are requested per node. The tasks of an array have one number and an `index` each; at most
+    `task_limit` of them run at once.
+    """
 
     number: int
     at_s: int
@@ -63,53 +87,107 @@ class DemoJob:
     limit_s: int
     user: str
     kind: DemoJobKind
+    memory_mib: int = 0
+    gpus: int = 0
+    index: int | None = None
+    task_limit: int = 0
+
+    @property
+    def chunk(self) -> Chunk:
+        """The parts of its request, one for each node."""
+        cores = CPUS * self.gpus // GPUS if self.gpus else CPUS
+        return Chunk(self.nodes, cores, self.memory_mib, self.gpus)
+
+    @property
+    def node_share(self) -> float:
+        """The share of each of its nodes that it has."""
+        return 1.0 if self.kind.partition == BATCH else GPU.share(self.chunk)
+
+
+def demo_cluster(nodes: int) -> Cluster:
+    """Return the cluster: a quarter of the nodes have GPUs, a quarter more memory than the others."""
+    names = [f"n{number:02}" for number in range(1, nodes + 1)]
+    quarter = max(1, nodes // 4)
+    thin, fat, gpu = names[: -2 * quarter], names[-2 * quarter : -quarter], names[-quarter:]
+    members = ((THIN, BATCH, thin), (FAT, BATCH, fat), (GPU, GPU_PARTITION, gpu))
+    pools = tuple(Pool(kind, frozenset({name}), len(those), frozenset(those)) for kind, name, those in members)
+    return Cluster(pools, PARTITIONS)
 
 
 def jobs_to_come(nodes: int, length_s: int, *, seed: int = 3) -> tuple[DemoJob, ...]:
     """Return the jobs of this time in the order of their submission: many in the morning, fewer later."""
-    chance, work_s = random.Random(seed), 0.0
-    drawn: list[tuple[int, int, int]] = []
-    while work_s < LOAD * nodes * length_s:
-        size = min(nodes // 2, chance.choice(SIZES))
-        run_s = round(min(LONGEST_S, max(SHORTEST_S, chance.lognormvariate(math.log(HOUR_S), 0.8))))
-        drawn.append((round(length_s * chance.betavariate(1.0, 1.6)), size, run_s))
-        work_s += size * run_s
-    return tuple(
-        DemoJob(
-            number=number,
-            at_s=at_s,
-            nodes=size,
-            run_s=run_s,
-            limit_s=2 * run_s,
-            user=chance.choice(USERS),
-            kind=chance.choice(KINDS),
-        )
-        for number, (at_s, size, run_s) in enumerate(sorted(drawn), 1)
+    chance = random.Random(seed)
+    thin, fat, gpu = (pool.nodes for pool in demo_cluster(nodes).pools)
+    drawn = [*_batch_jobs(chance, thin, fat, length_s), *_gpu_jobs(chance, gpu, length_s)]
+    drawn.sort(key=lambda job: job.at_s)
+    jobs = [replace(job, number=number) for number, job in enumerate(drawn, 1)]
+    array_at_s = round(ARRAY_AT_SHARE * length_s)
+    first = DemoJob(
+        number=len(jobs) + 1,
+        at_s=array_at_s,
+        nodes=1,
+        run_s=ARRAY_TASK_S,
+        limit_s=2 * ARRAY_TASK_S,
+        user=chance.choice(USERS),
+        kind=ARRAY_KIND,
+        memory_mib=MEMORY_GIB[1] * GIB,
+        task_limit=ARRAY_LIMIT,
     )
+    tasks = [replace(first, index=index) for index in range(1, ARRAY_TASKS + 1)]
+    return tuple(sorted([*jobs, *tasks], key=lambda job: job.at_s))
 
 
-def write_log(jobs: Sequence[DemoJob], node_w: Mapping[str, float], file: Path, nodes: int) -> None:
-    """Write the jobs in the Standard Workload Format; `node_w` is what a node draws by the name of the kind."""
-    write_swf(_columns(jobs, node_w), file, processors=nodes, unix_start_s=BEGIN_S, zone=ZONE)
+def _batch_jobs(chance: random.Random, thin: int, fat: int, length_s: int) -> Iterator[DemoJob]:
+    """Give jobs of whole nodes until the load is reached; jobs with much memory have as many nodes at most."""
+    work_s = float(ARRAY_TASKS * ARRAY_TASK_S)
+    while work_s < LOAD * (thin + fat) * length_s:
+        size = max(1, min((thin + fat) // 2, chance.choice(SIZES)))
+        memory_gib = chance.choice(MEMORY_GIB)
+        if size <= fat and chance.random() < LARGE_MEMORY_SHARE:
+            memory_gib = LARGE_MEMORY_GIB
+        job = _drawn_job(chance, length_s, chance.choice(BATCH_KINDS), size)
+        yield replace(job, memory_mib=memory_gib * GIB)
+        work_s += size * job.run_s
 
 
-def _columns(jobs: Sequence[DemoJob], node_w: Mapping[str, float]) -> Jobs:
+def _gpu_jobs(chance: random.Random, nodes: int, length_s: int) -> Iterator[DemoJob]:
+    """Give jobs with one, two or four GPUs of a node until the load is reached."""
+    work_s = 0.0
+    while work_s < LOAD * nodes * length_s:
+        gpus = chance.choice((1, 2, GPUS))
+        job = replace(_drawn_job(chance, length_s, GPU_KIND, 1), gpus=gpus, memory_mib=gpus * 48 * GIB)
+        yield job
+        work_s += job.node_share * job.run_s
+
+
+def _drawn_job(chance: random.Random, length_s: int, kind: DemoJobKind, size: int) -> DemoJob:
+    run_s = round(min(LONGEST_S, max(SHORTEST_S, chance.lognormvariate(math.log(HOUR_S), 0.8))))
+    at_s = round(length_s * chance.betavariate(1.0, 1.6))
+    return DemoJob(0, at_s, size, run_s, limit_s=2 * run_s, user=chance.choice(USERS), kind=kind)
+
+
+def write_log(jobs: Sequence[DemoJob], node_class: NodeClass, file: Path, nodes: int) -> None:
+    """Write the jobs in the Standard Workload Format, the tasks of an array as jobs of their own."""
+    write_swf(_columns(jobs, node_class), file, processors=nodes, unix_start_s=BEGIN_S, zone=ZONE)
+
+
+def _columns(jobs: Sequence[DemoJob], node_class: NodeClass) -> Jobs:
     def column(value: Callable[[DemoJob], int]) -> Int64:
         return np.array([value(job) for job in jobs], np.int64)
 
     kinds = [kind.name for kind in KINDS]
     return Jobs(
-        job_id=column(lambda job: job.number),
+        job_id=np.arange(1, len(jobs) + 1),
         submit_s=column(lambda job: job.at_s),
         runtime_s=column(lambda job: job.run_s),
         estimate_s=column(lambda job: job.limit_s),
         size=column(lambda job: job.nodes),
         user=column(lambda job: USERS.index(job.user)),
         group=column(lambda _: 0),
-        queue=column(lambda _: 0),
+        queue=column(lambda job: list(PARTITIONS).index(job.kind.partition)),
         application=column(lambda job: kinds.index(job.kind.name)),
         logged_start_s=column(lambda _: -1),
-        node_power_w=np.array([node_w[job.kind.name] for job in jobs]),
+        node_power_w=np.array([node_class.running_w(job.kind.utilisation * job.node_share) for job in jobs]),
     )
 
 
@@ -167,21 +245,26 @@ class DemoPlan:
         return self.folder / SETTINGS
 
     @property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return demo_cluster(self.nodes)
+
+    @property
     def node_class(self) -> NodeClass:
         """The class of its nodes."""
         return node_class_named(CLASS)
 
     @property
     def node_w(self) -> dict[str, float]:
-        """Power of a job on a node, by the name of its kind."""
+        """Power of a node that is full of jobs of one kind, by the name of the kind."""
         return {kind.name: self.node_class.running_w(kind.utilisation) for kind in KINDS}
 
     @property
     def room(self) -> RoomPlan:
         """The machine room."""
-        names = tuple(f"n{number:02}" for number in range(1, self.nodes + 1))
+        names = [name for pool in self.cluster.pools for name in sorted(pool.names)]
         port = self.hardware_port
-        return RoomPlan(names, self.node_class, clock_factor=self.factor, bmc_port=port, pdu_port=port)
+        return RoomPlan(tuple(names), self.node_class, clock_factor=self.factor, bmc_port=port, pdu_port=port)
 
 
 def write_site(plan: DemoPlan, jobs: tuple[DemoJob, ...]) -> Settings:
@@ -190,7 +273,7 @@ def write_site(plan: DemoPlan, jobs: tuple[DemoJob, ...]) -> Settings:
     inventory = write_inventory(plan.folder, plan.room, node_class=CLASS, made_by="offpeak demo")
     inventory.write_text(inventory.read_text().replace('wake = ["bmc"]', LONG_PATIENCE))
     write_hourly_prices(plan.folder / PRICES)
-    write_log(jobs, plan.node_w, plan.folder / LOG, plan.nodes)
+    write_log(jobs, plan.node_class, plan.folder / LOG, plan.nodes)
     plan.settings_file.write_text(tomlkit.dumps(_settings(plan)))
     return Settings.of(read_values(plan.settings_file, options={}))
 

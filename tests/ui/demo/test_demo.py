@@ -21,14 +21,30 @@ from offpeak.errors import BadInput
 from offpeak.ledger.database import PATIENCE_S, open_ledger
 from offpeak.ledger.records import actions_in
 from offpeak.model.clock import FastClock
+from offpeak.model.cluster import Cluster, Pool
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import node_class_named
+from offpeak.model.request import Request
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 from ui.demo.live_cluster import without_offpeak
 from ui.demo.run import ready_ledger
-from ui.demo.site import BEGIN_S, KINDS, MARK, DemoJob, DemoPlan, jobs_to_come, price_at, write_site
+from ui.demo.site import (
+    BEGIN_S,
+    GPU,
+    GPU_KIND,
+    KINDS,
+    MARK,
+    PARTITIONS,
+    THIN,
+    DemoJob,
+    DemoPlan,
+    demo_cluster,
+    jobs_to_come,
+    price_at,
+    write_site,
+)
 
 LONG_S = 600.0
 """On a machine where the engine was never compiled, and others compile too."""
@@ -219,11 +235,42 @@ def test_the_same_jobs_come_each_time() -> None:
 def test_without_offpeak_by_hand() -> None:
     server = node_class_named("server")
     job = DemoJob(1, 0, 1, 1800, 3600, "ann", KINDS[0])
-    found = without_offpeak([job], ("n1", "n2"), server, 3600)
+    pool = Pool(THIN, frozenset({"batch"}), 2, frozenset({"n1", "n2"}))
+    found = without_offpeak([job], Cluster((pool,), PARTITIONS), server, 3600)
     expected_j = 1800 * (700 + 200) + 1800 * 400
     assert found.energy_j == pytest.approx(expected_j)
     assert found.cost == pytest.approx(expected_j / 3.6e9 * price_at(BEGIN_S))
     assert (found.started, found.lost, found.wait_s, found.work_s) == (1, 0, 0.0, 1800.0)
+
+
+def test_jobs_that_share_a_node_add_up_by_hand() -> None:
+    server = node_class_named("server")
+    pool = Pool(GPU, frozenset({"gpu"}), 1, frozenset({"g1"}))
+    jobs = [DemoJob(number, 0, 1, 1800, 3600, "ann", GPU_KIND, gpus=2) for number in (1, 2, 3)]
+    found = without_offpeak(jobs, Cluster((pool,), PARTITIONS), server, 3600)
+    full_w, half_w = server.running_w(GPU_KIND.utilisation), server.running_w(GPU_KIND.utilisation / 2)
+    assert found.energy_j == pytest.approx(1800 * (full_w + half_w))
+    assert (found.started, found.wait_s, found.work_s) == (3, 600.0, 2700.0)
+
+
+@pytest.mark.parametrize("nodes", [4, 5, 6, 16, 64, 200])
+def test_every_job_fits_the_cluster(nodes: int) -> None:
+    cluster, jobs = demo_cluster(nodes), jobs_to_come(nodes, 36_000)
+    requests = {Request((job.kind.partition,), (job.chunk,), whole_nodes=job.node_share == 1.0) for job in jobs}
+    assert [misfit for request in requests if (misfit := cluster.misfit(request))] == []
+    assert cluster.nodes == nodes
+    assert {job.kind.partition for job in jobs} == {"batch", "gpu"}
+    assert len({job.memory_mib for job in jobs}) > 2
+    (array,) = {job.number for job in jobs if job.index is not None}
+    assert sum(job.number == array for job in jobs) == 6
+    names = [(job.number, job.index) for job in jobs]
+    assert len(set(names)) == len(names)
+
+
+def test_all_jobs_of_the_demo_start_on_a_cluster_that_is_always_on() -> None:
+    jobs = jobs_to_come(16, 36_000)
+    found = without_offpeak(jobs, demo_cluster(16), node_class_named("server"), 2 * 36_000)
+    assert (found.started, found.lost) == (len(jobs), 0)
 
 
 def test_a_clock_stands_until_it_is_started() -> None:
