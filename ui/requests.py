@@ -20,6 +20,7 @@ class EstimateRequest:
     levers: bool
     lenient: bool
     as_json: bool
+    write_cluster: Path | None = None
 
 
 @dataclass(frozen=True)

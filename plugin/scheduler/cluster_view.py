@@ -1,32 +1,40 @@
 """The cluster model of a scheduler's view, and the nodes of each pool that are free."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from offpeak.model.cluster import Cluster, ClusterNode, NodeType, Partition, pools_of
+from offpeak.model.request import Request
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 
 
-def cluster_of(view: SchedulerView, partitions: Iterable[Partition] = ()) -> Cluster:
+def cluster_of(
+    view: SchedulerView, partitions: Iterable[Partition] = (), *, features: Collection[str] | None = None
+) -> Cluster:
     """Return the cluster; partitions without a record of their own have no limits and share their nodes.
 
-    Nodes that differ only in features that no job requests are in one pool.
+    Nodes that differ only in other features than `features` are in one pool: by default those that a job requests.
     """
     requests = {id(job.request): job.request for job in view.jobs if job.request}.values()
-    requested = frozenset(
-        name for request in requests for chunk in request.chunks for names in chunk.features for name in names
-    )
+    kept = requested_features(requests) if features is None else frozenset(features)
     known = {partition.name: partition for partition in partitions}
     found = {name for node in view.nodes for name in node.partitions}
     return Cluster(
-        pools=pools_of(_cluster_node(node, requested) for node in view.nodes),
+        pools=pools_of(_cluster_node(node, kept) for node in view.nodes),
         partitions=known | {name: Partition(name, shared=True) for name in sorted(found - known.keys())},
         reservations={each.name: frozenset(each.nodes) for each in view.reservations},
     )
 
 
-def _cluster_node(node: Node, requested: frozenset[str]) -> ClusterNode:
-    features = requested.intersection(node.features)
+def requested_features(requests: Iterable[Request]) -> frozenset[str]:
+    """Return the features that a request names."""
+    return frozenset(
+        name for request in requests for chunk in request.chunks for names in chunk.features for name in names
+    )
+
+
+def _cluster_node(node: Node, kept: frozenset[str]) -> ClusterNode:
+    features = kept.intersection(node.features)
     return ClusterNode(node.name, NodeType(node.cpus, node.memory_mib, node.gpus, features), frozenset(node.partitions))
 
 

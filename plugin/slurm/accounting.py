@@ -88,3 +88,12 @@ def _jobs_are_private() -> bool:
     lines = ask("sacctmgr", "--noheader", "show", "configuration", timeout_s=SHORT_S).decode(errors="replace")
     ours = lines.partition("SlurmDBD configuration")[2].splitlines()
     return any("jobs" in line for line in ours if line.startswith("PrivateData"))
+
+
+def qos_names() -> frozenset[str]:
+    """Return the names of the QOS that exist; none if slurmdbd does not tell them."""
+    try:
+        answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=Name", timeout_s=SHORT_S)
+    except CannotAskSlurm:
+        return frozenset()
+    return frozenset(answer.decode(errors="replace").split())

@@ -67,11 +67,11 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     rejected = (*trace.rejected, *fitting.rejected)
     if not len(fitting.kept):
         raise BadTrace(f"{trace.name}: no job fits the cluster: {reasons_text(rejected)}", hint="check its node types")
+    is_mixed = len(cluster.pools) > 1 or not whole_nodes
     notes = (
-        cluster_note(cluster),
-        *_derived_note(derived, whole_nodes=whole_nodes),
+        *((cluster_note(cluster), *_derived_note(derived, whole_nodes=whole_nodes)) if is_mixed else ()),
         *_unknown_notes(known, jobs_of),
-        *_unlogged_notes(jobs),
+        *(_unlogged_notes(jobs) if is_mixed else ()),
     )
     return ClusterJobs(jobs.take(fitting.kept), tuple(numbers), rejected, notes)
 

@@ -80,6 +80,15 @@ def rules_of(policy: Policy, timing: SlurmTiming = NO_TIMING, reservations: int 
     )
 
 
+def knows_pools(policy: Policy) -> bool:
+    """Return whether a policy has rules for clusters of several pools."""
+    try:
+        rules_of(policy)
+    except BadInput:
+        return False
+    return True
+
+
 def replay_mixed(
     case: MixedCase,
     policy: Policy,

@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 from slurm_fixtures import ACCOUNTING, accounting_slurm
 
+from offpeak.model.cluster_file import read_cluster
 from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
 from sim_backend.local_slurm.servers import SlurmCluster
+from sim_backend.traces.slurm.fields import SACCT_COMMAND
 
 pytestmark = pytest.mark.thorough
 
@@ -27,6 +29,7 @@ J_PER_KWH = 3_600_000
 SCREEN_LINES = 25
 # What users call their jobs is nothing for a report.
 JOB_NAME = "secret-project"
+DUMP = SACCT_COMMAND.replace("sacct.txt", "dump.txt")
 
 Done = subprocess.CompletedProcess[str]
 
@@ -102,9 +105,9 @@ def documented_dump(site: HeadNode, repository: Path) -> list[Run]:
     (command,) = re.findall(r"^    (sacct .* > sacct\.txt)$", page, re.MULTILINE)
     assert site.run("bash", "-c", command).returncode == 0
     header, *lines = (site.folder / "sacct.txt").read_text(encoding="utf-8").splitlines()
-    columns = header.split("|")
+    columns = header.split(";")
     # The last is JobName, which may hold anything.
-    rows = [dict(zip(columns, line.split("|", len(columns) - 1), strict=True)) for line in lines]
+    rows = [dict(zip(columns, line.split(";", len(columns) - 1), strict=True)) for line in lines]
     return [run_of(row) for row in rows if row["AllocNodes"] != "0"]
 
 
@@ -152,6 +155,19 @@ def test_a_dump_by_the_documented_command_gives_the_same_jobs(site: HeadNode, re
     assert begin_s == min(run.start_s for run in runs)
     assert until_s == pytest.approx(taken_s, abs=1)
     assert used["energy_kwh"]["middle"] == pytest.approx(energy_kwh(runs, begin_s, until_s, nodes=4))
+
+
+def test_the_cluster_is_written_for_another_machine(site: HeadNode) -> None:
+    done = site.estimate("--write-cluster", "cluster.toml")
+    assert done.returncode == 0
+    assert done.stderr.startswith("cluster.toml: cluster: 4 nodes of 4 cores")
+    cluster = read_cluster(site.folder / "cluster.toml")
+    assert (cluster.nodes, sorted(cluster.partitions), "normal" in cluster.qos) == (4, ["again", "batch"], True)
+    site.run("bash", "-c", DUMP)
+    elsewhere = site.run(OFFPEAK, "estimate", "dump.txt", "--cluster", "cluster.toml", "--replays", "10")
+    assert (elsewhere.returncode, elsewhere.stderr) == (0, "")
+    assert ": 4 jobs on 4 nodes" in elsewhere.stdout
+    assert "left out: " in elsewhere.stdout
 
 
 def test_the_last_day_without_names(site: HeadNode) -> None:

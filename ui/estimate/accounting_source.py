@@ -1,19 +1,21 @@
-"""Find the accounting of a cluster: the log that the user names, else that of its scheduler."""
+"""Find the accounting of a cluster: the log that the user names, else that of its scheduler; and its nodes."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
-from offpeak.errors import BadInput, BadTrace
+from offpeak.errors import BadInput, BadTrace, SchedulerError
 from offpeak.files import LongText
-from offpeak.model.cluster import Cluster
+from offpeak.model.cluster import UNKNOWN, Cluster
 from offpeak.model.cluster_file import read_cluster
-from offpeak.model.jobs import Trace
+from offpeak.model.jobs import NUMBERS_ONLY, LogNames, Trace
 from offpeak.model.local_time import machine_zone, parse_zone, zone_text
 from offpeak.settings.replay import LogSettings, MachineSettings
 from offpeak.settings.table import Settings
 from plugin.pbs.accounting import ACCOUNTING, accounting_text, openpbs_accounting_folder
-from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name
-from plugin.slurm.accounting import sacct_text
+from plugin.scheduler.cluster_view import cluster_of, requested_features
+from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name, scheduler_of
+from plugin.slurm.accounting import qos_names, sacct_text
 from plugin.slurm.nodes import read_machine
 from sim_backend.traces.filters import anonymised, anonymised_cluster
 from sim_backend.traces.read import read_log, trace_of_text
@@ -21,11 +23,15 @@ from sim_backend.traces.read import read_log, trace_of_text
 
 @dataclass(frozen=True)
 class Accounting:
-    """A log, the number of nodes if the scheduler reports it, and the cluster if the settings or it describe one."""
+    """A log, the number of nodes if the scheduler reports it, and the cluster if the settings or it describe one.
+
+    `logged_names` are the names of the log before they were made anonymous.
+    """
 
     trace: Trace
     nodes: int | None = None
     cluster: Cluster | None = None
+    logged_names: LogNames = NUMBERS_ONLY
 
 
 def zone_of(log: LogSettings) -> tzinfo:
@@ -40,12 +46,50 @@ def log_of(source: str, log: LogSettings, *, lenient: bool) -> Trace:
 
 def log_on_cluster(source: str, settings: Settings, *, lenient: bool) -> Accounting:
     """Return the named log with the cluster of the settings, both anonymised if that is set."""
-    log, cluster = settings.log, cluster_of_settings(settings.machine)
-    trace = read_log(source, lenient=lenient, zone=zone_of(log))
-    shown = _as_set(trace, log)
-    if cluster is not None and log.anonymise:
-        cluster = anonymised_cluster(cluster, trace.names, shown.names)
-    return Accounting(shown, cluster=cluster)
+    return _accounting(read_log(source, lenient=lenient, zone=zone_of(settings.log)), settings)
+
+
+def _accounting(trace: Trace, settings: Settings, nodes: int | None = None) -> Accounting:
+    found = Accounting(_as_set(trace, settings.log), nodes, logged_names=trace.names)
+    cluster = cluster_of_settings(settings.machine)
+    return found if cluster is None else on_cluster(found, cluster, settings.log)
+
+
+def on_cluster(accounting: Accounting, cluster: Cluster, log: LogSettings) -> Accounting:
+    """Return the accounting with that cluster, anonymised if that is set."""
+    if log.anonymise:
+        cluster = anonymised_cluster(cluster, accounting.logged_names, accounting.trace.names)
+    return replace(accounting, cluster=cluster)
+
+
+def site_cluster(settings: Settings, features: Collection[str] | None = None) -> Cluster:
+    """Return the cluster that the site's scheduler reports; raise SchedulerError if it does not answer.
+
+    Nodes that differ only in other features than `features` are in one pool; by default each feature counts.
+    """
+    scheduler = scheduler_of(settings)
+    view, partitions = scheduler.view(), scheduler.traits().partitions
+    if not view.nodes:
+        raise SchedulerError(
+            "the scheduler reports no nodes", hint="`offpeak check` tests whether offpeak may see them"
+        )
+    if features is None:
+        features = frozenset(name for node in view.nodes for name in node.features)
+    cluster = cluster_of(view, partitions, features=features)
+    return replace(cluster, qos=qos_names()) if scheduler_name(settings) == SLURM else cluster
+
+
+def with_site_cluster(accounting: Accounting, settings: Settings) -> Accounting:
+    """Return the accounting of the site's scheduler on the cluster that it reports; without it, if it reports none."""
+    trace = accounting.trace
+    try:
+        cluster = site_cluster(settings, requested_features(trace.requests))
+        if trace.units_per_node != 1 and any(pool.node_type.cores == UNKNOWN for pool in cluster.pools):
+            raise SchedulerError("the scheduler does not report their processors", hint="")
+    except SchedulerError as problem:
+        note = f"the nodes of the cluster are not known ({problem}): all nodes count as equal"
+        return replace(accounting, trace=replace(trace, notes=(*trace.notes, note)))
+    return on_cluster(accounting, cluster, settings.log)
 
 
 def cluster_of_settings(machine: MachineSettings) -> Cluster | None:
@@ -67,7 +111,7 @@ def accounting_of(source: str | None, days: int, settings: Settings, *, lenient:
         return log_on_cluster(source, settings, lenient=lenient)
     scheduler = scheduler_name(settings)
     if scheduler == SLURM:
-        return _of_slurm(days, log, lenient=lenient)
+        return _of_slurm(days, settings, lenient=lenient)
     hint = "name one: offpeak estimate sacct.txt; `offpeak estimate --help` says what is read"
     if scheduler is None:
         raise BadTrace("no log is given, and this machine has neither Slurm's sacct nor PBS's accounting", hint=hint)
@@ -76,7 +120,7 @@ def accounting_of(source: str | None, days: int, settings: Settings, *, lenient:
     folder = openpbs_accounting_folder() if scheduler == OPENPBS else settings.pbs.home / ACCOUNTING
     zone = zone_of(log)
     text = accounting_text(folder, datetime.now(zone).date() - timedelta(days=days))
-    return Accounting(_as_set(trace_of_text(text, str(folder), lenient=lenient, zone=zone), log))
+    return _accounting(trace_of_text(text, str(folder), lenient=lenient, zone=zone), settings)
 
 
 def with_nodes(settings: Settings, accounting: Accounting) -> Settings:
@@ -86,10 +130,10 @@ def with_nodes(settings: Settings, accounting: Accounting) -> Settings:
     return replace(settings, machine=replace(settings.machine, nodes=accounting.nodes))
 
 
-def _of_slurm(days: int, log: LogSettings, *, lenient: bool) -> Accounting:
+def _of_slurm(days: int, settings: Settings, *, lenient: bool) -> Accounting:
     machine = read_machine()
-    trace = trace_of_text(LongText(sacct_text(days)), "sacct", lenient=lenient, zone=zone_of(log))
-    return Accounting(_as_set(replace(trace, name=machine.cluster or "sacct"), log), machine.nodes)
+    trace = trace_of_text(LongText(sacct_text(days)), "sacct", lenient=lenient, zone=zone_of(settings.log))
+    return _accounting(replace(trace, name=machine.cluster or "sacct"), settings, machine.nodes)
 
 
 def _as_set(trace: Trace, log: LogSettings) -> Trace:

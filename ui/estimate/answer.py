@@ -7,6 +7,7 @@ has more figures, with the units in the keys.
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -14,10 +15,13 @@ from rich.table import Table
 
 from offpeak.display import CO2_UNITS, ENERGY_UNITS, NOT_WRAPPED, clock_text, figure, length_text, percent_text, unit_of
 from offpeak.errors import BadInput
+from offpeak.files import check_writable, replacing
+from offpeak.model.cluster_file import cluster_text
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.capacity.levers import LEVERS, REPLAYS, Lever, measure_levers
+from sim_backend.case.site_jobs import cluster_note
 from sim_backend.estimate import (
     FIRST_REPLAYS,
     MOST_REPLAYS,
@@ -29,8 +33,9 @@ from sim_backend.estimate import (
     estimate_savings,
     reasons,
 )
+from sim_backend.mixed.replay import knows_pools
 from sim_backend.replay.policy import Policy, parse_policy
-from ui.estimate.accounting_source import accounting_of, with_nodes
+from ui.estimate.accounting_source import accounting_of, site_cluster, with_nodes, with_site_cluster
 from ui.progress import repeat_progress
 from ui.replay.comparison import basis_json, basis_lines, remarks, unlike_remark
 from ui.replay.likeness import NOT_CLAIMED, difference_lines, likeness_json, order_text, partition_table
@@ -265,10 +270,14 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     policies = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
     if len(policies) < 2:
         raise BadInput("an estimate needs a baseline and another policy", hint="--policy easy,greedy")
+    if request.write_cluster is not None:
+        _write_cluster(request.write_cluster, settings)
     accounting = accounting_of(request.log, request.days or ESTIMATE_DAYS, settings, lenient=request.lenient)
     if request.levers and accounting.cluster is not None:
         hint = "leave out --levers, or give --nodes in place of --cluster"
         raise BadInput("--levers: nodes of several types do not sleep in replays", hint=hint)
+    if _reads_site_cluster(request, settings, policies):
+        accounting = with_site_cluster(accounting, settings)
     with repeat_progress(request.replays or MOST_REPLAYS) as progress:
         estimate = estimate_savings(
             accounting.trace,
@@ -289,3 +298,20 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
 def _levers(estimate: SavingsEstimate, settings: Settings, baseline: Policy) -> tuple[Lever, ...]:
     with repeat_progress(len(LEVERS) * REPLAYS) as progress:
         return measure_levers(estimate, settings, baseline, progress=progress)
+
+
+def _reads_site_cluster(request: EstimateRequest, settings: Settings, policies: Sequence[Policy]) -> bool:
+    """Return whether the log of a scheduler is replayed on the nodes that it reports, rather than on equal ones."""
+    machine = settings.machine
+    is_described = machine.nodes is not None or machine.processors_per_node is not None or machine.cluster is not None
+    if request.log is not None or is_described or request.levers:
+        return False
+    return all(map(knows_pools, policies))
+
+
+def _write_cluster(path: Path, settings: Settings) -> None:
+    check_writable(path, example="cluster.toml")
+    cluster = site_cluster(settings)
+    with replacing(path) as file:
+        file.write(cluster_text(cluster, "The cluster that the scheduler reported, for --cluster.").encode())
+    typer.echo(f"{path}: {cluster_note(cluster)}", err=True)

@@ -1,6 +1,7 @@
 """`offpeak estimate`: recent energy use and cost of the cluster, and the savings of reordering its queue."""
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,6 +57,14 @@ def estimate(
     levers: Annotated[
         bool, typer.Option("--levers", help="Also measure sleeping nodes and expensive hours; takes a minute or more.")
     ] = False,
+    write_cluster: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-cluster",
+            help="Write the nodes and partitions that the scheduler reports to this TOML file, for --cluster on another"
+            " machine.",
+        ),
+    ] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     config: CONFIG = None,
@@ -65,4 +74,15 @@ def estimate(
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.estimate.answer import answer
 
-    answer(settings, EstimateRequest(log, days, replays, levers, lenient, as_json))
+    answer(
+        settings,
+        EstimateRequest(
+            log=log,
+            days=days,
+            replays=replays,
+            levers=levers,
+            lenient=lenient,
+            as_json=as_json,
+            write_cluster=write_cluster,
+        ),
+    )

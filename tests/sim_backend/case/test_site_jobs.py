@@ -1,6 +1,8 @@
 """Jobs of a log on a cluster: requests that are derived, names that the cluster lacks, and jobs that fit nowhere."""
 
 from dataclasses import replace
+from datetime import UTC
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from sim_backend.case.replay_case import prepare
 from sim_backend.case.site_jobs import cluster_note, site_jobs, site_units
 from sim_backend.comparison.compare import compare
 from sim_backend.replay.policy import parse_policy
+from sim_backend.traces.read import read_log
 from sim_backend.workloads.generate import lublin_jobs
 
 CLUSTER = Cluster(
@@ -130,3 +133,20 @@ def test_policies_that_do_not_know_pools_are_refused() -> None:
     case = prepare(trace_of([0, 1]), Settings(), start=None, cluster=CLUSTER).case
     with pytest.raises(BadInput, match="does not know several pools of nodes"):
         compare(case, (parse_policy("best-fit", SchedulingSettings()),))
+
+
+def test_a_log_of_processors_with_a_preemptible_queue(shared: Path) -> None:
+    trace = read_log(str(shared / "data/modern/gaia/UniLu-Gaia-2014-2.swf.gz"), lenient=False, zone=UTC)
+    queues = {str(number): Partition(str(number), shared=True, priority_tier=int(number != 2)) for number in range(3)}
+    cluster = Cluster((Pool(NodeType(14), frozenset(queues), 151),), queues)
+    site = site_jobs(trace, cluster)
+    assert len(site.jobs) == len(trace.jobs) == 51_959
+    assert site_units(trace, cluster).size == 151 * 14
+    assert {name for request in site.requests for name in request.partitions} == set(queues)
+    assert not [note for note in site.notes if "has no" in note]
+    without = Cluster((Pool(NodeType(14), frozenset({"1"}), 151),), {"1": queues["1"]})
+    unknown = [note for note in site_jobs(trace, without).notes if "has no" in note]
+    assert unknown == [
+        "the cluster has no partition 0: 1,850 jobs of it may run on all of its nodes",
+        "the cluster has no partition 2: 14,904 jobs of it may run on all of its nodes",
+    ]
