@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_policy import LATEST_FIRST, install_policy
 from node_story import dear_until, wait_for_line
 from powered_fixtures import StartStage
 from powered_stage import PoweredStage
 from zygote import Zygote
 
-from sim_backend.local_slurm.agent import agent, run_offpeak, write_site
-from sim_backend.local_slurm.plan import PoweredPlan
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.records import latest_decisions
+from sim_backend.local_slurm.agent import RunningAgent, agent, run_offpeak, write_site
+from sim_backend.local_slurm.plan import REPOSITORY, PoweredPlan
 
 pytestmark = pytest.mark.thorough
 
@@ -118,6 +121,37 @@ def test_the_agent_carries_its_plan_out_and_tells_it(cluster: PoweredStage, zygo
         cluster.jobs.cancel([blocker])
         cluster.wait(lambda: len(cluster.jobs.started()) == 1 + 2 * PLANNED, what="all jobs")
     assert not cluster.jobs.lost()
+
+
+def has_moved_a_job(cluster: PoweredStage) -> bool:
+    """Return whether the ledger has a decision that moves a job."""
+    with open_ledger(f"sqlite:///{cluster.folder / 'ledger.sqlite'}") as connection:
+        return any(str(found["decided"]).startswith("moved") for found in latest_decisions(connection, most=50))
+
+
+def test_an_own_policy_orders_the_queue_once_it_is_allowed(cluster: PoweredStage, tmp_path: Path) -> None:
+    install_policy(tmp_path, "latest_of_e2e", "latest = latest_of_e2e:order", LATEST_FIRST)
+    _, _, blocker = submitted(cluster, PLANNED)
+    as_submitted = cluster.jobs.order()
+    settings = site(cluster, "active", DEAR, queue="latest")
+    path = {"PYTHONPATH": f"{REPOSITORY}:{tmp_path}"}
+    running = RunningAgent(cluster, ("agent", "--config", str(settings)), environment=path)
+    running.start()
+    try:
+        wait_for_line(running, "started")
+        cluster.wait(lambda: has_moved_a_job(cluster), what="a decision of the policy")
+        time.sleep(3)
+        assert cluster.jobs.order() == as_submitted
+        site(cluster, "active", DEAR, queue="latest", allow_own_policies=True)
+        running.reread()
+        cluster.wait(lambda: cluster.jobs.order() == as_submitted[::-1], what="the order of the policy")
+        site(cluster, "active", DEAR, queue="latest")
+        running.reread()
+        cluster.wait(lambda: cluster.jobs.order() == as_submitted, what="the order of the site")
+    finally:
+        running.stop()
+    assert cluster.jobs.order() == as_submitted
+    cluster.jobs.cancel([*as_submitted, blocker])
 
 
 def test_in_shadow_mode_no_byte_of_the_queue_changes_and_a_plan_is_carried_out_by_hand(

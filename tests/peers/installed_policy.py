@@ -10,6 +10,11 @@ def order(view):
     return sorted(range(len(view.size)), key=lambda rank: -view.size[rank])
 """
 
+LATEST_FIRST = """
+def order(view):
+    return range(len(view.size) - 1, -1, -1)
+"""
+
 
 def install_policy(folder: Path, module: str, entry: str, code: str) -> None:
     """Install a package into the folder."""
