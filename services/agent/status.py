@@ -65,7 +65,7 @@ class SavingStatus:
 
 @dataclass(frozen=True)
 class JobStatus:
-    """A job: its place among the `of` jobs of its resource pool, counted from 1, and the reasons for it.
+    """A job: its place among the `of` jobs that compete with it, counted from 1, and the reasons for it.
 
     `state` is the scheduler's name of it. `latest_start_unix_s` bounds the begin time that the agent sets, not the
     start. `moved` is "up 3", "down 2", or "" if the agent did not move it. `expected_saving` is of the whole job.
