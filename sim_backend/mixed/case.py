@@ -123,7 +123,7 @@ def _admitted(
     if not partitions or all(each.most_nodes is None and each.limit_s is None for each in partitions):
         yield request, jobs, ""
         return
-    nodes = sum(chunk.copies for chunk in request.chunks) if request.apart else 1
+    nodes = least_nodes(request)
     narrow = [each for each in partitions if each.most_nodes is None or nodes <= each.most_nodes]
     if not narrow:
         yield request, jobs, f"{_names(partitions)} admits no job of {counted(nodes, 'node')}"
@@ -135,6 +135,11 @@ def _admitted(
         limit_s = max(each.limit_s or 0 for each in narrow)
         reason = "" if names else f"{_names(narrow)} admits no job of more than {limit_s} s"
         yield request._replace(partitions=names), some, reason
+
+
+def least_nodes(request: Request) -> int:
+    """Return how many nodes a job needs at least."""
+    return sum(chunk.copies for chunk in request.chunks) if request.apart else 1
 
 
 def _names(partitions: Iterable[Partition]) -> str:
@@ -290,7 +295,7 @@ def _workload(
     nodes, size = _weights(tables)
     names: dict[tuple[str, ...], int] = {}
     partition = np.array([names.setdefault(request.partitions, len(names)) for request in classes], dtype=np.int64)
-    tier = np.array([_tier(cluster, request) for request in classes], dtype=np.int64)
+    tier = np.array([tier_of(cluster, request) for request in classes], dtype=np.int64)
     priority = np.zeros(len(kept), dtype=np.int64) if jobs.priority is None else jobs.priority[kept]
     rank = np.empty(len(kept), dtype=np.int64)
     rank[np.lexsort((np.arange(len(kept)), -priority, -tier[job_class]))] = np.arange(len(kept))
@@ -329,7 +334,7 @@ def _parts(classes: Sequence[Request]) -> Float64:
     return np.array([sum(chunk.copies for chunk in request.chunks) for request in classes], dtype=np.float64)
 
 
-def _tier(cluster: Cluster, request: Request) -> int:
+def tier_of(cluster: Cluster, request: Request) -> int:
     """Return the highest tier of the request's partitions."""
     tiers = [cluster.partitions[name].priority_tier for name in request.partitions]
     return max(tiers, default=DEFAULT_TIER)

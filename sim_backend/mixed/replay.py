@@ -1,8 +1,9 @@
 """Replays jobs on a cluster of several pools under one policy: when each job starts, where, and what it costs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -89,17 +90,28 @@ def knows_pools(policy: Policy) -> bool:
     return True
 
 
+Steps = Callable[[MixedCase, MixedState], Iterator[int]]
+"""Yields up to which second the engine is to go on, each time; then the engine goes on to the end."""
+
+
+def long_steps(case: MixedCase, state: MixedState) -> Iterator[int]:  # noqa: ARG001
+    """Yield steps of many jobs."""
+    yield from (int(submit_s) for submit_s in case.workload.submit_s[JOBS_PER_STEP::JOBS_PER_STEP])
+
+
 def replay_mixed(
     case: MixedCase,
     policy: Policy,
     rules: MixedRules,
     *,
     peaks: PeakTimes = NO_PEAKS,
+    steps: Steps = long_steps,
     progress: Callable[[int], None] | None = None,
 ) -> MixedSchedule:
     """Return the schedule of the case's jobs under the policy, by its `rules_of`.
 
-    `progress` is called after each step with the number of jobs submitted so far. Ctrl-C takes effect between steps.
+    `steps` may change the ranks of jobs, as `Priorities.steps` does. `progress` is called after each step with the
+    number of jobs submitted so far. Ctrl-C takes effect between steps.
     """
     begin = time.perf_counter()
     case = as_estimated(case, policy)
@@ -107,13 +119,11 @@ def replay_mixed(
     state = new_state(case.tables, workload, rules, new_picks(case.tables))
     if rules.policy == ARRIVAL:
         peaks = NO_PEAKS
-    jobs = len(workload.submit_s)
-    for last in (*range(JOBS_PER_STEP, jobs, JOBS_PER_STEP), jobs):
-        until_s = int(workload.submit_s[last]) if last < jobs else NEVER - 1
+    for until_s in chain(steps(case, state), (NEVER - 1,)):
         while advance(case.tables, workload, peaks, rules, state, until_s) == DECIDE:
             decide_order(case, policy, rules, state, peaks)
         if progress:
-            progress(last)
+            progress(int(state.scalars["next_job"][0]))
     rows = int(state.scalars["placements"][0])
     return MixedSchedule(
         start_s=state.start_s,
@@ -126,13 +136,13 @@ def replay_mixed(
 
 
 def as_estimated(case: MixedCase, policy: Policy) -> MixedCase:
-    """Return the case with the run times and estimates that the policy sees."""
+    """Return the case with the run times and estimates that the policy sees, and ranks of its own."""
     workload = case.workload
     if policy.kill_at_estimate:
         workload = workload._replace(runtime_s=np.minimum(workload.runtime_s, workload.estimate_s))
     if policy.rules.estimates == EXACT_RUNTIME:
         workload = workload._replace(estimate_s=workload.runtime_s)
-    return replace(case, workload=workload)
+    return replace(case, workload=workload._replace(rank=workload.rank.copy()))
 
 
 def decide_order(case: MixedCase, policy: Policy, rules: MixedRules, state: MixedState, peaks: PeakTimes) -> None:

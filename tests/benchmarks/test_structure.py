@@ -20,8 +20,8 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 568
-    assert sum(structure.lines) <= 90_100
+    assert len(structure.modules) <= 569
+    assert sum(structure.lines) <= 90_400
 
 
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:
