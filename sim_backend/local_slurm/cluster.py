@@ -302,7 +302,7 @@ def _configured_slurm(plan: PoweredPlan, folder: Path) -> Iterator[SlurmCluster]
         settings = plan.conf(folder)
         if plan.accounting:
             settings += ACCOUNTING.format(port=book_port, munge=socket)
-        slurm = SlurmCluster(folder, socket, port, tuple(node_ports), settings, "powered")
+        slurm = SlurmCluster(folder, socket, port, tuple(node_ports), settings, "powered", node_types=plan.node_types)
         slurm.write_conf()
         plan.write_files(folder)
         if plan.accounting:

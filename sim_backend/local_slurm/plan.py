@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from offpeak.model.cluster import NodeType
 from offpeak.model.constants import DAY_S
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -55,6 +56,7 @@ class PoweredPlan:
     never counts. So long after a node has lost its power a scheduler counts it as up: Slurm `slurmd_timeout_s`, the
     stand-in of PBS `notice_s`. `partitions` are lines of slurm.conf in the place of the usual one, `settings` further
     lines.
+    `node_types` is the equipment of each node, () for equal nodes.
     `debug` are nodes that are in a partition, or queue, of that name too.
     `programs` are what Slurm calls to Suspend, to Resume and on ResumeFail: those of the repository where it has them,
     else nothing happens. `wakes_by_itself`: the ResumeProgram tells the BMCs, without an agent. `accounting`: sacct has
@@ -73,6 +75,7 @@ class PoweredPlan:
     partitions: str = ""
     debug: str = ""
     settings: str = ""
+    node_types: tuple[NodeType, ...] = ()
     programs: Mapping[str, Path] = field(
         default_factory=lambda: {name: SCRIPTS / file for name, file in PROGRAMS.items() if (SCRIPTS / file).exists()}
     )

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from offpeak.model.cluster import NodeType
 from sim_backend.local_slurm.processes import (
     ME,
     SEARCH_PATH,
@@ -52,14 +53,17 @@ PartitionName=again Nodes=ALL State=UP
 """
 # As root of a container without systemd too; no job is put into a control group.
 CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
-NODE = "NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory={memory}"
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")
+"""Stand for the device files of GPUs: slurmd ignores GPUs that have none."""
+NODE = "NodeName=node{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} RealMemory={memory}{gres}"
 
 
 @dataclass(frozen=True)
 class SlurmCluster:
     """Where a cluster lives: one folder, one port for slurmctld and one for each node.
 
-    `settings` go to slurm.conf, in the place of what stands there by the same key.
+    `settings` go to slurm.conf, in the place of what stands there by the same key. `node_types` is the equipment of
+    each node, () for equal nodes without GPUs. A node has as many GPUs at most as DEVICES has files.
     """
 
     folder: Path
@@ -71,6 +75,7 @@ class SlurmCluster:
     priority: str = "priority/basic"
     cpus_per_node: int = 4
     memory_per_node_mib: int = 1000
+    node_types: tuple[NodeType, ...] = ()
 
     @property
     def conf(self) -> Path:
@@ -80,10 +85,20 @@ class SlurmCluster:
     def write_conf(self) -> None:
         """Write slurm.conf and what belongs to it."""
         values = vars(self) | {"user": ME, "host": HOST}
+        usual_type = NodeType(self.cpus_per_node, self.memory_per_node_mib)
+        types = self.node_types or (usual_type,) * len(self.node_ports)
         nodes = [
-            NODE.format(number=i, host=HOST, port=port, cpus=self.cpus_per_node, memory=self.memory_per_node_mib)
-            for i, port in enumerate(self.node_ports, 1)
+            NODE.format(number=i, host=HOST, port=port, cpus=kind.cores, memory=kind.memory_mib, gres=_gres(kind))
+            for i, (port, kind) in enumerate(zip(self.node_ports, types, strict=True), 1)
         ]
+        gpus = [
+            f"NodeName=node{i} Name=gpu Type={name} File={','.join(DEVICES[:count])}\n"
+            for i, kind in enumerate(types, 1)
+            for name, count in kind.gpus
+        ]
+        if gpus:
+            nodes.insert(0, "GresTypes=gpu")
+            self.conf.with_name("gres.conf").write_text("".join(["AutoDetect=off\n", *gpus]))
         own = {line.partition("=")[0] for line in self.settings.splitlines()}
         usual = [line for line in CONF.format_map(values).splitlines() if line.partition("=")[0] not in own]
         self.conf.write_text("\n".join([*usual, self.settings, *nodes, ""]))
@@ -106,6 +121,11 @@ class SlurmCluster:
             text=True,
             check=True,
         ).stdout
+
+
+def _gres(kind: NodeType) -> str:
+    names = ",".join(f"gpu:{name}:{count}" for name, count in kind.gpus)
+    return f" Gres={names}" if names else ""
 
 
 SLURMDBD_CONF = """\
@@ -207,7 +227,7 @@ def slurmd(cluster: SlurmCluster, number: int) -> Iterator[None]:
 
 def wait_for_nodes(cluster: SlurmCluster) -> None:
     """Return when every node is idle."""
-    idle = str(len(cluster.node_ports))
+    count = len(cluster.node_ports)
     log = cluster.folder / "slurmctld.log"
-    ask = ("sinfo", "--noheader", "--partition=batch", "--states=idle", "--format=%D")
-    wait_until(lambda: cluster.run(*ask).strip() == idle, what="the nodes to be idle", log=log)
+    ask = ("sinfo", "--noheader", "--Node", "--states=idle", "--format=%N")
+    wait_until(lambda: len(set(cluster.run(*ask).split())) == count, what="the nodes to be idle", log=log)

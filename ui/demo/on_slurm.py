@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from offpeak.display import percent_text, watts_text
+from offpeak.model.cluster import NodeType
 from offpeak.model.constants import HOUR_S
 from sim_backend.local_slurm.agent import RunningAgent, Tables, agent, run_offpeak, write_site
 from sim_backend.local_slurm.cluster import NEEDED, JobTraceEntry, PoweredCluster, powered_cluster
@@ -32,7 +33,19 @@ DAY_MIN = 24 * 60
 
 DURATION_S = 120.0
 POLL_S, SUMMARY_S = 0.5, 10.0
-PLAN = PoweredPlan(nodes=NODES, boot_s=2.0, shutdown_s=1.0)
+THIN, FAT, GPU = NodeType(4, 1000), NodeType(4, 4000), NodeType(4, 2000, (("a100", 2),))
+NODE_TYPES = (*(THIN,) * 5, *(FAT,) * 2, *(GPU,) * 3)
+PARTITIONS = """\
+PartitionName=batch Nodes=node[1-7] Default=YES MaxTime=1-0 State=UP OverSubscribe=EXCLUSIVE
+PartitionName=gpu Nodes=node[8-10] MaxTime=1-0 State=UP OverSubscribe=NO"""
+PLAN = PoweredPlan(
+    nodes=NODES,
+    boot_s=2.0,
+    shutdown_s=1.0,
+    partitions=PARTITIONS,
+    settings="SelectTypeParameters=CR_CPU_Memory",
+    node_types=NODE_TYPES,
+)
 
 NODE_LINES = {
     "soft_off": "[blue]{node} is shut down: no job needs it",
@@ -51,27 +64,59 @@ class JobClass:
     watts: float
 
 
-JOB_CLASSES = (JobClass("render", 320.0), JobClass("archive", 130.0))
+BATCH_CLASSES = (JobClass("render", 320.0), JobClass("archive", 130.0))
+GPU_CLASS = JobClass("train", 280.0)
+JOB_CLASSES = (*BATCH_CLASSES, GPU_CLASS)
+MEMORY_MIB, LARGE_MEMORY_MIB = (300, 400, 500), 3000
+LARGE_MEMORY_SHARE, GPU_SHARE = 0.15, 0.3
+ARRAY_TASKS, ARRAY_LIMIT = 6, 3
+ARRAY_AT_S = 15.0
 
 
 @dataclass(frozen=True)
 class JobArrival:
-    """A job: when it is submitted, and for how long it runs on how many nodes."""
+    """A job or an array: when it is submitted, and for how long it, or each of its tasks, runs on how many nodes.
+
+    `memory_mib` and `gpus` are requested per node.
+    """
 
     submit_s: float
     job_class: JobClass
     seconds: int
-    nodes: int
+    nodes: int = 1
+    memory_mib: int = MEMORY_MIB[0]
+    gpus: int = 0
+    tasks: int = 1
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of sbatch for its request."""
+        options = [f"--mem={self.memory_mib}M"]
+        if self.gpus:
+            options += ["--partition=gpu", f"--gres=gpu:{self.gpus}"]
+        if self.tasks > 1:
+            options += [f"--array=1-{self.tasks}%{ARRAY_LIMIT}"]
+        return tuple(options)
 
 
 def job_arrivals(seed: int = 1) -> tuple[JobArrival, ...]:
     """Return the jobs in the order of their submission; the same for the same seed."""
     chance = random.Random(seed)
-    bursts = sorted(chance.choices(BURSTS_S, weights=(5, 2, 3, 2), k=JOBS))
-    return tuple(
-        JobArrival(burst_s + 0.2 * place, chance.choice(JOB_CLASSES), chance.randint(3, 8), chance.choice((1, 1, 1, 2)))
-        for place, burst_s in enumerate(bursts)
-    )
+    bursts = sorted(chance.choices(BURSTS_S, weights=(5, 2, 3, 2), k=JOBS - ARRAY_TASKS))
+    array = JobArrival(ARRAY_AT_S, BATCH_CLASSES[1], seconds=4, memory_mib=MEMORY_MIB[-1], tasks=ARRAY_TASKS)
+    arrivals = [_drawn_arrival(chance, burst_s + 0.2 * place) for place, burst_s in enumerate(bursts)]
+    return tuple(sorted([*arrivals, array], key=lambda arrival: arrival.submit_s))
+
+
+def _drawn_arrival(chance: random.Random, submit_s: float) -> JobArrival:
+    seconds = chance.randint(3, 8)
+    if chance.random() < GPU_SHARE:
+        gpus = chance.choice((1, 2))
+        return JobArrival(submit_s, GPU_CLASS, seconds, memory_mib=800 * gpus, gpus=gpus)
+    large = chance.random() < LARGE_MEMORY_SHARE
+    memory_mib = LARGE_MEMORY_MIB if large else chance.choice(MEMORY_MIB)
+    nodes = 1 if large else chance.choice((1, 1, 1, 2))
+    return JobArrival(submit_s, chance.choice(BATCH_CLASSES), seconds, nodes, memory_mib)
 
 
 def price_fall_s(now_unix_s: float) -> float:
@@ -128,7 +173,8 @@ def _cluster(console: Console) -> Iterator[PoweredCluster]:
     """Start everything but the agent, and print how to look at it."""
     with ExitStack() as stack:
         cluster = stack.enter_context(powered_cluster(PLAN))
-        console.print(f"Slurm runs on {NODES} nodes of this machine, each with a BMC and on a metered outlet.")
+        console.print(f"Slurm runs on {NODES} nodes of this machine, each with a BMC and on a metered outlet:")
+        console.print("5 thin and 2 with more memory in partition batch, 3 with two GPUs in partition gpu.")
         console.print("To look at it from another terminal:")
         for name, file in (("SLURM_CONF", cluster.slurm.conf), ("OFFPEAK_CONFIG", cluster.folder / "offpeak.toml")):
             console.print(f"  export {name}={file}")
@@ -162,7 +208,11 @@ def _play(cluster: PoweredCluster, console: Console, running: RunningAgent, fall
         while arrivals and arrivals[0].submit_s <= now_s:
             job = arrivals.pop(0)
             cluster.jobs.submit(
-                name=job.job_class.name, seconds=job.seconds, nodes=job.nodes, watts=job.job_class.watts
+                *job.options,
+                name=job.job_class.name,
+                seconds=job.seconds,
+                nodes=job.nodes,
+                watts=job.job_class.watts,
             )
         for line in story.news():
             console.print(line)
@@ -222,14 +272,16 @@ class Story:
 
     def _of_jobs(self) -> Iterator[tuple[float, str]]:
         trace = self.cluster.jobs.trace()
-        names = {job: name for job, name, *_ in self.cluster.jobs.ask("%j")} if len(trace) > self._traced else {}
+        new = len(trace) > self._traced
+        names = {job: name for _, job, name, *_ in self.cluster.jobs.ask("%A|%j")} if new else {}
         for entry in trace[self._traced :]:
             yield entry.at_s, _job_line(entry, names.get(entry.job, ""))
         self._traced = len(trace)
 
     def _of_queue(self) -> Iterator[str]:
-        rows = self.cluster.jobs.ask("%T|%Q|%S|%r")
-        waiting = [(-int(priority), int(job)) for job, state, priority, *_ in rows if state == "PENDING"]
+        # The waiting tasks of an array are one record, with the number of the array.
+        rows = [row[1:] for row in self.cluster.jobs.ask("%A|%T|%Q|%S|%r")]
+        waiting = {(-int(priority), int(job)) for job, state, priority, *_ in rows if state == "PENDING"}
         order = [str(job) for _, job in sorted(waiting)]
         both = set(order) & set(self._order)
         before, after = ([job for job in jobs if job in both] for jobs in (self._order, order))

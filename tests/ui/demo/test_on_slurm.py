@@ -23,8 +23,11 @@ from ui.demo.on_slurm import JOBS, OFF_PEAK, ON_PEAK, Story, energy_saved, job_a
 
 def test_the_same_jobs_come_each_time() -> None:
     assert job_arrivals() == job_arrivals()
-    assert len(job_arrivals()) == JOBS
-    assert {job.job_class.name for job in job_arrivals()} == {"render", "archive"}
+    assert sum(job.tasks for job in job_arrivals()) == JOBS
+    assert {job.job_class.name for job in job_arrivals()} == {"render", "archive", "train"}
+    assert {job.gpus for job in job_arrivals()} == {0, 1, 2}
+    assert len({job.memory_mib for job in job_arrivals()}) > 3
+    assert [job.options[-1] for job in job_arrivals() if job.tasks > 1] == ["--array=1-6%3"]
 
 
 def test_the_price_falls_at_a_full_minute(tmp_path: Path) -> None:
