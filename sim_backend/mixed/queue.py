@@ -6,7 +6,7 @@ the positions are compacted; a hole keeps its job, so that the order stays compl
 
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Int64
-from plugin.window_policy import KNAPSACK_SLIDE
+from plugin.window_policy import GREEDY_SLIDE, KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.engine.window import OFF_PEAK, UNKNOWN, choose_order, count_kept_part, find_peak_part
 from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
@@ -173,7 +173,8 @@ def order_window(tables: Tables, state: MixedState, peaks: PeakTimes, rules: Mix
         kept=count_kept_part(
             state.waiting.passed_over_s, state.window.position, window, now.now_s, rules.max_postponement_s
         ),
-        free=free_units(tables, state, group),
+        # Greedy does not weigh the free units.
+        free=0 if rules.policy <= GREEDY_SLIDE else free_units(tables, state, group),
     )
     if rules.policy == KNAPSACK_SLIDE:
         now.considered = may_start
