@@ -15,10 +15,12 @@ from offpeak.display import Unit, clock_text
 from offpeak.installation import installed_version
 from offpeak.model.arrays import Int64
 from offpeak.model.schedule_metrics import SHORTEST_S, postponement_s
+from sim_backend.comparison.likeness import likeness_of
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
 from sim_backend.comparison.replications import ReplicationSpread
 from sim_backend.engine.state import NOT_YET
 from ui.replay.comparison import PolicyUnits, policy_row, policy_units, remarks, unlike_remark
+from ui.replay.likeness import difference_lines
 from ui.replay.tables import (
     NOISE,
     SLEEP_HEADERS,
@@ -255,8 +257,10 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
     terms = DEFINITIONS if has_co2 else DEFINITIONS[:-1]
     if subject.prepared.case.room is not None:
         terms = (*terms, *COOLING_DEFINITIONS)
+    likeness = likeness_of(subject.comparison, subject.trace.names, subject.prepared.units_per_node)
+    unlike = (*unlike_remark(subject.comparison), *difference_lines(likeness))
     parts = (
-        bullets((*unlike_remark(subject.comparison), *remarks(subject.trace, subject.prepared, subject.comparison))),
+        bullets((*unlike, *remarks(subject.trace, subject.prepared, subject.comparison))),
         "<h3>What the words mean</h3>",
         definitions((*terms, *SLEEP_DEFINITIONS) if subject.can_sleep else terms),
         "<h3>The same again</h3>",

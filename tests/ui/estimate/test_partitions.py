@@ -141,3 +141,18 @@ def test_a_bad_cluster_is_one_line_with_a_hint(offpeak: Offpeak, tmp_path: Path)
     missing = offpeak("simulate", "sacct.txt", "--cluster", "none.toml")
     assert missing.returncode == 2
     assert "none.toml" in missing.stderr
+
+
+def test_the_report_says_how_far_the_replay_is(offpeak: Offpeak, tmp_path: Path) -> None:
+    dump(tmp_path)
+    text = (tmp_path / "sacct.txt").read_text().splitlines()
+    # One day's jobs start in the reverse order of the log.
+    rows = [row.split(";") for row in text[1:]]
+    for number, row in enumerate(rows):
+        start_min = 59 - number % 24
+        row[4], row[5] = f"{row[3][:10]}T20:{start_min:02}:00", f"{row[3][:10]}T23:59:00"
+    (tmp_path / "sacct.txt").write_text("\n".join([text[0], *map(";".join, rows)]) + "\n")
+    done = offpeak("simulate", "sacct.txt", "--time-zone", "UTC", "--report", "r.html", "--policy", "easy")
+    line = next(line for line in done.stdout.splitlines() if "the order in which a day's jobs start" in line)
+    assert "with that of the log, less than 0.85" in line
+    assert "jobs start correlates" in (tmp_path / "r.html").read_text()
