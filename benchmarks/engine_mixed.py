@@ -19,6 +19,7 @@ from offpeak.prices.peak import Peak
 from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.state import PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from sim_backend.mixed.priorities import ROOT, Priorities, PriorityWeights, ShareTree
 from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of, usage_of
 from sim_backend.replay.policy import parse_policy
 
@@ -157,6 +158,26 @@ def mixed_engine_benchmarks() -> Iterator[Measured]:
     case = case_for(1_000, 6, 4)
     for policy in ("fcfs", "greedy", "knapsack"):
         yield _measured(f"{policy}, window 20, every 30 s, 1,000 nodes in 6 pools", case, policy, meter, 0.0)
+    easy, priorities = parse_policy("easy", SchedulingSettings()), fair_shares(case)
+    best = best_s(lambda: replay_mixed(case, easy, rules_of(easy), steps=priorities.steps), ROUNDS)
+    what = "EASY with fair share each 5 min, 200 users in 20 accounts, 1,000 nodes in 6 pools"
+    yield Measured(what, len(case.kept) / best / 1e6, "million jobs/s", 0.0, True, "100,000 generated jobs")
+
+
+def fair_shares(case: MixedCase) -> Priorities:
+    """Return priorities by age, size and the fair share of 200 users in 20 accounts, few of whom run most jobs."""
+    accounts, users, jobs = 20, 200, len(case.kept)
+    parent = np.concatenate((np.full(accounts, ROOT), np.arange(users) % accounts))
+    tree = ShareTree(parent, np.ones(accounts + users, dtype=np.int64), np.arange(accounts + users) >= accounts)
+    none = np.zeros(jobs)
+    return Priorities(
+        weights=PriorityWeights(age=1000, fair_share=10_000, job_size=100),
+        tree=tree,
+        association=accounts + np.random.default_rng(SEED).zipf(1.6, jobs) % users,
+        partition=none,
+        qos=none,
+        nice=none.astype(np.int64),
+    )
 
 
 def _measured(what: str, case: MixedCase, policy: str, meter: StepIntegral, bar: float) -> Measured:
