@@ -5,7 +5,8 @@ import pytest
 from needed_programs import need
 from slurm_fixtures import PACKAGES, PROGRAMS
 
-from benchmarks.fidelity import compared, scaled_day, spearman
+from benchmarks.fidelity.compare import spearman
+from benchmarks.fidelity.homogeneous import compared, scaled_day
 
 
 @pytest.mark.thorough

@@ -4,7 +4,6 @@ It is a benchmark and no study because it needs a real Slurm.
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.fidelity.compare import spearman
 from benchmarks.queue_cycle import queried_by_us
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.arrays import Float64, Int64
@@ -270,12 +270,6 @@ def alike(day: Day, one_s: Float64, other_s: Float64) -> Alike:
     return Alike(spearman(one_s, other_s), spearman(one_s - submit_s, other_s - submit_s))
 
 
-def spearman(one: Float64, other: Float64) -> float:
-    """Return the correlation of the ranks."""
-    mine, its = (np.argsort(np.argsort(each, kind="stable"), kind="stable") for each in (one, other))
-    return float(np.corrcoef(mine, its)[0, 1])
-
-
 def main(policies: Sequence[str]) -> None:
     """Compare and print; "engine" replays in the engine alone, which needs no Slurm."""
     day = scaled_day()
@@ -284,7 +278,3 @@ def main(policies: Sequence[str]) -> None:
         return
     for policy in policies:
         print(compared(day, policy), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:] or ("easy", "greedy"))
