@@ -18,7 +18,7 @@ BACKFILL_BEGINS = "_attempt_backfill: beginning"
 JobKey = tuple[int, int]
 """The place of a job's submission in the order of all, and its task in an array, 0 if it is none."""
 
-NEXT_START_S = 3.0
+NEXT_START_S = 2.0
 """A start that is later than this after the last end on its nodes has waited for something else."""
 
 
@@ -31,8 +31,9 @@ class Allocation(NamedTuple):
 
 @dataclass(frozen=True)
 class ControllerLog:
-    """What slurmctld.log of a run says; `backfill_s` has the beginnings of the backfill cycles [Unix s]."""
+    """What slurmctld.log of a run says [Unix s]: submissions in their order, and the beginnings of backfill cycles."""
 
+    submitted_s: Sequence[float]
     allocations: dict[JobKey, Allocation]
     backfill_s: Sequence[float]
 
@@ -41,6 +42,7 @@ def parse_controller_log(text: str) -> ControllerLog:
     """Return the allocations and backfill cycles of a log at level info with the debug flag Backfill."""
     submission: dict[int, int] = {}
     allocations = {}
+    submitted_s = []
     backfill_s = []
     for at, line in _LINE.findall(text):
         at_s = datetime.fromisoformat(at).timestamp()
@@ -48,10 +50,11 @@ def parse_controller_log(text: str) -> ControllerLog:
             backfill_s.append(at_s)
         elif SUBMITTED in line and (match := _JOB.search(line)):
             submission[int(match[1])] = len(submission)
+            submitted_s.append(at_s)
         elif (STARTED in line or ALLOCATED in line) and (match := _JOB.search(line)):
             key = submission[int(match[1])], int(match[2] or 0)
             allocations[key] = Allocation(at_s, STARTED in line)
-    return ControllerLog(allocations, backfill_s)
+    return ControllerLog(submitted_s, allocations, backfill_s)
 
 
 class ScriptRun(NamedTuple):
@@ -67,8 +70,9 @@ class ControllerTiming:
     """Figures of a run [s].
 
     `launch_s`: from an allocation to the start of the job's script. `release_s`: from the end of a script to the next
-    allocation of its nodes by the main scheduler, where that follows soon. `starts_by_backfill`: the share of starts
-    that were decided in a backfill cycle. `backfill_interval_s` is from the beginning of a cycle to that of the next.
+    allocation of its nodes by the main scheduler to a job that waits, where that follows soon. `starts_by_backfill`:
+    the share of starts that were decided in a backfill cycle. `backfill_interval_s` is from the beginning of a cycle to
+    that of the next.
     """
 
     backfill_cycles: int
@@ -100,8 +104,10 @@ def _release_s(log: ControllerLog, runs: dict[JobKey, ScriptRun]) -> float:
     found = []
     for key, allocation in log.allocations.items():
         # A backfilled job has waited for the cycle too.
-        if key in runs and not allocation.by_backfill:
-            before = [end for end, node in ends if node in runs[key].nodes and end < allocation.at_s]
-            if before and allocation.at_s - max(before) < NEXT_START_S:
-                found.append(allocation.at_s - max(before))
+        if key not in runs or allocation.by_backfill:
+            continue
+        last_s = max((end for end, node in ends if node in runs[key].nodes and end < allocation.at_s), default=0.0)
+        # A job that was submitted later has waited for nothing.
+        if log.submitted_s[key[0]] < last_s and allocation.at_s - last_s < NEXT_START_S:
+            found.append(allocation.at_s - last_s)
     return median(found) if found else 0.0

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,27 +16,19 @@ SHUTDOWN_S = 0.5
 ENGINE = {OWN: OWN_ORDER, "greedy": "conservative+greedy", "knapsack": "conservative+knapsack"}
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """The engine's replay of a policy, and the least, median and greatest mean wait of REPLAYS others [h]."""
-
-    run: Run
-    waits_h: tuple[float, float, float]
-
-
-def simulated(day: MixedDay, clock: Clock, policy: str, timing: Timing) -> Simulated:
-    """Return the replays of a policy with Slurm's timing."""
-    name = ENGINE.get(policy, OWN_ORDER)
-    start_h = engine_start_h(day, clock, name, timing)
-    random = np.random.default_rng(1)
-    waits_h = sorted(
-        float((engine_start_h(day, clock, name, timing, _late_s(day, random)) - day.submit_h).mean())
-        for _ in range(REPLAYS)
-    )
+def replayed(day: MixedDay, clock: Clock, policy: str, timing: Timing) -> Run:
+    """Return the engine's replay of a policy with Slurm's timing."""
+    start_h = engine_start_h(day, clock, ENGINE.get(policy, OWN_ORDER), timing)
     end_h = start_h + day.run_h
-    return Simulated(
-        Run(start_h, end_h, place_on_nodes(day, start_h, end_h)), (waits_h[0], waits_h[REPLAYS // 2], waits_h[-1])
-    )
+    return Run(start_h, end_h, place_on_nodes(day, start_h, end_h))
+
+
+def waits_of_replays_h(day: MixedDay, clock: Clock, policy: str, timing: Timing) -> list[float]:
+    """Return the mean waits of REPLAYS replays in which each job is submitted up to LATE_S later, sorted [h]."""
+    random = np.random.default_rng(1)
+    name = ENGINE.get(policy, OWN_ORDER)
+    starts = (engine_start_h(day, clock, name, timing, _late_s(day, random)) for _ in range(REPLAYS))
+    return sorted(float((start_h - day.submit_h).mean()) for start_h in starts)
 
 
 def _late_s(day: MixedDay, random: np.random.Generator) -> Float64:
@@ -66,7 +57,7 @@ def report_lines(day: MixedDay, runs: Sequence[LiveRun]) -> Iterator[str]:
 def _compared(day: MixedDay, clock: Clock, run: LiveRun, own: LiveRun | None) -> Iterator[str]:
     timing = timing_of(run)
     policies = dict.fromkeys((run.policy, *ENGINE))
-    engine = {policy: simulated(day, clock, policy, timing) for policy in policies}
+    engine = {policy: replayed(day, clock, policy, timing) for policy in policies}
     live = _live(run)
     shown = run.timing
     yield f"{run.policy}, an hour in {run.hour_s:g} s, load average {run.load[1]:.1f}"
@@ -74,16 +65,19 @@ def _compared(day: MixedDay, clock: Clock, run: LiveRun, own: LiveRun | None) ->
         f"  backfill every {shown.backfill_interval_s:.2f} s (at most {shown.longest_interval_s:.1f}), "
         f"{shown.starts_by_backfill:.0%} of the starts; release {shown.release_s:.2f} s, launch {shown.launch_s:.2f} s"
     )
-    closest, correlation = nearest(live.start_h, {policy: each.run.start_h for policy, each in engine.items()})
+    closest, correlation = nearest(
+        live.start_h, {policy: each.start_h for policy, each in engine.items() if policy in ENGINE}
+    )
     listed = ", ".join(f"{policy} {value:.3f}" for policy, value in correlation.items())
     yield f"  order of starts: {listed}; nearest {closest}"
-    least, middle, most = engine[run.policy].waits_h
+    waits_h = waits_of_replays_h(day, clock, run.policy, timing)
+    least, middle, most = waits_h[0], waits_h[REPLAYS // 2], waits_h[-1]
     wait_h = float((live.start_h - day.submit_h).mean())
     verdict = "inside" if least <= wait_h <= most else "outside"
     yield f"  mean wait {wait_h:.2f} h, engine {middle:.2f} h ({least:.2f} to {most:.2f}): {verdict}"
     if own is None:
         return
-    until_h = float(math.ceil(max(*run.end_h, *own.end_h, *(each.run.end_h.max() for each in engine.values()))))
+    until_h = float(math.ceil(max(*run.end_h, *own.end_h, *(each.end_h.max() for each in engine.values()))))
     yield from _money(day, clock, until_h, live=(_live(own), live), engine=engine, policy=run.policy)
 
 
@@ -92,13 +86,13 @@ def _live(run: LiveRun) -> Run:
 
 
 def _money(
-    day: MixedDay, clock: Clock, until_h: float, *, live: tuple[Run, Run], engine: Mapping[str, Simulated], policy: str
+    day: MixedDay, clock: Clock, until_h: float, *, live: tuple[Run, Run], engine: Mapping[str, Run], policy: str
 ) -> Iterator[str]:
-    replayed = engine[policy].run
+    simulated = engine[policy]
     if policy == SLEEPING:
-        asleep = put_to_sleep(replayed, until_h, after_h=SLEEP_AFTER_H, shutdown_h=SHUTDOWN_S / clock.hour_s)
-        replayed = Run(replayed.start_h, replayed.end_h, replayed.nodes, asleep)
-    pairs = {"live": live, "engine": (engine[OWN].run, replayed)}
+        asleep = put_to_sleep(simulated, until_h, after_h=SLEEP_AFTER_H, shutdown_h=SHUTDOWN_S / clock.hour_s)
+        simulated = Run(simulated.start_h, simulated.end_h, simulated.nodes, asleep)
+    pairs = {"live": live, "engine": (engine[OWN], simulated)}
     found: dict[str, tuple[Figures, Figures]] = {}
     for side, (base, run) in pairs.items():
         found[side] = figures(day, base, until_h), figures(day, run, until_h)

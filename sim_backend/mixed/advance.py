@@ -5,10 +5,11 @@ partition tier, priority and submission. It ends at the first blocked job (FCFS)
 in which no waiting class of requests can fit are left out.
 
 With Slurm's timing most passes are like those of its main scheduler: they go in order, and a blocked job closes its
-partition. Full passes, which reserve and backfill, take place at multiples of `bf_interval_s`.
+partition and those on the same nodes. Full passes, which reserve and backfill, take place at multiples of
+`bf_interval_s`.
 """
 
-from offpeak.compiled import in_place, part
+from offpeak.compiled import in_place, index, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.mixed.queue import (
@@ -173,7 +174,7 @@ def run_full_pass(tables: Tables, workload: MixedWorkload, state: MixedState, ru
 def run_pass_in_order(
     tables: Tables, workload: MixedWorkload, state: MixedState, group: int, rules: MixedRules
 ) -> None:
-    """Start the jobs of the group in order; a blocked job closes its partition for the others of the pass."""
+    """Start the jobs of the group in order; a blocked job closes the partitions that have only nodes of its own."""
     now = state.scalars[0]
     here = state.groups[group]
     now.searches += 1
@@ -186,7 +187,9 @@ def run_pass_in_order(
         if state.closed[partition] == closing or is_throttled(workload, state, position):
             continue
         if not (may_start(state, position) and try_start(tables, workload, state, rules, position)):
-            state.closed[partition] = closing
+            for other in range(len(state.closed)):
+                if workload.closes[index(partition), index(other)]:
+                    state.closed[index(other)] = closing
     forget_blocked(state, group)
 
 

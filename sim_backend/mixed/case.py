@@ -308,10 +308,22 @@ def _workload(
         request_class=job_class,
         rank=rank,
         partition=partition[job_class],
+        closes=_closes(cluster, tuple(names)),
         size=size[job_class],
         node_power_w=(_parts(classes) / nodes)[job_class] * part_w,
         array=array,
         throttle=throttle,
+    )
+
+
+def _closes(cluster: Cluster, numbered: Sequence[tuple[str, ...]]) -> Int64:
+    """Return for each two sets of partitions whether all nodes of the second are nodes of the first."""
+    pools = [
+        {number for number, pool in enumerate(cluster.pools) if not names or pool.partitions & frozenset(names)}
+        for names in numbered
+    ]
+    return np.array([[other <= own for other in pools] for own in pools], dtype=np.int64).reshape(
+        len(pools), len(pools)
     )
 
 

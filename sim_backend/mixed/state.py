@@ -65,8 +65,8 @@ class MixedWorkload(NamedTuple):
     """The jobs in the order of their submissions, never written by the kernels.
 
     `rank` orders waiting jobs, lowest first. `size` [window units] and `node_power_w` [W per window unit] are what
-    window policies weigh. `array` is -1 for a job of no array; `throttle[array]` is the number of its tasks that may
-    run at a time.
+    window policies weigh. `closes[p, q]` is 1 if all nodes of the partitions q are nodes of the partitions p. `array`
+    is -1 for a job of no array; `throttle[array]` is the number of its tasks that may run at a time.
     """
 
     submit_s: Int64
@@ -75,6 +75,7 @@ class MixedWorkload(NamedTuple):
     request_class: Int64
     rank: Int64
     partition: Int64
+    closes: Int64
     size: Int64
     node_power_w: Float64
     array: Int64

@@ -96,13 +96,22 @@ class PlainMixed:
 
         return sorted((number for number in self.waiting if self.group[number] == group), key=key)
 
+    def reachable(self, partitions: tuple[str, ...]) -> frozenset[int]:
+        """Return the pools of partitions, all of them for none."""
+        return frozenset(
+            number
+            for number, pool in enumerate(self.cluster.pools)
+            if not partitions or pool.partitions & frozenset(partitions)
+        )
+
     def run_pass(self, group: int, *, is_full: bool) -> None:
         reserved: list[Stay] = []
-        closed = set()
+        closed: set[tuple[str, ...]] = set()
         blocked = False
         for number in self.order(group):
             job = self.jobs[number]
-            if self.is_throttled(job) or job.request.partitions in closed:
+            own = self.reachable(job.request.partitions)
+            if self.is_throttled(job) or any(own <= self.reachable(each) for each in closed):
                 continue
             taken = self.place(job.request, self.left_now(reserved, self.hold_s(job)))
             if taken is not None:
