@@ -66,14 +66,18 @@ NAMES = LogNames(queue=("gpu", "cpu", "old"))
 
 
 def compared(start_s: list[int], queue: list[int], **columns: object) -> Comparison:
-    """Return the comparison of jobs of two hours on one of four nodes each, submitted at 0, that started then."""
+    """Return the comparison of jobs of two hours on one of four nodes each, submitted at 0, that started then.
+
+    The replay is on four equal nodes; the log is that of CLUSTER.
+    """
     jobs = log_of([(0, 2 * HOUR_S, 2 * HOUR_S, 1, 100)] * len(start_s), machine_size=4).jobs
     jobs = replace(jobs, logged_start_s=np.array(start_s), queue=np.array(queue), **columns)
     prices = prices_of(LogSpan(0, 2 * HOUR_S), PriceSettings(), None)
     draw_w = np.full(len(jobs), 100.0)
     requests = (Request((), (Chunk(1, gpus=3),)),)
-    case = ReplayCase(jobs, draw_w, ReplayMachine(4, 75.0), prices, None, cluster=CLUSTER, requests=requests)
-    return compare(case, (parse_policy("easy", SchedulingSettings()),))
+    case = ReplayCase(jobs, draw_w, ReplayMachine(4, 75.0), prices, None)
+    comparison = compare(case, (parse_policy("easy", SchedulingSettings()),))
+    return replace(comparison, case=replace(comparison.case, cluster=CLUSTER, requests=requests))
 
 
 def test_what_partitions_used_by_the_log() -> None:
