@@ -94,13 +94,22 @@ class ClusterNode(NamedTuple):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Pools; partitions, nodes of reservations and counts of licences by name; the QOS, none if they are not known."""
+    """Pools; partitions, nodes of reservations and counts of licences by name; the QOS, none if they are not known.
+
+    A partition that only pools name has the defaults of Partition.
+    """
 
     pools: tuple[Pool, ...]
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     reservations: Mapping[str, frozenset[str]] = field(default_factory=dict)
     licences: Mapping[str, int] = field(default_factory=dict)
     qos: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        named = frozenset[str]().union(*(pool.partitions for pool in self.pools))
+        if missing := sorted(named.difference(self.partitions)):
+            defaults = {name: Partition(name) for name in missing}
+            object.__setattr__(self, "partitions", {**self.partitions, **defaults})
 
     @cached_property
     def nodes(self) -> int:

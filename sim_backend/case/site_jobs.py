@@ -79,9 +79,13 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
 def mixed_case_of(jobs: Jobs, node_power_w: Float64, cluster: Cluster, requests: tuple[Request, ...]) -> MixedCase:
     """Return the jobs, each with a class of request, as the engine for several pools takes them.
 
-    `node_power_w` is their draw per allocation unit [W].
+    `node_power_w` is their draw per allocation unit [W]. BadInput if the jobs have no classes of requests.
     """
-    assert jobs.request is not None
+    if jobs.request is None:
+        raise BadInput(
+            "the jobs have no requests, and the cluster has pools of nodes",
+            hint="pass the cluster to `prepare`, which derives the requests, or leave out the cluster",
+        )
     parts = np.array([sum(chunk.copies for chunk in request.chunks) for request in requests], np.int64)
     mixed = MixedJobs(
         job_id=jobs.job_id,

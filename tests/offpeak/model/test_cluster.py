@@ -77,6 +77,15 @@ def test_nodes_are_shared_if_a_partition_of_the_request_shares_them() -> None:
     assert cluster.takes_whole_nodes(Request(("common",), (Chunk(1),), whole_nodes=True), pool)
 
 
+def test_a_partition_that_only_a_pool_names_has_the_defaults() -> None:
+    pool = Pool(THIN, frozenset({"own", "common"}), 1)
+    cluster = Cluster((pool,), {"common": Partition("common", shared=True)})
+    assert cluster.partitions == {"common": Partition("common", shared=True), "own": Partition("own")}
+    assert cluster.takes_whole_nodes(Request(("own",), (Chunk(1),)), pool)
+    assert cluster.candidates(Request(("own",), (Chunk(1),))) == (0,)
+    assert Cluster((pool,)).takes_whole_nodes(Request((), (Chunk(1),)), pool)
+
+
 def test_nodes_of_unknown_equipment_fit_every_request() -> None:
     unknown = Cluster((Pool(NodeType(0), frozenset(), 3),))
     assert unknown.candidates(Request((), (Chunk(3, 999, 10**9),))) == (0,)

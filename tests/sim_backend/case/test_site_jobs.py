@@ -150,3 +150,11 @@ def test_a_log_of_processors_with_a_preemptible_queue(shared: Path) -> None:
         "the cluster has no partition 0: 1,850 jobs of it may run on all of its nodes",
         "the cluster has no partition 2: 14,904 jobs of it may run on all of its nodes",
     ]
+
+
+def test_a_case_without_requests_is_refused_with_a_hint() -> None:
+    case = prepare(trace_of([0, 1]), Settings(), start=None, cluster=CLUSTER).case
+    without = replace(case, jobs=replace(case.jobs, request=None))
+    with pytest.raises(BadInput, match="the jobs have no requests") as refused:
+        compare(without, (parse_policy("easy", SchedulingSettings()),))
+    assert "`prepare`" in str(refused.value.hint)
