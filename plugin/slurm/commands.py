@@ -223,7 +223,7 @@ NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown", "UNK
 """Slurm's placeholders for a missing value."""
 
 _TIME_LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
-_NUMBER = re.compile(r"(\d+)(?:\.\d+)?([KMGTP]?)")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
 _FACTORS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
@@ -255,21 +255,27 @@ def limit_s(text: str) -> int | None:
 
 
 def count(text: str) -> int:
-    """Return a number such as 12, the lower of 2-4, or 2K as 2048; 0 if there is none."""
+    """Return a number such as 12, the lower of 2-4, or 1.50K as 1536; 0 if there is none."""
     return int(text) if text.isdecimal() else _written_count(text)
 
 
 @lru_cache(maxsize=4096)
 def _written_count(text: str) -> int:
     match = _NUMBER.match(text)
-    return int(match[1]) * 1024 ** _FACTORS[match[2]] if match else 0
+    return _scaled(match[1], _FACTORS[match[2]]) if match else 0
 
 
 @lru_cache(maxsize=4096)
 def memory_mib(text: str) -> int:
-    """Return a memory such as 1500M or 4G in MiB, 0 if there is none; a bare number is in MiB."""
+    """Return a memory such as 1500M or 1.50G in MiB, 0 if there is none; a bare number is in MiB."""
     match = _NUMBER.match(text)
-    return int(match[1]) * 1024 ** _FACTORS[match[2] or "M"] // 1024**2 if match else 0
+    return _scaled(match[1], _FACTORS[match[2] or "M"]) // 1024**2 if match else 0
+
+
+def _scaled(digits: str, power: int) -> int:
+    # Counts above 2**53 are no floating point numbers.
+    unit = 1 << 10 * power
+    return int(digits) * unit if digits.isdecimal() else round(float(digits) * unit)
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""The request of a Slurm job, from the fields that squeue, its JSON and slurmrestd share, and the GRES of nodes.
+"""The request of a Slurm job, from the fields that squeue, its JSON, slurmrestd and sacct share, and the GRES of nodes.
 
 A job with more tasks than nodes has a chunk for each task, unless a term counts per node; other jobs have one for each
 node. GPUs are counted. Other generic resources are features of nodes: squeue reports too little to count them.
@@ -17,13 +17,16 @@ from plugin.slurm.commands import NOTHING, count, memory_mib, parts, plain
 GPU = "gpu"
 _OTHER_TRES = frozenset({"cpu", "mem", "node", "billing", "energy", "vmem", "pages", "license", "fs", "bb", "ic"})
 _NODE_DETAILS = re.compile(r"\([^)]*\)")
+_AMOUNT = re.compile(r"\d+(?:\.\d+)?[KMGTP]?")
+_LICENCE = "license/"
 MOST_REQUESTS = 1 << 14
 
 
 class RequestTerms(NamedTuple):
     """The terms of a request as Slurm writes them; numbers are 0 where Slurm shows none.
 
-    `min_cpus` is per node. `memory_mib` is per CPU if `memory_per_cpu`, else per node. The last four are TRES.
+    `min_cpus` is per node. `memory_mib` is per CPU if `memory_per_cpu`, else per node. The last four are TRES. Licences
+    of sacct are in `per_job`.
     """
 
     partitions: str
@@ -58,7 +61,7 @@ def parse_request(terms: RequestTerms) -> tuple[Request | None, str]:
 def _request(terms: RequestTerms) -> Request:
     nodes, tasks, cpus = (max(number, 1) for number in (terms.nodes, terms.tasks, terms.cpus))
     by_node = [*_gres(terms.per_node), *_gres(terms.per_socket)]
-    by_task, by_job = list(_gres(terms.per_task)), list(_gres(terms.per_job))
+    by_task, by_job = tuple(_gres(terms.per_task)), _totals(terms.per_job)
     memory_by_node = terms.memory_mib > 0 and not terms.memory_per_cpu
     counts_per_node = terms.whole_nodes or memory_by_node or by_node or terms.min_cpus > -(-cpus // tasks)
     copies = nodes if tasks <= nodes or counts_per_node else tasks
@@ -91,8 +94,52 @@ def _request(terms: RequestTerms) -> Request:
         excluded=_node_set(terms.excluded),
         reservation=plain(terms.reservation),
         qos=plain(terms.qos),
-        licences=_licences(terms.licences),
+        licences=_licences(terms.licences) or _licences(_licences_in(terms.per_job)),
     )
+
+
+class Tres(NamedTuple):
+    """The resources of a job over all of its nodes; `gpu_type` is "" for GPUs of any type, or of several."""
+
+    cpus: int = 0
+    nodes: int = 0
+    memory_mib: int = 0
+    gpus: int = 0
+    gpu_type: str = ""
+
+
+@lru_cache(maxsize=65_536)
+def parse_tres(text: str) -> Tres | None:
+    """Return the resources of "billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=8G,node=1"; None for other text."""
+    pairs = dict(entry.partition("=")[::2] for entry in text.split(",") if entry)
+    if not all(map(_AMOUNT.fullmatch, pairs.values())):
+        return None
+    gpus = [(kind, number) for name, kind, number in _totals(requested_tres(text)) if name == GPU]
+    return Tres(
+        cpus=count(pairs.get("cpu", "")),
+        nodes=count(pairs.get("node", "")),
+        memory_mib=memory_mib(pairs.get("mem", "")),
+        gpus=sum(number for _, number in gpus),
+        gpu_type=gpus[0][0] if len(gpus) == 1 else "",
+    )
+
+
+def requested_tres(text: str) -> str:
+    """Return the entries of sacct's ReqTRES that are GRES and licences, as `RequestTerms.per_job` has them."""
+    return ",".join(entry for entry in text.split(",") if entry.startswith(("gres/", _LICENCE)))
+
+
+@lru_cache(maxsize=MOST_REQUESTS)
+def _totals(text: str) -> tuple[tuple[str, str, int], ...]:
+    """Return the generic resources of a whole job. Slurm adds the total of a resource to its types: it is left out."""
+    found = list(_gres(text))
+    typed = {name for name, kind, _ in found if kind}
+    return tuple((name, kind, number) for name, kind, number in found if kind or name not in typed)
+
+
+def _licences_in(tres: str) -> str:
+    entries = (entry for entry in tres.split(",") if entry.startswith(_LICENCE))
+    return ",".join(entry.removeprefix(_LICENCE).replace("=", ":") for entry in entries)
 
 
 def _node_set(text: str) -> frozenset[str]:

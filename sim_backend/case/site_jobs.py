@@ -54,7 +54,8 @@ def site_units(trace: Trace, cluster: Cluster) -> AllocationUnits:
 def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     """Return the jobs of a log with their requests to the cluster; BadTrace if none of them fits.
 
-    Partitions, QOS, reservations and nodes that the cluster does not have are taken out of the requests.
+    Partitions, QOS, reservations, nodes and generic resources that the cluster does not have are taken out of the
+    requests.
     """
     whole_nodes = trace.units_per_node == 1
     request, requests, derived = _completed(trace, whole_nodes=whole_nodes)
@@ -158,19 +159,33 @@ def _without_unknown(request: Request, cluster: Cluster) -> tuple[Request, list[
         unknown += [("node", name) for name in sorted(absent)]
         chunks = tuple(chunk._replace(host="") if chunk.host in absent else chunk for chunk in request.chunks)
         request = request._replace(hosts=request.hosts & nodes, chunks=chunks)
+    features = frozenset[str]().union(*(pool.node_type.features for pool in cluster.pools))
+    if absent := _generic_resources(request) - features:
+        unknown += [("generic resource", name) for name in sorted(absent)]
+        chunks = tuple(
+            chunk._replace(features=tuple(left for each in chunk.features if (left := each - absent)))
+            for chunk in request.chunks
+        )
+        request = request._replace(chunks=chunks)
     return request, unknown
+
+
+def _generic_resources(request: Request) -> frozenset[str]:
+    needed = frozenset[str]().union(*(each for chunk in request.chunks for each in chunk.features))
+    return frozenset(name for name in needed if name.startswith("gres/"))
 
 
 _REMEDIES: dict[str, str] = {
     "partition": "may run on all of its nodes",
     "QOS": "count without it",
     "reservation": "count without it",
+    "generic resource": "count without it",
     "node": "may run on other nodes",
 }
 
 
 def _unknown_notes(known: list[tuple[Request, list[Unknown]]], jobs_of: list[int]) -> tuple[str, ...]:
-    """Return a line for each partition, QOS and reservation that the cluster does not have, one for all nodes."""
+    """Return a line for each partition, QOS, ... that the cluster does not have, one for all nodes."""
     jobs: Counter[Unknown] = Counter()
     for (_, unknown), count in zip(known, jobs_of, strict=True):
         for each in unknown:

@@ -163,7 +163,10 @@ def anonymised(trace: Trace) -> Trace:
     partitions = _renamed_partitions(names, numbered)
     requests = tuple(
         request._replace(
-            partitions=tuple(partitions.get(name, name) for name in request.partitions), qos="", reservation=""
+            partitions=tuple(partitions.get(name, name) for name in request.partitions),
+            qos="",
+            reservation="",
+            licences=(),
         )
         for request in trace.requests
     )

@@ -158,3 +158,14 @@ def test_a_case_without_requests_is_refused_with_a_hint() -> None:
     with pytest.raises(BadInput, match="the jobs have no requests") as refused:
         compare(without, (parse_policy("easy", SchedulingSettings()),))
     assert "`prepare`" in str(refused.value.hint)
+
+
+def test_generic_resources_that_the_cluster_does_not_list_are_left_out_with_a_note() -> None:
+    with_nic = (frozenset({"gres/nic"}),)
+    site = site_jobs(trace_of([0], [0], Request(("cpu",), (Chunk(1, 2, features=with_nic),))), CLUSTER)
+    assert site.requests == (Request(("cpu",), (Chunk(1, 2),)),)
+    assert "the cluster has no generic resource gres/nic: 1 job of it count without it" in site.notes
+    pools = tuple(pool._replace(node_type=pool.node_type._replace(features=with_nic[0])) for pool in CLUSTER.pools)
+    has_nic = replace(CLUSTER, pools=pools)
+    asks = Request(("cpu",), (Chunk(1, 2, features=with_nic),))
+    assert site_jobs(trace_of([0], [0], asks), has_nic).requests == (asks,)

@@ -9,10 +9,12 @@ import pytest
 from offpeak.files import LongText
 from offpeak.model.jobs import Trace
 from offpeak.model.request import Chunk, Request
+from plugin.slurm.jobs import SEPARATOR, SQUEUE_COLUMNS, job_of
+from plugin.slurm.requests import Tres, parse_tres
 from sim_backend.traces.filters import between
 from sim_backend.traces.read import read_log
 from sim_backend.traces.slurm.read import jobcomp_trace, sacct_trace
-from sim_backend.traces.slurm.requests import REQUEST_COLUMNS, SlurmRow, Tres, parse_tres, request_of
+from sim_backend.traces.slurm.requests import REQUEST_COLUMNS, SlurmRow, request_of
 
 RUN_COLUMNS = ("JobIDRaw", "JobID", "User", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw")
 COLUMNS = (*RUN_COLUMNS, "AllocNodes", "AllocCPUS", *REQUEST_COLUMNS, "JobName")
@@ -72,6 +74,57 @@ def test_resource_request_of_a_line_is_parsed(size: tuple[int, int], tres: str, 
     assert request_of(SlurmRow({"ReqTRES": tres.encode()}, "p", *size)) == asks
 
 
+@pytest.mark.parametrize(
+    ("queued", "logged", "size"),
+    [
+        ({"NumNodes": "2", "NumTasks": "2", "NumCPUs": "8", "MinCpus": "4"}, "cpu=8,node=2", (2, 8)),
+        ({"NumNodes": "2", "NumTasks": "2", "NumCPUs": "8", "MinMemory": "4G"}, "cpu=8,mem=8G,node=2", (2, 8)),
+        ({"NumCPUs": "4", "tres-per-node": "gres/gpu:a:2"}, "cpu=4,gres/gpu:a=2,gres/gpu=2,node=1", (1, 4)),
+        (
+            {"NumNodes": "2", "NumTasks": "2", "NumCPUs": "2", "tres-per-job": "gres/gpu=3"},
+            "cpu=2,gres/gpu=3,node=2",
+            (2, 2),
+        ),
+        ({"tres-per-node": "gres/nic:1"}, "cpu=1,gres/nic=1,node=1", (1, 1)),
+        ({"Licenses": "mat:2,sim"}, "cpu=1,license/mat=2,license/sim=1,node=1", (1, 1)),
+        ({"OverSubscribe": "NO", "NumNodes": "2", "NumTasks": "2", "NumCPUs": "2"}, "cpu=2,node=2", (2, 32)),
+        (
+            {"NumTasks": "6", "NumCPUs": "6", "MinMemory": "100M", "tres-alloc": "cpu=6,mem=600M,node=1"},
+            "cpu=6,mem=600M,node=1",
+            (3, 6),
+        ),
+    ],
+)
+def test_the_queue_and_the_log_tell_the_same_request(
+    queued: dict[str, str], logged: str, size: tuple[int, int]
+) -> None:
+    terms = {"Partition": "a,b", "QOS": "high", "Reservation": "maint", "Feature": "x|y"}
+    once = dict.fromkeys(("NumNodes", "NumTasks", "NumCPUs", "MinCpus"), "1")
+    record = dict.fromkeys(SQUEUE_COLUMNS, "") | once | {"JobID": "1", "State": "PENDING"} | terms | queued
+    job = job_of(SEPARATOR.join(record.values()))
+    texts = {"ReqTRES": logged, "QOS": "high", "Reservation": "maint", "Constraints": "x|y"}
+    assert job is not None
+    assert job.request is not None
+    assert request_of(SlurmRow({name: text.encode() for name, text in texts.items()}, "a,b", *size)) == job.request
+
+
+def test_memory_that_slurm_does_not_manage_is_not_requested() -> None:
+    texts = {"ReqTRES": b"billing=4,cpu=4,mem=4000M,node=4", "AllocTRES": b"billing=16,cpu=16,node=4"}
+    assert request_of(SlurmRow(texts, "p", 4, 16)) == Request(("p",), (Chunk(4, 1),), whole_nodes=True)
+    managed = texts | {"AllocTRES": b"billing=16,cpu=16,mem=4000M,node=4"}
+    assert request_of(SlurmRow(managed, "p", 4, 16)) == Request(("p",), (Chunk(4, 1, 1000),), whole_nodes=True)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [((3, 6), "cpu=6,gres/gpu:a=1,gres/gpu:b=1,gres/gpu=2"), ((1, 2), "cpu=2,gres/gpu:a=1,gres/gpu:b=1")],
+)
+def test_gpus_of_several_types_count_as_gpus_of_any_type(size: tuple[int, int], text: str) -> None:
+    assert parse_tres(text) == Tres(cpus=size[1], gpus=2)
+    asks = request_of(SlurmRow({"ReqTRES": text.encode()}, "p", *size))
+    assert asks == Request(("p",), (Chunk(size[0], 2, gpus=-(-2 // size[0])),))
+
+
 def test_a_job_of_several_partitions_and_a_reservation() -> None:
     texts = {"ReqTRES": b"cpu=1,node=1", "Reservation": b"maint", "Constraints": b"(null)", "QOS": b"high"}
     asks = request_of(SlurmRow(texts, "a,b", 1, 1))
@@ -84,11 +137,11 @@ def test_a_constraint_that_makes_no_sense_fits_every_node() -> None:
 
 
 def test_tres_of_older_and_newer_versions() -> None:
-    assert parse_tres(b"billing=2,cpu=2,mem=1000M,node=1") == Tres(2, 1, 1000)
-    assert parse_tres(b"cpu=1.50K,energy=123,fs/disk=5,gres/gpu:a100=8,mem=2T,node=8") == Tres(
+    assert parse_tres("billing=2,cpu=2,mem=1000M,node=1") == Tres(2, 1, 1000)
+    assert parse_tres("cpu=1.50K,energy=123,fs/disk=5,gres/gpu:a100=8,mem=2T,node=8") == Tres(
         1536, 8, 2 << 20, 8, "a100"
     )
-    assert parse_tres(b"") == Tres()
+    assert parse_tres("") == Tres()
 
 
 def test_tasks_of_arrays_are_jobs_with_the_number_of_their_array() -> None:
