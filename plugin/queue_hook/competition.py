@@ -7,14 +7,13 @@ rules than their priorities.
 An array is one job: what counts is a task, times the tasks that could start now.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from offpeak.model.cluster import Cluster, competition_groups
 from offpeak.model.request import Request
-from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.scheduler.job import Job, JobState
 
 
 class CompetitionGroup(NamedTuple):
@@ -112,18 +111,6 @@ def _fit_of(cluster: Cluster, request: Request) -> RequestFit:
         return RequestFit(pools, tiers, 0.0)
     largest = max((cluster.pools[pool] for pool in pools), key=lambda pool: pool.nodes)
     return RequestFit(pools, tiers, sum(chunk.copies * largest.node_type.share(chunk) for chunk in request.chunks))
-
-
-def count_running_tasks(jobs: Iterable[Job]) -> Mapping[str, int]:
-    """Return how many tasks of each array have nodes."""
-    return Counter(job.array_id for job in jobs if job.array_id and job.state in HOLDING)
-
-
-def count_startable_tasks(job: Job, running: Mapping[str, int]) -> int:
-    """Return how many tasks of the job could start now; 1 for a job that is no array, 0 for a throttled one."""
-    if not job.task_limit:
-        return job.tasks
-    return max(0, min(job.tasks, job.task_limit - running.get(job.array_id, 0)))
 
 
 def find_split_arrays(jobs: Iterable[Job]) -> frozenset[str]:

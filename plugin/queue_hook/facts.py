@@ -12,9 +12,9 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.competition import Competition, count_running_tasks, count_startable_tasks, find_split_arrays
+from plugin.queue_hook.competition import Competition, find_split_arrays
 from plugin.queue_hook.user_hints import UserHints, parse_user_hints
-from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.job import Job, JobState, count_running_tasks, count_startable_tasks
 from plugin.scheduler.port import Ranking
 from plugin.window_policy import OrderWindows
 

@@ -1,6 +1,7 @@
 """A job as a scheduler reports it, in terms that hold for all schedulers."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -79,6 +80,18 @@ class Job(NamedTuple):
     def host_names(self) -> tuple[str, ...]:
         """The names of the nodes in `hosts`. Raises BadInput if it is no node set."""
         return expand(self.hosts)
+
+
+def count_running_tasks(jobs: Iterable[Job]) -> Mapping[str, int]:
+    """Return how many tasks of each array have nodes."""
+    return Counter(job.array_id for job in jobs if job.array_id and job.state in HOLDING)
+
+
+def count_startable_tasks(job: Job, running: Mapping[str, int]) -> int:
+    """Return how many tasks of the job could start now; 1 for a job that is no array, 0 for a throttled one."""
+    if not job.task_limit:
+        return job.tasks
+    return max(0, min(job.tasks, job.task_limit - running.get(job.array_id, 0)))
 
 
 def join_array_tasks(jobs: Iterable[Job]) -> tuple[Job, ...]:

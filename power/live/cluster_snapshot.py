@@ -15,6 +15,7 @@ from offpeak.errors import BadInput
 from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_DEPTH, POWERSAVE, SleepDepth
@@ -24,6 +25,8 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.need import NeedRecord
 from plugin.capacity.policies import used_depths
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, no_prices, no_times
+from plugin.scheduler.cluster_view import cluster_of
+from plugin.scheduler.job import Job, count_running_tasks, count_startable_tasks
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.capacity.registry import make_capacity_policy
@@ -185,6 +188,19 @@ class ClusterSnapshot:
     price_at_s: Int64 = field(default_factory=no_times)
     price_per_mwh: Float64 = field(default_factory=no_prices)
     cycle_took_s: float = 0.0
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster model of the view."""
+        return cluster_of(self.view)
+
+    @cached_property
+    def _running_tasks(self) -> Mapping[str, int]:
+        return count_running_tasks(self.view.jobs)
+
+    def startable_tasks(self, job: Job) -> int:
+        """Return how many tasks of the job could start now; 1 for a job that is no array."""
+        return count_startable_tasks(job, self._running_tasks)
 
     @property
     def now_s(self) -> int:

@@ -16,7 +16,7 @@ from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import Instant
 from power.live.cluster_snapshot import ClusterSnapshot
-from power.live.pool_state import count_units, holds_nodes, is_waiting, queued_jobs, running_jobs
+from power.live.pool_state import TaskRoom, count_units, holds_nodes, is_waiting, queued_jobs, running_jobs
 from power.whatif.simulation import simulate_waits_s
 
 TIME_LIMITS_S = (900, HOUR_S, 4 * HOUR_S, 12 * HOUR_S, DAY_S, 3 * DAY_S, WEEK_S)
@@ -47,7 +47,7 @@ def simulate_waits(view: SchedulerView, run_s: Mapping[str, int], *, shared: boo
     """
     nodes = tuple(filter(is_usable, view.nodes))
     unit_cores, per_node = find_unit_size(nodes, shared=shared)
-    snapshot = _make_snapshot(view, run_s, len(nodes), per_node)
+    snapshot = _make_snapshot(view, run_s, nodes, per_node)
     sizes = _list_sizes(snapshot.usable_units)
     if not len(sizes):
         return WaitTable()
@@ -63,12 +63,13 @@ def _list_sizes(units: int) -> Int64:
     return np.unique(np.append(powers[powers <= units], [units] if units else []).astype(np.int64))
 
 
-def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: int, per_node: int) -> Snapshot:
+def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: tuple[Node, ...], per_node: int) -> Snapshot:
     cluster = ClusterSnapshot(Instant(0.0, float(view.at_s)), view, NodeRecords(), run_s)
-    units = nodes * per_node
+    room = TaskRoom(nodes, cluster, shared=per_node > 1)
+    units = room.nodes * per_node
     held = [(job, count_units(job, per_node)) for job in view.jobs if holds_nodes(job)]
     waiting = [job for job in view.jobs if is_waiting(job, view.at_s)]
-    state, ready_s = all_active(nodes, now_s=view.at_s)
+    state, ready_s = all_active(room.nodes, now_s=view.at_s)
     return Snapshot(
         now_s=view.at_s,
         units_per_node=per_node,
@@ -76,5 +77,5 @@ def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: int, pe
         ready_s=ready_s,
         wake_s=(0,) * len(DEPTHS),
         running=running_jobs(held, cluster, units),
-        queued=queued_jobs(waiting, cluster, per_node, units),
+        queued=queued_jobs(waiting, cluster, per_node, room),
     )

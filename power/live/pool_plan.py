@@ -122,13 +122,13 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
     kept_s = pool.sleep.pays_s + lead_s
     deferred = [(job.begin_s or 0, job) for job in pool.deferred]
     first_s, first = min(deferred, key=lambda pair: pair[0], default=(0, None))
-    new = sum(
-        pool.nodes_of(job) for job in pool.waiting if _is_new(job, now_s) and pool.nodes_of(job) <= pool.free_nodes
-    )
+    soon = [job for begin_s, job in deferred if begin_s - lead_s <= now_s]
+    kept = [job for begin_s, job in deferred if begin_s - now_s <= kept_s]
+    new = [job for job in pool.waiting if _is_new(job, now_s) and pool.nodes_of(job) <= pool.free_nodes]
     return UpcomingDemand(
         nodes=earliest,
-        idle_now=sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - lead_s <= now_s),
-        idle_kept=sum(pool.nodes_of(job) for begin_s, job in deferred if begin_s - now_s <= kept_s) + new,
+        idle_now=pool.nodes_of(*soon),
+        idle_kept=pool.nodes_of(*kept, *new),
         why=f"job {first.job_id} may start in {duration_text(first_s - now_s)}" if first else "",
         reserved=frozenset(name for name, needed in earliest.items() if needed.at_s - now_s <= kept_s),
     )

@@ -94,6 +94,68 @@ def count_units(job: Job, units_per_node: int) -> int:
     return max(job.nodes * units_per_node if job.whole_nodes else job.cpus, 1)
 
 
+MANY = 1 << 40
+
+
+class TaskRoom:
+    """The nodes that are left for tasks of arrays, counted by kinds of equal nodes.
+
+    An array takes nodes that fit its request, the roomiest first, and the next array gets what is left. Thus arrays of
+    100,000 tasks count as no more nodes than they can use. `partly_used` nodes take tasks first.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], snapshot: ClusterSnapshot, *, shared: bool, partly_used: Sequence[Node] = ()
+    ) -> None:
+        names = {node.name for node in nodes}
+        self.nodes, self._shared, self._partly_used = len(names), shared, partly_used
+        self._snapshot, self._cluster = snapshot, snapshot.cluster
+        self._left = [len(names & pool.names) for pool in snapshot.cluster.pools]
+
+    def take(self, job: Job) -> list[int]:
+        """Return the number of tasks on each node; if a task has several nodes, 1 for each task; [1] for other jobs.
+
+        An array counts as one task at least, as if it were a single job, unless its limit is reached.
+        """
+        tasks, width = self._snapshot.startable_tasks(job), max(job.nodes, 1)
+        if tasks <= 1:
+            return [1] * tasks
+        holds = self._tasks_per_node(job)
+        if width > 1:
+            tasks = min(tasks, sum(self._left[pool] for pool in holds) // width)
+        elif self._shared and not job.whole_nodes:
+            room = sum(max(node.cpus - node.cpus_used, 0) // max(job.cpus, 1) for node in self._partly_used)
+            tasks = max(tasks - room, 1)
+        parts: list[int] = []
+        remaining = tasks * width
+        for pool in sorted(holds, key=lambda pool: -holds[pool]):
+            nodes = min(-(-remaining // holds[pool]), self._left[pool])
+            self._left[pool] -= nodes
+            parts += [min(holds[pool], remaining)] * nodes
+            remaining = max(remaining - nodes * holds[pool], 0)
+        if width == 1 and parts:
+            parts[-1] = min(parts[-1], tasks - sum(parts[:-1]))
+        return ([1] * tasks if width > 1 else parts) or [1]
+
+    def _tasks_per_node(self, job: Job) -> dict[int, int]:
+        """Return how many tasks an empty node holds, by pool; whole nodes and nodes of wide tasks hold one."""
+        pools = self._cluster.pools
+        if job.request is None:
+            fitting = [at for at, pool in enumerate(pools) if not pool.partitions.isdisjoint(job.partitions)]
+        else:
+            fitting = list(self._cluster.candidates(job.request))
+        if not self._shared or job.whole_nodes or job.nodes > 1:
+            return dict.fromkeys(fitting, 1)
+        found = {}
+        for at in fitting:
+            node_type = pools[at].node_type
+            rooms = [node_type.cores // max(job.cpus, 1)]
+            for chunk in job.request.chunks if job.request else ():
+                rooms.append(node_type.holds(chunk._replace(copies=MANY)) // chunk.copies)
+            found[at] = max(min(rooms), 1)
+        return found
+
+
 def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_units: int) -> RunningJobs:
     """Return the columns of the jobs with their units, cut to `most_units` in all."""
     rows, left = [], most_units
@@ -106,14 +168,21 @@ def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_un
     return RunningJobs.from_rows(rows, 4)
 
 
-def queued_jobs(jobs: list[Job], snapshot: ClusterSnapshot, units_per_node: int, most_units: int) -> QueuedJobs:
-    """Return the columns of the waiting jobs in queue order, without jobs that are too wide."""
+def queued_jobs(jobs: list[Job], snapshot: ClusterSnapshot, units_per_node: int, room: TaskRoom) -> QueuedJobs:
+    """Return the columns of the waiting jobs in queue order, without jobs that are too wide.
+
+    An array has a row for each node that its tasks fill.
+    """
     ordered = sorted(jobs, key=lambda job: (-job.priority, job.submit_s))
-    sized = [(count_units(job, units_per_node), job) for job in ordered]
+    sized = [
+        (count_units(job, units_per_node) * (tasks if units_per_node > 1 else 1), job)
+        for job in ordered
+        for tasks in room.take(job)
+    ]
     rows = [
         (size, min(max(job.submit_s, job.begin_s or 0), snapshot.now_s), _job_run_s(job, snapshot))
         for size, job in sized
-        if size <= most_units
+        if size <= room.nodes * units_per_node
     ]
     return QueuedJobs.from_rows(rows, 3)
 
@@ -146,6 +215,8 @@ class PoolState:
     pool: NodePool
     sleep: NodeSleep
     units_per_node: int
+    shared_nodes: bool
+    cluster: ClusterSnapshot
     state: NDArray[np.int8]
     busy: Int64
     waiting: tuple[Job, ...]
@@ -173,9 +244,26 @@ class PoolState:
         """Which nodes come up."""
         return np.isin(self.state, list(RISING_DEPTH))
 
-    def nodes_of(self, job: Job) -> int:
-        """Return how many whole nodes the job's units fill."""
-        return -(-count_units(job, self.units_per_node) // self.units_per_node)
+    def nodes_of(self, *jobs: Job) -> int:
+        """Return how many whole nodes the jobs fill together; arrays fill free nodes that fit, with all their tasks."""
+        total = 0
+        room: TaskRoom | None = None
+        for job in jobs:
+            width = -(-count_units(job, self.units_per_node) // self.units_per_node)
+            if job.is_array or job.task_limit:
+                room = room or self._free_room()
+                width *= len(room.take(job))
+            total += width
+        return total
+
+    def _free_room(self) -> TaskRoom:
+        rows = list(zip(self.pool.nodes, self.state.tolist(), self.busy.tolist(), strict=True))
+        return TaskRoom(
+            [node for node, state, busy in rows if state != FAILED and busy == 0],
+            self.cluster,
+            shared=self.shared_nodes,
+            partly_used=[node for node, state, busy in rows if state == ACTIVE and busy > 0],
+        )
 
 
 def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, snapshot: ClusterSnapshot) -> PoolState:
@@ -192,6 +280,8 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
     waiting = tuple(job for job in pool.jobs if is_waiting(job, snapshot.now_s))
     waking = site.waking_s(sleep.node, snapshot)
     up_units = per_node * int(np.isin(state, [ACTIVE, *RISING_DEPTH]).sum())
+    usable = [node for node, each in zip(pool.nodes, state, strict=True) if each != FAILED]
+    room = TaskRoom(usable, snapshot, shared=site.shared_nodes)
     pool_snapshot = Snapshot(
         now_s=snapshot.now_s,
         units_per_node=per_node,
@@ -199,12 +289,14 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
         ready_s=_ready_s(pool, state, waking, site, snapshot),
         wake_s=waking,
         running=running_jobs(_find_held_units(pool, state, per_node), snapshot, up_units),
-        queued=queued_jobs(list(waiting), snapshot, per_node, per_node * int((state != FAILED).sum())),
+        queued=queued_jobs(list(waiting), snapshot, per_node, room),
     )
     return PoolState(
         pool=pool,
         sleep=sleep,
         units_per_node=per_node,
+        shared_nodes=site.shared_nodes,
+        cluster=snapshot,
         state=state,
         busy=busy,
         waiting=waiting,

@@ -294,3 +294,64 @@ def test_a_pool_without_a_class_says_so() -> None:
 def test_hardware_without_a_rung_does_not_sleep() -> None:
     plan = planned(cluster_snapshot([node_of("n01")]), site_of(1, hardware=replace(HARDWARE, sleep_methods=())))
     assert plan.changes == ()
+
+
+SIXTEEN = [f"n{number:02}" for number in range(1, 17)]
+
+
+def an_array(array="40", **given):
+    return job_of(array, **({"array_id": array, "tasks": 40, "begin_s": NOW_S + 300} | given))
+
+
+def count_woken(*jobs, nodes=None, awake=4, **site) -> int:
+    """Return how many of sixteen nodes, all but the first four asleep, are woken for the jobs."""
+    nodes = nodes or [node_of(name) if at < awake else down(name) for at, name in enumerate(SIXTEEN)]
+    asleep = [node.name for node in nodes if node.power is PowerState.OFF]
+    snapshot = cluster_snapshot(nodes, jobs=jobs, records=off_records(*asleep))
+    changes = changes_of(planned(snapshot, site_of(16, **site), slept_long_ago(asleep)))
+    return sum(change == "power_up" for change in changes.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "woken"),
+    [
+        ({}, 12),
+        ({"tasks": 100_000}, 12),
+        ({"tasks": 6}, 2),
+        ({"task_limit": 7}, 3),
+        ({"nodes": 6}, 8),
+        ({"partitions": ("batch",), "request": GPU_REQUEST}, 0),
+    ],
+)
+def test_nodes_wake_for_the_tasks_of_an_array_that_can_start(given, woken) -> None:
+    assert count_woken(an_array(**given)) == woken
+
+
+def test_running_tasks_count_against_the_limit_of_an_array() -> None:
+    nodes = [node_of(name, use=NodeUse.USED) if name < "n05" else down(name) for name in SIXTEEN]
+    tasks = [running(f"4{at}", hosts=name, array_id="40", plain=False) for at, name in enumerate(SIXTEEN[:4])]
+    assert count_woken(an_array(task_limit=7), *tasks, nodes=nodes) == 3
+    assert count_woken(an_array(task_limit=4), *tasks, nodes=nodes) == 0
+
+
+def test_two_arrays_do_not_count_the_same_nodes() -> None:
+    gpus = [node_of(n, features=("gpu",)) if n == "n01" else down(n, features=("gpu",) * (n < "n04")) for n in SIXTEEN]
+    arrays = an_array("40", request=GPU_REQUEST), an_array("50", request=GPU_REQUEST)
+    assert count_woken(arrays[0], nodes=gpus) == 2
+    # The second array counts as a single job.
+    assert count_woken(*arrays, nodes=gpus) == 3
+
+
+def test_tasks_that_share_a_node_wake_one_node() -> None:
+    narrow = an_array(cpus=1, whole_nodes=False, tasks=30)
+    snapshot = [node_of(name) if name < "n05" else down(name) for name in SIXTEEN]
+    assert count_woken(narrow, nodes=snapshot) == 12
+    nodes = [node_of(name, cpus=4) if name < "n05" else down(name, cpus=4) for name in SIXTEEN]
+    memory, records = slept_long_ago(SIXTEEN[4:]), off_records(*SIXTEEN[4:])
+    plan = planned(cluster_snapshot(nodes, jobs=[narrow], records=records), site_of(16, shared_nodes=True), memory)
+    assert list(changes_of(plan).values()).count("power_up") == 4
+
+
+def test_the_tasks_of_a_new_array_keep_idle_nodes_awake() -> None:
+    array = an_array(begin_s=None, submit_s=NOW_S - 5, tasks=3)
+    assert len(planned(cluster_snapshot(four(), jobs=[array]), site_of()).changes) == 1

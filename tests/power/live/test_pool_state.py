@@ -157,3 +157,15 @@ def test_only_jobs_that_wait_for_nodes_are_queued() -> None:
         {"reason": "AssocGrpCpuLimit"},
     ):  # fmt: skip
         assert not is_waiting(job_of(**given_), NOW_S)
+
+
+def test_an_array_is_queued_once_for_each_node_that_its_tasks_fill() -> None:
+    nodes = [node_of(name) for name in NAMES]
+    array = job_of("9", array_id="9", tasks=100_000)
+    assert state_of(nodes, [array]).snapshot.queued.size.tolist() == [1] * 6
+    assert state_of(nodes, [array._replace(task_limit=2)]).snapshot.queued.size.tolist() == [1, 1]
+    task = running("10", "n01", array_id="9")
+    assert state_of(nodes, [array._replace(task_limit=1), task]).snapshot.queued.size.tolist() == []
+    assert state_of(nodes, [array._replace(nodes=4)]).snapshot.queued.size.tolist() == [4]
+    narrow = array._replace(cpus=1, whole_nodes=False, tasks=6)
+    assert state_of(nodes, [narrow], shared_nodes=True).snapshot.queued.size.tolist() == [4, 2]
