@@ -32,12 +32,17 @@ def test_sacct_and_squeue_tell_the_same_request(slurm_accounting: SlurmAccountin
     queue = cluster.run("squeue", f"--jobs={','.join(ids)}", *squeue_arguments(END)).encode()
     queued = {job.job_id: job.request for job in jobs_of_text(queue, END)}
     assert sorted(queued) == sorted(ids)
-    cluster.run("scontrol", "release", ",".join(ids))
     command = ("sacct", "-X", "-P", f"--delimiter={DELIMITER}", f"--format={','.join(SACCT_COLUMNS)}")
     listed = (*command, f"--jobs={','.join(ids)}")
-    # sacct may print jobs without their TRES while slurmdbd is busy.
-    ended = re.compile(f"{DELIMITER}COMPLETED{DELIMITER}.*cpu=")
-    wait_until(lambda: len(ended.findall(cluster.run(*listed))) == len(ids), what="the jobs in the accounting")
+
+    def wait_for(state: str, tres: str) -> None:
+        rows = re.compile(f"{DELIMITER}{state}{DELIMITER}.*{tres}")
+        wait_until(lambda: len(rows.findall(cluster.run(*listed))) == len(ids), what=f"{state} jobs in the accounting")
+
+    # sacct shows no ReqTRES of a job that starts before slurmdbd has recorded its submission.
+    wait_for("PENDING", "cpu=")
+    cluster.run("scontrol", "release", ",".join(ids))
+    wait_for("COMPLETED", "cpu=.*cpu=")
     found = sacct_trace(LongText(cluster.run(*listed).encode()), "sacct", lenient=False, zone=UTC)
     assert found.jobs.request is not None
     numbers = zip(found.jobs.job_id.tolist(), found.jobs.request.tolist(), strict=True)
