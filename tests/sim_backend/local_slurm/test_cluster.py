@@ -77,7 +77,7 @@ def test_a_bmc_and_the_controller_are_killed_and_come_back(cluster: PoweredClust
     cluster.start_server()
     node.bmc_lies_off = True
     cluster.wait(lambda: node.bmc.lines("power") == ["off"], what="the lie")
-    assert node.state == "up"
+    assert node.state == "on"
     node.bmc_lies_off = False
     cluster.wait(lambda: node.bmc.lines("power") == ["on"], what="the truth")
     assert cluster.state("node3")
@@ -93,6 +93,6 @@ def test_what_hangs_or_will_not_go(cluster: PoweredCluster) -> None:
     node.hangs_in_boot = False
     cluster.wait(lambda: what(cluster, "node3", begin_s)[-1] == "up", what="the end of its boot")
     node.crash_slurmd()
-    assert (node.slurmd, node.state) == (None, "up")
+    assert (node.slurmd, node.state) == (None, "on")
     node.start_slurmd()
     assert node.slurmd is not None
