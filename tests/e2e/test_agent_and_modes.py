@@ -12,7 +12,7 @@ from zygote import Zygote
 from plugin.scheduler.node import SchedulerState
 from sim_backend.local_slurm.agent import RunningAgent, write_site
 from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.pbs_standin.pbs import TORQUE
+from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 HOT, COOL = "hot", "cool"
 
@@ -40,9 +40,11 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
 
 @pytest.fixture(scope="module")
 def jobs(cluster: PoweredStage) -> Iterator[list[str]]:
-    """A hot and a cool job that wait for all nodes, behind one that has half of them."""
+    """A hot and a cool job that wait for all nodes of their partition, behind one that has three of them."""
     (blocker,) = cluster.jobs.submit(on="node[1-3]", limit_min=30, nodes=3, seconds=300)
-    waiting = [*cluster.jobs.submit(name=HOT, nodes=6), *cluster.jobs.submit(name=COOL, nodes=6)]
+    # OpenPBS gives the nodes of the queue debug to that queue alone.
+    nodes = 4 if cluster.kind == OPENPBS else 6
+    waiting = [*cluster.jobs.submit(name=HOT, nodes=nodes), *cluster.jobs.submit(name=COOL, nodes=nodes)]
     yield waiting
     cluster.jobs.cancel([blocker, *waiting])
 
