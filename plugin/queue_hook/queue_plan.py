@@ -44,8 +44,8 @@ class QueuePlan:
     `remember` are the marks of these changes, which must be on the disk before them. `seen` are marks of jobs that are
     not written: an admin's change, or a job that was passed. Without these marks the next start of the agent would
     forget the passed job and report the admin's change again. `forget` are outdated marks. `decisions` give the reason
-    for each job that is moved, delayed, released or left alone. `problem` is why a policy from outside gave no order,
-    "" if it did; then the queue has the site's own order.
+    for each job that is moved, delayed, released or left alone. `problem` is why no order was decided, ""
+    if it was: the scheduler shows no nodes, or a policy from outside failed; then the queue has the site's own order.
     """
 
     rank: Mapping[str, int] = field(default_factory=dict)
@@ -100,15 +100,23 @@ class RankChanges:
     problem: str = ""
 
 
+NO_NODES = "the scheduler shows no nodes, so the queue keeps its order; check that the agent may see the nodes"
+
+
 def _plan_ranks(
     positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
 ) -> RankChanges:
     """Return the new order of the jobs that could start now.
 
-    Without a price, or without a plan, nothing is moved; a policy from outside also decides without a price.
+    Without nodes, without a price, or without a plan, nothing is moved; a policy from outside also decides without a
+    price. A scheduler that shows no nodes hides them, and what is hidden says nothing about the order written before.
     """
     changes = RankChanges()
     _add_admin_overrides(changes, positions, facts)
+    if rules.policy != OFF and not facts.cluster.pools:
+        if positions.all:
+            changes.problem = NO_NODES
+        return changes
     needs_price = rules.policy != OFF and rules.own_policy is None
     if (rules.policy == PLAN and facts.planned is None) or (needs_price and facts.peak == Peak.UNKNOWN):
         return changes

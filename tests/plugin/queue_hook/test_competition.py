@@ -157,6 +157,19 @@ NODE = Node(
 )  # fmt: skip
 
 
+def test_a_scheduler_that_shows_no_nodes_keeps_the_order_and_says_so() -> None:
+    jobs = [asks(number, Chunk(1, 64)) for number in (1, 2, 3)]
+    watts = [300.0, 200.0, 100.0]
+    ordered = Site(tuple(jobs)).apply(plan(jobs, watts))
+    assert ordered.order() == ["3", "2", "1"]
+    hidden = ordered.plan(cluster=Cluster(()))
+    assert hidden.changes_nothing
+    assert (hidden.remember, hidden.forget, hidden.decisions) == ((), (), ())
+    assert hidden.problem.startswith("the scheduler shows no nodes")
+    assert ordered.plan(replace(RULES, policy="off"), cluster=Cluster(())).rank, "what is switched off is undone"
+    assert Site(()).plan(cluster=Cluster(())).problem == "", "an empty queue needs no nodes"
+
+
 def test_the_cluster_of_a_view_has_a_pool_for_each_kind_of_node() -> None:
     nodes = (
         NODE,
