@@ -84,6 +84,20 @@ class LatestStart:
     run_s: int
 
 
+def latest_start_s(job: Job, hints: UserHints, rules: QueueRules) -> int | None:
+    """Return the latest start that the job's owner allows [Unix s]; None if the owner allows no delay.
+
+    A deadline counts back from the time limit, not from the prediction, because a job may use all of it.
+    """
+    if not hints.allows_delay:
+        return None
+    longest_s = rules.longest_delay_s
+    start_s = job.submit_s + (longest_s if hints.delay_s is None else min(hints.delay_s, longest_s))
+    if hints.deadline_s is None:
+        return start_s
+    return None if job.limit_s is None else min(start_s, hints.deadline_s - job.limit_s)
+
+
 SAME_S = 60
 """A begin time that would move by less stays."""
 LEAST_SAVING = 0.03
@@ -124,20 +138,12 @@ class BeginTimePlanner:
         return self.facts.planned.constraints.get(job.job_id) if self.facts.planned else None
 
     def latest_start(self, job: Job, hints: UserHints) -> LatestStart | None:
-        """Return the latest start; None if its owner allows no delay, or if its run time is not known.
-
-        A deadline counts back from the time limit, not from the prediction, because a job may use all of it.
-        """
+        """Return the latest start; None if its owner allows no delay, or if its run time is not known."""
         expected = (self.facts.expected_run_s.get(job.job_id), job.limit_s)
         run_s = min((value for value in expected if value), default=None)
-        if not hints.allows_delay or run_s is None:
+        start_s = latest_start_s(job, hints, self.rules)
+        if start_s is None or run_s is None:
             return None
-        longest_s = self.rules.longest_delay_s
-        start_s = job.submit_s + (longest_s if hints.delay_s is None else min(hints.delay_s, longest_s))
-        if hints.deadline_s is not None:
-            if job.limit_s is None:
-                return None
-            start_s = min(start_s, hints.deadline_s - job.limit_s)
         return LatestStart(start_s, start_s - max(0, self.facts.expected_wait_s.get(job.job_id, 0)), run_s)
 
     def choose_begin(self, job: Job, hints: UserHints, marks: JobMarks) -> BeginChoice | None:

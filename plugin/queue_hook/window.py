@@ -33,6 +33,8 @@ from plugin.queue_hook.positions import (
     QueuePositions,
     job_number,
 )
+from plugin.queue_hook.start_times import latest_start_s
+from plugin.queue_hook.user_hints import HINT_PREFIX
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 from plugin.window_order import count_kept, free_behind, order_by_power
@@ -149,7 +151,7 @@ def _kept_ranks(
 ) -> tuple[dict[int, str], frozenset[int]]:
     """Return why jobs keep their place, by rank, and the pinned ranks.
 
-    No job before one that was passed for too long is moved either.
+    No job before one that was passed for too long, or that is past its latest start, is moved either.
     """
     pinned, kept = {}, {}
     split = facts.split_arrays if any(position.job.is_array for position in jobs) else frozenset()
@@ -178,7 +180,21 @@ def _kept_ranks(
             if since is not None:
                 why = f"later submissions have been passing it since {rules.clock(since, facts.now_s)}"
             kept.setdefault(rank, why)
+    due = {rank: start_s for rank, position in enumerate(jobs) if (start_s := _due_start_s(position.job, facts, rules))}
+    for rank in range(max(due, default=-1) + 1):
+        why = "a job behind it is past its latest start"
+        if rank in due:
+            why = f"its latest start was {rules.clock(due[rank], facts.now_s)}"
+        kept.setdefault(rank, why)
     return kept | pinned, frozenset(pinned)
+
+
+def _due_start_s(job: Job, facts: QueueFacts, rules: QueueRules) -> int | None:
+    """Return the latest start of a job whose owner allowed a delay and whose latest start is past; else None."""
+    if HINT_PREFIX not in job.comment:
+        return None
+    start_s = latest_start_s(job, rules.hints(job), rules)
+    return start_s if start_s is not None and start_s <= facts.now_s else None
 
 
 @dataclass(frozen=True)

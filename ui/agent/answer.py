@@ -21,7 +21,7 @@ from ui.ledger.text import print_table, rows_json, with_times
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 """An agent hangs if its last cycle is older than this many cycles and this many real seconds."""
-NO_PROMISE = "by its begin time; other jobs may still go first"
+PROMISE = "from then on no job is put before it; its nodes may be busy"
 """offpeak limits only the begin time that it sets. After it the queue decides, which offpeak also reorders."""
 
 QUEUE_COLUMNS = ("job", "user", "partition", "nodes", "state", "place", "moved", "W/node", "starts", "latest", "why")
@@ -70,7 +70,7 @@ def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"why        {printable(job.why)}",
         f"price      {price_text(reply.price, clock)}",
         f"starts     {clock.text(job.would_start_unix_s)}, as it looks now",
-        f"latest     {clock.text(job.latest_start_unix_s)}" + (f" {NO_PROMISE}" if job.latest_start_unix_s else ""),
+        f"latest     {clock.text(job.latest_start_unix_s)}" + (f" {PROMISE}" if job.latest_start_unix_s else ""),
         f"saving     {_saving_text(job)}",
         f"opt out    {_opt_out_text(job, reply.scheduler)}",
     ]

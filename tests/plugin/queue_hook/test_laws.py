@@ -10,12 +10,14 @@ from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.positions import marks_by_job, queue_positions
 from plugin.queue_hook.queue_plan import restore_plan
+from plugin.queue_hook.start_times import latest_start_s
 from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.queue_hook.window import group_positions
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 
-COMMENTS = ["", "", "", "offpeak:now", "offpeak:delay=12h", "offpeak:delay=3h,deadline=2026-11-22T01:00", "offpeak:x"]
+HINTS = ["offpeak:now", "offpeak:delay=12h", "offpeak:delay=2h", "offpeak:delay=3h,deadline=2026-11-22T01:00"]
+COMMENTS = ["", "", "", *HINTS, "offpeak:x"]
 UNTOUCHABLE = [{"state": JobState.HELD, "priority": 0}, {"plain": False}, {"begin_s": NOW_S + 7200}]
 SIX_HOURS = (20.0, 50.0, 55.0, 80.0, -10.0, 0.0)
 peaks = st.sampled_from([Peak.ON_PEAK, Peak.OFF_PEAK])
@@ -131,6 +133,19 @@ def test_no_job_outside_a_window_is_passed_and_no_opted_out_job_is_moved_back(si
         for at, each in enumerate(window):
             if parse_user_hints(each.job.comment, ZONE).now:
                 assert sum(place[other.job.job_id] < place[each.job.job_id] for other in window) == at
+
+
+@given(sites(), rules, st.data())
+def test_no_job_is_put_before_one_that_is_past_its_latest_start(site, rules, data):
+    plan = site.plan(rules, **facts_of(data, site))
+    place = {job: at for at, job in enumerate(site.apply(plan).order())}
+    delayed = {job for job, begin_s in plan.begin_s.items() if begin_s > NOW_S}
+    for group in lines(site, delayed).values():
+        names = [position.job.job_id for position in group]
+        for at, job in enumerate(position.job for position in group):
+            latest_s = latest_start_s(job, parse_user_hints(job.comment, ZONE), rules)
+            if latest_s is not None and latest_s <= NOW_S:
+                assert {name for name in names if place[name] < place[job.job_id]} == set(names[:at])
 
 
 @given(sites(), rules, st.data())

@@ -155,6 +155,20 @@ def test_ageing_alone_writes_nothing():
     assert aged.plan().changes_nothing
 
 
+def test_no_job_is_put_before_one_that_is_past_its_latest_start():
+    *before, last = with_draws(412, 300, 180, 90).jobs
+    late = before[1]._replace(comment="offpeak:delay=2h", submit_s=NOW_S - 3 * HOUR_S)
+    site = with_draws(412, 300, 180, 90)
+    site = replace(site, jobs=(before[0], late, before[2], last))
+    plan = site.plan()
+    assert site.apply(plan).order() == ["1", "2", "4", "3"]
+    assert reasons(plan)["job 2"] == "keeps its place: its latest start was 17:00"
+    assert reasons(plan)["job 1"] == "keeps its place: a job behind it is past its latest start"
+    # An hour earlier it was still moved like any other.
+    earlier = site.plan(now_s=NOW_S - 2 * HOUR_S)
+    assert site.apply(earlier).order() == ["4", "3", "2", "1"]
+
+
 def test_order_is_kept_if_all_priorities_are_1():
     site = Site(tuple(a_job(n, priority=1) for n in (1, 2, 3)), Ranking.OFFSET, facts={"node_power_w": DRAWS})
     ranked = site.apply(site.plan())
