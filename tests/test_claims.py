@@ -39,15 +39,13 @@ def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
 
 
 def test_the_page_on_the_queue_says_what_the_agent_does_not_know() -> None:
-    """The agent predicts no waits, and multifactor shows no changes by admins: the page must say so."""
+    """The agent predicts no waits: the page must say so."""
     page = " ".join((ROOT / "docs/explanation/queue-hook.md").read_text().split())
     traits = SimpleNamespace(ranking=Ranking.OFFSET, partitions=())
     observed = SimpleNamespace(view=SchedulerView(0, (), (), ()), prices=None, traits=traits)
     facts = queue_facts(observed, draws={}, run_s={})  # type: ignore[arg-type]
     assert not facts.expected_wait_s
     assert "the agent subtracts no wait that may follow" in page
-    assert not facts.set_by_hand
-    assert "Under `priority/multifactor` only nice values show a hand" in page
 
 
 def test_calibrated_cells_do_not_count_as_reproduced() -> None:

@@ -76,8 +76,7 @@ class QueueFacts:
     `prices` are per MWh, published and forecast; `basis` names the source of each interval. By job: `node_power_w`
     [W per node], `expected_run_s` and `expected_wait_s` as predicted (the agent predicts no waits), `notices` the last
     notice to its owner. `free_nodes` are those of each pool of the `cluster`, by number. `planned` is the day plan,
-    None before the first one. `marks` record our earlier changes. `set_by_hand` are jobs that the scheduler reports as
-    changed by an admin; no adapter reports any yet.
+    None before the first one. `marks` record our earlier changes.
     """
 
     now_s: int
@@ -93,7 +92,6 @@ class QueueFacts:
     cluster: Cluster = NO_CLUSTER
     free_nodes: tuple[int, ...] = ()
     marks: tuple[JobMark, ...] = ()
-    set_by_hand: frozenset[str] = frozenset()
     notices: Mapping[str, str] = field(default_factory=dict)
     planned: PlannedStarts | None = None
 

@@ -129,7 +129,7 @@ def queue_positions(jobs: Iterable[Job], marks: MarksByJob, facts: QueueFacts) -
         found.append(queue_position(job, of_job, facts.ranking))
         if of_job and RANK + BY_ADMIN in of_job:
             marked.add(job.job_id)
-    seen = {position.job.job_id for position in found if position.is_foreign} | facts.set_by_hand
+    seen = {position.job.job_id for position in found if position.is_foreign or position.job.priority_is_set}
     if facts.ranking is Ranking.VALUE:
         others = marked | seen
         plain = [position for position in found if position.job.plain and position.job.job_id not in others]

@@ -34,8 +34,9 @@ class Job(NamedTuple):
     same sign (Slurm: the negative nice value). `nodes` and `cpus` are requested or allocated. `begin_s` is the
     earliest start; `start_s` the actual or planned start. `hosts` is a node set in the scheduler's syntax: the
     allocated or planned nodes. `request` is None if the scheduler's terms are not understood, for the reason
-    `request_problem`. `whole_nodes`: no other job shares its nodes. `plain` is false for heterogeneous
-    jobs, for jobs with dependencies, and for single tasks of an array.
+    `request_problem`. `priority_is_set`: an admin set its priority, which the scheduler no longer computes.
+    `whole_nodes`: no other job shares its nodes. `plain` is false for heterogeneous jobs, for jobs with dependencies,
+    and for single tasks of an array.
 
     The waiting tasks of an array are one record, whose `job_id` is `array_id`, with their number in `tasks`; at most
     `task_limit` tasks of the array run at once, 0 for any number. A task that runs, or was changed separately, has its
@@ -70,6 +71,7 @@ class Job(NamedTuple):
     tasks: int = 1
     task_limit: int = 0
     request_problem: str = ""
+    priority_is_set: bool = False
 
     @property
     def is_array(self) -> bool:

@@ -171,6 +171,31 @@ def with_task_limits(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:
     )
 
 
+FACTORS = ("%A", "%F", "%J", "%P", "%Q", "%B", "%S", "%N", "%T")
+"""Age, fair share, job size, partition, QOS, association, site, nice value and TRES, each times its weight."""
+FACTORS_ARGUMENTS = ("--noheader", f"--format=%i|{'|'.join(FACTORS)}")
+LEAST_SET_PRIORITY = 20
+"""Factors below 1 are printed as 0, so a lower priority may be their sum."""
+
+
+def with_set_priorities(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:
+    """Return the jobs with `priority_is_set`, from sprio's answer to FACTORS_ARGUMENTS.
+
+    sprio prints no factors of a job whose priority an admin has set. It prints a line for each partition of a job.
+    """
+    computed, listed = set(), set()
+    for line in text.decode(errors="replace").splitlines():
+        job_id, *factors = (field.strip() for field in line.split("|"))
+        listed.add(job_id)
+        if any(factor.lstrip("-").strip("0.") for factor in factors):
+            computed.add(job_id)
+    is_set = listed - computed
+    return tuple(
+        job._replace(priority_is_set=True) if job.job_id in is_set and job.priority >= LEAST_SET_PRIORITY else job
+        for job in jobs
+    )
+
+
 @lru_cache(maxsize=MOST_RECORDS)
 def job_of(record: str) -> Job | None:
     """Return the job of one record, None if it is cut off."""

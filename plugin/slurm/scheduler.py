@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import SlurmSettings
-from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from plugin.scheduler.job import Job
+from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 from plugin.slurm.changes import ScontrolOptions, change_nodes, defer_jobs, notify_owners, rank_jobs
-from plugin.slurm.commands import ask
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
 from plugin.slurm.configuration import cached_rights, order_wait_s, traits_of_text
+from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
 from plugin.slurm.nodes import node_in_use
 from plugin.slurm.readers import SlurmRest, SlurmSnapshot, read_json, read_pyslurm, read_text
 
@@ -37,7 +39,19 @@ class SlurmScheduler:
     def view(self) -> SchedulerView:
         """Return all jobs, also those that ended within MinJobAge, all nodes and all reservations."""
         at_s = int(self._clock())
-        return SchedulerView(at_s, *self._read())
+        snapshot = self._read()
+        if self._traits and self._traits.ranking is Ranking.OFFSET:
+            snapshot = snapshot._replace(jobs=self._with_set_priorities(snapshot.jobs))
+        return SchedulerView(at_s, *snapshot)
+
+    def _with_set_priorities(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        """Return the jobs with `priority_is_set`; without it if Slurm computes no factors any more."""
+        try:
+            return with_set_priorities(jobs, ask("sprio", *FACTORS_ARGUMENTS, timeout_s=self._timeout_s))
+        except SlurmIsSilent:
+            raise
+        except CannotAskSlurm:
+            return jobs
 
     def in_use(self, node: str) -> str:
         """Return why the node is not free, "" if it is."""

@@ -84,8 +84,9 @@ def test_a_value_that_does_not_fall_with_the_job_numbers_was_set_by_hand():
 
 
 def test_jobs_that_the_scheduler_calls_set_by_hand_are_left_alone():
-    site = replace(THREE, ranking=Ranking.OFFSET)
-    plan = site.plan(set_by_hand=frozenset({"1"}))
+    first, *others = THREE.jobs
+    site = replace(THREE, ranking=Ranking.OFFSET, jobs=(first._replace(priority_is_set=True), *others))
+    plan = site.plan()
     assert set(plan.rank) == {"2", "3"}
     assert site.apply(plan).order() == ["1", "3", "2"]
 

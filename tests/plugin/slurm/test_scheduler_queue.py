@@ -193,6 +193,24 @@ def test_offsets_are_added_and_taken_away(multifactor: SlurmCluster, slurm: Slur
         assert jobs_of(slurm)[jobs[0]].priority == before[jobs[0]].priority
 
 
+def test_a_priority_that_an_admin_set_is_known_under_multifactor(
+    multifactor: SlurmCluster, slurm: SlurmScheduler
+) -> None:
+    assert slurm.traits().ranking is Ranking.OFFSET
+    with full(multifactor):
+        ours, admins, array = (submit(multifactor, *options) for options in ((), (), ("--array=1-3",)))
+        submit(multifactor, "--partition=batch,again")
+        multifactor.run("scontrol", "update", f"jobid={admins}", "priority=55555")
+        multifactor.run("scontrol", "update", f"jobid={array}", "priority=44444")
+        assert slurm.rank({ours: 300}) == {}
+        is_set = {job for job, read in jobs_of(slurm).items() if read.priority_is_set}
+        assert is_set == {admins, array}
+        # The scheduler computes the priority of a released job again.
+        multifactor.run("scontrol", "hold", admins)
+        multifactor.run("scontrol", "release", admins)
+        assert not jobs_of(slurm)[admins].priority_is_set
+
+
 def test_jobs_are_ranked_by_the_last_known_traits_though_slurm_has_changed_meanwhile(
     basic: SlurmCluster, multifactor: SlurmCluster, slurm: SlurmScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
