@@ -9,6 +9,7 @@ An array is one job: what counts is a task, times the tasks that could start now
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from offpeak.model.cluster import Cluster, competition_groups
@@ -82,11 +83,31 @@ class Competition:
         return self._group_of_id.setdefault(id(job.request), group)
 
     def groups(self, job: Job) -> frozenset[CompetitionGroup]:
-        """Return the groups whose nodes a job could use, in which it does not compete itself."""
+        """Return the groups whose waiting jobs a started job could have passed.
+
+        A started job is listed with the partition in which it runs only, so one of several tiers passes all groups that
+        have its tier. A request that fits no nodes any more counts by the nodes that the job has.
+        """
         fit = self.fit(job)
-        pools = {self._group_of_pool[pool] for pool in fit.pools if pool in self._group_of_pool}
-        reservation = job.request.reservation if job.request else ""
-        return frozenset(CompetitionGroup(pool, fit.tiers, reservation) for pool in pools)
+        usable = fit.pools or self._pools_of_hosts(job)
+        pools = {self._group_of_pool[pool] for pool in usable if pool in self._group_of_pool}
+        partitions = self.cluster.partitions
+        tiers = {partitions[name].priority_tier for name in job.partitions if name in partitions}
+        return frozenset(
+            group
+            for group in self._waiting_groups
+            if group.pool in pools
+            and group.reservation == job.reservation
+            and (not group.tiers or not tiers or not tiers.isdisjoint(group.tiers))
+        )
+
+    @cached_property
+    def _waiting_groups(self) -> frozenset[CompetitionGroup]:
+        return frozenset(map(self.group, (job for job in self.waiting if job.plain)))
+
+    def _pools_of_hosts(self, job: Job) -> tuple[int, ...]:
+        hosts = frozenset(job.host_names)
+        return tuple(number for number, pool in enumerate(self.cluster.pools) if not pool.names.isdisjoint(hosts))
 
     def pools_of(self, jobs: Iterable[Job]) -> frozenset[int]:
         """Return all candidate pools of the jobs."""

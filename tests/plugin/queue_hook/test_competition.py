@@ -126,6 +126,31 @@ def test_later_submissions_of_the_group_count_whatever_they_requested() -> None:
     assert order_after([*jobs, passing], watts, rules=starved) == ["1", "2"]
 
 
+def test_a_job_of_two_tiers_is_passed_by_later_ones_that_run_in_one_of_them() -> None:
+    starved = replace(RULES, max_postponement_s=HOUR_S)
+    tiers = Cluster((BOTH,), {**SHARED, "gpu": Partition("gpu", shared=True, priority_tier=2)})
+    either = {"request": Request(("batch", "gpu"), (Chunk(1, 64),)), "partitions": ("batch", "gpu")}
+    jobs = [a_job(1, submit_s=NOW_S - 9 * HOUR_S, **either), a_job(2, **either)]
+    # Slurm lists a started job with the partition in which it runs.
+    started = {"start_s": NOW_S - 2 * HOUR_S, "submit_s": NOW_S - 8 * HOUR_S, "hosts": "n1"}
+    passing = asks(3, Chunk(1, 64), "gpu", state=JobState.RUNNING, **started)
+    watts = [300.0, 200.0, 100.0]
+    assert order_after(jobs, watts[:2], tiers, rules=starved) == ["2", "1"]
+    assert order_after([*jobs, passing], watts, tiers, rules=starved) == ["1", "2"]
+
+
+@pytest.mark.parametrize("request_of", [None, Request(("batch",), (Chunk(1, 96),))])
+def test_a_started_job_that_fits_no_nodes_passes_those_who_could_use_its_node(request_of: Request | None) -> None:
+    starved = replace(RULES, max_postponement_s=HOUR_S)
+    cluster = Cluster((CPU_NODES._replace(names=frozenset({"n1"}), nodes=1), GPU_NODES), SHARED)
+    jobs = [asks(1, Chunk(1, 64), submit_s=NOW_S - 9 * HOUR_S), asks(2, Chunk(1, 64))]
+    started = {"start_s": NOW_S - 2 * HOUR_S, "submit_s": NOW_S - 8 * HOUR_S, "request": request_of}
+    watts = [300.0, 200.0, 100.0]
+    for hosts, order in (("n1", ["1", "2"]), ("n9", ["2", "1"])):
+        passing = a_job(3, state=JobState.RUNNING, hosts=hosts, **started)
+        assert order_after([*jobs, passing], watts, cluster, rules=starved) == order
+
+
 CHUNKS = st.builds(
     Chunk, st.integers(1, 3), st.sampled_from([1, 8, 64]), st.sampled_from([0, 8192, 300_000]), st.sampled_from([0, 1])
 )
