@@ -14,13 +14,11 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from offpeak.errors import OffpeakError
-from offpeak.text import printable
-from plugin.window_policy import WindowPolicy, WindowView, checked_ranks, window_policy
+from plugin.window_policy import WindowPolicy, WindowView, own_ranks, window_policy
 
 PATIENCE_S = 5.0
 """The time for all windows of one cycle of the queue."""
 START_S = 30.0
-REPAIR = "`offpeak simulate LOG --policy NAME` shows the fault; a reload of the agent loads the package again"
 
 
 class PolicyFailed(OffpeakError):
@@ -120,12 +118,8 @@ def _serve(pipe: Connection, name: str, patience_s: float) -> None:
 
 
 def _answer(policy: WindowPolicy, views: Sequence[WindowView]) -> list[list[int]] | PolicyFailed:
-    assert policy.order is not None
     try:
         # Copies: the columns of a view are writeable after their way through the pipe.
-        return [checked_ranks(policy.name, policy.order(replace(view)), len(view.size)) for view in views]
+        return [own_ranks(policy, replace(view)) for view in views]
     except OffpeakError as problem:
         return PolicyFailed(str(problem), hint=problem.hint)
-    except Exception as problem:
-        text = f"{type(problem).__name__}: {problem}"
-        return PolicyFailed(f"the window policy {policy.name!r} failed: {printable(text)}", hint=REPAIR)

@@ -1,6 +1,7 @@
-"""Compiled kernels that order a window of jobs by power: greedy sort, 0-1 knapsack, and the starvation bound.
+"""Orders a window of jobs by any policy: compiled kernels (greedy sort, 0-1 knapsack, starvation bound) or own Python.
 
-The engine and the queue hook call the same kernels.
+`order_view` is the one entry for a view of the window: the queue hook, the day plan and the engine's path of Python
+policies call it. The engines compile `choose_order`, which it calls, into their own kernels.
 
 Source: Yang et al., "Integrating dynamic pricing of electricity into energy aware scheduling for HPC systems", SC 2013.
 
@@ -17,14 +18,24 @@ nodes its weight. Two readings:
   on-peak, which is that of the empty set: on-peak nothing starts.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.compiled import in_place, index
+from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Float64, Int64
+from offpeak.prices.peak import Peak
+from plugin.window_policy import (
+    ARRIVAL,
+    EXTERNAL,
+    GREEDY,
+    GREEDY_SLIDE,
+    KNAPSACK,
+    WindowPolicy,
+    WindowView,
+    own_ranks,
+)
 
 
 @in_place
@@ -187,17 +198,54 @@ def free_behind(free: int, size: Int64, kept: int) -> int:
     return free
 
 
-def order_by_power(
-    nodes: Sequence[int], node_power_w: Sequence[float], *, off_peak: bool, free: int | None = None
-) -> list[int]:
-    """Return the positions of the jobs in greedy order; with `free` nodes, those first that fill them best (knapsack).
+# The kernels inline them; the path of Python policies calls them.
+count_kept_part, free_behind_part = part(count_kept), part(free_behind)
 
-    A knapsack takes at most MOST_JOBS jobs.
+
+@in_place
+def choose_order(
+    fillings: Fillings,
+    order: Int64,
+    size: Int64,
+    node_power_w: Float64,
+    policy: int,
+    off_peak: bool,
+    kept: int,
+    free: int,
+) -> int:
+    """Order the jobs from window position `kept` on by a built-in policy; return how many of the window may start now.
+
+    `free` are the free units before the kept jobs start.
     """
-    order, power_w = np.arange(len(nodes)), np.array(node_power_w, np.float64)
-    if free is None:
-        sort_by_power(order, 0, power_w, off_peak)
-    else:
-        size = np.array(nodes, np.int64)
-        put_first(order, 0, fill_nodes(scratch(free), 0, size, power_w, free, off_peak), len(nodes))
-    return [int(position) for position in order]
+    if policy <= GREEDY_SLIDE:
+        sort_by_power(order, kept, node_power_w, off_peak == (policy == GREEDY))
+        return len(size)
+    left = free_behind_part(free, size, kept)
+    if policy == KNAPSACK:
+        put_first(order, kept, fill_nodes(fillings, kept, size, node_power_w, left, off_peak), len(size))
+        return len(size)
+    if off_peak:
+        return put_first(order, kept, fill_value(fillings, kept, size, node_power_w, left), len(size))
+    return kept
+
+
+def order_view(policy: WindowPolicy, view: WindowView) -> list[int]:
+    """Return all ranks of a window in the order in which the policy starts its jobs.
+
+    A built-in policy changes nothing while the price is unknown. Raises OffpeakError if a policy from outside fails.
+    """
+    if policy.code == EXTERNAL:
+        return own_ranks(policy, view)
+    order = np.arange(len(view.size))
+    if policy.code != ARRIVAL and view.peak != Peak.UNKNOWN:
+        choose_order(
+            scratch(view.free if policy.weighs_free else 0),
+            order,
+            view.size,
+            view.node_power_w,
+            policy=policy.code,
+            off_peak=view.peak == Peak.OFF_PEAK,
+            kept=0,
+            free=view.free,
+        )
+    return [int(rank) for rank in order]

@@ -4,10 +4,12 @@ The built-in policies are compiled into the engine and are known to it by `code`
 in the group of entry points WINDOW_POLICIES, and consulted at each scheduling pass.
 """
 
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from operator import index
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -67,6 +69,28 @@ class WindowPolicy:
     most_jobs: int | None = None
     order: OrderWindow | None = None
 
+    @property
+    def weighs_free(self) -> bool:
+        """Whether it is a knapsack, which fills the free units."""
+        return self.most_jobs is not None
+
+
+def own_ranks(policy: WindowPolicy, view: WindowView) -> list[int]:
+    """Return the checked ranks of a policy from outside. Raises OffpeakError if it fails or returns no order."""
+    assert policy.order is not None
+    try:
+        ranks = policy.order(view)
+    except OffpeakError:
+        raise
+    except Exception as problem:
+        at = traceback.extract_tb(problem.__traceback__)[-1]
+        text = printable(f"{type(problem).__name__}: {problem}")
+        raise OffpeakError(
+            f"the window policy {policy.name!r} failed: {text} ({Path(at.filename).name}, line {at.lineno})",
+            hint="repair its package; an agent loads it again when it is reloaded",
+        ) from problem
+    return checked_ranks(policy.name, ranks, len(view.size))
+
 
 def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
     """Return a policy's answer completed by the ranks left out. Raises OffpeakError if it is no order of the window."""
@@ -76,11 +100,11 @@ def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
         given = [index(rank) for rank in ranks]
     except TypeError as error:
         raise OffpeakError(
-            f"policy {name!r} returned {printable(repr(ranks))}", hint="it must return ranks of the window"
+            f"the window policy {name!r} returned {printable(repr(ranks))}", hint="it must return ranks of the window"
         ) from error
     if len(set(given)) != len(given) or not all(0 <= rank < window for rank in given):
         raise OffpeakError(
-            f"policy {name!r} returned {printable(repr(given))}, which is no order of {window} jobs",
+            f"the window policy {name!r} returned {printable(repr(given))}, which is no order of {window} jobs",
             hint="it must return each rank from 0 to the window's length at most once",
         )
     named = set(given)
@@ -97,11 +121,12 @@ BUILT_IN = (
     WindowPolicy("greedy-slide", GREEDY_SLIDE, "greedy as the paper's slide prints it, the other way round"),
     WindowPolicy("knapsack-slide", KNAPSACK_SLIDE, "knapsack to the letter: on-peak nothing starts", MOST_JOBS),
 )
+BUILT_IN_BY_NAME = {policy.name: policy for policy in BUILT_IN}
 
 
 def window_policies() -> dict[str, WindowPolicy]:
     """Return all policies by name. Raises OffpeakError if one from outside takes a name that is taken."""
-    policies = {policy.name: policy for policy in BUILT_IN}
+    policies = dict(BUILT_IN_BY_NAME)
     for point in entry_points(group=WINDOW_POLICIES):
         if point.name in policies or point.name in BUILT_IN_QUEUE_POLICIES:
             raise OffpeakError(

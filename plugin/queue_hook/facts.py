@@ -18,8 +18,8 @@ from plugin.scheduler.job import Job, JobState, count_running_tasks, count_start
 from plugin.scheduler.port import Ranking
 from plugin.window_policy import OrderWindows
 
-GREEDY, KNAPSACK, PLAN, OFF = "greedy", "knapsack", "plan", "off"
-"""The policies of the queue hook. PLAN carries out the day plan."""
+PLAN, OFF = "plan", "off"
+"""The policies of the queue hook that are no window policies. PLAN carries out the day plan."""
 
 
 @dataclass(frozen=True)

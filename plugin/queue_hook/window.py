@@ -1,8 +1,8 @@
 """Reorders the window of each group: the jobs that keep their place, the new order, and its priorities.
 
-The order comes from the kernels that the engine runs (plugin.window_order), from the day plan, or from a policy from
-outside (plugin.window_policy), which sees the jobs that may be moved as the engine shows them. The new priorities are
-the site's own values, assigned in another order, so that no job outside the window is passed.
+The order comes from the day plan or from a window policy: each sees the jobs that may be moved as the engine shows them
+(plugin.window_order.order_view), one from outside in a process of its own. The new priorities are the site's own
+values, assigned in another order, so that no job outside the window is passed.
 
 Starvation bound: a job that later submissions have been passing for too long keeps its place, as in the simulator. See
 docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that have ended, so the first passing is marked.
@@ -22,7 +22,7 @@ from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.constants import DAY_S
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.competition import NO_GROUP, CompetitionGroup
-from plugin.queue_hook.facts import KNAPSACK, PLAN, QueueFacts, QueueRules
+from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
     LEAST_PRIORITY,
     NO_MARKS,
@@ -37,8 +37,8 @@ from plugin.queue_hook.start_times import latest_start_s
 from plugin.queue_hook.user_hints import HINT_PREFIX
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
-from plugin.window_order import count_kept, free_behind, order_by_power
-from plugin.window_policy import MOST_JOBS, WindowView
+from plugin.window_order import count_kept, free_behind, order_view
+from plugin.window_policy import BUILT_IN_BY_NAME, NO_POLICY, WindowView
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,8 @@ def find_windows(
     positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
 ) -> list[GroupWindow]:
     """Return the window of each group."""
-    size = min(rules.window, MOST_JOBS) if rules.policy == KNAPSACK else rules.window
+    policy = BUILT_IN_BY_NAME.get(rules.policy, NO_POLICY)
+    size = min(rules.window, policy.most_jobs or rules.window)
     started = _started_jobs(facts)
     windows = []
     for group, members in group_positions(positions.all, delayed, facts).items():
@@ -221,7 +222,9 @@ def reorder_windows(
             for window in windows
         ]
     movable = {at: ranks for at, window in enumerate(windows) if (ranks := window.movable(len(window.jobs)))}
-    orders = rules.own_policy([window_view(windows[at], ranks, facts) for at, ranks in movable.items()])
+    weights = {at: _weigh_jobs(windows[at], ranks, facts) for at, ranks in movable.items()}
+    views = [window_view(windows[at], ranks, weights[at], facts) for at, ranks in movable.items()]
+    orders = rules.own_policy(views)
     own = {at: [ranks[chosen] for chosen in order] for (at, ranks), order in zip(movable.items(), orders, strict=True)}
     return [
         reorder_window(window, partial(_keep_order, own.get(at, ())), facts.ranking)
@@ -260,25 +263,26 @@ def _order(
     window: GroupWindow, movable: Sequence[int], *, facts: QueueFacts, rules: QueueRules
 ) -> tuple[list[int], int | None]:
     """Return the movable ranks in the order of a built-in policy, and the number of nodes that the knapsack filled."""
-    jobs = [window.jobs[rank].job for rank in movable]
     if rules.policy == PLAN and facts.planned is not None:
         start_s = facts.planned.start_s
         return sorted(movable, key=lambda rank: start_s[window.jobs[rank].job.job_id]), None
-    node_power_w = [full_node_w(job, facts) for job in jobs]
-    if rules.policy == KNAPSACK:
-        return _fill_free_nodes(window, movable, node_power_w, facts)
-    order = order_by_power([job.nodes for job in jobs], node_power_w, off_peak=facts.peak == Peak.OFF_PEAK)
-    return [movable[at] for at in order], None
+    policy, weights = BUILT_IN_BY_NAME[rules.policy], _weigh_jobs(window, movable, facts)
+    if not policy.weighs_free:
+        return [movable[at] for at in order_view(policy, window_view(window, movable, weights, facts))], None
+    # Jobs that cannot use the free pools follow behind all others.
+    usable = [rank for rank in movable if weights.usable[rank]]
+    order = order_view(policy, window_view(window, usable, weights, facts))
+    ranks = [usable[at] for at in order] + [rank for rank in movable if not weights.usable[rank]]
+    return ranks, weights.free // weights.units_per_node
 
 
 NO_LIMIT_S = 365 * DAY_S
 """The estimate of a job without a time limit whose run time is not predicted either."""
 
 
-def window_view(window: GroupWindow, movable: Sequence[int], facts: QueueFacts) -> WindowView:
-    """Return the movable jobs as a policy from outside sees them; sizes are nodes where jobs have whole nodes."""
-    jobs = [window.jobs[rank].job for rank in movable]
-    weights = _weigh_jobs(window, movable, facts)
+def window_view(window: GroupWindow, ranks: Sequence[int], weights: "JobWeights", facts: QueueFacts) -> WindowView:
+    """Return the jobs of these ranks as a window policy sees them; sizes are nodes where jobs have whole nodes."""
+    jobs = [window.jobs[rank].job for rank in ranks]
     estimates_s = [
         facts.expected_run_s.get(job.job_id, NO_LIMIT_S) if job.limit_s is None else job.limit_s for job in jobs
     ]
@@ -286,8 +290,8 @@ def window_view(window: GroupWindow, movable: Sequence[int], facts: QueueFacts) 
         now_s=facts.now_s,
         peak=facts.peak,
         free=weights.free,
-        job_id=np.array([window.jobs[rank].number for rank in movable], np.int64),
-        size=np.array([weights.sizes[rank] for rank in movable], np.int64),
+        job_id=np.array([window.jobs[rank].number for rank in ranks], np.int64),
+        size=np.array([weights.sizes[rank] for rank in ranks], np.int64),
         estimate_s=np.array(estimates_s, np.int64),
         waited_s=np.array([max(0, facts.now_s - job.submit_s) for job in jobs], np.int64),
         node_power_w=np.array([full_node_w(job, facts) for job in jobs], np.float64),
@@ -331,25 +335,6 @@ def _weigh_jobs(window: GroupWindow, movable: Sequence[int], facts: QueueFacts) 
     moved = set(movable)
     kept = [size if usable[rank] else 0 for rank, size in enumerate(sizes) if rank not in moved]
     return JobWeights(sizes, usable, free_behind(nodes * units, np.array(kept, np.int64), len(kept)), units)
-
-
-def _fill_free_nodes(
-    window: GroupWindow, movable: Sequence[int], node_power_w: Sequence[float], facts: QueueFacts
-) -> tuple[list[int], int]:
-    """Return the movable ranks, first those that fill the free nodes best, and the number of these nodes.
-
-    Jobs that cannot use the free pools follow behind all others.
-    """
-    weights = _weigh_jobs(window, movable, facts)
-    chosen = [at for at, rank in enumerate(movable) if weights.usable[rank]]
-    order = order_by_power(
-        [weights.sizes[movable[at]] for at in chosen],
-        [node_power_w[at] for at in chosen],
-        off_peak=facts.peak == Peak.OFF_PEAK,
-        free=weights.free,
-    )
-    ranks = [movable[chosen[at]] for at in order] + [rank for rank in movable if not weights.usable[rank]]
-    return ranks, weights.free // weights.units_per_node
 
 
 def _filled_nodes(job: Job, nodes: int, facts: QueueFacts) -> float:

@@ -32,7 +32,7 @@ from sim_backend.engine.state import NEVER, State, Workload
 from sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
 from sim_backend.replay.schedule import NO_PEAKS
 
-UNCHANGED = ("profile", "window", "fillings", "recent_s", "log")
+UNCHANGED = ("profile", "window", "recent_s", "log")
 """The parts of the engine's state that a run without window policy, promises and predictions does not change, and the
 log.
 """

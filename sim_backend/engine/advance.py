@@ -176,6 +176,6 @@ def advance(
                 now.deciding = 1
                 return DECIDE
             if rules.policy != ARRIVAL:
-                order_window(state, peaks, rules)
+                order_window(now, state.window, state.queue.passed_over_s, peaks, rules, free=now.free)
         now.deciding = 0
         run_pass(workload, state, rules, machine_size)

@@ -178,7 +178,7 @@ def advance_powered(
                         now.wanted_pass_s = now.now_s
                         return DECIDE
                     if scheduling.policy != ARRIVAL:
-                        order_window(state, peaks, scheduling)
+                        order_window(now, state.window, state.queue.passed_over_s, peaks, scheduling, free=now.free)
                     run_powered_pass(workload, state, power, rules)
             else:
                 now.deciding = 0

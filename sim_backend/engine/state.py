@@ -122,12 +122,13 @@ class AvailabilityProfile(NamedTuple):
 
 
 class QueueWindow(NamedTuple):
-    """The window of this pass by rank of submission, and the order that a policy gives to these ranks."""
+    """The window of this pass by rank of submission, the order that a policy gives to these ranks, and its scratch."""
 
     position: Int64
     size: Int64
     node_power_w: Float64
     order: Int64
+    fillings: Fillings
 
 
 class State(NamedTuple):
@@ -148,7 +149,6 @@ class State(NamedTuple):
     nodes: Nodes
     profile: AvailabilityProfile
     window: QueueWindow
-    fillings: Fillings
     recent_s: Int64
     start_s: Int64
 
@@ -193,10 +193,34 @@ SCALARS = np.dtype(
 )
 
 
+def column(length: int) -> Int64:
+    """Return a column that is not written yet."""
+    return np.empty(length, dtype=np.int64)
+
+
+def new_slots(most_running: int) -> Slots:
+    """Return slots for so many running jobs, all of them free."""
+    return Slots(
+        job=column(most_running),
+        size=column(most_running),
+        started=column(most_running),
+        end_s=column(most_running),
+        expected_end_s=column(most_running),
+        pieces=column(most_running),
+        following=np.arange(1, most_running + 1, dtype=np.int64),
+    )
+
+
+def new_window(most_jobs: int, units: int) -> QueueWindow:
+    """Return a window of at most so many jobs on a machine of so many units."""
+    return QueueWindow(
+        column(most_jobs), column(most_jobs), np.empty(most_jobs), column(most_jobs), fillings=scratch(units)
+    )
+
+
 def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) -> State:
     """Return the state before the first event: an empty machine of `machine_size` units."""
     jobs = len(workload.submit_s)
-    window = rules.window
     users = int(workload.user.max(initial=0)) + 1 if rules.estimates == PREDICTED_RUNTIME else 0
     breakpoints = 6 * jobs if rules.discipline == CONSERVATIVE else 0
     ranks = jobs if rules.discipline == BEST_FIT else 0
@@ -211,10 +235,6 @@ def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) 
     scalars["now_s"] = workload.submit_s[0] if jobs else 0
     scalars["next_submit_s"] = workload.submit_s[0] if jobs else NEVER
     scalars["next_end_s"] = NEVER
-
-    def column(length: int) -> Int64:
-        return np.empty(length, dtype=np.int64)
-
     return State(
         scalars=scalars,
         queue=Queue(
@@ -232,21 +252,12 @@ def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) 
             behind=column(int(workload.size.max(initial=0)) + 1 if ranks else 0),
             shortest_s=column(2 << (ranks - 1).bit_length() if ranks else 0),
         ),
-        slots=Slots(
-            job=column(most_running),
-            size=column(most_running),
-            started=column(most_running),
-            end_s=column(most_running),
-            expected_end_s=column(most_running),
-            pieces=column(most_running),
-            following=np.arange(1, most_running + 1, dtype=np.int64),
-        ),
+        slots=new_slots(most_running),
         ends=column(most_running),
         expected=np.empty(most_running, dtype=np.int32),
         nodes=all_free(machine_size),
         profile=AvailabilityProfile(column(breakpoints + 8), column(breakpoints + 8)),
-        window=QueueWindow(column(window), column(window), np.empty(window), column(window)),
-        fillings=scratch(machine_size),
+        window=new_window(rules.window, machine_size),
         recent_s=np.full(2 * users, NOT_YET, dtype=np.int64),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),
     )

@@ -1,11 +1,15 @@
 """The window: the first queued jobs that a policy may reorder in this pass, and their order."""
 
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
 from offpeak.compiled import index, part
-from offpeak.model.arrays import Float64, Int64
+from offpeak.model.arrays import Int64
 from offpeak.prices.peak import Peak
-from plugin.window_order import Fillings, count_kept, fill_nodes, fill_value, free_behind, put_first, sort_by_power
-from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
-from sim_backend.engine.state import NEVER, PeakTimes, SchedulingRules, State
+from plugin.window_order import choose_order, count_kept, count_kept_part, free_behind, order_view
+from plugin.window_policy import KNAPSACK_SLIDE, WindowPolicy, WindowView
+from sim_backend.engine.state import NEVER, PeakTimes, QueueWindow, State
 
 OFF_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.UNKNOWN)
 
@@ -15,35 +19,19 @@ def find_peak(peaks: PeakTimes, following: int) -> int:
     return int(peaks.peak[following - 1]) if following > 0 else UNKNOWN
 
 
-# The engine and the path of Python policies share these functions; the kernels inline them.
-count_kept_part, free_behind_part, find_peak_part = part(count_kept), part(free_behind), part(find_peak)
+find_peak_part = part(find_peak)
 
 
-@part
-def choose_order(
-    fillings: Fillings,
-    order: Int64,
-    size: Int64,
-    node_power_w: Float64,
-    policy: int,
-    off_peak: bool,
-    kept: int,
-    free: int,
-) -> int:
-    """Order the jobs from window position `kept` on by a built-in policy; return how many of the window may start now.
+class WindowRules(Protocol):
+    """The rules of the window, of either engine."""
 
-    `free` are the free units before the kept jobs start.
-    """
-    if policy <= GREEDY_SLIDE:
-        sort_by_power(order, kept, node_power_w, off_peak == (policy == GREEDY))
-        return len(size)
-    left = free_behind_part(free, size, kept)
-    if policy == KNAPSACK:
-        put_first(order, kept, fill_nodes(fillings, kept, size, node_power_w, left, off_peak), len(size))
-        return len(size)
-    if off_peak:
-        return put_first(order, kept, fill_value(fillings, kept, size, node_power_w, left), len(size))
-    return kept
+    @property
+    def policy(self) -> int:
+        """The code of the window policy."""
+
+    @property
+    def max_postponement_s(self) -> int:
+        """The starvation bound."""
 
 
 @part
@@ -71,24 +59,63 @@ def open_window(state: State, most: int) -> None:
 
 
 @part
-def order_window(state: State, peaks: PeakTimes, rules: SchedulingRules) -> None:
-    """Order the window by the policy, and set how many jobs are considered. An unknown price changes nothing."""
-    now = state.scalars[0]
+def order_window(
+    now: Any, window: QueueWindow, passed_over_s: Int64, peaks: PeakTimes, rules: WindowRules, free: int
+) -> None:
+    """Order the window by a built-in policy, and set how many jobs are considered. An unknown price changes nothing.
+
+    `now` are the scalars of the state, `passed_over_s` is by position of the queue.
+    """
     peak = find_peak_part(peaks, now.next_peak)
     if peak == UNKNOWN:
         return
-    window = now.window
+    jobs = now.window
     may_start = choose_order(
-        state.fillings,
-        state.window.order,
-        state.window.size[:window],
-        state.window.node_power_w[:window],
+        window.fillings,
+        window.order,
+        window.size[:jobs],
+        window.node_power_w[:jobs],
         policy=rules.policy,
         off_peak=peak == OFF_PEAK,
-        kept=count_kept_part(
-            state.queue.passed_over_s, state.window.position, window, now.now_s, rules.max_postponement_s
-        ),
-        free=now.free,
+        kept=count_kept_part(passed_over_s, window.position, jobs, now.now_s, rules.max_postponement_s),
+        free=free,
     )
     if rules.policy == KNAPSACK_SLIDE:
         now.considered = may_start
+
+
+class WindowJobs(NamedTuple):
+    """What only a policy in Python sees of the jobs in the window: number, submission and estimate, by rank."""
+
+    job_id: Int64
+    submit_s: Int64
+    estimate_s: Int64
+
+
+def decide_order(
+    policy: WindowPolicy,
+    now: Any,
+    window: QueueWindow,
+    jobs: WindowJobs,
+    *,
+    passed_over_s: Int64,
+    peaks: PeakTimes,
+    rules: WindowRules,
+    free: int,
+) -> None:
+    """Write the order of a policy from outside; jobs that were passed over for too long keep their place, unseen."""
+    length, now_s = int(now["window"]), int(now["now_s"])
+    kept = count_kept(passed_over_s, window.position, length, now_s, rules.max_postponement_s)
+    if kept == length:
+        return
+    view = WindowView(
+        now_s=now_s,
+        peak=Peak(find_peak(peaks, now["next_peak"])),
+        free=int(free_behind(free, window.size, kept)),
+        job_id=jobs.job_id[kept:].copy(),
+        size=window.size[kept:length].copy(),
+        estimate_s=jobs.estimate_s[kept:].copy(),
+        waited_s=now_s - jobs.submit_s[kept:],
+        node_power_w=window.node_power_w[kept:length].copy(),
+    )
+    window.order[kept:length] = kept + np.array(order_view(policy, view))

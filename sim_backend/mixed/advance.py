@@ -10,16 +10,17 @@ partition and those on the same nodes. Full passes, which reserve and backfill, 
 """
 
 from offpeak.compiled import in_place, index, part
-from plugin.window_policy import ARRIVAL, EXTERNAL
+from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.engine.window import order_window
 from sim_backend.mixed.queue import (
     close_pass,
     forget_blocked,
+    free_units,
     may_start,
     next_entry,
     note_passed_over,
     open_window,
-    order_window,
     submit_next,
 )
 from sim_backend.mixed.reservations import drop_reservations, first_start_s, reserve, try_start
@@ -229,7 +230,9 @@ def advance(
                     now.deciding = group
                     return DECIDE
                 if rules.policy != ARRIVAL:
-                    order_window(tables, state, peaks, rules, group)
+                    # Greedy does not weigh the free units.
+                    free = 0 if rules.policy <= GREEDY_SLIDE else free_units(tables, state, group)
+                    order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=free)
             now.deciding = NOT_YET
             run_pass(tables, workload, state, rules, group)
             now.next_group += 1

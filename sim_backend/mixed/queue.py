@@ -6,9 +6,7 @@ the positions are compacted; a hole keeps its job, so that the order stays compl
 
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Int64
-from plugin.window_policy import GREEDY_SLIDE, KNAPSACK_SLIDE
-from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
-from sim_backend.engine.window import OFF_PEAK, UNKNOWN, choose_order, count_kept_part, find_peak_part
+from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
 
 MOST_HOLES = 64
@@ -153,31 +151,6 @@ def free_units(tables: Tables, state: MixedState, group: int) -> int:
         column = tables.window_column[index(cell)]
         found += tables.window_weight[index(cell)] * state.free[index(column), index(cell)]
     return found
-
-
-@part
-def order_window(tables: Tables, state: MixedState, peaks: PeakTimes, rules: MixedRules, group: int) -> None:
-    """Order the window by the policy, and set how many jobs are considered. An unknown price changes nothing."""
-    now = state.scalars[0]
-    peak = find_peak_part(peaks, now.next_peak)
-    if peak == UNKNOWN:
-        return
-    window = now.window
-    may_start = choose_order(
-        state.fillings,
-        state.window.order,
-        state.window.size[:window],
-        state.window.node_power_w[:window],
-        policy=rules.policy,
-        off_peak=peak == OFF_PEAK,
-        kept=count_kept_part(
-            state.waiting.passed_over_s, state.window.position, window, now.now_s, rules.max_postponement_s
-        ),
-        # Greedy does not weigh the free units.
-        free=0 if rules.policy <= GREEDY_SLIDE else free_units(tables, state, group),
-    )
-    if rules.policy == KNAPSACK_SLIDE:
-        now.considered = may_start
 
 
 @part

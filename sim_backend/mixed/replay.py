@@ -11,11 +11,9 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.step_integrals import StepIntegral, integral, integrals
-from offpeak.prices.peak import Peak
-from plugin.window_order import count_kept, free_behind
-from plugin.window_policy import ARRIVAL, WindowView, checked_ranks
+from plugin.window_policy import ARRIVAL
 from sim_backend.engine.state import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, NEVER, NOT_YET, USER_ESTIMATE, PeakTimes
-from sim_backend.engine.window import find_peak
+from sim_backend.engine.window import WindowJobs, decide_order
 from sim_backend.mixed.advance import DECIDE, advance
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
@@ -121,7 +119,7 @@ def replay_mixed(
         peaks = NO_PEAKS
     for until_s in chain(steps(case, state), (NEVER - 1,)):
         while advance(case.tables, workload, peaks, rules, state, until_s) == DECIDE:
-            decide_order(case, policy, rules, state, peaks)
+            decide_window(case, policy, rules, state, peaks)
         if progress:
             progress(int(state.scalars["next_job"][0]))
     rows = int(state.scalars["placements"][0])
@@ -145,36 +143,19 @@ def as_estimated(case: MixedCase, policy: Policy) -> MixedCase:
     return replace(case, workload=workload._replace(rank=workload.rank.copy()))
 
 
-def decide_order(case: MixedCase, policy: Policy, rules: MixedRules, state: MixedState, peaks: PeakTimes) -> None:
-    """Let a policy from outside order a group's window; jobs that were passed over for too long keep their place."""
-    assert policy.window_policy.order is not None
-    now = state.scalars[0]
-    window = int(now["window"])
-    passed_s, position = state.waiting.passed_over_s, state.window.position
-    kept = count_kept(passed_s, position, window, now["now_s"], rules.max_postponement_s)
-    if kept < window:
-        view = window_view(case, state, peaks, kept)
-        ranks = checked_ranks(policy.name, policy.window_policy.order(view), window - kept)
-        state.window.order[kept:window] = kept + np.array(ranks)
-
-
-def window_view(case: MixedCase, state: MixedState, peaks: PeakTimes, kept: int) -> WindowView:
-    """Return what a policy in Python may see of the present window, behind the `kept` jobs.
-
-    Sizes are in window units (see `Tables`).
-    """
-    now = state.scalars[0]
-    job = state.waiting.job[state.window.position[kept : now["window"]]]
-    free = free_units(case.tables, state, int(now["deciding"]))
-    return WindowView(
-        now_s=int(now["now_s"]),
-        peak=Peak(find_peak(peaks, now["next_peak"])),
-        free=int(free_behind(free, state.window.size, kept)),
-        job_id=case.job_id[job],
-        size=case.workload.size[job],
-        estimate_s=case.workload.estimate_s[job],
-        waited_s=now["now_s"] - case.workload.submit_s[job],
-        node_power_w=case.workload.node_power_w[job],
+def decide_window(case: MixedCase, policy: Policy, rules: MixedRules, state: MixedState, peaks: PeakTimes) -> None:
+    """Let a policy from outside order a group's window. Sizes are in window units (see `Tables`)."""
+    now, waiting = state.scalars[0], state.waiting
+    job = waiting.job[state.window.position[: now["window"]]]
+    decide_order(
+        policy.window_policy,
+        now,
+        state.window,
+        WindowJobs(case.job_id[job], case.workload.submit_s[job], case.workload.estimate_s[job]),
+        passed_over_s=waiting.passed_over_s,
+        peaks=peaks,
+        rules=rules,
+        free=free_units(case.tables, state, int(now["deciding"])),
     )
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
-from plugin.window_order import Fillings, scratch
-from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots
+from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
 
 Int32 = NDArray[np.int32]
 
@@ -183,7 +182,6 @@ class MixedState(NamedTuple):
     picks: Picks
     holds: Holds
     window: QueueWindow
-    fillings: Fillings
     array_running: Int64
     closed: Int64
     placements: Placements
@@ -271,10 +269,6 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
     holds, pieces = int(most_holds.sum()), int((of_class * most_parts).sum())
     pieces = min(pieces, _most_pieces(tables))
     reservations = groups * max(1, rules.reservations)
-
-    def column(length: int) -> Int64:
-        return np.empty(length, dtype=np.int64)
-
     return MixedState(
         scalars=scalars,
         groups=group,
@@ -290,15 +284,7 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
             misfit=np.zeros(classes + 1, dtype=np.int64),
             longest_s=np.append(np.full(classes, ANY_LENGTH), NOT_YET),
         ),
-        slots=Slots(
-            job=column(jobs),
-            size=column(jobs),
-            started=column(jobs),
-            end_s=column(jobs),
-            expected_end_s=column(jobs),
-            pieces=column(jobs),
-            following=np.arange(1, jobs + 1, dtype=np.int64),
-        ),
+        slots=new_slots(jobs),
         ends=column(jobs),
         expected=np.empty(jobs, dtype=np.int32),
         pieces=Pieces(column(pieces), column(pieces), column(pieces), np.arange(1, pieces + 1, dtype=np.int64)),
@@ -313,8 +299,7 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
             start_s=column(reservations),
             end_s=column(reservations),
         ),
-        window=QueueWindow(column(rules.window), column(rules.window), np.empty(rules.window), column(rules.window)),
-        fillings=scratch(int(window_units(tables).max(initial=0))),
+        window=new_window(rules.window, int(window_units(tables).max(initial=0))),
         array_running=np.zeros(len(workload.throttle), dtype=np.int64),
         closed=np.zeros(int(workload.partition.max(initial=-1)) + 1, dtype=np.int64),
         placements=_placements(tables, of_class),

@@ -21,7 +21,7 @@ from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_order, steps, workload_of
+from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_window, steps, workload_of
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class PoweredReplay:
             if stop == LOG_FULL:
                 self._book.empty(self._power)
             elif stop == DECIDE:
-                decide_order(self._workload, self._peaks, self._policy, self._state, self._jobs.job_id)
+                decide_window(self._workload, self._peaks, self._policy, self._state, self._jobs.job_id)
             elif stop == CAPACITY:
                 _decide_capacity(self._workload, self._state, self._power, self._depths, self._capacity)
             else:

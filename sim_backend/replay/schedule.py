@@ -12,9 +12,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.prices.peak import Peak
-from plugin.window_order import count_kept, free_behind
-from plugin.window_policy import ARRIVAL, WindowView, checked_ranks
+from plugin.window_policy import ARRIVAL
 from predictors.run_times.registry import boosted_run_time
 from predictors.submitted_jobs import jobs_at_submission
 from sim_backend.engine.advance import DECIDE, advance
@@ -28,7 +26,7 @@ from sim_backend.engine.state import (
     Workload,
     new_state,
 )
-from sim_backend.engine.window import find_peak
+from sim_backend.engine.window import WindowJobs, decide_order
 from sim_backend.replay.policy import Policy
 
 
@@ -137,36 +135,21 @@ def _advance(
     job_id: Int64,
 ) -> None:
     while advance(workload, peaks, policy.rules, machine_size, state, until_s) == DECIDE:
-        decide_order(workload, peaks, policy, state, job_id)
+        decide_window(workload, peaks, policy, state, job_id)
 
 
-def decide_order(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:
-    """Let a policy from outside order the window; jobs that were passed over for too long keep their place."""
-    assert policy.window_policy.order is not None
-    now = state.scalars[0]
-    window = int(now["window"])
-    kept = count_kept(
-        state.queue.passed_over_s, state.window.position, window, now["now_s"], policy.rules.max_postponement_s
-    )
-    if kept < window:
-        view = window_view(workload, peaks, state, job_id, kept)
-        ranks = checked_ranks(policy.name, policy.window_policy.order(view), window - kept)
-        state.window.order[kept:window] = kept + np.array(ranks)
-
-
-def window_view(workload: Workload, peaks: PeakTimes, state: State, job_id: Int64, kept: int) -> WindowView:
-    """Return what a policy in Python may see of the present window, behind the `kept` jobs."""
-    now = state.scalars[0]
-    window = int(now["window"])
-    position = state.window.position[kept:window]
-    job = state.queue.job[position]
-    return WindowView(
-        now_s=int(now["now_s"]),
-        peak=Peak(find_peak(peaks, now["next_peak"])),
-        free=int(free_behind(now["free"], state.window.size, kept)),
-        job_id=job_id[job],
-        size=workload.size[job],
-        estimate_s=state.queue.estimate_s[position],
-        waited_s=now["now_s"] - workload.submit_s[job],
-        node_power_w=workload.node_power_w[job],
+def decide_window(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:
+    """Let a policy from outside order the window."""
+    now, queue = state.scalars[0], state.queue
+    position = state.window.position[: now["window"]]
+    job = queue.job[position]
+    decide_order(
+        policy.window_policy,
+        now,
+        state.window,
+        WindowJobs(job_id[job], workload.submit_s[job], queue.estimate_s[position]),
+        passed_over_s=queue.passed_over_s,
+        peaks=peaks,
+        rules=policy.rules,
+        free=int(now["free"]),
     )

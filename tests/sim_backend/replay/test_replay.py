@@ -131,7 +131,7 @@ def test_the_views_columns_are_read_only():
 
 @pytest.mark.parametrize("answer", [None, 3, object(), ["a"], [None], [[0], [1]]])
 def test_an_answer_that_is_no_list_of_ranks_is_refused(answer):
-    with pytest.raises(OffpeakError, match=r"^policy 'easy[+]own' returned ") as error:
+    with pytest.raises(OffpeakError, match=r"^the window policy 'own' returned ") as error:
         outside_starts(FOUR_JOBS, lambda _: answer)
     assert error.value.hint == "it must return ranks of the window"
 
