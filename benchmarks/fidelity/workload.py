@@ -14,6 +14,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.limits import Qos
 from offpeak.model.request import Chunk, Request
 
 JOBS, SEED, DAYS = 640, 27, 2.0
@@ -110,7 +111,8 @@ def mixed_cluster() -> Cluster:
         pools.append(Pool(group.node_type, group.partitions, group.nodes, names))
         first += group.nodes
     partitions = (Partition(BATCH, shared=True), Partition(WHOLE), Partition(GPU, shared=True))
-    return Cluster(tuple(pools), {each.name: each for each in partitions}, qos=frozenset((HIGH, NORMAL)))
+    qos = {name: Qos(name) for name in (HIGH, NORMAL)}
+    return Cluster(tuple(pools), {each.name: each for each in partitions}, qos=qos)
 
 
 def mixed_day(jobs: int = JOBS, days: float = DAYS, seed: int = SEED) -> MixedDay:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
+from offpeak.model.limits import Limit, Qos, qos_limits
 from offpeak.model.request import Chunk, Request
 
 UNKNOWN = 0
@@ -74,6 +75,7 @@ class Partition(NamedTuple):
     """A partition (PBS: a queue); limits are None if there is none. `shared`: jobs may share its nodes.
 
     Jobs of a higher `priority_tier` go first, whatever their priority. `preempts`: they may stop jobs of lower tiers.
+    The limits of the QOS named `qos` hold for all its jobs; "" for none.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Partition(NamedTuple):
     most_nodes: int | None = None
     limit_s: int | None = None
     preempts: bool = False
+    qos: str = ""
 
 
 class ClusterNode(NamedTuple):
@@ -94,7 +97,7 @@ class ClusterNode(NamedTuple):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Pools; partitions, nodes of reservations and counts of licences by name; the QOS, none if they are not known.
+    """Pools; by name partitions, nodes of reservations, counts of licences, and the QOS, none if they are not known.
 
     A partition that only pools name has the defaults of Partition.
     """
@@ -103,7 +106,7 @@ class Cluster:
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     reservations: Mapping[str, frozenset[str]] = field(default_factory=dict)
     licences: Mapping[str, int] = field(default_factory=dict)
-    qos: frozenset[str] = frozenset()
+    qos: Mapping[str, Qos] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         named = frozenset[str]().union(*(pool.partitions for pool in self.pools))
@@ -135,6 +138,21 @@ class Cluster:
         """Tell whether the request gets whole nodes of the pool, because of itself or of all its partitions there."""
         names = pool.partitions & frozenset(request.partitions) if request.partitions else pool.partitions
         return request.whole_nodes or not any(self.partitions[name].shared for name in names)
+
+    def limits_of(self, request: Request) -> tuple[tuple[Limit, int], ...]:
+        """Return the limits that a job counts against while it runs, and how much it takes of each.
+
+        Licences and QOS that the cluster does not know have no limits, nor have the QOS of several partitions.
+        """
+        licences = [
+            (Limit(name, "licences", self.licences[name]), amount)
+            for name, amount in request.licences
+            if amount and name in self.licences
+        ]
+        of_partitions = {self.partitions[name].qos for name in request.partitions if name in self.partitions}
+        names = (*(of_partitions if len(of_partitions) == 1 else ()), request.qos)
+        known = dict.fromkeys(name for name in names if name in self.qos)
+        return (*licences, *qos_limits(request, tuple(self.qos[name] for name in known)))
 
     def misfit(self, request: Request) -> str:
         """Return why the request fits no nodes of the cluster, "" if it fits."""

@@ -1,7 +1,8 @@
 """Reads and writes TOML files that describe a cluster, for logs that do not: node types, and partitions over them.
 
 A file has a table [node_types.NAME] for the nodes of one equipment in the same partitions, and a table
-[partitions.NAME] for each partition; optionally a list `qos` and tables [reservations] and [licences].
+[partitions.NAME] for each partition; optionally tables [qos.NAME], or a list `qos` of names, [reservations] and
+[licences].
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,6 +13,7 @@ from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.machines.node_sets import MOST_NODES, expand, fold
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
+from offpeak.model.limits import Allowance, Qos
 from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_duration_s, parse_memory_mib
 from offpeak.text import did_you_mean
@@ -32,13 +34,17 @@ EXAMPLES = {
     "limit": '"24h"',
     "preempts": "false",
     "qos": '["normal", "high"]',
+    "priority": "100",
+    "preempts_qos": '["low"]',
+    **{f"{scope}_{resource}": "64" for scope in ("most", "user") for resource in Allowance._fields},
 }
 FORMAT = TomlFormat("a cluster", EXAMPLES)
 MOST = 10**9
 """No count of cores, GPUs or licences is larger."""
 
 _EQUIPMENT = ("count", "nodes", "cores", "memory", "gpus", "features", "power_class", "enclosure")
-_TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts")
+_TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts", "qos")
+_QOS_TERMS = (*(f"{scope}_{resource}" for scope in ("most", "user") for resource in Allowance._fields), "priority")
 
 
 def read_cluster(path: Path) -> Cluster:
@@ -64,17 +70,44 @@ def parse_cluster(text: bytes, file: str) -> Cluster:
     )
     _check_names(pools, types)
     nodes = frozenset[str]().union(*(pool.names for pool in pools))
+    qos = _qos_of(top["qos"]) if "qos" in top else {}
+    for name, (partition, _) in partitions.items():
+        if partition.qos and partition.qos not in qos:
+            entry = FORMAT.named_entries(tables[name])["qos"]
+            raise entry.wrong(f"{partition.qos!r} is no QOS of the file", hint=did_you_mean(partition.qos, qos))
     return Cluster(
         pools,
         {name: partition for name, (partition, _) in partitions.items()},
         {name: _reserved(entry, nodes) for name, entry in _named(top, "reservations").items()},
-        {name: _count(entry) for name, entry in _named(top, "licences").items()},
-        frozenset(_texts(top["qos"])) if "qos" in top else frozenset(),
+        {name: _count(entry, least=0) for name, entry in _named(top, "licences").items()},
+        qos,
     )
 
 
 def _named(top: Mapping[str, TomlEntry], key: str) -> dict[str, TomlEntry]:
     return FORMAT.named_entries(top[key]) if key in top else {}
+
+
+def _qos_of(entry: TomlEntry) -> dict[str, Qos]:
+    """Return the QOS of a list of names, or of tables with their limits."""
+    if not isinstance(entry.written, dict):
+        return {name: Qos(name) for name in _texts(entry)}
+    tables = FORMAT.named_entries(entry)
+    found = {}
+    for name, table in tables.items():
+        below = FORMAT.entries_below(table, (), optional=(*_QOS_TERMS, "preempts_qos"))
+        preempts = _texts(below["preempts_qos"]) if "preempts_qos" in below else ()
+        if absent := next((each for each in preempts if each not in tables), None):
+            raise below["preempts_qos"].wrong(f"{absent!r} is no QOS of the file", hint=did_you_mean(absent, tables))
+        number = {key: _count(below[key], least=0) for key in _QOS_TERMS if key in below}
+        found[name] = Qos(
+            name,
+            group=Allowance(*(number.get(f"most_{resource}") for resource in Allowance._fields)),
+            per_user=Allowance(*(number.get(f"user_{resource}") for resource in Allowance._fields)),
+            priority=number.get("priority", 0),
+            preempts=frozenset(preempts),
+        )
+    return found
 
 
 def _pool(table: TomlEntry, partitions: frozenset[str]) -> Pool:
@@ -120,6 +153,7 @@ def _partition(name: str, table: TomlEntry, types: Collection[str]) -> tuple[Par
         most_nodes=_count(below["most_nodes"]) if "most_nodes" in below else None,
         limit_s=_with_unit(below["limit"], parse_duration_s) if "limit" in below else None,
         preempts=_flag(below["preempts"]) if "preempts" in below else False,
+        qos=_qos_name(below["qos"]) if "qos" in below else "",
     )
     return partition, members
 
@@ -173,6 +207,12 @@ def _text(entry: TomlEntry) -> str:
     return entry.written
 
 
+def _qos_name(entry: TomlEntry) -> str:
+    if not isinstance(entry.written, str):
+        raise entry.wrong(f"{entry.written!r} is no name of a QOS", hint='write it in quotes: qos = "high"')
+    return entry.written
+
+
 def _texts(entry: TomlEntry) -> tuple[str, ...]:
     key = entry.key.rpartition(".")[2]
     if not isinstance(entry.written, list) or not all(isinstance(each, str) for each in entry.written):
@@ -191,17 +231,20 @@ def cluster_text(cluster: Cluster, comment: str = "") -> str:
     """Return the file that describes a cluster, so that `parse_cluster` returns it again."""
     names = _type_names(cluster.pools)
     lines = [f"# {line}" for line in comment.splitlines()]
-    if cluster.qos:
+    has_limits = any(each != Qos(name) for name, each in cluster.qos.items())
+    if cluster.qos and not has_limits:
         lines += [f"qos = {_toml(sorted(cluster.qos))}"]
     for name, pool in zip(names, cluster.pools, strict=True):
         lines += ["", f"[node_types.{_key(name)}]", *_assignments(_equipment(pool))]
     for partition in cluster.partitions.values():
         members = [name for name, pool in zip(names, cluster.pools, strict=True) if partition.name in pool.partitions]
         if members:
-            terms = _assignments({"node_types": members, **_terms(partition)})
+            terms = _assignments({"node_types": members, **_terms(partition, cluster.qos)})
             lines += ["", f"[partitions.{_key(partition.name)}]", *terms]
         else:
             lines += ["", f"# partition {_toml(partition.name)} has no nodes and is left out"]
+    for name, qos in sorted(cluster.qos.items()) if has_limits else ():
+        lines += ["", f"[qos.{_key(name)}]", *_assignments(_qos_terms(qos, cluster.qos))]
     if cluster.reservations:
         reserved = {name: fold(nodes) for name, nodes in cluster.reservations.items() if nodes}
         lines += ["", "[reservations]", *_assignments(reserved)]
@@ -223,12 +266,22 @@ def _equipment(pool: Pool) -> dict[str, object]:
     return {**size, "cores": node.cores, **{key: value for key, value in optional.items() if value}}
 
 
-def _terms(partition: Partition) -> dict[str, object]:
+def _qos_terms(qos: Qos, known: Collection[str]) -> dict[str, object]:
+    most = {f"most_{resource}": number for resource, number in zip(Allowance._fields, qos.group, strict=True)}
+    own = {f"user_{resource}": number for resource, number in zip(Allowance._fields, qos.per_user, strict=True)}
+    preempts = sorted(qos.preempts.intersection(known))
+    terms = {"priority": qos.priority or None, "preempts_qos": preempts or None, **most, **own}
+    return {key: value for key, value in terms.items() if value is not None}
+
+
+def _terms(partition: Partition, qos: Collection[str]) -> dict[str, object]:
     terms: dict[str, object] = {"shared": partition.shared, "priority_tier": partition.priority_tier}
     if partition.most_nodes is not None:
         terms["most_nodes"] = partition.most_nodes
     if partition.limit_s is not None:
         terms["limit"] = f"{partition.limit_s}s"
+    if partition.qos in qos:
+        terms["qos"] = partition.qos
     return terms | ({"preempts": True} if partition.preempts else {})
 
 

@@ -65,6 +65,11 @@ class Request(NamedTuple):
         """The GPUs of all chunks."""
         return sum(chunk.copies * chunk.gpus for chunk in self.chunks)
 
+    @property
+    def least_nodes(self) -> int:
+        """The fewest nodes that a job needs."""
+        return sum(chunk.copies for chunk in self.chunks) if self.apart else 1
+
 
 _TOKEN = re.compile(r"\s*([\w.:+/=-]+|[&,|()\[\]]|\*\d+)")
 

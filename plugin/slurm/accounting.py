@@ -6,7 +6,8 @@ import secrets
 from io import BytesIO
 from itertools import islice
 
-from plugin.slurm.commands import CannotAskSlurm, ask
+from offpeak.model.limits import Allowance, Qos
+from plugin.slurm.commands import CannotAskSlurm, ask, count, parts
 
 SACCT_COLUMNS = (
     "JobIDRaw",
@@ -90,10 +91,44 @@ def _jobs_are_private() -> bool:
     return any("jobs" in line for line in ours if line.startswith("PrivateData"))
 
 
-def qos_names() -> frozenset[str]:
-    """Return the names of the QOS that exist; none if slurmdbd does not tell them."""
+QOS_COLUMNS = ("Name", "Priority", "Preempt", "GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU")
+
+
+def read_qos() -> dict[str, Qos]:
+    """Return the QOS with their limits by name; none if slurmdbd does not tell them."""
+    columns = f"format={','.join(QOS_COLUMNS)}"
     try:
-        answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=Name", timeout_s=SHORT_S)
+        answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", columns, timeout_s=SHORT_S)
     except CannotAskSlurm:
-        return frozenset()
-    return frozenset(answer.decode(errors="replace").split())
+        return {}
+    return parse_qos(answer.decode(errors="replace"))
+
+
+def parse_qos(text: str) -> dict[str, Qos]:
+    """Return the QOS of `sacctmgr --parsable2 show qos` with QOS_COLUMNS; a line with other columns is left out."""
+    rows = (line.split("|") for line in text.splitlines())
+    found = [
+        Qos(
+            name,
+            group=_allowance(group_jobs, group),
+            per_user=_allowance(user_jobs, per_user),
+            priority=count(priority),
+            preempts=frozenset(parts(preempts)),
+        )
+        for name, priority, preempts, group, group_jobs, per_user, user_jobs in (
+            row for row in rows if len(row) == len(QOS_COLUMNS) and row[0]
+        )
+    ]
+    return {qos.name: qos for qos in found}
+
+
+def _allowance(jobs: str, tres: str) -> Allowance:
+    """Return the limits of a column of jobs and one of TRES. Limits of a type of GPUs are left out."""
+    most = dict(entry.partition("=")[::2] for entry in tres.split(",") if entry)
+    numbers = {name: count(value) for name, value in most.items() if value.isdecimal()}
+    return Allowance(
+        jobs=count(jobs) if jobs.isdecimal() else None,
+        nodes=numbers.get("node"),
+        cores=numbers.get("cpu"),
+        gpus=numbers.get("gres/gpu"),
+    )

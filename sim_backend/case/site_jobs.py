@@ -54,8 +54,8 @@ def site_units(trace: Trace, cluster: Cluster) -> AllocationUnits:
 def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     """Return the jobs of a log with their requests to the cluster; BadTrace if none of them fits.
 
-    Partitions, QOS, reservations, nodes and generic resources that the cluster does not have are taken out of the
-    requests.
+    Partitions, QOS, licences, reservations, nodes and generic resources that the cluster does not have are taken out
+    of the requests.
     """
     whole_nodes = trace.units_per_node == 1
     request, requests, derived = _completed(trace, whole_nodes=whole_nodes)
@@ -96,6 +96,7 @@ def mixed_case_of(jobs: Jobs, node_power_w: Float64, cluster: Cluster, requests:
         request=jobs.request,
         part_power_w=node_power_w * jobs.size / np.maximum(parts[jobs.request], 1),
         array=jobs.array,
+        user=jobs.user,
     )
     return mixed_case(cluster, requests, mixed)
 
@@ -154,6 +155,8 @@ def _without_unknown(request: Request, cluster: Cluster) -> tuple[Request, list[
     if request.reservation and request.reservation not in cluster.reservations:
         unknown.append(("reservation", request.reservation))
         request = request._replace(reservation="")
+    unknown += [("licence", name) for name, _ in request.licences if name not in cluster.licences]
+    request = request._replace(licences=tuple(each for each in request.licences if each[0] in cluster.licences))
     nodes = frozenset[str]().union(*(pool.names for pool in cluster.pools))
     if nodes and (absent := (request.hosts | {chunk.host for chunk in request.chunks if chunk.host}) - nodes):
         unknown += [("node", name) for name in sorted(absent)]
@@ -178,6 +181,7 @@ def _generic_resources(request: Request) -> frozenset[str]:
 _REMEDIES: dict[str, str] = {
     "partition": "may run on all of its nodes",
     "QOS": "count without it",
+    "licence": "count without it",
     "reservation": "count without it",
     "generic resource": "count without it",
     "node": "may run on other nodes",

@@ -183,7 +183,7 @@ def anonymised_cluster(cluster: Cluster, before: LogNames, after: LogNames) -> C
         names.setdefault(name, f"queue{len(names) + 1}" if names else name)
     return Cluster(
         tuple(pool._replace(partitions=frozenset(map(names.__getitem__, pool.partitions))) for pool in cluster.pools),
-        {names[name]: each._replace(name=names[name]) for name, each in cluster.partitions.items()},
+        {names[name]: each._replace(name=names[name], qos="") for name, each in cluster.partitions.items()},
     )
 
 

@@ -20,7 +20,7 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 569
+    assert len(structure.modules) <= 571
     assert sum(structure.lines) <= 90_500
 
 

@@ -15,7 +15,7 @@ from offpeak.settings.table import Settings
 from plugin.pbs.accounting import ACCOUNTING, accounting_text, openpbs_accounting_folder
 from plugin.scheduler.cluster_view import cluster_of, requested_features
 from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name, scheduler_of
-from plugin.slurm.accounting import qos_names, sacct_text
+from plugin.slurm.accounting import read_qos, sacct_text
 from plugin.slurm.nodes import read_machine
 from sim_backend.traces.filters import anonymised, anonymised_cluster
 from sim_backend.traces.read import read_log, trace_of_text
@@ -76,7 +76,7 @@ def site_cluster(settings: Settings, features: Collection[str] | None = None) ->
     if features is None:
         features = frozenset(name for node in view.nodes for name in node.features)
     cluster = cluster_of(view, partitions, features=features)
-    return replace(cluster, qos=qos_names()) if scheduler_name(settings) == SLURM else cluster
+    return replace(cluster, qos=read_qos()) if scheduler_name(settings) == SLURM else cluster
 
 
 def with_site_cluster(accounting: Accounting, settings: Settings) -> Accounting:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.cluster_file import cluster_text, parse_cluster, read_cluster
+from offpeak.model.limits import Allowance, Qos
 
 ALPS = """
 qos = ["normal", "high"]
@@ -62,7 +63,7 @@ def test_a_file_describes_a_cluster(tmp_path: Path) -> None:
         },
         {"maint": frozenset({"t01", "t02"})},
         {"matlab": 10},
-        frozenset({"normal", "high"}),
+        {"normal": Qos("normal"), "high": Qos("high")},
     )
 
 
@@ -111,6 +112,47 @@ def test_bad_input_names_the_place_and_the_remedy(old: str, new: str, message: s
     assert hint in caught.value.hint
 
 
+LIMITED = (
+    ALPS.replace('qos = ["normal", "high"]', "").replace("shared = true", 'shared = true\nqos = "cpu"')
+    + """
+[qos.cpu]
+most_nodes = 4
+
+[qos.high]
+priority = 100
+preempts_qos = ["cpu"]
+user_jobs = 2
+user_gpus = 0
+"""
+)
+
+
+def test_qos_have_limits() -> None:
+    cluster = parse_cluster(LIMITED.encode(), "alps.toml")
+    assert cluster.qos == {
+        "cpu": Qos("cpu", Allowance(nodes=4)),
+        "high": Qos("high", per_user=Allowance(jobs=2, gpus=0), priority=100, preempts=frozenset({"cpu"})),
+    }
+    assert cluster.partitions["cpu"].qos == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint"),
+    [
+        ('qos = "cpu"', 'qos = "cpus"', "partitions.cpu.qos: 'cpus' is no QOS of the file", "did you mean cpu?"),
+        ('qos = "cpu"', "qos = 3", "partitions.cpu.qos: 3 is no name of a QOS", 'qos = "high"'),
+        ('["cpu"]', '["low"]', "qos.high.preempts_qos: 'low' is no QOS of the file", "known: cpu, high"),
+        ("user_jobs = 2", "user_jobs = -2", "qos.high.user_jobs: -2 is no whole number from 0", "without quotes"),
+        ("user_jobs = 2", "users = 2", "qos.high.users: is no key of a cluster", "did you mean user_"),
+    ],
+)
+def test_bad_limits_name_the_place_and_the_remedy(old: str, new: str, message: str, hint: str) -> None:
+    assert old in LIMITED
+    with pytest.raises(BadInput, match=re.escape(message)) as caught:
+        parse_cluster(LIMITED.replace(old, new, 1).encode(), "alps.toml")
+    assert hint in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -137,7 +179,10 @@ PARTITIONS = st.builds(
     most_nodes=st.none() | st.integers(1, 99),
     limit_s=st.none() | st.integers(0, 10**6),
     preempts=st.booleans(),
+    qos=st.just(""),
 )
+AMOUNTS = st.integers(0, 99)
+ALLOWANCES = st.builds(Allowance, *[st.none() | AMOUNTS] * 4)
 TYPES = st.builds(
     NodeType,
     st.integers(0, 256),
@@ -162,6 +207,12 @@ def clusters(draw: st.DrawFn) -> Cluster:
         names = frozenset(f"{prefix}{100 * number + i}" for i in range(nodes)) if draw(st.booleans()) else frozenset()
         pools.append(Pool(node_type, members, nodes, names))
     used = frozenset().union(*(pool.partitions for pool in pools))
+    names = draw(st.lists(NAMES, max_size=3, unique=True))
+    preempted = st.frozensets(st.sampled_from(names)) if names else st.nothing()
+    qos = {name: Qos(name, draw(ALLOWANCES), draw(ALLOWANCES), draw(AMOUNTS), draw(preempted)) for name in names}
+    if names:
+        of_partition = st.sampled_from(["", *names])
+        partitions = [each._replace(qos=draw(of_partition)) for each in partitions]
     named = sorted(frozenset().union(*(pool.names for pool in pools)))
     reserved = (
         draw(st.dictionaries(NAMES, st.frozensets(st.sampled_from(named), min_size=1), max_size=2)) if named else {}
@@ -171,7 +222,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         {each.name: each for each in partitions if each.name in used},
         reserved,
         draw(st.dictionaries(NAMES, st.integers(1, 99), max_size=2)),
-        draw(st.frozensets(NAMES, max_size=3)),
+        qos,
     )
 
 

@@ -11,6 +11,7 @@ from random_logs import log_of
 from offpeak.errors import BadInput, BadTrace
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.jobs import LogNames, Trace
+from offpeak.model.limits import Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.replay import MachineSettings, SchedulingSettings
 from offpeak.settings.table import Settings
@@ -27,7 +28,7 @@ CLUSTER = Cluster(
         Pool(NodeType(16, 2048, (("a", 2),)), frozenset({"gpu"}), 2, frozenset({"g1", "g2"})),
     ),
     {"cpu": Partition("cpu", shared=True), "gpu": Partition("gpu", shared=True)},
-    qos=frozenset({"normal"}),
+    qos={"normal": Qos("normal")},
 )
 
 
@@ -52,6 +53,7 @@ def test_what_the_log_does_not_tell_is_derived_from_the_size() -> None:
 
 def test_names_that_the_cluster_does_not_have_are_one_line_each() -> None:
     odd = Request(("old",), (Chunk(1),), qos="ghost", reservation="maint", hosts=frozenset({"n1", "x1", "x2"}))
+    odd = odd._replace(licences=(("ansys", 1),))
     site = site_jobs(trace_of([2, 2, 2], [0, 0, -1], odd), CLUSTER)
     assert [site.requests[number] for number in site.jobs.request.tolist()] == [
         Request((), (Chunk(1),), hosts=frozenset({"n1"})),
@@ -60,6 +62,7 @@ def test_names_that_the_cluster_does_not_have_are_one_line_each() -> None:
     ]
     assert site.notes[2:-1] == (
         "the cluster has no QOS ghost: 2 jobs of it count without it",
+        "the cluster has no licence ansys: 2 jobs of it count without it",
         "the cluster has no partition old: 3 jobs of it may run on all of its nodes",
         "the cluster has no reservation maint: 2 jobs of it count without it",
         "the cluster has no nodes x1, x2: 2 jobs for them may run on other nodes",
@@ -127,6 +130,17 @@ def test_equal_whole_nodes_are_replayed_as_one_machine(policy: str, pools: int) 
     assert on_cluster.is_mixed == (pools > 1)
     starts = [compare(case, policies).runs[0].schedule.start_s for case in (plain, on_cluster)]
     assert (starts[0] == starts[1]).all()
+
+
+def test_equal_whole_nodes_with_a_limit_are_replayed_as_pools() -> None:
+    one = Request(("cpu",), (Chunk(1),), whole_nodes=True, licences=(("ansys", 1),))
+    pools = (Pool(NodeType(8), frozenset({"cpu"}), 8),)
+    starts = []
+    for licences in ({}, {"ansys": 1}):
+        trace = replace(trace_of([0, 0], [0, 0], one), units_per_node=1)
+        case = prepare(trace, Settings(), start=None, cluster=Cluster(pools, licences=licences)).case
+        starts.append(compare(case, (parse_policy("easy", SchedulingSettings()),)).runs[0].schedule.start_s.tolist())
+    assert starts == [[0, 1], [0, 60]]
 
 
 def test_policies_that_do_not_know_pools_are_refused() -> None:

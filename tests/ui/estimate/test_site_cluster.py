@@ -11,6 +11,7 @@ from offpeak.errors import SchedulerError
 from offpeak.files import LongText
 from offpeak.model.cluster import Partition
 from offpeak.model.cluster_file import cluster_text, parse_cluster
+from offpeak.model.limits import Qos
 from offpeak.settings.replay import LogSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.port import SchedulerView
@@ -64,7 +65,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
     def let(answers: tuple[bytes, bytes, bytes] | None = (NODES, PARTITIONS, RESERVATIONS)) -> None:
         monkeypatch.setattr(accounting_source, "scheduler_of", lambda _: Scheduler(answers))
         monkeypatch.setattr(accounting_source, "scheduler_name", lambda _: "slurm")
-        monkeypatch.setattr(accounting_source, "qos_names", lambda: frozenset({"normal"}))
+        monkeypatch.setattr(accounting_source, "read_qos", lambda: {"normal": Qos("normal")})
 
     return let
 
@@ -84,7 +85,7 @@ def test_the_cluster_has_types_partitions_reservations_and_qos(reports: Reports)
     ]
     assert cluster.partitions["cpu"] == Partition("cpu", shared=True, limit_s=86_400)
     assert cluster.partitions["gpu"] == Partition("gpu", priority_tier=5, most_nodes=1)
-    assert (cluster.reservations, cluster.qos) == ({"maint": {"t1"}}, {"normal"})
+    assert (cluster.reservations, cluster.qos) == ({"maint": {"t1"}}, {"normal": Qos("normal")})
     text = cluster_text(cluster)
     written = parse_cluster(text.encode(), "a.toml")
     assert written.pools == cluster.pools
@@ -107,7 +108,7 @@ def test_an_anonymous_estimate_knows_no_name_of_a_partition(reports: Reports) ->
     found = with_site_cluster(anonymous, Settings(log=LogSettings(anonymise=True))).cluster
     assert found is not None
     assert sorted(found.partitions) == ["queue1", "queue2", "queue3"]
-    assert (found.qos, found.reservations) == (frozenset(), {})
+    assert (found.qos, found.reservations) == ({}, {})
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""Limits on what may run at a time: licences and QOS. A job waits while one of its limits is used up."""
+
+from typing import Literal, NamedTuple
+
+from offpeak.model.request import Request
+
+Resource = Literal["jobs", "nodes", "cores", "gpus", "licences"]
+
+
+class Allowance(NamedTuple):
+    """The most jobs that may run at a time, and the most nodes, cores and GPUs that they may have; None for any."""
+
+    jobs: int | None = None
+    nodes: int | None = None
+    cores: int | None = None
+    gpus: int | None = None
+
+
+ANY_AMOUNT = Allowance()
+
+
+class Qos(NamedTuple):
+    """A quality of service. `group` limits all its jobs together, `per_user` those of each user."""
+
+    name: str
+    group: Allowance = ANY_AMOUNT
+    per_user: Allowance = ANY_AMOUNT
+    priority: int = 0
+    preempts: frozenset[str] = frozenset()
+
+
+class Limit(NamedTuple):
+    """At most `most` of the resource at a time, for the jobs of a QOS, or of a licence where the resource is that."""
+
+    name: str
+    resource: Resource
+    most: int
+    per_user: bool = False
+
+    def refusal(self, amount: int) -> str:
+        """Return why a job that takes that amount can never run, "" if it can."""
+        if amount <= self.most:
+            return ""
+        if self.resource == "licences":
+            return f"the cluster has {self.most:,} of licence {self.name}, not {amount:,}"
+        owner = "a user" if self.per_user else "all jobs"
+        return f"QOS {self.name} allows {owner} {self.most:,} {self.resource} at a time, not {amount:,}"
+
+
+def qos_limits(request: Request, qos: tuple[Qos, ...]) -> tuple[tuple[Limit, int], ...]:
+    """Return the limits of the QOS that a job counts against, and how much it takes of each.
+
+    A QOS that precedes another replaces its limits: Slurm lets the QOS of a partition precede that of the job.
+    """
+    amounts: dict[Resource, int] = {
+        "jobs": 1,
+        "nodes": request.least_nodes,
+        "cores": request.cores,
+        "gpus": request.gpus,
+    }
+    found = []
+    for per_user in (False, True):
+        for resource, amount in amounts.items():
+            given = (
+                Limit(each.name, resource, most, per_user)
+                for each in qos
+                if (most := getattr(each.per_user if per_user else each.group, resource)) is not None
+            )
+            if amount and (first := next(given, None)):
+                found.append((first, amount))
+    return tuple(found)

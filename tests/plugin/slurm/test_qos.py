@@ -1,0 +1,42 @@
+"""The QOS of sacctmgr, with the limits that replays count."""
+
+import pytest
+
+from offpeak.model.limits import Allowance, Qos
+from plugin.slurm import accounting
+from plugin.slurm.accounting import parse_qos, read_qos
+from plugin.slurm.commands import CannotAskSlurm
+
+SHOWN = """\
+normal|0|||||
+high|100|normal,low|cpu=128,gres/gpu:a100=2,gres/gpu=4,node=8|10|cpu=64,mem=1T|2
+low|5|||0||
+cut|1
+"""
+
+
+def test_limits_are_read_from_sacctmgr() -> None:
+    assert parse_qos(SHOWN) == {
+        "normal": Qos("normal"),
+        "high": Qos(
+            "high",
+            group=Allowance(jobs=10, nodes=8, cores=128, gpus=4),
+            per_user=Allowance(jobs=2, cores=64),
+            priority=100,
+            preempts=frozenset({"normal", "low"}),
+        ),
+        "low": Qos("low", group=Allowance(jobs=0), priority=5),
+    }
+
+
+@pytest.mark.parametrize("text", ["", "\n", "||||||", "sacctmgr: error"])
+def test_an_answer_without_qos_names_none(text: str) -> None:
+    assert parse_qos(text) == {}
+
+
+def test_without_accounting_no_qos_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: str, **__: float) -> bytes:
+        raise CannotAskSlurm("You are not running a supported accounting_storage plugin", hint="")
+
+    monkeypatch.setattr(accounting, "ask", refuse)
+    assert read_qos() == {}
