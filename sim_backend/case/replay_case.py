@@ -63,8 +63,11 @@ class ReplayCase:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether nodes differ or are shared: then pools are replayed, not a number of equal units."""
-        return self.cluster is not None and (len(self.cluster.pools) > 1 or self.machine.size != self.cluster.nodes)
+        """Whether nodes differ, are shared or have limits: then pools are replayed, not a number of equal units."""
+        cluster = self.cluster
+        return cluster is not None and (
+            len(cluster.pools) > 1 or self.machine.size != cluster.nodes or any(map(cluster.limits_of, self.requests))
+        )
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
         """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""

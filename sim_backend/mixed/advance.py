@@ -13,6 +13,7 @@ from offpeak.compiled import in_place, index, part
 from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.engine.window import order_window
+from sim_backend.mixed.limits import is_limited
 from sim_backend.mixed.queue import (
     close_pass,
     forget_blocked,
@@ -132,13 +133,6 @@ def open_queue(tables: Tables, state: MixedState, rules: MixedRules, group: int)
 
 
 @part
-def is_throttled(workload: MixedWorkload, state: MixedState, position: int) -> bool:
-    """Tell whether the job is a task of an array of which no more tasks may run."""
-    array = workload.array[state.waiting.job[position]]
-    return bool(array != NOT_YET and state.array_running[array] >= workload.throttle[array])
-
-
-@part
 def reserve_blocked(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> bool:
     """Reserve the start of the first blocked job if it has no reservation yet; False if that is impossible."""
     here = state.groups[group]
@@ -157,7 +151,7 @@ def run_full_pass(tables: Tables, workload: MixedWorkload, state: MixedState, ru
         position = next_entry(tables, state, group, all_reserved)
         if position == NOT_YET:
             return
-        if is_throttled(workload, state, position):
+        if is_limited(workload.limits, state.limit_used, state.waiting.job[position]):
             continue
         if is_blocked and not reserve_blocked(tables, state, rules, group):
             return
@@ -184,8 +178,9 @@ def run_pass_in_order(
         position = next_entry(tables, state, group, False)
         if position == NOT_YET:
             break
-        partition = workload.partition[state.waiting.job[position]]
-        if state.closed[partition] == closing or is_throttled(workload, state, position):
+        job = state.waiting.job[position]
+        partition = workload.partition[job]
+        if state.closed[partition] == closing or is_limited(workload.limits, state.limit_used, job):
             continue
         if not (may_start(state, position) and try_start(tables, workload, state, rules, position)):
             for other in range(len(state.closed)):

@@ -14,6 +14,7 @@ from offpeak.model.jobs import RejectedJobs
 from offpeak.model.request import Chunk, Request
 from offpeak.text import counted
 from sim_backend.mixed.cells import fits_empty
+from sim_backend.mixed.limits import NONE, limits_for
 from sim_backend.mixed.state import ALL_SLOTS, CORES, GPUS, SLOTS, MixedWorkload, Tables
 
 DEFAULT_TIER = 1
@@ -25,7 +26,7 @@ class MixedJobs:
 
     `request` is the number of the job's request, `part_power_w` the draw of each of its parts [W]; a job with a higher
     `priority` goes first. `array` is -1 for a job of no array; of an array at most `throttle` tasks run at a time, 0
-    for any number. Columns that are left out say that jobs are equal.
+    for any number. `user` is -1 where it is unknown. Columns that are left out say that jobs are equal.
     """
 
     job_id: Int64
@@ -37,6 +38,7 @@ class MixedJobs:
     priority: Int64 | None = None
     array: Int64 | None = None
     throttle: Int64 | None = None
+    user: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -123,7 +125,7 @@ def _admitted(
     if not partitions or all(each.most_nodes is None and each.limit_s is None for each in partitions):
         yield request, jobs, ""
         return
-    nodes = least_nodes(request)
+    nodes = request.least_nodes
     narrow = [each for each in partitions if each.most_nodes is None or nodes <= each.most_nodes]
     if not narrow:
         yield request, jobs, f"{_names(partitions)} admits no job of {counted(nodes, 'node')}"
@@ -137,11 +139,6 @@ def _admitted(
         yield request._replace(partitions=names), some, reason
 
 
-def least_nodes(request: Request) -> int:
-    """Return how many nodes a job needs at least."""
-    return sum(chunk.copies for chunk in request.chunks) if request.apart else 1
-
-
 def _names(partitions: Iterable[Partition]) -> str:
     return "partition " + ", ".join(each.name for each in partitions)
 
@@ -150,7 +147,8 @@ def _misfit(cluster: Cluster, request: Request) -> str:
     """Return why an empty cluster cannot run the request, "" if it can."""
     if not request.chunks:
         return "the request has no parts"
-    reason = cluster.misfit(request)
+    refusals = (limit.refusal(amount) for limit, amount in cluster.limits_of(request))
+    reason = cluster.misfit(request) or next(filter(None, refusals), "")
     if reason or len(request.chunks) == 1:
         return reason
     tables = tables_of(cluster, (request,))
@@ -296,10 +294,9 @@ def _workload(
     names: dict[tuple[str, ...], int] = {}
     partition = np.array([names.setdefault(request.partitions, len(names)) for request in classes], dtype=np.int64)
     tier = np.array([tier_of(cluster, request) for request in classes], dtype=np.int64)
-    priority = np.zeros(len(kept), dtype=np.int64) if jobs.priority is None else jobs.priority[kept]
+    priority = _column(jobs.priority, kept, 0)
     rank = np.empty(len(kept), dtype=np.int64)
     rank[np.lexsort((np.arange(len(kept)), -priority, -tier[job_class]))] = np.arange(len(kept))
-    array, throttle = _arrays(jobs, kept)
     part_w = jobs.part_power_w[kept]
     return MixedWorkload(
         submit_s=jobs.submit_s[kept],
@@ -311,9 +308,19 @@ def _workload(
         closes=_closes(cluster, tuple(names)),
         size=size[job_class],
         node_power_w=(_parts(classes) / nodes)[job_class] * part_w,
-        array=array,
-        throttle=throttle,
+        limits=limits_for(
+            cluster,
+            classes,
+            job_class,
+            _column(jobs.user, kept, NONE),
+            _column(jobs.array, kept, NONE),
+            _column(jobs.throttle, kept, 0),
+        ),
     )
+
+
+def _column(values: Int64 | None, kept: Int64, default: int) -> Int64:
+    return np.full(len(kept), default, dtype=np.int64) if values is None else values[kept]
 
 
 def _closes(cluster: Cluster, numbered: Sequence[tuple[str, ...]]) -> Int64:
@@ -350,18 +357,3 @@ def tier_of(cluster: Cluster, request: Request) -> int:
     """Return the highest tier of the request's partitions."""
     tiers = [cluster.partitions[name].priority_tier for name in request.partitions]
     return max(tiers, default=DEFAULT_TIER)
-
-
-def _arrays(jobs: MixedJobs, kept: Int64) -> tuple[Int64, Int64]:
-    """Return the array of each kept job, numbered from 0 and -1 for none, and how many tasks of each may run."""
-    if jobs.array is None:
-        return np.full(len(kept), -1, dtype=np.int64), np.empty(0, dtype=np.int64)
-    array = jobs.array[kept]
-    is_task = array >= 0
-    found, number = np.unique(array[is_task], return_inverse=True)
-    throttle = np.zeros(len(found), dtype=np.int64)
-    if jobs.throttle is not None:
-        np.maximum.at(throttle, number, jobs.throttle[kept][is_task])
-    numbers = np.full(len(kept), -1, dtype=np.int64)
-    numbers[is_task] = number
-    return numbers, np.where(throttle > 0, throttle, len(kept))

@@ -14,7 +14,7 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from sim_backend.engine.state import NOT_YET
-from sim_backend.mixed.case import MixedCase, least_nodes, tier_of
+from sim_backend.mixed.case import MixedCase, tier_of
 from sim_backend.mixed.state import MixedState
 
 ROOT = -1
@@ -204,7 +204,7 @@ class Priorities:
     def _fixed(self, case: MixedCase) -> Float64:
         """Return the part of each kept job's priority that does not change."""
         weights, nodes = self.weights, case.cluster.nodes
-        size = _by_job(case, [least_nodes(each) for each in case.request_of])
+        size = _by_job(case, [each.least_nodes for each in case.request_of])
         share = (nodes + 1 - size) / nodes if weights.favor_small else size / nodes
         partition, qos = self.partition[case.kept], self.qos[case.kept]
         found = weights.job_size * share + weights.partition * partition + weights.qos * qos - self.nice[case.kept]

@@ -5,6 +5,7 @@ from offpeak.model.arrays import Int64
 from sim_backend.engine.running_jobs import drop_first, push
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, has_room
+from sim_backend.mixed.limits import release_limits, take_limits
 from sim_backend.mixed.state import Int32, MixedRules, MixedState, MixedWorkload, Tables
 
 NO_PIECE = -1
@@ -129,13 +130,10 @@ def run_job(
     now.started += 1
     now.waiting -= 1
     state.start_s[index(job)] = now.now_s
-    if workload.array[index(job)] != NOT_YET:
-        array = index(workload.array[index(job)])
-        state.array_running[array] += 1
-        if state.array_running[array] == workload.throttle[array]:
-            # A blocked job of the array must not keep its reservation.
-            for each in range(len(state.groups)):
-                state.groups[each].is_stale = 1
+    if take_limits(workload.limits, state.limit_used, job):
+        # A blocked job that now waits for a limit must not keep its reservation.
+        for each in range(len(state.groups)):
+            state.groups[each].is_stale = 1
     here = state.groups[group]
     here.waiting -= 1
     here.hopeful -= 1
@@ -203,11 +201,8 @@ def end_first(tables: Tables, workload: MixedWorkload, state: MixedState) -> Non
         now.free_piece = piece
         piece = following
     begin_anew(state, group)
-    array = workload.array[index(slots.job[held])]
-    if array != NOT_YET:
-        if state.array_running[index(array)] == workload.throttle[index(array)]:
-            for each in range(len(state.groups)):
-                begin_anew(state, each)
-        state.array_running[index(array)] -= 1
+    if release_limits(workload.limits, state.limit_used, slots.job[held]):
+        for each in range(len(state.groups)):
+            begin_anew(state, each)
     slots.following[held] = now.free_slot
     now.free_slot = slot

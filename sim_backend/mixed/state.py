@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
+from sim_backend.mixed.limits import Limits
 
 Int32 = NDArray[np.int32]
 
@@ -64,8 +65,7 @@ class MixedWorkload(NamedTuple):
     """The jobs in the order of their submissions, never written by the kernels.
 
     `rank` orders waiting jobs, lowest first. `size` [window units] and `node_power_w` [W per window unit] are what
-    window policies weigh. `closes[p, q]` is 1 if all nodes of the partitions q are nodes of the partitions p. `array`
-    is -1 for a job of no array; `throttle[array]` is the number of its tasks that may run at a time.
+    window policies weigh. `closes[p, q]` is 1 if all nodes of the partitions q are nodes of the partitions p.
     """
 
     submit_s: Int64
@@ -77,8 +77,7 @@ class MixedWorkload(NamedTuple):
     closes: Int64
     size: Int64
     node_power_w: Float64
-    array: Int64
-    throttle: Int64
+    limits: Limits
 
 
 class MixedRules(NamedTuple):
@@ -166,7 +165,7 @@ class MixedState(NamedTuple):
     `free` are the free resources by column and cell, `late` those for a job that outlasts the start of reservations,
     `ahead` those at a later second; `ahead` equals `free` except while a reservation is looked for, and `late` equals
     it in cells that no reservation holds. `ends` is a heap of the slots of running jobs, `expected` has those of each
-    group sorted by expected end. `array_running` counts the running tasks of an array.
+    group sorted by expected end. `limit_used` is what running jobs take of each limit.
     """
 
     scalars: NDArray[np.void]
@@ -182,7 +181,7 @@ class MixedState(NamedTuple):
     picks: Picks
     holds: Holds
     window: QueueWindow
-    array_running: Int64
+    limit_used: Int64
     closed: Int64
     placements: Placements
     start_s: Int64
@@ -300,7 +299,7 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
             end_s=column(reservations),
         ),
         window=new_window(rules.window, int(window_units(tables).max(initial=0))),
-        array_running=np.zeros(len(workload.throttle), dtype=np.int64),
+        limit_used=np.zeros(len(workload.limits.most), dtype=np.int64),
         closed=np.zeros(int(workload.partition.max(initial=-1)) + 1, dtype=np.int64),
         placements=_placements(tables, of_class),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),

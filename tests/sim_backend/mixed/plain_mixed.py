@@ -25,6 +25,7 @@ class PlainMixedJob:
     priority: int = 0
     array: int = -1
     throttle: int = 0
+    user: int = -1
 
 
 @dataclass
@@ -111,7 +112,7 @@ class PlainMixed:
         for number in self.order(group):
             job = self.jobs[number]
             own = self.reachable(job.request.partitions)
-            if self.is_throttled(job) or any(own <= self.reachable(each) for each in closed):
+            if self.is_throttled(job) or self.is_limited(job) or any(own <= self.reachable(each) for each in closed):
                 continue
             taken = self.place(job.request, self.left_now(reserved, self.hold_s(job)))
             if taken is not None:
@@ -128,6 +129,22 @@ class PlainMixed:
     def is_throttled(self, job: PlainMixedJob) -> bool:
         running = [stay for stay in self.running if self.jobs[stay.job].array == job.array]
         return job.array >= 0 and job.throttle > 0 and len(running) >= job.throttle
+
+    def is_limited(self, job: PlainMixedJob) -> bool:
+        used = self.used()
+        return any(
+            used[limit, job.user if limit.per_user else -1] + amount > limit.most
+            for limit, amount in self.cluster.limits_of(job.request)
+            if not limit.per_user or job.user >= 0
+        )
+
+    def used(self) -> Counter:
+        """Return what running jobs take of each limit, by user where it is one of users."""
+        found = Counter()
+        for job in (self.jobs[stay.job] for stay in self.running):
+            for limit, amount in self.cluster.limits_of(job.request):
+                found[limit, job.user if limit.per_user else -1] += amount
+        return found
 
     def hold_s(self, job: PlainMixedJob) -> int:
         return job.estimate_s + self.completing_s

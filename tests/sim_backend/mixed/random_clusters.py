@@ -1,4 +1,4 @@
-"""Random small clusters with jobs: shared and whole nodes, GPUs of two types, tiers, arrays, several chunks."""
+"""Random small clusters with jobs: shared and whole nodes, GPUs of two types, tiers, arrays, limits, several chunks."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from plain_mixed import PlainMixedJob
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.limits import Allowance, Qos
 from offpeak.model.request import Chunk, Request
 from plugin.window_policy import ARRIVAL
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.state import MixedRules
 
 PARTITIONS = ("a", "b", "c")
+QOS = ("low", "high")
 GPUS = ((), (), (("x", 2),), (("x", 1), ("y", 2)))
 MANY = 100
 
@@ -40,13 +42,28 @@ class Draw:
         names = frozenset(name for name in PARTITIONS if self.random.random() < 0.5)
         return Pool(kind, names or frozenset({self.one_of(*PARTITIONS)}), int(self.random.integers(1, 5)))
 
-    def cluster(self, pools: int, *, equal_tiers: bool) -> Cluster:
-        tiers = (1, 1, 1) if equal_tiers else self.one_of((1, 1, 1), (1, 2, 1), (3, 1, 2))
+    def cluster(self, pools: int, *, in_turn: bool) -> Cluster:
+        tiers = (1, 1, 1) if in_turn else self.one_of((1, 1, 1), (1, 2, 1), (3, 1, 2))
+        is_limited = not in_turn and self.random.random() < 0.5
+        qos = {name: self.qos(name) for name in QOS} if is_limited else {}
         by_name = {
-            name: Partition(name, shared=self.random.random() < 0.6, priority_tier=tier)
+            name: Partition(
+                name,
+                shared=self.random.random() < 0.6,
+                priority_tier=tier,
+                qos=self.one_of("", "", *QOS) if is_limited else "",
+            )
             for name, tier in zip(PARTITIONS, tiers, strict=True)
         }
-        return Cluster(tuple(self.pool() for _ in range(pools)), by_name)
+        licences = {"matlab": 2, "ansys": 5} if is_limited else {}
+        return Cluster(tuple(self.pool() for _ in range(pools)), by_name, licences=licences, qos=qos)
+
+    def qos(self, name: str) -> Qos:
+        return Qos(
+            name,
+            Allowance(self.one_of(None, 1, 3), self.one_of(None, None, 4), self.one_of(None, 8, 20)),
+            Allowance(self.one_of(None, 1), cores=self.one_of(None, None, 8), gpus=self.one_of(None, 2)),
+        )
 
     def chunk(self) -> Chunk:
         gpus = self.one_of(0, 0, 0, 1, 2)
@@ -58,7 +75,14 @@ class Draw:
         for _ in range(20):
             names = tuple(name for name in PARTITIONS if self.random.random() < 0.4) or (self.one_of(*PARTITIONS),)
             some = tuple(self.chunk() for _ in range(self.one_of(1, 1, chunks)))
-            found = Request(names, some, self.one_of(True, False), self.one_of(False, False, True))
+            found = Request(
+                names,
+                some,
+                self.one_of(True, False),
+                self.one_of(False, False, True),
+                qos=self.one_of("", *cluster.qos, "unknown"),
+                licences=self.one_of((), (("matlab", 1),), (("ansys", 2), ("matlab", 1), ("unknown", 9))),
+            )
             if not cluster.misfit(found):
                 break
         return found
@@ -68,16 +92,18 @@ class Draw:
 def cases(draw, *, most_jobs=40, in_turn=False) -> RandomCase:
     """A cluster of up to four pools, up to six requests, up to 40 jobs; some fit nowhere and are left out.
 
-    `in_turn`: jobs go in the order of submission, have one chunk, belong to no array and end by their estimates.
+    `in_turn`: jobs go in the order of submission, have one chunk, belong to no array, have no limits and end by their
+    estimates.
     """
     choose = Draw(draw(st.integers(0, 2**32)))
-    cluster = choose.cluster(draw(st.integers(1, 4)), equal_tiers=in_turn)
+    cluster = choose.cluster(draw(st.integers(1, 4)), in_turn=in_turn)
     asked = [choose.request(cluster, 1 if in_turn else 2) for _ in range(draw(st.integers(1, 6)))]
     count = draw(st.integers(1, most_jobs))
     random = choose.random
     run, estimate = random.integers(0, 20, count), random.integers(0, 25, count)
     request = random.integers(0, len(asked), count)
     priority, array = random.choice([0, 0, 0, 1, 5], count), random.choice([-1, -1, -1, 7, 8], count)
+    user = random.choice([-1, 4, 4, 6], count)
     if in_turn:
         run, priority, array = np.minimum(run, estimate), 0 * priority, 0 * array - 1
     throttle = np.where(array == 7, 1, np.where(array == 8, 2, 0))
@@ -91,9 +117,10 @@ def cases(draw, *, most_jobs=40, in_turn=False) -> RandomCase:
         priority=priority,
         array=array,
         throttle=throttle,
+        user=user,
     )
     case = mixed_case(cluster, asked, jobs)
-    columns = (jobs.submit_s, run, estimate, request, priority, array, throttle)
+    columns = (jobs.submit_s, run, estimate, request, priority, array, throttle, user)
     rows = zip(*(column[case.kept].tolist() for column in columns), strict=True)
     plain = [
         PlainMixedJob(submit_s, run_s, estimate_s, asked[number], *rest)

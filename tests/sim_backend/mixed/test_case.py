@@ -1,10 +1,13 @@
 """The arrays of a mixed case: which jobs are left out and why, the order of pools, and what a job weighs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.limits import Allowance, Qos
 from offpeak.model.request import Chunk, Request
 from sim_backend.mixed.case import MixedJobs, mixed_case
 
@@ -27,7 +30,7 @@ CLUSTER = Cluster(
 )
 
 
-def case_of(*requests: Request, estimate_s=(), **columns):
+def case_of(*requests: Request, estimate_s=(), cluster=CLUSTER, **columns):
     count = len(requests)
     jobs = MixedJobs(
         job_id=np.arange(1, count + 1),
@@ -38,7 +41,7 @@ def case_of(*requests: Request, estimate_s=(), **columns):
         part_power_w=np.full(count, 100.0),
         **columns,
     )
-    return mixed_case(CLUSTER, requests, jobs)
+    return mixed_case(cluster, requests, jobs)
 
 
 def test_jobs_that_fit_nowhere_are_named_with_the_reason_and_left_out():
@@ -106,8 +109,28 @@ def test_a_job_on_a_share_of_a_node_is_weighed_by_its_share():
 def test_an_array_without_a_throttle_may_run_all_its_tasks():
     one = Request(("all",), (Chunk(1),))
     case = case_of(one, one, one, array=np.array([70, -1, 9]), throttle=np.array([0, 0, 4]))
-    assert case.workload.array.tolist() == [1, -1, 0]
-    assert case.workload.throttle.tolist() == [4, 3]
+    limits = case.workload.limits
+    assert np.diff(limits.first)[limits.demand].tolist() == [0, 0, 1]
+    assert (limits.most.tolist(), limits.amount.tolist()) == ([4], [1])
+
+
+def test_jobs_that_no_limit_ever_admits_are_left_out():
+    gpu = Request(("gpu",), (Chunk(1, 4, gpus=2),))
+    qos = {"small": Qos("small", per_user=Allowance(cores=3)), "none": Qos("none", Allowance(jobs=0))}
+    cluster = replace(CLUSTER, licences={"matlab": 2}, qos=qos)
+    requests = [
+        gpu._replace(licences=(("matlab", 2), ("unknown", 3))),
+        gpu._replace(licences=(("matlab", 3),)),
+        gpu._replace(qos="small"),
+        gpu._replace(qos="none"),
+    ]
+    case = case_of(*requests, cluster=cluster)
+    assert case.job_id.tolist() == [1]
+    assert {rejected.reason: rejected.job_ids for rejected in case.rejected} == {
+        "the cluster has 2 of licence matlab, not 3": (2,),
+        "QOS small allows a user 3 cores at a time, not 4": (3,),
+        "QOS none allows all jobs 0 jobs at a time, not 1": (4,),
+    }
 
 
 @pytest.mark.parametrize(

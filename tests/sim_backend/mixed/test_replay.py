@@ -10,6 +10,7 @@ from random_logs import PLAIN, policy_of
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.limits import Allowance, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import integrate_constant
 from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, FIRST_FIT, PREDICTED_RUNTIME
@@ -65,6 +66,25 @@ def test_an_array_runs_no_more_tasks_than_its_throttle():
     one = Request(("p",), (Chunk(1),))
     _, found = schedule([one] * 5, array=np.array([3, 3, 3, -1, 3]), throttle=np.array([2, 2, 2, 0, 2]))
     assert found.start_s.tolist() == [0, 0, 10, 0, 10]
+
+
+def test_a_job_without_a_free_licence_blocks_no_other_and_gets_no_reservation():
+    cluster = replace(CLUSTER, licences={"matlab": 1})
+    one, matlab = Request(("p",), (Chunk(1, 4),)), (("matlab", 1),)
+    wide = Request(("p",), (Chunk(3, 4),), licences=matlab)
+    _, found = schedule([one._replace(licences=matlab), wide, one], submit_s=[0, 5, 6], cluster=cluster)
+    assert found.start_s.tolist() == [0, 16, 6]
+
+
+def test_the_limits_of_a_user_hold_for_each_user_and_the_qos_of_a_partition_precedes_that_of_a_job():
+    qos = {"one": Qos("one", per_user=Allowance(jobs=1)), "two": Qos("two", Allowance(nodes=9), Allowance(jobs=2))}
+    one = Request(("p",), (Chunk(1),), qos="one")
+    users = np.array([1, 1, 1, 2, -1, -1])
+    _, found = schedule([one] * 6, cluster=replace(CLUSTER, qos=qos), user=users)
+    assert found.start_s.tolist() == [0, 10, 20, 0, 0, 0]
+    of_partition = replace(CLUSTER, qos=qos, partitions={"p": Partition("p", shared=True, qos="two")})
+    _, found = schedule([one] * 6, cluster=of_partition, user=users)
+    assert found.start_s.tolist() == [0, 0, 10, 0, 0, 0]
 
 
 def test_idle_power_is_charged_by_pool_and_a_share_of_a_node_leaves_the_rest_idle():

@@ -32,7 +32,7 @@ def schedule(random, scheduling) -> MixedSchedule:
 
 
 @given(cases(), rules())
-def test_whole_and_shared_nodes_partitions_and_arrays(random, scheduling):
+def test_whole_and_shared_nodes_partitions_arrays_and_limits(random, scheduling):
     assert schedule(random, scheduling).start_s.tolist() == plain(random, scheduling).run()
 
 
@@ -54,6 +54,8 @@ def test_cells_hold_what_running_jobs_take_at_each_second_and_never_more_than_th
         assert (state.late == state.free)[:, ~is_held].all()
         started = state.start_s >= 0
         assert (state.start_s >= workload.submit_s)[started].all()
+        assert (state.limit_used <= workload.limits.most).all()
+        assert state.limit_used.tolist() == taken(workload.limits, state)
         assert state.groups["waiting"].sum() == (~started & (workload.submit_s <= second)).sum()
 
 
@@ -66,6 +68,15 @@ def held(tables, state):
             found[:, state.pieces.cell[piece]] += state.pieces.units[piece] * need
             piece = state.pieces.following[piece]
     return found
+
+
+def taken(limits, state):
+    found = np.zeros(len(limits.most), dtype=np.int64)
+    for slot in state.ends[: int(state.scalars["running"][0])].tolist():
+        demand = limits.demand[state.slots.job[slot]]
+        rows = slice(limits.first[demand], limits.first[demand + 1])
+        np.add.at(found, limits.limit[rows], limits.amount[rows])
+    return found.tolist()
 
 
 @given(cases(in_turn=True), rules(reservations=[1, 2, MANY]))

@@ -1,0 +1,134 @@
+"""Limits in a mixed replay: licences, QOS and the tasks of arrays, counted while jobs run.
+
+As in Slurm, a job whose limit is used up is left out of a pass: it gets no reservation and blocks no other job.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from offpeak.compiled import in_place, index, part
+from offpeak.model.arrays import Int64
+from offpeak.model.cluster import Cluster
+from offpeak.model.request import Request
+
+NONE = -1
+NO_LIMITS = 0
+"""The demand of jobs without limits."""
+
+
+class Limits(NamedTuple):
+    """What running jobs take of limits, never written by the kernels.
+
+    Job j takes `amount` of `limit` in the rows from `first[demand[j]]` to `first[demand[j] + 1]`. By limit: `most` may
+    be taken at a time, and `largest` is the most that a job takes.
+    """
+
+    demand: Int64
+    first: Int64
+    limit: Int64
+    amount: Int64
+    most: Int64
+    largest: Int64
+
+
+@part
+def is_limited(limits: Limits, used: Int64, job: int) -> bool:
+    """Tell whether the job must wait for one of its limits."""
+    demand = limits.demand[index(job)]
+    return bool(demand != NO_LIMITS and exceeds(limits, used, demand))
+
+
+@in_place
+def exceeds(limits: Limits, used: Int64, demand: int) -> bool:
+    """Tell whether a limit has not enough left for the demand."""
+    for row in range(limits.first[index(demand)], limits.first[index(demand + 1)]):
+        limit = index(limits.limit[index(row)])
+        if used[limit] + limits.amount[index(row)] > limits.most[limit]:
+            return True
+    return False
+
+
+@part
+def take_limits(limits: Limits, used: Int64, job: int) -> bool:
+    """Count the job as running; return whether another job may have to wait now."""
+    demand = limits.demand[index(job)]
+    return bool(demand != NO_LIMITS and take_demand(limits, used, demand))
+
+
+@in_place
+def take_demand(limits: Limits, used: Int64, demand: int) -> bool:
+    """Take the demand; return whether a limit may now have too little left for another."""
+    is_tight = False
+    for row in range(limits.first[index(demand)], limits.first[index(demand + 1)]):
+        limit = index(limits.limit[index(row)])
+        used[limit] += limits.amount[index(row)]
+        is_tight = is_tight or used[limit] + limits.largest[limit] > limits.most[limit]
+    return is_tight
+
+
+@part
+def release_limits(limits: Limits, used: Int64, job: int) -> bool:
+    """Count the job as ended; return whether another job may have waited for that."""
+    demand = limits.demand[index(job)]
+    return bool(demand != NO_LIMITS and release_demand(limits, used, demand))
+
+
+@in_place
+def release_demand(limits: Limits, used: Int64, demand: int) -> bool:
+    """Give the demand back; return whether a limit may have had too little left for another."""
+    was_tight = False
+    for row in range(limits.first[index(demand)], limits.first[index(demand + 1)]):
+        limit = index(limits.limit[index(row)])
+        was_tight = was_tight or used[limit] + limits.largest[limit] > limits.most[limit]
+        used[limit] -= limits.amount[index(row)]
+    return was_tight
+
+
+def limits_for(
+    cluster: Cluster, classes: Sequence[Request], job_class: Int64, user: Int64, array: Int64, throttle: Int64
+) -> Limits:
+    """Return the limits of jobs by their class, user and array; -1 is no user, whom no limit counts, and no array.
+
+    `throttle` is by job: how many tasks of its array may run at a time, 0 for any number.
+    """
+    of_class = [cluster.limits_of(request) for request in classes]
+    has_limits = np.array([bool(some) for some in of_class], dtype=bool)[job_class]
+    by_user = np.array([any(limit.per_user for limit, _ in some) for some in of_class], dtype=bool)[job_class]
+    names, number = np.unique(array, return_inverse=True)
+    most_tasks = np.zeros(len(names), dtype=np.int64)
+    np.maximum.at(most_tasks, number, throttle)
+    is_throttled = (array != NONE) & (most_tasks[number] > 0)
+    keys = (np.where(has_limits, job_class, NONE), np.where(by_user, user, NONE), np.where(is_throttled, number, NONE))
+    found, demand = np.unique(np.column_stack(keys), axis=0, return_inverse=True)
+    numbers: dict[object, int] = {}
+    first, limits, amounts, most = [0, 0], [], [], []
+    if len(found) and (found[0] == NONE).all():
+        found = found[1:]
+    else:
+        demand += 1
+    for class_number, one_user, one_array in found.tolist():
+        rows = [
+            ((limit, one_user if limit.per_user else NONE), amount, limit.most)
+            for limit, amount in (of_class[class_number] if class_number != NONE else ())
+            if not limit.per_user or one_user != NONE
+        ]
+        if one_array != NONE:
+            rows.append(((one_array, "array"), 1, int(most_tasks[one_array])))
+        for key, amount, allowed in rows:
+            if key not in numbers:
+                most.append(allowed)
+            limits.append(numbers.setdefault(key, len(numbers)))
+            amounts.append(amount)
+        first.append(len(limits))
+    largest = np.zeros(len(most), dtype=np.int64)
+    np.maximum.at(largest, np.array(limits, dtype=np.int64), np.array(amounts, dtype=np.int64))
+    return Limits(
+        demand=demand.astype(np.int64).reshape(-1),
+        first=np.array(first, dtype=np.int64),
+        limit=np.array(limits, dtype=np.int64),
+        amount=np.array(amounts, dtype=np.int64),
+        most=np.array(most, dtype=np.int64),
+        largest=largest,
+    )
