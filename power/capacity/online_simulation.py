@@ -16,8 +16,9 @@ from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.text import counted
 from plugin.capacity.policies import capacity_rules, constant_schedule, idle_before_depth_s, used_depths
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
-from power.whatif.simulation import EASY_RULES, WhatIfPlan, check_units, simulate_units
-from sim_backend.engine.state import SchedulingRules
+from plugin.window_policy import EXTERNAL
+from power.whatif.simulation import EASY_POLICY, WhatIfPlan, check_units, simulate_units
+from sim_backend.replay.policy import Policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class OlsDecision:
         return self.plan.slowdown <= self.sla
 
 
-def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, rules: SchedulingRules = EASY_RULES) -> OlsDecision:
+def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, policy: Policy = EASY_POLICY) -> OlsDecision:
     """Return how many units to offer so that the known jobs' mean slowdown is at most `sla`.
 
     Raises BadInput for an SLA below 1, which no job can keep, or if jobs need more units than are usable.
@@ -54,16 +55,20 @@ def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, rules: Sched
     check_sla(sla)
     tried: list[WhatIfPlan] = []
     for units in list_offers(snapshot):
-        tried.append(simulate_units(snapshot, units, rules=rules))
+        tried.append(simulate_units(snapshot, units, policy=policy))
         if tried[-1].slowdown <= sla:
             break
     return OlsDecision(sla, tuple(tried))
 
 
-def simulate_all_offers(snapshot: Snapshot, *, rules: SchedulingRules = EASY_RULES) -> tuple[WhatIfPlan, ...]:
-    """Return the plan for every number of units that OLS may try, fewest first, computed on all cores."""
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return tuple(threads.map(lambda units: simulate_units(snapshot, units, rules=rules), list_offers(snapshot)))
+def simulate_all_offers(snapshot: Snapshot, *, policy: Policy = EASY_POLICY) -> tuple[WhatIfPlan, ...]:
+    """Return the plan for every number of units that OLS may try, fewest first, computed on all cores.
+
+    A policy from outside is Python that need not stand threads: one plan after the other.
+    """
+    workers = 1 if policy.rules.policy == EXTERNAL else os.cpu_count()
+    with ThreadPoolExecutor(workers) as threads:
+        return tuple(threads.map(lambda units: simulate_units(snapshot, units, policy=policy), list_offers(snapshot)))
 
 
 def chosen(plans: tuple[WhatIfPlan, ...], sla: float = DEFAULT_SLA) -> OlsDecision:
@@ -127,14 +132,13 @@ def _parse_sla(name: str, text: str) -> float:
 
 @dataclass(frozen=True)
 class OnlineSimulation:
-    """Decides by a what-if under a scheduling discipline; the SLA bounds the mean slowdown of the known jobs."""
+    """Decides by a what-if under EASY; the SLA bounds the mean slowdown of the known jobs."""
 
     sla: float
-    rules: SchedulingRules = EASY_RULES
 
     def __call__(self, snapshot: Snapshot) -> CapacityTargets:
         """Return the fewest nodes that keep the SLA, of the numbers that the bisection tries."""
-        decision = find_ols_units(snapshot.without_too_wide(), self.sla, rules=self.rules)
+        decision = find_ols_units(snapshot.without_too_wide(), self.sla)
         awake, all_nodes = (units // snapshot.units_per_node for units in (decision.units, snapshot.usable_units))
         jobs, slowdown = counted(len(decision.plan.start_s), "job"), decision.plan.slowdown
         why = f"{awake} of {all_nodes} nodes for {jobs}: a mean slowdown of {slowdown:.1f} (bound {self.sla:g})"

@@ -16,7 +16,7 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_depths
 from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacityRules, DepthTable
-from power.whatif.simulation import EASY_RULES
+from power.whatif.simulation import EASY_POLICY
 from sim_backend.engine.state import SchedulingRules
 from sim_backend.replay.powered import depth_table
 
@@ -109,7 +109,7 @@ class PowerTerms:
     node_class: NodeClass
     capacity: CapacityRules
     after_s: Int64
-    rules: SchedulingRules = EASY_RULES
+    rules: SchedulingRules = EASY_POLICY.rules
 
     @cached_property
     def job_w(self) -> float:

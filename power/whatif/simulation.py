@@ -3,6 +3,9 @@
 It returns when each known job starts, how many nodes can sleep until when, and how long one more job would wait at the
 end of the queue.
 
+A window policy, built in or from outside, may order the queued jobs: it sees the state of the price, and their power,
+as far as the snapshot has them. No queued job counts as passed over yet.
+
 Source: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS 2005,
 section 3.3. Each job runs for its estimate, at least a second; a job that has outlived it ends in a second; no more
 jobs are submitted. Nodes on offer that are asleep or in transition are woken now and join when they are up.
@@ -16,25 +19,23 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
+from offpeak.settings.replay import SchedulingSettings
 from offpeak.text import did_you_mean
-from plugin.window_policy import ARRIVAL
-from sim_backend.engine.advance import advance
+from plugin.window_policy import ARRIVAL, EXTERNAL
+from sim_backend.engine.advance import DECIDE, advance
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.start_forecast import KnownSchedule, start_times_of_one_more
 from sim_backend.engine.state import (
-    BEST_FIT,
-    EASY,
+    CONSERVATIVE,
     EXACT_RUNTIME,
-    FCFS,
-    FIRST_FIT,
     NEVER,
-    USER_ESTIMATE,
-    SchedulingRules,
+    PeakTimes,
     Workload,
 )
-from sim_backend.replay.schedule import NO_PEAKS
+from sim_backend.replay.policy import Policy, parse_policy
+from sim_backend.replay.schedule import NO_PEAKS, decide_window
 
-DISCIPLINES = {"fcfs": FCFS, "easy": EASY, "first-fit": FIRST_FIT, "best-fit": BEST_FIT}
+DISCIPLINES = ("easy", "fcfs", "first-fit", "best-fit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,50 +56,59 @@ class WhatIfPlan:
     until_s: int
 
 
-def find_rules(discipline: str) -> SchedulingRules:
-    """Return the engine's rules of a discipline by name. Raises BadInput if a what-if cannot run it."""
-    if discipline not in DISCIPLINES:
-        raise BadInput(f"what-if knows no discipline {discipline!r}", hint=did_you_mean(discipline, DISCIPLINES))
-    return SchedulingRules(
-        discipline=DISCIPLINES[discipline],
-        policy=ARRIVAL,
-        window=0,
-        period_s=0,
-        max_postponement_s=0,
-        estimates=USER_ESTIMATE,
-        pass_per_event=False,
-    )
+def find_policy(name: str) -> Policy:
+    """Return the policy by name, such as "easy" or "fcfs+greedy". Raises BadInput if a what-if cannot run it."""
+    policy = parse_policy(name, SchedulingSettings())
+    if policy.rules.discipline == CONSERVATIVE:
+        # Its promises to the queued jobs are unknown.
+        raise BadInput(f"what-if knows no discipline {name!r}", hint=did_you_mean(name, DISCIPLINES))
+    return policy
 
 
-EASY_RULES = find_rules("easy")
+EASY_POLICY = find_policy("easy")
 NOTHING = np.empty(0, dtype=np.int64)
 
 
-def simulate_units(snapshot: Snapshot, units: int, *, rules: SchedulingRules = EASY_RULES) -> WhatIfPlan:
+def simulate_units(snapshot: Snapshot, units: int, *, policy: Policy = EASY_POLICY) -> WhatIfPlan:
     """Return how the jobs of the snapshot would run with `units` on offer.
 
-    Raises BadInput for fewer units than are in use or a queued job needs, or for more than exist.
+    Raises BadInput for fewer units than are in use or a queued job needs, or for more than exist, and if the snapshot
+    lacks what a built-in window policy weighs. Raises OffpeakError if a window policy from outside gives no order.
     """
     check_units(snapshot, units)
-    return make_whatif_plan(snapshot, units, queued_start_s(snapshot, units, rules))
-
-
-def queued_start_s(snapshot: Snapshot, units: int, rules: SchedulingRules) -> Int64:
-    """Return when the engine starts the queued jobs."""
+    check_known_power(snapshot, policy)
     workload, holders = make_workload(snapshot, units)
-    return all_start_s(workload, holders, units, rules)[holders:]
+    return make_whatif_plan(snapshot, units, all_start_s(workload, holders, units, policy, snapshot)[holders:])
 
 
-def all_start_s(workload: Workload, holders: int, units: int, rules: SchedulingRules) -> Int64:
-    """Return when the engine starts each job of a workload. All are submitted at once; the first `holders` start at
-    once.
+def check_known_power(snapshot: Snapshot, policy: Policy) -> None:
+    """Raise BadInput if a built-in window policy must order jobs without their power, or without a price."""
+    if policy.rules.policy in (ARRIVAL, EXTERNAL) or not len(snapshot.queued.size):
+        return
+    missing = [] if len(snapshot.peak) else ["`peaks`"]
+    if not snapshot.queued.node_power_w.all():
+        missing.append("`node_power_w` of each queued job")
+    if missing:
+        raise BadInput(
+            f"policy {policy.name!r} orders jobs by power and price, and the snapshot does not have them",
+            hint=f"add {' and '.join(missing)}, or choose a policy that does not need them: easy",
+        )
+
+
+def all_start_s(workload: Workload, holders: int, units: int, policy: Policy, snapshot: Snapshot) -> Int64:
+    """Return when the engine starts each job of the snapshot's workload. All are submitted at once; the first `holders`
+    start at once.
     """
     if holders == len(workload.submit_s):
         return workload.submit_s
     # All jobs run for their estimates; the engine is faster if it knows that.
-    foreseen = rules._replace(estimates=EXACT_RUNTIME)
-    state = resumed_state(workload, foreseen, machine_size=units, holders=holders, now_s=int(workload.submit_s[0]))
-    advance(workload, NO_PEAKS, foreseen, units, state, NEVER - 1)
+    rules = policy.rules._replace(estimates=EXACT_RUNTIME)
+    peaks = NO_PEAKS if rules.policy == ARRIVAL else PeakTimes(snapshot.peak_from_s, snapshot.peak)
+    state = resumed_state(workload, rules, machine_size=units, holders=holders, now_s=snapshot.now_s)
+    # A policy from outside sees how long the jobs have waited already. It numbers them by their place in the queue.
+    shown = workload._replace(submit_s=np.append(workload.submit_s[:holders], snapshot.queued.submit_s))
+    while advance(workload, peaks, rules, units, state, NEVER - 1) == DECIDE:
+        decide_window(shown, peaks, policy, state, np.arange(len(shown.size)) - holders + 1)
     return state.start_s
 
 
@@ -129,7 +139,7 @@ def make_workload(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
         estimate_s=runtime_s,
         foreseen_s=runtime_s,
         size=size,
-        node_power_w=np.zeros(len(size)),
+        node_power_w=np.append(np.zeros(len(left_s) + len(sleeping)), snapshot.queued.node_power_w),
         user=nobody,
     )
     return workload, len(left_s) + len(sleeping)
@@ -210,7 +220,7 @@ def simulate_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Floa
     units, now_s = snapshot.usable_units, snapshot.now_s
     _check_width(snapshot, int(size.max(initial=0)))
     workload, holders = make_workload(snapshot, units)
-    start_s = all_start_s(workload, holders, units, EASY_RULES)
+    start_s = all_start_s(workload, holders, units, EASY_POLICY, snapshot)
     known = KnownSchedule(start_s, start_s + workload.runtime_s, workload.size)
     return (start_times_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)
 

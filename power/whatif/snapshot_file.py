@@ -17,12 +17,16 @@ from offpeak.files import read_bytes, replacing
 from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
 from offpeak.model.snapshot import NEVER, QueuedJobs, RunningJobs, Snapshot
+from offpeak.prices.peak import Peak
 from offpeak.text import did_you_mean
 
 VERSION = 1
 WITHOUT_DEPTH = {"active": ACTIVE, "failed": FAILED}
 WITH_DEPTH = {"going_down": going_down, "asleep": asleep, "coming_up": coming_up}
 MOVING = ("going_down", "coming_up")
+NOT_GIVEN = {"latest_end_s": NEVER, "node_power_w": 0}
+"""The optional keys of a job, and their values in a snapshot if a file does not have them."""
+PEAK_NAMES = {"off-peak": Peak.OFF_PEAK, "on-peak": Peak.ON_PEAK, "unknown": Peak.UNKNOWN}
 
 
 def write_snapshot(snapshot: Snapshot, path: Path) -> None:
@@ -42,6 +46,8 @@ def snapshot_json(snapshot: Snapshot) -> str:
         "running": _format_list(_job_rows(snapshot.running)),
         "queued": _format_list(_job_rows(snapshot.queued)),
     }
+    if len(snapshot.peak):
+        entries["peaks"] = _format_list(_peak_rows(snapshot))
     return "{\n" + ",\n".join(f'  "{key}": {text}' for key, text in entries.items()) + "\n}\n"
 
 
@@ -53,7 +59,13 @@ def _job_rows(jobs: RunningJobs | QueuedJobs) -> list[dict[str, Any]]:
     names = [column.name for column in fields(jobs)]
     columns = [getattr(jobs, name).tolist() for name in names]
     rows = (zip(names, row, strict=True) for row in zip(*columns, strict=True))
-    return [{name: value for name, value in row if value != NEVER} for row in rows]
+    return [{name: round(value) for name, value in row if value != NOT_GIVEN.get(name)} for row in rows]
+
+
+def _peak_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
+    names = {state: name for name, state in PEAK_NAMES.items()}
+    changes = zip(snapshot.peak_from_s.tolist(), snapshot.peak.tolist(), strict=True)
+    return [{"from_s": from_s, "peak": names[Peak(state)]} for from_s, state in changes]
 
 
 def _node_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
@@ -147,9 +159,9 @@ class SnapshotRow:
         return f"write {key!r} for {near[0]!r}" if near else f"add {key!r}, in s where it ends in _s"
 
 
-SNAPSHOT_KEYS = ("version", "now_s", "units_per_node", "wake_s", "nodes", "running", "queued")
+SNAPSHOT_KEYS = ("version", "now_s", "units_per_node", "wake_s", "nodes", "running", "queued", "peaks")
 RUNNING_KEYS = ("size", "submit_s", "start_s", "expected_end_s")
-QUEUED_KEYS = ("size", "submit_s", "estimate_s", "latest_end_s")
+QUEUED_KEYS = ("size", "submit_s", "estimate_s", "latest_end_s", "node_power_w")
 MOST_NODES = 1_000_000
 """A larger count is a typing error and would fill the memory."""
 
@@ -173,6 +185,10 @@ def _read_snapshot(top: SnapshotRow) -> Snapshot:
     if not len(state):
         raise top.wrong("nodes", "is empty", hint='add {"state": "active", "count": 100}')
     most = len(state) * units_per_node
+    size, submit_s, estimate_s, latest_end_s, node_power_w = _to_columns(
+        [_read_queued(row, most, now_s) for row in top.rows("queued")], QUEUED_KEYS
+    )
+    peak_from_s, peak = _to_columns(_read_peaks(top), ("from_s", "peak"))
     return Snapshot(
         now_s=now_s,
         units_per_node=units_per_node,
@@ -180,7 +196,9 @@ def _read_snapshot(top: SnapshotRow) -> Snapshot:
         ready_s=ready_s,
         wake_s=tuple(wake.number(depth, least=0) for depth in DEPTHS),
         running=RunningJobs(*_to_columns([_read_running(row, most) for row in top.rows("running")], RUNNING_KEYS)),
-        queued=QueuedJobs(*_to_columns([_read_queued(row, most, now_s) for row in top.rows("queued")], QUEUED_KEYS)),
+        queued=QueuedJobs(size, submit_s, estimate_s, latest_end_s, node_power_w.astype(np.float64)),
+        peak_from_s=peak_from_s,
+        peak=peak.astype(np.int8),
     )
 
 
@@ -235,8 +253,22 @@ def _read_queued(row: SnapshotRow, most: int, now_s: int) -> tuple[int, ...]:
     size, submit_s = _read_size(row, most), row.number("submit_s")
     if submit_s > now_s:
         raise row.wrong("submit_s", f"{submit_s} lies after now_s {now_s}", hint="leave out jobs of the future")
-    latest_end_s = row.number("latest_end_s") if "latest_end_s" in row.written else NEVER
-    return size, submit_s, row.number("estimate_s", least=0), latest_end_s
+    optional = [row.number(key) if key in row.written else usual for key, usual in NOT_GIVEN.items()]
+    if optional[-1] < 0:
+        raise row.wrong("node_power_w", f"{optional[-1]} is too small", hint="it is at least 0")
+    return size, submit_s, row.number("estimate_s", least=0), *optional
+
+
+def _read_peaks(top: SnapshotRow) -> list[tuple[int, ...]]:
+    """Return the changes of the price's state; none if the file does not have them."""
+    rows = [row.only("from_s", "peak") for row in (top.rows("peaks") if "peaks" in top.written else ())]
+    changes: list[tuple[int, ...]] = [
+        (row.number("from_s"), int(PEAK_NAMES[row.choice("peak", tuple(PEAK_NAMES))])) for row in rows
+    ]
+    for row, before, change in zip(rows[1:], changes, changes[1:], strict=False):
+        if change[0] <= before[0]:
+            raise row.wrong("from_s", f"{change[0]} is no later than that of the row before", hint="sort the rows")
+    return changes
 
 
 def _check_units_in_use(top: SnapshotRow, snapshot: Snapshot) -> Snapshot:

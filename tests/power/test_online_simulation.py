@@ -11,7 +11,7 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, OFF, asleep
 from power.capacity.online_simulation import chosen, find_ols_units, list_offers, simulate_all_offers
-from power.whatif.simulation import DISCIPLINES, EASY_RULES, find_rules, simulate_units
+from power.whatif.simulation import DISCIPLINES, EASY_POLICY, find_policy, simulate_units
 
 disciplines = st.sampled_from(sorted(DISCIPLINES))
 slas = st.floats(1, 12)
@@ -20,10 +20,10 @@ slas = st.floats(1, 12)
 @given(snapshots(), disciplines, slas)
 def test_the_sla_is_kept_in_the_what_ifs_own_terms_or_all_units_are_on_offer(snapshot, discipline, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
-    rules = find_rules(discipline)
-    decision = find_ols_units(snapshot, sla, rules=rules)
+    policy = find_policy(discipline)
+    decision = find_ols_units(snapshot, sla, policy=policy)
     assert decision.met or decision.units == snapshot.usable_units
-    assert decision.met == (simulate_units(snapshot, decision.units, rules=rules).slowdown <= sla)
+    assert decision.met == (simulate_units(snapshot, decision.units, policy=policy).slowdown <= sla)
     assert all(plan.slowdown > sla for plan in decision.tried[:-1])
 
 
@@ -45,7 +45,7 @@ def plain_slowdown(snapshot, units) -> float:
         (start - submit, max(end, NOW_S + 1) - start)
         for submit, start, end in zip(running.submit_s, running.start_s, running.expected_end_s, strict=True)
     ]
-    starts = plain_starts(snapshot, units, EASY_RULES)
+    starts = plain_starts(snapshot, units, EASY_POLICY.rules)
     rows += [
         (start - submit, max(run, 1))
         for submit, start, run in zip(queued.submit_s, starts, queued.estimate_s, strict=True)
@@ -65,10 +65,10 @@ def test_offers_are_whole_nodes_from_what_jobs_need_to_everything(snapshot):
 @given(snapshots(), disciplines, slas)
 def test_a_decision_from_the_curve_is_the_same(snapshot, discipline, sla):
     assume(snapshot.least_units <= snapshot.usable_units)
-    rules = find_rules(discipline)
-    plans = simulate_all_offers(snapshot, rules=rules)
+    policy = find_policy(discipline)
+    plans = simulate_all_offers(snapshot, policy=policy)
     assert [plan.units for plan in plans] == list(list_offers(snapshot))
-    at_once, in_turn = chosen(plans, sla), find_ols_units(snapshot, sla, rules=rules)
+    at_once, in_turn = chosen(plans, sla), find_ols_units(snapshot, sla, policy=policy)
     assert [plan.start_s.tolist() for plan in at_once.tried] == [plan.start_s.tolist() for plan in in_turn.tried]
 
 

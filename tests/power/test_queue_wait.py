@@ -11,7 +11,7 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.snapshot import QueuedJobs
-from power.whatif.simulation import EASY_RULES, simulate_waits_s
+from power.whatif.simulation import EASY_POLICY, simulate_waits_s
 
 jobs = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), max_size=6)
 
@@ -21,7 +21,7 @@ def test_the_plain_scheduler_starts_each_job_in_the_same_second(snapshot, reques
     requested = [job for job in requested if job[0] <= snapshot.usable_units]
     assume(snapshot.least_units <= snapshot.usable_units)
     size, estimate_s = np.array(requested, dtype=np.int64).reshape(-1, 2).T
-    starts = [plain_starts(with_job(snapshot, *job), snapshot.usable_units, EASY_RULES)[-1] for job in requested]
+    starts = [plain_starts(with_job(snapshot, *job), snapshot.usable_units, EASY_POLICY.rules)[-1] for job in requested]
     assert simulate_waits_s(snapshot, size, estimate_s).tolist() == [start_s - NOW_S for start_s in starts]
 
 

@@ -1,7 +1,9 @@
 """State files: what is written is read again, and what is wrong is said with its key."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from random_snapshots import NOW_S, snapshot_of, snapshots
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up
 from offpeak.model.snapshot import Snapshot
+from offpeak.prices.peak import Peak
 from power.whatif.snapshot_file import read_snapshot, snapshot_json, write_snapshot
 
 EXAMPLE = snapshot_of(
@@ -57,6 +60,22 @@ def test_a_file_has_a_line_for_each_job():
     ]
 
 
+def test_power_and_the_state_of_the_price_are_read_back(tmp_path):
+    queued = replace(EXAMPLE.queued, node_power_w=np.array([0.0, 350.0]))
+    changes = {"peak_from_s": np.array([NOW_S - 60, NOW_S + 60]), "peak": np.array([Peak.ON_PEAK, Peak.UNKNOWN])}
+    write_snapshot(replace(EXAMPLE, queued=queued, **changes), tmp_path / "state.json")
+    assert snapshot_json(read_snapshot(tmp_path / "state.json")).splitlines()[-8:] == [
+        '    {"size": 1, "submit_s": 997, "estimate_s": 50},',
+        '    {"size": 3, "submit_s": 1000, "estimate_s": 20, "node_power_w": 350}',
+        "  ],",
+        '  "peaks": [',
+        '    {"from_s": 940, "peak": "on-peak"},',
+        '    {"from_s": 1060, "peak": "unknown"}',
+        "  ]",
+        "}",
+    ]
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message", "hint"),
     [
@@ -88,6 +107,13 @@ def test_a_file_has_a_line_for_each_job():
         (["queued", 1, "size"], 5, "queued[1].size: 5 units are more than the machine's 4", "never run"),
         (["queued", 0, "size"], True, "queued[0].size: True is no whole number", "quotes"),
         (["queued", 0, "submit_s"], 1001, "queued[0].submit_s: 1001 lies after now_s 1000", "future"),
+        (["queued", 0, "node_power_w"], -1, "queued[0].node_power_w: -1 is too small", "at least 0"),
+        (["queued", 0, "node_power_w"], "1kW", "queued[0].node_power_w: '1kW' is no whole number", "quotes"),
+        (["peaks"], 7, "peaks: is no list", "[]"),
+        (["peaks"], [{"from_s": 5}], "peaks[0].peak: is missing", "peak"),
+        (["peaks"], [{"from_s": 5, "peak": "high"}], "peaks[0].peak: 'high' is unknown", "on-peak"),
+        (["peaks"], [{"at": 5, "peak": "on-peak"}], "peaks[0].at: is no key", "from_s"),
+        (["peaks"], [{"from_s": 5, "peak": "on-peak"}] * 2, "peaks[1].from_s: 5 is no later", "sort"),
         (["queued", 0, "estimate_s"], -1, "queued[0].estimate_s: -1 is too small", "at least 0"),
     ],
 )

@@ -127,20 +127,22 @@ def whatif(
     sla: Annotated[
         float, typer.Option(help="Upper limit of the mean slowdown, 1 + wait / max(10 s, run).")
     ] = DEFAULT_SLA,
-    policy: Annotated[str, typer.Option(help="Discipline: easy, fcfs, first-fit or best-fit.")] = "easy",
+    policy: Annotated[
+        str, typer.Option(help="As for simulate, without conservative: easy, fcfs+greedy, or a policy of your own.")
+    ] = "easy",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:
     """Compute how many nodes could sleep now, and the effect on the known jobs."""
     # What is imported here loads numba, which `offpeak --version` must not wait for.
     from power.capacity.online_simulation import check_sla, chosen, simulate_all_offers
-    from power.whatif.simulation import find_rules
+    from power.whatif.simulation import find_policy
     from power.whatif.snapshot_file import read_snapshot
     from ui.replay.whatif import WhatIf, print_whatif, whatif_json
 
     check_sla(sla)
-    rules = find_rules(policy)
+    named = find_policy(policy)
     snapshot = read_snapshot(state)
-    plans = simulate_all_offers(snapshot, rules=rules)
+    plans = simulate_all_offers(snapshot, policy=named)
     answer = WhatIf(str(state), policy, snapshot, plans, chosen(plans, sla))
     if as_json:
         typer.echo(whatif_json(answer))

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from installed_policy import install_policy
+
+from ui.command import run
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]
@@ -64,6 +67,61 @@ def test_disciplines_differ(offpeak: Offpeak, state: Path) -> None:
     assert answers[0] != answers[1].replace("fcfs", "easy")
 
 
+@pytest.fixture
+def with_power(state: Path, changed: Callable[..., Path]) -> Path:
+    """The example at an expensive hour, with the draw of each queued job."""
+    queued = json.loads(state.read_text())["queued"]
+    jobs = [job | {"node_power_w": 100 + 50 * (at % 3)} for at, job in enumerate(queued)]
+    return changed(queued=jobs, peaks=[{"from_s": 0, "peak": "on-peak"}])
+
+
+def test_a_window_policy_orders_the_queued_jobs(offpeak: Offpeak, with_power: Path) -> None:
+    answers = {
+        name: json.loads(offpeak("whatif", with_power, "--policy", name, "--json").stdout)
+        for name in ("easy", "greedy", "fcfs", "fcfs+greedy")
+    }
+    waits = {name: [row["mean_wait_s"] for row in answer["curve"]] for name, answer in answers.items()}
+    assert answers["fcfs+greedy"]["policy"] == "fcfs+greedy"
+    assert waits["easy"] != waits["greedy"]
+    assert waits["fcfs"] != waits["fcfs+greedy"]
+
+
+OWN = """
+def order(view):
+    assert (view.peak, list(view.job_id)[0]) == (2, 1)
+    {answer}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ("return list(reversed(range(len(view.size))))", ""),
+        ("raise ValueError('no such tariff')", "failed: ValueError: no such tariff (own_of_whatif.py, line 4)"),
+        ("return [0, 0]", "returned [0, 0], which is no order of 7 jobs"),
+    ],
+)
+def test_an_own_policy_orders_the_queued_jobs_without_prices_too(
+    state: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+    message: str,
+) -> None:
+    install_policy(tmp_path, "own_of_whatif", "own = own_of_whatif:order", OWN.format(answer=answer))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_of_whatif", raising=False)
+    code = run(["whatif", str(state), "--policy", "fcfs+own"])
+    output = capsys.readouterr()
+    if message:
+        assert (code, output.out) == (1, "")
+        assert output.err.startswith(f"offpeak: error: the window policy 'own' {message}\n  hint: ")
+    else:
+        assert (code, output.err) == (0, "")
+        assert "- fcfs+own starts the jobs" in output.out
+
+
 def test_units_are_shown_as_nodes(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
     text = offpeak("whatif", changed(units_per_node=4)).stdout
     assert "->              20 " in text
@@ -79,6 +137,13 @@ def test_a_machine_without_jobs_may_sleep(offpeak: Offpeak, changed: Callable[..
     ("arguments", "message", "hint"),
     [
         (("--sla", "0.5"), "no job has a slowdown of 0.5", "give 1 or more; 200 is usual"),
+        (
+            ("--policy", "greedy"),
+            "policy 'greedy' orders jobs by power and price, and the snapshot does not have them",
+            "add `peaks` and `node_power_w` of each queued job, or choose",
+        ),
+        (("--policy", "shortest"), "unknown policy 'shortest'", "known: bbf"),
+        (("--policy", "conservative+greedy"), "what-if knows no discipline 'conservative+greedy'", ""),
         (("--policy", "conservative"), "what-if knows no discipline 'conservative'", "known: best-fit, easy"),
     ],
 )

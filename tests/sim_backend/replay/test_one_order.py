@@ -1,0 +1,177 @@
+"""The same window has the same order everywhere: in both engines, in the what-if, and on the live queue."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from queue_site import NOW_S, RULES, TOP, Site, a_job
+
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.jobs import Jobs
+from offpeak.model.request import Chunk, Request
+from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.prices.peak import Peak
+from plugin.window_order import order_view
+from plugin.window_policy import BUILT_IN_BY_NAME, EXTERNAL, WindowPolicy, WindowView
+from power.whatif.simulation import simulate_units
+from sim_backend.engine.advance import DECIDE, advance
+from sim_backend.engine.state import EASY, FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules, new_state
+from sim_backend.mixed.advance import advance as advance_mixed
+from sim_backend.mixed.case import MixedJobs, mixed_case
+from sim_backend.mixed.cells import new_picks
+from sim_backend.mixed.replay import decide_window as decide_mixed_window
+from sim_backend.mixed.replay import rules_of
+from sim_backend.mixed.state import new_state as new_mixed_state
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.schedule import decide_window, replay, workload_of
+
+AT_S = 100
+MOST_JOBS = 12
+
+
+def shortest_of_the_widest(view: WindowView) -> list[int]:
+    """An own policy that looks at all columns, and leaves out the last rank."""
+    sign = -1 if view.peak == Peak.ON_PEAK else 1
+    ranks = range(len(view.size) - 1)
+    fits = view.size <= view.free
+    return sorted(
+        ranks, key=lambda at: (not fits[at], sign * view.size[at], view.estimate_s[at], view.node_power_w[at])
+    )
+
+
+POLICIES = {
+    "greedy": BUILT_IN_BY_NAME["greedy"],
+    "knapsack": BUILT_IN_BY_NAME["knapsack"],
+    "own": WindowPolicy("own", EXTERNAL, "", order=shortest_of_the_widest),
+}
+
+
+@dataclass(frozen=True)
+class Window:
+    """Jobs that are all submitted at AT_S to an empty machine: size, estimate and draw per unit [W] of each."""
+
+    rows: Sequence[tuple[int, int, int]]
+    units: int
+    peak: Peak
+
+    def column(self, number: int) -> np.ndarray:
+        return np.array([row[number] for row in self.rows], dtype=np.int64)
+
+    @property
+    def submit_s(self) -> np.ndarray:
+        return np.full(len(self.rows), AT_S)
+
+    @property
+    def peaks(self) -> PeakTimes:
+        return PeakTimes(np.array([0]), np.array([self.peak], dtype=np.int8))
+
+    @property
+    def jobs(self) -> Jobs:
+        none = np.full(len(self.rows), -1)
+        number = np.arange(1, len(self.rows) + 1)
+        size, estimate_s = self.column(0), self.column(1)
+        return Jobs(number, self.submit_s, estimate_s, estimate_s, size, none, none, none, none, none, none * np.nan)
+
+    @property
+    def view(self) -> WindowView:
+        return WindowView(
+            now_s=AT_S,
+            peak=self.peak,
+            free=self.units,
+            job_id=np.arange(1, len(self.rows) + 1),
+            size=self.column(0),
+            estimate_s=self.column(1),
+            waited_s=np.zeros(len(self.rows), np.int64),
+            node_power_w=self.column(2).astype(np.float64),
+        )
+
+
+@st.composite
+def windows(draw, peaks=(Peak.ON_PEAK, Peak.OFF_PEAK)) -> Window:
+    """Up to MOST_JOBS jobs with many ties, none wider than the machine."""
+    units = draw(st.integers(1, 12))
+    row = st.tuples(st.integers(1, units), st.integers(1, 6), st.integers(1, 4))
+    rows = draw(st.lists(row, min_size=1, max_size=MOST_JOBS))
+    return Window(rows, units, draw(st.sampled_from(peaks)))
+
+
+def policy_of(name: str, discipline: int = FCFS) -> Policy:
+    window = POLICIES[name]
+    rules = SchedulingRules(discipline, window.code, MOST_JOBS, 0, 10**9, USER_ESTIMATE, pass_per_event=False)
+    return Policy(name, rules, window, kill_at_estimate=False)
+
+
+def order_in_engine(window: Window, policy: Policy) -> list[int]:
+    workload = workload_of(window.jobs, window.view.node_power_w, policy)
+    state = new_state(workload, policy.rules, machine_size=window.units)
+    while advance(workload, window.peaks, policy.rules, window.units, state, AT_S) == DECIDE:
+        decide_window(workload, window.peaks, policy, state, window.jobs.job_id)
+    return state.window.order[: len(window.rows)].tolist()
+
+
+def order_in_mixed_engine(window: Window, policy: Policy) -> list[int]:
+    cluster = Cluster((Pool(NodeType(0), frozenset({"batch"}), window.units),), {"batch": Partition("batch")})
+    sizes = sorted(set(window.column(0).tolist()))
+    jobs = MixedJobs(
+        job_id=window.jobs.job_id,
+        submit_s=window.submit_s,
+        runtime_s=window.column(1),
+        estimate_s=window.column(1),
+        request=np.array([sizes.index(size) for size in window.column(0)]),
+        part_power_w=window.view.node_power_w,
+    )
+    case = mixed_case(cluster, [Request(("batch",), (Chunk(size),)) for size in sizes], jobs)
+    rules = rules_of(policy)
+    state = new_mixed_state(case.tables, case.workload, rules, new_picks(case.tables))
+    while advance_mixed(case.tables, case.workload, window.peaks, rules, state, AT_S) == DECIDE:
+        decide_mixed_window(case, policy, rules, state, window.peaks)
+    return state.window.order[: len(window.rows)].tolist()
+
+
+def order_on_live_queue(window: Window, policy: Policy) -> list[int]:
+    jobs = tuple(
+        a_job(number, priority=TOP - number, nodes=nodes, limit_s=limit_s, submit_s=NOW_S)
+        for number, (nodes, limit_s, _) in enumerate(window.rows, 1)
+    )
+    draws = {job.job_id: float(power_w) for job, (_, _, power_w) in zip(jobs, window.rows, strict=True)}
+    own = (lambda views: [order_view(policy.window_policy, view) for view in views]) if policy.name == "own" else None
+    site = Site(jobs, facts={"peak": window.peak, "node_power_w": draws, "free_nodes": (window.units,)})
+    return [int(job) - 1 for job in site.apply(site.plan(replace(RULES, policy=policy.name, own_policy=own))).order()]
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+@given(window=windows())
+def test_a_window_has_one_order(name: str, window: Window) -> None:
+    policy = policy_of(name)
+    order = order_view(policy.window_policy, window.view)
+    assert sorted(order) == list(range(len(window.rows)))
+    assert order_in_engine(window, policy) == order
+    assert order_in_mixed_engine(window, policy) == order
+    assert order_on_live_queue(window, policy) == order
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+@given(window=windows(peaks=tuple(Peak)), discipline=st.sampled_from([FCFS, EASY]))
+def test_a_what_if_starts_the_jobs_as_a_replay_does(name: str, window: Window, discipline: int) -> None:
+    policy = policy_of(name, discipline)
+    power_w = window.view.node_power_w
+    replayed = replay(window.jobs, power_w, machine_size=window.units, policy=policy, peaks=window.peaks)
+    empty = np.empty(0, dtype=np.int64)
+    snapshot = Snapshot(
+        AT_S, 1, *all_active(window.units, now_s=AT_S), (1, 1, 1),
+        RunningJobs(empty, empty, empty, empty),
+        QueuedJobs(window.column(0), window.submit_s, window.column(1), node_power_w=power_w),
+        *window.peaks,
+    )  # fmt: skip
+    assert simulate_units(snapshot, window.units, policy=policy).start_s.tolist() == replayed.start_s.tolist()
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_without_a_price_built_in_policies_change_nothing(name: str) -> None:
+    window = Window([(2, 5, 1), (1, 4, 3), (1, 3, 2)], 2, Peak.UNKNOWN)
+    is_own = name == "own"
+    assert (order_view(POLICIES[name], window.view) == [0, 1, 2]) != is_own
+    assert (order_in_engine(window, policy_of(name)) == [0, 1, 2]) != is_own
