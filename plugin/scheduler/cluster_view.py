@@ -1,9 +1,12 @@
-"""The cluster model of a scheduler's view, and the nodes of each pool that are free."""
+"""The cluster model of a scheduler's view, the nodes of each pool that are free, and what jobs hold of a node."""
 
 from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
+from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, ClusterNode, NodeType, Partition, pools_of
 from offpeak.model.request import Request
+from plugin.scheduler.job import HOLDING, Job
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 
@@ -47,3 +50,38 @@ def free_nodes(cluster: Cluster, nodes: Iterable[Node]) -> tuple[int, ...]:
 def is_free(node: Node) -> bool:
     """Return whether the scheduler could give the node to a job."""
     return node.use is NodeUse.FREE and not (node.closed or node.failed or node.reserved)
+
+
+class Allocation(NamedTuple):
+    """What jobs hold of a node besides its cores."""
+
+    memory_mib: int = 0
+    gpus: int = 0
+
+
+NO_ALLOCATION, ALL_OF_IT = Allocation(), Allocation(1 << 40, 1 << 20)
+
+
+def find_allocations(jobs: Iterable[Job]) -> dict[str, Allocation]:
+    """Return what jobs hold of each node by their requests, in equal shares of the nodes of a job.
+
+    A job whose request is not understood holds all of its nodes.
+    """
+    found: dict[str, Allocation] = {}
+    for job in jobs:
+        if job.state not in HOLDING or not job.hosts:
+            continue
+        try:
+            hosts = job.host_names
+        except BadInput:
+            continue
+        share = _share_of(job.request, len(hosts)) if job.request else ALL_OF_IT
+        for host in hosts:
+            held = found.get(host, NO_ALLOCATION)
+            found[host] = Allocation(held.memory_mib + share.memory_mib, held.gpus + share.gpus)
+    return found
+
+
+def _share_of(request: Request, nodes: int) -> Allocation:
+    memory_mib = sum(chunk.copies * chunk.memory_mib for chunk in request.chunks)
+    return Allocation(-(-memory_mib // nodes), -(-request.gpus // nodes))

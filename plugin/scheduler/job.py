@@ -83,6 +83,18 @@ class Job(NamedTuple):
         """The names of the nodes in `hosts`. Raises BadInput if it is no node set."""
         return expand(self.hosts)
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether its request is not understood: it may need any node of its partitions."""
+        return self.request is None and bool(self.request_problem)
+
+    @property
+    def required_hosts(self) -> frozenset[str]:
+        """The nodes that it requests by name."""
+        if self.request is None:
+            return frozenset()
+        return self.request.hosts | {chunk.host for chunk in self.request.chunks if chunk.host}
+
 
 def count_running_tasks(jobs: Iterable[Job]) -> Mapping[str, int]:
     """Return how many tasks of each array have nodes."""

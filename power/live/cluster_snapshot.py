@@ -20,13 +20,14 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_DEPTH, POWERSAVE, SleepDepth
 from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.request import Request
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.need import NeedRecord
 from plugin.capacity.policies import used_depths
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, no_prices, no_times
-from plugin.scheduler.cluster_view import cluster_of
-from plugin.scheduler.job import Job, count_running_tasks, count_startable_tasks
+from plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
+from plugin.scheduler.job import Job, count_running_tasks
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.capacity.registry import make_capacity_policy
@@ -188,6 +189,8 @@ class ClusterSnapshot:
     price_at_s: Int64 = field(default_factory=no_times)
     price_per_mwh: Float64 = field(default_factory=no_prices)
     cycle_took_s: float = 0.0
+    _candidates: dict[Request, tuple[int, ...]] = field(default_factory=dict, init=False)
+    _candidates_of_id: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False)
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -195,12 +198,38 @@ class ClusterSnapshot:
         return cluster_of(self.view)
 
     @cached_property
+    def pool_of_node(self) -> Mapping[str, int]:
+        """The pool of each node in the cluster model, by number."""
+        return {name: at for at, pool in enumerate(self.cluster.pools) for name in pool.names}
+
+    @cached_property
+    def _allocations(self) -> Mapping[str, Allocation]:
+        return find_allocations(self.view.jobs)
+
+    def allocation(self, node: str) -> Allocation:
+        """Return what jobs hold of a node."""
+        return self._allocations.get(node, NO_ALLOCATION)
+
+    def candidate_pools(self, job: Job) -> tuple[int, ...]:
+        """Return the pools that the job could use, by number; without a request those of its partitions."""
+        if job.request is None:
+            pools = enumerate(self.cluster.pools)
+            return tuple(at for at, pool in pools if not pool.partitions.isdisjoint(job.partitions))
+        found = self._candidates_of_id.get(id(job.request))
+        if found is None:
+            found = self._candidates.get(job.request)
+            if found is None:
+                found = self._candidates[job.request] = self.cluster.candidates(job.request)
+            self._candidates_of_id[id(job.request)] = found
+        return found
+
+    @cached_property
     def _running_tasks(self) -> Mapping[str, int]:
         return count_running_tasks(self.view.jobs)
 
-    def startable_tasks(self, job: Job) -> int:
-        """Return how many tasks of the job could start now; 1 for a job that is no array."""
-        return count_startable_tasks(job, self._running_tasks)
+    def startable_limit(self, job: Job) -> int:
+        """Return how many tasks may start by the limit of the job's array."""
+        return job.task_limit - self._running_tasks.get(job.array_id, 0)
 
     @property
     def now_s(self) -> int:

@@ -16,7 +16,7 @@ from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import Instant
 from power.live.cluster_snapshot import ClusterSnapshot
-from power.live.pool_state import TaskRoom, count_units, holds_nodes, is_waiting, queued_jobs, running_jobs
+from power.live.pool_state import count_units, holds_nodes, is_waiting, queued_jobs, running_jobs
 from power.whatif.simulation import simulate_waits_s
 
 TIME_LIMITS_S = (900, HOUR_S, 4 * HOUR_S, 12 * HOUR_S, DAY_S, 3 * DAY_S, WEEK_S)
@@ -65,11 +65,10 @@ def _list_sizes(units: int) -> Int64:
 
 def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: tuple[Node, ...], per_node: int) -> Snapshot:
     cluster = ClusterSnapshot(Instant(0.0, float(view.at_s)), view, NodeRecords(), run_s)
-    room = TaskRoom(nodes, cluster, shared=per_node > 1)
-    units = room.nodes * per_node
+    units = len(nodes) * per_node
     held = [(job, count_units(job, per_node)) for job in view.jobs if holds_nodes(job)]
     waiting = [job for job in view.jobs if is_waiting(job, view.at_s)]
-    state, ready_s = all_active(room.nodes, now_s=view.at_s)
+    state, ready_s = all_active(len(nodes), now_s=view.at_s)
     return Snapshot(
         now_s=view.at_s,
         units_per_node=per_node,
@@ -77,5 +76,5 @@ def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: tuple[N
         ready_s=ready_s,
         wake_s=(0,) * len(DEPTHS),
         running=running_jobs(held, cluster, units),
-        queued=queued_jobs(waiting, cluster, per_node, room),
+        queued=queued_jobs(waiting, nodes, cluster, per_node, shared=per_node > 1),
     )

@@ -1,12 +1,14 @@
 """The plan of one pool: how many nodes must be awake, which idle nodes fall asleep, and which sleeping nodes wake.
 
 The demand is that of reservations, planned starts and deferred jobs; the capacity policy, the same as in the simulator,
-adds its targets. A job that the queue loop may yet delay demands no node. Idle nodes with a feature that a waiting job
-requests stay awake: a node of another kind would not help that job.
+adds its targets. A job that the queue loop may yet delay demands no node. A job wakes nodes that can run it, and keeps
+such nodes awake if others could not: a node of another kind would not help it. While a job waits whose request is not
+understood, no idle node of its partitions falls asleep.
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from offpeak.display import duration_text
 from offpeak.errors import BadInput
+from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTHS, ORDER_OF_DEPTH, asleep
 from offpeak.model.orders import NodeOrder
@@ -63,15 +66,15 @@ def plan_pool(
         if node.is_asleep and (why := demand.to_wake(node.name, site.lead_s(node.name, snapshot), snapshot.now_s))
     }
     missing = _count_missing(pool, targets, demand)
-    if missing > 0:
+    if any(missing.values()):
         why = demand.why if demand.idle_now and demand.why else targets.why
-        candidates = _list_nodes_to_wake(pool, ours, needed, memory, min_asleep_s=site.bounds.min_asleep_s)
-        return PoolPlan({}, {**dict.fromkeys(candidates[:missing], why), **needed}, targets.memory)
-    kept = keep_for_features(pool)
+        candidates = _list_nodes_to_wake(pool, ours, memory, min_asleep_s=site.bounds.min_asleep_s)
+        to_wake = _choose_nodes_to_wake(pool, [name for name in candidates if name not in needed], missing, len(needed))
+        return PoolPlan({}, {**dict.fromkeys(to_wake, why), **needed}, targets.memory)
     may_sleep = {
         node.name
         for node in ours
-        if node.name not in kept and _may_sleep(node, pool, demand, memory, site=site, snapshot=snapshot)
+        if node.name not in demand.kept and _may_sleep(node, pool, demand, memory, site=site, snapshot=snapshot)
     }
     most = _count_most_to_sleep(nodes, memory, site)
     return PoolPlan(_choose_sleepers(pool, targets, demand, memory, may_sleep, most=most), needed, targets.memory)
@@ -87,17 +90,18 @@ class NodeNeed:
 
 @dataclass(frozen=True)
 class UpcomingDemand:
-    """The nodes that are needed soon: `nodes` by name, and a number of any others.
+    """The nodes that are needed soon: `nodes` by name, and a number of others by pool of the cluster model.
 
     `idle_now` idle nodes must be available now, `idle_kept` are worth keeping awake. `reserved` are the nodes that are
-    needed by name so soon that no other job gets them.
+    needed by name so soon that no other job gets them. `kept` nodes stay awake if they are.
     """
 
     nodes: Mapping[str, NodeNeed] = field(default_factory=dict)
-    idle_now: int = 0
-    idle_kept: int = 0
+    idle_now: Mapping[int, int] = field(default_factory=dict)
+    idle_kept: Mapping[int, int] = field(default_factory=dict)
     why: str = ""
     reserved: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
 
     def to_wake(self, node: str, lead_s: int, now_s: int) -> str:
         """Return why the node must be woken now, "" if nothing needs it yet."""
@@ -115,7 +119,12 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
     now_s = snapshot.now_s
     names = {node.name for node in pool.pool.nodes}
     earliest: dict[str, NodeNeed] = {}
-    for name, needed in (*_list_needs_of_reservations(snapshot.view), *_list_needs_of_planned_starts(pool, now_s)):
+    needs = (
+        *_list_needs_of_reservations(snapshot.view),
+        *_list_needs_of_planned_starts(pool, now_s),
+        *_list_needs_of_named_nodes(pool, now_s),
+    )
+    for name, needed in needs:
         if name in names and (name not in earliest or needed.at_s < earliest[name].at_s):
             earliest[name] = needed
     lead_s = max((site.lead_s(node.name, snapshot) for node in pool.pool.nodes[:1]), default=0)
@@ -124,14 +133,57 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
     first_s, first = min(deferred, key=lambda pair: pair[0], default=(0, None))
     soon = [job for begin_s, job in deferred if begin_s - lead_s <= now_s]
     kept = [job for begin_s, job in deferred if begin_s - now_s <= kept_s]
-    new = [job for job in pool.waiting if _is_new(job, now_s) and pool.nodes_of(job) <= pool.free_nodes]
+    reserved = frozenset(name for name, needed in earliest.items() if needed.at_s - now_s <= kept_s)
+    is_reserved = np.array([node.name in reserved for node in pool.pool.nodes], dtype=np.bool_)
+    room = pool.free_room(is_reserved)
+    idle_now: Counter[int] = Counter()
+    for job in _unnamed_parts(soon):
+        idle_now.update(_count_nodes(room.take(job)))
     return UpcomingDemand(
         nodes=earliest,
-        idle_now=pool.nodes_of(*soon),
-        idle_kept=pool.nodes_of(*kept, *new),
+        idle_now=idle_now,
+        idle_kept=_count_idle_kept(pool, kept, is_reserved),
         why=f"job {first.job_id} may start in {duration_text(first_s - now_s)}" if first else "",
-        reserved=frozenset(name for name, needed in earliest.items() if needed.at_s - now_s <= kept_s),
+        reserved=reserved,
+        kept=_find_kept_nodes(pool),
     )
+
+
+def _unnamed_parts(jobs: Iterable[Job]) -> Iterable[Job]:
+    """Yield the jobs without the nodes that they name: these are needed by name."""
+    for job in jobs:
+        if (nodes := max(job.nodes, 1) - len(job.required_hosts)) > 0:
+            yield job if nodes >= job.nodes else job._replace(nodes=nodes)
+
+
+def _count_nodes(placed: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    return {pool: len(tasks) for pool, tasks in placed.items()}
+
+
+def _count_idle_kept(pool: PoolState, deferred: Iterable[Job], is_reserved: NDArray[np.bool_]) -> Counter[int]:
+    """Return the idle nodes by pool that stay awake: for deferred jobs, for new ones, and for those that few nodes fit.
+
+    A new job counts if it could start on free nodes. A job that only some of the nodes could run keeps those that idle.
+    """
+    room, now_s = pool.free_room(is_reserved), pool.snapshot.now_s
+    free = pool.count_by_pool(pool.is_free)
+    kept: Counter[int] = Counter()
+    for job in _unnamed_parts(deferred):
+        kept.update(_count_nodes(room.take(job)))
+    for job in _unnamed_parts(pool.waiting):
+        fitting = pool.cluster.candidate_pools(job)
+        if _is_new(job, now_s) and job.nodes <= sum(free[number] for number in fitting):
+            kept.update(_count_nodes(room.take(job)))
+        elif not job.hosts and job.request is not None and pool.is_selective(fitting):
+            kept.update(_count_nodes(room.take(job, awake_only=True)))
+    return kept
+
+
+def _find_kept_nodes(pool: PoolState) -> frozenset[str]:
+    """Return the nodes that waiting jobs name, and those of partitions in which a job waits that is not understood."""
+    named = frozenset(name for job in pool.waiting for name in job.required_hosts)
+    unclear = {name for job in pool.waiting if job.is_unclear for name in job.partitions}
+    return named | {node.name for node in pool.pool.nodes if not unclear.isdisjoint(node.partitions)}
 
 
 def _list_needs_of_reservations(view: SchedulerView) -> Iterable[tuple[str, NodeNeed]]:
@@ -151,6 +203,14 @@ def _list_needs_of_planned_starts(pool: PoolState, now_s: int) -> Iterable[tuple
             continue
         needed = NodeNeed(job.start_s, f"job {job.job_id}, planned in {duration_text(max(job.start_s - now_s, 0))}")
         yield from ((name, needed) for name in names)
+
+
+def _list_needs_of_named_nodes(pool: PoolState, now_s: int) -> Iterable[tuple[str, NodeNeed]]:
+    """List the nodes that deferred jobs request by name."""
+    for job in pool.deferred:
+        begin_s = job.begin_s or now_s
+        needed = NodeNeed(begin_s, f"job {job.job_id}, which may start in {duration_text(begin_s - now_s)}")
+        yield from ((name, needed) for name in job.required_hosts)
 
 
 def _is_new(job: Job, now_s: int) -> bool:
@@ -230,12 +290,17 @@ def _follow_queue(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
     return int(follow_queue(capacity.rules, awake, in_use, widest, pool.usable_nodes))
 
 
-def _count_missing(pool: PoolState, targets: PoolTargets, demand: UpcomingDemand) -> int:
-    """Return how many more nodes must be awake than are awake or coming up."""
+ANY_POOL = -1
+"""The key of the nodes that may be of any pool, among counts by pool."""
+
+
+def _count_missing(pool: PoolState, targets: PoolTargets, demand: UpcomingDemand) -> dict[int, int]:
+    """Return how many more nodes must be awake than are awake or coming up, by pool for jobs; ANY_POOL for targets."""
     active, rising = int((pool.state == ACTIVE).sum()), int(pool.rising.sum())
-    ready = pool.is_idle | (pool.rising & (pool.busy == 0))
-    free = ready & ~_find_reserved(pool, demand)
-    return max(targets.floor - active - rising, targets.reserve - int(ready.sum()), demand.idle_now - int(free.sum()))
+    free = pool.count_by_pool(pool.ready & ~_find_reserved(pool, demand))
+    missing = {number: count - free[number] for number, count in demand.idle_now.items() if count > free[number]}
+    by_targets = max(targets.floor - active - rising, targets.reserve - int(pool.ready.sum()))
+    return missing | {ANY_POOL: max(by_targets, 0)}
 
 
 def _find_reserved(pool: PoolState, demand: UpcomingDemand) -> NDArray[np.bool_]:
@@ -247,22 +312,6 @@ def _count_most_to_sleep(nodes: Mapping[str, ObservedNode], memory: PowerMemory,
     leaving = sum(node.leaving is not None for node in memory.nodes.values())
     left_on = sum(node.state == ACTIVE for name, node in nodes.items() if name in site.opted_in)
     return max(min(site.agent.nodes_per_sweep - leaving, left_on - site.agent.min_on), 0)
-
-
-def keep_for_features(pool: PoolState) -> frozenset[str]:
-    """Return the idle nodes that jobs without a plan request by features, as many as the jobs need."""
-    known = {feature for node in pool.pool.nodes for feature in node.features}
-    kept: set[str] = set()
-    for job in pool.waiting if known else ():
-        chunks = job.request.chunks if job.request else ()
-        needed = [chunk for chunk in chunks if any(known & features for features in chunk.features)]
-        if needed and not job.hosts:
-            nodes = zip(pool.pool.nodes, pool.is_idle, strict=True)
-            fitting = [
-                node.name for node, idle in nodes if idle and any(chunk.accepts(node.features) for chunk in needed)
-            ]
-            kept.update([name for name in fitting if name not in kept][: pool.nodes_of(job)])
-    return frozenset(kept)
 
 
 def _may_sleep(
@@ -301,11 +350,25 @@ def _choose_sleepers(
     if (schedule.after_s[targets.row] == NEVER).all():
         return {}
     idle, free = int(pool.is_idle.sum()), int((pool.is_idle & ~_find_reserved(pool, demand)).sum())
-    spare = min(idle - max(targets.reserve, targets.keep), free - demand.idle_kept)
+    free_by_pool = pool.count_by_pool(pool.is_idle & ~_find_reserved(pool, demand))
+    kept = sum(min(count, free_by_pool[number]) for number, count in demand.idle_kept.items())
+    spare = min(idle - max(targets.reserve, targets.keep), free - kept)
     allowed = max(min(int((pool.state == ACTIVE).sum()) - targets.floor, spare, most), 0)
-    depth, now_s = np.full(len(pool.state), NO_DEPTH), pool.snapshot.now_s
-    table = make_node_table(pool, memory, may_sleep)
-    pick_sleepers(SleepCriteria(table, rules, schedule, targets.row, now_s, not rules.on_demand), allowed, depth)
+    now_s = pool.snapshot.now_s
+
+    def pick(names: set[str], most_nodes: int) -> Int64:
+        """Return the depth of each node, NO_DEPTH if it stays awake."""
+        table, depth = make_node_table(pool, memory, names), np.full(len(pool.state), NO_DEPTH)
+        criteria = SleepCriteria(table, rules, schedule, targets.row, now_s, not rules.on_demand)
+        pick_sleepers(criteria, most_nodes, depth)
+        return depth
+
+    if len(set(pool.pool_of.tolist())) > 1:
+        for number, count in demand.idle_kept.items():
+            names = {node.name for node in pool.nodes_at(pool.pool_of == number)} & may_sleep
+            depth = pick(names, max(free_by_pool[number] - count, 0))
+            may_sleep = may_sleep - names | {node.name for node in pool.nodes_at(depth != NO_DEPTH)}
+    depth = pick(may_sleep, allowed)
     return {
         node.name: (
             ORDER_OF_DEPTH[each],
@@ -333,9 +396,9 @@ def make_node_table(pool: PoolState, memory: PowerMemory, may_sleep: set[str]) -
 
 
 def _list_nodes_to_wake(
-    pool: PoolState, ours: list[ObservedNode], needed: Iterable[str], memory: PowerMemory, *, min_asleep_s: int
+    pool: PoolState, ours: list[ObservedNode], memory: PowerMemory, *, min_asleep_s: int
 ) -> tuple[str, ...]:
-    """Return the nodes that can be woken or called back: those needed by name, those still awake, light sleepers."""
+    """Return the nodes that can be woken or called back: those still awake, then light sleepers."""
     back = [
         node.name
         for node in ours
@@ -353,4 +416,22 @@ def _list_nodes_to_wake(
         for node, each in zip(pool.pool.nodes, pool.state.tolist(), strict=True)
         if each == state and node.name in rested
     ]
-    return tuple(dict.fromkeys([*needed, *back, *sleeping]))
+    return tuple(dict.fromkeys([*back, *sleeping]))
+
+
+def _choose_nodes_to_wake(
+    pool: PoolState, candidates: Iterable[str], missing: Mapping[int, int], woken: int
+) -> tuple[str, ...]:
+    """Return the first candidates of each pool that misses nodes for jobs, and more for the targets.
+
+    `woken` nodes wake in any case: they count for the targets, but they are there for other jobs.
+    """
+    left = dict(missing)
+    chosen: list[str] = []
+    others: list[str] = []
+    for name in candidates:
+        number = pool.cluster.pool_of_node[name]
+        fits = left.get(number, 0) > 0
+        (chosen if fits else others).append(name)
+        left[number] = left.get(number, 0) - fits
+    return (*chosen, *others[: max(missing[ANY_POOL] - len(chosen) - woken, 0)])

@@ -4,6 +4,7 @@ A pool is a set of nodes that compete for the same jobs: partitions that share n
 the running jobs, and the pending jobs that could start now, in queue order.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -21,6 +22,7 @@ from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.live.cluster_snapshot import ClusterSnapshot, NodeSleep, PowerSite
+from power.live.node_room import NodeRoom
 
 CURRENT_STATES = HOLDING | {JobState.PENDING}
 RISING_DEPTH = {coming_up(depth): depth for depth in DEPTH_OF_STATE.values()}
@@ -29,11 +31,15 @@ GOING_OFF = going_down(OFF)
 
 @dataclass(frozen=True)
 class NodePool:
-    """Nodes in the scheduler's order, and the jobs that have or request some of them."""
+    """Nodes in the scheduler's order, and the jobs that have or request some of them.
+
+    `other_pools` are the pools of the cluster model, by number, with nodes of other types that compete for these jobs.
+    """
 
     name: str
     nodes: tuple[Node, ...]
     jobs: tuple[Job, ...]
+    other_pools: frozenset[int] = frozenset()
 
 
 def find_pools(nodes: Sequence[Node], jobs: Iterable[Job]) -> tuple[NodePool, ...]:
@@ -78,8 +84,9 @@ def is_waiting(job: Job, now_s: int) -> bool:
 
 
 def _is_deferred(job: Job, now_s: int) -> bool:
-    """Whether the job may start later only, at a time that is known."""
-    return job.state is JobState.PENDING and job.begin_s is not None and job.begin_s > now_s
+    """Whether the job may start later only, at a time that is known; reservations wake their nodes themselves."""
+    is_pending = job.state is JobState.PENDING and not job.reservation
+    return is_pending and job.begin_s is not None and job.begin_s > now_s
 
 
 def holds_nodes(job: Job) -> bool:
@@ -94,68 +101,6 @@ def count_units(job: Job, units_per_node: int) -> int:
     return max(job.nodes * units_per_node if job.whole_nodes else job.cpus, 1)
 
 
-MANY = 1 << 40
-
-
-class TaskRoom:
-    """The nodes that are left for tasks of arrays, counted by kinds of equal nodes.
-
-    An array takes nodes that fit its request, the roomiest first, and the next array gets what is left. Thus arrays of
-    100,000 tasks count as no more nodes than they can use. `partly_used` nodes take tasks first.
-    """
-
-    def __init__(
-        self, nodes: Iterable[Node], snapshot: ClusterSnapshot, *, shared: bool, partly_used: Sequence[Node] = ()
-    ) -> None:
-        names = {node.name for node in nodes}
-        self.nodes, self._shared, self._partly_used = len(names), shared, partly_used
-        self._snapshot, self._cluster = snapshot, snapshot.cluster
-        self._left = [len(names & pool.names) for pool in snapshot.cluster.pools]
-
-    def take(self, job: Job) -> list[int]:
-        """Return the number of tasks on each node; if a task has several nodes, 1 for each task; [1] for other jobs.
-
-        An array counts as one task at least, as if it were a single job, unless its limit is reached.
-        """
-        tasks, width = self._snapshot.startable_tasks(job), max(job.nodes, 1)
-        if tasks <= 1:
-            return [1] * tasks
-        holds = self._tasks_per_node(job)
-        if width > 1:
-            tasks = min(tasks, sum(self._left[pool] for pool in holds) // width)
-        elif self._shared and not job.whole_nodes:
-            room = sum(max(node.cpus - node.cpus_used, 0) // max(job.cpus, 1) for node in self._partly_used)
-            tasks = max(tasks - room, 1)
-        parts: list[int] = []
-        remaining = tasks * width
-        for pool in sorted(holds, key=lambda pool: -holds[pool]):
-            nodes = min(-(-remaining // holds[pool]), self._left[pool])
-            self._left[pool] -= nodes
-            parts += [min(holds[pool], remaining)] * nodes
-            remaining = max(remaining - nodes * holds[pool], 0)
-        if width == 1 and parts:
-            parts[-1] = min(parts[-1], tasks - sum(parts[:-1]))
-        return ([1] * tasks if width > 1 else parts) or [1]
-
-    def _tasks_per_node(self, job: Job) -> dict[int, int]:
-        """Return how many tasks an empty node holds, by pool; whole nodes and nodes of wide tasks hold one."""
-        pools = self._cluster.pools
-        if job.request is None:
-            fitting = [at for at, pool in enumerate(pools) if not pool.partitions.isdisjoint(job.partitions)]
-        else:
-            fitting = list(self._cluster.candidates(job.request))
-        if not self._shared or job.whole_nodes or job.nodes > 1:
-            return dict.fromkeys(fitting, 1)
-        found = {}
-        for at in fitting:
-            node_type = pools[at].node_type
-            rooms = [node_type.cores // max(job.cpus, 1)]
-            for chunk in job.request.chunks if job.request else ():
-                rooms.append(node_type.holds(chunk._replace(copies=MANY)) // chunk.copies)
-            found[at] = max(min(rooms), 1)
-        return found
-
-
 def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_units: int) -> RunningJobs:
     """Return the columns of the jobs with their units, cut to `most_units` in all."""
     rows, left = [], most_units
@@ -168,21 +113,24 @@ def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_un
     return RunningJobs.from_rows(rows, 4)
 
 
-def queued_jobs(jobs: list[Job], snapshot: ClusterSnapshot, units_per_node: int, room: TaskRoom) -> QueuedJobs:
-    """Return the columns of the waiting jobs in queue order, without jobs that are too wide.
+def queued_jobs(
+    jobs: list[Job], nodes: Sequence[Node], snapshot: ClusterSnapshot, units_per_node: int, *, shared: bool
+) -> QueuedJobs:
+    """Return the columns of the waiting jobs in queue order, without jobs that are too wide for the nodes.
 
     An array has a row for each node that its tasks fill.
     """
+    room = NodeRoom.of(snapshot, nodes, shared=shared)
     ordered = sorted(jobs, key=lambda job: (-job.priority, job.submit_s))
     sized = [
         (count_units(job, units_per_node) * (tasks if units_per_node > 1 else 1), job)
         for job in ordered
-        for tasks in room.take(job)
+        for tasks in room.rows(job)
     ]
     rows = [
         (size, min(max(job.submit_s, job.begin_s or 0), snapshot.now_s), _job_run_s(job, snapshot))
         for size, job in sized
-        if size <= room.nodes * units_per_node
+        if size <= len(nodes) * units_per_node
     ]
     return QueuedJobs.from_rows(rows, 3)
 
@@ -210,6 +158,7 @@ class PoolState:
 
     By node, in the pool's order: `state` as in offpeak.model.node_states, and `busy`, the units that jobs hold. `sleep`
     is that of most of its switchable nodes. `waiting` jobs lack nothing but nodes; `deferred` jobs may start later.
+    `watts` is the idle power of a node by its pool in the cluster model, where it is known.
     """
 
     pool: NodePool
@@ -222,6 +171,7 @@ class PoolState:
     waiting: tuple[Job, ...]
     deferred: tuple[Job, ...]
     snapshot: Snapshot
+    watts: Mapping[int, float]
 
     @cached_property
     def usable_nodes(self) -> int:
@@ -229,9 +179,10 @@ class PoolState:
         return int((self.state != FAILED).sum())
 
     @cached_property
-    def free_nodes(self) -> int:
-        """Of these, the nodes without a job."""
-        return int(((self.state != FAILED) & (self.busy == 0)).sum())
+    def is_free(self) -> NDArray[np.bool_]:
+        """Which of them, asleep or awake, have no job."""
+        free: NDArray[np.bool_] = (self.state != FAILED) & (self.busy == 0)
+        return free
 
     @cached_property
     def is_idle(self) -> NDArray[np.bool_]:
@@ -244,26 +195,41 @@ class PoolState:
         """Which nodes come up."""
         return np.isin(self.state, list(RISING_DEPTH))
 
-    def nodes_of(self, *jobs: Job) -> int:
-        """Return how many whole nodes the jobs fill together; arrays fill free nodes that fit, with all their tasks."""
-        total = 0
-        room: TaskRoom | None = None
-        for job in jobs:
-            width = -(-count_units(job, self.units_per_node) // self.units_per_node)
-            if job.is_array or job.task_limit:
-                room = room or self._free_room()
-                width *= len(room.take(job))
-            total += width
-        return total
+    @cached_property
+    def ready(self) -> NDArray[np.bool_]:
+        """Which nodes are up or coming up without a job."""
+        ready: NDArray[np.bool_] = self.is_idle | (self.rising & (self.busy == 0))
+        return ready
 
-    def _free_room(self) -> TaskRoom:
-        rows = list(zip(self.pool.nodes, self.state.tolist(), self.busy.tolist(), strict=True))
-        return TaskRoom(
-            [node for node, state, busy in rows if state != FAILED and busy == 0],
+    @cached_property
+    def pool_of(self) -> Int64:
+        """The pool of each node in the cluster model, by number."""
+        return np.array([self.cluster.pool_of_node[node.name] for node in self.pool.nodes], dtype=np.int64)
+
+    def count_by_pool(self, nodes: NDArray[np.bool_]) -> Counter[int]:
+        """Return how many of these nodes are in each pool of the cluster model."""
+        return Counter(self.pool_of[nodes].tolist())
+
+    def free_room(self, reserved: NDArray[np.bool_]) -> NodeRoom:
+        """Return the room on the nodes that jobs could get now; `reserved` ones are left out."""
+        free = self.is_free & ~reserved
+        return NodeRoom.of(
             self.cluster,
+            self.nodes_at(free & self.ready),
+            sleeping=self.nodes_at(free & ~self.ready),
+            partly_used=self.nodes_at((self.state == ACTIVE) & (self.busy > 0)),
             shared=self.shared_nodes,
-            partly_used=[node for node, state, busy in rows if state == ACTIVE and busy > 0],
+            watts=self.watts,
         )
+
+    def is_selective(self, fitting: Iterable[int]) -> bool:
+        """Whether a job that fits these pools fits some nodes here, but not all that compete for the same jobs."""
+        pools, fits = set(self.pool_of[self.state != FAILED].tolist()), set(fitting)
+        return not pools.isdisjoint(fits) and not pools | self.pool.other_pools <= fits
+
+    def nodes_at(self, chosen: NDArray[np.bool_]) -> list[Node]:
+        """Return the chosen nodes."""
+        return [self.pool.nodes[number] for number in np.flatnonzero(chosen).tolist()]
 
 
 def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, snapshot: ClusterSnapshot) -> PoolState:
@@ -281,7 +247,6 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
     waking = site.waking_s(sleep.node, snapshot)
     up_units = per_node * int(np.isin(state, [ACTIVE, *RISING_DEPTH]).sum())
     usable = [node for node, each in zip(pool.nodes, state, strict=True) if each != FAILED]
-    room = TaskRoom(usable, snapshot, shared=site.shared_nodes)
     pool_snapshot = Snapshot(
         now_s=snapshot.now_s,
         units_per_node=per_node,
@@ -289,7 +254,7 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
         ready_s=_ready_s(pool, state, waking, site, snapshot),
         wake_s=waking,
         running=running_jobs(_find_held_units(pool, state, per_node), snapshot, up_units),
-        queued=queued_jobs(list(waiting), snapshot, per_node, room),
+        queued=queued_jobs(list(waiting), usable, snapshot, per_node, shared=site.shared_nodes),
     )
     return PoolState(
         pool=pool,
@@ -302,7 +267,14 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
         waiting=waiting,
         deferred=tuple(job for job in pool.jobs if _is_deferred(job, snapshot.now_s)),
         snapshot=pool_snapshot,
+        watts=_idle_w(pool, site, snapshot),
     )
+
+
+def _idle_w(pool: NodePool, site: PowerSite, snapshot: ClusterSnapshot) -> dict[int, float]:
+    """Return the idle power of a node of each pool, that of the last one with a known class."""
+    classes = ((snapshot.pool_of_node[node.name], site.node_class(node.name)) for node in pool.nodes)
+    return {number: node_class.idle_w for number, node_class in classes if node_class is not None}
 
 
 def _units_per_node(pool: NodePool, state: NDArray[np.int8], site: PowerSite) -> int:

@@ -4,13 +4,14 @@ The decision runs in this order: observe all nodes, plan each pool (targets, the
 choose the next step of each node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState
+from plugin.scheduler.job import Job
 from plugin.scheduler.node import OURS, SchedulerState
 from power.lifecycle.node_record import DesiredState
 from power.live.cluster_snapshot import (
@@ -148,12 +149,23 @@ def _plan_pools(
             leaving = dict.fromkeys(names)
         else:
             pools[pool.name] = plan.memory
+            problems += _list_unclear_requests(pool.name, state.waiting)
             wake.update(plan.wake)
             begun = {name: SleepInProgress(snapshot.now_s, order, why) for name, (order, why) in plan.sleep.items()}
             leaving = {**begun, **dict.fromkeys(plan.wake)}
         changed = {name: replace(memory.nodes[name], leaving=sleep) for name, sleep in leaving.items()}
         memory = replace(memory, nodes={**memory.nodes, **changed})
     return replace(memory, pools=pools), wake, tuple(problems)
+
+
+def _list_unclear_requests(pool: str, waiting: Iterable[Job]) -> list[tuple[str, str]]:
+    unclear = [job for job in waiting if job.is_unclear]
+    if not unclear:
+        return []
+    first, more = unclear[0], f" and of {len(unclear) - 1:,} more" if unclear[1:] else ""
+    why = f"the request of job {first.job_id}{more} is not understood: {first.request_problem}"
+    hint = f"the idle nodes of {', '.join(first.partitions)} stay awake while it waits"
+    return [(f"pool {pool}: {why}", hint)]
 
 
 def _choose_step(node: ObservedNode, memory: NodeMemory, snapshot: ClusterSnapshot, *, to_wake: bool) -> NodeStep:

@@ -20,8 +20,8 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 571
-    assert sum(structure.lines) <= 91_500
+    assert len(structure.modules) <= 573
+    assert sum(structure.lines) <= 91_900
 
 
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:

@@ -338,8 +338,8 @@ def test_two_arrays_do_not_count_the_same_nodes() -> None:
     gpus = [node_of(n, features=("gpu",)) if n == "n01" else down(n, features=("gpu",) * (n < "n04")) for n in SIXTEEN]
     arrays = an_array("40", request=GPU_REQUEST), an_array("50", request=GPU_REQUEST)
     assert count_woken(arrays[0], nodes=gpus) == 2
-    # The second array counts as a single job.
-    assert count_woken(*arrays, nodes=gpus) == 3
+    # No node is left for the second array, and no other node would help it.
+    assert count_woken(*arrays, nodes=gpus) == 2
 
 
 def test_tasks_that_share_a_node_wake_one_node() -> None:
