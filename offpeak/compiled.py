@@ -131,13 +131,24 @@ def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
 @cache
 def _folder_once(source: str) -> Path | None:
-    """Return the folder for the machine code of a file; None where memory may hold older sources than the disk does.
+    """Return the folder for the machine code of a file; None if the user may write none.
 
-    A part that was loaded before an upgrade would be kept under the name of the new one, for all later processes.
+    None too where memory may hold older sources than the disk does: a part that was loaded before an upgrade would be
+    kept under the name of the new one, for all later processes.
     """
     path = Path(source)
     changed_ns = max(each.stat().st_ctime_ns for each in sources_of(path))
-    return None if changed_ns > BEGAN_NS else cache_folder(path)
+    if changed_ns > BEGAN_NS:
+        return None
+    folder = cache_folder(path)
+    return folder if _may_write(folder) else None
+
+
+def _may_write(folder: Path) -> bool:
+    """Return whether the user may write into the folder, or create it."""
+    # Path.exists raises PermissionError below a folder of another user.
+    existing = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
 def _by_one_process(compile_: Callable[[Any], Any], lock: Path) -> Callable[[Any], Any]:

@@ -124,3 +124,18 @@ def test_another_folder_for_another_state_of_what_a_file_imports(
         assert (folder() == before) == (name in ("rooms/roof", "neighbours")), name
         (tmp_path / f"{name}.py").write_text(text)
         assert folder() == before
+
+
+UNCACHED = """\
+import numpy as np
+from summed import total
+assert total(np.array([3.0, 1.0])) == 4.0
+"""
+
+
+def test_kernels_run_where_no_machine_code_can_be_kept(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "summed.py").write_text(SOURCE)
+    (tmp_path / "file").touch()
+    paths = os.pathsep.join([str(repository), str(tmp_path)])
+    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache")}
+    subprocess.run([sys.executable, "-c", UNCACHED], env=environment, check=True)
