@@ -39,6 +39,8 @@ def read_secret(path: Path) -> Secret:
             line = file.readline().rstrip(b"\r\n")
     except OSError as problem:
         hint = f"write the password into it: (umask 077; cat > {path}), then Ctrl-D"
+        if isinstance(problem, PermissionError):
+            hint = "run the command as root, or as the user of the agent"
         raise BadInput(f"{path}: cannot be read: {problem.strerror}", hint=hint) from None
     if mode & _rights_of_others(path):
         raise BadInput(f"{path}: others than its owner may read it", hint=f"chmod 600 {path}")

@@ -1,5 +1,6 @@
 """A password is read from a file that no other user can read, and is never printed by accident."""
 
+import errno
 import pickle
 from pathlib import Path
 
@@ -47,10 +48,22 @@ def test_an_empty_password_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"password: cannot be read: No such file"):
+    with pytest.raises(BadInput, match=r"password: cannot be read: No such file") as caught:
         read_secret(tmp_path / "password")
+    assert caught.value.hint.startswith("write the password into it")
     with pytest.raises(BadInventory, match=r"credentials\.bmc: has no password_file"):
         Credential("bmc").password()
+
+
+def test_a_file_of_another_user_is_not_to_be_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    file = _file(tmp_path, b"hunter2")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(BadInput, match="cannot be read: Permission denied") as caught:
+        read_secret(file)
+    assert caught.value.hint == "run the command as root, or as the user of the agent"
 
 
 def test_secret_is_not_shown_or_stored() -> None:
