@@ -9,6 +9,7 @@ import grp
 import json
 import os
 import pwd
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +24,7 @@ from power.lifecycle.decisions import describe_fault, find_due_order, make_effec
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord
 from power.lifecycle.transitions import apply_event
-from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, StatusReply, status_json
+from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, JobStatus, StatusReply, status_json
 from services.unix_socket import Peer
 
 ROOT = 0
@@ -264,14 +265,27 @@ def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
 
 
 def _explain_job(job_id: str, published: StatusReply, user: str | None) -> StatusReply:
-    # A job number of PBS ends with the name of the server, which users leave out.
-    found = [job for job in published.jobs if job_id in (job.job_id, job.job_id.partition(".")[0])]
+    found = _find_jobs(job_id, published) or _find_jobs(_array_of(job_id), published)
     if not found:
-        hint = "it has ended, is held or is not in a partition of the agent; `squeue --job` knows more"
+        hint = "it has ended or is not in a partition of the agent; `squeue --job` knows more"
         raise BadInput(f"job {job_id}: the agent does not know it", hint=hint)
     if user is not None and found[0].user != user:
         raise BadInput(f"job {job_id} is another user's", hint="`offpeak queue` shows the jobs that are yours")
     return replace(published.seen_by(user), jobs=tuple(found))
+
+
+def _find_jobs(job_id: str, published: StatusReply) -> list[JobStatus]:
+    # A job number of PBS ends with the name of the server, which users leave out.
+    return [job for job in published.jobs if job_id in (job.job_id, job.job_id.partition(".")[0])]
+
+
+_TASK = re.compile(r"(?P<slurm>\d+)_.+|(?P<pbs>\d+\[).*\].*")
+
+
+def _array_of(task_id: str) -> str:
+    """Return the array of a task that waits, `7` of `7_3` or `7[]` of `7[3]`; "" for the id of another job."""
+    match = _TASK.fullmatch(task_id)
+    return (match["slurm"] or f"{match['pbs']}]") if match else ""
 
 
 PACING = frozenset({"wakes", "per_rack", "wake_ramp"})

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,16 @@ def test_a_request_that_cannot_be_done_is_refused(agent: AgentSocket) -> None:
     agent.refuse = OffpeakError("not opted in", hint="nodes below [agent]")
     reply = agent.say({"tell": "resume", "nodes": "n1"})
     assert reply == {"error": "not opted in", "hint": "nodes below [agent]"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "array"),
+    [("1841_3", "1841"), ("1841_[1-4%2]", "1841"), ("77[3]", "77[].head"), ("77[3].head", "77[].head")],
+)
+def test_a_waiting_task_is_explained_by_its_array(agent: AgentSocket, asked: str, array: str) -> None:
+    of_pbs = replace(PUBLISHED.jobs[0], job_id="77[].head")
+    agent.published = replace(PUBLISHED, jobs=(*PUBLISHED.jobs, of_pbs))
+    assert jobs_of(agent.say({"ask": "why", "job": asked})) == [array]
 
 
 @pytest.mark.parametrize(
