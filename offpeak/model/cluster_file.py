@@ -54,14 +54,14 @@ def read_cluster(path: Path) -> Cluster:
 
 def parse_cluster(text: bytes, file: str) -> Cluster:
     """Return the cluster that the text describes; `file` is where it comes from, for messages."""
-    top = FORMAT.entries_below(
-        FORMAT.parse(text, file), ("node_types",), optional=("partitions", "qos", "reservations", "licences")
-    )
+    whole = FORMAT.parse(text, file)
+    top = FORMAT.entries_below(whole, (), optional=("node_types", "partitions", "qos", "reservations", "licences"))
+    how = "write [node_types.NAME], and below it count and cores"
+    if "node_types" not in top:
+        raise whole.wrong("node_types is missing", hint=how)
     types = FORMAT.named_entries(top["node_types"])
     if not types:
-        raise top["node_types"].wrong(
-            "names no node type", hint="write [node_types.NAME], and below it count and cores"
-        )
+        raise top["node_types"].wrong("names no node type", hint=how)
     tables = FORMAT.named_entries(top["partitions"]) if "partitions" in top else {}
     partitions = {name: _partition(name, table, types) for name, table in tables.items()}
     pools = tuple(
@@ -221,8 +221,9 @@ def _texts(entry: TomlEntry) -> tuple[str, ...]:
 
 
 def _with_unit(entry: TomlEntry, parse: Callable[[str], int]) -> int:
+    text = _text(entry)
     try:
-        return parse(_text(entry))
+        return parse(text)
     except BadInput as problem:
         raise entry.wrong(str(problem), hint=problem.hint) from None
 

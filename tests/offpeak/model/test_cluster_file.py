@@ -109,6 +109,7 @@ def test_bad_input_names_the_place_and_the_remedy(old: str, new: str, message: s
     with pytest.raises(BadInput, match=re.escape(message)) as caught:
         parse_cluster(ALPS.replace(old, new, 1).encode(), "alps.toml")
     assert str(caught.value).startswith("alps.toml: ")
+    assert str(caught.value).count("alps.toml") == 1
     assert hint in caught.value.hint
 
 
@@ -168,6 +169,8 @@ def test_a_file_that_describes_nothing(text: bytes, message: str) -> None:
         parse_cluster(text, "a.toml")
     assert str(caught.value).startswith(message)
     assert caught.value.hint
+    if message.endswith(("is missing", "names no node type")):
+        assert caught.value.hint == "write [node_types.NAME], and below it count and cores"
 
 
 NAMES = st.text(min_size=1, max_size=8)
