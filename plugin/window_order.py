@@ -198,8 +198,25 @@ def free_behind(free: int, size: Int64, kept: int) -> int:
     return free
 
 
+def free_until(free: int, least: int, until_s: int, end_s: Int64, units: Int64) -> int:
+    """Return the units that a policy fills which decides again at `until_s`.
+
+    These are the free ones and those of the running jobs that are expected to end by then. Where the smallest job,
+    `least`, needs more, those of the next expected ends are added until it fits. `end_s` is sorted. The engine compiles
+    this function into its kernels.
+    """
+    last_s = until_s
+    for at in range(len(end_s)):
+        if end_s[index(at)] > last_s:
+            if free >= least:
+                return free
+            last_s = end_s[index(at)]
+        free += units[index(at)]
+    return free
+
+
 # The kernels inline them; the path of Python policies calls them.
-count_kept_part, free_behind_part = part(count_kept), part(free_behind)
+count_kept_part, free_behind_part, free_until_part = part(count_kept), part(free_behind), part(free_until)
 
 
 @in_place

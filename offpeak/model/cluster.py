@@ -154,6 +154,10 @@ class Cluster:
         known = dict.fromkeys(name for name in names if name in self.qos)
         return (*licences, *qos_limits(request, tuple(self.qos[name] for name in known)))
 
+    def tiers(self, request: Request) -> tuple[int, ...]:
+        """Return the priority tiers of the request's partitions, sorted; policies never mix jobs of different ones."""
+        return tuple(sorted({self.partitions[name].priority_tier for name in request.partitions}))
+
     def misfit(self, request: Request) -> str:
         """Return why the request fits no nodes of the cluster, "" if it fits."""
         if absent := [name for name in request.partitions if name not in self.partitions]:

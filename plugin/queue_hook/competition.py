@@ -127,7 +127,7 @@ def _fit_of(cluster: Cluster, request: Request) -> RequestFit:
     if not pools:
         return RequestFit((), (), 0.0, f"its request fits no nodes: {cluster.misfit(request)}")
     partitions = [cluster.partitions[name] for name in request.partitions]
-    tiers = tuple(sorted({partition.priority_tier for partition in partitions}))
+    tiers = cluster.tiers(request)
     if request.whole_nodes or (partitions and not any(partition.shared for partition in partitions)):
         return RequestFit(pools, tiers, 0.0)
     largest = max((cluster.pools[pool] for pool in pools), key=lambda pool: pool.nodes)

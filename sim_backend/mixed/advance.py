@@ -10,19 +10,22 @@ partition and those on the same nodes. Full passes, which reserve and backfill, 
 """
 
 from offpeak.compiled import in_place, index, part
-from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY_SLIDE
+from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.engine.window import order_window
 from sim_backend.mixed.limits import is_limited
 from sim_backend.mixed.queue import (
     close_pass,
     forget_blocked,
-    free_units,
     may_start,
     next_entry,
     note_passed_over,
+    open_places,
+    open_records,
     open_window,
+    restore_places,
     submit_next,
+    write_places,
 )
 from sim_backend.mixed.reservations import drop_reservations, first_start_s, reserve, try_start
 from sim_backend.mixed.running import end_first
@@ -38,7 +41,7 @@ def next_event_s(state: MixedState, peaks: PeakTimes) -> int:
     now = state.scalars[0]
     at_s = min(now.next_submit_s, now.next_end_s)
     if now.waiting > 0:
-        at_s = min(at_s, now.wanted_pass_s, now.wanted_backfill_s)
+        at_s = min(at_s, now.wanted_pass_s, now.wanted_backfill_s, now.wanted_order_s)
         if now.next_peak < len(peaks.at_s):
             at_s = min(at_s, peaks.at_s[now.next_peak])
     return int(at_s)
@@ -73,9 +76,18 @@ def next_multiple_s(at_s: int, interval_s: int) -> int:
 
 
 @part
+def want_order(state: MixedState, rules: MixedRules, from_s: int) -> None:
+    """Ask for the next order of the queue at or after that second."""
+    if rules.order_interval_s > 0 and rules.policy != ARRIVAL:
+        now = state.scalars[0]
+        now.wanted_order_s = min(now.wanted_order_s, next_multiple_s(from_s, rules.order_interval_s))
+
+
+@part
 def want_passes(state: MixedState, rules: MixedRules) -> None:
-    """Ask for the passes that follow an event."""
+    """Ask for the passes that follow an event, and for the next order of the queue."""
     now = state.scalars[0]
+    want_order(state, rules, now.now_s)
     now.wanted_pass_s = next_multiple_s(now.now_s, rules.sched_interval_s)
     if rules.bf_interval_s > 0:
         now.wanted_backfill_s = next_multiple_s(now.now_s, rules.bf_interval_s)
@@ -83,10 +95,20 @@ def want_passes(state: MixedState, rules: MixedRules) -> None:
 
 @part
 def open_passes(state: MixedState, rules: MixedRules) -> bool:
-    """Begin the passes of this second, and return whether there are any."""
+    """Begin the passes and the ordering of this second, and return whether there are any.
+
+    An order that is written is followed by passes.
+    """
     now = state.scalars[0]
+    now.is_ordering = 1 if now.wanted_order_s <= now.now_s else 0
+    if now.is_ordering:
+        now.wanted_order_s = NEVER
+        now.wanted_pass_s = min(now.wanted_pass_s, next_multiple_s(now.now_s, rules.sched_interval_s))
+        if rules.bf_interval_s > 0:
+            now.wanted_backfill_s = min(now.wanted_backfill_s, next_multiple_s(now.now_s, rules.bf_interval_s))
     now.is_full_pass = 1 if now.wanted_backfill_s <= now.now_s or rules.bf_interval_s == 0 else 0
-    if now.wanted_pass_s > now.now_s and now.wanted_backfill_s > now.now_s:
+    now.is_pass = 1 if now.wanted_pass_s <= now.now_s or now.wanted_backfill_s <= now.now_s else 0
+    if not now.is_pass and not now.is_ordering:
         return False
     if now.wanted_pass_s <= now.now_s:
         now.wanted_pass_s = NEVER
@@ -101,6 +123,11 @@ def opens_pass(state: MixedState, group: int) -> bool:
     """Tell whether a pass over the group may start a job; where it may, begin it."""
     now = state.scalars[0]
     here = state.groups[group]
+    if now.is_ordering:
+        here.is_due = 1
+        here.is_backfill_due = 1
+    if not now.is_pass:
+        return False
     # A full pass may refuse what a pass in order starts: that one knows no reservations.
     if now.is_full_pass:
         is_due = here.is_backfill_due
@@ -109,6 +136,29 @@ def opens_pass(state: MixedState, group: int) -> bool:
         is_due = here.is_due
         here.is_due = 0
     return bool(is_due and here.hopeful > 0)
+
+
+@part
+def order_group(
+    tables: Tables, workload: MixedWorkload, state: MixedState, peaks: PeakTimes, rules: MixedRules, group: int
+) -> bool:
+    """Write the order of each window of the group; return False where an external policy has to decide first."""
+    now = state.scalars[0]
+    if now.next_window == 0 and now.deciding == NOT_YET:
+        restore_places(workload, state, group)
+    while now.next_window < tables.group_windows[index(group)]:
+        if now.deciding == NOT_YET:
+            open_records(tables, workload, state, rules, group, now.next_window)
+            if rules.policy == EXTERNAL and now.window > 0:
+                now.deciding = group
+                return False
+            if rules.policy != EXTERNAL:
+                order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=now.free)
+        now.deciding = NOT_YET
+        write_places(workload, state)
+        now.next_window += 1
+    now.next_window = 0
+    return True
 
 
 @part
@@ -192,6 +242,7 @@ def run_pass_in_order(
 @part
 def run_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> None:
     """Start the jobs of the group that can start now."""
+    started = state.scalars[0].started
     open_queue(tables, state, rules, group)
     if state.scalars[0].is_full_pass:
         run_full_pass(tables, workload, state, rules, group)
@@ -200,6 +251,8 @@ def run_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: 
     if rules.policy != ARRIVAL:
         note_passed_over(tables, state, group)
     close_pass(tables, state, group)
+    if state.scalars[0].started > started:
+        want_order(state, rules, state.scalars[0].now_s + 1)
 
 
 @in_place
@@ -216,18 +269,25 @@ def advance(
     while True:
         while now.next_group < len(state.groups):
             group = int(now.next_group)
+            here = state.groups[group]
             if now.deciding == NOT_YET:
-                if not opens_pass(state, group):
-                    now.next_group += 1
-                    continue
-                open_window(tables, workload, state, group, 0 if rules.policy == ARRIVAL else rules.window)
+                now.is_open = opens_pass(state, group)
+            if here.is_simple == 0:
+                is_ordered = now.is_ordering or (now.is_open and rules.order_interval_s == 0)
+                if is_ordered and not order_group(tables, workload, state, peaks, rules, group):
+                    return DECIDE
+            if not now.is_open:
+                now.next_group += 1
+                continue
+            if here.is_simple == 0:
+                open_places(tables, workload, state, group)
+            elif now.deciding == NOT_YET:
+                open_window(tables, workload, state, rules, group, 0 if rules.policy == ARRIVAL else rules.window)
                 if rules.policy == EXTERNAL:
                     now.deciding = group
                     return DECIDE
                 if rules.policy != ARRIVAL:
-                    # Greedy does not weigh the free units.
-                    free = 0 if rules.policy <= GREEDY_SLIDE else free_units(tables, state, group)
-                    order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=free)
+                    order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=now.free)
             now.deciding = NOT_YET
             run_pass(tables, workload, state, rules, group)
             now.next_group += 1

@@ -182,6 +182,7 @@ def tables_of(cluster: Cluster, classes: Sequence[Request]) -> Tables:
     option_class = np.repeat(np.array(chunk_class, dtype=np.int64), [len(some) for some in options])
     option_pool = np.array([option.pool for option in flat], dtype=np.int64)
     class_group = _groups(len(classes), option_class, option_pool)
+    class_window, group_windows = _windows(cluster, classes, class_group)
     groups = int(class_group.max(initial=-1)) + 1
     cells = np.array([pool.nodes if own else 1 for pool, own in zip(cluster.pools, is_shared, strict=True)])
     cell_pool = np.repeat(np.arange(len(cells)), cells)
@@ -201,6 +202,8 @@ def tables_of(cluster: Cluster, classes: Sequence[Request]) -> Tables:
         window_weight=np.where(pool_group >= 0, pool_weight, 0)[cell_pool],
         chunk_first=_first(np.array([len(request.chunks) for request in classes], dtype=np.int64)),
         class_group=class_group,
+        class_window=class_window,
+        group_windows=group_windows,
         copies=np.array([chunk.copies for chunk in chunks], dtype=np.int64),
         option_first=_first(np.array([len(some) for some in options], dtype=np.int64)),
         option_pool=option_pool,
@@ -282,6 +285,17 @@ def _groups(classes: int, option_class: Int64, option_pool: Int64) -> Int64:
     return np.unique([found[number] for number in range(classes)], return_inverse=True)[1].astype(np.int64)
 
 
+def _windows(cluster: Cluster, classes: Sequence[Request], class_group: Int64) -> tuple[Int64, Int64]:
+    """Return the number of each class's window in its group, and the number of windows of each group."""
+    windows: dict[int, dict[tuple[tuple[int, ...], str], int]] = defaultdict(dict)
+    found = []
+    for group, request in zip(class_group.tolist(), classes, strict=True):
+        own = windows[group]
+        found.append(own.setdefault((cluster.tiers(request), request.reservation), len(own)))
+    groups = int(class_group.max(initial=-1)) + 1
+    return np.array(found, dtype=np.int64), np.array([len(windows[group]) for group in range(groups)], dtype=np.int64)
+
+
 def _first(lengths: Int64) -> Int64:
     """Return where ranges of these lengths begin, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
@@ -298,6 +312,8 @@ def _workload(
     rank = np.empty(len(kept), dtype=np.int64)
     rank[np.lexsort((np.arange(len(kept)), -priority, -tier[job_class]))] = np.arange(len(kept))
     part_w = jobs.part_power_w[kept]
+    array = _column(jobs.array, kept, NONE)
+    record = _records(array, job_class)
     return MixedWorkload(
         submit_s=jobs.submit_s[kept],
         runtime_s=jobs.runtime_s[kept],
@@ -313,14 +329,26 @@ def _workload(
             classes,
             job_class,
             _column(jobs.user, kept, NONE),
-            _column(jobs.array, kept, NONE),
+            array,
             _column(jobs.throttle, kept, 0),
         ),
+        record=record,
+        tasks=np.bincount(record, minlength=len(kept)),
     )
 
 
 def _column(values: Int64 | None, kept: Int64, default: int) -> Int64:
     return np.full(len(kept), default, dtype=np.int64) if values is None else values[kept]
+
+
+def _records(array: Int64, job_class: Int64) -> Int64:
+    """Return the first task of each job's array that has the same class; the job itself if it is in no array."""
+    found = np.arange(len(array))
+    tasks = np.flatnonzero(array >= 0)
+    pairs = np.stack((array[tasks], job_class[tasks]))
+    _, first, number = np.unique(pairs, axis=1, return_index=True, return_inverse=True)
+    found[tasks] = tasks[first][number.ravel()]
+    return found
 
 
 def _closes(cluster: Cluster, numbered: Sequence[tuple[str, ...]]) -> Int64:
@@ -355,5 +383,4 @@ def _parts(classes: Sequence[Request]) -> Float64:
 
 def tier_of(cluster: Cluster, request: Request) -> int:
     """Return the highest tier of the request's partitions."""
-    tiers = [cluster.partitions[name].priority_tier for name in request.partitions]
-    return max(tiers, default=DEFAULT_TIER)
+    return max(cluster.tiers(request), default=DEFAULT_TIER)

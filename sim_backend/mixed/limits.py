@@ -12,6 +12,7 @@ from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.request import Request
+from sim_backend.engine.state import NEVER
 
 NONE = -1
 NO_LIMITS = 0
@@ -48,6 +49,16 @@ def exceeds(limits: Limits, used: Int64, demand: int) -> bool:
         if used[limit] + limits.amount[index(row)] > limits.most[limit]:
             return True
     return False
+
+
+@in_place
+def most_more(limits: Limits, used: Int64, demand: int) -> int:
+    """Return how many more jobs of the demand the limits let run at a time."""
+    found = NEVER
+    for row in range(limits.first[index(demand)], limits.first[index(demand + 1)]):
+        limit = index(limits.limit[index(row)])
+        found = min(found, (limits.most[limit] - used[limit]) // max(1, limits.amount[index(row)]))
+    return int(max(0, found))
 
 
 @part

@@ -227,4 +227,8 @@ def sort_waiting(case: MixedCase, state: MixedState) -> None:
             column[target] = column[order]
         group["head"] = group["passed_over"] = group["first"]
         group["tail"] = target.stop
+        if not group["is_simple"]:
+            jobs = waiting.job[group["head"] : group["tail"]][::-1]
+            state.place[case.workload.record[jobs]] = case.workload.rank[jobs]
+            group["ordered"] = NOT_YET
         group["is_stale"] = group["is_due"] = group["is_backfill_due"] = 1

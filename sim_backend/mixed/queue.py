@@ -2,11 +2,17 @@
 
 A group's positions are sorted by rank: partition tier, then priority, then submission. Jobs that left are holes until
 the positions are compacted; a hole keeps its job, so that the order stays complete.
+
+Where the order of a policy lasts for several passes, it is written into `place`: the records of a window exchange the
+ranks of their places, as the agent exchanges priorities in Slurm. Later submissions find their own place between them.
 """
 
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Int64
+from plugin.window_order import free_until_part
+from plugin.window_policy import GREEDY_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET
+from sim_backend.mixed.limits import most_more
 from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
 
 MOST_HOLES = 64
@@ -62,6 +68,8 @@ def submit_next(tables: Tables, workload: MixedWorkload, state: MixedState, rule
     waiting.request_class[index(at)] = own_class
     waiting.hold_s[index(at)] = workload.estimate_s[index(job)] + rules.completing_s
     waiting.passed_over_s[index(at)] = NOT_YET
+    if here.is_simple == 0 and workload.record[index(job)] == job:
+        state.place[index(job)] = workload.rank[index(job)]
     if at < here.tail:
         here.passed_over = min(here.passed_over, at)
         forget_blocked(state, group)
@@ -119,7 +127,9 @@ def next_entry(tables: Tables, state: MixedState, group: int, only_startable: bo
 
 
 @part
-def open_window(tables: Tables, workload: MixedWorkload, state: MixedState, group: int, most: int) -> None:
+def open_window(
+    tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int, most: int
+) -> None:
     """Gather the first `most` waiting jobs of the group in order; all its jobs are considered."""
     now = state.scalars[0]
     here = state.groups[group]
@@ -140,6 +150,8 @@ def open_window(tables: Tables, workload: MixedWorkload, state: MixedState, grou
     now.behind_window = position
     now.considered = gathered + here.tail - position
     now.cursor = 0
+    # Greedy weighs no units.
+    now.free = free_units(tables, state, group) if rules.policy > GREEDY_SLIDE else 0
 
 
 @in_place
@@ -151,6 +163,144 @@ def free_units(tables: Tables, state: MixedState, group: int) -> int:
         column = tables.window_column[index(cell)]
         found += tables.window_weight[index(cell)] * state.free[index(column), index(cell)]
     return found
+
+
+@part
+def count_startable(workload: MixedWorkload, state: MixedState, job: int) -> int:
+    """Return how many tasks of the job's array could start now beside the limits; 1 for a job of no array."""
+    if workload.tasks[index(workload.record[index(job)])] == 1:
+        return 1
+    return most_more(workload.limits, state.limit_used, workload.limits.demand[index(job)])
+
+
+@part
+def restore_places(workload: MixedWorkload, state: MixedState, group: int) -> None:
+    """Give each record that a policy has ordered the place of its first waiting job."""
+    here = state.groups[group]
+    position = here.head
+    while position < here.tail and workload.rank[index(state.waiting.job[index(position)])] <= here.ordered:
+        position += 1
+    for back in range(position - here.head):
+        job = state.waiting.job[index(position - 1 - back)]
+        state.place[index(workload.record[index(job)])] = workload.rank[index(job)]
+    here.ordered = NOT_YET
+
+
+@part
+def gather_records(
+    tables: Tables, workload: MixedWorkload, state: MixedState, group: int, number: int, most: int
+) -> None:
+    """Gather the first `most` records of a window of the group that could start, with their waiting tasks in `order`.
+
+    Throttled arrays are left out. The tasks of an array follow one another in the site's order.
+    """
+    now = state.scalars[0]
+    here = state.groups[group]
+    window = state.window
+    gathered = 0
+    for position in range(here.head, here.tail):
+        job = index(state.waiting.job[index(position)])
+        if is_hole(tables, state, position) or tables.class_window[index(workload.request_class[job])] != number:
+            continue
+        record = workload.record[job]
+        listed = state.entry[index(record)]
+        if (
+            listed < gathered
+            and workload.record[index(state.waiting.job[index(window.position[index(listed)])])] == record
+        ):
+            window.order[index(listed)] += 1
+        elif gathered == most:
+            break
+        elif count_startable(workload, state, int(job)) > 0:
+            at = index(gathered)
+            state.entry[index(record)] = gathered
+            window.position[at] = position
+            window.size[at] = workload.size[job]
+            window.node_power_w[at] = workload.node_power_w[job]
+            window.order[at] = 1
+            gathered += 1
+        else:
+            continue
+        here.ordered = max(here.ordered, workload.rank[job])
+    now.window = gathered
+
+
+@part
+def weigh_records(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> None:
+    """Find the free units that the policy weighs, and multiply the size of each record by the tasks that fit these."""
+    now = state.scalars[0]
+    window = state.window
+    now.free = free_units(tables, state, group)
+    if rules.order_interval_s > 0:
+        here = state.groups[group]
+        freed = state.freed
+        least = NEVER
+        for at in range(now.window):
+            least = min(least, window.size[index(at)])
+        for at in range(here.listed):
+            slot = index(state.expected[index(here.first + at)])
+            freed.end_s[index(at)] = state.slots.expected_end_s[slot]
+            freed.units[index(at)] = workload.size[index(state.slots.job[slot])]
+        most = len(window.fillings.weight[0]) - 1
+        until_s = now.now_s + rules.order_interval_s
+        now.free = min(
+            most, free_until_part(now.free, least, until_s, freed.end_s[: here.listed], freed.units[: here.listed])
+        )
+    for at in range(now.window):
+        job = state.waiting.job[index(window.position[index(at)])]
+        startable = min(window.order[index(at)], count_startable(workload, state, job))
+        window.size[index(at)] *= max(1, min(startable, now.free // max(1, window.size[index(at)])))
+
+
+@part
+def open_records(
+    tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int, number: int
+) -> None:
+    """Open a window of the group for the policy, in the site's order."""
+    now = state.scalars[0]
+    gather_records(tables, workload, state, group, number, rules.window)
+    # Greedy weighs no units.
+    if rules.policy > GREEDY_SLIDE:
+        weigh_records(tables, workload, state, rules, group)
+    for at in range(now.window):
+        state.window.order[index(at)] = at
+
+
+@part
+def write_places(workload: MixedWorkload, state: MixedState) -> None:
+    """Let the records of the window exchange places as the policy orders."""
+    window = state.window
+    waiting = state.waiting
+    for at in range(state.scalars[0].window):
+        job = waiting.job[index(window.position[index(window.order[index(at)])])]
+        place = workload.rank[index(waiting.job[index(window.position[index(at)])])]
+        state.place[index(workload.record[index(job)])] = place
+
+
+@part
+def open_places(tables: Tables, workload: MixedWorkload, state: MixedState, group: int) -> None:
+    """Gather the waiting jobs up to the last one that a policy has ordered, sorted by their places."""
+    now = state.scalars[0]
+    here = state.groups[group]
+    window = state.window
+    position = here.head
+    gathered = 0
+    while position < here.tail and workload.rank[index(state.waiting.job[index(position)])] <= here.ordered:
+        if not is_hole(tables, state, position):
+            place = state.place[index(workload.record[index(state.waiting.job[index(position)])])]
+            window.position[index(gathered)] = position
+            window.size[index(gathered)] = place
+            at = gathered
+            while at > 0 and window.size[index(window.order[index(at - 1)])] > place:
+                window.order[index(at)] = window.order[index(at - 1)]
+                at -= 1
+            window.order[index(at)] = gathered
+            gathered += 1
+        position += 1
+    now.window = gathered
+    now.behind_window = position
+    now.considered = gathered + here.tail - position
+    now.cursor = 0
 
 
 @part

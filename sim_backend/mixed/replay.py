@@ -17,7 +17,6 @@ from sim_backend.engine.window import WindowJobs, decide_order
 from sim_backend.mixed.advance import DECIDE, advance
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.queue import free_units
 from sim_backend.mixed.state import MixedRules, MixedState, new_state
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS
@@ -53,8 +52,13 @@ class MixedSchedule:
     simulate_s: float
 
 
-def rules_of(policy: Policy, timing: SlurmTiming = NO_TIMING, reservations: int | None = None) -> MixedRules:
-    """Return the rules of a policy for clusters of several pools. Raises BadInput for what these do not know."""
+def rules_of(
+    policy: Policy, timing: SlurmTiming = NO_TIMING, reservations: int | None = None, order_interval_s: int = 0
+) -> MixedRules:
+    """Return the rules of a policy for clusters of several pools. Raises BadInput for what these do not know.
+
+    The policy orders the queue at multiples of `order_interval_s`, 0: at each pass.
+    """
     rules = policy.rules
     if rules.discipline not in RESERVATIONS:
         raise BadInput(
@@ -76,6 +80,7 @@ def rules_of(policy: Policy, timing: SlurmTiming = NO_TIMING, reservations: int 
         sched_interval_s=timing.sched_interval_s or rules.period_s,
         bf_interval_s=timing.bf_interval_s,
         completing_s=timing.completing_s,
+        order_interval_s=order_interval_s,
     )
 
 
@@ -155,7 +160,7 @@ def decide_window(case: MixedCase, policy: Policy, rules: MixedRules, state: Mix
         passed_over_s=waiting.passed_over_s,
         peaks=peaks,
         rules=rules,
-        free=free_units(case.tables, state, int(now["deciding"])),
+        free=int(now["free"]),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
+from plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
 from sim_backend.mixed.limits import Limits
 
@@ -34,7 +35,8 @@ class Tables(NamedTuple):
     Columns named `*_first` delimit ranges: the cells of pool p are [cell_first[p], cell_first[p + 1]). A class is a
     distinct request, its chunks are parts of it, and an option is a pool that a chunk can use, in the order in which
     the chunk fills pools. An option's unit takes `need` of a cell and holds `room` parts of the chunk; a job takes at
-    most `most` units of one cell.
+    most `most` units of one cell. Policies order the classes of a group with equal tiers and reservations together:
+    `class_window` numbers these windows within the group, `group_windows` counts them.
     """
 
     cell_first: Int64
@@ -44,6 +46,8 @@ class Tables(NamedTuple):
     window_weight: Int64
     chunk_first: Int64
     class_group: Int64
+    class_window: Int64
+    group_windows: Int64
     copies: Int64
     option_first: Int64
     option_pool: Int64
@@ -66,6 +70,8 @@ class MixedWorkload(NamedTuple):
 
     `rank` orders waiting jobs, lowest first. `size` [window units] and `node_power_w` [W per window unit] are what
     window policies weigh. `closes[p, q]` is 1 if all nodes of the partitions q are nodes of the partitions p.
+    Policies move records: `record` is the first task of the job's array with an equal request, the job itself if it is
+    in no array, and `tasks[record]` counts its tasks.
     """
 
     submit_s: Int64
@@ -78,6 +84,8 @@ class MixedWorkload(NamedTuple):
     size: Int64
     node_power_w: Float64
     limits: Limits
+    record: Int64
+    tasks: Int64
 
 
 class MixedRules(NamedTuple):
@@ -86,7 +94,11 @@ class MixedRules(NamedTuple):
     `reservations`: of so many blocked jobs of each competition group the start is reserved, and later jobs start only
     where they do not delay it: 0 is FCFS, 1 is EASY. `policy`, `window`, `max_postponement_s`: see SchedulingRules.
     Slurm's timing, 0 for none: full passes take place at multiples of `bf_interval_s`, and passes at multiples of
-    `sched_interval_s`; nodes are taken for `completing_s` after a job has ended.
+    `sched_interval_s`; nodes are taken for `completing_s` after a job has ended. The policy orders the queue at
+    multiples of `order_interval_s`, as the agent does in its cycles; 0: at each pass. `knapsack-slide` keeps jobs from
+    starting, so it always decides at each pass. Slurm's search for the start of a blocked job takes expected ends
+    within a window together: of `end_window_s` at first, 0 for none, then longer by `end_window_step_s` at each step,
+    or twice as long where that is 0. With `reserves_nodes` a reservation holds all of a shared node, as in Slurm.
     """
 
     reservations: int
@@ -96,6 +108,10 @@ class MixedRules(NamedTuple):
     sched_interval_s: int
     bf_interval_s: int
     completing_s: int
+    order_interval_s: int = 0
+    end_window_s: int = 0
+    end_window_step_s: int = 0
+    reserves_nodes: int = 0
 
 
 class Waiting(NamedTuple):
@@ -151,6 +167,13 @@ class Holds(NamedTuple):
     end_s: Int64
 
 
+class Freed(NamedTuple):
+    """When the running jobs of a group are expected to end, sorted, and the window units that they give back."""
+
+    end_s: Int64
+    units: Int64
+
+
 class Placements(NamedTuple):
     """The result beside the starts: a row for each job and pool, `nodes` in node equivalents; length in scalars."""
 
@@ -165,7 +188,8 @@ class MixedState(NamedTuple):
     `free` are the free resources by column and cell, `late` those for a job that outlasts the start of reservations,
     `ahead` those at a later second; `ahead` equals `free` except while a reservation is looked for, and `late` equals
     it in cells that no reservation holds. `ends` is a heap of the slots of running jobs, `expected` has those of each
-    group sorted by expected end. `limit_used` is what running jobs take of each limit.
+    group sorted by expected end. `limit_used` is what running jobs take of each limit. The order that a policy has
+    written is by record: `place` is the rank of the place that it has. `entry` is where the record is in the window.
     """
 
     scalars: NDArray[np.void]
@@ -183,6 +207,9 @@ class MixedState(NamedTuple):
     window: QueueWindow
     limit_used: Int64
     closed: Int64
+    place: Int64
+    entry: Int64
+    freed: Freed
     placements: Placements
     start_s: Int64
 
@@ -198,6 +225,7 @@ SCALARS = np.dtype(
             "next_peak",  # the next change of the price's state
             "wanted_pass_s",  # when the next pass is due
             "wanted_backfill_s",  # when the next full pass is due, NEVER where each pass is one
+            "wanted_order_s",  # when the policy orders the queue next, NEVER where it does so at each pass
             "waiting",  # jobs in all queues
             "running",  # jobs that hold nodes
             "started",  # jobs started so far
@@ -207,7 +235,12 @@ SCALARS = np.dtype(
             "placements",  # rows of placements
             "deciding",  # the group for whose window an external policy decides, NOT_YET when none does
             "next_group",  # the group whose pass comes next
+            "next_window",  # the window of that group that is ordered next
+            "is_ordering",  # 1 while the policy orders the queue
+            "is_pass",  # 1 while jobs may start
+            "is_open",  # 1 while a pass over the present group may start a job
             "is_full_pass",  # 1 while passes backfill
+            "free",  # the free units that the policy weighs
             "considered",  # how many entries of the order this pass may start
             "window",  # the number of jobs in the window of this pass
             "behind_window",  # the position behind the window
@@ -233,6 +266,8 @@ GROUPS = np.dtype(
             "is_due",  # 1 when a pass may start a job
             "is_backfill_due",  # 1 when a full pass may start a job
             "is_stale",  # 1 when the next pass has to begin anew
+            "is_simple",  # 1 where the policy orders the first jobs anew at each pass
+            "ordered",  # jobs up to this rank have places that a policy has written
             "reserved",  # its reservations
             "holds",  # cells that these hold
             "first_hold",  # the first row of its holds
@@ -252,12 +287,17 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
     scalars = np.zeros(1, dtype=SCALARS)
     scalars["now_s"] = workload.submit_s[0] if jobs else 0
     scalars["next_submit_s"] = workload.submit_s[0] if jobs else NEVER
-    scalars["next_end_s"] = scalars["wanted_pass_s"] = scalars["wanted_backfill_s"] = NEVER
+    for name in ("next_end_s", "wanted_pass_s", "wanted_backfill_s", "wanted_order_s"):
+        scalars[name] = NEVER
     scalars["deciding"] = NOT_YET
     group = np.zeros(groups, dtype=GROUPS)
     group["first"] = np.concatenate(([0], np.cumsum(of_group)[:-1]))[:groups]
     group["head"] = group["tail"] = group["seen"] = group["passed_over"] = group["furthest"] = group["first"]
     group["blocked"] = NOT_YET
+    group["ordered"] = NOT_YET
+    group["is_simple"] = is_simple = _is_simple(tables, workload, rules)
+    longest = max(rules.window, int(of_group[~is_simple].max(initial=0)))
+    weighed = jobs if rules.order_interval_s and rules.policy in (KNAPSACK, EXTERNAL) else 0
     most_parts = most_cells(tables)
     of_class = np.bincount(workload.request_class, minlength=classes)
     widest = np.zeros(groups, dtype=np.int64)
@@ -298,12 +338,24 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
             start_s=column(reservations),
             end_s=column(reservations),
         ),
-        window=new_window(rules.window, int(window_units(tables).max(initial=0))),
+        window=new_window(longest, int(window_units(tables).max(initial=0))),
         limit_used=np.zeros(len(workload.limits.most), dtype=np.int64),
         closed=np.zeros(int(workload.partition.max(initial=-1)) + 1, dtype=np.int64),
+        place=np.empty(0, dtype=np.int64) if is_simple.all() else workload.rank.copy(),
+        entry=np.zeros(0 if is_simple.all() else jobs, dtype=np.int64),
+        freed=Freed(column(weighed), column(weighed)),
         placements=_placements(tables, of_class),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),
     )
+
+
+def _is_simple(tables: Tables, workload: MixedWorkload, rules: MixedRules) -> NDArray[np.bool_]:
+    """Return by group whether a policy orders single jobs in one window, at each pass."""
+    found = tables.group_windows <= 1
+    found[tables.class_group[workload.request_class[workload.tasks[workload.record] > 1]]] = False
+    if rules.policy in (ARRIVAL, KNAPSACK_SLIDE):
+        return np.ones_like(found)
+    return found & (rules.order_interval_s == 0)
 
 
 def ranges(first: Int64) -> Int64:

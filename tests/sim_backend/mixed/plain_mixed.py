@@ -48,6 +48,9 @@ class PlainMixed:
     completing_s: int = 0
     sched_interval_s: int = 0
     bf_interval_s: int = 0
+    end_window_s: int = 0
+    end_window_step_s: int = 0
+    reserves_nodes: int = 0
     waiting: list[int] = field(default_factory=list)
     running: list[Stay] = field(default_factory=list)
 
@@ -191,13 +194,22 @@ class PlainMixed:
 
     def reservation(self, number: int, reserved: list[Stay]) -> Stay:
         request, hold_s = self.jobs[number].request, max(1, self.hold_s(self.jobs[number]))
-        times = {self.now_s, *(stay.end_s for stay in self.expected()), *(stay.end_s for stay in reserved)}
-        for at_s in sorted(at_s for at_s in times if at_s >= self.now_s):
+        ends = {stay.end_s for stay in self.expected()}
+        changes = ends | {stay.end_s for stay in reserved}
+        at_s, window_s = self.now_s, self.end_window_s
+        while True:
             frees = [self.left_at(at_s, reserved), *self.left_at_starts(reserved, at_s, hold_s)]
             taken = self.place(request, self.least(frees))
             if taken is not None:
-                return Stay(number, at_s, at_s + hold_s, taken)
-        raise AssertionError("fits nowhere")
+                return Stay(number, at_s, at_s + hold_s, [(cell, self.held(cell, amount)) for cell, amount in taken])
+            at_s = min(change_s for change_s in changes if change_s > at_s)
+            if window_s:
+                at_s = max([at_s, *(end_s for end_s in ends if end_s <= at_s + window_s)])
+                window_s = window_s + self.end_window_step_s if self.end_window_step_s else 2 * window_s
+
+    def held(self, cell: Cell, amount: Counter) -> Counter:
+        """Return what a reservation of that amount of a cell holds."""
+        return self.capacity()[cell] if self.reserves_nodes and cell[0] in self.shared else amount
 
     def capacity(self) -> dict[Cell, Counter]:
         found = {}

@@ -24,6 +24,9 @@ def plain(random, scheduling) -> PlainMixed:
         completing_s=scheduling.completing_s,
         sched_interval_s=scheduling.sched_interval_s,
         bf_interval_s=scheduling.bf_interval_s,
+        end_window_s=scheduling.end_window_s,
+        end_window_step_s=scheduling.end_window_step_s,
+        reserves_nodes=scheduling.reserves_nodes,
     )
 
 
