@@ -1,7 +1,7 @@
 """OpenPBS's dialect of PBS: its jobs, its nodes, and their changes.
 
-Each job is one record of `qstat -t -f -F json`; the tasks of
-an array are jobs of their own.
+Each job is one record of `qstat -t -f -F json`; the tasks of an array are jobs of their own. The record of a task that
+waits does not name its array: only the job's name shows it.
 
 Each node is one record of `pbsnodes -a -F json`, read directly before its change: what an admin set offline stays as it
 is. A closed node is in the state `sleep` already: it gets no new job, and its jobs go on. When it is off and its daemon
@@ -82,6 +82,7 @@ STATES = {
 }
 
 
+_TASK = re.compile(r"\[\d+\]")
 _JOB_ID = re.compile(r"^Job Id: (.+)$", re.MULTILINE)
 _PLACE = re.compile(r"^    (job_state|exec_vnode|exec_host) = (.*)$", re.MULTILINE)
 
@@ -108,9 +109,20 @@ def parse_jobs(answer: bytes, server: PbsServer) -> tuple[PbsJob, ...]:
 def jobs_of_json(answer: bytes, site_value: SiteValue) -> tuple[PbsJob, ...]:
     """Return the jobs of qstat's answer. Raises CannotAskPbs if it is no JSON."""
     found = json_records(parse_json(answer, source="qstat -f -F json"), "Jobs")
-    split = {as_text(job.get("array_id")) for job in found.values() if "array_id" in job}
-    # The server lists an array once more as a whole if it lists its tasks.
-    return tuple(_job(name, job, site_value) for name, job in found.items() if name not in split)
+    split = {_array_of(name) for name in found}
+    # The server lists an array once more as a whole if it lists its tasks; only that record shows the limit of tasks.
+    limits = {name: as_int(found[name].get("max_run_subjobs")) for name in split & found.keys()}
+    pbs_jobs = (_job(name, record, site_value) for name, record in found.items() if name not in split)
+    return tuple(
+        PbsJob(job._replace(task_limit=limits.get(job.array_id, 0)), rank) if job.array_id else PbsJob(job, rank)
+        for job, rank in pbs_jobs
+    )
+
+
+def _array_of(name: str) -> str:
+    """Return the array `3[].head` of the task `3[2].head`, "" for a job that is no task."""
+    array, tasks = _TASK.subn("[]", name, count=1)
+    return array if tasks else ""
 
 
 def placed_jobs_of_text(answer: bytes) -> tuple[PbsJob, ...]:
@@ -159,7 +171,7 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
     end_s = ctime_s(as_text(record.get("obittime"))) or (start_s + limit if start_s and limit else None)
     if state is JobState.PENDING and estimated:
         start_s, hosts = ctime_s(as_text(estimated.get("start_time"))), hosts_of(as_text(estimated.get("exec_vnode")))
-    depend, offset = as_text(record.get("depend")), _offset(resources)
+    depend, offset, array_id = as_text(record.get("depend")), _offset(resources), _array_of(name)
     job = Job(
         job_id=name,
         state=state,
@@ -184,9 +196,8 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         start_s=start_s,
         end_s=end_s,
         hosts=",".join(hosts),
-        plain=not (has_dependency(depend) or "array_id" in record or "array" in record),
-        array_id=as_text(record.get("array_id")),
-        task_limit=as_int(record.get("max_run_subjobs")),
+        plain=not (has_dependency(depend) or array_id or "array" in record),
+        array_id=array_id,
     )
     return PbsJob(job, as_int(record.get("queue_rank")))
 
@@ -220,14 +231,20 @@ USED = frozenset({"job-busy", "job-exclusive", "busy"})
 RESERVED = frozenset({"resv-exclusive", "maintenance"})
 KNOWN = FAILED | USED | RESERVED | {OFFLINE, SLEEP, "free"}
 
+VARIOUS = "<various>"
+"""What a host's record shows for values in which its virtual nodes differ."""
+SEVERAL_VNODES = "several vnodes"
+"""Added to the state of a host with several virtual nodes: no known state, so that such a host is never switched."""
+
 # These resources are amounts or names, not kinds of nodes.
-_NO_FEATURES = OUR_RESOURCES | {"arch", "host", "vnode", "mem", "vmem", "ncpus"}
+_NO_FEATURES = OUR_RESOURCES | {"arch", "host", "vnode", "mem", "vmem", "ncpus", "accelerator_memory", "hbmem"}
 
 
 def nodes_of_json(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
     """Return the nodes of pbsnodes' answer. Raises CannotAskPbs if it is no JSON.
 
-    A node without a queue is in all that have no nodes of their own.
+    A node without a queue is in all that have no nodes of their own. A host with several virtual nodes is one node in
+    an unknown state, which is never switched: its record sums them up, and `state += sleep` would close only one.
     """
     found = json_records(parse_json(answer, source="pbsnodes -a -F json"), "nodes")
     own = {as_text(record.get("queue")) for record in found.values()}
@@ -241,7 +258,7 @@ def assigned_of_json(answer: bytes, node: str) -> list[str]:
     Raises CannotAskPbs if the record does not show that, or where the node's state is not known.
     """
     record = json_records(parse_json(answer, source="pbsnodes -a -F json"), "nodes").get(node, {})
-    state, jobs = as_text(record.get("state")), record.get("jobs")
+    state, jobs = _state_of(record), record.get("jobs")
     states, resources = frozenset(state.split(",")), record.get("resources_assigned")
     if not states <= KNOWN or not isinstance(resources, dict):
         raise unclear_record(node, state, f", with resources_assigned {resources!r}")
@@ -255,7 +272,8 @@ def _is_nothing(value: object) -> bool:
 
 
 def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s: int) -> Node:
-    states = frozenset(as_text(record.get("state")).split(","))
+    native_state = _state_of(record)
+    states = frozenset(native_state.split(","))
     available, assigned = json_part(record, "resources_available"), json_part(record, "resources_assigned")
     comment, mark = as_text(record.get("comment")), parse_openpbs_mark(as_text(available.get(NODE_RESOURCE)))
     derived = derive_node_state(
@@ -273,7 +291,7 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
     ours = mark is not None and SLEEP in states and OFFLINE not in states
     return Node(
         name=name,
-        native_state=as_text(record.get("state")),
+        native_state=native_state,
         use=use if states <= KNOWN else NodeUse.UNKNOWN,
         power=derived.power,
         closed=derived.closed,
@@ -284,7 +302,7 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
         reason=_our_reason(comment) if ours else _their_reason(comment, states),
         reason_by="",
         reason_s=mark.since_s if ours and mark is not None else None,
-        partitions=(own_queue,) if own_queue else queues,
+        partitions=_partitions(own_queue, queues, differ=SEVERAL_VNODES in states),
         features=tuple(
             name for key, value in available.items() if key not in _NO_FEATURES for name in _features(key, value)
         ),
@@ -295,6 +313,19 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
         idle_since_s=as_int(record.get("last_used_time")) or None if use is NodeUse.FREE else None,
         gpus=(("", gpus),) if (gpus := as_int(available.get("ngpus"))) else (),
     )
+
+
+def _state_of(record: Record) -> str:
+    state = as_text(record.get("state"))
+    is_several = state and as_text(json_part(record, "resources_available").get("vnode")) == VARIOUS
+    return f"{state},{SEVERAL_VNODES}" if is_several else state
+
+
+def _partitions(own_queue: str, queues: tuple[str, ...], *, differ: bool) -> tuple[str, ...]:
+    """Return the queues of a node; the virtual nodes of a host may `differ`, and one of their queues is shown."""
+    if not own_queue or own_queue == VARIOUS:
+        return queues
+    return (own_queue, *queues) if differ else (own_queue,)
 
 
 def _our_reason(comment: str) -> str:

@@ -5,12 +5,14 @@ Torque and OpenPBS must be configured so that offpeak can reorder and defer jobs
 
 import os
 import pwd
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from offpeak.errors import BadInput, OffpeakError, SchedulerError
 from offpeak.machines.credentials import Credential, read_secret
 from offpeak.model.constants import HOUR_S
+from offpeak.text import counted
+from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.commands import CannotAskSlurm, ask, parse_config
 from plugin.slurm.configuration import AdminLevel, SlurmRights, find_rate_problems, read_rights
@@ -21,6 +23,7 @@ from predictors.feeds.port import KnownSeries, Window
 SLURM_TIMEOUT_S = 10.0
 
 SCHEDULER_PART, SLURM = "scheduler", "Slurm"
+SHOWN_NODES = 5
 
 
 def check_credentials(credentials: Iterable[Credential]) -> Iterator[Finding]:
@@ -79,23 +82,35 @@ def _no_slurm_finding(problem: OffpeakError) -> Finding:
 
 
 def check_pbs(scheduler: Scheduler) -> Finding:
-    """Return the first problem, or a good finding if the scheduler answers."""
+    """Return the problems, or a good finding if the scheduler answers and tells the state of each node."""
     try:
         traits = scheduler.traits()
+        problems = traits.problems or tuple(_unknown_nodes(scheduler.view().nodes))
     except SchedulerError as problem:
         return failed_finding(SCHEDULER_PART, "PBS", problem)
     name = f"{traits.name} {traits.version}"
-    if traits.problems:
-        message = "; ".join(what for what, _ in traits.problems)
-        return Finding(
-            SCHEDULER_PART,
-            name,
-            CheckVerdict.DOUBTFUL,
-            message,
-            "; ".join(dict.fromkeys(hint for _, hint in traits.problems)),
-        )
+    if problems:
+        message = "; ".join(what for what, _ in problems)
+        hints = "; ".join(dict.fromkeys(hint for _, hint in problems))
+        return Finding(SCHEDULER_PART, name, CheckVerdict.DOUBTFUL, message, hints)
     me = pwd.getpwuid(os.geteuid()).pw_name
     return Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, f"answers; orders by {traits.reorder_method}; {me} asks it")
+
+
+def _unknown_nodes(nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
+    """Yield what keeps nodes from being switched because their state is not understood, as message and hint."""
+    if not nodes:
+        yield "pbsnodes shows no nodes", "`pbsnodes -a` as the agent's user shows what it sees"
+    states: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.use is NodeUse.UNKNOWN:
+            states.setdefault(node.native_state, []).append(node.name)
+    for state, names in states.items():
+        shown = ", ".join(names[:SHOWN_NODES]) + (", ..." if len(names) > SHOWN_NODES else "")
+        yield (
+            f"{counted(len(names), 'node')} in the state {state!r} ({shown}): never switched off",
+            "name no such nodes below [agent]",
+        )
 
 
 def check_feeds(feeds: Iterable[tuple[str, Feed | None]], *, now_s: int) -> list[Finding]:

@@ -114,8 +114,9 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
         "etime": ctime(job.submit_s),
         "run_count": 1 if ran else None,
         "Exit_status": 0 if job.state is JobState.ENDED else None,
-        "array_id": None if job.index is None else f"{job.number}[].{pbs.host}",
-        "array_index": job.index,
+        # A real server shows the array of a task only once the task has started.
+        "array_id": None if job.index is None or job.start_s is None else f"{job.number}[].{pbs.host}",
+        "array_index": None if job.start_s is None else job.index,
         "estimated": {"exec_vnode": _vnodes(planned.placed), "start_time": ctime(planned.start_s)} if planned else None,
         "project": "_pbs_project_default",
         "topjob": "True" if planned else None,

@@ -7,8 +7,8 @@ import pytest
 
 from offpeak.model.orders import PowerState
 from plugin.pbs.commands import CannotAskPbs, execution_queues, parse_attributes
-from plugin.pbs.openpbs import jobs_of_json, nodes_of_json
-from plugin.scheduler.job import Job, JobState
+from plugin.pbs.openpbs import assigned_of_json, jobs_of_json, nodes_of_json
+from plugin.scheduler.job import Job, JobState, join_array_tasks
 from plugin.scheduler.node import Node, NodeUse
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "openpbs"
@@ -80,6 +80,52 @@ def test_recorded_openpbs_queue_with_mixed_jobs_is_parsed(answers: Path) -> None
     assert (found["8.head"].state, found["8.head"].begin_s) == (JobState.PENDING, 1_795_232_980)
     # The longest that it may take, where there is no walltime; None without either.
     assert (found["11.head"].limit_s, found["12.head"].limit_s) == (10_800, None)
+
+
+def waiting_task(**other: object) -> dict[str, object]:
+    return {"Job_Name": "a", "Job_Owner": "ann@head", "job_state": "Q", "queue": "workq", **other}
+
+
+def test_a_task_that_waits_is_one_of_its_array() -> None:
+    """OpenPBS 23.06 names the array and its limit in the records of the whole array and of tasks that have started."""
+    begun = waiting_task(job_state="R", array_id="3[].head", array_index=1, exec_vnode="(n1:ncpus=4)")
+    records = {
+        "2.head": waiting_task(),
+        "3[].head": waiting_task(job_state="B", array="True", max_run_subjobs=2),
+        "3[1].head": begun,
+        "3[2].head": waiting_task(),
+        "3[3].head": waiting_task(job_state="X"),
+        "3[4].head": waiting_task(),
+        "4[].head": waiting_task(array="True"),
+        "4[1].head": waiting_task(),
+    }
+    found = jobs(json.dumps({"Jobs": records}).encode())
+    assert found.keys() == records.keys() - {"3[].head", "4[].head"}
+    tasks = [(job.array_id, job.task_limit, job.plain) for job in found.values()]
+    assert tasks == [("", 0, True), *[("3[].head", 2, False)] * 4, ("4[].head", 0, False)]
+    queue = {job.job_id: job for job in join_array_tasks(found.values())}
+    assert queue.keys() == {"2.head", "3[1].head", "3[].head", "3[3].head", "4[].head"}
+    assert (queue["3[].head"].tasks, queue["3[].head"].task_limit, queue["4[].head"].tasks) == (2, 2, 1)
+
+
+def host_of_vnodes(**other: object) -> bytes:
+    available = {"ncpus": 16, "mem": "48gb", "ngpus": 2, "vnode": "<various>", "hbmem": "0kb", "host": "big"}
+    record = {"state": "free", "resources_available": available, "resources_assigned": {}}
+    own = {"state": "free", "queue": "gpuq", "resources_available": {"ncpus": 8, "vnode": "n1", "ngpus": 1}}
+    return json.dumps({"nodes": {"big": record | other, "n1": own}}).encode()
+
+
+def test_a_host_of_several_virtual_nodes_is_never_switched() -> None:
+    """Its record sums its virtual nodes up, and `state += sleep` would close one of them."""
+    found = nodes(host_of_vnodes())
+    big = found["big"]
+    assert (big.use, big.native_state, big.features) == (NodeUse.UNKNOWN, "free,several vnodes", ())
+    assert (big.cpus, big.memory_mib, big.gpus, big.partitions) == (16, 49_152, (("", 2),), ("workq",))
+    assert (found["n1"].use, found["n1"].partitions) == (NodeUse.FREE, ("gpuq",))
+    # One of its virtual nodes has a queue of its own; which queues the others have is not shown.
+    assert nodes(host_of_vnodes(queue="gpuq"))["big"].partitions == ("gpuq", "workq")
+    with pytest.raises(CannotAskPbs, match="several vnodes"):
+        assigned_of_json(host_of_vnodes(), "big")
 
 
 def test_an_estimate_is_the_plan(answers: Path) -> None:

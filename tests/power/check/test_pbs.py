@@ -10,6 +10,7 @@ from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
+from plugin.scheduler.node import NodeUse
 from power.check.access import check_pbs
 from power.check.findings import CheckVerdict
 
@@ -47,3 +48,18 @@ def test_openpbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.verdict is CheckVerdict.DOUBTFUL
         assert "the server has no enabled hook offpeak_runjob: no job is deferred" in found.message
         assert found.hint == "run `deploy/openpbs/setup install` as root on the server's host"
+
+
+def test_nodes_that_are_never_switched_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with standin("openpbs", tmp_path) as running:
+        monkeypatch.setenv("PATH", running.path)
+        scheduler = OpenPbsScheduler(SETTINGS)
+        view = scheduler.view()
+        one, *others = view.nodes
+        several = one._replace(use=NodeUse.UNKNOWN, native_state="free,several vnodes")
+        monkeypatch.setattr(scheduler, "view", lambda: replace(view, nodes=(several, *others)))
+        found = check_pbs(scheduler)
+        assert found.verdict is CheckVerdict.DOUBTFUL
+        assert found.message == f"1 node in the state 'free,several vnodes' ({one.name}): never switched off"
+        monkeypatch.setattr(scheduler, "view", lambda: replace(view, nodes=()))
+        assert check_pbs(scheduler).message == "pbsnodes shows no nodes"
