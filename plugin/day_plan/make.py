@@ -45,7 +45,8 @@ def plan_day(inputs: PlanInputs, previous: DayPlan | None, budget: Budget) -> Da
     for pool in (split_arrays(inputs, each) for each in pools):
         results.append(_plan_pool(inputs, pool, order, rates, previous, budget))
         rates = subtract_power(rates, *planned_power(results[-1].question.problem, results[-1].plan))
-    return join_pool_plans(inputs, whole, loads, left_out, results, previous)
+    plan = join_pool_plans(inputs, whole, loads, left_out, results, previous)
+    return replace(plan, remarks=(*filter(None, (order.remark,)), *plan.remarks))
 
 
 def _plan_pool(

@@ -1,6 +1,7 @@
 """The plan of one pool: repairs the standing plan and tries other orders while there is time.
 
-The order of the queue is the site's; only the movable jobs of the queue hook's windows may change places.
+The order of the queue is the site's; only the movable jobs of the queue hook's windows may change places. A window
+policy from outside orders them instead of the search.
 """
 
 from collections.abc import Sequence
@@ -8,26 +9,34 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Int64
 from plugin.day_plan.inputs import PlanInputs
 from plugin.planner.placement import keep_what_fits, place_one_by_one
 from plugin.planner.problem import Plan, Problem, compute_profit
 from plugin.planner.searches import Budget, all_orders
 from plugin.queue_hook.positions import BEGIN, NO_MARKS, MarksByJob, marks_by_job, queue_positions
-from plugin.queue_hook.window import find_windows
+from plugin.queue_hook.window import GroupWindow, find_windows, own_orders
 from plugin.scheduler.job import Job
 
 
 @dataclass(frozen=True)
 class QueueOrder:
-    """All jobs that wait, the first to start first as the site has them, and the movable ones of each window."""
+    """All jobs that wait, the first to start first, and the jobs of each window that the search may move.
+
+    `remark` is what an operator must know about a policy from outside, "" without one.
+    """
 
     ordered: tuple[Job, ...]
     windows: tuple[frozenset[str], ...]
+    remark: str = ""
 
 
 def find_queue_order(inputs: PlanInputs) -> QueueOrder:
-    """Return the order of the pending jobs; the windows and the jobs that keep their place are the queue hook's."""
+    """Return the order of the pending jobs; the windows and the jobs that keep their place are the queue hook's.
+
+    A policy from outside orders its windows, and the search moves nothing. If it fails, the order is the site's.
+    """
     facts, rules = inputs.queue, inputs.rules
     marks = marks_by_job(facts.marks, facts.jobs)
     positions = queue_positions(facts.pending, marks, facts)
@@ -39,12 +48,33 @@ def find_queue_order(inputs: PlanInputs) -> QueueOrder:
         for position in positions.all
     ]
     windows = find_windows(replace(positions, all=startable), marks, delayed=(), facts=facts, rules=rules)
-    ordered = sorted(positions.all, key=lambda each: (-each.site_priority, each.number))
+    ordered = [each.job for each in sorted(positions.all, key=lambda each: (-each.site_priority, each.number))]
+    if rules.own_policy is not None:
+        try:
+            orders = own_orders(windows, rules.own_policy, facts)
+        except OffpeakError as problem:
+            remark = "; ".join(filter(None, (f"the plan has the site's order: {problem}", problem.hint)))
+            return QueueOrder(tuple(ordered), (), remark)
+        remark = f"the policy {rules.policy} orders the jobs of a window, and no other order is tried"
+        return QueueOrder(_reorder(ordered, windows, orders), (), remark)
     movable = (
         frozenset(position.job.job_id for rank, position in enumerate(window.jobs) if rank not in window.kept)
         for window in windows
     )
-    return QueueOrder(tuple(position.job for position in ordered), tuple(movable))
+    return QueueOrder(tuple(ordered), tuple(movable))
+
+
+def _reorder(
+    ordered: Sequence[Job], windows: Sequence[GroupWindow], orders: Sequence[Sequence[int]]
+) -> tuple[Job, ...]:
+    """Return the jobs with the ranks of each window in its order, on the places that these jobs have together."""
+    place = {job.job_id: at for at, job in enumerate(ordered)}
+    reordered = list(ordered)
+    for window, ranks in zip(windows, orders, strict=True):
+        places = [place[window.jobs[rank].job.job_id] for rank in ranks]
+        for at, source in zip(sorted(places), places, strict=True):
+            reordered[at] = ordered[source]
+    return tuple(reordered)
 
 
 def _is_delayed_by_us(job: Job, marks: MarksByJob) -> bool:

@@ -38,7 +38,7 @@ from plugin.queue_hook.user_hints import HINT_PREFIX
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 from plugin.window_order import count_kept, free_behind, order_view
-from plugin.window_policy import BUILT_IN_BY_NAME, NO_POLICY, WindowView
+from plugin.window_policy import BUILT_IN_BY_NAME, NO_POLICY, OrderWindows, WindowView
 
 
 @dataclass(frozen=True)
@@ -221,15 +221,23 @@ def reorder_windows(
             reorder_window(window, partial(_order, window, facts=facts, rules=rules), facts.ranking)
             for window in windows
         ]
+    own = own_orders(windows, rules.own_policy, facts)
+    return [
+        reorder_window(window, partial(_keep_order, ranks), facts.ranking)
+        for window, ranks in zip(windows, own, strict=True)
+    ]
+
+
+def own_orders(windows: Sequence[GroupWindow], own_policy: OrderWindows, facts: QueueFacts) -> list[list[int]]:
+    """Return the movable ranks of each window in the order of a policy from outside, which gets all windows at once.
+
+    Raises OffpeakError if it gives no order.
+    """
     movable = {at: ranks for at, window in enumerate(windows) if (ranks := window.movable(len(window.jobs)))}
     weights = {at: _weigh_jobs(windows[at], ranks, facts) for at, ranks in movable.items()}
-    views = [window_view(windows[at], ranks, weights[at], facts) for at, ranks in movable.items()]
-    orders = rules.own_policy(views)
+    orders = own_policy([window_view(windows[at], ranks, weights[at], facts) for at, ranks in movable.items()])
     own = {at: [ranks[chosen] for chosen in order] for (at, ranks), order in zip(movable.items(), orders, strict=True)}
-    return [
-        reorder_window(window, partial(_keep_order, own.get(at, ())), facts.ranking)
-        for at, window in enumerate(windows)
-    ]
+    return [own.get(at, []) for at in range(len(windows))]
 
 
 OrderMovable = Callable[[Sequence[int]], tuple[Sequence[int], int | None]]

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, replace
 
 from offpeak.door.effect import ADMIN, Mode
-from offpeak.errors import BadPrices
+from offpeak.errors import BadPrices, BadSetting
 from offpeak.ledger.database import sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
@@ -17,7 +17,7 @@ from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import PLAN, QueueFacts
 from plugin.queue_hook.queue_plan import QueuePlan
-from power.door.scheduler_orders import find_partitions
+from power.door.scheduler_orders import ALLOW_OWN_POLICIES, find_partitions
 from predictors.price_forecast import PriceSource
 from services.accounts.job_draws import find_node_kinds
 from services.agent.accounting_loops import open_forecasts
@@ -53,7 +53,7 @@ def read_plan_context(site: SiteContext, marks: tuple[JobMark, ...]) -> PlanCont
     powers, times = open_forecasts(settings.agent.state_folder, settings.power)
     draws = powers.of(view.jobs, find_node_kinds(view.nodes, site.node_class), at_s=view.at_s)
     facts = queue_facts(observed, draws=draws, run_s=times.of(view.jobs, at_s=view.at_s), marks=marks)
-    rules = queue_rules(settings, site.zone)
+    rules = queue_rules(settings, site.zone, site.own_policy)
     section = QueueSection(rules, site.modes, settings.plan, settings.power.idle_node_w, settings.agent.cycle_s)
     return PlanContext(site, observed, facts, section, outside, problem_log)
 
@@ -92,26 +92,38 @@ def plan_once(settings: Settings) -> tuple[DayPlan, tuple[str, ...]]:
 
     Raises SchedulerError if the scheduler cannot be read, BadInput or BadPrices for inputs that cannot be used.
     """
-    context = read_plan_context(make_site_context(settings), _read_marks(settings.ledger))
-    return make_plan(context), context.problem_log.problems
+    site = make_site_context(settings)
+    try:
+        context = read_plan_context(site, _read_marks(settings.ledger))
+        return make_plan(context), context.problem_log.problems
+    finally:
+        asyncio.run(site.close())
 
 
 def apply_once(settings: Settings) -> AppliedPlan:
     """Make the plan and apply its order and begin times through the door. In mode shadow it is only recorded.
 
     It is an admin's order, so mode advise applies it too. Raises AlreadyRunning while an agent runs, which applies
-    plans itself. Raises CannotWrite if the ledger cannot be written; errors as `plan_once`.
+    plans itself. Raises CannotWrite if the ledger cannot be written, BadSetting if the order is that of a policy from
+    outside which may not change the queue; errors as `plan_once`.
     """
+    if settings.agent.own_policy_is_shadowed:
+        raise BadSetting(
+            f"agent.queue: the order of the own policy {settings.agent.own_policy} is only recorded, not applied",
+            hint=ALLOW_OWN_POLICIES,
+        )
     with exclusive_lock(settings.agent.state_folder):
+        site = make_site_context(settings)
         ledger = Ledger(settings.ledger)
         try:
             ledger.claim()
             ledger.ready()
-            context = read_plan_context(make_site_context(settings), ledger.marks())
+            context = read_plan_context(site, ledger.marks())
             plan = make_plan(context)
             written = asyncio.run(_apply(context, plan, ledger))
-            return AppliedPlan(plan, written, context.site.modes.usual, context.problem_log.problems)
+            return AppliedPlan(plan, written, site.modes.usual, context.problem_log.problems)
         finally:
+            asyncio.run(site.close())
             ledger.close()
 
 
@@ -125,10 +137,9 @@ async def _apply(context: PlanContext, plan: DayPlan, ledger: Ledger) -> QueuePl
         _mode_for_admin(modes.usual), {partition: _mode_for_admin(mode) for partition, mode in modes.own.items()}
     )
     controller = QueueController(ledger, context.problem_log, by=f"{ADMIN}{login_name()}")
-    facts, rules = replace(context.facts, planned=planned_of(plan)), replace(context.section.rules, policy=PLAN)
-    written = await controller.run_cycle(facts, rules, orders, for_admin)
-    await site.close()
-    return written
+    facts = replace(context.facts, planned=planned_of(plan))
+    rules = replace(context.section.rules, policy=PLAN, own_policy=None)
+    return await controller.run_cycle(facts, rules, orders, for_admin)
 
 
 def _mode_for_admin(mode: Mode) -> Mode:

@@ -246,7 +246,7 @@ def make_plan_inputs(
     full_power_w = max([section.idle_node_w, *facts.node_power_w.values()]) * max(len(nodes), 1)
     facility = facility_named(plan.facility, full_power_w=full_power_w) if plan.facility else uncooled_facility()
     room = PlanFacility(facility, section.idle_node_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ())
-    rules = replace(section.rules, policy=PLAN)
+    rules = section.rules if section.rules.own_policy else replace(section.rules, policy=PLAN)
     return PlanInputs(
         queue=replace(facts, planned=None),
         rules=rules,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planned_site import HOUR_S, NOW_S, RULES, a_job, a_node, a_running, make_inputs, prices
 
+from offpeak.errors import OffpeakError
 from offpeak.model.facility import PowerCap
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
@@ -16,6 +17,7 @@ from plugin.day_plan.day_plan import DayPlan, planned_of
 from plugin.day_plan.inputs import PlanInputs
 from plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS
 from plugin.day_plan.make import plan_day
+from plugin.day_plan.pool_plan import find_queue_order
 from plugin.planner.searches import budget_of
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node
@@ -354,3 +356,35 @@ def test_a_cap_binds_an_array_by_the_power_of_all_tasks():
     assert starts(plan) == {"1": 2, "2": 0}
     assert plan.by_id["1"].begin_s == NOW_S + 2 * HOUR_S
     assert plan.by_id["1"].power_w == 1600
+
+
+def widest_first(views):
+    return [sorted(range(len(view.size)), key=lambda at: -view.size[at]) for view in views]
+
+
+def test_an_own_policy_orders_the_jobs_of_a_window_and_no_other_order_is_tried():
+    jobs = (
+        a_running(1, "n1,n2,n3,n4", nodes=4),
+        a_job(2),
+        a_job(3, nodes=4),
+        a_job(4, comment="offpeak:now"),
+        a_job(5, nodes=2),
+    )
+    rules = replace(RULES, policy="widest", own_policy=widest_first)
+    plan = planned(make_inputs(jobs, rules=rules))
+    by_start = sorted(plan.by_id, key=lambda job: plan.by_id[job].start_s)
+    assert by_start[0] == "3"
+    assert plan.remarks[0] == "the policy widest orders the jobs of a window, and no other order is tried"
+    assert [job.job_id for job in find_queue_order(make_inputs(jobs, rules=rules)).ordered] == ["3", "5", "4", "2"]
+
+
+def test_where_an_own_policy_fails_the_plan_has_the_order_of_the_site():
+    def fails(_views):
+        raise OffpeakError("the window policy 'widest' failed: it is tired", hint="wake it")
+
+    jobs = (a_job(1), a_job(2, nodes=4))
+    inputs = make_inputs(jobs, rules=replace(RULES, policy="widest", own_policy=fails))
+    assert [job.job_id for job in find_queue_order(inputs).ordered] == ["1", "2"]
+    assert planned(inputs).remarks[0] == (
+        "the plan has the site's order: the window policy 'widest' failed: it is tired; wake it"
+    )

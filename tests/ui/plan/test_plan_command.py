@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from installed_policy import LATEST_FIRST, install_policy
 
 from offpeak.model.request import Chunk
 from offpeak.process import exclusive_lock
@@ -26,6 +27,7 @@ state_folder = "{folder}"
 socket = "{folder}/agent.sock"
 mode = "{mode}"
 queue = "{queue}"
+allow_own_policies = {allowed}
 [ledger]
 url = "sqlite:///{folder}/ledger.sqlite"
 [power]
@@ -54,10 +56,11 @@ def offpeak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """The command within this process, on a clock of UTC."""
     monkeypatch.setenv("TZ", "UTC")
 
-    def called(*arguments: str, mode: str = "advise", queue: str = "greedy") -> Done:
+    def called(*arguments: str, mode: str = "advise", queue: str = "greedy", allowed: bool = False) -> Done:
         config = tmp_path / "offpeak.toml"
         from_, until = (time.strftime("%H:00", time.gmtime(time.time() + hours * HOUR_S)) for hours in (0, 2))
-        config.write_text(CONFIG.format(folder=tmp_path, mode=mode, queue=queue, dear=f"{from_}-{until}"))
+        own = {"queue": queue, "allowed": str(allowed).lower()}
+        config.write_text(CONFIG.format(folder=tmp_path, mode=mode, dear=f"{from_}-{until}", **own))
         capsys.readouterr()
         code = run(["plan", "--config", str(config), *arguments])
         printed = capsys.readouterr()
@@ -183,3 +186,32 @@ def test_bad_input_is_one_line(offpeak: Offpeak, arguments: tuple[str, ...], err
     assert done.returncode == 2
     assert error in done.stderr.splitlines()[0]
     assert done.stderr.splitlines()[1].startswith("  hint: ")
+
+
+@pytest.fixture
+def latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An own policy that starts the last submitted job first."""
+    monkeypatch.syspath_prepend(tmp_path)
+    install_policy(tmp_path, "latest_of_plan", "latest = latest_of_plan:order", LATEST_FIRST)
+    return "latest"
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_the_plan_has_the_order_of_an_own_policy(offpeak: Offpeak, latest: str) -> None:
+    plan = json.loads(offpeak("--json", queue=latest).stdout)
+    starts = {job["job_id"]: job["start_s"] for job in plan["jobs"]}
+    assert sorted(starts, key=lambda job: starts[job]) == sorted(starts, key=int, reverse=True)
+    assert "the policy latest orders the jobs of a window, and no other order is tried" in plan["remarks"]
+
+
+def test_the_order_of_an_own_policy_is_applied_only_where_it_is_allowed(
+    offpeak: Offpeak, latest: str, scheduler: SimulatedScheduler
+) -> None:
+    refused = offpeak("--apply", queue=latest)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("offpeak: error: agent.queue: the order of the own policy latest is only recorded")
+    assert "hint: set allow_own_policies = true" in refused.stderr
+    before = [job.priority for job in scheduler.view().jobs]
+    applied = offpeak("--apply", "--json", queue=latest, allowed=True)
+    assert applied.returncode == 0, applied.stderr
+    assert [job.priority for job in scheduler.view().jobs] != before
