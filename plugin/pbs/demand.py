@@ -4,16 +4,21 @@ PBS itself gives no job a sleeping node. Therefore a job that could start if som
 nodes as its planned hosts, now, which is how other schedulers publish their plans. Where OpenPBS has estimated a start,
 its estimate stays, except for a start within the next ten minutes: OpenPBS counts a sleeping node as up ten minutes
 after each of its cycles, and that moment may never come.
+
+Of the sleeping nodes that fit, those without GPUs are planned first, for a job that requests none, and the smallest.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk
 from plugin.pbs.jobs import PbsJob
-from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, find_allocations
+from plugin.scheduler.job import HOLDING, Job, JobState, count_running_tasks
 from plugin.scheduler.node import Node, NodeUse
 
 MOST_JOBS = 500
@@ -28,25 +33,64 @@ NO_NODE_HELPS = ("limit", "hold", "license", "dependency", "fairshare")
 
 @dataclass
 class NodeCapacity:
-    """The free processors of a node while jobs are placed. `sleeps`: the node must be woken first."""
+    """What is free on a node while jobs are placed. `sleeps`: the node must be woken first."""
 
     node: Node
     cpus: int
+    memory_mib: int
+    gpus: int
     sleeps: bool
+
+    def holds(self, chunk: Chunk, job: Job) -> bool:
+        """Return whether the node has room for a chunk of the job."""
+        if chunk.host not in ("", self.node.name) or not chunk.accepts(self.node.features):
+            return False
+        if self.cpus < (self.node.cpus if job.whole_nodes else chunk.cores) or self.gpus < chunk.gpus:
+            return False
+        return self.memory_mib >= chunk.memory_mib or not self.node.memory_mib
+
+    def cost(self, *, needs_gpus: bool) -> tuple[bool, bool, int, int]:
+        """Return the sort key of the node: nodes with lower keys are taken first."""
+        node = self.node
+        return self.sleeps, bool(node.gpus) and not needs_gpus, node.cpus, node.memory_mib.bit_length()
+
+    def take(self, chunk: Chunk, job: Job, sign: int = 1) -> None:
+        """Subtract what the chunk takes; give it back for a `sign` of -1."""
+        self.cpus -= sign * (self.node.cpus if job.whole_nodes else chunk.cores)
+        self.memory_mib -= sign * chunk.memory_mib
+        self.gpus -= sign * chunk.gpus
 
 
 def with_demand(jobs: Sequence[PbsJob], nodes: Sequence[Node], now_s: int) -> tuple[Job, ...]:
     """Return the jobs, with planned hosts that must be woken or stay awake."""
-    capacities = [capacity for capacity in map(_node_capacity, nodes) if capacity is not None]
+    held = find_allocations(pbs_job.job for pbs_job in jobs)
+    found = (_node_capacity(node, held.get(node.name, NO_ALLOCATION)) for node in nodes)
+    capacities = [capacity for capacity in found if capacity is not None]
+    by_cost = {
+        needs_gpus: sorted(capacities, key=lambda each: each.cost(needs_gpus=needs_gpus))
+        for needs_gpus in (False, True)
+    }
     waiting = [pbs_job for pbs_job in jobs if _could_start(pbs_job.job, now_s)]
     waiting.sort(key=lambda pbs_job: (-pbs_job.job.priority, pbs_job.rank))
     if not any(capacity.sleeps for capacity in capacities) and all(pbs_job.job.start_s is None for pbs_job in waiting):
         return tuple(pbs_job.job for pbs_job in jobs)
     held_until_s = _held_until_s(pbs_job.job for pbs_job in jobs)
+    running = count_running_tasks(pbs_job.job for pbs_job in jobs)
+    within_limits = _within_limits((pbs_job.job for pbs_job in waiting), running)
     planned = {
-        pbs_job.job.job_id: _plan_job(pbs_job.job, capacities, held_until_s, now_s) for pbs_job in waiting[:MOST_JOBS]
+        job.job_id: _plan_job(job, by_cost[job.request is not None and job.request.gpus > 0], held_until_s, now_s)
+        for job in islice(within_limits, MOST_JOBS)
     }
     return tuple(planned.get(pbs_job.job.job_id, pbs_job.job) for pbs_job in jobs)
+
+
+def _within_limits(jobs: Iterable[Job], running: Mapping[str, int]) -> Iterable[Job]:
+    """Yield the jobs without the tasks of arrays that may not start yet because of the limit of their array."""
+    counted: Counter[str] = Counter(running)
+    for job in jobs:
+        counted[job.array_id] += 1
+        if not (job.array_id and job.task_limit) or counted[job.array_id] <= job.task_limit:
+            yield job
 
 
 def _plan_job(job: Job, capacities: Sequence[NodeCapacity], held_until_s: Mapping[str, int], now_s: int) -> Job:
@@ -83,16 +127,20 @@ def _held_until_s(jobs: Iterable[Job]) -> dict[str, int]:
     return found
 
 
-def _node_capacity(node: Node) -> NodeCapacity | None:
+def _node_capacity(node: Node, held: Allocation) -> NodeCapacity | None:
     """Return what a node still has for jobs; None if it gets no jobs."""
+    gpus = sum(number for _, number in node.gpus)
     opens = node.closed_by_us and node.planned
     if (node.closed and not opens) or node.failed or node.reserved or node.use is NodeUse.UNKNOWN:
         return None
     if node.power is PowerState.ON:
-        return NodeCapacity(node, node.cpus - node.cpus_used, sleeps=False) if node.responds else None
+        if not node.responds:
+            return None
+        memory_mib, left = node.memory_mib - held.memory_mib, gpus - held.gpus
+        return NodeCapacity(node, node.cpus - node.cpus_used, memory_mib, left, sleeps=False)
     if node.use is NodeUse.USED:
         return None
-    return NodeCapacity(node, node.cpus, sleeps=node.power is PowerState.OFF)
+    return NodeCapacity(node, node.cpus, node.memory_mib, gpus, sleeps=node.power is PowerState.OFF)
 
 
 def _could_start(job: Job, now_s: int) -> bool:
@@ -102,34 +150,27 @@ def _could_start(job: Job, now_s: int) -> bool:
     return not any(cause in reason for cause in NO_NODE_HELPS)
 
 
-def _place_job(job: Job, capacities: Iterable[NodeCapacity]) -> list[NodeCapacity]:
-    """Return the nodes for each chunk of the job, nodes that are up first; [] if there are not enough.
+def _place_job(job: Job, capacities: Sequence[NodeCapacity]) -> list[NodeCapacity]:
+    """Return the nodes for each chunk of the job, the first that fit; [] if there are not enough.
 
-    The processors that were found are subtracted: the next job gets the rest.
+    What was found is subtracted: the next job gets the rest.
     """
     if job.request is None:
         return []
-    open_to = [capacity for capacity in capacities if set(job.partitions) & set(capacity.node.partitions)]
-    open_to.sort(key=lambda capacity: capacity.sleeps)
-    taken: list[tuple[NodeCapacity, int]] = []
+    partitions = set(job.partitions)
+    open_to = [each for each in capacities if not partitions.isdisjoint(each.node.partitions)]
+    most_mib = max((each.node.memory_mib for each in open_to), default=0)
+    taken: list[tuple[NodeCapacity, Chunk]] = []
     for chunk in job.request.chunks:
+        # Where a job waits although it requests more than any node has, the server does not count memory by node.
+        part = chunk if chunk.memory_mib <= most_mib else chunk._replace(memory_mib=0)
         for _ in range(chunk.copies):
             used = {id(capacity) for capacity, _ in taken} if job.request.apart or job.whole_nodes else set()
-            capacity = next(
-                (capacity for capacity in open_to if id(capacity) not in used and _fits(capacity, chunk, job)), None
-            )
+            capacity = next((each for each in open_to if id(each) not in used and each.holds(part, job)), None)
             if capacity is None:
-                for capacity, cpus in taken:
-                    capacity.cpus += cpus
+                for each, taken_part in taken:
+                    each.take(taken_part, job, -1)
                 return []
-            cpus = capacity.cpus if job.whole_nodes else chunk.cores
-            capacity.cpus -= cpus
-            taken.append((capacity, cpus))
+            capacity.take(part, job)
+            taken.append((capacity, part))
     return [capacity for capacity, _ in taken]
-
-
-def _fits(capacity: NodeCapacity, chunk: Chunk, job: Job) -> bool:
-    wanted = capacity.node.cpus if job.whole_nodes else chunk.cores
-    if capacity.cpus < wanted or (chunk.host and chunk.host != capacity.node.name):
-        return False
-    return chunk.accepts(capacity.node.features)

@@ -79,6 +79,55 @@ def test_job_that_no_node_can_serve_wakes_none() -> None:
         assert planned([pbs_job(1, "1:ppn=8")], [node]) == {}
 
 
+GPUS = {"gpus": (("", 4),), "cpus": 8, "memory_mib": 64_000}
+
+
+def mixed_nodes(**of_gpu_nodes: Any) -> list[Node]:
+    gpu_nodes = [a_node(name, **{"power": DOWN, **GPUS, **of_gpu_nodes}) for name in ("g1", "g2")]
+    small = [a_node(name, DOWN, memory_mib=32_000) for name in ("n1", "n2")]
+    return [*gpu_nodes, *small, a_node("n3", DOWN, cpus=16, memory_mib=256_000)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "hosts"),
+    [
+        ("1:ncpus=4:ngpus=2", "g1"),
+        ("2:ncpus=4", "n1,n2"),
+        ("1:ncpus=4:mem=40gb", "n3"),
+        ("1:ncpus=12", "n3"),
+        ("3:ncpus=8", "n1,n2,n3"),
+        ("4:ncpus=8", "n1,n2,n3,g1"),
+        ("1:ncpus=1:ngpus=1+1:ncpus=8", "g1,n1"),
+        ("1:ncpus=1:ngpus=5", ""),
+        ("3:ncpus=1:ngpus=1", ""),
+        # More than any node has: the server does not count memory.
+        ("1:ncpus=1:mem=900gb", "n1"),
+    ],
+)
+def test_a_job_wakes_the_smallest_nodes_that_can_run_it(request_: str, hosts: str) -> None:
+    found = planned([pbs_job(1, request_)], mixed_nodes())
+    assert sorted(found.get("1", "").split(",")) == sorted(hosts.split(","))
+
+
+def test_awake_nodes_with_too_little_memory_or_too_few_gpus_left_do_not_help() -> None:
+    nodes = mixed_nodes()
+    up = [nodes[0]._replace(power=PowerState.ON, use=NodeUse.USED, cpus_used=2), *nodes[1:]]
+    runs = pbs_job(9, "1:ncpus=2:ngpus=3:mem=30gb", state=JobState.RUNNING, hosts="g1", start_s=NOW_S, end_s=None)
+    assert planned([runs, pbs_job(1, "1:ncpus=1:ngpus=1")], up) == {"9": "g1"}
+    assert planned([runs, pbs_job(1, "1:ncpus=1:ngpus=2")], up)["1"] == "g2"
+    assert planned([runs, pbs_job(1, "1:ncpus=1:ngpus=1:mem=40gb")], up)["1"] == "g2"
+    second = [pbs_job(number, "1:ncpus=1:ngpus=1") for number in (1, 2)]
+    assert planned([runs, *second], up) == {"9": "g1", "2": "g2"}
+
+
+def test_tasks_beyond_the_limit_of_their_array_wake_no_node() -> None:
+    nodes = [a_node(f"n{number}", DOWN) for number in range(6)]
+    tasks = [pbs_job(number, "1:ncpus=8", array_id="7[]", task_limit=2) for number in range(5)]
+    assert planned(tasks, nodes) == {"0": "n0", "1": "n1"}
+    runs = pbs_job(8, "1:ncpus=8", state=JobState.RUNNING, hosts="n5", array_id="7[]", task_limit=2)
+    assert list(planned([*tasks, runs], nodes)) == ["0", "8"]
+
+
 ESTIMATED_S = NOW_S + 600
 """What OpenPBS reckons with for a node that sleeps, however soon the node could be up."""
 
