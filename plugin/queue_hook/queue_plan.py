@@ -140,11 +140,21 @@ def _plan_ranks(
     reported = {decision.subject for decision in changes.decisions}
     moves = explain_moves(reordered, written, facts=facts, rules=rules)
     changes.decisions += [move for move in moves if move.subject not in reported]
+    reported |= {move.subject for move in moves}
     for position in positions.all:
-        if position.job.job_id in written:
-            of_job = marks.get(position.job.job_id, NO_MARKS)
-            _add_rank(changes, position, desired.get(position.job.job_id), of_job, facts)
+        job, to = position.job, desired.get(position.job.job_id)
+        if job.job_id in written:
+            _add_rank(changes, position, to, marks.get(job.job_id, NO_MARKS), facts)
+            if to in (None, position.site_priority) and f"job {job.job_id}" not in reported:
+                changes.decisions.append(_explain_return(position, facts))
     return changes
+
+
+def _explain_return(position: QueuePosition, facts: QueueFacts) -> DecisionRecord:
+    """Return the decision for a job that gets the site's own priority again."""
+    job = position.job
+    inputs = (("priority", float(job.priority)), ("site_priority", float(position.site_priority)))
+    return DecisionRecord(facts.now_s, f"job {job.job_id}", "given back", "it has the site's own place", inputs)
 
 
 def keep_site_order(views: Sequence[WindowView]) -> list[list[int]]:
@@ -172,18 +182,14 @@ def _add_rank(
     changes: RankChanges, position: QueuePosition, desired: int | None, marks: JobMarks, facts: QueueFacts
 ) -> None:
     """Add the value to write for a job, which is the site's own where no priority is desired."""
-    job, now_s = position.job, facts.now_s
+    job = position.job
     priority = position.site_priority if desired is None else desired
     value, to = job.priority, priority
     if facts.ranking is Ranking.OFFSET:
         value, to = job.offset, position.user_offset + priority - position.site_priority
     changes.rank[job.job_id] = to
     if desired is not None:
-        changes.remember += marks.of_change(job, RANK, value=value, to=to, now_s=now_s)
-        return
-    inputs = (("priority", float(job.priority)), ("site_priority", float(position.site_priority)))
-    why = "it has the site's own place"
-    changes.decisions.append(DecisionRecord(now_s, f"job {job.job_id}", "given back", why, inputs))
+        changes.remember += marks.of_change(job, RANK, value=value, to=to, now_s=facts.now_s)
 
 
 def find_jobs_to_write(

@@ -428,11 +428,16 @@ PEAK_TEXTS = {Peak.ON_PEAK: "on-peak", Peak.OFF_PEAK: "off-peak", Peak.UNKNOWN: 
 
 
 def _nearest_passed(desired: Sequence[int], rank: int) -> int | None:
-    """Return the nearest rank that changed sides with this one: if there is one, a rank that now stands before it."""
+    """Return the nearest rank that changed sides with this one, in the direction in which this one moved.
+
+    If as many passed it as it passed, this is a rank that now stands before it.
+    """
     place = desired.index(rank)
     before = [value for value in desired[:place] if value > rank]
     behind = [value for value in desired[place + 1 :] if value < rank]
-    return before[-1] if before else (behind[0] if behind else None)
+    if len(behind) > len(before):
+        return behind[0]
+    return before[-1] if before else None
 
 
 def _compare_jobs(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: QueueRules) -> tuple[str, Inputs]:

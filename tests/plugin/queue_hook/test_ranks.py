@@ -44,6 +44,22 @@ def test_every_move_has_its_reason_and_its_numbers():
     assert plan.decisions[0].inputs == (("node_power_w", 180.0), ("other_node_power_w", 300.0), ("beside", "2"))
 
 
+def test_a_job_that_passes_more_jobs_than_pass_it_is_moved_forward():
+    five = with_draws(400, 300, 250, 200, 100)
+    assert five.apply(five.plan()).order() == ["5", "4", "3", "2", "1"]
+    moves = reasons(five.plan())
+    assert moves["job 4"].startswith("moved forward: before 3: ")
+    assert moves["job 2"].startswith("moved back: behind 3: ")
+    assert moves["job 3"].startswith("moved back: behind 4: "), "as many jobs passed it as it passed"
+
+
+def test_a_job_that_returns_within_its_window_has_no_reason_of_a_former_move():
+    ranked = THREE.apply(THREE.plan())
+    returned = ranked.plan(node_power_w={"1": 100.0, "2": 200.0, "3": 300.0})
+    assert reasons(returned) == dict.fromkeys(["job 1", "job 3"], "given back: it has the site's own place")
+    assert ranked.apply(returned).order() == ["1", "2", "3"]
+
+
 def test_a_job_that_leaves_its_window_gets_its_own_value_back():
     ranked = THREE.apply(THREE.plan())
     newcomer = a_job(4, partitions=("other",))
@@ -52,7 +68,7 @@ def test_a_job_that_leaves_its_window_gets_its_own_value_back():
     )
     plan = replace(moved, jobs=(*moved.jobs, newcomer)).plan(replace(RULES, window=1))
     assert plan.rank == {"1": TOP - 1, "3": TOP - 3}
-    assert set(reasons(plan)) == {"job 3"}
+    assert set(reasons(plan)) == {"job 1", "job 3"}
 
 
 def test_policy_off_gives_everything_back():
