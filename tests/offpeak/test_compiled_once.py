@@ -135,7 +135,10 @@ assert total(np.array([3.0, 1.0])) == 4.0
 
 def test_kernels_run_where_no_machine_code_can_be_kept(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "summed.py").write_text(SOURCE)
-    (tmp_path / "file").touch()
-    paths = os.pathsep.join([str(repository), str(tmp_path)])
-    environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache")}
+    # A file in the place of each folder, because root may write into any.
+    for name in ("__pycache__", "file"):
+        (tmp_path / name).touch()
+    paths, absent = os.pathsep.join([str(repository), str(tmp_path)]), str(tmp_path / "file" / "cache")
+    folders = dict.fromkeys(["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"], absent)
+    environment = {**os.environ, "PYTHONPATH": paths, **folders}
     subprocess.run([sys.executable, "-c", UNCACHED], env=environment, check=True)
