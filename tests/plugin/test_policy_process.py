@@ -1,6 +1,7 @@
 """A window policy from outside in its own process: it orders, and a policy that fails, hangs or dies says so."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from offpeak.errors import OffpeakError
 from offpeak.prices.peak import Peak
 from plugin.policy_process import PolicyProcess
 from plugin.window_policy import WindowView
+from sim_backend.local_slurm.processes import wait_until
 
 StartPolicy = Callable[..., PolicyProcess]
 
@@ -56,7 +58,7 @@ def test_each_window_gets_its_order_completed_by_the_ranks_left_out(start: Start
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ("raise ValueError('no such tariff')", "failed: ValueError: no such tariff"),
+        ("raise ValueError('no such tariff')", "failed: ValueError: no such tariff (own_policy_of_test.py, line 4)"),
         ("return [0, 0]", "returned [0, 0], which is no order of 2 jobs"),
         ("return [2]", "returned [2], which is no order of 2 jobs"),
         ("return None", "returned None"),
@@ -85,6 +87,17 @@ def test_a_policy_that_hangs_is_ended_in_time(start: StartPolicy) -> None:
     with pytest.raises(OffpeakError, match=r"^the window policy 'own' did not answer within 0.3 s$"):
         process.order([view(1, 2)])
     assert process.order([view(1)]) == [[0]]
+
+
+def test_closed_while_the_policy_thinks_it_ends_at_once(start: StartPolicy, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    process = start(f"import time\ndef order(view):\n    open({str(begun)!r}, 'w').close()\n    time.sleep(600)\n")
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(process.order, [view(1, 2)])
+        wait_until(begun.exists, what="the policy to be called")
+        process.close()
+        with pytest.raises(OffpeakError, match="has ended"):
+            answer.result(timeout=60)
 
 
 @pytest.mark.parametrize(

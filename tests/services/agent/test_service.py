@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from dripping_server import DrippingServer, dripping_proxy
+from installed_policy import install_policy
 from scheduler_values import record_of
 
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
@@ -26,12 +27,14 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import actions_in
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.model.orders import NodeChange, NodeOrder, PowerState
+from offpeak.model.request import Chunk
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
+from plugin.policy_process import PolicyProcess
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
 from power.door.scheduler_orders import SchedulerOrderResult
@@ -48,7 +51,7 @@ from services.agent.service import Service
 from services.agent.status import fetch_status
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
+from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from ui.agent.answer import LocalClock, status_lines
 
@@ -629,3 +632,46 @@ def test_bmcs_that_are_reached_by_http_are_logged_at_the_start(
     with caplog.at_level(logging.INFO, "offpeak"):
         asyncio.run(serve())
     assert caplog.messages.count("n1: their BMCs are reached over http, passwords travel unencrypted") == 1
+
+
+SLOW_POLICY = """
+import time
+def order(view):
+    open({begun!r}, "w").close()
+    time.sleep(600)
+"""
+
+
+def test_ended_while_an_own_policy_thinks_the_queue_keeps_the_order_of_the_site(
+    settings: Settings,
+    ledger: Ledger,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun = tmp_path / "begun"
+    monkeypatch.syspath_prepend(tmp_path)
+    install_policy(tmp_path, "slow_of_service", "slow = slow_of_service:order", SLOW_POLICY.format(begun=str(begun)))
+    monkeypatch.setattr(site_context, "PolicyProcess", partial(PolicyProcess, patience_s=2.0))
+    own = replace(settings.agent, queue="slow", allow_own_policies=True, mode="active")
+    settings = replace(settings, agent=own, power=replace(settings.power, classes=("hot=400W", "cool=100W")))
+    agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())
+    cluster = agent.site.scheduler.cluster
+    for at, name in enumerate(("first", "hot", "cool")):
+        job = SimJob(0, name, "ann", "batch", (Chunk(1, 8),), 9000.0, int(time.time()), 3600, whole_nodes=True)
+        cluster.submit(job).priority = 1000 - at
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: settings).run())
+        async with asyncio.timeout(60):
+            while not begun.exists():
+                await asyncio.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(running, 60)
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+    assert [job.priority for job in agent.site.scheduler.view().jobs] == [1000, 999, 998]
+    (line,) = [message for message in caplog.messages if "policy" in message]
+    assert "the queue keeps the site's order: the window policy 'slow' did not answer within 2 s" in line
+    assert not any("cut off" in message for message in caplog.messages)
