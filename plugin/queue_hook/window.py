@@ -12,13 +12,14 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
+from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.competition import NO_GROUP, CompetitionGroup
@@ -216,15 +217,12 @@ def reorder_windows(
 ) -> list[ReorderedWindow]:
     """Return the window of each group in the desired order. Raises OffpeakError if a policy from outside gives none."""
     windows = find_windows(positions, marks, delayed, facts=facts, rules=rules)
+    others = WaitingJobs([position for position in positions.all if _could_start(position.job, delayed, facts)], facts)
     if rules.own_policy is None:
-        return [
-            reorder_window(window, partial(_order, window, facts=facts, rules=rules), facts.ranking)
-            for window in windows
-        ]
+        return [reorder_window(window, partial(_order, window, facts=facts, rules=rules), others) for window in windows]
     own = own_orders(windows, rules.own_policy, facts)
     return [
-        reorder_window(window, partial(_keep_order, ranks), facts.ranking)
-        for window, ranks in zip(windows, own, strict=True)
+        reorder_window(window, partial(_keep_order, ranks), others) for window, ranks in zip(windows, own, strict=True)
     ]
 
 
@@ -244,21 +242,85 @@ OrderMovable = Callable[[Sequence[int]], tuple[Sequence[int], int | None]]
 """Returns the movable ranks in the desired order, and the number of nodes that the knapsack filled."""
 
 
-def reorder_window(window: GroupWindow, order: OrderMovable, ranking: Ranking) -> ReorderedWindow:
+def reorder_window(window: GroupWindow, order: OrderMovable, others: "WaitingJobs") -> ReorderedWindow:
     """Return the window in the desired order.
 
-    Where equal priorities leave no room beside a pinned job, only the jobs before the first pinned one are moved.
+    Where equal priorities leave no room beside a pinned job, only the jobs before the first pinned one are moved. Where
+    they leave none beside a job outside the window, only the jobs before that one are moved.
     """
-    for moved_until in (len(window.jobs), min(window.pinned, default=0), 0):
+    moved_until = len(window.jobs)
+    while True:
         movable = window.movable(moved_until)
         ranks, free_nodes = order(movable)
         desired = list(range(len(window.jobs)))
         for place, rank in zip(movable, ranks, strict=True):
             desired[place] = rank
-        priorities = assign_priorities(window, desired, ranking)
-        if priorities is not None:
+        priorities = assign_priorities(window, desired, others.facts.ranking)
+        if priorities is None:
+            moved_until = min(moved_until - 1, min(window.pinned))
+        elif (passed := others.first_passed(window, desired, priorities)) is not None:
+            moved_until = min(moved_until - 1, passed)
+        else:
             return ReorderedWindow(window, desired, priorities, free_nodes)
-    raise AssertionError("the site's own order always fits")
+
+
+def _could_start(job: Job, delayed: Collection[str], facts: QueueFacts) -> bool:
+    """Whether the job waits for nodes only. Others may be passed: they get their place back when they could start."""
+    waits_for_time = job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s)
+    return not (waits_for_time or job.reason.startswith("Dependency"))
+
+
+class WaitingJobs:
+    """The jobs that wait for nodes, those outside all windows included, to see whether new priorities pass one."""
+
+    def __init__(self, positions: Sequence[QueuePosition], facts: QueueFacts) -> None:
+        self.facts = facts
+        self._positions = positions
+
+    @cached_property
+    def _columns(self) -> tuple[Int64, Int64]:
+        """The priorities and the numbers of the jobs."""
+        priority = np.array([position.site_priority for position in self._positions], np.int64)
+        return priority, np.array([position.number for position in self._positions], np.int64)
+
+    @cached_property
+    def _ties(self) -> frozenset[int]:
+        """The priorities that several jobs have."""
+        priority, count = np.unique(self._columns[0], return_counts=True)
+        return frozenset(priority[count > 1].tolist())
+
+    def first_passed(self, window: GroupWindow, desired: Sequence[int], priorities: Sequence[int]) -> int | None:
+        """Return the rank in the window before which the first job stands that would be passed; None if none would be.
+
+        Jobs at the places of the window pass one outside where equal priorities were raised, or have smaller numbers.
+        Only jobs that could use the same nodes lose by it.
+        """
+        places = [
+            (site.site_priority, site.number, priorities[rank], window.jobs[rank].number)
+            for site, rank in zip(window.jobs, desired, strict=True)
+            if priorities[rank] > site.site_priority
+            or (window.jobs[rank].number < site.number and site.site_priority in self._ties)
+        ]
+        if not places:
+            return None
+        priority, number = self._columns
+        passed = np.zeros(len(number), np.bool_)
+        for was, was_number, to, to_number in places:
+            was_before = (priority > was) | ((priority == was) & (number < was_number))
+            passed |= was_before & ((priority < to) | ((priority == to) & (number > to_number)))
+        inside = {position.job.job_id for position in window.jobs}
+        competition = self.facts.competition
+        pools = competition.pools_of(position.job for position in window.jobs)
+        ranks = [
+            sum(_is_before(position, other) for position in window.jobs)
+            for other in (self._positions[at] for at in np.flatnonzero(passed).tolist())
+            if other.job.job_id not in inside and not pools.isdisjoint(competition.fit(other.job).pools or pools)
+        ]
+        return min(ranks, default=None)
+
+
+def _is_before(one: QueuePosition, other: QueuePosition) -> bool:
+    return (one.site_priority, -one.number) > (other.site_priority, -other.number)
 
 
 def _keep_order(own: Sequence[int], movable: Sequence[int]) -> tuple[list[int], None]:

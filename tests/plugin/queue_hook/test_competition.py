@@ -16,7 +16,7 @@ from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.scheduler.cluster_view import cluster_of, free_nodes
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
+from plugin.scheduler.port import Ranking, SchedulerView
 
 CPU_NODES = Pool(NodeType(64, 256_000), frozenset({"batch"}), 100)
 GPU_NODES = Pool(NodeType(64, 512_000, (("a100", 4),)), frozenset({"gpu"}), 10)
@@ -277,3 +277,55 @@ def test_the_saving_of_a_delayed_array_is_that_of_all_its_tasks() -> None:
     )
     assert (single.decided, array.decided) == ("delayed", "delayed")
     assert dict(array.inputs)["saved"] == pytest.approx(8 * float(dict(single.inputs)["saved"]))
+
+
+def test_jobs_of_equal_priority_do_not_pass_one_outside_their_window() -> None:
+    """As under priority/multifactor without weights, the default: all priorities are equal."""
+    het = asks(2, Chunk(1, 64), priority=5, plain=False)
+    jobs = [asks(number, Chunk(1, 64), priority=5) for number in (1, 3, 4)]
+    site = Site((jobs[0], het, *jobs[1:]), Ranking.OFFSET, facts={"cluster": CLUSTER})
+    watts = {"1": 300.0, "2": 10.0, "3": 200.0, "4": 100.0}
+    assert site.apply(site.plan(node_power_w=watts)).order() == ["1", "2", "3", "4"]
+    waits = replace(site, jobs=(jobs[0], het._replace(reason="Dependency"), *jobs[1:]))
+    assert waits.apply(waits.plan(node_power_w=watts)).order() == ["4", "3", "1", "2"]
+    late = replace(site, jobs=(*jobs, asks(9, Chunk(1, 64), priority=5, plain=False)))
+    assert late.apply(late.plan(node_power_w=watts)).order() == ["4", "3", "1", "9"]
+
+
+TIERS = Cluster((CPU_NODES, BOTH), {**SHARED, "gpu": Partition("gpu", shared=True, priority_tier=2)})
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([("batch",), ("gpu",), ("batch", "gpu")]), st.sampled_from([1, 5, 9]), st.booleans()),
+        min_size=2,
+        max_size=12,
+    ),
+    st.sampled_from(["greedy", "knapsack"]),
+    st.sampled_from([2, 3, 20]),
+    st.data(),
+)
+def test_no_job_loses_a_rank_to_a_group_that_uses_its_nodes(
+    drawn: list[tuple[tuple[str, ...], int, bool]], policy: str, window: int, data: st.DataObject
+) -> None:
+    jobs = [
+        asks(number, Chunk(1, 64), partitions[0], partitions=partitions, priority=priority, plain=plain)._replace(
+            request=Request(partitions, (Chunk(1, 64),))
+        )
+        for number, (partitions, priority, plain) in enumerate(drawn, 1)
+    ]
+    watts = {job.job_id: data.draw(st.sampled_from([100.0, 200.0, 300.0])) for job in jobs}
+    site = Site(tuple(jobs), Ranking.OFFSET)
+    after = site.apply(
+        site.plan(replace(RULES, policy=policy, window=window), node_power_w=watts, cluster=TIERS, free_nodes=(2, 1))
+    )
+    competition = QueueFacts(NOW_S, site.jobs, site.ranking, cluster=TIERS).competition
+    group = {job.job_id: competition.group(job) if job.plain else job.job_id for job in jobs}
+    now = {job.job_id: job for job in after.jobs}
+
+    def others_ahead(order: list[str], name: str) -> int:
+        return sum(group[other] != group[name] for other in order[: order.index(name)])
+
+    for job in jobs:
+        if now[job.job_id].priority == job.priority:
+            assert others_ahead(after.order(), job.job_id) <= others_ahead(site.order(), job.job_id)
