@@ -4,24 +4,28 @@ Source of the formulas: Slurm's documentation, pages priority_multifactor, class
 are 0 to 1. Usage counts the requested cores, as without TRESBillingWeights, and halves in each half-life.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.compiled import kernel
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
-from sim_backend.engine.state import NOT_YET
+from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.mixed.advance import DECIDE, advance
 from sim_backend.mixed.case import MixedCase, tier_of
-from sim_backend.mixed.state import MixedState
+from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
 
 ROOT = -1
+ABOVE_PRIORITIES = 1 << 40
+"""Weights have 32 bits."""
 
 
-@dataclass(frozen=True)
-class PriorityWeights:
+class PriorityWeights(NamedTuple):
     """The settings of priority/multifactor, with Slurm's defaults; times in seconds.
 
     `is_fair_tree` is False with PriorityFlags=NO_FAIR_TREE. `half_life_s` 0 lets no usage decay.
@@ -40,6 +44,21 @@ class PriorityWeights:
     dampening: float = 1.0
 
 
+class TreeArrays(NamedTuple):
+    """A ShareTree for the kernels.
+
+    `norm_shares` are the shares divided by the sum over each association and its siblings. If all rows are sorted by
+    parent, the children of ROOT begin at `first_child[0]`, those of row 0 at [1]. `users_first` are the rows, those of
+    users before those of accounts.
+    """
+
+    parent: Int64
+    norm_shares: Float64
+    is_user: NDArray[np.bool_]
+    first_child: Int64
+    users_first: Int64
+
+
 @dataclass(frozen=True)
 class ShareTree:
     """Accounts and users below the root, with their shares. A parent stands before its children, ROOT is no row."""
@@ -49,93 +68,160 @@ class ShareTree:
     is_user: NDArray[np.bool_]
 
     def __post_init__(self) -> None:
-        bad = np.flatnonzero((self.parent >= np.arange(len(self.parent))) | (self.parent < ROOT) | (self.shares < 0))
+        rows = np.arange(len(self.parent))
+        bad = np.flatnonzero((self.parent >= rows) | (self.parent < ROOT) | (self.shares < 0))
         if len(bad):
             raise BadInput(
                 f"association {bad[0]} has parent {self.parent[bad[0]]} and {self.shares[bad[0]]} shares",
                 hint="list parents before their children, and shares of at least 0",
             )
+        bad = np.flatnonzero((self.parent != ROOT) & self.is_user[self.parent])
+        if len(bad):
+            raise BadInput(
+                f"association {bad[0]} has parent {self.parent[bad[0]]}, which is a user", hint="give an account"
+            )
 
-    def children(self, parent: int) -> list[int]:
-        """Return the children of an account, or of ROOT."""
-        return np.flatnonzero(self.parent == parent).tolist()
-
-    def normalized(self, values: Float64) -> Float64:
-        """Return the values divided by the sum over each row and its siblings, 0 where that is 0."""
-        total = np.bincount(self.parent + 1, values, len(values) + 1)[self.parent + 1]
-        return np.divide(values, total, out=np.zeros(len(values)), where=total > 0)
-
-    def with_accounts(self, usage: Float64) -> Float64:
-        """Return the usage of users, added up in their accounts."""
-        found = usage.astype(np.float64)
-        for row in range(len(found) - 1, -1, -1):
-            if self.parent[row] != ROOT:
-                found[self.parent[row]] += found[row]
-        return found
+    @cached_property
+    def arrays(self) -> TreeArrays:
+        """The tree for the kernels."""
+        return TreeArrays(
+            parent=self.parent.astype(np.int64),
+            norm_shares=among_siblings(self.parent.astype(np.int64), self.shares.astype(np.float64)),
+            is_user=self.is_user,
+            first_child=np.cumsum(np.bincount(self.parent + 2, minlength=len(self.parent) + 2)).astype(np.int64),
+            users_first=np.argsort(~self.is_user, kind="stable"),
+        )
 
 
-def classic_factors(tree: ShareTree, usage: Float64, dampening: float = 1.0) -> Float64:
+@kernel
+def among_siblings(parent: Int64, values: Float64) -> Float64:
+    """Return the values divided by the sum over each row and its siblings, 0 where that is 0."""
+    total = np.zeros(len(parent) + 1)
+    for row in range(len(parent)):
+        total[parent[row] + 1] += values[row]
+    found = np.zeros(len(parent))
+    for row in range(len(parent)):
+        if total[parent[row] + 1] > 0:
+            found[row] = values[row] / total[parent[row] + 1]
+    return found
+
+
+@kernel
+def with_accounts(parent: Int64, usage: Float64) -> Float64:
+    """Return the usage of users, added up in their accounts."""
+    found = usage.copy()
+    for row in range(len(parent) - 1, -1, -1):
+        if parent[row] != ROOT:
+            found[parent[row]] += found[row]
+    return found
+
+
+@kernel
+def classic_factors(tree: TreeArrays, usage: Float64, dampening: float) -> Float64:
     """Return F = 2**(-UE/S/d) of each association from the usage of the users.
 
     UE is the association's own share of the usage, moved towards its parent's UE by its part of the siblings' shares.
     """
-    shares = tree.normalized(tree.shares.astype(np.float64))
-    own = tree.with_accounts(usage)
-    total = own[tree.parent == ROOT].sum()
-    effective = own / total if total > 0 else np.zeros(len(own))
-    of_cluster = shares.copy()
-    for row, parent in enumerate(tree.parent.tolist()):
-        if parent != ROOT:
-            effective[row] += (effective[parent] - effective[row]) * shares[row]
-            of_cluster[row] *= of_cluster[parent]
-    exponent = np.divide(effective, of_cluster, out=np.full(len(own), np.inf), where=of_cluster > 0)
-    return np.asarray(np.exp2(-exponent / dampening), dtype=np.float64)
+    parent, norm_shares = tree.parent, tree.norm_shares
+    effective = with_accounts(parent, usage)
+    of_cluster = norm_shares.copy()
+    total = 0.0
+    for row in range(len(parent)):
+        if parent[row] == ROOT:
+            total += effective[row]
+    factors = np.zeros(len(parent))
+    for row in range(len(parent)):
+        effective[row] = effective[row] / total if total > 0 else 0.0
+        if parent[row] != ROOT:
+            effective[row] += (effective[parent[row]] - effective[row]) * norm_shares[row]
+            of_cluster[row] *= of_cluster[parent[row]]
+        if of_cluster[row] > 0:
+            factors[row] = 2.0 ** (-effective[row] / of_cluster[row] / dampening)
+    return factors
 
 
-def fair_tree_factors(tree: ShareTree, usage: Float64) -> Float64:
+@kernel
+def fair_tree_factors(tree: TreeArrays, usage: Float64) -> Float64:
     """Return the rank of each user over their number: the best has 1; 0 for accounts.
 
     Siblings are sorted by LF = S/U, both relative to their siblings, and visited depth first. Users with equal LF have
     equal ranks, accounts with equal LF share their children, and a user has the rank of the best in an equal account.
     """
-    used = tree.normalized(tree.with_accounts(usage))
-    shares = tree.normalized(tree.shares.astype(np.float64))
-    # Usage that has decayed for long is so small that LF is infinite, as without usage.
-    with np.errstate(over="ignore"):
-        level = np.divide(shares, used, out=np.where(shares > 0, np.inf, 0.0), where=used > 0)
-    users = left = int(tree.is_user.sum())
-    rank = left
-    factors = np.zeros(len(used))
+    parent, norm_shares, is_user = tree.parent, tree.norm_shares, tree.is_user
+    first_child, users_first = tree.first_child, tree.users_first
+    rows = len(parent)
+    level = among_siblings(parent, with_accounts(parent, usage))
+    for row in range(rows):
+        if level[row] > 0:
+            level[row] = norm_shares[row] / level[row]
+        else:
+            level[row] = np.inf if norm_shares[row] > 0 else 0.0
+    order = users_first[np.argsort(-level[users_first], kind="mergesort")]
+    place, child, filled = np.empty((3, rows + 1), dtype=np.int64)
+    filled[:] = first_child[:-1]
+    for at in range(rows):
+        row = order[at]
+        place[row] = at
+        child[filled[parent[row] + 1]] = row
+        filled[parent[row] + 1] += 1
 
-    def visit(siblings: list[int], is_tied: bool) -> None:
-        nonlocal left, rank
-        siblings = sorted(siblings, key=lambda row: (-level[row], not tree.is_user[row]))
-        at = 0
-        while at < len(siblings):
-            row = siblings[at]
-            tied = is_tied if at == 0 else bool(level[row] == level[siblings[at - 1]])
-            behind = at + 1
-            if tree.is_user[row]:
-                rank = rank if tied else left
-                factors[row] = rank / users
-                left -= 1
-            else:
-                while behind < len(siblings) and level[siblings[behind]] == level[row]:
-                    behind += 1
-                visit([child for account in siblings[at:behind] for child in tree.children(account)], tied)
-            at = behind
-
-    visit(tree.children(ROOT), False)
+    users = np.count_nonzero(is_user)
+    left, rank = users, users
+    factors = np.zeros(rows)
+    # The siblings that are being visited, from the root down: those of each depth stand behind those above them.
+    visited, first, at_of, behind = np.zeros((4, rows + 1), dtype=np.int64)
+    is_tied = np.zeros(rows + 1, dtype=np.bool_)
+    behind[0] = first_child[1]
+    visited[: behind[0]] = child[: behind[0]]
+    depth = 0
+    while depth >= 0:
+        here = at_of[depth]
+        if here == behind[depth]:
+            depth -= 1
+            continue
+        row = visited[here]
+        tied = is_tied[depth] if here == first[depth] else level[row] == level[visited[here - 1]]
+        at_of[depth] += 1
+        if is_user[row]:
+            rank = rank if tied else left
+            factors[row] = rank / users
+            left -= 1
+            continue
+        top = behind[depth]
+        end = _append(visited, top, child[first_child[row + 1] : first_child[row + 2]])
+        while at_of[depth] < top and level[visited[at_of[depth]]] == level[row]:
+            row = visited[at_of[depth]]
+            end = _append(visited, end, child[first_child[row + 1] : first_child[row + 2]])
+            at_of[depth] += 1
+        if at_of[depth] > here + 1:
+            visited[top:end] = order[np.sort(place[visited[top:end]])]
+        depth += 1
+        is_tied[depth] = tied
+        first[depth] = at_of[depth] = top
+        behind[depth] = end
     return factors
 
 
-def decayed_s(begin_s: Int64, end_s: Int64, now_s: int, half_life_s: int) -> Float64:
-    """Return the seconds from begin to end, each worth half after a half-life; 0 where the end is not later."""
-    length_s: Int64 = np.maximum(end_s - begin_s, 0)
+@kernel
+def _append(rows: Int64, end: int, more: Int64) -> int:
+    """Write more rows from `end` on, and return where they end."""
+    for at in range(len(more)):
+        rows[end + at] = more[at]
+    return end + len(more)
+
+
+@kernel
+def decayed_s(begin_s: int, end_s: int, now_s: int, half_life_s: int) -> float:
+    """Return the seconds from begin to end, each worth half after a half-life; 0 where the end is not later.
+
+    A half-life of 0 lets nothing decay.
+    """
+    if end_s <= begin_s:
+        return 0.0
     if half_life_s == 0:
-        return length_s.astype(np.float64)
-    worth = np.exp2((end_s - now_s) / half_life_s) - np.exp2((end_s - length_s - now_s) / half_life_s)
-    return np.asarray(worth * half_life_s / np.log(2), dtype=np.float64)
+        return float(end_s - begin_s)
+    worth = 2.0 ** ((end_s - now_s) / half_life_s) - 2.0 ** ((begin_s - now_s) / half_life_s)
+    return float(worth * half_life_s / np.log(2.0))
 
 
 @dataclass(frozen=True)
@@ -162,44 +248,20 @@ class Priorities:
                 hint="give the row of the user below the account",
             )
 
-    def steps(self, case: MixedCase, state: MixedState) -> Iterator[int]:
-        """Yield up to which second the engine is to go on; before, rank the jobs that wait or are submitted by then.
-
-        The ranks are written into the case's workload. Jobs that wait have the priority of the last period.
-        """
-        workload, weights = case.workload, self.weights
-        period_s, jobs = weights.calc_period_s, len(case.kept)
-        association, cores = self.association[case.kept], _by_job(case, [each.cores for each in case.request_of])
-        tier = _by_job(case, [tier_of(case.cluster, each) for each in case.request_of])
-        fixed = self._fixed(case)
-        usage = np.zeros(len(self.tree.parent))
-        unfinished = np.empty(0, dtype=np.int64)
-        submitted, before_s = 0, 0
-        while submitted < jobs or (state.scalars["running"][0] and len(unfinished)):
-            now_s = before_s + period_s
-            if not len(unfinished):
-                now_s = int(workload.submit_s[submitted]) // period_s * period_s
-            start_s = state.start_s[unfinished]
-            end_s = np.where(start_s == NOT_YET, NOT_YET, start_s + workload.runtime_s[unfinished])
-            ran_s = decayed_s(np.maximum(start_s, before_s), np.minimum(end_s, now_s), now_s, weights.half_life_s)
-            if weights.half_life_s:
-                usage *= 2.0 ** ((before_s - now_s) / weights.half_life_s)
-            np.add.at(usage, association[unfinished], ran_s * cores[unfinished])
-            behind = int(np.searchsorted(workload.submit_s, now_s + period_s))
-            unfinished = np.append(unfinished[(start_s == NOT_YET) | (end_s > now_s)], np.arange(submitted, behind))
-            waiting = unfinished[state.start_s[unfinished] == NOT_YET]
-            age = np.clip((now_s - workload.submit_s[waiting]) / weights.max_age_s, 0, 1)
-            fair_share = self._fair_share(usage)[association[waiting]]
-            priority = np.floor(fixed[waiting] + weights.age * age + weights.fair_share * fair_share)
-            workload.rank[waiting[np.lexsort((waiting, -priority, -tier[waiting]))]] = np.arange(len(waiting))
-            sort_waiting(case, state)
-            submitted, before_s = behind, now_s
-            yield now_s + period_s - 1
-
-    def _fair_share(self, usage: Float64) -> Float64:
-        if self.weights.is_fair_tree:
-            return fair_tree_factors(self.tree, usage)
-        return classic_factors(self.tree, usage, self.weights.dampening)
+    def initial_state(self, case: MixedCase) -> "PriorityState":
+        """Return what `advance_ranked` moves during a replay of the case, before its first job."""
+        jobs = len(case.kept)
+        return PriorityState(
+            weights=self.weights,
+            tree=self.tree.arrays,
+            usage=np.zeros(len(self.tree.parent)),
+            unfinished=np.empty(jobs, dtype=np.int64),
+            period=np.array([0, 0, 0, NOT_YET]),
+            association=self.association[case.kept].astype(np.int64),
+            billing=_by_job(case, [each.cores for each in case.request_of]).astype(np.float64),
+            tier=_by_job(case, [tier_of(case.cluster, each) for each in case.request_of]),
+            fixed=self._fixed(case),
+        )
 
     def _fixed(self, case: MixedCase) -> Float64:
         """Return the part of each kept job's priority that does not change."""
@@ -215,20 +277,145 @@ def _by_job(case: MixedCase, by_class: list[int]) -> Int64:
     return np.array(by_class, dtype=np.int64)[case.workload.request_class]
 
 
-def sort_waiting(case: MixedCase, state: MixedState) -> None:
+BEFORE_S, UNFINISHED, SUBMITTED, UNTIL_S = range(4)
+
+
+class PriorityState(NamedTuple):
+    """The priorities in a replay; columns are by job of the case or by association.
+
+    `period` has when the usage was last computed, the number of jobs in `unfinished`, how many jobs have been ranked,
+    and the last second of the period. `usage` is billing units times seconds.
+    """
+
+    weights: PriorityWeights
+    tree: TreeArrays
+    usage: Float64
+    unfinished: Int64
+    period: Int64
+    association: Int64
+    billing: Float64
+    tier: Int64
+    fixed: Float64
+
+
+@kernel
+def charge(priorities: PriorityState, state: MixedState, workload: MixedWorkload, now_s: int) -> None:
+    """Let the usage decay until now, charge what the unfinished jobs ran since, and forget those that have ended."""
+    period, usage, unfinished = priorities.period, priorities.usage, priorities.unfinished
+    half_life_s = priorities.weights.half_life_s
+    association, billing = priorities.association, priorities.billing
+    start_s, runtime_s = state.start_s, workload.runtime_s
+    before_s = period[BEFORE_S]
+    if half_life_s > 0:
+        usage *= 2.0 ** ((before_s - now_s) / half_life_s)
+    whole_s = decayed_s(before_s, now_s, now_s, half_life_s)
+    left = 0
+    for at in range(period[UNFINISHED]):
+        job = unfinished[at]
+        begin_s = start_s[job]
+        end_s = begin_s + runtime_s[job]
+        if begin_s != NOT_YET:
+            is_whole = begin_s <= before_s and end_s >= now_s
+            ran_s = whole_s if is_whole else decayed_s(max(begin_s, before_s), min(end_s, now_s), now_s, half_life_s)
+            usage[association[job]] += ran_s * billing[job]
+        if begin_s == NOT_YET or end_s > now_s:
+            unfinished[left] = job
+            left += 1
+    period[UNFINISHED] = left
+    period[BEFORE_S] = now_s
+
+
+@kernel
+def rank_waiting(priorities: PriorityState, state: MixedState, workload: MixedWorkload, now_s: int) -> None:
+    """Rank the unfinished jobs that wait by tier, priority and submission."""
+    weights = priorities.weights
+    if weights.fair_share == 0:
+        factors = np.zeros(len(priorities.usage))
+    elif weights.is_fair_tree:
+        factors = fair_tree_factors(priorities.tree, priorities.usage)
+    else:
+        factors = classic_factors(priorities.tree, priorities.usage, weights.dampening)
+    fixed, tier, association = priorities.fixed, priorities.tier, priorities.association
+    submit_s, rank = workload.submit_s, workload.rank
+    jobs = priorities.unfinished[: priorities.period[UNFINISHED]]
+    waiting = jobs[state.start_s[jobs] == NOT_YET]
+    order = np.empty(len(waiting), dtype=np.int64)
+    for at in range(len(waiting)):
+        job = waiting[at]
+        age = min(max((now_s - submit_s[job]) / weights.max_age_s, 0.0), 1.0)
+        priority = np.floor(fixed[job] + weights.age * age + weights.fair_share * factors[association[job]])
+        order[at] = -(tier[job] * ABOVE_PRIORITIES + int(priority))
+    order = np.argsort(order, kind="mergesort")
+    for at in range(len(waiting)):
+        rank[waiting[order[at]]] = at
+
+
+@kernel
+def sort_waiting(tables: Tables, state: MixedState, workload: MixedWorkload) -> None:
     """Sort the queue of each group by the ranks, and let its next pass begin anew."""
-    waiting, hole = state.waiting, len(case.tables.class_group)
-    for group in state.groups:
-        positions = np.arange(group["head"], group["tail"])
-        positions = positions[waiting.request_class[positions] != hole]
-        order = positions[np.argsort(case.workload.rank[waiting.job[positions]], kind="stable")]
-        target = slice(int(group["first"]), int(group["first"]) + len(order))
-        for column in (waiting.job, waiting.request_class, waiting.hold_s, waiting.passed_over_s):
-            column[target] = column[order]
-        group["head"] = group["passed_over"] = group["first"]
-        group["tail"] = target.stop
-        if not group["is_simple"]:
-            jobs = waiting.job[group["head"] : group["tail"]][::-1]
-            state.place[case.workload.record[jobs]] = case.workload.rank[jobs]
-            group["ordered"] = NOT_YET
-        group["is_stale"] = group["is_due"] = group["is_backfill_due"] = 1
+    groups, waiting, hole = state.groups, state.waiting, len(tables.class_group)
+    rank, record, place = workload.rank, workload.record, state.place
+    job, request_class = waiting.job, waiting.request_class
+    hold_s, passed_over_s = waiting.hold_s, waiting.passed_over_s
+    for number in range(len(groups)):
+        group = groups[number]
+        group.is_stale = group.is_due = group.is_backfill_due = 1
+        found = np.empty(group.tail - group.head, dtype=np.int64)
+        count, before, is_sorted = 0, NOT_YET, True
+        for position in range(group.head, group.tail):
+            if request_class[position] != hole:
+                found[count] = position
+                is_sorted = is_sorted and rank[job[position]] > before
+                before = rank[job[position]]
+                count += 1
+        # A hole keeps the rank of an earlier period, which would misplace jobs that are submitted later.
+        if not is_sorted or count < len(found):
+            found = found[:count]
+            found = found[np.argsort(rank[job[found]], kind="mergesort")]
+            group.tail = group.first + count
+            job[group.first : group.tail] = job[found]
+            request_class[group.first : group.tail] = request_class[found]
+            hold_s[group.first : group.tail] = hold_s[found]
+            passed_over_s[group.first : group.tail] = passed_over_s[found]
+            group.head = group.passed_over = group.first
+        if group.is_simple == 0:
+            for position in range(group.tail - 1, group.head - 1, -1):
+                place[record[job[position]]] = rank[job[position]]
+            group.ordered = NOT_YET
+
+
+@kernel
+def advance_ranked(
+    tables: Tables,
+    workload: MixedWorkload,
+    peaks: PeakTimes,
+    rules: MixedRules,
+    state: MixedState,
+    priorities: PriorityState,
+    until_s: int,
+) -> int:
+    """Do as `advance` does, and rank the jobs that wait or are submitted in a period at its begin.
+
+    Jobs that are submitted within a period have the fair share of its begin and no age.
+    """
+    period, jobs, calc_period_s = priorities.period, len(workload.submit_s), priorities.weights.calc_period_s
+    while True:
+        reached = advance(tables, workload, peaks, rules, state, min(until_s, period[UNTIL_S]))
+        if reached == DECIDE or until_s <= period[UNTIL_S]:
+            return reached
+        left, submitted = period[UNFINISHED], period[SUBMITTED]
+        if submitted == jobs and (left == 0 or state.scalars[0].running == 0):
+            period[UNTIL_S] = NEVER - 1
+            continue
+        now_s = period[BEFORE_S] + calc_period_s
+        if left == 0:
+            now_s = workload.submit_s[submitted] // calc_period_s * calc_period_s
+        charge(priorities, state, workload, now_s)
+        period[UNTIL_S] = now_s + calc_period_s - 1
+        while submitted < jobs and workload.submit_s[submitted] <= period[UNTIL_S]:
+            priorities.unfinished[period[UNFINISHED]] = submitted
+            period[UNFINISHED] += 1
+            submitted += 1
+        period[SUBMITTED] = submitted
+        rank_waiting(priorities, state, workload, now_s)
+        sort_waiting(tables, state, workload)

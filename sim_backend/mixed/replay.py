@@ -1,9 +1,8 @@
 """Replays jobs on a cluster of several pools under one policy: when each job starts, where, and what it costs."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from sim_backend.engine.window import WindowJobs, decide_order
 from sim_backend.mixed.advance import DECIDE, advance
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
+from sim_backend.mixed.priorities import Priorities, advance_ranked
 from sim_backend.mixed.state import MixedRules, MixedState, new_state
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS
@@ -93,28 +93,19 @@ def knows_pools(policy: Policy) -> bool:
     return True
 
 
-Steps = Callable[[MixedCase, MixedState], Iterator[int]]
-"""Yields up to which second the engine is to go on, each time; then the engine goes on to the end."""
-
-
-def long_steps(case: MixedCase, state: MixedState) -> Iterator[int]:  # noqa: ARG001
-    """Yield steps of many jobs."""
-    yield from (int(submit_s) for submit_s in case.workload.submit_s[JOBS_PER_STEP::JOBS_PER_STEP])
-
-
 def replay_mixed(
     case: MixedCase,
     policy: Policy,
     rules: MixedRules,
     *,
     peaks: PeakTimes = NO_PEAKS,
-    steps: Steps = long_steps,
+    priorities: Priorities | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> MixedSchedule:
     """Return the schedule of the case's jobs under the policy, by its `rules_of`.
 
-    `steps` may change the ranks of jobs, as `Priorities.steps` does. `progress` is called after each step with the
-    number of jobs submitted so far. Ctrl-C takes effect between steps.
+    With `priorities` the ranks of the jobs follow from them instead of from the case. `progress` is called after each
+    step of many jobs with the number of jobs submitted so far. Ctrl-C takes effect between steps.
     """
     begin = time.perf_counter()
     case = as_estimated(case, policy)
@@ -122,8 +113,13 @@ def replay_mixed(
     state = new_state(case.tables, workload, rules, new_picks(case.tables))
     if rules.policy == ARRIVAL:
         peaks = NO_PEAKS
-    for until_s in chain(steps(case, state), (NEVER - 1,)):
-        while advance(case.tables, workload, peaks, rules, state, until_s) == DECIDE:
+    priority_state = priorities and priorities.initial_state(case)
+    for until_s in (*workload.submit_s[JOBS_PER_STEP::JOBS_PER_STEP].tolist(), NEVER - 1):
+        while (
+            advance_ranked(case.tables, workload, peaks, rules, state, priority_state, until_s=until_s)
+            if priority_state
+            else advance(case.tables, workload, peaks, rules, state, until_s)
+        ) == DECIDE:
             decide_window(case, policy, rules, state, peaks)
         if progress:
             progress(int(state.scalars["next_job"][0]))
