@@ -22,7 +22,7 @@ class Jobs:
     The other columns are None if the log has nothing of the kind. `logged_size` is how many units each job really had,
     if that is logged in addition to its request. `request` is the job's class in `Trace.requests`, -1 if it is unknown.
     `array` is the number of the array that the job is a task of, -1 for none. `partition` is set where queues and
-    partitions are logged; in other logs the queue is the partition.
+    partitions are logged; in other logs the queue is the partition. `node` is the first node on which the job ran.
     """
 
     job_id: Int64
@@ -40,6 +40,7 @@ class Jobs:
     request: Int64 | None = None
     array: Int64 | None = None
     partition: Int64 | None = None
+    node: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -82,6 +83,7 @@ class LogNames:
     application: tuple[str, ...] = ()
     partition: tuple[str, ...] = ()
     job: Mapping[int, str] = field(default_factory=dict)
+    node: tuple[str, ...] = ()
 
     def job_text(self, job_id: int) -> str:
         """Return what the job's scheduler calls it."""

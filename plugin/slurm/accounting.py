@@ -30,6 +30,7 @@ SACCT_COLUMNS = (
     "QOS",
     "Reservation",
     "Constraints",
+    "NodeList",
     # Last, because users may write anything into it.
     "JobName",
 )

@@ -6,6 +6,7 @@ the number of its jobs.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,13 @@ from sim_backend.traces.filters import reasons_text
 from sim_backend.traces.requests import request_classes
 
 SHOWN_NAMES = 5
+
+
+Unknown = tuple[str, str]
+"""A kind of name that the cluster does not have, and the name."""
+
+KnownRequest = tuple[Request, list[Unknown]]
+"""A request without the names that the cluster does not have, and these."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,11 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     request, requests, derived = _completed(trace, whole_nodes=whole_nodes)
     known = [_without_unknown(each, cluster) for each in requests]
     jobs_of = np.bincount(request, minlength=len(requests)).tolist()
+    pool = _logged_pools(trace, cluster)
+    remedies = _REMEDIES if pool is None else _REMEDIES | {"partition": _BY_NODE}
+    unknown_notes = _unknown_notes(known, jobs_of, remedies)
+    if pool is not None:
+        request, known = _by_node(request, known, pool, cluster)
     numbers: dict[Request, int] = {}
     of_class = np.array([numbers.setdefault(each, len(numbers)) for each, _ in known], np.int64)
     jobs = replace(trace.jobs, request=of_class[request])
@@ -71,7 +84,8 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     is_mixed = len(cluster.pools) > 1 or not whole_nodes
     notes = (
         *((cluster_note(cluster), *_derived_note(derived, whole_nodes=whole_nodes)) if is_mixed else ()),
-        *_unknown_notes(known, jobs_of),
+        *unknown_notes,
+        *_lost_node_notes(trace, pool),
         *(_unlogged_notes(jobs) if is_mixed else ()),
     )
     return ClusterJobs(jobs.take(fitting.kept), tuple(numbers), rejected, notes)
@@ -137,11 +151,56 @@ def _completed(trace: Trace, *, whole_nodes: bool) -> tuple[Int64, tuple[Request
     return request, (*trace.requests, *requests), len(unknown)
 
 
-Unknown = tuple[str, str]
-"""A kind of name that the cluster does not have, and the name."""
+NO_POOL = -1
+LOST = -2
+"""The pool of a node that the cluster does not have."""
 
 
-def _without_unknown(request: Request, cluster: Cluster) -> tuple[Request, list[Unknown]]:
+def _logged_pools(trace: Trace, cluster: Cluster) -> Int64 | None:
+    """Return the pool on which each job ran, by its first node: NO_POOL if that is not logged, or LOST.
+
+    None if the log or the cluster names no nodes.
+    """
+    jobs, names = trace.jobs, trace.names.node
+    if jobs.node is None or not names or not all(pool.names for pool in cluster.pools):
+        return None
+    of_name = {name: number for number, pool in enumerate(cluster.pools) for name in pool.names}
+    of_code = np.array([*(of_name.get(name, LOST) for name in names), NO_POOL], np.int64)
+    return of_code[jobs.node]
+
+
+def _by_node(
+    request: Int64, known: list[KnownRequest], pool: Int64, cluster: Cluster
+) -> tuple[Int64, list[KnownRequest]]:
+    """Return the requests of jobs whose partitions are unknown in the partitions of the nodes on which they ran."""
+    is_lost = [not each.partitions and any(kind == "partition" for kind, _ in unknown) for each, unknown in known]
+    some = np.flatnonzero(np.array(is_lost, bool)[request] & (pool >= 0))
+    if not len(some):
+        return request, known
+    pools = len(cluster.pools)
+    keys, number = np.unique(request[some] * pools + pool[some], return_inverse=True)
+    more: list[KnownRequest] = [
+        (known[key // pools][0]._replace(partitions=tuple(sorted(cluster.pools[key % pools].partitions))), [])
+        for key in keys.tolist()
+    ]
+    request = request.copy()
+    request[some] = len(known) + number
+    return request, [*known, *more]
+
+
+def _lost_node_notes(trace: Trace, pool: Int64 | None) -> tuple[str, ...]:
+    """Return a line on the jobs that ran on nodes that the cluster does not have."""
+    if pool is None or trace.jobs.node is None or not (count := int(np.count_nonzero(pool == LOST))):
+        return ()
+    names = sorted(trace.names.node[code] for code in np.unique(trace.jobs.node[pool == LOST]).tolist())
+    return (f"the cluster has no nodes {_shown(names)}: {counted(count, 'job')} ran there and may run on others",)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN_NAMES]) + (", ..." if len(names) > SHOWN_NAMES else "")
+
+
+def _without_unknown(request: Request, cluster: Cluster) -> KnownRequest:
     """Return the request without names that the cluster does not have, and these."""
     unknown: list[Unknown] = []
     if cluster.partitions:
@@ -188,14 +247,17 @@ _REMEDIES: dict[str, str] = {
 }
 
 
-def _unknown_notes(known: list[tuple[Request, list[Unknown]]], jobs_of: list[int]) -> tuple[str, ...]:
+_BY_NODE = "count in the partitions of the nodes on which they ran"
+
+
+def _unknown_notes(known: list[KnownRequest], jobs_of: list[int], remedies: Mapping[str, str]) -> tuple[str, ...]:
     """Return a line for each partition, QOS, ... that the cluster does not have, one for all nodes."""
     jobs: Counter[Unknown] = Counter()
     for (_, unknown), count in zip(known, jobs_of, strict=True):
         for each in unknown:
             jobs[each] += count
     lines = [
-        f"the cluster has no {kind} {name}: {counted(count, 'job')} of it {_REMEDIES[kind]}"
+        f"the cluster has no {kind} {name}: {counted(count, 'job')} of it {remedies[kind]}"
         for (kind, name), count in sorted(jobs.items())
         if kind != "node" and count
     ]
@@ -206,8 +268,7 @@ def _unknown_notes(known: list[tuple[Request, list[Unknown]]], jobs_of: list[int
             for (_, unknown), count in zip(known, jobs_of, strict=True)
             if any(kind == "node" for kind, _ in unknown)
         )
-        shown = ", ".join(nodes[:SHOWN_NAMES]) + (", ..." if len(nodes) > SHOWN_NAMES else "")
-        lines.append(f"the cluster has no nodes {shown}: {counted(count, 'job')} for them {_REMEDIES['node']}")
+        lines.append(f"the cluster has no nodes {_shown(nodes)}: {counted(count, 'job')} for them {remedies['node']}")
     return tuple(lines)
 
 

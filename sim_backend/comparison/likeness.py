@@ -37,10 +37,10 @@ FEWEST_OF_A_DAY = 10
 class PartitionUse:
     """What the jobs of a partition used by the log.
 
-    `utilization` and `replayed_utilization` are the shares of its nodes, by the log and in the replay of the site's own
-    order, `use_difference` is by how much these differ on the mean day. `gpu_hours` is None where the log tells no
-    request of GPUs, what needs the size of the partition where that is unknown, and what needs starts where none is
-    logged.
+    `utilization` and `replayed_utilization` are the shares of its nodes, or of its GPUs if its jobs use a larger share
+    of these (`counts_gpus`), by the log and in the replay of the site's own order; `use_difference` is by how much
+    these differ on the mean day. `gpu_hours` is None where the log tells no request of GPUs, what needs the size of the
+    partition where that is unknown, and what needs starts where none is logged.
     """
 
     partition: str
@@ -51,6 +51,7 @@ class PartitionUse:
     replayed_utilization: float | None
     use_difference: float | None
     mean_wait_s: float | None
+    counts_gpus: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,10 @@ class Likeness:
             )
         for use in self.partitions:
             if use.use_difference is not None and use.use_difference > MOST_USE_DIFFERENCE:
+                units = "GPUs" if use.counts_gpus else "nodes"
                 found.append(
-                    f"partition {use.partition} uses {100 * use.use_difference:.0f} % more or less of its nodes on the"
-                    " mean day than in the log: its jobs run at another time"
+                    f"partition {use.partition} uses {100 * use.use_difference:.0f} % more or less of its {units} on"
+                    " the mean day than in the log: its jobs run at another time"
                 )
         return tuple(found)
 
@@ -148,10 +150,16 @@ def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int)
             continue
         some = jobs.take(of_it)
         capacity, per_node = _size_of(name, case.cluster, units_per_node)
+        size, counts_gpus = some.size, False
+        all_gpus = _gpus_of(name, case.cluster)
+        if gpus is not None and capacity and all_gpus:
+            unit_runs, gpu_runs = np.dot(some.size, some.runtime_s), np.dot(gpus[of_it], some.runtime_s)
+            if counts_gpus := bool(gpu_runs * capacity > unit_runs * all_gpus):
+                size, capacity = gpus[of_it], all_gpus
         unit_s = None if capacity is None else capacity * np.diff(edges_s)
         started = some.logged_start_s >= 0
-        logged = _shares(some, some.logged_start_s, edges_s, unit_s) if started.all() else None
-        replayed = _shares(some, replayed_s[of_it], edges_s, unit_s)
+        logged = _shares(some, size, some.logged_start_s, edges_s, unit_s) if started.all() else None
+        replayed = _shares(some, size, replayed_s[of_it], edges_s, unit_s)
         uses.append(
             PartitionUse(
                 partition=name,
@@ -162,6 +170,7 @@ def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int)
                 replayed_utilization=_mean(replayed, edges_s),
                 use_difference=None if logged is None or replayed is None else _mean(abs(replayed - logged), edges_s),
                 mean_wait_s=float((some.logged_start_s - some.submit_s)[started].mean()) if started.any() else None,
+                counts_gpus=counts_gpus,
             )
         )
     return tuple(uses)
@@ -171,6 +180,11 @@ def _gpus(jobs: Jobs, requests: Sequence[Request]) -> Int64 | None:
     if jobs.request is None or not any(request.gpus for request in requests):
         return None
     return np.array([*(request.gpus for request in requests), 0])[jobs.request]
+
+
+def _gpus_of(partition: str, cluster: Cluster | None) -> int:
+    pools = cluster.pools if cluster else ()
+    return sum(pool.nodes * pool.node_type.gpu_count() for pool in pools if partition in pool.partitions)
 
 
 def _size_of(partition: str, cluster: Cluster | None, units_per_node: int) -> tuple[int | None, float]:
@@ -194,12 +208,12 @@ def _days(jobs: Jobs, comparison: Comparison) -> Int64:
     return np.append(np.arange(comparison.begin_s, max(until_s, comparison.begin_s + 1), DAY_S), until_s)
 
 
-def _shares(jobs: Jobs, start_s: Int64, edges_s: Int64, unit_s: Float64 | None) -> Float64 | None:
-    """Return the share of the units that the jobs use on each day, None where their number is unknown."""
+def _shares(jobs: Jobs, size: Int64, start_s: Int64, edges_s: Int64, unit_s: Float64 | None) -> Float64 | None:
+    """Return the share of the units that jobs of such a size use on each day, None where their number is unknown."""
     if unit_s is None:
         return None
     ran = start_s != NOT_YET
-    size, start_s, end_s = jobs.size[ran], start_s[ran], (start_s + jobs.runtime_s)[ran]
+    size, start_s, end_s = size[ran], start_s[ran], (start_s + jobs.runtime_s)[ran]
     used_s = _used_until(edges_s, start_s, size) - _used_until(edges_s, end_s, size)
     shares: Float64 = np.diff(used_s) / np.maximum(unit_s, 1)
     return shares

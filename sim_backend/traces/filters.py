@@ -159,6 +159,7 @@ def anonymised(trace: Trace) -> Trace:
         queue=_numbered("queue", jobs.queue, names.queue),
         application=_numbered("application", jobs.application, names.application),
         partition=() if jobs.partition is None else _numbered("partition", jobs.partition, names.partition),
+        node=(),
     )
     partitions = _renamed_partitions(names, numbered)
     requests = tuple(
@@ -170,7 +171,7 @@ def anonymised(trace: Trace) -> Trace:
         )
         for request in trace.requests
     )
-    return replace(trace, names=numbered, requests=requests)
+    return replace(trace, jobs=replace(jobs, node=None), names=numbered, requests=requests)
 
 
 def anonymised_cluster(cluster: Cluster, before: LogNames, after: LogNames) -> Cluster:

@@ -121,8 +121,8 @@ class Records:
     `runtime_s` is the used wall time, `estimate_s` the requested one, 0 without a request. `nodes` may be 0, or None,
     if the log counts processors only. `energy_j` is the measured energy, NaN if missing, None without any measurement.
     `job_names` holds the ids that the scheduler writes differently. `logged_processors` are the used processors, None
-    if equal to `processors`, the requested ones. `request`, `array` and `partition` are None if the log lacks them;
-    `requests` are the classes of `request`, -1 if unknown.
+    if equal to `processors`, the requested ones. `request`, `array`, `partition` and `node`, the first one of each job,
+    are None if the log lacks them; `requests` are the classes of `request`, -1 if unknown.
     """
 
     job_id: Int64
@@ -143,6 +143,7 @@ class Records:
     requests: tuple[Request, ...] = ()
     array: Int64 | None = None
     partition: CodedNames | None = None
+    node: CodedNames | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -179,14 +180,16 @@ def trace_of(
         "request": records.request,
         "array": records.array,
         "partition": records.partition and records.partition.code,
+        "node": records.node and records.node.code,
     }
     names = LogNames(
-        records.user.names,
-        records.group.names,
-        records.queue.names,
-        records.application.names,
-        records.partition.names if records.partition else (),
-        records.job_names,
+        user=records.user.names,
+        group=records.group.names,
+        queue=records.queue.names,
+        application=records.application.names,
+        partition=records.partition.names if records.partition else (),
+        job=records.job_names,
+        node=records.node.names if records.node else (),
     )
     requests = records.requests
     # Free the memory before the trace is sorted, which copies it.

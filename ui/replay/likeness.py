@@ -27,10 +27,16 @@ def partition_table(uses: Sequence[PartitionUse]) -> Table:
             f"{use.jobs:,}",
             f"{use.node_hours:,.0f}",
             *([gpu_hours] if has_gpus else []),
-            UNKNOWN if use.utilization is None else f"{100 * use.utilization:.1f} %",
+            _utilization_text(use),
             UNKNOWN if use.mean_wait_s is None else clock_text(use.mean_wait_s),
         )
     return table
+
+
+def _utilization_text(use: PartitionUse) -> str:
+    if use.utilization is None:
+        return UNKNOWN
+    return f"{100 * use.utilization:.1f} %{' of GPUs' if use.counts_gpus else ''}"
 
 
 def difference_lines(likeness: Likeness | None) -> tuple[str, ...]:

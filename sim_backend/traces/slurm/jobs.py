@@ -4,6 +4,7 @@ Jobs are called by number, and "12_4" in an array or "16+1" in a heterogeneous j
 drew is its own measured energy, else that of its steps. Lines with a field that makes no sense are refused or skipped.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -183,6 +184,8 @@ def _run_of_step(number: Int64, row: Int64, step_row: Int64, step_number: Int64)
 
 
 NAMES = ("User", "Account", "Partition", "JobName", "State")
+NODE_LIST = "NodeList"
+_FIRST_NODE = re.compile(rb"([^,\[\s()]+)(?:\[(\w+)[^\]]*\])?(?=,|$)")
 
 Readers = Mapping[str, Callable[[bytes], int]]
 RUN_TIME_READERS: Readers = dict(zip(RUN_TIMES, (whole_number, duration_s), strict=True))
@@ -197,7 +200,7 @@ class JobLines:
 
     `table` has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
     UNKNOWN if it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts
-    NAMES, and those of REQUEST_COLUMNS that the lines have.
+    NAMES, the name of the first node if the lines have NodeList, and those of REQUEST_COLUMNS that they have.
     """
 
     table: pa.Table
@@ -218,7 +221,10 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
     columns["energy_j"] = plausible(logged_j, **room(columns))
     columns["is_absurd"] = ~np.isnan(logged_j) & np.isnan(columns["energy_j"])
     texts = (*NAMES, *(name for name in REQUEST_COLUMNS if name in fields.column_names))
-    return JobLines(pa.table(columns | {name: _names(fields, name) for name in texts}), read)
+    names = {name: _names(fields, name) for name in texts}
+    if NODE_LIST in fields.column_names:
+        names[NODE_LIST] = _first_nodes(_names(fields, NODE_LIST))
+    return JobLines(pa.table(columns | names), read)
 
 
 def _times(time: Mapping[str, Instants], ran_s: Int64) -> dict[str, Int64]:
@@ -250,6 +256,13 @@ def _read(fields: pa.Table, readers: Readers, read: dict[str, Int64]) -> Int64:
     # AllocTRES may hold both processors and nodes.
     read[name] = np.minimum(read.get(name, values), values)
     return values
+
+
+def _first_nodes(lists: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the first node of each list such as g[01-04,7],t1; "" for a text that is none, as "None assigned"."""
+    found = (_FIRST_NODE.match(text) for text in lists.dictionary.to_pylist())
+    first = [match[1] + (match[2] or b"") if match else b"" for match in found]
+    return pa.DictionaryArray.from_arrays(lists.indices, pa.array(first, pa.binary()))
 
 
 def _names(fields: pa.Table, name: str) -> pa.DictionaryArray:

@@ -33,7 +33,17 @@ from sim_backend.traces.slurm.fields import (
     layout_of,
     parsed,
 )
-from sim_backend.traces.slurm.jobs import NAMES, Ids, Lines, lines_of, numbered, plausible, room, with_energy_of_steps
+from sim_backend.traces.slurm.jobs import (
+    NAMES,
+    NODE_LIST,
+    Ids,
+    Lines,
+    lines_of,
+    numbered,
+    plausible,
+    room,
+    with_energy_of_steps,
+)
 from sim_backend.traces.slurm.requests import REQUEST_COLUMNS, SlurmRow, request_of
 from sim_backend.traces.slurm.runs import runs_of
 
@@ -83,7 +93,7 @@ class _Log:
     def add(self, lines: Lines) -> None:
         """Add the lines of the next block."""
         names = lines.jobs.column_names
-        for name in REQUEST_COLUMNS:
+        for name in (*REQUEST_COLUMNS, NODE_LIST):
             if name in names:
                 self.codes.setdefault(name, Codes(b""))
         columns = {name: np.asarray(lines.jobs[name]) for name in names if name not in self.codes and name != "id"}
@@ -200,6 +210,7 @@ def _records(log: _Log, kept: Int64, ids: Ids, number: Int64, energy_j: Float64)
         request=request,
         requests=requests,
         array=_arrays(ids, number)[kept] if len(ids.named) else None,
+        node=coded(NODE_LIST) if NODE_LIST in log.codes else None,
     )
 
 
@@ -207,7 +218,7 @@ def _requests(
     texts: Mapping[str, tuple[Int64, tuple[bytes, ...]]], queue: CodedNames, nodes: Int64, processors: Int64
 ) -> tuple[Int64 | None, tuple[Request, ...]]:
     """Return the class of each job; `texts` are the columns of REQUEST_COLUMNS that there are, as codes of names."""
-    if "ReqTRES" not in texts:
+    if texts.keys().isdisjoint(("ReqTRES", "AllocTRES")):
         return None, ()
 
     def of_row(row: tuple[int, ...]) -> Request | None:
@@ -261,7 +272,7 @@ FIRST_KEYS = re.compile(rb"^JobId=\d+ UserId=", re.MULTILINE)
 LINE = re.compile(
     rb"^JobId=(?P<JobIDRaw>\d+) UserId=(?P<User>[^(]*)\(\d+\) GroupId=[^(]*\(\d+\) Name=(?P<JobName>[^\x1f]*?) "
     rb"JobState=(?P<State>[^ ]+) Partition=(?P<Partition>[^ ]*) TimeLimit=(?P<TimelimitRaw>[^ ]*) "
-    rb"StartTime=(?P<Start>[^ ]*) EndTime=(?P<End>[^ ]*) NodeList=[^ ]* NodeCnt=(?P<AllocNodes>\d+) "
+    rb"StartTime=(?P<Start>[^ ]*) EndTime=(?P<End>[^ ]*) NodeList=(?P<NodeList>[^ ]*) NodeCnt=(?P<AllocNodes>\d+) "
     rb"ProcCnt=(?P<AllocCPUS>\d+) (?:[^ ]* )*?"
     rb"(?:ReservationName=(?P<Reservation>[^ ]*) )?(?:Tres=(?P<ReqTRES>[^ ]*) )?Account=(?P<Account>[^ ]*) "
     rb"(?:QOS=(?P<QOS>[^ ]*) )?(?:[^ ]* )*?"

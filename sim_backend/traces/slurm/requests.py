@@ -33,22 +33,26 @@ class SlurmRow(NamedTuple):
 
 
 def request_of(row: SlurmRow) -> Request | None:
-    """Return the request; None if the line does not tell it. A constraint that makes no sense is left out."""
-    requested = parse_tres(row.text("ReqTRES"))
+    """Return the request; None if the line does not tell it. A constraint that makes no sense is left out.
+
+    Slurm leaves ReqTRES empty for some jobs that end at once: what such a job was given counts as its request.
+    """
+    given = parse_tres(row.text("AllocTRES")) or Tres()
+    column = "ReqTRES" if row.text("ReqTRES") else "AllocTRES"
+    requested = parse_tres(row.text(column))
     if requested is None or not requested.cpus or row.nodes <= 0:
         return None
-    terms = _terms(row, requested, parse_tres(row.text("AllocTRES")) or Tres())
+    terms = _terms(row, requested, given, requested_tres(row.text(column)))
     request, problem = parse_request(terms)
     return parse_request(terms._replace(features=""))[0] if problem else request
 
 
-def _terms(row: SlurmRow, requested: Tres, given: Tres) -> RequestTerms:
+def _terms(row: SlurmRow, requested: Tres, given: Tres, tres: str) -> RequestTerms:
     cpus = row.cpus or given.cpus or requested.cpus
     whole_nodes = cpus > WHOLE_NODES * requested.cpus
     cores = requested.cpus if whole_nodes else max(cpus, requested.cpus)
     # A job that requests only tasks may spread over more nodes than it requests.
     apart = row.nodes <= max(requested.nodes, 1) or whole_nodes or requested.gpus > 0
-    tres = requested_tres(row.text("ReqTRES"))
     # Where Slurm does not manage memory, a job that requests none is listed with all memory of its nodes.
     memory_mib = 0 if given.cpus and not given.memory_mib else requested.memory_mib
     return RequestTerms(

@@ -69,6 +69,20 @@ def test_names_that_the_cluster_does_not_have_are_one_line_each() -> None:
     )
 
 
+def test_a_job_of_an_unknown_partition_counts_where_it_ran() -> None:
+    trace = trace_of([2, 2, 2, 0], [0, 0, -1, 0], Request(("old",), (Chunk(1),)), node=np.array([0, 1, 2, -1]))
+    trace = replace(trace, names=replace(trace.names, node=("g2", "n4", "x7")))
+    site = site_jobs(trace, CLUSTER)
+    assert [site.requests[number].partitions for number in site.jobs.request.tolist()] == [("gpu",), ("cpu",), (), ()]
+    assert site.notes[2:-1] == (
+        "the cluster has no partition old: 4 jobs of it count in the partitions of the nodes on which they ran",
+        "the cluster has no nodes x7: 1 job ran there and may run on others",
+    )
+    unnamed = Cluster(tuple(pool._replace(names=frozenset()) for pool in CLUSTER.pools), CLUSTER.partitions)
+    notes = site_jobs(trace, unnamed).notes
+    assert "the cluster has no partition old: 4 jobs of it may run on all of its nodes" in notes
+
+
 def test_a_part_for_a_node_that_is_gone_may_run_elsewhere() -> None:
     gone = Request(("cpu",), (Chunk(1, host="n9"), Chunk(1, host="n1")))
     site = site_jobs(trace_of([0], [0], gone), CLUSTER)

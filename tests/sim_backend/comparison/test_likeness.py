@@ -91,6 +91,17 @@ def test_what_partitions_used_by_the_log() -> None:
     assert (old.partition, old.jobs, old.utilization, old.use_difference) == ("old", 1, None, None)
 
 
+def test_a_partition_is_as_full_as_its_scarcest_resource() -> None:
+    comparison = compared([0, 0, HOUR_S, HOUR_S], [1, 1, 0, 0], request=np.array([-1, -1, 0, 0]))
+    jobs = replace(comparison.case.jobs, size=np.array([8, 8, 1, 1]))
+    comparison = replace(comparison, case=replace(comparison.case, jobs=jobs))
+    cpu, gpu = partition_uses(comparison, NAMES, 8)
+    # Two of 16 cores and six of eight GPUs, for two of three hours.
+    assert (gpu.counts_gpus, cpu.counts_gpus) == (True, False)
+    assert (gpu.utilization, cpu.utilization) == pytest.approx((6 / 8 * 2 / 3, 2 / 3))
+    assert gpu.node_hours == pytest.approx(2 * 2 / 8)
+
+
 def test_a_replay_that_moves_work_to_another_day_is_not_near() -> None:
     comparison = compared([3 * DAY_S, 3 * DAY_S, 3 * DAY_S, 3 * DAY_S], [1, 1, 0, 0])
     likeness = likeness_of(comparison, NAMES, 1)

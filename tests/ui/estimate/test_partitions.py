@@ -41,7 +41,7 @@ def test_a_row_for_each_partition(offpeak: Offpeak, tmp_path: Path, command: str
     done = offpeak(command, "sacct.txt", "--time-zone", "UTC", *options, "--json")
     document = json.loads(done.stdout)
     gpu = {"partition": "gpu", "jobs": 48, "node_hours": 20.0, "gpu_hours": 40.0, "mean_wait_s": 300.0}
-    unknown = {"utilization": None, "replayed_utilization": None, "use_difference": None}
+    unknown = {"utilization": None, "replayed_utilization": None, "use_difference": None, "counts_gpus": False}
     assert document["partitions"][1] == gpu | unknown
     assert document["likeness"]["logged_wait_s"] == 150.0
     assert document["likeness"]["is_near"] is False

@@ -17,7 +17,7 @@ from sim_backend.traces.slurm.read import jobcomp_trace, sacct_trace
 from sim_backend.traces.slurm.requests import REQUEST_COLUMNS, SlurmRow, request_of
 
 RUN_COLUMNS = ("JobIDRaw", "JobID", "User", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw")
-COLUMNS = (*RUN_COLUMNS, "AllocNodes", "AllocCPUS", *REQUEST_COLUMNS, "JobName")
+COLUMNS = (*RUN_COLUMNS, "AllocNodes", "AllocCPUS", *REQUEST_COLUMNS, "NodeList", "JobName")
 RAN = ("2026-11-20T10:00:00", "2026-11-20T10:05:00", "2026-11-20T10:15:00", "600")
 
 
@@ -106,6 +106,23 @@ def test_the_queue_and_the_log_tell_the_same_request(
     assert job is not None
     assert job.request is not None
     assert request_of(SlurmRow({name: text.encode() for name, text in texts.items()}, "a,b", *size)) == job.request
+
+
+def test_what_a_job_was_given_stands_in_for_an_empty_request() -> None:
+    """Slurm 22.05 writes no ReqTRES for some jobs that end within a second."""
+    given = {"ReqTRES": b"", "AllocTRES": b"billing=4,cpu=4,gres/gpu:a=2,gres/gpu=2,mem=2G,node=1"}
+    assert request_of(SlurmRow(given, "p", 1, 4)) == Request(("p",), (Chunk(1, 4, 2048, 2, "a"),))
+    found = trace(line(1, "p", (1, 1), "", AllocTRES="cpu=1,node=1"), without=("ReqTRES",))
+    assert requests(found) == [Request(("p",), (Chunk(1),))]
+
+
+def test_the_first_node_of_each_job_is_read() -> None:
+    lists = ("g[01-04,07],t1", "t1", "None assigned", "", "t[2,4]", "(null)", "r[1-2]c[1-4]")
+    found = trace(*(line(number, "p", (1, 1), "cpu=1", NodeList=nodes) for number, nodes in enumerate(lists)))
+    assert found.jobs.node is not None
+    names = (*found.names.node, "")
+    assert [names[code] for code in found.jobs.node.tolist()] == ["g01", "t1", "", "", "t2", "", ""]
+    assert trace(line(1, "p", (1, 1), "cpu=1"), without=("NodeList",)).jobs.node is None
 
 
 def test_memory_that_slurm_does_not_manage_is_not_requested() -> None:

@@ -38,6 +38,7 @@ RAN = {
     "QOS": "normal",
     "Reservation": "",
     "Constraints": "",
+    "NodeList": "n[1-2]",
     "JobName": "app1",
 }
 TEN = 1_795_168_800  # 2026-11-20 10:00 UTC
@@ -235,7 +236,7 @@ def test_a_start_before_the_submission_counts_as_no_wait() -> None:
         ({"JobIDRaw": "x"}, "JobIDRaw is no value that Slurm writes: 'x'"),
         ({"ElapsedRaw": "1_0"}, "ElapsedRaw is no value that Slurm writes: '1_0'"),
         ({"TimelimitRaw": "1:00"}, "TimelimitRaw is no value that Slurm writes: '1:00'"),
-        ({"Account": "a|b"}, "22 fields where 21 are expected"),
+        ({"Account": "a|b"}, "23 fields where 22 are expected"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused_with_its_number(changed: dict[str, str], fault: str) -> None:
