@@ -188,6 +188,14 @@ def pick_sleepers(criteria: SleepCriteria, allowed: int, depth: Int64) -> None:
         node = previous_bit(table.idle, node - 1)
 
 
+def floor_nodes(rules: CapacityRules, target: int) -> int:
+    """Return the minimum of awake nodes, with or without jobs."""
+    return max(rules.keep_hot, 0 if rules.on_demand else target)
+
+
+floor_nodes_part = part(floor_nodes)
+
+
 @part
 def follows_queue(rules: CapacityRules, target: int, in_use: int) -> bool:
     """Return whether the target depends on the queue now: with two levels while the lower one may be enough."""

@@ -23,7 +23,7 @@ from offpeak.model.orders import NodeOrder
 from plugin.capacity.need import new_record
 from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import NEVER, NodeTable
-from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, follow_queue, pick_sleepers
+from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, floor_nodes, follow_queue, pick_sleepers
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.live.cluster_snapshot import ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
@@ -258,7 +258,7 @@ def find_targets(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory |
     return PoolTargets(
         capacity=capacity,
         row=row,
-        floor=max(rules.keep_hot, 0 if rules.on_demand else targets.awake),
+        floor=floor_nodes(rules, targets.awake),
         reserve=reserve,
         keep=keep,
         why=targets.why or f"{capacity.name}: {idle:,} idle node{'' if idle == 1 else 's'}{stay}",

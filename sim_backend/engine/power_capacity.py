@@ -17,6 +17,7 @@ from plugin.capacity.sleepers import (
     depth_to_enter,
     due_in_s,
     eligible_up_to,
+    floor_nodes_part,
     follows_queue,
     free_to_sleep_s,
     is_shallower,
@@ -96,13 +97,6 @@ def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRu
 
 
 @part
-def floor_nodes(power: Power, rules: CapacityRules) -> int:
-    """Return the minimum of awake nodes, with or without jobs."""
-    target = 0 if rules.on_demand else power.scalars[0].target
-    return int(max(rules.keep_hot, target))
-
-
-@part
 def within_rate(power: Power, rules: CapacityRules, wanted: int, now_s: int) -> int:
     """Return how many of the wanted sleeps the limit per minute allows, and count them."""
     if rules.sleeps_per_min == 0:
@@ -154,7 +148,7 @@ def may_leave(power: Power, rules: CapacityRules) -> int:
     nodes = power.scalars[0]
     idle = nodes.idle_nodes - max(nodes.reserve, nodes.keep)
     coming = 0 if rules.on_demand else rising_nodes(power) - nodes.rising_idle
-    return int(min(power.nodes_in[ACTIVE] + coming - floor_nodes(power, rules), idle))
+    return int(min(power.nodes_in[ACTIVE] + coming - floor_nodes_part(rules, power.scalars[0].target), idle))
 
 
 @part
@@ -308,7 +302,7 @@ def wake_needed(state: State, power: Power, depths: DepthTable, rules: CapacityR
     """
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
-    missing = floor_nodes(power, rules) - power.nodes_in[ACTIVE] - rising_nodes(power)
+    missing = floor_nodes_part(rules, power.scalars[0].target) - power.nodes_in[ACTIVE] - rising_nodes(power)
     missing = max(missing, nodes.reserve - nodes.idle_nodes - nodes.rising_idle)
     missing = max(missing, needed_for_reservation(state, power, rules))
     for depth in range(SHALLOW_TO_DEEP):

@@ -56,6 +56,23 @@ class JobTraceEntry:
 
 
 @dataclass(frozen=True)
+class StageJob:
+    """A job on whole nodes of a stage.
+
+    `watts` is what the node draws on which it begins, if not as much as a busy one usually does. `on` are the nodes
+    that it needs, if not any; `user_hint` is the hint of its owner, such as delay=20min.
+    """
+
+    seconds: float = 1.0
+    nodes: int = 1
+    watts: float | None = None
+    on: str = ""
+    name: str = ""
+    limit_min: int = 10
+    user_hint: str = ""
+
+
+@dataclass(frozen=True)
 class SlurmJobs:
     """The jobs of one cluster."""
 
@@ -66,28 +83,15 @@ class SlurmJobs:
         """The file that all jobs write to."""
         return self.slurm.folder / "jobs.log"
 
-    def submit(
-        self,
-        *options: str,
-        seconds: float = 1.0,
-        nodes: int = 1,
-        count: int = 1,
-        watts: float | None = None,
-        on: str = "",
-        name: str = "",
-        limit_min: int = 10,
-        user_hint: str = "",
-    ) -> list[str]:
-        """Submit so many jobs alike, with sbatch's `options` such as --comment=...; return their ids.
-
-        `watts` is what the node draws on which they begin, if not as much as a busy one usually does. `on` are the
-        nodes that they need, if not any; `user_hint` is the hint of their owner, such as delay=20min.
-        """
-        draws = "" if watts is None else f'echo {watts:g} >"{self.slurm.folder}/$SLURMD_NODENAME/watts"'
-        script = SCRIPT.format(trace=self.trace_file, seconds=seconds, draws=draws)
-        shown_log = {"nodelist": on, "job-name": name, "comment": f"offpeak:{user_hint}" if user_hint else ""}
+    def submit(self, *options: str, count: int = 1, **fields: Any) -> list[str]:
+        """Submit so many jobs alike, of the fields of StageJob, with sbatch's `options`; return their ids."""
+        job = StageJob(**fields)
+        draws = "" if job.watts is None else f'echo {job.watts:g} >"{self.slurm.folder}/$SLURMD_NODENAME/watts"'
+        script = SCRIPT.format(trace=self.trace_file, seconds=job.seconds, draws=draws)
+        comment = f"offpeak:{job.user_hint}" if job.user_hint else ""
+        shown_log = {"nodelist": job.on, "job-name": job.name, "comment": comment}
         arguments = [f"--{option}={value}" for option, value in shown_log.items() if value]
-        usual = (f"--nodes={nodes}", "--output=/dev/null", f"--time={limit_min}")
+        usual = (f"--nodes={job.nodes}", "--output=/dev/null", f"--time={job.limit_min}")
         command = ("sbatch", "--parsable", *usual, *arguments, *options)
         return [self.slurm.run(*command, stdin=script).strip() for _ in range(count)]
 

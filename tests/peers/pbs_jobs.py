@@ -4,12 +4,13 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from pbs_standin import CPUS, StandIn
 
 from offpeak.machines.node_sets import expand
 from plugin.scheduler.job import JobState
-from sim_backend.local_slurm.cluster import JobTraceEntry
+from sim_backend.local_slurm.cluster import JobTraceEntry, StageJob
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 from sim_backend.scheduler.cluster import SimJob
 
@@ -25,25 +26,16 @@ class PbsJobs:
 
     server: StandIn
 
-    def submit(
-        self,
-        *,
-        seconds: float = 1.0,
-        nodes: int = 1,
-        count: int = 1,
-        watts: float | None = None,
-        on: str = "",
-        name: str = "job",
-        limit_min: int = 10,
-        user_hint: str = "",
-    ) -> list[str]:
+    def submit(self, *, count: int = 1, **fields: Any) -> list[str]:
+        job = StageJob(**fields)
         output = [
-            *([f"{WATTS}={watts:g}"] if watts is not None else []),
-            *([f"OFFPEAK={user_hint}"] if user_hint else []),
+            *([f"{WATTS}={job.watts:g}"] if job.watts is not None else []),
+            *([f"OFFPEAK={job.user_hint}"] if job.user_hint else []),
         ]
-        arguments = ["-N", name, "-l", self._request(nodes, on), "-l", f"walltime=00:{limit_min}:00"]
+        request = self._request(job.nodes, job.on)
+        arguments = ["-N", job.name or "job", "-l", request, "-l", f"walltime=00:{job.limit_min}:00"]
         arguments += ["-v", ",".join(output)] if output else []
-        script = f"sleep {seconds + START_S}\n"
+        script = f"sleep {job.seconds + START_S}\n"
         return [self.server.run("qsub", *arguments, user="alice", stdin=script) for _ in range(count)]
 
     def states(self) -> dict[str, str]:

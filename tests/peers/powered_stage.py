@@ -14,22 +14,8 @@ from sim_backend.local_slurm.plan import PoweredPlan
 class StageJobs(Protocol):
     """The jobs of a stage; each is known by what the scheduler calls it."""
 
-    def submit(
-        self,
-        *,
-        seconds: float = 1.0,
-        nodes: int = 1,
-        count: int = 1,
-        watts: float | None = None,
-        on: str = "",
-        name: str = "job",
-        limit_min: int = 10,
-        user_hint: str = "",
-    ) -> list[str]:
-        """Submit so many jobs alike that take whole nodes, those of `on` where it is given; return their ids.
-
-        `watts` is what a node draws on which they begin, `user_hint` the hint of their owner, such as delay=20min.
-        """
+    def submit(self, *, count: int = 1, **fields: Any) -> list[str]:
+        """Submit so many jobs alike, of the fields of StageJob; return their ids."""
 
     def states(self) -> dict[str, str]:
         """Return PENDING, RUNNING, COMPLETED or another word for every job."""
