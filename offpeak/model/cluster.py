@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from offpeak.model.limits import Limit, Qos, qos_limits
 from offpeak.model.request import Chunk, Request
 
+MIB_PER_GIB = 1024
 UNKNOWN = 0
 """Cores or memory of a node that its source does not tell; every request fits them."""
 
@@ -203,7 +204,8 @@ def _where(request: Request) -> str:
 def _text(chunk: Chunk) -> str:
     terms = [f"{chunk.cores} cores"]
     if chunk.memory_mib:
-        terms.append(f"{chunk.memory_mib} MiB")
+        has_gib = chunk.memory_mib >= MIB_PER_GIB
+        terms.append(f"{chunk.memory_mib / MIB_PER_GIB:,.4g} GiB" if has_gib else f"{chunk.memory_mib} MiB")
     if chunk.gpus:
         terms.append(f"{chunk.gpus} {chunk.gpu_type} GPUs".replace("  ", " "))
     if chunk.host:

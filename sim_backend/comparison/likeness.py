@@ -29,6 +29,9 @@ MOST_USE_DIFFERENCE = 0.1
 """Where the use of a partition differs by more of its nodes on the mean day, the replay moves work to other days, with
 other prices."""
 
+MOST_UTILIZATION = 1.05
+"""No partition uses more than it has; threads that count as cores and jobs that are still ending need some room."""
+
 FEWEST_OF_A_DAY = 10
 """The order of fewer jobs says little."""
 
@@ -83,8 +86,13 @@ class Likeness:
                 f" than {LEAST_START_ORDER}: the site orders jobs by priorities that the log does not tell"
             )
         for use in self.partitions:
-            if use.use_difference is not None and use.use_difference > MOST_USE_DIFFERENCE:
-                units = "GPUs" if use.counts_gpus else "nodes"
+            units = "GPUs" if use.counts_gpus else "nodes"
+            if use.utilization is not None and use.utilization > MOST_UTILIZATION:
+                found.append(
+                    f"partition {use.partition} used {100 * use.utilization:.0f} % of its {units} in the log: the"
+                    " cluster has too few, or the log is of a larger one"
+                )
+            elif use.use_difference is not None and use.use_difference > MOST_USE_DIFFERENCE:
                 found.append(
                     f"partition {use.partition} uses {100 * use.use_difference:.0f} % more or less of its {units} on"
                     " the mean day than in the log: its jobs run at another time"

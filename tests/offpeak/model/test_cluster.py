@@ -63,6 +63,11 @@ def test_misfit_names_the_reason(asks: Request, why: str) -> None:
     assert CLUSTER.misfit(asks) == why
 
 
+def test_misfit_shows_much_memory_in_gib() -> None:
+    assert "8 cores, 2,000 GiB" in CLUSTER.misfit(Request((), (Chunk(1, 8, 2_048_000),)))
+    assert "8 cores, 1.5 GiB" in CLUSTER.misfit(Request((), (Chunk(9999, 8, 1536),)))
+
+
 def test_parts_per_node_are_those_of_each_chunk_and_pool() -> None:
     asks = Request(("cpu",), (Chunk(3, 16), Chunk(1, features=parse_features("fat"))))
     assert CLUSTER.parts_per_node(asks) == ((3, 3, 0), (0, 1, 0))

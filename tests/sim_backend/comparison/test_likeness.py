@@ -102,6 +102,17 @@ def test_a_partition_is_as_full_as_its_scarcest_resource() -> None:
     assert gpu.node_hours == pytest.approx(2 * 2 / 8)
 
 
+def test_a_partition_that_used_more_than_it_has_is_named() -> None:
+    comparison = compared([0, 0, 0, 0], [1, 1, 0, 0], request=np.array([-1, -1, 0, 0]))
+    requests = (Request((), (Chunk(1, gpus=9),)),)
+    likeness = likeness_of(replace(comparison, case=replace(comparison.case, requests=requests)), NAMES, 1)
+    assert likeness is not None
+    assert likeness.differences == (
+        "partition gpu used 225 % of its GPUs in the log: the cluster has too few, or the log is of a larger one",
+    )
+    assert not likeness.is_near
+
+
 def test_a_replay_that_moves_work_to_another_day_is_not_near() -> None:
     comparison = compared([3 * DAY_S, 3 * DAY_S, 3 * DAY_S, 3 * DAY_S], [1, 1, 0, 0])
     likeness = likeness_of(comparison, NAMES, 1)
