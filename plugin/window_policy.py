@@ -82,6 +82,10 @@ def own_ranks(policy: WindowPolicy, view: WindowView) -> list[int]:
         ranks = policy.order(view)
     except OffpeakError:
         raise
+    except SystemExit as problem:
+        raise OffpeakError(
+            f"the window policy {policy.name!r} has ended the program", hint="it must not end the program that calls it"
+        ) from problem
     except Exception as problem:
         at = traceback.extract_tb(problem.__traceback__)[-1]
         text = printable(f"{type(problem).__name__}: {problem}")

@@ -1,5 +1,6 @@
 """Replays with a window policy written in Python: what such a policy sees, what it may answer, what comes of it."""
 
+import sys
 from dataclasses import fields
 
 import numpy as np
@@ -141,6 +142,24 @@ def test_an_answer_with_wrong_ranks_is_refused(answer):
     with pytest.raises(OffpeakError, match=r"which is no order of 1 jobs$") as error:
         outside_starts(FOUR_JOBS, lambda _: answer)
     assert error.value.hint == "it must return each rank from 0 to the window's length at most once"
+
+
+def fails(_view):
+    raise ValueError("no such tariff\nat all")
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (fails, r"^the window policy 'own' failed: ValueError: no such tariff.*at all \(test_replay.py, line \d+\)$"),
+        (lambda _: sys.exit(), r"^the window policy 'own' has ended the program$"),
+    ],
+)
+def test_a_policy_that_fails_ends_the_replay_with_one_line(order, message):
+    with pytest.raises(OffpeakError, match=message) as error:
+        outside_starts(FOUR_JOBS, order)
+    assert "\n" not in str(error.value)
+    assert error.value.hint
 
 
 @given(st.integers(0, 8), st.data())
