@@ -124,14 +124,14 @@ class Cluster:
         """Return the pools with a node that could run a part of the request, by number; () if it fits nowhere."""
         if self.misfit(request):
             return ()
-        return tuple(pool for pool, parts in enumerate(zip(*self.parts_per_node(request), strict=True)) if any(parts))
+        pools = ((number, self.pools[number]) for number in self._reachable(request))
+        return tuple(number for number, pool in pools if any(pool.holds(chunk) for chunk in request.chunks))
 
     def parts_per_node(self, request: Request) -> tuple[tuple[int, ...], ...]:
         """Return for each chunk how many of its parts an empty node of each pool holds, 0 if no node may be used."""
-        named = self._named_nodes(request)
-        reachable = [self._is_reachable(pool, request, named) for pool in self.pools]
+        reachable = frozenset(self._reachable(request))
         return tuple(
-            tuple(pool.holds(chunk) if can_use else 0 for pool, can_use in zip(self.pools, reachable, strict=True))
+            tuple(pool.holds(chunk) if number in reachable else 0 for number, pool in enumerate(self.pools))
             for chunk in request.chunks
         )
 
@@ -163,8 +163,7 @@ class Cluster:
         """Return why the request fits no nodes of the cluster, "" if it fits."""
         if absent := [name for name in request.partitions if name not in self.partitions]:
             return f"there is no partition {absent[0]}"
-        named = self._named_nodes(request)
-        reachable = [pool for pool in self.pools if self._is_reachable(pool, request, named)]
+        reachable = [self.pools[number] for number in self._reachable(request)]
         if not reachable:
             return f"{_where(request)} has no node for it"
         for chunk in request.chunks:
@@ -186,13 +185,28 @@ class Cluster:
             return reserved
         return request.hosts if reserved is None else request.hosts & reserved
 
-    @staticmethod
-    def _is_reachable(pool: Pool, request: Request, named: frozenset[str] | None) -> bool:
-        if request.partitions and pool.partitions.isdisjoint(request.partitions):
-            return False
-        if named is not None and pool.names and pool.names.isdisjoint(named):
-            return False
-        return not (pool.names and pool.names <= request.excluded)
+    @cached_property
+    def _pools_of_partition(self) -> Mapping[str, list[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
+        for number, pool in enumerate(self.pools):
+            for name in pool.partitions:
+                found[name].append(number)
+        return found
+
+    def _reachable(self, request: Request) -> list[int]:
+        """Return the pools of the request's partitions with a node that it may use, by number."""
+        numbers: Iterable[int] = range(len(self.pools))
+        if request.partitions:
+            numbers = sorted({pool for name in request.partitions for pool in self._pools_of_partition.get(name, ())})
+        named = self._named_nodes(request)
+        if named is None and not request.excluded:
+            return list(numbers)
+        names = ((number, self.pools[number].names) for number in numbers)
+        return [
+            number
+            for number, has in names
+            if not has or ((named is None or not has.isdisjoint(named)) and not has <= request.excluded)
+        ]
 
 
 def _where(request: Request) -> str:

@@ -336,9 +336,11 @@ def _order(
     if rules.policy == PLAN and facts.planned is not None:
         start_s = facts.planned.start_s
         return sorted(movable, key=lambda rank: start_s[window.jobs[rank].job.job_id]), None
-    policy, weights = BUILT_IN_BY_NAME[rules.policy], _weigh_jobs(window, movable, facts)
+    policy = BUILT_IN_BY_NAME[rules.policy]
     if not policy.weighs_free:
-        return [movable[at] for at in order_view(policy, window_view(window, movable, weights, facts))], None
+        unweighed = JobWeights([position.job.nodes for position in window.jobs], (), 0, 1)
+        return [movable[at] for at in order_view(policy, window_view(window, movable, unweighed, facts))], None
+    weights = _weigh_jobs(window, movable, facts)
     # Jobs that cannot use the free pools follow behind all others.
     usable = [rank for rank in movable if weights.usable[rank]]
     order = order_view(policy, window_view(window, usable, weights, facts))
