@@ -28,7 +28,8 @@ ABOVE_PRIORITIES = 1 << 40
 class PriorityWeights(NamedTuple):
     """The settings of priority/multifactor, with Slurm's defaults; times in seconds.
 
-    `is_fair_tree` is False with PriorityFlags=NO_FAIR_TREE. `half_life_s` 0 lets no usage decay.
+    `is_fair_tree` is False with PriorityFlags=NO_FAIR_TREE, `small_relative_to_time` is the flag of that name.
+    `half_life_s` 0 lets no usage decay.
     """
 
     age: int = 0
@@ -38,6 +39,7 @@ class PriorityWeights(NamedTuple):
     qos: int = 0
     max_age_s: int = 7 * DAY_S
     favor_small: bool = False
+    small_relative_to_time: bool = False
     half_life_s: int = 7 * DAY_S
     calc_period_s: int = 300
     is_fair_tree: bool = True
@@ -265,12 +267,23 @@ class Priorities:
 
     def _fixed(self, case: MixedCase) -> Float64:
         """Return the part of each kept job's priority that does not change."""
-        weights, nodes = self.weights, case.cluster.nodes
-        size = _by_job(case, [each.least_nodes for each in case.request_of])
-        share = (nodes + 1 - size) / nodes if weights.favor_small else size / nodes
+        weights = self.weights
         partition, qos = self.partition[case.kept], self.qos[case.kept]
-        found = weights.job_size * share + weights.partition * partition + weights.qos * qos - self.nice[case.kept]
-        return np.asarray(found, dtype=np.float64)
+        found = weights.job_size * self._size_factor(case) + weights.partition * partition + weights.qos * qos
+        return np.asarray(found - self.nice[case.kept], dtype=np.float64)
+
+    def _size_factor(self, case: MixedCase) -> Float64:
+        """Return the mean of each job's share of the nodes and of the cores, as slurmctld computes it."""
+        cluster, weights = case.cluster, self.weights
+        cores = max(1, sum(pool.nodes * pool.node_type.cores for pool in cluster.pools))
+        node_share = _by_job(case, [each.least_nodes for each in case.request_of]) / max(1, cluster.nodes)
+        core_share = _by_job(case, [each.cores for each in case.request_of]) / cores
+        if weights.small_relative_to_time:
+            minutes = np.maximum(1, -(-case.workload.estimate_s // 60))
+            share = np.maximum(node_share, core_share) / minutes
+        else:
+            share = (node_share + core_share) / 2
+        return np.clip(1 - share if weights.favor_small else share, 0, 1)
 
 
 def _by_job(case: MixedCase, by_class: list[int]) -> Int64:

@@ -50,8 +50,8 @@ class SlurmAccounting:
 
 
 @contextmanager
-def accounting_slurm() -> Iterator[SlurmAccounting]:
-    """Run a cluster of four nodes with slurmdbd and MariaDB."""
+def accounting_slurm(more_settings: str = "") -> Iterator[SlurmAccounting]:
+    """Run a cluster of four nodes with slurmdbd and MariaDB, with more lines of slurm.conf."""
     need([*PROGRAMS, *ACCOUNTING_PROGRAMS], packages=f"{PACKAGES} {ACCOUNTING_PACKAGES}")
     # Not below pytest's folder, which is closed to the other users that some tests run Slurm's commands as. What cannot
     # be removed must not hide why a start failed.
@@ -64,7 +64,7 @@ def accounting_slurm() -> Iterator[SlurmAccounting]:
         munge_socket = servers.enter_context(munge(folder))
         database = servers.enter_context(mariadb(folder))
         accounting_port, port, *node_ports = servers.enter_context(reserved_ports(2 + NODES))
-        settings = ACCOUNTING.format(port=accounting_port, munge=munge_socket)
+        settings = ACCOUNTING.format(port=accounting_port, munge=munge_socket) + more_settings
         cluster = SlurmCluster(folder, munge_socket, port, tuple(node_ports), settings)
         cluster.write_conf()
         servers.enter_context(slurmdbd(folder, accounting_port, munge=munge_socket, database=database))
