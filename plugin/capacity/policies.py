@@ -177,6 +177,8 @@ def green_pool(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capac
 def two_level(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
     """All nodes, or only the lower level while that is enough; without a level, the load rounded up a step."""
     low = _parse_nodes("two-level", argument, fleet) if argument else math.ceil(round_load_up(fleet.load) * fleet.nodes)
+    if low == 0 and fleet.share is not None and argument.strip("0%"):
+        low = 1
     if low == 0:
         raise BadInput(
             f"capacity policy 'two-level': {argument} is no lower level", hint="one node or more has to stay on"
@@ -238,9 +240,10 @@ def _parse_nodes(name: str, text: str, fleet: Fleet) -> int:
         nodes = math.ceil(fleet.nodes * value / 100) if share else int(text)
     except (ValueError, OverflowError):
         raise BadInput(f"capacity policy {name!r}: {text!r} is no number of nodes", hint=f"{name}:5 or 5%") from None
-    if not 0 <= nodes <= fleet.nodes:
-        raise BadInput(f"capacity policy {name!r}: {text} of {fleet.nodes} nodes", hint="a number from 0 to all")
-    return nodes
+    most = fleet.nodes if share or fleet.share is None else fleet.share.total
+    if not 0 <= nodes <= most:
+        raise BadInput(f"capacity policy {name!r}: {text} of {most} nodes", hint="a number from 0 to all")
+    return nodes if share else fleet.part_of(nodes)
 
 
 DEFAULT_WORTH = "1h"

@@ -1,7 +1,7 @@
 """A capacity policy as a value (name, rules, external decision if any) and the fleet that it is made for."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -56,10 +56,24 @@ def no_prices() -> Float64:
     return np.empty(0)
 
 
+class TypeShare(NamedTuple):
+    """The nodes of a type among those of all types: numbers `begin` to `end` of `total`, the largest types first."""
+
+    begin: int
+    end: int
+    total: int
+
+    def of(self, count: int) -> int:
+        """Return the type's part of a count for all types: the parts add up, and large types get the odd nodes."""
+        before, after = (-(-count * border // self.total) for border in (self.begin, self.end))
+        return after - before
+
+
 @dataclass(frozen=True, eq=False)
 class Fleet:
     """Nodes of one class, their load, and the price of electricity where it is known.
 
+    If they are one of several types, `share` is theirs of all nodes: the settings' counts are those of all types.
     `load`: the share of all units that jobs use on average, 0..1. `price_per_mwh[i]` holds from `price_at_s[i]` on, in
     trace seconds, NaN if it is not known.
     """
@@ -70,3 +84,8 @@ class Fleet:
     load: float = 0.0
     price_at_s: Int64 = field(default_factory=no_times)
     price_per_mwh: Float64 = field(default_factory=no_prices)
+    share: TypeShare | None = None
+
+    def part_of(self, count: int) -> int:
+        """Return the part of these nodes in a count for all types, at most all of them."""
+        return count if self.share is None else min(self.share.of(count), self.nodes)

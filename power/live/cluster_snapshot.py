@@ -25,7 +25,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.need import NeedRecord
 from plugin.capacity.policies import used_depths
-from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, no_prices, no_times
+from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TypeShare, no_prices, no_times
 from plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
 from plugin.scheduler.job import Job, count_running_tasks
 from plugin.scheduler.node import OURS, Node, NodeUse
@@ -111,7 +111,14 @@ class PowerSite:
         return NodeSleep(node, node_class, depths, min(break_even_s(node_class, depth) for depth in depths))
 
     def make_policy(
-        self, sleep: NodeSleep, snapshot: "ClusterSnapshot", *, nodes: int, units_per_node: int, load: float
+        self,
+        sleep: NodeSleep,
+        snapshot: "ClusterSnapshot",
+        *,
+        nodes: int,
+        units_per_node: int,
+        load: float,
+        share: TypeShare | None = None,
     ) -> CapacityPolicy:
         """Return the policy that the settings name for a pool, within the agent's bounds. Raises BadInput."""
         fleet = Fleet(
@@ -121,9 +128,10 @@ class PowerSite:
             load=load,
             price_at_s=snapshot.price_at_s,
             price_per_mwh=snapshot.price_per_mwh,
+            share=share,
         )
         per_day = [most for most in (self.bounds.cycles_per_day, self.agent.cycles_per_day) if most]
-        keep_hot = min(self.bounds.keep_hot, fleet.nodes)
+        keep_hot = min(fleet.part_of(self.bounds.keep_hot), fleet.nodes)
         bounds = replace(self.bounds, keep_hot=keep_hot, cycles_per_day=min(per_day, default=0))
         return make_capacity_policy(self.agent.capacity, fleet, bounds)
 

@@ -4,7 +4,7 @@ A job takes nodes of its candidate pools only: those whose nodes can run its req
 sleeping ones, and leaves nodes with GPUs to the jobs that request GPUs while others are left.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -14,6 +14,7 @@ from plugin.scheduler.node import Node
 from power.live.cluster_snapshot import ClusterSnapshot
 
 MANY = 1 << 40
+_OrderKey = tuple[int, tuple[str, ...], int, bool]
 
 
 @dataclass
@@ -31,6 +32,7 @@ class NodeRoom:
     _partly_used: Sequence[Node] = ()
     _watts: Mapping[int, float] = field(default_factory=dict)
     _tasks_left: dict[str, int] = field(default_factory=dict)
+    _orders: dict[_OrderKey, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -54,7 +56,7 @@ class NodeRoom:
         node takes none.
         """
         levels = self._levels[:1] if awake_only else self._levels
-        tasks, beside = self._startable_tasks(job), 0
+        tasks, beside = self.startable_tasks(job), 0
         holds = self._tasks_per_node(job) if tasks else {}
         width = self._width(job, holds)
         if tasks > 1 and width > 1:
@@ -64,13 +66,15 @@ class NodeRoom:
             tasks -= beside
         placed: dict[int, list[int]] = {}
         left = tasks * width
-        for level, pool in self._order(job, holds, levels):
+        for level, pool in self._in_order(job, holds, levels) if left else ():
             nodes = min(-(-left // holds[pool]), level.get(pool, 0))
             if nodes > 0:
                 level[pool] -= nodes
                 last = min(holds[pool], left - (nodes - 1) * holds[pool])
                 placed.setdefault(pool, []).extend([holds[pool]] * (nodes - 1) + [last])
                 left -= (nodes - 1) * holds[pool] + last
+            if not left:
+                break
         if job.array_id in self._tasks_left:
             self._tasks_left[job.array_id] -= beside + (tasks * width - left) // width
         return placed
@@ -84,10 +88,14 @@ class NodeRoom:
             return [1]
         placed = [tasks for each in self.take(job).values() for tasks in each]
         rows = [1] * (len(placed) // job.nodes) if job.nodes > 1 else placed
-        is_blocked = not rows and self._startable_tasks(job) > 0 and bool(self._snapshot.candidate_pools(job))
+        is_blocked = not rows and self.startable_tasks(job) > 0 and bool(self._snapshot.candidate_pools(job))
         return [1] if is_blocked else rows
 
-    def _startable_tasks(self, job: Job) -> int:
+    def left(self, job: Job) -> int:
+        """Return how many nodes are left that can run the job."""
+        return sum(level.get(pool, 0) for level in self._levels for pool in self._snapshot.candidate_pools(job))
+
+    def startable_tasks(self, job: Job) -> int:
         """Return how many tasks could start; tasks of one array share its limit."""
         if not job.task_limit:
             return job.tasks
@@ -101,17 +109,27 @@ class NodeRoom:
         cores = max((self._snapshot.cluster.pools[pool].node_type.cores for pool in pools), default=0)
         return max(-(-job.cpus // cores), 1) if cores else 1
 
-    def _order(
+    def _in_order(
         self, job: Job, holds: Mapping[int, int], levels: Sequence[dict[int, int]]
-    ) -> list[tuple[dict[int, int], int]]:
-        """Return the pools in the order in which the job takes their nodes, each with the level that they are in."""
-        needs_gpus = job.request is not None and job.request.gpus > 0
-        types = {pool: self._snapshot.cluster.pools[pool].node_type for pool in holds}
-        wastes = {pool: not needs_gpus and types[pool].gpu_count() > 0 for pool in holds}
-        order = sorted(holds, key=lambda pool: (self._watts.get(pool, 0.0) / holds[pool], -holds[pool], pool))
-        return [
-            (level, pool) for wasted in (False, True) for level in levels for pool in order if wastes[pool] is wasted
-        ]
+    ) -> Iterator[tuple[dict[int, int], int]]:
+        """Yield the pools, each with the level that it is in, in the order in which the job takes their nodes."""
+        for pools in self._pools_by_cost(job, holds):
+            for level in levels:
+                yield from ((level, pool) for pool in pools)
+
+    def _pools_by_cost(self, job: Job, holds: Mapping[int, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the pools in the order in which the job takes their nodes: those that suit it, and with spare GPUs."""
+        # For single jobs the order depends on the request alone.
+        key = (id(job.request), job.partitions, job.cpus if job.tasks > 1 else 0, job.whole_nodes)
+        found = self._orders.get(key)
+        if found is None:
+            needs_gpus = job.request is not None and job.request.gpus > 0
+            pools = self._snapshot.cluster.pools
+            spare = {pool for pool in holds if not needs_gpus and pools[pool].node_type.gpu_count()}
+            order = sorted(holds, key=lambda pool: (self._watts.get(pool, 0.0) / holds[pool], -holds[pool], pool))
+            suited = tuple(pool for pool in order if pool not in spare)
+            found = self._orders[key] = suited, tuple(pool for pool in order if pool in spare)
+        return found
 
     def _tasks_per_node(self, job: Job) -> dict[int, int]:
         """Return how many tasks an empty node holds, by pool; whole nodes and nodes of wide tasks hold one."""

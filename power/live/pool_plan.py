@@ -52,10 +52,11 @@ def plan_pool(
     *,
     site: PowerSite,
     snapshot: ClusterSnapshot,
+    most_to_sleep: int,
 ) -> PoolPlan:
     """Return the plan of a pool. While nodes are missing, none is put to sleep.
 
-    `nodes` are those of all pools, by name; `memory` includes the sleeps that other pools began in this cycle.
+    `nodes` are those of all pools, by name; `most_to_sleep` of the site's nodes may begin to sleep now.
     """
     demand = find_upcoming_demand(pool, site, snapshot)
     targets = find_targets(pool, _make_policy(pool, site, snapshot), memory.pools.get(pool.pool.name), snapshot.now_s)
@@ -76,8 +77,8 @@ def plan_pool(
         for node in ours
         if node.name not in demand.kept and _may_sleep(node, pool, demand, memory, site=site, snapshot=snapshot)
     }
-    most = _count_most_to_sleep(nodes, memory, site)
-    return PoolPlan(_choose_sleepers(pool, targets, demand, memory, may_sleep, most=most), needed, targets.memory)
+    sleepers = _choose_sleepers(pool, targets, demand, memory, may_sleep, most=most_to_sleep)
+    return PoolPlan(sleepers, needed, targets.memory)
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
     is_reserved = np.array([node.name in reserved for node in pool.pool.nodes], dtype=np.bool_)
     room = pool.free_room(is_reserved)
     idle_now: Counter[int] = Counter()
-    for job in _unnamed_parts(soon):
+    for job in _unnamed_parts(pool, soon):
         idle_now.update(_count_nodes(room.take(job)))
     return UpcomingDemand(
         nodes=earliest,
@@ -149,10 +150,11 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
     )
 
 
-def _unnamed_parts(jobs: Iterable[Job]) -> Iterable[Job]:
+def _unnamed_parts(pool: PoolState, jobs: Iterable[Job]) -> Iterable[Job]:
     """Yield the jobs without the nodes that they name: these are needed by name."""
+    names = {node.name for node in pool.pool.nodes}
     for job in jobs:
-        if (nodes := max(job.nodes, 1) - len(job.required_hosts)) > 0:
+        if (nodes := max(job.nodes, 1) - len(job.required_hosts & names)) > 0:
             yield job if nodes >= job.nodes else job._replace(nodes=nodes)
 
 
@@ -168,9 +170,9 @@ def _count_idle_kept(pool: PoolState, deferred: Iterable[Job], is_reserved: NDAr
     room, now_s = pool.free_room(is_reserved), pool.snapshot.now_s
     free = pool.count_by_pool(pool.is_free)
     kept: Counter[int] = Counter()
-    for job in _unnamed_parts(deferred):
+    for job in _unnamed_parts(pool, deferred):
         kept.update(_count_nodes(room.take(job)))
-    for job in _unnamed_parts(pool.waiting):
+    for job in _unnamed_parts(pool, pool.waiting):
         fitting = pool.cluster.candidate_pools(job)
         if _is_new(job, now_s) and job.nodes <= sum(free[number] for number in fitting):
             kept.update(_count_nodes(room.take(job)))
@@ -235,7 +237,12 @@ class PoolTargets:
 def _make_policy(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) -> CapacityPolicy:
     load = float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1)
     return site.make_policy(
-        pool.sleep, snapshot, nodes=pool.usable_nodes, units_per_node=pool.units_per_node, load=load
+        pool.sleep,
+        snapshot,
+        nodes=pool.usable_nodes,
+        units_per_node=pool.units_per_node,
+        load=load,
+        share=pool.pool.share,
     )
 
 
@@ -305,13 +312,6 @@ def _count_missing(pool: PoolState, targets: PoolTargets, demand: UpcomingDemand
 
 def _find_reserved(pool: PoolState, demand: UpcomingDemand) -> NDArray[np.bool_]:
     return np.array([node.name in demand.reserved for node in pool.pool.nodes], dtype=np.bool_)
-
-
-def _count_most_to_sleep(nodes: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite) -> int:
-    """Return how many more nodes of the site may begin to sleep: at most a sweep's number, and enough stay on."""
-    leaving = sum(node.leaving is not None for node in memory.nodes.values())
-    left_on = sum(node.state == ACTIVE for name, node in nodes.items() if name in site.opted_in)
-    return max(min(site.agent.nodes_per_sweep - leaving, left_on - site.agent.min_on), 0)
 
 
 def _may_sleep(

@@ -17,6 +17,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
+from plugin.capacity.port import TypeShare
 from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
@@ -33,13 +34,19 @@ GOING_OFF = going_down(OFF)
 class NodePool:
     """Nodes in the scheduler's order, and the jobs that have or request some of them.
 
-    `other_pools` are the pools of the cluster model, by number, with nodes of other types that compete for these jobs.
+    `other_pools` are the pools of the cluster model, by number, with nodes of other types that compete for these jobs,
+    and `share` is the share of the nodes of all these types; None if there is one type only.
     """
 
     name: str
     nodes: tuple[Node, ...]
     jobs: tuple[Job, ...]
     other_pools: frozenset[int] = frozenset()
+    share: TypeShare | None = None
+
+    def unclear_jobs(self, now_s: int) -> list[Job]:
+        """Return the jobs that lack only nodes, and whose requests are not understood."""
+        return [job for job in self.jobs if job.is_unclear and is_waiting(job, now_s)]
 
 
 def find_pools(nodes: Sequence[Node], jobs: Iterable[Job]) -> tuple[NodePool, ...]:
@@ -83,7 +90,7 @@ def is_waiting(job: Job, now_s: int) -> bool:
     return job.begin_s is None or job.begin_s <= now_s
 
 
-def _is_deferred(job: Job, now_s: int) -> bool:
+def is_deferred(job: Job, now_s: int) -> bool:
     """Whether the job may start later only, at a time that is known; reservations wake their nodes themselves."""
     is_pending = job.state is JobState.PENDING and not job.reservation
     return is_pending and job.begin_s is not None and job.begin_s > now_s
@@ -265,7 +272,7 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
         state=state,
         busy=busy,
         waiting=waiting,
-        deferred=tuple(job for job in pool.jobs if _is_deferred(job, snapshot.now_s)),
+        deferred=tuple(job for job in pool.jobs if is_deferred(job, snapshot.now_s)),
         snapshot=pool_snapshot,
         watts=_idle_w(pool, site, snapshot),
     )

@@ -4,14 +4,13 @@ The decision runs in this order: observe all nodes, plan each pool (targets, the
 choose the next step of each node.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState
-from plugin.scheduler.job import Job
 from plugin.scheduler.node import OURS, SchedulerState
 from power.lifecycle.node_record import DesiredState
 from power.live.cluster_snapshot import (
@@ -24,8 +23,9 @@ from power.live.cluster_snapshot import (
     update_node_memory,
 )
 from power.live.node_steps import GOING_OFF, NodeStep, ObservedNode, choose_next_step, observe_node
+from power.live.node_types import TypeSplit
 from power.live.pool_plan import plan_pool
-from power.live.pool_state import find_pools, observe_pool
+from power.live.pool_state import NodePool, find_pools, observe_pool
 
 CHANGE_ORDER = (NodeChange.RESUME, NodeChange.OPEN, NodeChange.POWER_UP, NodeChange.POWER_DOWN, NodeChange.CLOSE)
 """The scheduler gets its updates in this order: first those that give nodes to jobs."""
@@ -136,36 +136,50 @@ def _plan_pools(
     wake: dict[str, str] = {}
     pools: dict[str, PoolMemory] = {}
     problems: list[tuple[str, str]] = []
-    for pool in find_pools(snapshot.view.nodes, snapshot.view.jobs):
-        names = [node.name for node in pool.nodes]
-        if all(states[name] == FAILED for name in names):
-            continue
-        leaving: dict[str, SleepInProgress | None]
-        try:
-            state = observe_pool(pool, states, site=site, snapshot=snapshot)
-            plan = plan_pool(state, nodes, memory, site=site, snapshot=snapshot)
-        except BadInput as problem:
-            problems.append((f"pool {pool.name}: its nodes cannot sleep: {problem}", problem.hint))
-            leaving = dict.fromkeys(names)
-        else:
-            pools[pool.name] = plan.memory
-            problems += _list_unclear_requests(pool.name, state.waiting)
-            wake.update(plan.wake)
-            begun = {name: SleepInProgress(snapshot.now_s, order, why) for name, (order, why) in plan.sleep.items()}
-            leaving = {**begun, **dict.fromkeys(plan.wake)}
-        changed = {name: replace(memory.nodes[name], leaving=sleep) for name, sleep in leaving.items()}
-        memory = replace(memory, nodes={**memory.nodes, **changed})
+    most_to_sleep = _count_most_to_sleep(nodes, memory, site)
+    for group in find_pools(snapshot.view.nodes, snapshot.view.jobs):
+        types = TypeSplit.of(group, states, snapshot, shared=site.shared_nodes).pools()
+        switched = [pool for pool in types if any(node.name in site.opted_in for node in pool.nodes)]
+        for pool in switched or [group]:
+            names = [node.name for node in pool.nodes]
+            if all(states[name] == FAILED for name in names):
+                continue
+            leaving: dict[str, SleepInProgress | None]
+            try:
+                state = observe_pool(pool, states, site=site, snapshot=snapshot)
+                plan = plan_pool(
+                    state, nodes, memory, site=site, snapshot=snapshot, most_to_sleep=max(most_to_sleep, 0)
+                )
+            except BadInput as problem:
+                problems.append((f"pool {pool.name}: its nodes cannot sleep: {problem}", problem.hint))
+                leaving = dict.fromkeys(names)
+            else:
+                pools[pool.name] = plan.memory
+                wake.update(plan.wake)
+                most_to_sleep -= len(plan.sleep)
+                begun = {name: SleepInProgress(snapshot.now_s, order, why) for name, (order, why) in plan.sleep.items()}
+                leaving = {**begun, **dict.fromkeys(plan.wake)}
+            changed = {name: replace(memory.nodes[name], leaving=sleep) for name, sleep in leaving.items()}
+            memory = replace(memory, nodes={**memory.nodes, **changed})
+        problems += _list_unclear_requests(group, snapshot.now_s)
     return replace(memory, pools=pools), wake, tuple(problems)
 
 
-def _list_unclear_requests(pool: str, waiting: Iterable[Job]) -> list[tuple[str, str]]:
-    unclear = [job for job in waiting if job.is_unclear]
+def _count_most_to_sleep(nodes: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite) -> int:
+    """Return how many nodes of the site may begin to sleep: at most a sweep's number, and enough stay on."""
+    leaving = sum(node.leaving is not None for node in memory.nodes.values())
+    left_on = sum(node.state == ACTIVE for name, node in nodes.items() if name in site.opted_in)
+    return min(site.agent.nodes_per_sweep - leaving, left_on - site.agent.min_on)
+
+
+def _list_unclear_requests(pool: NodePool, now_s: int) -> list[tuple[str, str]]:
+    unclear = pool.unclear_jobs(now_s)
     if not unclear:
         return []
     first, more = unclear[0], f" and of {len(unclear) - 1:,} more" if unclear[1:] else ""
     why = f"the request of job {first.job_id}{more} is not understood: {first.request_problem}"
     hint = f"the idle nodes of {', '.join(first.partitions)} stay awake while it waits"
-    return [(f"pool {pool}: {why}", hint)]
+    return [(f"pool {pool.name}: {why}", hint)]
 
 
 def _choose_step(node: ObservedNode, memory: NodeMemory, snapshot: ClusterSnapshot, *, to_wake: bool) -> NodeStep:
