@@ -75,7 +75,8 @@ class QueueFacts:
     `jobs` are all jobs that the scheduler lists, recently ended ones included. `peak` holds until `peak_until_s`.
     `prices` are per MWh, published and forecast; `basis` names the source of each interval. By job: `node_power_w`
     [W per node], `expected_run_s` and `expected_wait_s` as predicted (the agent predicts no waits), `notices` the last
-    notice to its owner. `free_nodes` are those of each pool of the `cluster`, by number. `planned` is the day plan,
+    notice to its owner. `free_nodes` are those of each pool of the `cluster`, by number. The next decision is
+    `cycle_s` later; 0: only what is free now is weighed. `planned` is the day plan,
     None before the first one. `marks` record our earlier changes.
     """
 
@@ -90,7 +91,8 @@ class QueueFacts:
     expected_run_s: Mapping[str, int] = field(default_factory=dict)
     expected_wait_s: Mapping[str, int] = field(default_factory=dict)
     cluster: Cluster = NO_CLUSTER
-    free_nodes: tuple[int, ...] = ()
+    free_nodes: tuple[float, ...] = ()
+    cycle_s: float = 0.0
     marks: tuple[JobMark, ...] = ()
     notices: Mapping[str, str] = field(default_factory=dict)
     planned: PlannedStarts | None = None

@@ -38,7 +38,7 @@ from plugin.queue_hook.start_times import latest_start_s
 from plugin.queue_hook.user_hints import HINT_PREFIX
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
-from plugin.window_order import count_kept, free_behind, order_view
+from plugin.window_order import count_kept, free_behind, free_until, order_view
 from plugin.window_policy import BUILT_IN_BY_NAME, NO_POLICY, OrderWindows, WindowView
 
 
@@ -393,24 +393,55 @@ class JobWeights(NamedTuple):
 
 
 def _weigh_jobs(window: GroupWindow, movable: Sequence[int], facts: QueueFacts) -> JobWeights:
-    """Weigh the jobs of the window against the free nodes that any of them could use."""
+    """Weigh the jobs of the window against the nodes that any of them could use until the next decision."""
     competition = facts.competition
-    free = {pool: count for pool, count in enumerate(facts.free_nodes) if count}
     jobs = [position.job for position in window.jobs]
-    nodes = sum(free[pool] for pool in competition.pools_of(jobs) & free.keys())
-    usable = [bool(free.keys() & competition.fit(job).pools) for job in jobs]
+    nodes, pools = _nodes_to_fill(jobs, facts)
+    usable = [not pools.isdisjoint(competition.fit(job).pools) for job in jobs]
     filled = [_filled_nodes(job, nodes, facts) for job in jobs]
     units = 1
     if not all(number.is_integer() for number, is_usable in zip(filled, usable, strict=True) if is_usable):
-        units = max(1, min(UNITS_PER_NODE, MOST_UNITS // max(nodes, 1)))
+        units = max(1, min(UNITS_PER_NODE, MOST_UNITS // max(math.ceil(nodes), 1)))
     sizes = [math.ceil(number * units) for number in filled]
     moved = set(movable)
     kept = [size if usable[rank] else 0 for rank, size in enumerate(sizes) if rank not in moved]
-    return JobWeights(sizes, usable, free_behind(nodes * units, np.array(kept, np.int64), len(kept)), units)
+    return JobWeights(sizes, usable, free_behind(int(nodes * units), np.array(kept, np.int64), len(kept)), units)
 
 
-def _filled_nodes(job: Job, nodes: int, facts: QueueFacts) -> float:
-    """Return how many of the free nodes the job would fill; of an array, with all tasks that could start there."""
+def _nodes_to_fill(jobs: Sequence[Job], facts: QueueFacts) -> tuple[float, frozenset[int]]:
+    """Return how many nodes the jobs may fill until the next decision, shares of nodes added up, and their pools.
+
+    The engine decides by the same function, `free_until`.
+    """
+    competition = facts.competition
+    within = competition.pools_of(jobs)
+    free = {pool: count for pool, count in enumerate(facts.free_nodes) if count and pool in within}
+    nodes, pools = sum(free.values()), frozenset(free)
+    if not facts.cycle_s:
+        return nodes, pools
+    ends = sorted(_expected_ends(within, facts))
+    end_s = np.array([end_s for end_s, _, _ in ends], np.int64)
+    units = np.array([math.ceil(filled * UNITS_PER_NODE) for _, filled, _ in ends], np.int64)
+    least = math.ceil(min(competition.filled_nodes(job) for job in jobs) * UNITS_PER_NODE)
+    now_free = int(nodes * UNITS_PER_NODE)
+    found = free_until(now_free, least, facts.now_s + round(facts.cycle_s), end_s, units)
+    ended = int(np.searchsorted(np.cumsum(units), found - now_free, side="right")) if found > now_free else 0
+    most = sum(facts.cluster.pools[pool].nodes for pool in within)
+    return min(most, found / UNITS_PER_NODE), pools.union(*(of_job for _, _, of_job in ends[:ended]))
+
+
+def _expected_ends(within: frozenset[int], facts: QueueFacts) -> Iterator[tuple[int, float, tuple[int, ...]]]:
+    """Yield the expected end of each running job in these pools, the nodes that it fills, and its pools."""
+    competition = facts.competition
+    for job in facts.jobs:
+        run_s = facts.expected_run_s.get(job.job_id, job.limit_s)
+        pools = competition.fit(job).pools
+        if job.state is JobState.RUNNING and job.start_s is not None and run_s and not within.isdisjoint(pools):
+            yield job.start_s + run_s, competition.filled_nodes(job), pools
+
+
+def _filled_nodes(job: Job, nodes: float, facts: QueueFacts) -> float:
+    """Return how many of the nodes the job would fill; of an array, with all tasks that could start there."""
     filled = float(facts.competition.filled_nodes(job))
     return filled * max(1, min(facts.startable_tasks(job), int(nodes / filled)))
 

@@ -41,15 +41,19 @@ def _cluster_node(node: Node, kept: frozenset[str]) -> ClusterNode:
     return ClusterNode(node.name, NodeType(node.cpus, node.memory_mib, node.gpus, features), frozenset(node.partitions))
 
 
-def free_nodes(cluster: Cluster, nodes: Iterable[Node]) -> tuple[int, ...]:
-    """Return the number of nodes of each pool that are free; sleeping nodes count as free."""
-    free = {node.name for node in nodes if is_free(node)}
-    return tuple(len(free & pool.names) for pool in cluster.pools)
+def free_nodes(cluster: Cluster, nodes: Iterable[Node]) -> tuple[float, ...]:
+    """Return the number of nodes of each pool that are free; shares of nodes add up, sleeping nodes count as free."""
+    free = {node.name: free_share(node) for node in nodes}
+    return tuple(sum(free.get(name, 0.0) for name in pool.names) for pool in cluster.pools)
 
 
-def is_free(node: Node) -> bool:
-    """Return whether the scheduler could give the node to a job."""
-    return node.use is NodeUse.FREE and not (node.closed or node.failed or node.reserved)
+def free_share(node: Node) -> float:
+    """Return the share of the node that the scheduler could give to jobs, by its CPUs."""
+    if node.closed or node.failed or node.reserved:
+        return 0.0
+    if node.use is NodeUse.USED and 0 < node.cpus_used < node.cpus:
+        return 1.0 - node.cpus_used / node.cpus
+    return 1.0 if node.use is NodeUse.FREE else 0.0
 
 
 class Allocation(NamedTuple):

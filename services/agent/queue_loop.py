@@ -69,6 +69,7 @@ def queue_facts(
     run_s: Mapping[str, int],
     marks: tuple[JobMark, ...] = (),
     comments: Mapping[str, str] | None = None,
+    cycle_s: float = 0.0,
 ) -> QueueFacts:
     """Return the facts about the queue; `comments` are those that the owners of jobs have got from the agent.
 
@@ -88,6 +89,7 @@ def queue_facts(
         expected_wait_s={},
         cluster=cluster,
         free_nodes=free_nodes(cluster, view.nodes),
+        cycle_s=cycle_s,
         marks=marks,
         notices=comments or {},
     )
@@ -348,6 +350,7 @@ class QueueLoop(Loop):
             run_s=await self.accounts.run_s(view),
             marks=await self.controller.marks(),
             comments=self.controller.comments,
+            cycle_s=self.period_s,
         )
         section = self.section()
         if section.rules.policy == PLAN:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.window_order import fill_nodes, fill_value, put_first, scratch
+from plugin.window_order import fill_nodes, fill_value, free_until, put_first, scratch
 from plugin.window_policy import MOST_JOBS
 
 job = st.tuples(st.integers(1, 12), st.one_of(st.integers(1, 3), st.integers(1, 400)))
@@ -116,3 +116,12 @@ def test_the_same_scratch_serves_again(highest_power):
     first = members(fill_nodes(fillings, 0, *columns(window), 20, highest_power))
     fill_value(fillings, 0, *columns(window[::-1]), 11)
     assert members(fill_nodes(fillings, 0, *columns(window), 20, highest_power)) == first
+
+
+def test_units_that_are_free_until_the_next_decision():
+    end_s, units = np.array([5, 10, 20, 20, 30]), np.array([1, 2, 4, 8, 16])
+    assert free_until(3, 1, 4, end_s, units) == 3
+    assert free_until(3, 1, 10, end_s, units) == 6
+    assert free_until(0, 5, 4, end_s, units) == 15, "all that end at the same time"
+    assert free_until(0, 99, 4, end_s, units) == 31
+    assert free_until(7, 99, 4, end_s[:0], units[:0]) == 7

@@ -115,6 +115,24 @@ def test_shares_of_nodes_fill_a_knapsack() -> None:
     assert order_after(jobs, [100.0] * 3, rules=rules, free_nodes=(1, 0)) == ["2", "3", "1"]
 
 
+def test_a_knapsack_fills_the_nodes_that_are_expected_to_be_free_until_the_next_decision() -> None:
+    rules = replace(RULES, policy="knapsack")
+    ending = {"state": JobState.RUNNING, "start_s": NOW_S - 1000}
+    jobs = [asks(1, Chunk(3, 64)), asks(2, Chunk(2, 64)), asks(3, Chunk(2, 64))]
+    busy = [*jobs, asks(8, Chunk(1, 64), **ending), asks(9, Chunk(3, 64), **ending)]
+    watts = [100.0] * 5
+
+    def after(*run_s: int, free: float = 0.0) -> list[str]:
+        expected_run_s = {"8": run_s[0], "9": run_s[1]}
+        plan_rules = {"rules": rules, "cycle_s": 30.0, "free_nodes": (free, 0), "expected_run_s": expected_run_s}
+        return [job for job in order_after(busy, watts, **plan_rules) if job in "123"]
+
+    assert after(1020, 1030) == ["2", "3", "1"], "four nodes within 30 s"
+    assert after(10, 1030) == ["2", "3", "1"], "an overdue job is expected to end now"
+    assert after(1020, 9000, free=2.0) == ["1", "2", "3"], "three nodes"
+    assert after(8000, 9000) == ["2", "3", "1"], "no job fits the free nodes: the next ends count until one fits"
+
+
 def test_later_submissions_of_the_group_count_whatever_they_requested() -> None:
     starved = replace(RULES, max_postponement_s=HOUR_S)
     jobs = [asks(1, Chunk(1, 64, 8192), submit_s=NOW_S - 9 * HOUR_S), asks(2, Chunk(1, 64, 9216))]
@@ -209,6 +227,8 @@ def test_the_cluster_of_a_view_has_a_pool_for_each_kind_of_node() -> None:
     assert cluster.partitions["batch"].shared
     assert cluster.partitions["long"].priority_tier == 3
     assert free_nodes(cluster, nodes) == (2, 0, 0)
+    half_used = nodes[0]._replace(use=NodeUse.USED, cpus=64, cpus_used=48)
+    assert free_nodes(cluster, (half_used, *nodes[1:])) == (1.25, 0, 0)
     assert job.request is not None
     assert cluster.candidates(job.request) == (1,)
 
