@@ -17,19 +17,15 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.fidelity.compare import spearman
+from benchmarks.fidelity.live import LOOK_S, order_queue, price_curve
+from benchmarks.fidelity.replay import MINUTE_S, TICKS, Clock
 from benchmarks.queue_cycle import queried_by_us
-from offpeak.ledger.ledger import Ledger
-from offpeak.model.arrays import Float64, Int64
+from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs
-from offpeak.model.step_series import Series
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from predictors.price_curve import PriceCurve
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.site_context import make_site_context
 from sim_backend.engine.state import PeakTimes
 from sim_backend.local_slurm.cluster import SlurmJobs
 from sim_backend.local_slurm.processes import reserved_ports
@@ -42,11 +38,7 @@ from sim_backend.traces.swf.read import read_swf
 
 JOBS, NODES, HOUR_S = 300, 16, 1.5
 POLICIES = frozenset({"easy", "greedy"})
-TICKS = 100
-"""The engine counts whole numbers: these are hundredths of a second."""
-ON_PEAK_H, DAY_H = (9, 23), 24
-LEAST_S, MINUTE_S, CLASS_W = 0.1, 60, 25
-LOOK_S = 0.5
+LEAST_S, CLASS_W = 0.1, 25
 TRIES, REPLAYS = 12, 100
 ENGINE_POLICIES, BETWEEN_S = ("easy", "conservative", "greedy"), (0.5, 0.6, 0.7, 1.0)
 LATE_S = 0.3
@@ -66,10 +58,8 @@ class Day:
 
     @property
     def peaks(self) -> PeakTimes:
-        """Return the hours of the tariff, as often as the jobs may last."""
-        hours = np.array([[day * DAY_H + hour for hour in ON_PEAK_H] for day in range(100)]).ravel()
-        times = np.concatenate([[0], hours * self.hour_s * TICKS]).astype(np.int64)
-        return PeakTimes(times, (np.arange(len(times)) % 2).astype(np.int8))
+        """Return the changes of the tariff."""
+        return Clock(self.hour_s).peaks()
 
     def mean_wait_h(self, start_s: Float64) -> float:
         """Return the mean wait in hours of the log."""
@@ -172,7 +162,10 @@ def _slurm() -> Iterator[SlurmCluster]:
 async def _run(cluster: SlurmCluster, day: Day, policy: str) -> Float64:
     jobs = SlurmJobs(cluster)
     begin_s = time.time()
-    ordering = asyncio.create_task(_order(cluster.folder, day, begin_s)) if policy == "greedy" else None
+    ordering = None
+    if policy == "greedy":
+        prices = price_curve(day.peaks, begin_s)
+        ordering = asyncio.create_task(order_queue(_settings(cluster.folder, day.node_w), prices, []))
     numbers = [await _submitted(jobs, day, at, begin_s) for at in range(len(day.jobs))]
     while not set(numbers) <= {entry.job for entry in jobs.trace() if entry.what == "end"}:
         await asyncio.sleep(LOOK_S)
@@ -191,28 +184,6 @@ async def _submitted(jobs: SlurmJobs, day: Day, at: int, begin_s: float) -> str:
     options = (f"--time={day.jobs.estimate_s[at] // (MINUTE_S * TICKS)}", f"--job-name=w{day.node_w[at]:.0f}x")
     (number,) = await asyncio.to_thread(jobs.submit, *options, seconds=seconds, nodes=nodes)
     return str(number)
-
-
-async def _order(folder: Path, day: Day, begin_s: float) -> None:
-    """Let the agent order the queue until this task is cancelled."""
-    parts = make_site_context(_settings(folder, day.node_w))
-    ledger = Ledger(parts.settings.ledger)
-    ledger.ready()
-    agent = SiteAgent(parts, ledger, ProblemLog())
-    agent.prices.curve = _curve(day, begin_s)
-    try:
-        while True:
-            await agent.queue_loop.round()
-            await asyncio.sleep(LOOK_S)
-    finally:
-        await agent.close()
-
-
-def _curve(day: Day, begin_s: float) -> PriceCurve:
-    start_s: Int64 = (begin_s + day.peaks.at_s / TICKS).astype(np.int64)
-    price = np.where(day.peaks.peak == 1, 90.0, 30.0)
-    series = Series(start_s, int(start_s[-1]) + 3600, price, "EUR/MWh", "tariff")
-    return PriceCurve(series, day.peaks.peak, ("tariff",) * len(price))
 
 
 def _settings(folder: Path, node_w: Float64) -> Settings:

@@ -19,7 +19,7 @@ from benchmarks.fidelity.controller_log import (
     controller_timing,
     parse_controller_log,
 )
-from benchmarks.fidelity.replay import DAY_H, Clock
+from benchmarks.fidelity.replay import DAY_H, TICKS, Clock
 from benchmarks.fidelity.workload import BATCH, GPU, GPU_MODEL, GROUPS, HIGH, NORMAL, WHOLE, MixedDay
 from benchmarks.queue_cycle import queried_by_us
 from offpeak.ledger.ledger import Ledger
@@ -32,6 +32,7 @@ from predictors.price_curve import PriceCurve
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.site_context import make_site_context
+from sim_backend.engine.state import PeakTimes
 from sim_backend.local_slurm.agent import agent, write_site
 from sim_backend.local_slurm.cluster import PoweredCluster, powered_cluster
 from sim_backend.local_slurm.plan import PoweredPlan
@@ -39,6 +40,8 @@ from sim_backend.local_slurm.plan import PoweredPlan
 OWN, SLEEPING = "own", "sleeping"
 QUEUE_POLICIES = ("greedy", "knapsack")
 LOOK_S = 0.5
+CYCLE_S = 1
+"""The agent decides twice a second; this is how far it looks ahead, in whole seconds."""
 SLEEP_AFTER_H = 1.0
 ON_PEAK_PRICE, OFF_PEAK_PRICE = 90.0, 30.0
 
@@ -64,7 +67,7 @@ MinJobAge=3600"""
 class LiveRun:
     """What happened [h of the log]: starts and ends by job, the nodes of each, and when nodes were off.
 
-    `load` is the load average of the machine over the run.
+    `load` is the load average of the machine over the run; `cycle_s` is the mean interval of the agent's orders.
     """
 
     policy: str
@@ -76,6 +79,7 @@ class LiveRun:
     timing: ControllerTiming
     load: list[float]
     diagnostics: str
+    cycle_s: float = 0.0
 
     def write(self, file: Path) -> None:
         """Write the run as JSON."""
@@ -97,7 +101,7 @@ def live_run(day: MixedDay, clock: Clock, policy: str) -> LiveRun:
         with ExitStack() as agents:
             if policy == SLEEPING:
                 agents.enter_context(_sleeping_agent(cluster, clock))
-            begin_s, load = asyncio.run(_run(cluster, day, clock, policy))
+            begin_s, load, ordered_s = asyncio.run(_run(cluster, day, clock, policy))
         log = (cluster.folder / "slurmctld.log").read_text(errors="replace")
         diagnostics = cluster.run("sdiag")
         trace = _trace(cluster)
@@ -118,6 +122,7 @@ def live_run(day: MixedDay, clock: Clock, policy: str) -> LiveRun:
         ),
         load=load,
         diagnostics=diagnostics,
+        cycle_s=float(np.diff(ordered_s).mean()) if len(ordered_s) > 1 else 0.0,
     )
 
 
@@ -180,12 +185,17 @@ def _sleeping_agent(cluster: PoweredCluster, clock: Clock) -> Iterator[None]:
         yield
 
 
-async def _run(cluster: PoweredCluster, day: MixedDay, clock: Clock, policy: str) -> tuple[float, list[float]]:
-    """Submit all jobs in time and wait for their ends; return when the first was submitted, and load averages."""
+async def _run(
+    cluster: PoweredCluster, day: MixedDay, clock: Clock, policy: str
+) -> tuple[float, list[float], list[float]]:
+    """Submit all jobs in time and wait for their ends; return when the first came, load averages, and orders [s]."""
     begin_s = time.time()
+    ordered_s: list[float] = []
     ordering = None
     if policy in QUEUE_POLICIES:
-        ordering = asyncio.create_task(_order(cluster.folder, day, clock, policy, begin_s))
+        ordering = asyncio.create_task(
+            order_queue(_settings(cluster.folder, day, clock, policy), price_curve(clock.peaks(), begin_s), ordered_s)
+        )
     load = []
     first = 0
     while first < len(day):
@@ -203,7 +213,7 @@ async def _run(cluster: PoweredCluster, day: MixedDay, clock: Clock, policy: str
         ordering.cancel()
         with suppress(asyncio.CancelledError):
             await ordering
-    return begin_s, [min(load), sum(load) / len(load), max(load)]
+    return begin_s, [min(load), sum(load) / len(load), max(load)], ordered_s
 
 
 def _submit(cluster: PoweredCluster, day: MixedDay, clock: Clock, first: int, count: int) -> None:
@@ -268,26 +278,26 @@ def _asleep_h(cluster: PoweredCluster, begin_s: float, clock: Clock) -> list[tup
     return [(node, (off - begin_s) / clock.hour_s, (on - begin_s) / clock.hour_s) for node, off, on in found]
 
 
-async def _order(folder: Path, day: MixedDay, clock: Clock, policy: str, begin_s: float) -> None:
-    """Let the agent put the queue in order for as long as it is not cancelled."""
-    parts = make_site_context(_settings(folder, day, clock, policy))
+async def order_queue(settings: Settings, prices: PriceCurve, ordered_s: list[float]) -> None:
+    """Let the agent put the queue in order for as long as it is not cancelled; note when it begins to do so."""
+    parts = make_site_context(settings)
     ledger = Ledger(parts.settings.ledger)
     ledger.ready()
     orders = SiteAgent(parts, ledger, ProblemLog())
-    orders.prices.curve = price_curve(clock, begin_s)
+    orders.prices.curve = prices
     try:
         while True:
+            ordered_s.append(time.time())
             await orders.queue_loop.round()
             await asyncio.sleep(LOOK_S)
     finally:
         await orders.close()
 
 
-def price_curve(clock: Clock, begin_s: float) -> PriceCurve:
+def price_curve(peaks: PeakTimes, begin_s: float) -> PriceCurve:
     """Return the tariff in the time of the run."""
-    peaks = clock.peaks()
     # The agent reads whole seconds.
-    start_s = np.round(begin_s + peaks.at_s / 100).astype(np.int64)
+    start_s = np.round(begin_s + peaks.at_s / TICKS).astype(np.int64)
     price = np.where(peaks.peak == 1, ON_PEAK_PRICE, OFF_PEAK_PRICE)
     series = Series(start_s, int(start_s[-1]) + 3600, price, "EUR/MWh", "tariff")
     return PriceCurve(series, peaks.peak, ("tariff",) * len(price))
@@ -300,5 +310,7 @@ def _settings(folder: Path, day: MixedDay, clock: Clock, policy: str) -> Setting
         scheduling=SchedulingSettings(max_postponement_s=round(DAY_H * clock.hour_s)),
         power=PowerSettings(classes=tuple(f"w{each:.0f}x={each:.0f}W" for each in np.unique(day.part_w))),
         ledger=LedgerSettings(url=f"sqlite:///{folder / 'ordering.sqlite'}"),
-        agent=AgentSettings(mode="active", queue=policy, state_folder=state, socket=folder / "ordering.sock"),
+        agent=AgentSettings(
+            mode="active", queue=policy, cycle_s=CYCLE_S, state_folder=state, socket=folder / "ordering.sock"
+        ),
     )

@@ -22,6 +22,8 @@ OWN_ORDER = "conservative"
 """Slurm's backfill plans the start of each job, up to bf_max_job_test, by the site's own order."""
 RESERVATIONS = 500
 """Slurm's default of bf_max_job_test."""
+END_WINDOW_S = 30
+"""In Slurm's source; five hours on the clock of six seconds."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +49,23 @@ class Clock:
 
 @dataclass(frozen=True)
 class Timing:
-    """Slurm's timing on this machine [s]: see SlurmTiming. `launch_s` is from an allocation to the job's start."""
+    """Slurm's timing on this machine [s]: see SlurmTiming. `launch_s` is from an allocation to the job's start.
+
+    `cycle_s` is the interval of the agent's orders, 0 for an order at each pass.
+    """
 
     bf_interval_s: float = 0.0
-    sched_interval_s: float = 0.0
     completing_s: float = 0.0
     launch_s: float = 0.0
+    cycle_s: float = 0.0
+    end_window_s: int = 0
 
     def in_ticks(self) -> SlurmTiming:
         """Return what the engine takes; a job holds its nodes from the allocation on."""
         return SlurmTiming(
-            sched_interval_s=round(self.sched_interval_s * TICKS),
             bf_interval_s=round(self.bf_interval_s * TICKS),
             completing_s=round((self.completing_s + self.launch_s) * TICKS),
+            end_window_s=self.end_window_s * TICKS,
         )
 
 
@@ -86,7 +92,8 @@ def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> Mixed
 def engine_start_h(day: MixedDay, clock: Clock, policy: str, timing: Timing, late_s: Float64 | None = None) -> Float64:
     """Return when each job starts under the policy [h]."""
     named = parse_policy(policy, SchedulingSettings(max_postponement_s=round(DAY_H * clock.hour_s * TICKS)))
-    rules = rules_of(named, timing.in_ticks(), reservations=RESERVATIONS)
+    order_interval_s = round(timing.cycle_s * TICKS)
+    rules = rules_of(named, timing.in_ticks(), reservations=RESERVATIONS, order_interval_s=order_interval_s)
     case = case_of(day, clock, late_s)
     schedule = replay_mixed(case, named, rules, peaks=clock.peaks())
     return schedule.start_s / (clock.hour_s * TICKS) + timing.launch_s / clock.hour_s

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.fidelity.compare import Figures, Run, figures, nearest, place_on_nodes, put_to_sleep, saving
 from benchmarks.fidelity.live import OWN, SLEEP_AFTER_H, SLEEPING, LiveRun
-from benchmarks.fidelity.replay import OWN_ORDER, Clock, Timing, engine_start_h
+from benchmarks.fidelity.replay import END_WINDOW_S, OWN_ORDER, Clock, Timing, engine_start_h
 from benchmarks.fidelity.workload import MixedDay
 from offpeak.model.arrays import Float64
 
@@ -43,7 +43,13 @@ def _late_s(day: MixedDay, random: np.random.Generator) -> Float64:
 def timing_of(run: LiveRun) -> Timing:
     """Return the timing that slurmctld showed in a run."""
     shown = run.timing
-    return Timing(shown.backfill_interval_s, completing_s=shown.release_s, launch_s=shown.launch_s)
+    return Timing(
+        shown.backfill_interval_s,
+        completing_s=shown.release_s,
+        launch_s=shown.launch_s,
+        cycle_s=run.cycle_s,
+        end_window_s=END_WINDOW_S,
+    )
 
 
 def report_lines(day: MixedDay, runs: Sequence[LiveRun]) -> Iterator[str]:
@@ -63,7 +69,8 @@ def _compared(day: MixedDay, clock: Clock, run: LiveRun, own: LiveRun | None) ->
     yield f"{run.policy}, an hour in {run.hour_s:g} s, load average {run.load[1]:.1f}"
     yield (
         f"  backfill every {shown.backfill_interval_s:.2f} s (at most {shown.longest_interval_s:.1f}), "
-        f"{shown.starts_by_backfill:.0%} of the starts; release {shown.release_s:.2f} s, launch {shown.launch_s:.2f} s"
+        f"{shown.starts_by_backfill:.0%} of the starts; release {shown.release_s:.2f} s, "
+        f"launch {shown.launch_s:.2f} s; orders every {run.cycle_s:.2f} s"
     )
     closest, correlation = nearest(
         live.start_h, {policy: each.start_h for policy, each in engine.items() if policy in ENGINE}

@@ -27,11 +27,13 @@ RESERVATIONS = {FCFS: 0, EASY: 1, CONSERVATIVE: 100}
 
 @dataclass(frozen=True)
 class SlurmTiming:
-    """Slurm's intervals and the time that a node stays taken after a job [s], 0 for none."""
+    """Slurm's intervals and the time that a node stays taken after a job [s], 0 for none; see MixedRules."""
 
     sched_interval_s: int = 0
     bf_interval_s: int = 0
     completing_s: int = 0
+    end_window_s: int = 0
+    end_window_step_s: int = 0
 
 
 NO_TIMING = SlurmTiming()
@@ -81,6 +83,8 @@ def rules_of(
         bf_interval_s=timing.bf_interval_s,
         completing_s=timing.completing_s,
         order_interval_s=order_interval_s,
+        end_window_s=timing.end_window_s,
+        end_window_step_s=timing.end_window_step_s,
     )
 
 

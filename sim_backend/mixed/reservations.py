@@ -10,7 +10,7 @@ from offpeak.compiled import in_place, index, part
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, find_place, parts_free, parts_in, put_back
 from sim_backend.mixed.running import NO_PIECE, copy_cell, give_up, run_job
-from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
 
 UNUSABLE = -1
 
@@ -236,9 +236,6 @@ def hold_cells(
             need = tables.need[index(picks.option[index(pick)]), index(column)]
             holds.take[row, index(column)] = picks.units[index(pick)] * need
             holds.spare[row, index(column)] = state.ahead[index(column), cell]
-            if rules.reserves_nodes and tables.window_column[cell] != SLOTS:
-                holds.take[row, index(column)] = tables.capacity[index(column), cell]
-                holds.spare[row, index(column)] = 0
     here.holds += found
     here.reserved += 1
     here.late_of = NOT_YET
@@ -294,6 +291,7 @@ def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int)
     room = parts_free(state.ahead, tables, chunk, NEVER) if is_single else 0
     at_s = int(state.scalars[0].now_s)
     window_s = rules.end_window_s
+    barrier_s = NOT_YET
     ended = 0
     found = 0
     while True:
@@ -311,8 +309,11 @@ def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int)
         if at_s == NEVER:
             break
         if window_s > 0:
-            at_s = last_end_s(state, group, ended, at_s, at_s + window_s)
-            window_s = window_s + rules.end_window_step_s if rules.end_window_step_s > 0 else 2 * window_s
+            if barrier_s == NOT_YET:
+                barrier_s = at_s + window_s - at_s % window_s
+            while barrier_s + window_s < at_s:
+                window_s = window_s + rules.end_window_step_s if rules.end_window_step_s > 0 else 2 * window_s
+            at_s = last_end_s(state, group, ended, at_s, barrier_s + window_s)
     can_hold = found > 0 and here.first_hold + here.holds + found <= here.behind_holds
     if can_hold:
         hold_cells(tables, state, rules, group, (at_s, at_s + hold_s), found)

@@ -97,8 +97,8 @@ class MixedRules(NamedTuple):
     `sched_interval_s`; nodes are taken for `completing_s` after a job has ended. The policy orders the queue at
     multiples of `order_interval_s`, as the agent does in its cycles; 0: at each pass. `knapsack-slide` keeps jobs from
     starting, so it always decides at each pass. Slurm's search for the start of a blocked job takes expected ends
-    within a window together: of `end_window_s` at first, 0 for none, then longer by `end_window_step_s` at each step,
-    or twice as long where that is 0. With `reserves_nodes` a reservation holds all of a shared node, as in Slurm.
+    within a window together. The window begins at the multiple of `end_window_s` behind the first end and is as long, 0
+    for none; at each step it is extended by `end_window_step_s`, or doubled where that is 0.
     """
 
     reservations: int
@@ -111,7 +111,6 @@ class MixedRules(NamedTuple):
     order_interval_s: int = 0
     end_window_s: int = 0
     end_window_step_s: int = 0
-    reserves_nodes: int = 0
 
 
 class Waiting(NamedTuple):

@@ -50,7 +50,6 @@ class PlainMixed:
     bf_interval_s: int = 0
     end_window_s: int = 0
     end_window_step_s: int = 0
-    reserves_nodes: int = 0
     waiting: list[int] = field(default_factory=list)
     running: list[Stay] = field(default_factory=list)
 
@@ -196,20 +195,18 @@ class PlainMixed:
         request, hold_s = self.jobs[number].request, max(1, self.hold_s(self.jobs[number]))
         ends = {stay.end_s for stay in self.expected()}
         changes = ends | {stay.end_s for stay in reserved}
-        at_s, window_s = self.now_s, self.end_window_s
+        at_s, window_s, barrier_s = self.now_s, self.end_window_s, None
         while True:
             frees = [self.left_at(at_s, reserved), *self.left_at_starts(reserved, at_s, hold_s)]
             taken = self.place(request, self.least(frees))
             if taken is not None:
-                return Stay(number, at_s, at_s + hold_s, [(cell, self.held(cell, amount)) for cell, amount in taken])
+                return Stay(number, at_s, at_s + hold_s, taken)
             at_s = min(change_s for change_s in changes if change_s > at_s)
             if window_s:
-                at_s = max([at_s, *(end_s for end_s in ends if end_s <= at_s + window_s)])
-                window_s = window_s + self.end_window_step_s if self.end_window_step_s else 2 * window_s
-
-    def held(self, cell: Cell, amount: Counter) -> Counter:
-        """Return what a reservation of that amount of a cell holds."""
-        return self.capacity()[cell] if self.reserves_nodes and cell[0] in self.shared else amount
+                barrier_s = barrier_s or (at_s // window_s + 1) * window_s
+                while barrier_s + window_s < at_s:
+                    window_s = window_s + self.end_window_step_s if self.end_window_step_s else 2 * window_s
+                at_s = max([at_s, *(end_s for end_s in ends if end_s <= barrier_s + window_s)])
 
     def capacity(self) -> dict[Cell, Counter]:
         found = {}

@@ -143,5 +143,4 @@ def rules(*, reservations=(0, 1, 1, 2, MANY), timed=False) -> st.SearchStrategy[
         order_interval_s=st.just(0),
         end_window_s=st.sampled_from([0, 2, 6]) if timed else st.just(0),
         end_window_step_s=st.sampled_from([0, 3]) if timed else st.just(0),
-        reserves_nodes=st.sampled_from([0, 1]) if timed else st.just(0),
     )

@@ -26,7 +26,6 @@ def plain(random, scheduling) -> PlainMixed:
         bf_interval_s=scheduling.bf_interval_s,
         end_window_s=scheduling.end_window_s,
         end_window_step_s=scheduling.end_window_step_s,
-        reserves_nodes=scheduling.reserves_nodes,
     )
 
 
