@@ -16,7 +16,7 @@ from offpeak.model.step_series import Series
 from plugin.federation.cycle import GridCycle, SiteStates
 from plugin.federation.jobs import grid_jobs
 from plugin.federation.metaschedule import cheapest_flow, flow_cost, integer_costs, mcmf, scale_of, weights_of
-from plugin.federation.placement_costs import predict_costs
+from plugin.federation.placement_costs import CostModel
 from plugin.federation.sites import Grid, Site
 
 HOUR_S = 3600
@@ -74,7 +74,7 @@ def _hours(rng: Generator, unit: str) -> Series:
 
 
 def _flow_of(cycle: GridCycle) -> tuple[Int64, NDArray[np.bool_], Int64]:
-    predicted = predict_costs(cycle)
+    predicted = CostModel(cycle).predict(cycle.wait_s)
     allowed = predicted.compatible
     cost = integer_costs(flow_cost(predicted, weights_of(cycle), scale_of(predicted, allowed)), allowed)
     return cost, allowed, cycle.grid.max_per_cycle

@@ -95,11 +95,6 @@ def _no_allocation(cycle: GridCycle, job: int, site: int) -> str:
     return f"{name} has {left:,.0f}{f' of {given:,.0f}' if given else ''} core-hours left"
 
 
-def predict_costs(cycle: GridCycle) -> Predictions:
-    """Return the predictions for the cycle's jobs at its sites with the waits `cycle.wait_s`."""
-    return CostModel(cycle).predict(cycle.wait_s)
-
-
 class CostModel:
     """The part of a cycle's predictions that does not depend on the waits, so that other waits are predicted fast.
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, Weights
+from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, Predictions, Weights
 from plugin.federation.jobs import Goal, grid_jobs
 from plugin.federation.metaschedule import (
     extra_wait_s,
@@ -22,7 +22,7 @@ from plugin.federation.metaschedule import (
     two_price,
     weights_of,
 )
-from plugin.federation.placement_costs import predict_costs
+from plugin.federation.placement_costs import CostModel
 from plugin.federation.policies import POLICIES
 from plugin.federation.sites import Grid, Site
 
@@ -30,6 +30,10 @@ Make = Callable[..., GridCycle]
 ALONE = GridRules(passes=1)
 TWO = Grid((Site("a", 10, 100.0), Site("b", 10, 100.0)))
 HOUR_S = 3600
+
+
+def predict_costs(cycle: GridCycle) -> Predictions:
+    return CostModel(cycle).predict(cycle.wait_s)
 
 
 def test_costs_are_those_of_equations_4_to_6(make: Make, constant: Callable[..., Series]) -> None:

@@ -8,9 +8,9 @@ import pytest
 from offpeak.errors import BadPrices
 from offpeak.model.facility import Facility, facility_named
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import GridCycle
+from plugin.federation.cycle import GridCycle, Predictions
 from plugin.federation.jobs import grid_jobs
-from plugin.federation.placement_costs import predict_costs
+from plugin.federation.placement_costs import CostModel
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Grid, Link, Site, SiteRoom
 
@@ -18,6 +18,10 @@ Make = Callable[..., GridCycle]
 # Murali and Vadhiyar, Table 1: W/core and Gflops/core.
 MASON = Site("mason", 576, 39.95, core_gflops=7.43)
 GORDON = Site("gordon", 16_160, 22.17, core_gflops=21.10)
+
+
+def predict_costs(cycle: GridCycle) -> Predictions:
+    return CostModel(cycle).predict(cycle.wait_s)
 
 
 def test_run_times_scale_with_the_speed_of_a_core_and_power_with_cores(make: Make) -> None:
