@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from offpeak.model.limits import Limit, Qos, qos_limits
+from offpeak.model.limits import Limit, PreemptMode, Qos, qos_limits
 from offpeak.model.request import Chunk, Request
 
 MIB_PER_GIB = 1024
+DEFAULT_TIER = 1
 UNKNOWN = 0
 """Cores or memory of a node that its source does not tell; every request fits them."""
 
@@ -76,16 +77,18 @@ class Partition(NamedTuple):
     """A partition (PBS: a queue); limits are None if there is none. `shared`: jobs may share its nodes.
 
     Jobs of a higher `priority_tier` go first, whatever their priority. `preempts`: they may stop jobs of lower tiers.
-    The limits of the QOS named `qos` hold for all its jobs; "" for none.
+    `preempt_mode` says what happens to its own jobs then. The limits of the QOS named `qos` hold for all its jobs; ""
+    for none.
     """
 
     name: str
     shared: bool = False
-    priority_tier: int = 1
+    priority_tier: int = DEFAULT_TIER
     most_nodes: int | None = None
     limit_s: int | None = None
     preempts: bool = False
     qos: str = ""
+    preempt_mode: PreemptMode = PreemptMode.REQUEUE
 
 
 class ClusterNode(NamedTuple):
@@ -150,7 +153,7 @@ class Cluster:
             for name, amount in request.licences
             if amount and name in self.licences
         ]
-        of_partitions = {self.partitions[name].qos for name in request.partitions if name in self.partitions}
+        of_partitions = {each.qos for each in self._partitions_of(request)}
         names = (*(of_partitions if len(of_partitions) == 1 else ()), request.qos)
         known = dict.fromkeys(name for name in names if name in self.qos)
         return (*licences, *qos_limits(request, tuple(self.qos[name] for name in known)))
@@ -158,6 +161,22 @@ class Cluster:
     def tiers(self, request: Request) -> tuple[int, ...]:
         """Return the priority tiers of the request's partitions, sorted; policies never mix jobs of different ones."""
         return tuple(sorted({self.partitions[name].priority_tier for name in request.partitions}))
+
+    def tier_of(self, request: Request) -> int:
+        """Return the highest tier of the request's partitions."""
+        return max((each.priority_tier for each in self._partitions_of(request)), default=DEFAULT_TIER)
+
+    def preemption(self, by: Request, of: Request) -> PreemptMode:
+        """Return what a job may do to another whose nodes it needs. Where a QOS preempts, partitions do not."""
+        if any(qos.preempts for qos in self.qos.values()):
+            preempts = self.qos[by.qos].preempts if by.qos in self.qos else frozenset()
+            return self.qos[of.qos].preempt_mode if of.qos in preempts and of.qos in self.qos else PreemptMode.OFF
+        may_stop = any(each.preempts for each in self._partitions_of(by)) and self.tier_of(by) > self.tier_of(of)
+        modes = {each.preempt_mode for each in self._partitions_of(of)}
+        return modes.pop() if may_stop and len(modes) == 1 else PreemptMode.OFF
+
+    def _partitions_of(self, request: Request) -> list[Partition]:
+        return [self.partitions[name] for name in request.partitions if name in self.partitions]
 
     def misfit(self, request: Request) -> str:
         """Return why the request fits no nodes of the cluster, "" if it fits."""

@@ -1,5 +1,9 @@
-"""Limits on what may run at a time: licences and QOS. A job waits while one of its limits is used up."""
+"""Limits on what may run at a time: licences and QOS. A job waits while one of its limits is used up.
 
+A QOS may also let its jobs stop those of others.
+"""
+
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from offpeak.model.request import Request
@@ -19,14 +23,26 @@ class Allowance(NamedTuple):
 ANY_AMOUNT = Allowance()
 
 
+class PreemptMode(StrEnum):
+    """What happens to a job when another job needs its nodes: nothing, or it is stopped, and waits again or is lost."""
+
+    OFF = "off"
+    REQUEUE = "requeue"
+    CANCEL = "cancel"
+
+
 class Qos(NamedTuple):
-    """A quality of service. `group` limits all its jobs together, `per_user` those of each user."""
+    """A quality of service. `group` limits all its jobs together, `per_user` those of each user.
+
+    Its jobs may stop those of the QOS in `preempts`; `preempt_mode` says what happens to its own jobs then.
+    """
 
     name: str
     group: Allowance = ANY_AMOUNT
     per_user: Allowance = ANY_AMOUNT
     priority: int = 0
     preempts: frozenset[str] = frozenset()
+    preempt_mode: PreemptMode = PreemptMode.REQUEUE
 
 
 class Limit(NamedTuple):

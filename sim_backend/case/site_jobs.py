@@ -112,7 +112,16 @@ def mixed_case_of(jobs: Jobs, node_power_w: Float64, cluster: Cluster, requests:
         array=jobs.array,
         user=jobs.user,
     )
-    return mixed_case(cluster, requests, mixed)
+    return mixed_case(_without_preemption(cluster), requests, mixed)
+
+
+def _without_preemption(cluster: Cluster) -> Cluster:
+    """Return the cluster on which no job stops another: comparisons charge one run of each job."""
+    return replace(
+        cluster,
+        partitions={name: each._replace(preempts=False) for name, each in cluster.partitions.items()},
+        qos={name: each._replace(preempts=frozenset()) for name, each in cluster.qos.items()},
+    )
 
 
 def cluster_note(cluster: Cluster) -> str:

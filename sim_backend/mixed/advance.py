@@ -14,6 +14,7 @@ from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.engine.window import order_window
 from sim_backend.mixed.limits import is_limited
+from sim_backend.mixed.preemption import lacks_room
 from sim_backend.mixed.queue import (
     close_pass,
     forget_blocked,
@@ -23,6 +24,7 @@ from sim_backend.mixed.queue import (
     open_places,
     open_records,
     open_window,
+    requeue,
     restore_places,
     submit_next,
     write_places,
@@ -31,7 +33,7 @@ from sim_backend.mixed.reservations import drop_reservations, first_start_s, res
 from sim_backend.mixed.running import end_first
 from sim_backend.mixed.state import ANY_LENGTH, MixedRules, MixedState, MixedWorkload, Tables
 
-PAUSED, FINISHED, DECIDE = range(3)
+PAUSED, FINISHED, DECIDE, FULL = range(4)
 IN_ORDER, EASY_LIKE = 0, 1
 
 
@@ -39,6 +41,8 @@ IN_ORDER, EASY_LIKE = 0, 1
 def next_event_s(state: MixedState, peaks: PeakTimes) -> int:
     """Return when something happens next, NEVER when nothing will."""
     now = state.scalars[0]
+    if now.is_interrupted:
+        return int(now.now_s)
     at_s = min(now.next_submit_s, now.next_end_s)
     if now.waiting > 0:
         at_s = min(at_s, now.wanted_pass_s, now.wanted_backfill_s, now.wanted_order_s)
@@ -53,7 +57,9 @@ def take_events(
 ) -> bool:
     """Handle all events of this second, ends first, and return whether there were any."""
     now = state.scalars[0]
-    any_event = False
+    any_event = bool(now.is_interrupted)
+    if now.is_interrupted:
+        requeue(tables, workload, state, rules)
     while now.next_peak < len(peaks.at_s) and peaks.at_s[now.next_peak] <= now.now_s:
         now.next_peak += 1
         any_event = True
@@ -262,7 +268,8 @@ def advance(
     """Handle all events up to and including second `until_s`.
 
     Returns PAUSED when later events are left, FINISHED when none are, DECIDE when an external policy must write
-    `state.window.order` for the group scalars.deciding before the next call.
+    `state.window.order` for the group scalars.deciding before the next call, FULL when the next call needs the state
+    `with_room` for the runs that other jobs stop.
     """
     now = state.scalars[0]
     now.next_group = len(state.groups) if now.deciding == NOT_YET else now.next_group
@@ -299,5 +306,8 @@ def advance(
         now.now_s = max(now.now_s, at_s)
         if take_events(tables, workload, state, peaks, rules):
             want_passes(state, rules)
+        if lacks_room(state):
+            now.next_group = len(state.groups)
+            return FULL
         if not open_passes(state, rules):
             now.next_group = len(state.groups)

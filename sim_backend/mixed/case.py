@@ -11,13 +11,25 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, Partition, Pool, competition_groups
 from offpeak.model.jobs import RejectedJobs
+from offpeak.model.limits import PreemptMode
 from offpeak.model.request import Chunk, Request
 from offpeak.text import counted
 from sim_backend.mixed.cells import fits_empty
 from sim_backend.mixed.limits import NONE, limits_for
-from sim_backend.mixed.state import ALL_SLOTS, CORES, GPUS, SLOTS, MixedWorkload, Tables
-
-DEFAULT_TIER = 1
+from sim_backend.mixed.state import (
+    ALL_SLOTS,
+    CAN_STOP,
+    CANCELLED,
+    CORES,
+    GPUS,
+    KIND,
+    REQUEUED,
+    SLOTS,
+    TIER,
+    MixedWorkload,
+    Preemption,
+    Tables,
+)
 
 
 @dataclass(frozen=True)
@@ -167,6 +179,9 @@ class _Option(NamedTuple):
     is_ranked: bool
 
 
+_STOPS = {PreemptMode.OFF: 0, PreemptMode.REQUEUE: REQUEUED, PreemptMode.CANCEL: CANCELLED}
+
+
 def tables_of(cluster: Cluster, classes: Sequence[Request]) -> Tables:
     """Return the tables of a cluster and of the distinct requests to it, each of which fits it."""
     parts = [cluster.parts_per_node(request) for request in classes]
@@ -305,12 +320,12 @@ def _workload(
     cluster: Cluster, classes: Sequence[Request], tables: Tables, jobs: MixedJobs, kept: Int64, job_class: Int64
 ) -> MixedWorkload:
     nodes, size = _weights(tables)
+    preemption = _preemption(cluster, classes)
     names: dict[tuple[str, ...], int] = {}
     partition = np.array([names.setdefault(request.partitions, len(names)) for request in classes], dtype=np.int64)
-    tier = np.array([tier_of(cluster, request) for request in classes], dtype=np.int64)
     priority = _column(jobs.priority, kept, 0)
     rank = np.empty(len(kept), dtype=np.int64)
-    rank[np.lexsort((np.arange(len(kept)), -priority, -tier[job_class]))] = np.arange(len(kept))
+    rank[np.lexsort((np.arange(len(kept)), -priority, -preemption.terms[job_class, TIER]))] = np.arange(len(kept))
     part_w = jobs.part_power_w[kept]
     array = _column(jobs.array, kept, NONE)
     record = _records(array, job_class)
@@ -334,6 +349,7 @@ def _workload(
         ),
         record=record,
         tasks=np.bincount(record, minlength=len(kept)),
+        preemption=preemption,
     )
 
 
@@ -381,6 +397,27 @@ def _parts(classes: Sequence[Request]) -> Float64:
     return np.array([sum(chunk.copies for chunk in request.chunks) for request in classes], dtype=np.float64)
 
 
-def tier_of(cluster: Cluster, request: Request) -> int:
-    """Return the highest tier of the request's partitions."""
-    return max(cluster.tiers(request), default=DEFAULT_TIER)
+def _preemption(cluster: Cluster, classes: Sequence[Request]) -> Preemption:
+    """Return which jobs may stop which.
+
+    Raises BadInput if jobs could stop each other for ever.
+    """
+    first_of: dict[tuple[tuple[str, ...], str], Request] = {}
+    for request in classes:
+        first_of.setdefault((request.partitions, request.qos), request)
+    kinds = {key: number for number, key in enumerate(first_of)}
+    stops = np.array(
+        [[_STOPS[cluster.preemption(by, of)] for of in first_of.values()] for by in first_of.values()], dtype=np.int64
+    ).reshape(len(kinds), len(kinds))
+    reached = stops > 0
+    while (further := reached | (reached @ reached)).sum() > reached.sum():
+        reached = further
+    if reached.diagonal().any():
+        in_circle = zip(first_of.values(), reached.diagonal().tolist(), strict=True)
+        names = sorted({of.qos for of, stops_itself in in_circle if stops_itself})
+        raise BadInput(f"jobs of the QOS {', '.join(names)} may stop each other", hint="take one out of `preempts_qos`")
+    terms = np.zeros((len(classes), 3), dtype=np.int64)
+    terms[:, TIER] = [cluster.tier_of(request) for request in classes]
+    terms[:, KIND] = [kinds[request.partitions, request.qos] for request in classes]
+    terms[:, CAN_STOP] = (stops.sum(axis=1) > 0)[terms[:, KIND]]
+    return Preemption(terms, stops)

@@ -16,8 +16,8 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
-from sim_backend.mixed.advance import DECIDE, advance
-from sim_backend.mixed.case import MixedCase, tier_of
+from sim_backend.mixed.advance import DECIDE, FULL, advance
+from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
 
 ROOT = -1
@@ -261,7 +261,7 @@ class Priorities:
             period=np.array([0, 0, 0, NOT_YET]),
             association=self.association[case.kept].astype(np.int64),
             billing=_by_job(case, [each.cores for each in case.request_of]).astype(np.float64),
-            tier=_by_job(case, [tier_of(case.cluster, each) for each in case.request_of]),
+            tier=_by_job(case, [case.cluster.tier_of(each) for each in case.request_of]),
             fixed=self._fixed(case),
         )
 
@@ -414,7 +414,7 @@ def advance_ranked(
     period, jobs, calc_period_s = priorities.period, len(workload.submit_s), priorities.weights.calc_period_s
     while True:
         reached = advance(tables, workload, peaks, rules, state, min(until_s, period[UNTIL_S]))
-        if reached == DECIDE or until_s <= period[UNTIL_S]:
+        if reached in (DECIDE, FULL) or until_s <= period[UNTIL_S]:
             return reached
         left, submitted = period[UNFINISHED], period[SUBMITTED]
         if submitted == jobs and (left == 0 or state.scalars[0].running == 0):

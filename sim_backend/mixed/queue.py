@@ -13,7 +13,7 @@ from plugin.window_order import free_until_part
 from plugin.window_policy import GREEDY_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.limits import most_more
-from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
 
 MOST_HOLES = 64
 
@@ -53,13 +53,36 @@ def forget_blocked(state: MixedState, group: int) -> None:
 
 @part
 def submit_next(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
-    """Put the next submitted job into its group's queue, by rank."""
+    """Put the next submitted job into its group's queue."""
+    now = state.scalars[0]
+    enqueue(tables, workload, state, rules, int(now.next_job))
+    now.next_job += 1
+    now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
+
+
+@in_place
+def requeue(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
+    """Put the jobs that were stopped since the last call back into their queues, unless they were cancelled."""
+    now = state.scalars[0]
+    for row in range(now.requeued, now.stops):
+        if state.stops.rows[index(row), index(3)] != REQUEUED:
+            continue
+        enqueue(tables, workload, state, rules, int(state.stops.rows[index(row), index(0)]))
+    now.requeued = now.stops
+    now.is_interrupted = 0
+
+
+@part
+def enqueue(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, job: int) -> None:
+    """Put a job into its group's queue, by rank."""
     now = state.scalars[0]
     waiting = state.waiting
-    job = int(now.next_job)
     own_class = workload.request_class[index(job)]
     group = tables.class_group[index(own_class)]
     here = state.groups[group]
+    # Requeued jobs use positions too.
+    if here.tail == here.behind:
+        make_space(tables, state, group)
     at = here.tail
     while at > here.head and workload.rank[index(waiting.job[index(at - 1)])] > workload.rank[index(job)]:
         copy_position(state, at, at - 1)
@@ -80,8 +103,6 @@ def submit_next(tables: Tables, workload: MixedWorkload, state: MixedState, rule
     here.is_due = 1
     here.is_backfill_due = 1
     now.waiting += 1
-    now.next_job += 1
-    now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
 
 
 @part
@@ -333,6 +354,13 @@ def compact(tables: Tables, state: MixedState, group: int) -> None:
     here.tail = write
     here.passed_over = passed_over
     here.blocked = blocked
+
+
+@in_place
+def make_space(tables: Tables, state: MixedState, group: int) -> None:
+    """Compact the group's positions outside of a pass."""
+    compact(tables, state, group)
+    forget_blocked(state, group)
 
 
 @part

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,11 +14,12 @@ from offpeak.model.step_integrals import StepIntegral, integral, integrals
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.state import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, NEVER, NOT_YET, USER_ESTIMATE, PeakTimes
 from sim_backend.engine.window import WindowJobs, decide_order
-from sim_backend.mixed.advance import DECIDE, advance
+from sim_backend.mixed.advance import DECIDE, FULL, advance
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
+from sim_backend.mixed.preemption import with_room
 from sim_backend.mixed.priorities import Priorities, advance_ranked
-from sim_backend.mixed.state import MixedRules, MixedState, new_state
+from sim_backend.mixed.state import REQUEUED, MixedRules, MixedState, MixedWorkload, new_state
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS
 
@@ -39,11 +41,22 @@ class SlurmTiming:
 NO_TIMING = SlurmTiming()
 
 
+class LostRuns(NamedTuple):
+    """Runs of jobs that did not get to their ends, by job and time [trace seconds]."""
+
+    job: Int64
+    start_s: Int64
+    end_s: Int64
+
+
 @dataclass(frozen=True)
 class MixedSchedule:
     """When each job of a case started and ended [trace seconds], and where.
 
-    Row i says that job `placed_job[i]` has `placed_nodes[i]` node equivalents of pool `placed_pool[i]`.
+    `lost` are the runs of jobs that were requeued for other jobs, before the run of which `start_s` and `end_s` tell.
+    `cancelled` are the jobs that others ended. Row i says that job `placed_job[i]` has `placed_nodes[i]` node
+    equivalents of pool `placed_pool[i]` during `placed_run[i]`: the number of the job, or for lost run k the number of
+    all jobs plus k.
     """
 
     start_s: Int64
@@ -51,6 +64,9 @@ class MixedSchedule:
     placed_job: Int64
     placed_pool: Int64
     placed_nodes: Float64
+    placed_run: Int64
+    lost: LostRuns
+    cancelled: Int64
     simulate_s: float
 
 
@@ -120,21 +136,48 @@ def replay_mixed(
     priority_state = priorities and priorities.initial_state(case)
     for until_s in (*workload.submit_s[JOBS_PER_STEP::JOBS_PER_STEP].tolist(), NEVER - 1):
         while (
-            advance_ranked(case.tables, workload, peaks, rules, state, priority_state, until_s=until_s)
+            answer := advance_ranked(case.tables, workload, peaks, rules, state, priority_state, until_s=until_s)
             if priority_state
             else advance(case.tables, workload, peaks, rules, state, until_s)
-        ) == DECIDE:
-            decide_window(case, policy, rules, state, peaks)
+        ) in (DECIDE, FULL):
+            if answer == FULL:
+                state = with_room(state, case.tables)
+            else:
+                decide_window(case, policy, rules, state, peaks)
         if progress:
             progress(int(state.scalars["next_job"][0]))
-    rows = int(state.scalars["placements"][0])
+    return _schedule_of(workload, state, time.perf_counter() - begin)
+
+
+def _schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -> MixedSchedule:
+    rows, stops = int(state.scalars["placements"][0]), int(state.scalars["stops"][0])
+    job, start_s, stopped_s, mode = state.stops.rows[:stops].T
+    lost, cancelled = (
+        LostRuns(job[some], start_s[some], stopped_s[some]) for some in (mode == REQUEUED, mode != REQUEUED)
+    )
+    end_s = state.start_s + workload.runtime_s
+    end_s[cancelled.job] = cancelled.end_s
+    job = state.placements.job[:rows]
+    run = job
+    if len(lost.job):
+        # Rows of a run are adjacent, and the runs of a job are in the order of their starts: the lost ones come first.
+        is_first = np.diff(job, prepend=NOT_YET) != 0
+        begun = np.flatnonzero(state.start_s != NOT_YET)
+        numbers = np.append(len(state.start_s) + np.arange(len(lost.job)), begun)
+        of_block = np.empty(len(numbers), dtype=np.int64)
+        by_job = np.argsort(np.append(lost.job, begun), kind="stable")
+        of_block[np.argsort(job[is_first], kind="stable")] = numbers[by_job]
+        run = of_block[np.cumsum(is_first) - 1]
     return MixedSchedule(
         start_s=state.start_s,
-        end_s=state.start_s + workload.runtime_s,
-        placed_job=state.placements.job[:rows],
+        end_s=end_s,
+        placed_job=job,
         placed_pool=state.placements.pool[:rows],
         placed_nodes=state.placements.nodes[:rows],
-        simulate_s=time.perf_counter() - begin,
+        placed_run=run,
+        lost=lost,
+        cancelled=cancelled.job,
+        simulate_s=simulate_s,
     )
 
 
@@ -184,19 +227,26 @@ def usage_of(
 ) -> MixedUsage:
     """Return what the schedule uses over [begin, until), which holds all runs; `idle_w` is by pool."""
     begin_s, until_s = period_s
-    job, pool = schedule.placed_job, schedule.placed_pool
-    run_s = np.where(schedule.start_s == NOT_YET, 0, schedule.end_s - schedule.start_s)
-    metered = np.where(run_s > 0, integrals(meter, schedule.start_s, schedule.end_s), 0.0)
+    pool, run, lost = schedule.placed_pool, schedule.placed_run, schedule.lost
+    start_s, end_s = np.append(schedule.start_s, lost.start_s), np.append(schedule.end_s, lost.end_s)
+    run_s = np.where(start_s == NOT_YET, 0, end_s - start_s)
+    metered = np.where(run_s > 0, integrals(meter, start_s, end_s), 0.0)
     nodes = _nodes(case.cluster)
-    busy_s = np.bincount(pool, schedule.placed_nodes * run_s[job], len(nodes))
-    busy = np.bincount(pool, schedule.placed_nodes * metered[job], len(nodes))
+    busy_s = np.bincount(pool, schedule.placed_nodes * run_s[run], len(nodes))
+    busy = np.bincount(pool, schedule.placed_nodes * metered[run], len(nodes))
+    job_s, job_metered = (_by_job(values, schedule) for values in (run_s.astype(np.float64), metered))
     return MixedUsage(
-        job_j=case.power_w * run_s,
-        job_charge=case.power_w * metered,
+        job_j=case.power_w * job_s,
+        job_charge=case.power_w * job_metered,
         idle_j=idle_w * (nodes * (until_s - begin_s) - busy_s),
         idle_charge=idle_w * (nodes * integral(meter, begin_s, until_s) - busy),
         busy_node_s=busy_s.astype(np.float64),
     )
+
+
+def _by_job(of_run: Float64, schedule: MixedSchedule) -> Float64:
+    jobs = len(schedule.start_s)
+    return of_run[:jobs] + np.bincount(schedule.lost.job, of_run[jobs:], jobs)
 
 
 def _nodes(cluster: Cluster) -> Int64:

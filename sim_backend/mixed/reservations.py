@@ -9,8 +9,9 @@ expected counts as ending now.
 from offpeak.compiled import in_place, index, part
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, find_place, parts_free, parts_in, put_back
+from sim_backend.mixed.preemption import make_room
 from sim_backend.mixed.running import NO_PIECE, copy_cell, give_up, run_job
-from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import CAN_STOP, MixedRules, MixedState, MixedWorkload, Tables
 
 UNUSABLE = -1
 
@@ -108,6 +109,9 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
     is_late = latest_s != NOT_YET
     now.searches += 1
     found = find_place(state.late if is_late else state.free, tables, picks, own_class, now.searches)
+    if found == 0 and workload.preemption.terms[index(own_class), CAN_STOP]:
+        found = make_room(state.late if is_late else state.free, tables, workload, state, own_class)
+        is_late = is_late and found == 0
     if found == 0:
         if is_late:
             waiting.longest_s[index(own_class)] = latest_s - now.now_s

@@ -6,7 +6,7 @@ from sim_backend.engine.running_jobs import drop_first, push
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, has_room
 from sim_backend.mixed.limits import release_limits, take_limits
-from sim_backend.mixed.state import Int32, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import CAN_STOP, Int32, MixedRules, MixedState, MixedWorkload, Tables
 
 NO_PIECE = -1
 
@@ -143,14 +143,16 @@ def run_job(
 
 
 @part
-def hope_again(tables: Tables, state: MixedState, cell: int) -> None:
+def hope_again(tables: Tables, workload: MixedWorkload, state: MixedState, cell: int) -> None:
     """Note which classes may fit now that the cell has more room."""
     pool = tables.cell_pool[index(cell)]
     waiting = state.waiting
     for use in range(tables.use_first[index(pool)], tables.use_first[index(pool + 1)]):
         option = tables.use_option[index(use)]
         own_class = tables.option_class[index(option)]
-        if waiting.misfit[index(own_class)] and has_room(state.free, tables.need, option, cell):
+        if waiting.misfit[index(own_class)] and (
+            workload.preemption.terms[index(own_class), CAN_STOP] or has_room(state.free, tables.need, option, cell)
+        ):
             waiting.misfit[index(own_class)] = 0
             state.groups[tables.class_group[index(own_class)]].hopeful += waiting.of_class[index(own_class)]
 
@@ -180,11 +182,19 @@ def end_first(tables: Tables, workload: MixedWorkload, state: MixedState) -> Non
     """End the running job whose nodes become free first."""
     now = state.scalars[0]
     slots = state.slots
-    pieces = state.pieces
     slot = int(state.ends[0])
     drop_first(state.ends, now.running, slots)
     now.running -= 1
     now.next_end_s = slots.end_s[index(state.ends[0])] if now.running > 0 else NEVER
+    free_slot(tables, workload, state, slot)
+
+
+@part
+def free_slot(tables: Tables, workload: MixedWorkload, state: MixedState, slot: int) -> None:
+    """Give back what the job of the slot holds, and let the next pass over its group begin anew."""
+    now = state.scalars[0]
+    slots = state.slots
+    pieces = state.pieces
     held = index(slot)
     group = slots.size[held]
     unlist(state, group, slot)
@@ -195,7 +205,7 @@ def end_first(tables: Tables, workload: MixedWorkload, state: MixedState) -> Non
         change_cell(state.free, tables, pieces.option[at], cell, pieces.units[at])
         copy_cell(state.late, state.free, cell)
         copy_cell(state.ahead, state.free, cell)
-        hope_again(tables, state, cell)
+        hope_again(tables, workload, state, cell)
         following = pieces.following[at]
         pieces.following[at] = now.free_piece
         now.free_piece = piece

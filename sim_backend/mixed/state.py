@@ -65,6 +65,21 @@ class Tables(NamedTuple):
     group_cell: Int64
 
 
+TIER, KIND, CAN_STOP = range(3)
+REQUEUED, CANCELLED = 1, 2
+
+
+class Preemption(NamedTuple):
+    """Which jobs may stop which, never written by the kernels.
+
+    `terms` are by class: TIER, KIND, and CAN_STOP, 1 if it may stop any other. A job of kind k may stop one of kind l
+    if `stops[k, l]` is REQUEUED or CANCELLED: that is how the stopped job ends.
+    """
+
+    terms: Int64
+    stops: Int64
+
+
 class MixedWorkload(NamedTuple):
     """The jobs in the order of their submissions, never written by the kernels.
 
@@ -86,6 +101,7 @@ class MixedWorkload(NamedTuple):
     limits: Limits
     record: Int64
     tasks: Int64
+    preemption: Preemption
 
 
 class MixedRules(NamedTuple):
@@ -181,6 +197,16 @@ class Placements(NamedTuple):
     nodes: Float64
 
 
+class Stops(NamedTuple):
+    """The runs that other jobs stopped: each of the `rows` has a job, its start, its end, and REQUEUED or CANCELLED.
+
+    There are no rows where no job may stop any. `order` has room for the running jobs that a job may stop.
+    """
+
+    rows: Int64
+    order: Int64
+
+
 class MixedState(NamedTuple):
     """Everything that `advance` moves.
 
@@ -210,6 +236,7 @@ class MixedState(NamedTuple):
     entry: Int64
     freed: Freed
     placements: Placements
+    stops: Stops
     start_s: Int64
 
 
@@ -244,6 +271,10 @@ SCALARS = np.dtype(
             "window",  # the number of jobs in the window of this pass
             "behind_window",  # the position behind the window
             "cursor",  # the rank that the pass looks at next
+            "stops",  # runs that other jobs stopped so far
+            "requeued",  # how many of these have been looked through for jobs that wait again
+            "stopping",  # how many running jobs are about to be stopped
+            "is_interrupted",  # 1 if a stop has ended the pass: the next one follows in the same second
         )
     ]
 )
@@ -253,6 +284,7 @@ GROUPS = np.dtype(
         (name, np.int64)
         for name in (
             "first",  # its first position in the queue and in the expected ends
+            "behind",  # the position behind its last one
             "head",  # no job waits at an earlier position
             "tail",  # the position behind the last waiting job
             "waiting",  # waiting jobs
@@ -291,6 +323,7 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
     scalars["deciding"] = NOT_YET
     group = np.zeros(groups, dtype=GROUPS)
     group["first"] = np.concatenate(([0], np.cumsum(of_group)[:-1]))[:groups]
+    group["behind"] = group["first"] + of_group
     group["head"] = group["tail"] = group["seen"] = group["passed_over"] = group["furthest"] = group["first"]
     group["blocked"] = NOT_YET
     group["ordered"] = NOT_YET
@@ -344,6 +377,7 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
         entry=np.zeros(0 if is_simple.all() else jobs, dtype=np.int64),
         freed=Freed(column(weighed), column(weighed)),
         placements=_placements(tables, of_class),
+        stops=_stops(workload),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),
     )
 
@@ -395,3 +429,8 @@ def _placements(tables: Tables, of_class: Int64) -> Placements:
     options = np.add.reduceat(np.append(ranges(tables.option_first), 0), tables.chunk_first[:-1])
     rows = int((of_class * np.minimum(options, most_cells(tables))).sum())
     return Placements(np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64), np.empty(rows))
+
+
+def _stops(workload: MixedWorkload) -> Stops:
+    is_used = bool(workload.preemption.terms[:, CAN_STOP].any())
+    return Stops(np.empty((int(is_used), 4), dtype=np.int64), column(len(workload.submit_s) if is_used else 0))

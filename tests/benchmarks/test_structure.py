@@ -20,8 +20,8 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 573
-    assert sum(structure.lines) <= 92_800
+    assert len(structure.modules) <= 574
+    assert sum(structure.lines) <= 93_200
 
 
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from plain_mixed import PlainMixedJob
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
-from offpeak.model.limits import Allowance, Qos
+from offpeak.model.limits import Allowance, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from plugin.window_policy import ARRIVAL
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
@@ -42,7 +42,7 @@ class Draw:
         names = frozenset(name for name in PARTITIONS if self.random.random() < 0.5)
         return Pool(kind, names or frozenset({self.one_of(*PARTITIONS)}), int(self.random.integers(1, 5)))
 
-    def cluster(self, pools: int, *, in_turn: bool) -> Cluster:
+    def cluster(self, pools: int, *, in_turn: bool, preempts: bool) -> Cluster:
         tiers = (1, 1, 1) if in_turn else self.one_of((1, 1, 1), (1, 2, 1), (3, 1, 2))
         is_limited = not in_turn and self.random.random() < 0.5
         qos = {name: self.qos(name) for name in QOS} if is_limited else {}
@@ -51,7 +51,9 @@ class Draw:
                 name,
                 shared=self.random.random() < 0.6,
                 priority_tier=tier,
+                preempts=preempts and self.one_of(True, False),
                 qos=self.one_of("", "", *QOS) if is_limited else "",
+                preempt_mode=self.one_of(*PreemptMode) if preempts else PreemptMode.REQUEUE,
             )
             for name, tier in zip(PARTITIONS, tiers, strict=True)
         }
@@ -89,14 +91,14 @@ class Draw:
 
 
 @st.composite
-def cases(draw, *, most_jobs=40, in_turn=False) -> RandomCase:
+def cases(draw, *, most_jobs=40, in_turn=False, preempts=False) -> RandomCase:
     """A cluster of up to four pools, up to six requests, up to 40 jobs; some fit nowhere and are left out.
 
     `in_turn`: jobs go in the order of submission, have one chunk, belong to no array, have no limits and end by their
-    estimates.
+    estimates. `preempts`: jobs of some partitions may stop those of lower tiers.
     """
     choose = Draw(draw(st.integers(0, 2**32)))
-    cluster = choose.cluster(draw(st.integers(1, 4)), in_turn=in_turn)
+    cluster = choose.cluster(draw(st.integers(1, 4)), in_turn=in_turn, preempts=preempts)
     asked = [choose.request(cluster, 1 if in_turn else 2) for _ in range(draw(st.integers(1, 6)))]
     count = draw(st.integers(1, most_jobs))
     random = choose.random

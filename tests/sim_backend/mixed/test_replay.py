@@ -10,7 +10,7 @@ from random_logs import PLAIN, policy_of
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
-from offpeak.model.limits import Allowance, Qos
+from offpeak.model.limits import Allowance, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import integrate_constant
 from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, FIRST_FIT, PREDICTED_RUNTIME
@@ -85,6 +85,56 @@ def test_the_limits_of_a_user_hold_for_each_user_and_the_qos_of_a_partition_prec
     of_partition = replace(CLUSTER, qos=qos, partitions={"p": Partition("p", shared=True, qos="two")})
     _, found = schedule([one] * 6, cluster=of_partition, user=users)
     assert found.start_s.tolist() == [0, 0, 10, 0, 0, 0]
+
+
+LOW, HIGH = (
+    Partition(name, shared=True, priority_tier=tier, preempts=True) for tier, name in ((1, "low"), (2, "high"))
+)
+PREEMPTED = Cluster((Pool(THIN, frozenset({"low", "high"}), 2),), {"low": LOW, "high": HIGH})
+LOW_JOB, HIGH_JOB = (Request((name,), (Chunk(1, 4),)) for name in ("low", "high"))
+
+
+def test_a_job_of_a_higher_tier_stops_the_youngest_of_a_lower_one_which_starts_anew():
+    case, found = schedule([LOW_JOB, LOW_JOB, HIGH_JOB], submit_s=[0, 1, 5], cluster=PREEMPTED)
+    assert found.start_s.tolist() == [0, 10, 5]
+    assert [column.tolist() for column in found.lost] == [[1], [1], [5]]
+    usage = usage_of(case, found, integrate_constant(2.0), np.array([10.0]), (0, 100))
+    assert usage.job_j.tolist() == [1000, 1400, 1000]
+    assert usage.job_charge.tolist() == [2000, 2800, 2000]
+    assert usage.busy_node_s.tolist() == [34]
+
+
+def test_a_cancelled_job_ends_and_jobs_that_need_not_be_stopped_go_on():
+    modes = {"low": LOW._replace(preempt_mode=PreemptMode.CANCEL), "high": HIGH}
+    wide = HIGH_JOB._replace(chunks=(Chunk(2, 1),))
+    half = LOW_JOB._replace(chunks=(Chunk(1, 2),))
+    _, found = schedule(
+        [LOW_JOB, half, half, wide, LOW_JOB], submit_s=[0, 1, 2, 5, 6], cluster=replace(PREEMPTED, partitions=modes)
+    )
+    assert found.start_s.tolist() == [0, 1, 2, 5, 15]
+    assert found.end_s.tolist() == [5, 11, 5, 15, 25]
+    assert sorted(found.cancelled.tolist()) == [0, 2]
+    assert not len(found.lost.job)
+
+
+def test_no_job_is_stopped_in_vain_nor_where_partitions_do_not_preempt():
+    off = {"low": LOW._replace(preempt_mode=PreemptMode.OFF), "high": HIGH}
+    _, found = schedule([LOW_JOB, LOW_JOB, HIGH_JOB], cluster=replace(PREEMPTED, partitions=off), submit_s=[0, 0, 5])
+    assert (found.start_s.tolist(), len(found.lost.job)) == ([0, 0, 10], 0)
+    keep = HIGH_JOB._replace(chunks=(Chunk(2, 4),))
+    _, found = schedule([HIGH_JOB, LOW_JOB, keep], submit_s=[0, 0, 5], cluster=PREEMPTED)
+    assert (found.start_s.tolist(), len(found.lost.job)) == ([0, 0, 10], 0)
+
+
+def test_a_qos_stops_jobs_of_those_that_it_preempts():
+    qos = {"idle": Qos("idle"), "normal": Qos("normal", preempts=frozenset({"idle"}))}
+    cluster = replace(CLUSTER, qos=qos)
+    idle, normal = (Request(("p",), (Chunk(3, 4),), qos=name) for name in ("idle", "normal"))
+    _, found = schedule([idle, normal, idle], submit_s=[0, 5, 6], cluster=cluster)
+    assert found.start_s.tolist() == [15, 5, 25]
+    circle = {"idle": Qos("idle", preempts=frozenset({"normal"})), "normal": qos["normal"]}
+    with pytest.raises(BadInput, match="jobs of the QOS idle, normal may stop each other"):
+        schedule([idle, normal], cluster=replace(CLUSTER, qos=circle))
 
 
 def test_idle_power_is_charged_by_pool_and_a_share_of_a_node_leaves_the_rest_idle():

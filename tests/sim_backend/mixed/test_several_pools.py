@@ -6,8 +6,10 @@ from plain_mixed import PlainMixed
 from random_clusters import MANY, cases, rules
 from random_logs import PLAIN, policy_of
 
-from sim_backend.mixed.advance import advance
+from sim_backend.engine.state import NEVER
+from sim_backend.mixed.advance import FULL, advance
 from sim_backend.mixed.cells import new_picks
+from sim_backend.mixed.preemption import with_room
 from sim_backend.mixed.replay import MixedSchedule, replay_mixed
 from sim_backend.mixed.running import NO_PIECE
 from sim_backend.mixed.state import new_state
@@ -59,6 +61,29 @@ def test_cells_hold_what_running_jobs_take_at_each_second_and_never_more_than_th
         assert (state.limit_used <= workload.limits.most).all()
         assert state.limit_used.tolist() == taken(workload.limits, state)
         assert state.groups["waiting"].sum() == (~started & (workload.submit_s <= second)).sum()
+
+
+@given(cases(preempts=True), rules(timed=True))
+def test_jobs_that_others_stop_run_to_their_ends_and_limits_hold(random, scheduling):
+    tables, workload = random.case.tables, random.case.workload
+    state = new_state(tables, workload, scheduling, new_picks(tables))
+    second = 0
+    while state.scalars["waiting"][0] or state.scalars["running"][0] or state.scalars["next_submit_s"][0] < NEVER:
+        while advance(tables, workload, NO_PEAKS, scheduling, state, second) == FULL:
+            state = with_room(state, tables)
+        assert (state.free >= 0).all()
+        assert (tables.capacity - state.free == held(tables, state)).all()
+        assert (state.ahead == state.free).all()
+        assert (state.limit_used <= workload.limits.most).all()
+        assert state.limit_used.tolist() == taken(workload.limits, state)
+        second += 1
+        assert second < 20_000
+    found = schedule(random, scheduling)
+    assert (found.start_s >= workload.submit_s).all()
+    assert np.bincount(found.placed_run, minlength=len(random.jobs) + len(found.lost.job)).all()
+    is_last = found.placed_run < len(random.jobs)
+    assert (found.placed_job[is_last] == found.placed_run[is_last]).all()
+    assert (found.placed_job[~is_last] == found.lost.job[found.placed_run[~is_last] - len(random.jobs)]).all()
 
 
 def held(tables, state):
