@@ -27,6 +27,7 @@ from sim_backend.engine.power_capacity import (
     expect_needs,
     follow_schedule,
     next_row_s,
+    nodes_needed,
     note_blocked_since,
     set_target,
     shrink_to_target,
@@ -159,7 +160,7 @@ def advance_powered(
                 if capacity.worth_s == 0:
                     now.deciding = CAPACITY_REQUESTED
                     return CAPACITY
-                expect_needs(state, power, capacity)
+                expect_needs(power, capacity, now.now_s, nodes_needed(state, power))
         if now.deciding != ORDER_REQUESTED:
             now.deciding = 0
             set_target(state, power, depths, capacity)

@@ -343,9 +343,9 @@ def nodes_needed(state: State, power: Power) -> int:
 
 
 @part
-def expect_needs(state: State, power: Power, rules: CapacityRules) -> None:
-    """Learn from the current need, and set how many idle nodes stay awake and how many must be awake."""
+def expect_needs(power: Power, rules: CapacityRules, now_s: int, needed: int) -> None:
+    """Learn from the nodes that are needed now, and set how many idle nodes stay awake and how many must be awake."""
     nodes = power.scalars[0]
-    observe_need(power.needs, state.scalars[0].now_s, nodes_needed(state, power))
+    observe_need(power.needs, now_s, needed)
     nodes.keep = last_rank(power.needs, 1 / rules.worth_s)
     nodes.reserve = last_rank(power.needs, WAKE_AHEAD_AT / rules.worth_s)

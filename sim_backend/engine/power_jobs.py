@@ -111,23 +111,14 @@ def is_in_turn(power: Power, node: int, turn: int) -> bool:
 
 
 @part
-def start_powered(
-    workload: Workload, state: State, power: Power, depths: DepthTable, rules: CapacityRules, position: int
-) -> bool:
-    """Give the job at queue `position`, which fits, its nodes: idle, then rising, then sleeping ones, the lightest
-    first.
+def hold_units(state: State, power: Power, depths: DepthTable, rules: CapacityRules, size: int) -> tuple[int, int, int]:
+    """Take `size` available units, of idle, then rising, then sleeping nodes, the lightest first; wake these.
 
-    The job starts when the last of them is up. If one will fail, the job holds them until the failure shows. Returns
-    whether the job must wait for nodes.
+    Returns the head of their pieces, when the last of the nodes is up, and when one of them fails, NEVER if none does.
     """
     now = state.scalars[0]
-    nodes = power.scalars[0]
-    size = state.queue.size[index(position)]
-    job = index(state.queue.job[index(position)])
-    if power.wanted_s[job] == NOT_YET:
-        power.wanted_s[job] = now.now_s
     head = NO_PIECE
-    awake = min(size, nodes.idle_units)
+    awake = min(size, power.scalars[0].idle_units)
     if awake > 0:
         head = take_nodes(state.nodes, awake)
         hold_active(state, power, head)
@@ -152,6 +143,24 @@ def start_powered(
                 begin_s = max(begin_s, power.ready_s[index(node)])
                 if power.fails[index(node)]:
                     fails_s = min(fails_s, power.ready_s[index(node)])
+    return int(head), int(begin_s), int(fails_s)
+
+
+@part
+def start_powered(
+    workload: Workload, state: State, power: Power, depths: DepthTable, rules: CapacityRules, position: int
+) -> bool:
+    """Give the job at queue `position`, which fits, its nodes.
+
+    The job starts when the last of them is up. If one will fail, the job holds them until the failure shows. Returns
+    whether the job must wait for nodes.
+    """
+    now = state.scalars[0]
+    nodes = power.scalars[0]
+    job = index(state.queue.job[index(position)])
+    if power.wanted_s[job] == NOT_YET:
+        power.wanted_s[job] = now.now_s
+    head, begin_s, fails_s = hold_units(state, power, depths, rules, state.queue.size[index(position)])
     if begin_s > now.now_s:
         plan_later_end(state, position, begin_s)
     slot = place_job(workload, state, position, head, begin_s)
@@ -185,7 +194,15 @@ def release_powered(state: State, power: Power, schedule: CapacitySchedule, slot
     unlist(state, slot)
     if now.breakpoints > 0:
         add_free(state, now.now_s, held_until_s(state, slot), state.slots.size[index(slot)])
-    piece = state.slots.pieces[index(slot)]
+    return_units(state, power, schedule, state.slots.pieces[index(slot)])
+    state.slots.pieces[index(slot)] = NOT_YET
+    now.ended = 1
+
+
+@part
+def return_units(state: State, power: Power, schedule: CapacitySchedule, head: int) -> None:
+    """Release the units of the pieces from `head`."""
+    piece = head
     while piece != NO_PIECE:
         at = index(piece)
         mask = state.nodes.piece_mask[at]
@@ -197,8 +214,6 @@ def release_powered(state: State, power: Power, schedule: CapacitySchedule, slot
         state.nodes.piece_next[at] = state.nodes.cursor[1]
         state.nodes.cursor[1] = piece
         piece = following
-    state.slots.pieces[index(slot)] = NOT_YET
-    now.ended = 1
 
 
 @part

@@ -31,7 +31,7 @@ from sim_backend.mixed.queue import (
 )
 from sim_backend.mixed.reservations import drop_reservations, first_start_s, reserve, try_start
 from sim_backend.mixed.running import end_first
-from sim_backend.mixed.state import ANY_LENGTH, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import ANY_LENGTH, SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
 PAUSED, FINISHED, DECIDE, FULL = range(4)
 IN_ORDER, EASY_LIKE = 0, 1
@@ -141,7 +141,7 @@ def opens_pass(state: MixedState, group: int) -> bool:
     else:
         is_due = here.is_due
         here.is_due = 0
-    return bool(is_due and here.hopeful > 0)
+    return bool(is_due and (here.hopeful > 0 or (here.reserves_always and here.waiting > 0)))
 
 
 @part
@@ -189,10 +189,38 @@ def open_queue(tables: Tables, state: MixedState, rules: MixedRules, group: int)
 
 
 @part
+def has_free_slot(tables: Tables, state: MixedState, group: int) -> bool:
+    """Tell whether a cell of the group has a free slot."""
+    for at in range(tables.group_cell_first[group], tables.group_cell_first[group + 1]):
+        if state.free[SLOTS, index(tables.group_cell[index(at)])] > 0:
+            return True
+    return False
+
+
+@part
 def reserve_blocked(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> bool:
     """Reserve the start of the first blocked job if it has no reservation yet; False if that is impossible."""
     here = state.groups[group]
+    # Where all nodes have jobs, no node could be woken for a reservation.
+    if here.reserves_always and not has_free_slot(tables, state, group):
+        return False
     return bool(here.reserved > 0 or reserve(tables, state, rules, here.blocked))
+
+
+@part
+def reserve_first(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> None:
+    """Reserve the start of the first job in the order of this pass, if that of no job is reserved."""
+    here = state.groups[group]
+    if here.reserved > 0 or rules.reservations == IN_ORDER or not has_free_slot(tables, state, group):
+        return
+    position = int(here.blocked)
+    if position == NOT_YET:
+        state.scalars[0].cursor = 0
+        position = next_entry(tables, state, group, False)
+        while position != NOT_YET and is_limited(workload.limits, state.limit_used, state.waiting.job[position]):
+            position = next_entry(tables, state, group, False)
+    if position != NOT_YET:
+        reserve(tables, state, rules, position)
 
 
 @part
@@ -252,6 +280,8 @@ def run_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: 
     open_queue(tables, state, rules, group)
     if state.scalars[0].is_full_pass:
         run_full_pass(tables, workload, state, rules, group)
+        if state.groups[group].reserves_always:
+            reserve_first(tables, workload, state, rules, group)
     else:
         run_pass_in_order(tables, workload, state, group, rules)
     if rules.policy != ARRIVAL:
@@ -259,6 +289,37 @@ def run_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: 
     close_pass(tables, state, group)
     if state.scalars[0].started > started:
         want_order(state, rules, state.scalars[0].now_s + 1)
+
+
+@part
+def run_passes(tables: Tables, workload: MixedWorkload, state: MixedState, peaks: PeakTimes, rules: MixedRules) -> bool:
+    """Make the passes of this second; return whether an external policy must order a group's window first."""
+    now = state.scalars[0]
+    while now.next_group < len(state.groups):
+        group = int(now.next_group)
+        here = state.groups[group]
+        if now.deciding == NOT_YET:
+            now.is_open = opens_pass(state, group)
+        if here.is_simple == 0:
+            is_ordered = now.is_ordering or (now.is_open and rules.order_interval_s == 0)
+            if is_ordered and not order_group(tables, workload, state, peaks, rules, group):
+                return True
+        if not now.is_open:
+            now.next_group += 1
+            continue
+        if here.is_simple == 0:
+            open_places(tables, workload, state, group)
+        elif now.deciding == NOT_YET:
+            open_window(tables, workload, state, rules, group, 0 if rules.policy == ARRIVAL else rules.window)
+            if rules.policy == EXTERNAL:
+                now.deciding = group
+                return True
+            if rules.policy != ARRIVAL:
+                order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=now.free)
+        now.deciding = NOT_YET
+        run_pass(tables, workload, state, rules, group)
+        now.next_group += 1
+    return False
 
 
 @in_place
@@ -274,30 +335,8 @@ def advance(
     now = state.scalars[0]
     now.next_group = len(state.groups) if now.deciding == NOT_YET else now.next_group
     while True:
-        while now.next_group < len(state.groups):
-            group = int(now.next_group)
-            here = state.groups[group]
-            if now.deciding == NOT_YET:
-                now.is_open = opens_pass(state, group)
-            if here.is_simple == 0:
-                is_ordered = now.is_ordering or (now.is_open and rules.order_interval_s == 0)
-                if is_ordered and not order_group(tables, workload, state, peaks, rules, group):
-                    return DECIDE
-            if not now.is_open:
-                now.next_group += 1
-                continue
-            if here.is_simple == 0:
-                open_places(tables, workload, state, group)
-            elif now.deciding == NOT_YET:
-                open_window(tables, workload, state, rules, group, 0 if rules.policy == ARRIVAL else rules.window)
-                if rules.policy == EXTERNAL:
-                    now.deciding = group
-                    return DECIDE
-                if rules.policy != ARRIVAL:
-                    order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=now.free)
-            now.deciding = NOT_YET
-            run_pass(tables, workload, state, rules, group)
-            now.next_group += 1
+        if run_passes(tables, workload, state, peaks, rules):
+            return DECIDE
         at_s = next_event_s(state, peaks)
         if at_s == NEVER:
             return FINISHED

@@ -44,6 +44,13 @@ def change_cell(matrix: Int64, tables: Tables, option: int, cell: int, units: in
         matrix[index(column), index(cell)] += units * tables.need[index(option), index(column)]
 
 
+@part
+def copy_cell(target: Int64, source: Int64, cell: int) -> None:
+    """Set the cell's resources in one matrix to those in another."""
+    for column in range(len(source)):
+        target[index(column), index(cell)] = source[index(column), index(cell)]
+
+
 @in_place
 def first_cell(matrix: Int64, tables: Tables, picks: Picks, option: int, search: int) -> int:
     """Return the option's first cell with room that this search has not taken, or NOWHERE."""

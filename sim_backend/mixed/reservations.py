@@ -8,9 +8,10 @@ expected counts as ending now.
 
 from offpeak.compiled import in_place, index, part
 from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.cells import change_cell, find_place, parts_free, parts_in, put_back
+from sim_backend.mixed.cells import change_cell, copy_cell, find_place, parts_free, parts_in, put_back
+from sim_backend.mixed.power_jobs import lend_returning, nodes_sleep, prefer_awake, take_back_returning
 from sim_backend.mixed.preemption import make_room
-from sim_backend.mixed.running import NO_PIECE, copy_cell, give_up, run_job
+from sim_backend.mixed.running import NO_PIECE, give_up, run_job
 from sim_backend.mixed.state import CAN_STOP, MixedRules, MixedState, MixedWorkload, Tables
 
 UNUSABLE = -1
@@ -118,17 +119,19 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
         else:
             give_up(tables, state, own_class)
         return False
+    if nodes_sleep(state):
+        prefer_awake(state.late if is_late else state.free, tables, state, found)
     for pick in range(found):
         cell = picks.cell[index(pick)]
         if is_late:
             change_cell(state.free, tables, picks.option[index(pick)], cell, -picks.units[index(pick)])
         copy_cell(state.ahead, state.free, cell)
+    until_s += run_job(tables, workload, state, rules, position, found) - now.now_s
     for pick in range(found):
         cell = picks.cell[index(pick)]
         copy_cell(state.late, state.free, cell)
         if state.holds.cell_holds[index(cell)] > 0:
             use_held_cell(tables, state, group, pick, until_s)
-    run_job(tables, workload, state, rules, position, found)
     return True
 
 
@@ -212,6 +215,8 @@ def place_ahead(tables: Tables, state: MixedState, group: int, request_class: in
     apply_holds(state, group, from_s, until_s)
     now.searches += 1
     found = find_place(state.ahead, tables, state.picks, request_class, now.searches)
+    if nodes_sleep(state):
+        prefer_awake(state.ahead, tables, state, found)
     put_back(state.ahead, tables, state.picks, found)
     undo_holds(state, group)
     return int(found)
@@ -292,6 +297,8 @@ def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int)
     chunk = tables.chunk_first[index(here_class)]
     copies = tables.copies[index(chunk)]
     is_single = tables.chunk_first[index(here_class + 1)] == chunk + 1
+    if nodes_sleep(state):
+        lend_returning(tables, state, group)
     room = parts_free(state.ahead, tables, chunk, NEVER) if is_single else 0
     at_s = int(state.scalars[0].now_s)
     window_s = rules.end_window_s
@@ -322,4 +329,6 @@ def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int)
     if can_hold:
         hold_cells(tables, state, rules, group, (at_s, at_s + hold_s), found)
     restore_ahead(state, group, ended)
+    if nodes_sleep(state):
+        take_back_returning(tables, state, group)
     return can_hold

@@ -4,18 +4,12 @@ from offpeak.compiled import index, part
 from offpeak.model.arrays import Int64
 from sim_backend.engine.running_jobs import drop_first, push
 from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.cells import change_cell, has_room
+from sim_backend.mixed.cells import change_cell, copy_cell, has_room
 from sim_backend.mixed.limits import release_limits, take_limits
+from sim_backend.mixed.power_jobs import hold_nodes, nodes_sleep, release_nodes
 from sim_backend.mixed.state import CAN_STOP, Int32, MixedRules, MixedState, MixedWorkload, Tables
 
 NO_PIECE = -1
-
-
-@part
-def copy_cell(target: Int64, source: Int64, cell: int) -> None:
-    """Set the cell's resources in one matrix to those in another."""
-    for column in range(len(source)):
-        target[index(column), index(cell)] = source[index(column), index(cell)]
 
 
 @part
@@ -105,8 +99,8 @@ def take_pieces(tables: Tables, state: MixedState, job: int, found: int) -> int:
 @part
 def run_job(
     tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, position: int, found: int
-) -> None:
-    """Start the waiting job at `position` in the cells that were picked."""
+) -> int:
+    """Give the waiting job at `position` the cells that were picked; return when its last node is up and it starts."""
     now = state.scalars[0]
     waiting = state.waiting
     slots = state.slots
@@ -121,25 +115,32 @@ def run_job(
     slots.size[held] = group
     slots.started[held] = now.started
     slots.pieces[held] = take_pieces(tables, state, job, found)
-    slots.end_s[held] = now.now_s + workload.runtime_s[index(job)] + rules.completing_s
-    slots.expected_end_s[held] = now.now_s + waiting.hold_s[at]
+    begin_s = int(now.now_s)
+    if nodes_sleep(state):
+        begin_s = hold_nodes(tables, state, slot)
+    slots.end_s[held] = begin_s + workload.runtime_s[index(job)] + rules.completing_s
+    slots.expected_end_s[held] = begin_s + waiting.hold_s[at]
     expect_end(state, group, slot)
     push(state.ends, now.running, slots, slot)
     now.next_end_s = slots.end_s[index(state.ends[0])]
     now.running += 1
     now.started += 1
     now.waiting -= 1
-    state.start_s[index(job)] = now.now_s
+    state.start_s[index(job)] = begin_s
     if take_limits(workload.limits, state.limit_used, job):
         # A blocked job that now waits for a limit must not keep its reservation.
         for each in range(len(state.groups)):
             state.groups[each].is_stale = 1
     here = state.groups[group]
+    if begin_s > now.now_s:
+        # The reservation was made before the late end of the job was known.
+        here.is_stale = 1
     here.waiting -= 1
     here.hopeful -= 1
     here.furthest = max(here.furthest, position)
     waiting.of_class[index(own_class)] -= 1
     waiting.request_class[at] = len(tables.class_group)
+    return begin_s
 
 
 @part
@@ -198,6 +199,8 @@ def free_slot(tables: Tables, workload: MixedWorkload, state: MixedState, slot: 
     held = index(slot)
     group = slots.size[held]
     unlist(state, group, slot)
+    if nodes_sleep(state):
+        release_nodes(tables, state, slot)
     piece = slots.pieces[held]
     while piece != NO_PIECE:
         at = index(piece)

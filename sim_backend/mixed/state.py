@@ -15,6 +15,7 @@ from offpeak.model.arrays import Float64, Int64
 from plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
 from sim_backend.mixed.limits import Limits
+from sim_backend.mixed.power import SleepingPools, no_sleeping_pools
 
 Int32 = NDArray[np.int32]
 
@@ -215,6 +216,7 @@ class MixedState(NamedTuple):
     it in cells that no reservation holds. `ends` is a heap of the slots of running jobs, `expected` has those of each
     group sorted by expected end. `limit_used` is what running jobs take of each limit. The order that a policy has
     written is by record: `place` is the rank of the place that it has. `entry` is where the record is in the window.
+    `sleeping` is the power of the nodes.
     """
 
     scalars: NDArray[np.void]
@@ -238,6 +240,7 @@ class MixedState(NamedTuple):
     placements: Placements
     stops: Stops
     start_s: Int64
+    sleeping: SleepingPools
 
 
 SCALARS = np.dtype(
@@ -305,13 +308,24 @@ GROUPS = np.dtype(
             "behind_holds",  # the row behind the last
             "late_until_s",  # `late` is what reservations leave that start before this
             "late_of",  # how many those are
+            "reserves_always",  # 1 if passes reserve even where no job may start: nodes are woken for the reservation
         )
     ]
 )
 
 
-def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks: Picks) -> MixedState:
-    """Return the state before the first event: an empty cluster. `picks` has room for the place of one job."""
+def new_state(
+    tables: Tables,
+    workload: MixedWorkload,
+    rules: MixedRules,
+    picks: Picks,
+    *,
+    sleeping: SleepingPools | None = None,
+) -> MixedState:
+    """Return the state before the first event: an empty cluster. `picks` has room for the place of one job.
+
+    Without `sleeping` no node ever sleeps.
+    """
     jobs, classes, groups = len(workload.submit_s), len(tables.class_group), len(tables.group_cell_first) - 1
     columns, cells = tables.capacity.shape
     of_group = np.bincount(tables.class_group[workload.request_class], minlength=groups)
@@ -379,6 +393,7 @@ def new_state(tables: Tables, workload: MixedWorkload, rules: MixedRules, picks:
         placements=_placements(tables, of_class),
         stops=_stops(workload),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),
+        sleeping=(sleeping or no_sleeping_pools())._replace(units=column(pieces)),
     )
 
 

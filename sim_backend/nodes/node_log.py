@@ -7,6 +7,7 @@ running jobs; a node in any other state draws the power of that state.
 The sleep figures are the inactive nodes, the power cycles, and the waits of jobs for sleeping nodes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -262,16 +263,30 @@ def sleep_figures(
 
     `boot_delay_s` is how long each job waited for its nodes to come up, part of its wait.
     """
-    usage, log = powered.usage, powered.node_log
+    return sleep_figures_of_pools((powered,), powered.usage, submit_s, boot_delay_s, slowdown_bound=slowdown_bound)
+
+
+def sleep_figures_of_pools(
+    pools: Sequence[PoweredUsage], usage: Usage, submit_s: Int64, boot_delay_s: Int64, *, slowdown_bound: float
+) -> SleepFigures:
+    """Return the figures of a run on several pools of nodes; `usage` is that of all jobs."""
     usage = replace(usage, until_s=max(usage.until_s, usage.begin_s + 1))
-    powered = replace(powered, usage=usage)
+    pools = [replace(pool, usage=replace(pool.usage, until_s=usage.until_s)) for pool in pools]
     period_s = usage.until_s - usage.begin_s
-    seconds = state_times(integrate_constant(1.0), log, usage.begin_s, usage.until_s).seconds
-    busy_s = float((usage.size * (usage.end_s - usage.start_s)).sum())
-    active_unit_s = float(seconds[ACTIVE] * log.units_per_node)
-    cycles = power_cycles(log, usage.begin_s, usage.until_s)
-    always_on_j = usage.idle_w * (usage.machine_size * period_s - busy_s)
-    used_j = node_energy_and_charge(integrate_constant(1.0), powered)[0].besides_jobs
+    once = integrate_constant(1.0)
+    times = [state_times(once, pool.node_log, usage.begin_s, usage.until_s).seconds for pool in pools]
+    seconds: Int64 = np.sum(times, axis=0)
+    busy = [float((pool.usage.size * (pool.usage.end_s - pool.usage.start_s)).sum()) for pool in pools]
+    busy_s = sum(busy)
+    active_unit_s = sum(
+        float(in_state[ACTIVE] * pool.node_log.units_per_node) for in_state, pool in zip(times, pools, strict=True)
+    )
+    cycles = np.concatenate([power_cycles(pool.node_log, usage.begin_s, usage.until_s) for pool in pools])
+    always_on_j = sum(
+        pool.usage.idle_w * (pool.usage.machine_size * period_s - of_jobs_s)
+        for pool, of_jobs_s in zip(pools, busy, strict=True)
+    )
+    used_j = sum(node_energy_and_charge(once, pool)[0].besides_jobs for pool in pools)
     ran = usage.start_s >= submit_s
     start_s, end_s = usage.start_s[ran], usage.end_s[ran]
     slowdown = bounded_slowdown_by_delay(start_s - submit_s[ran], end_s - start_s)

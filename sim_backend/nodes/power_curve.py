@@ -3,6 +3,7 @@
 The standing draw is the power of nodes without their jobs: a step function between the entries of a node log.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,6 +97,18 @@ def powered_curve(usage: Usage, draw: StandingDraw) -> PowerCurve:
     busy = jobs.busy[of_jobs]
     idle_w = usage.idle_w * (draw.active_units[of_nodes] - busy) + draw.inactive_w[of_nodes]
     return PowerCurve(at_s, usage.until_s, busy, jobs.running_w[of_jobs], idle_w)
+
+
+def sum_of_curves(curves: Sequence[PowerCurve]) -> PowerCurve:
+    """Return the power of several parts of a machine together; their curves are of the same period."""
+    at_s = np.unique(np.concatenate([curve.at_s for curve in curves]))
+    pieces = [np.searchsorted(curve.at_s, at_s, side="right") - 1 for curve in curves]
+
+    def total(name: str) -> Float64:
+        columns = [getattr(curve, name)[piece] for curve, piece in zip(curves, pieces, strict=True)]
+        return np.sum(columns, axis=0)  # type: ignore[no-any-return]
+
+    return PowerCurve(at_s, curves[0].until_s, total("busy").astype(np.int64), total("running_w"), total("idle_w"))
 
 
 def within(curve: PowerCurve, from_s: int, until_s: int) -> PowerCurve:

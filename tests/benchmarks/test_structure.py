@@ -20,8 +20,8 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 574
-    assert sum(structure.lines) <= 93_200
+    assert len(structure.modules) <= 579
+    assert sum(structure.lines) <= 94_600
 
 
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:

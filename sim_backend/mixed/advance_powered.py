@@ -1,0 +1,396 @@
+"""The event loop of clusters with several pools in which nodes sleep: that of `advance`, and the nodes' own events.
+
+The order within a second is that of the engine for equal nodes: transitions end, jobs end, jobs are submitted, external
+decisions are requested, nodes beyond their pool's target leave, jobs start, and finally due nodes fall asleep and
+needed nodes are woken. Each pool follows its own policy; a reservation keeps nodes of its pools awake or wakes them.
+"""
+
+from offpeak.compiled import in_place, index, part
+from offpeak.model.node_states import ACTIVE, FAILED
+from plugin.capacity.sleepers import follows_queue, target_for_queue
+from sim_backend.engine.power import log_is_full, refresh_free
+from sim_backend.engine.power_capacity import (
+    expect_needs,
+    follow_schedule,
+    next_row_s,
+    shrink_to_target,
+    sleep_due,
+    units_without_job,
+    wake_needed,
+)
+from sim_backend.engine.power_transitions import arrive
+from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.mixed.advance import (
+    DECIDE,
+    FINISHED,
+    PAUSED,
+    next_event_s,
+    open_passes,
+    run_passes,
+    take_events,
+    want_passes,
+)
+from sim_backend.mixed.cells import copy_cell, find_place, put_back
+from sim_backend.mixed.limits import is_limited
+from sim_backend.mixed.power import (
+    SleepingPools,
+    depths_of_pool,
+    pool_power,
+    pool_state,
+    rules_of_pool,
+    schedule_of_pool,
+)
+from sim_backend.mixed.power_jobs import take_back_returning
+from sim_backend.mixed.queue import forget_blocked, is_hole
+from sim_backend.mixed.reservations import first_reservation
+from sim_backend.mixed.running import hope_again
+from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
+
+CAPACITY, LOG_FULL = 3, 4
+EVENTS, TARGETS, PASSES = range(3)
+"""What the loop does next in this second: `stage`."""
+
+
+@part
+def next_pool_event_s(pools: SleepingPools) -> int:
+    """Return the time of the next event of, or decision on, the nodes of any pool."""
+    at_s = NEVER
+    for pool in range(len(pools.group)):
+        nodes = pools.power.scalars[pool]
+        at_s = min(at_s, min(nodes.next_ready_s, nodes.wake_due_s), min(nodes.due_s, nodes.next_decision_s))
+        at_s = min(at_s, next_row_s(pool_power(pools, pool), schedule_of_pool(pools, pool)))
+    return int(at_s)
+
+
+@part
+def is_over(state: MixedState) -> bool:
+    """Tell whether no job runs, waits or will be submitted."""
+    now = state.scalars[0]
+    return bool(now.running == 0 and now.waiting == 0 and now.next_submit_s == NEVER)
+
+
+@part
+def a_log_is_full(pools: SleepingPools) -> bool:
+    """Tell whether the entries of a second may no longer fit into the log of a pool."""
+    full = 0
+    for pool in range(len(pools.group)):
+        full += log_is_full(pool_power(pools, pool))
+    return full > 0
+
+
+@part
+def change_pool_cell(state: MixedState, cell: int, column: int, amount: int) -> None:
+    """Add available resources to the cell."""
+    state.free[index(column), index(cell)] += amount
+    copy_cell(state.late, state.free, cell)
+    copy_cell(state.ahead, state.free, cell)
+
+
+@part
+def offer_shared_nodes(tables: Tables, state: MixedState, pool: int) -> None:
+    """Offer to jobs the shared nodes of the pool that they may get in their present states, and no others."""
+    pools = state.sleeping
+    on_demand = pools.policies.rules[pool, 0] != 0
+    first = int(tables.cell_first[pool])
+    for cell in range(first, tables.cell_first[pool + 1]):
+        held = pools.power.table.state[index(pools.node_first[pool] + cell - first)]
+        is_offered = held == ACTIVE or (on_demand and held > FAILED and held % 3 != 2)
+        if is_offered == (pools.offered[index(cell)] == 1):
+            continue
+        pools.offered[index(cell)] = 1 if is_offered else 0
+        for column in range(len(state.free)):
+            whole = int(tables.capacity[index(column), index(cell)])
+            change_pool_cell(state, cell, column, whole if is_offered else -whole)
+        if is_offered:
+            hope_again(tables, state, cell)
+
+
+@part
+def offer_nodes(tables: Tables, state: MixedState, pool: int) -> bool:
+    """Bring the pool's cells up to date with the states of its nodes; return whether other nodes are available.
+
+    Reservations are made anew then.
+    """
+    pools = state.sleeping
+    machine = pool_state(pools, pool)
+    power = pool_power(pools, pool)
+    now = machine.scalars[0]
+    now.ended = 0
+    changed = refresh_free(machine, power, rules_of_pool(pools, pool))
+    if pools.is_counted[pool]:
+        cell = int(tables.cell_first[pool])
+        more = now.free - state.free[SLOTS, index(cell)]
+        if more != 0:
+            change_pool_cell(state, cell, SLOTS, more)
+        if more > 0:
+            hope_again(tables, state, cell)
+    elif pools.power.scalars[pool].log_length != pools.seen[pool]:
+        pools.seen[pool] = pools.power.scalars[pool].log_length
+        offer_shared_nodes(tables, state, pool)
+    group = int(pools.group[pool])
+    if now.ended and group != NOT_YET:
+        forget_blocked(state, group)
+    return bool(changed)
+
+
+@part
+def make_due(state: MixedState, pool: int) -> None:
+    """Let the next pass look at the jobs that could use the pool."""
+    group = int(state.sleeping.group[pool])
+    if group != NOT_YET:
+        state.groups[group].is_due = 1
+        state.groups[group].is_backfill_due = 1
+
+
+@part
+def offer_all(tables: Tables, state: MixedState) -> bool:
+    """Bring the cells of all pools up to date, and return whether other nodes are available."""
+    any_change = False
+    for pool in range(len(state.sleeping.group)):
+        if offer_nodes(tables, state, pool):
+            make_due(state, pool)
+            any_change = True
+    return any_change
+
+
+@part
+def take_node_events(state: MixedState) -> None:
+    """Start and end all due transitions of this second."""
+    pools = state.sleeping
+    for pool in range(len(pools.group)):
+        pools.machine[pool].now_s = state.scalars[0].now_s
+        if pools.power.scalars[pool].next_ready_s <= state.scalars[0].now_s:
+            arrive(pool_state(pools, pool), pool_power(pools, pool), depths_of_pool(pools, pool))
+
+
+@part
+def follow_schedules(state: MixedState) -> bool:
+    """Move to the current rows of the schedules, and return whether one of them is another one."""
+    pools = state.sleeping
+    any_change = False
+    for pool in range(len(pools.group)):
+        schedule = schedule_of_pool(pools, pool)
+        if follow_schedule(pool_power(pools, pool), schedule, state.scalars[0].now_s):
+            make_due(state, pool)
+            any_change = True
+    return any_change
+
+
+@part
+def nodes_in_use(pools: SleepingPools, pool: int) -> int:
+    """Return how many nodes of the pool jobs hold, including nodes that come up for them."""
+    found = 0
+    for node in range(pools.node_first[pool], pools.node_first[pool + 1]):
+        found += pools.power.table.busy[index(node)] > 0
+    return found
+
+
+@part
+def take_decisions(state: MixedState) -> bool:
+    """Let forecasts decide that are due, and return whether an external decision is due."""
+    pools = state.sleeping
+    now_s = state.scalars[0].now_s
+    is_external = False
+    for pool in range(len(pools.group)):
+        nodes = pools.power.scalars[pool]
+        if nodes.next_decision_s > now_s:
+            continue
+        rules = rules_of_pool(pools, pool)
+        nodes.next_decision_s = now_s + rules.period_s
+        if rules.worth_s == 0:
+            is_external = True
+        else:
+            expect_needs(pool_power(pools, pool), rules, now_s, nodes_in_use(pools, pool))
+    return is_external
+
+
+@part
+def least_units(tables: Tables, request_class: int, pool: int) -> int:
+    """Return how many nodes of the pool a job of the class takes at most, 0 if it can use none."""
+    found = 0
+    for chunk in range(tables.chunk_first[index(request_class)], tables.chunk_first[index(request_class + 1)]):
+        for option in range(tables.option_first[index(chunk)], tables.option_first[index(chunk + 1)]):
+            if tables.option_pool[index(option)] != pool:
+                continue
+            parts_per_node = tables.room[index(option)]
+            if tables.is_ranked[index(option)] and tables.most[index(option)] > 1:
+                parts_per_node = tables.most[index(option)]
+            found += -(-tables.copies[index(chunk)] // parts_per_node)
+    return found
+
+
+@part
+def widest_waiting(tables: Tables, state: MixedState, pool: int) -> int:
+    """Return how many nodes of the pool the widest waiting job would take, all of them at most."""
+    group = int(state.sleeping.group[pool])
+    widest = 0
+    if group != NOT_YET:
+        for at in range(tables.group_class_first[index(group)], tables.group_class_first[index(group + 1)]):
+            own_class = tables.group_class[index(at)]
+            if state.waiting.of_class[index(own_class)] > 0:
+                widest = max(widest, least_units(tables, own_class, pool))
+    return int(min(widest, state.sleeping.node_first[pool + 1] - state.sleeping.node_first[pool]))
+
+
+@part
+def leave_beyond_target(tables: Tables, state: MixedState) -> None:
+    """Adjust the targets to the queues, and put idle nodes beyond them to sleep before jobs can get them."""
+    pools = state.sleeping
+    for pool in range(len(pools.group)):
+        rules = rules_of_pool(pools, pool)
+        if rules.on_demand:
+            continue
+        power = pool_power(pools, pool)
+        nodes = power.scalars[0]
+        if follows_queue(rules, nodes.target, power.nodes_in[ACTIVE] - nodes.idle_nodes):
+            widest = widest_waiting(tables, state, pool)
+            nodes.target = target_for_queue(rules, nodes.target, widest, len(power.ready_s))
+        machine = pool_state(pools, pool)
+        shrink_to_target(machine, power, depths_of_pool(pools, pool), rules, schedule_of_pool(pools, pool))
+
+
+@part
+def show_reservation(tables: Tables, state: MixedState, rules: MixedRules, pool: int) -> None:
+    """Write the first reservation of the pool's group into the pool's scalars, as its capacity rules read it."""
+    pools = state.sleeping
+    now = pools.machine[pool]
+    group = int(pools.group[pool])
+    now.shadow_s = NOT_YET
+    now.waiting = 0 if group == NOT_YET else state.groups[group].waiting
+    if group == NOT_YET or state.groups[group].reserved == 0 or rules.reservations == 0:
+        return
+    here = state.groups[group]
+    holds = state.holds
+    own = first_reservation(rules, group)
+    asleep = 0
+    first = tables.cell_first[pool]
+    for hold in range(here.first_hold, here.first_hold + here.holds):
+        cell = holds.cell[index(hold)]
+        if holds.reservation[index(hold)] != own or tables.cell_pool[index(cell)] != pool:
+            continue
+        now.shadow_s = holds.start_s[index(own)]
+        now.extra = holds.spare[index(hold), SLOTS]
+        held = pools.power.table.state[index(pools.node_first[pool] + cell - first)]
+        asleep += held > FAILED and pools.jobs[index(cell)] == 0
+    if not pools.is_counted[pool]:
+        now.extra = pools.power.scalars[pool].spare_units + now.returning - asleep
+
+
+@part
+def would_start(tables: Tables, state: MixedState, group: int, request_class: int) -> bool:
+    """Tell whether a job of the class lacks nothing but nodes that are not available as long as they sleep."""
+    pools = state.sleeping
+    now = state.scalars[0]
+    lacking = False
+    for at in range(tables.group_cell_first[index(group)], tables.group_cell_first[index(group + 1)]):
+        cell = tables.group_cell[index(at)]
+        pool = int(tables.cell_pool[index(cell)])
+        if pools.is_counted[pool]:
+            more = units_without_job(pool_power(pools, pool)) - pools.machine[pool].free
+            state.ahead[SLOTS, index(cell)] += more
+            lacking |= more > 0
+        elif pools.offered[index(cell)] == 0:
+            lacking = True
+            for column in range(len(state.ahead)):
+                state.ahead[index(column), index(cell)] += tables.capacity[index(column), index(cell)]
+    found = 0
+    if lacking:
+        now.searches += 1
+        found = find_place(state.free, tables, state.picks, request_class, now.searches)
+        put_back(state.free, tables, state.picks, found)
+        lacking = found == 0
+        now.searches += 1
+        found = find_place(state.ahead, tables, state.picks, request_class, now.searches)
+    take_back_returning(tables, state, group)
+    return bool(lacking and found > 0)
+
+
+@part
+def note_blocked_since(tables: Tables, workload: MixedWorkload, state: MixedState) -> None:
+    """Record since when the first waiting job of each group waits only for sleeping nodes."""
+    now = state.scalars[0]
+    wanted_s = state.sleeping.power.wanted_s
+    if now.waiting == 0 or now.wanted_pass_s != NEVER or now.wanted_backfill_s != NEVER:
+        return
+    for group in range(len(state.groups)):
+        here = state.groups[group]
+        position = int(here.head)
+        while position < here.tail and is_hole(tables, state, position):
+            position += 1
+        if position == here.tail or is_limited(workload.limits, state.limit_used, state.waiting.job[index(position)]):
+            continue
+        job = state.waiting.job[index(position)]
+        if wanted_s[index(job)] != NOT_YET:
+            continue
+        if would_start(tables, state, group, state.waiting.request_class[index(position)]):
+            wanted_s[index(job)] = now.now_s
+
+
+@part
+def keep_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> bool:
+    """Put to sleep and wake the nodes that are due after the passes; return whether jobs may count on more of them."""
+    pools = state.sleeping
+    for pool in range(len(pools.group)):
+        show_reservation(tables, state, rules, pool)
+        machine = pool_state(pools, pool)
+        power = pool_power(pools, pool)
+        depths = depths_of_pool(pools, pool)
+        own = rules_of_pool(pools, pool)
+        sleep_due(machine, power, depths, own, schedule_of_pool(pools, pool))
+        wake_needed(machine, power, depths, own)
+    note_blocked_since(tables, workload, state)
+    any_more = False
+    for pool in range(len(pools.group)):
+        now = pools.machine[pool]
+        free = now.free
+        expected = free + now.returning
+        offer_nodes(tables, state, pool)
+        if now.free > free or now.free + now.returning > expected:
+            make_due(state, pool)
+            any_more = True
+    return any_more
+
+
+@in_place
+def advance_powered(
+    tables: Tables, workload: MixedWorkload, peaks: PeakTimes, rules: MixedRules, state: MixedState, until_s: int
+) -> int:
+    """Handle all events up to and including second `until_s`.
+
+    Returns PAUSED if later events are left, FINISHED if no job is left and the nodes need not go on (`rest_until_s`),
+    DECIDE if an external policy must write `state.window.order`, CAPACITY if one must write the targets of the pools
+    that are due (`next_decision_s` was moved on), and LOG_FULL if the logs must be emptied before the next call.
+    """
+    now = state.scalars[0]
+    pools = state.sleeping
+    while True:
+        if pools.stage[0] == EVENTS:
+            if a_log_is_full(pools):
+                return LOG_FULL
+            at_s = min(next_event_s(state, peaks), next_pool_event_s(pools))
+            if at_s == NEVER or (is_over(state) and at_s > pools.power.scalars[0].rest_until_s):
+                return FINISHED
+            if at_s > until_s:
+                return PAUSED
+            now.now_s = max(now.now_s, at_s)
+            take_node_events(state)
+            changed = take_events(tables, workload, state, peaks, rules)
+            changed |= follow_schedules(state)
+            changed |= offer_all(tables, state)
+            if changed:
+                want_passes(state, rules)
+            if take_decisions(state):
+                pools.stage[0] = TARGETS
+                return CAPACITY
+        if pools.stage[0] != PASSES:
+            leave_beyond_target(tables, state)
+            if offer_all(tables, state):
+                want_passes(state, rules)
+            pools.stage[0] = PASSES
+            if not open_passes(state, rules):
+                now.next_group = len(state.groups)
+        if run_passes(tables, workload, state, peaks, rules):
+            return DECIDE
+        pools.stage[0] = EVENTS
+        if keep_nodes(tables, workload, state, rules):
+            want_passes(state, rules)
