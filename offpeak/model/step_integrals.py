@@ -99,7 +99,13 @@ def _integrals(at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_
 
 @kernel
 def _sums(
-    at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_s: Int64, size: Int64, node_power_w: Float64
+    at_s: Int64,
+    value: Float64,
+    total: Float64,
+    start_s: Int64,
+    end_s: Int64,
+    size: Int64 | Float64,
+    node_power_w: Float64,
 ) -> tuple[float, float, float, float]:
     """Return unit-seconds, energy [J], and the sums over jobs of their units' integrals without and with the draw."""
     busy_s = 0.0
@@ -138,7 +144,7 @@ class Usage:
     The period [begin_s, until_s) is that over which idle units are counted; it holds all runs.
     """
 
-    size: Int64
+    size: Int64 | Float64
     node_power_w: Float64
     start_s: Int64
     end_s: Int64

@@ -16,8 +16,8 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.table import Settings
-from power.capacity.registry import make_capacity_policy
-from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, fleet_of
+from power.capacity.registry import with_capacity
+from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, powered_pools
 from sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
 from sim_backend.estimate import CapabilitySaving, SavingsEstimate, saving_of
 from sim_backend.replay.policy import Policy
@@ -39,11 +39,17 @@ def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCas
     """
     if case.nodes is not None:
         return case, f"nodes are of the class {case.nodes.node_class.name}"
+    if case.pools is not None:
+        return case, f"nodes are of the classes {', '.join(sorted({each.name for each in case.pools.classes}))}"
     idle_w = case.machine.idle_w * units_per_node
-    nodes = PoweredMachine(
-        case.machine.size, units_per_node, scale_node_class(bundled_node_class(ASSUMED_CLASS), idle_w)
-    )
+    if case.is_mixed and case.cluster is not None:
+        idle_w = case.machine.idle_w * case.machine.size / case.cluster.nodes
+    assumed = scale_node_class(bundled_node_class(ASSUMED_CLASS), idle_w)
     message = f"nodes are assumed to sleep like the class {ASSUMED_CLASS}, scaled to {idle_w:g} W idle"
+    if case.is_mixed and case.cluster is not None:
+        pools = powered_pools(case.cluster, assumed, units_per_node)
+        return replace(case, pools=pools), f"{message}, or as power_class says; --node-class names another"
+    nodes = PoweredMachine(case.machine.size, units_per_node, assumed)
     return replace(case, nodes=nodes), f"{message}; --node-class names another"
 
 
@@ -119,8 +125,7 @@ def _replay_levers(
     prepared = estimate.prepared
     case, first = take_last_days(prepared.case, DAYS)
     case, note = add_sleeping_nodes(case, prepared.units_per_node)
-    fleet = fleet_of(case)
-    policies = [baseline.on(make_capacity_policy(policy, fleet, settings.capacity)) for _, policy in LEVERS]
+    policies = [with_capacity(baseline, policy, case, settings.capacity) for _, policy in LEVERS]
 
     def draw_w(rng: Generator) -> Float64:
         return prepared.power.draw_w(rng)[first:]

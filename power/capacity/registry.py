@@ -1,7 +1,7 @@
 """The registry of capacity policies by name."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offpeak.errors import BadInput
 from offpeak.settings.capacity import CapacitySettings
@@ -20,6 +20,8 @@ from plugin.capacity.policies import (
 from plugin.capacity.port import CapacityPolicy, Fleet
 from power.capacity.online_simulation import make_ols_policy
 from power.capacity.profile_policy import make_profile_policy
+from sim_backend.case.replay_case import ReplayCase, fleet_of, pool_fleets_of
+from sim_backend.replay.policy import Policy
 
 MakeCapacity = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
@@ -84,6 +86,25 @@ def check_policy_name(text: str) -> None:
 def make_capacity_policy(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     """Return the policy in a notation such as "timeout:10min" for this fleet. Raises BadInput."""
     return _find_kind(text).make(fleet, settings, text.strip().partition(":")[2])
+
+
+def with_capacity(policy: Policy, text: str, case: ReplayCase, settings: CapacitySettings) -> Policy:
+    """Return the scheduling policy with a capacity policy for the nodes of the case, for each pool where they differ.
+
+    Nodes of a class that cannot sleep stay on. Raises BadInput.
+    """
+    if case.pools is None:
+        return policy.on(make_capacity_policy(text, fleet_of(case), settings))
+    if settings.keep_hot > case.pools.nodes:
+        raise BadInput(f"--keep-hot {settings.keep_hot}: the machine has {case.pools.nodes} nodes", hint="give fewer")
+    made = tuple(_for_pool(text, fleet, settings) for fleet in pool_fleets_of(case))
+    names = {each.name for each in made if not each.keeps_all_awake}
+    return policy.on_pools(names.pop() if len(names) == 1 else text.strip(), made)
+
+
+def _for_pool(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
+    own = replace(settings, keep_hot=fleet.part_of(settings.keep_hot))
+    return make_capacity_policy(text, fleet, own) if fleet.node_class.depths else always_on(fleet, own, "")
 
 
 def _find_kind(text: str) -> CapacityPolicyKind:

@@ -1,7 +1,9 @@
 """Makes the case of a comparison from a log and the settings: machine, job power, electricity, and what is assumed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from offpeak.prices.alignment import LogSpan
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import Settings
-from plugin.capacity.port import Fleet
+from plugin.capacity.port import Fleet, TypeShare
 from sim_backend.case.cooling import CoolingConditions, room_of
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, prices_of
 from sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
@@ -41,13 +43,31 @@ class ReplayMachine:
 
 
 @dataclass(frozen=True)
+class PoweredPools:
+    """The nodes of several pools that can sleep: the class and the number of those of each pool.
+
+    A node has `units_per_node` allocation units, the mean of all pools.
+    """
+
+    classes: tuple[NodeClass, ...]
+    sizes: tuple[int, ...]
+    units_per_node: int
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return sum(self.sizes)
+
+
+@dataclass(frozen=True)
 class ReplayCase:
     """What is compared on: jobs that can all run, their draw per unit [W], the machine and its electricity.
 
     `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
     none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
     `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are the classes of
-    `jobs.request`; with `cluster` each job has one.
+    `jobs.request`; with `cluster` each job has one. Where nodes differ or are shared, `pools` takes the place of
+    `nodes`.
     """
 
     jobs: Jobs
@@ -60,13 +80,24 @@ class ReplayCase:
     room: CoolingConditions | None = None
     cluster: Cluster | None = None
     requests: tuple[Request, ...] = ()
+    pools: PoweredPools | None = None
+
+    @property
+    def sleepers(self) -> PoweredMachine | PoweredPools | None:
+        """The nodes that can sleep, None where none does."""
+        return self.nodes or self.pools
 
     @property
     def is_mixed(self) -> bool:
         """Whether nodes differ, are shared or have limits: then pools are replayed, not a number of equal units."""
         cluster = self.cluster
-        return cluster is not None and (
-            len(cluster.pools) > 1 or self.machine.size != cluster.nodes or any(map(cluster.limits_of, self.requests))
+        return self.pools is not None or (
+            cluster is not None
+            and (
+                len(cluster.pools) > 1
+                or self.machine.size != cluster.nodes
+                or any(map(cluster.limits_of, self.requests))
+            )
         )
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
@@ -168,7 +199,6 @@ def prepare(
     idle_w = node_class.idle_w if node_class else settings.power.idle_node_w
     units_per_node = units.per_node if units.machine_nodes is None else units.size / units.nodes
     machine = ReplayMachine(units.size, idle_w / units_per_node)
-    nodes = PoweredMachine(units.size, units.per_node, node_class, settings.power.seed) if node_class else None
     carbon = carbon_of(log, settings.carbon, prices.laid)
     draw_w = power.draw_w(settings.power.seed)
     room = room_of(settings.plan, full_power_w=machine.size * max(machine.idle_w, float(draw_w.max())))
@@ -178,12 +208,13 @@ def prepare(
         machine=machine,
         prices=prices,
         carbon=carbon,
-        nodes=nodes,
         sla=settings.capacity.sla,
         room=room,
         cluster=cluster,
         requests=requests,
     )
+    if node_class is not None:
+        case = _with_sleepers(case, node_class, units.per_node, settings.power.seed)
     overload = overload_note(jobs, units.size)
     notes = (
         *trace.notes,
@@ -196,6 +227,13 @@ def prepare(
     )
     basis = basis_of(units, prices.laid, power, draw_w, settings.power, node_class)
     return PreparedCase(case, rejected, notes, power, units.per_node, basis)
+
+
+def _with_sleepers(case: ReplayCase, node_class: NodeClass, units_per_node: int, seed: int) -> ReplayCase:
+    """Return the case with nodes of the class; pools of nodes may name others."""
+    if case.cluster is not None and case.is_mixed:
+        return replace(case, pools=powered_pools(case.cluster, node_class, units_per_node))
+    return replace(case, nodes=PoweredMachine(case.machine.size, units_per_node, node_class, seed))
 
 
 ASSUMED_CLASS = "server"
@@ -214,17 +252,45 @@ def node_class_of(settings: Settings) -> tuple[NodeClass | None, tuple[str, ...]
     )
 
 
+def powered_pools(cluster: Cluster, default: NodeClass, units_per_node: int) -> PoweredPools:
+    """Return the pools with the class of their `power_class`, the default where they name none.
+
+    Raises BadInput for a class that is not known.
+    """
+    classes = tuple(
+        node_class_named(pool.node_type.power_class) if pool.node_type.power_class else default
+        for pool in cluster.pools
+    )
+    return PoweredPools(classes, tuple(pool.nodes for pool in cluster.pools), units_per_node)
+
+
 def fleet_of(case: ReplayCase) -> Fleet:
-    """Return the machine, jobs and prices of the case for capacity policies."""
+    """Return the machine of equal nodes, its jobs and its prices for capacity policies."""
     assert case.nodes is not None
+    return _fleet(case)(case.nodes.nodes, case.nodes.units_per_node, case.nodes.node_class)
+
+
+def pool_fleets_of(case: ReplayCase) -> tuple[Fleet, ...]:
+    """Return a fleet for each pool of nodes; the load of each is taken to be that of the cluster."""
+    assert case.pools is not None
+    pools, fleet = case.pools, _fleet(case)
+    shares, before = {}, 0
+    for pool in sorted(range(len(pools.sizes)), key=lambda each: -pools.sizes[each]):
+        shares[pool] = TypeShare(before, before + pools.sizes[pool], pools.nodes)
+        before += pools.sizes[pool]
+    return tuple(
+        fleet(nodes, 1, node_class, share=shares[pool])
+        for pool, (nodes, node_class) in enumerate(zip(pools.sizes, pools.classes, strict=True))
+    )
+
+
+def _fleet(case: ReplayCase) -> Callable[..., Fleet]:
     jobs = case.jobs
     span_s = int((jobs.submit_s + jobs.runtime_s).max() - jobs.submit_s[0])
     demand = float((jobs.size * jobs.runtime_s).sum())
     laid = case.prices.laid.until(guessed_end_s(case))
-    return Fleet(
-        nodes=case.nodes.nodes,
-        units_per_node=case.nodes.units_per_node,
-        node_class=case.nodes.node_class,
+    return partial(
+        Fleet,
         load=min(1.0, demand / (case.machine.size * max(1, span_s))),
         price_at_s=laid.series.start_s - laid.offset_s,
         price_per_mwh=laid.series.value,

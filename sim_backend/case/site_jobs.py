@@ -129,10 +129,12 @@ def cluster_note(cluster: Cluster) -> str:
     nodes: Counter[NodeType] = Counter()
     for pool in cluster.pools:
         nodes[pool.node_type._replace(features=frozenset(), power_class="", enclosure="")] += pool.nodes
-    return "cluster: " + "; ".join(f"{counted(count, 'node')} of {_equipment(kind)}" for kind, count in nodes.items())
+    members = (f"{counted(count, 'node')} of {equipment_text(kind)}" for kind, count in nodes.items())
+    return f"cluster: {'; '.join(members)}"
 
 
-def _equipment(kind: NodeType) -> str:
+def equipment_text(kind: NodeType) -> str:
+    """Describe the equipment of a node: cores, memory and GPUs."""
     terms = [counted(kind.cores, "core") if kind.cores else "unknown equipment"]
     if kind.memory_mib:
         terms.append(f"{kind.memory_mib / 1024:,.0f} GiB")

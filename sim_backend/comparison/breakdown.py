@@ -10,9 +10,16 @@ from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames
 from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, weekday
-from offpeak.model.step_integrals import StepIntegral, charge_by_job, integrals, integrate_constant, integrate_series
+from offpeak.model.step_integrals import (
+    StepIntegral,
+    Usage,
+    charge_by_job,
+    integrals,
+    integrate_constant,
+    integrate_series,
+)
 from sim_backend.case.replay_case import ReplayCase
-from sim_backend.comparison.compare import Comparison, draw_of, usage_of
+from sim_backend.comparison.compare import Comparison, draw_of, draw_of_pool, usage_of
 from sim_backend.comparison.outcome import PolicyRun
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.power_curve import StandingDraw, standing_charge
@@ -100,7 +107,14 @@ def used_by_day(
 
     `draw` is that of the run's nodes.
     """
-    start_s, end_s = run.schedule.start_s, run.schedule.end_s
+    if run.sleep is not None and run.sleep.pools:
+        parts = [_by_edges(pool.usage, edges_s, meter, draw_of_pool(pool)) for pool in run.sleep.pools]
+        return np.sum(parts, axis=0)  # type: ignore[no-any-return]
+    return _by_edges(usage_of(case, run.schedule, int(edges_s[0]), int(edges_s[-1])), edges_s, meter, draw)
+
+
+def _by_edges(usage: Usage, edges_s: Int64, meter: StepIntegral, draw: StandingDraw | None) -> Float64:
+    start_s, end_s = usage.start_s, usage.end_s
     days = len(edges_s) - 1
     first = np.clip(np.searchsorted(edges_s, start_s, side="right") - 1, 0, days - 1)
     last = np.clip(np.searchsorted(edges_s, end_s, side="left") - 1, first, days - 1)
@@ -108,13 +122,13 @@ def used_by_day(
     job = np.repeat(np.arange(len(start_s)), pieces)
     day = first[job] + np.arange(len(job)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     run_in_day = integrals(meter, np.maximum(start_s[job], edges_s[day]), np.minimum(end_s[job], edges_s[day + 1]))
-    size, power_w = case.jobs.size[job], case.node_power_w[job]
+    size, power_w = usage.size[job], usage.node_power_w[job]
     jobs = _sums(day, size * power_w * run_in_day, days)
     busy = _sums(day, size * run_in_day, days)
     if draw is None:
-        whole = case.machine.size * integrals(meter, edges_s[:-1], edges_s[1:])
-        return jobs + case.machine.idle_w * (whole - busy)
-    return jobs + standing_charge(draw, case.machine.idle_w, edges_s, meter) - case.machine.idle_w * busy
+        whole = usage.machine_size * integrals(meter, edges_s[:-1], edges_s[1:])
+        return jobs + usage.idle_w * (whole - busy)
+    return jobs + standing_charge(draw, usage.idle_w, edges_s, meter) - usage.idle_w * busy
 
 
 def _sums(group: Int64, value: Float64, groups: int) -> Float64:

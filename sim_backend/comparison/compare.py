@@ -28,12 +28,28 @@ from sim_backend.comparison.outcome import (
     powered_usage,
     price_meters,
     sleep_delay_s,
+    sum_of_charges,
+)
+from sim_backend.comparison.pools import (
+    PooledSchedule,
+    joined_log,
+    lowest_of_pools,
+    pool_usages,
+    pooled_schedule,
 )
 from sim_backend.engine.state import NOT_YET, PeakTimes
-from sim_backend.mixed.replay import replay_mixed, rules_of
+from sim_backend.mixed.powered import PoweredMixedReplay
+from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of
 from sim_backend.nodes.bounds import lowest_for_schedule
-from sim_backend.nodes.node_log import StateCounts, sleep_figures
-from sim_backend.nodes.power_curve import PowerCurve, StandingDraw, power_curve, powered_curve, standing_draw
+from sim_backend.nodes.node_log import PoweredUsage, StateCounts, sleep_figures, sleep_figures_of_pools
+from sim_backend.nodes.power_curve import (
+    PowerCurve,
+    StandingDraw,
+    power_curve,
+    powered_curve,
+    standing_draw,
+    sum_of_curves,
+)
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredReplay
 from sim_backend.replay.schedule import Schedule, replay
@@ -86,6 +102,9 @@ def compare(
 
 
 def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> PolicyRun:
+    if case.pools is not None:
+        assert isinstance(schedule, PooledSchedule)
+        return _run_on_pools(case, policy, schedule, usage, meters)
     if case.nodes is None:
         cooling = _cooling(case, usage, meters, None)
         return PolicyRun(policy.name, schedule, charges_of(usage, meters), cooling=cooling)
@@ -100,11 +119,36 @@ def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, met
     return PolicyRun(policy.name, schedule, powered_charges_of(powered, meters), sleep, cooling)
 
 
+def _run_on_pools(
+    case: ReplayCase, policy: Policy, schedule: PooledSchedule, usage: Usage, meters: Meters
+) -> PolicyRun:
+    pools = pool_usages(case, schedule, usage.begin_s, usage.until_s)
+    figures = sleep_figures_of_pools(pools, usage, case.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=case.sla)
+    least_energy, least_cost = (lowest_of_pools(meter, pools) for meter in (integrate_constant(1.0), meters.price))
+    sleep = SleepOutcome(joined_log(pools), figures, least_energy, least_cost, pools)
+    cooling = _cooling(case, usage, meters, sleep)
+    charges = sum_of_charges([powered_charges_of(pool, meters) for pool in pools])
+    return PolicyRun(policy.name, schedule, charges, sleep, cooling)
+
+
 def _cooling(case: ReplayCase, usage: Usage, meters: Meters, sleep: SleepOutcome | None) -> Cooling | None:
     if case.room is None:
         return None
+    return cooling_of(case.room, curve_of_run(case, usage, sleep), meters.price, meters.carbon)
+
+
+def curve_of_run(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> PowerCurve:
+    """Return the machine's power over the period of a run's usage, with the sleep of its nodes if they can sleep."""
+    if sleep is not None and sleep.pools:
+        return sum_of_curves([curve_of(pool.usage, draw_of_pool(pool)) for pool in sleep.pools])
     counts = sleep.node_log.counts(usage.begin_s) if sleep else None
-    return cooling_of(case.room, curve_of(usage, draw_of(case, counts)), meters.price, meters.carbon)
+    return curve_of(usage, draw_of(case, counts))
+
+
+def draw_of_pool(pool: PoweredUsage) -> StandingDraw:
+    """Return the power of the pool's nodes without jobs."""
+    counts = pool.node_log.counts(pool.usage.begin_s)
+    return standing_draw(counts, pool.node_class, units_per_node=pool.node_log.units_per_node)
 
 
 def draw_of(case: ReplayCase, counts: StateCounts | None) -> StandingDraw | None:
@@ -177,15 +221,23 @@ def _mixed_replays(
     """Replay on the pools of the case's cluster; BadInput for policies that do not know pools of nodes."""
     assert case.cluster is not None
     mixed = mixed_case_of(case.jobs, case.node_power_w, case.cluster, case.requests)
-    schedules = []
+    played: list[MixedSchedule | PoweredMixedReplay] = []
     for policy in policies:
-        if policy.capacity is not None:
-            hint = "leave out --capacity, or give --nodes in place of --cluster"
-            raise BadInput(f"{policy.name}: nodes of several types do not sleep in replays", hint=hint)
         report = partial(progress, policy.name) if progress else None
-        played = replay_mixed(mixed, policy, rules_of(policy), peaks=peaks, progress=report)
-        schedules.append(Schedule(played.start_s, played.end_s, played.simulate_s))
-    return schedules
+        if not policy.pool_capacity:
+            played.append(replay_mixed(mixed, policy, rules_of(policy), peaks=peaks, progress=report))
+            continue
+        assert case.pools is not None
+        powered = PoweredMixedReplay(
+            mixed, policy, rules_of(policy), policy.pool_capacity, case.pools.classes, peaks=peaks
+        )
+        powered.run(report)
+        played.append(powered)
+    until_s = max(int(each.end_s.max()) for each in played)
+    return [
+        pooled_schedule(_rested_pools(each, until_s) if isinstance(each, PoweredMixedReplay) else each)
+        for each in played
+    ]
 
 
 def _replay(
@@ -208,6 +260,11 @@ def _replay(
 
 
 def _rested(powered: PoweredReplay, until_s: int) -> Schedule:
+    powered.rest(until_s)
+    return powered.schedule()
+
+
+def _rested_pools(powered: PoweredMixedReplay, until_s: int) -> MixedSchedule:
     powered.rest(until_s)
     return powered.schedule()
 

@@ -3,6 +3,7 @@
 A schedule on sleeping nodes is charged by its jobs and its node log.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,13 +139,15 @@ class PolicyRun:
 class SleepOutcome:
     """What nodes that can sleep did in a run, and the least that its starts would have needed, were the future known.
 
-    Energy in joules, cost in watts times the price's unit times seconds.
+    Energy in joules, cost in watts times the price's unit times seconds. `pools` has the usage of each pool of nodes
+    where these differ.
     """
 
     node_log: NodeLog
     figures: SleepFigures
     lowest_energy: Charge
     lowest_cost: Charge
+    pools: tuple[PoweredUsage, ...] = ()
 
 
 def charges_of(usage: Usage, meters: Meters) -> Charges:
@@ -153,6 +156,21 @@ def charges_of(usage: Usage, meters: Meters) -> Charges:
     known_j = charge(meters.known, usage).total if meters.known else energy.total
     carbon = charge(meters.carbon, usage) if meters.carbon else None
     return Charges(energy, cost, energy.total - known_j, carbon)
+
+
+def sum_of_charges(charges: Sequence[Charges]) -> Charges:
+    """Return what several parts of a machine used together."""
+    carbon = [each.carbon for each in charges if each.carbon is not None]
+    return Charges(
+        energy=_sum([each.energy for each in charges]),
+        cost=_sum([each.cost for each in charges]),
+        unpriced_j=sum(each.unpriced_j for each in charges),
+        carbon=_sum(carbon) if carbon else None,
+    )
+
+
+def _sum(charges: Sequence[Charge]) -> Charge:
+    return Charge(sum(each.jobs for each in charges), sum(each.idle for each in charges))
 
 
 def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> tuple[StepIntegral, StepIntegral | None]:

@@ -46,7 +46,7 @@ from sim_backend.mixed.reservations import first_reservation
 from sim_backend.mixed.running import hope_again
 from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
-CAPACITY, LOG_FULL = 3, 4
+CAPACITY, LOG_FULL = 4, 5
 EVENTS, TARGETS, PASSES = range(3)
 """What the loop does next in this second: `stage`."""
 
@@ -87,7 +87,7 @@ def change_pool_cell(state: MixedState, cell: int, column: int, amount: int) -> 
 
 
 @part
-def offer_shared_nodes(tables: Tables, state: MixedState, pool: int) -> None:
+def offer_shared_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, pool: int) -> None:
     """Offer to jobs the shared nodes of the pool that they may get in their present states, and no others."""
     pools = state.sleeping
     on_demand = pools.policies.rules[pool, 0] != 0
@@ -102,11 +102,11 @@ def offer_shared_nodes(tables: Tables, state: MixedState, pool: int) -> None:
             whole = int(tables.capacity[index(column), index(cell)])
             change_pool_cell(state, cell, column, whole if is_offered else -whole)
         if is_offered:
-            hope_again(tables, state, cell)
+            hope_again(tables, workload, state, cell)
 
 
 @part
-def offer_nodes(tables: Tables, state: MixedState, pool: int) -> bool:
+def offer_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, pool: int) -> bool:
     """Bring the pool's cells up to date with the states of its nodes; return whether other nodes are available.
 
     Reservations are made anew then.
@@ -123,10 +123,10 @@ def offer_nodes(tables: Tables, state: MixedState, pool: int) -> bool:
         if more != 0:
             change_pool_cell(state, cell, SLOTS, more)
         if more > 0:
-            hope_again(tables, state, cell)
+            hope_again(tables, workload, state, cell)
     elif pools.power.scalars[pool].log_length != pools.seen[pool]:
         pools.seen[pool] = pools.power.scalars[pool].log_length
-        offer_shared_nodes(tables, state, pool)
+        offer_shared_nodes(tables, workload, state, pool)
     group = int(pools.group[pool])
     if now.ended and group != NOT_YET:
         forget_blocked(state, group)
@@ -143,11 +143,11 @@ def make_due(state: MixedState, pool: int) -> None:
 
 
 @part
-def offer_all(tables: Tables, state: MixedState) -> bool:
+def offer_all(tables: Tables, workload: MixedWorkload, state: MixedState) -> bool:
     """Bring the cells of all pools up to date, and return whether other nodes are available."""
     any_change = False
     for pool in range(len(state.sleeping.group)):
-        if offer_nodes(tables, state, pool):
+        if offer_nodes(tables, workload, state, pool):
             make_due(state, pool)
             any_change = True
     return any_change
@@ -344,7 +344,7 @@ def keep_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, rules
         now = pools.machine[pool]
         free = now.free
         expected = free + now.returning
-        offer_nodes(tables, state, pool)
+        offer_nodes(tables, workload, state, pool)
         if now.free > free or now.free + now.returning > expected:
             make_due(state, pool)
             any_more = True
@@ -376,7 +376,7 @@ def advance_powered(
             take_node_events(state)
             changed = take_events(tables, workload, state, peaks, rules)
             changed |= follow_schedules(state)
-            changed |= offer_all(tables, state)
+            changed |= offer_all(tables, workload, state)
             if changed:
                 want_passes(state, rules)
             if take_decisions(state):
@@ -384,7 +384,7 @@ def advance_powered(
                 return CAPACITY
         if pools.stage[0] != PASSES:
             leave_beyond_target(tables, state)
-            if offer_all(tables, state):
+            if offer_all(tables, workload, state):
                 want_passes(state, rules)
             pools.stage[0] = PASSES
             if not open_passes(state, rules):

@@ -19,7 +19,7 @@ from sim_backend.mixed.advance_powered import CAPACITY, LOG_FULL, advance_powere
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
 from sim_backend.mixed.power import PoolNodes, sleeping_pools
-from sim_backend.mixed.replay import MixedSchedule, as_estimated, decide_window
+from sim_backend.mixed.replay import MixedSchedule, as_estimated, decide_window, schedule_of
 from sim_backend.mixed.state import CORES, SLOTS, MixedRules, MixedState, new_state
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.replay.policy import Policy
@@ -75,6 +75,11 @@ class PoweredMixedReplay:
         self._case, self._policy, self._rules, self._capacity = as_estimated(case, policy), policy, rules, capacity
         self._peaks = NO_PEAKS if rules.policy == ARRIVAL else peaks
         self._state = _powered_state(self._case, rules, capacity, classes)
+        if len(self._state.stops.rows):
+            raise BadInput(
+                f"{policy.name}: jobs that stop others are not replayed on nodes that sleep",
+                hint="replay without preemption, or without a capacity policy",
+            )
         self._book: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in capacity]
         self._simulate_s = 0.0
 
@@ -100,21 +105,14 @@ class PoweredMixedReplay:
     def schedule(self) -> PoweredMixedSchedule:
         """Return the schedule."""
         self._empty_logs()
-        state = self._state
-        start_s, rows = state.start_s, int(state.scalars["placements"][0])
-        return PoweredMixedSchedule(
-            start_s=start_s,
-            end_s=self.end_s,
-            placed_job=state.placements.job[:rows],
-            placed_pool=state.placements.pool[:rows],
-            placed_nodes=state.placements.nodes[:rows],
-            simulate_s=self._simulate_s,
-            node_logs=tuple(
-                NodeLog(pool.nodes, 1, *(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
-                for pool, pieces in zip(self._case.cluster.pools, self._book, strict=True)
-            ),
-            sleep_delay_s=np.where(start_s != NOT_YET, start_s - state.sleeping.power.wanted_s, 0),
+        start_s = self._state.start_s
+        logs = (
+            NodeLog(pool.nodes, 1, *(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
+            for pool, pieces in zip(self._case.cluster.pools, self._book, strict=True)
         )
+        delay_s = np.where(start_s != NOT_YET, start_s - self._state.sleeping.power.wanted_s, 0)
+        schedule = schedule_of(self._case.workload, self._state, self._simulate_s)
+        return PoweredMixedSchedule(**vars(schedule), node_logs=tuple(logs), sleep_delay_s=delay_s)
 
     def _go_on(self, until_s: int) -> None:
         begin = time.perf_counter()

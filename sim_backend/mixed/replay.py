@@ -146,10 +146,11 @@ def replay_mixed(
                 decide_window(case, policy, rules, state, peaks)
         if progress:
             progress(int(state.scalars["next_job"][0]))
-    return _schedule_of(workload, state, time.perf_counter() - begin)
+    return schedule_of(workload, state, time.perf_counter() - begin)
 
 
-def _schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -> MixedSchedule:
+def schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -> MixedSchedule:
+    """Return the schedule that the state of an ended replay holds."""
     rows, stops = int(state.scalars["placements"][0]), int(state.scalars["stops"][0])
     job, start_s, stopped_s, mode = state.stops.rows[:stops].T
     lost, cancelled = (

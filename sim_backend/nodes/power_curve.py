@@ -14,6 +14,9 @@ from offpeak.model.node_states import ACTIVE
 from offpeak.model.step_integrals import StepIntegral, Usage, integrals
 from sim_backend.nodes.node_log import StateCounts
 
+LEAST_BUSY = 1e-9
+"""Fewer busy units than this are none."""
+
 
 @dataclass(frozen=True)
 class StandingDraw:
@@ -59,7 +62,7 @@ class PowerCurve:
 
     at_s: Int64
     until_s: int
-    busy: Int64
+    busy: Float64
     running_w: Float64
     idle_w: Float64
 
@@ -80,7 +83,9 @@ def power_curve(usage: Usage) -> PowerCurve:
     draw_w = size * np.tile(usage.node_power_w, 2)
     second = np.concatenate([usage.start_s, usage.end_s])
     at_s, at = np.unique(np.append(second, usage.begin_s), return_inverse=True)
-    busy = np.cumsum(np.bincount(at[:-1], weights=size, minlength=len(at_s))).astype(np.int64)
+    busy: Float64 = np.cumsum(np.bincount(at[:-1], weights=size, minlength=len(at_s))).astype(np.float64)
+    # Sums of shares of nodes leave rounding errors.
+    busy[busy < LEAST_BUSY] = 0.0
     running_w: Float64 = np.cumsum(np.bincount(at[:-1], weights=draw_w, minlength=len(at_s))).astype(np.float64)
     # Sums of watts leave rounding errors while nothing runs.
     running_w[busy == 0] = 0.0
@@ -108,7 +113,7 @@ def sum_of_curves(curves: Sequence[PowerCurve]) -> PowerCurve:
         columns = [getattr(curve, name)[piece] for curve, piece in zip(curves, pieces, strict=True)]
         return np.sum(columns, axis=0)  # type: ignore[no-any-return]
 
-    return PowerCurve(at_s, curves[0].until_s, total("busy").astype(np.int64), total("running_w"), total("idle_w"))
+    return PowerCurve(at_s, curves[0].until_s, total("busy"), total("running_w"), total("idle_w"))
 
 
 def within(curve: PowerCurve, from_s: int, until_s: int) -> PowerCurve:

@@ -39,7 +39,7 @@ ESTIMATES = {"user": USER_ESTIMATE, "exact": EXACT_RUNTIME, "predicted": PREDICT
 class Policy:
     """What is replayed under one name. `kill_at_estimate`: jobs end at their estimate at the latest.
 
-    `capacity` is None if no node ever sleeps.
+    `capacity` is None if no node of a machine of equal nodes ever sleeps; several pools have `pool_capacity` each.
     """
 
     name: str
@@ -47,14 +47,24 @@ class Policy:
     window_policy: WindowPolicy
     kill_at_estimate: bool
     capacity: CapacityPolicy | None = None
+    pool_capacity: tuple[CapacityPolicy, ...] = ()
 
     def on(self, capacity: CapacityPolicy) -> "Policy":
         """Return this policy on a machine whose nodes sleep as `capacity` says, named after both."""
         if capacity.keeps_all_awake:
             return self
+        return replace(self, name=self._name_with(capacity.name), capacity=capacity)
+
+    def on_pools(self, name: str, capacity: tuple[CapacityPolicy, ...]) -> "Policy":
+        """Return this policy on pools of nodes, each of which sleeps as its policy says, named after both."""
+        if all(each.keeps_all_awake for each in capacity):
+            return self
+        return replace(self, name=self._name_with(name), pool_capacity=capacity)
+
+    def _name_with(self, capacity: str) -> str:
         if self.rules.pass_per_event:
-            raise BadInput(f"{capacity.name}: nodes that sleep need passes once a second", hint="--passes second")
-        return replace(self, name=f"{self.name} {capacity.name}", capacity=capacity)
+            raise BadInput(f"{capacity}: nodes that sleep need passes once a second", hint="--passes second")
+        return f"{self.name} {capacity}"
 
 
 def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:

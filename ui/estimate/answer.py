@@ -273,9 +273,6 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     if request.write_cluster is not None:
         _write_cluster(request.write_cluster, settings)
     accounting = accounting_of(request.log, request.days or ESTIMATE_DAYS, settings, lenient=request.lenient)
-    if request.levers and accounting.cluster is not None:
-        hint = "leave out --levers, or give --nodes in place of --cluster"
-        raise BadInput("--levers: nodes of several types do not sleep in replays", hint=hint)
     if _reads_site_cluster(request, settings, policies):
         accounting = with_site_cluster(accounting, settings)
     with repeat_progress(request.replays or MOST_REPLAYS) as progress:
@@ -304,7 +301,7 @@ def _reads_site_cluster(request: EstimateRequest, settings: Settings, policies: 
     """Return whether the log of a scheduler is replayed on the nodes that it reports, rather than on equal ones."""
     machine = settings.machine
     is_described = machine.nodes is not None or machine.processors_per_node is not None or machine.cluster is not None
-    if request.log is not None or is_described or request.levers:
+    if request.log is not None or is_described:
         return False
     return all(map(knows_pools, policies))
 

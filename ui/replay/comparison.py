@@ -27,13 +27,24 @@ from offpeak.display import (
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.text import counted
 from sim_backend.case.replay_case import Basis, PreparedCase
+from sim_backend.case.site_jobs import equipment_text
 from sim_backend.comparison.breakdown import BreakdownRow
 from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.likeness import likeness_of, partition_uses, waits_are_near
 from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.comparison.pools import PoolSleep
 from sim_backend.comparison.replications import ReplicationSpread
 from ui.replay.likeness import difference_lines, likeness_json, partition_table
-from ui.replay.tables import REMARK, cooling_table, sleep_remark, sleep_table, spread_remark, spread_table
+from ui.replay.tables import (
+    REMARK,
+    cooling_table,
+    pool_table,
+    run_pool_sleeps,
+    sleep_remark,
+    sleep_table,
+    spread_remark,
+    spread_table,
+)
 
 
 def basis_lines(basis: Basis) -> tuple[str, str]:
@@ -137,8 +148,11 @@ def print_comparison(
         console.print()
     console.print(fitting_table(console, comparison.outcomes))
     console.print()
-    if prepared.case.nodes is not None:
+    if prepared.case.sleepers is not None:
         console.print(sleep_table(comparison.outcomes))
+        console.print()
+    if prepared.case.pools is not None:
+        console.print(pool_table(comparison))
         console.print()
     if prepared.case.room is not None:
         console.print(cooling_table(comparison.outcomes))
@@ -151,7 +165,7 @@ def print_comparison(
         console.print(f"- {line}")
     if spreads:
         console.print(f"- {spread_remark(spreads)}")
-    if prepared.case.nodes is not None:
+    if prepared.case.sleepers is not None:
         console.print(f"- {sleep_remark(prepared.case.sla)}")
     if prepared.case.room is not None:
         console.print(f"- {REMARK}")
@@ -280,6 +294,10 @@ def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequ
         console.print(f"... and {len(rows) - SHOWN_ROWS:,} more: --json has them all")
 
 
+def _pool_json(pool: PoolSleep) -> dict[str, Any]:
+    return {**asdict(pool), "node_type": equipment_text(pool.node_type)}
+
+
 def comparison_json(
     trace: Trace,
     prepared: PreparedCase,
@@ -314,6 +332,9 @@ def comparison_json(
         "skipped_lines": trace.skipped_lines,
         "policies": [asdict(outcome) for outcome in comparison.outcomes],
     }
+    if case.pools is not None:
+        for policy, run in zip(document["policies"], comparison.runs, strict=True):
+            policy["by_node_type"] = [_pool_json(each) for each in run_pool_sleeps(comparison, run)]
     for kind, of_policies in breakdowns.items():
         for policy, rows in zip(document["policies"], of_policies, strict=True):
             policy[f"by_{kind}"] = [asdict(row) for row in rows]

@@ -17,8 +17,8 @@ from offpeak.errors import BadInput
 from offpeak.files import check_writable, replacing
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
-from power.capacity.registry import check_policy_name, expand_front, make_capacity_policy
-from sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
+from power.capacity.registry import check_policy_name, expand_front, with_capacity
+from sim_backend.case.replay_case import PreparedCase, prepare
 from sim_backend.comparison.breakdown import breakdown
 from sim_backend.comparison.compare import Comparison, compare
 from sim_backend.comparison.outcome import PolicyRun
@@ -67,11 +67,10 @@ def _policies(
     disciplines: tuple[Policy, ...], prepared: PreparedCase, settings: CapacitySettings
 ) -> tuple[Policy, ...]:
     """Return each scheduling policy with each capacity policy."""
-    if prepared.case.nodes is None:
+    if prepared.case.sleepers is None:
         return disciplines
-    fleet = fleet_of(prepared.case)
-    capacities = [make_capacity_policy(name, fleet, settings) for name in expand_front(settings.policies)]
-    return tuple(policy.on(capacity) for capacity in capacities for policy in disciplines)
+    names = expand_front(settings.policies)
+    return tuple(with_capacity(policy, name, prepared.case, settings) for name in names for policy in disciplines)
 
 
 def _check_paths(settings: Settings, request: SimulateRequest) -> None:

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from offpeak.display import ENERGY_UNITS, Unit, clock_text, figure, percent_text, unit_of
-from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.case.site_jobs import equipment_text
+from sim_backend.comparison.compare import Comparison
+from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
+from sim_backend.comparison.pools import PoolSleep, pool_sleeps
 from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
 from studies.report import Report, StudyTable, cell_text
 
@@ -95,6 +98,46 @@ def sleep_row(outcome: PolicyOutcome) -> tuple[str, ...]:
 
 def _share(share: float | None) -> str:
     return percent_text(100 * (share or 0), 1)
+
+
+def run_pool_sleeps(comparison: Comparison, run: PolicyRun) -> tuple[PoolSleep, ...]:
+    """Return how the nodes of each pool slept under the policy, none where nodes are equal or cannot sleep."""
+    cluster = comparison.case.cluster
+    return pool_sleeps(cluster, run.sleep.pools) if cluster is not None and run.sleep is not None else ()
+
+
+POOL_HEADERS = (
+    "policy",
+    "node type",
+    "class",
+    "nodes",
+    "node hours\nasleep",
+    "of node\ntime",
+    "cycles a\nnode and day",
+)
+
+
+def pool_table(comparison: Comparison) -> Table:
+    """Return a row for each policy and node type: how long its nodes slept."""
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    for header in POOL_HEADERS:
+        justify: JustifyMethod = "left" if header in POOL_HEADERS[:3] else "right"
+        table.add_column(header, justify=justify, overflow="fold", vertical="bottom")
+    for run in comparison.runs:
+        for each in run_pool_sleeps(comparison, run):
+            table.add_row(run.policy, *_pool_cells(each))
+    return table
+
+
+def _pool_cells(pool: PoolSleep) -> tuple[str, ...]:
+    return (
+        equipment_text(pool.node_type),
+        pool.power_class,
+        f"{pool.nodes:,}",
+        f"{pool.asleep_node_h:,.0f}",
+        _share(pool.asleep_share),
+        f"{pool.cycles_per_node_day:.2f}",
+    )
 
 
 def sleep_remark(sla: float) -> str:

@@ -12,8 +12,8 @@ from offpeak.display import minute_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.local_time import date_text, offset_at
-from sim_backend.case.replay_case import PreparedCase
-from sim_backend.comparison.compare import Comparison, curve_of, draw_of, usage_of
+from sim_backend.case.replay_case import PoweredPools, PreparedCase
+from sim_backend.comparison.compare import Comparison, curve_of_run, draw_of, usage_of
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, SleepOutcome
 from sim_backend.comparison.replications import ReplicationSpread
 from sim_backend.nodes.node_log import StateCounts
@@ -125,13 +125,13 @@ class ReportSubject:
     @property
     def can_sleep(self) -> bool:
         """Whether its nodes have power states."""
-        return self.comparison.case.nodes is not None
+        return self.comparison.case.sleepers is not None
 
     @property
-    def nodes(self) -> PoweredMachine:
+    def nodes(self) -> PoweredMachine | PoweredPools:
         """The machine as nodes; only for a comparison with sleeping nodes."""
-        assert self.comparison.case.nodes is not None
-        return self.comparison.case.nodes
+        assert self.comparison.case.sleepers is not None
+        return self.comparison.case.sleepers
 
     @property
     def figures(self) -> tuple[PolicyOutcome, ...]:
@@ -177,4 +177,5 @@ def _policies(comparison: Comparison) -> Iterator[ReportPolicy]:
         usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
         counts = run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None
         draw = draw_of(comparison.case, counts)
-        yield ReportPolicy(number, run, outcome, curve_of(usage, draw), counts, draw)
+        curve = curve_of_run(comparison.case, usage, run.sleep)
+        yield ReportPolicy(number, run, outcome, curve, counts, draw)

@@ -1,17 +1,32 @@
-"""With one pool of whole nodes the starts and the node states are those of the engine for equal nodes, bit for bit."""
+"""Nodes of pools sleep: on one pool as those of the engine for equal nodes, bit for bit, and on several pools."""
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from random_logs import policy_of
-from random_power import PoweredLog, node_classes, per_second_rules, powered, powered_logs
+from random_clusters import cases, rules
+from random_logs import PLAIN, policy_of
+from random_power import (
+    BEFORE_ALL_S,
+    ON_DEMAND,
+    PoweredLog,
+    class_of,
+    node_classes,
+    per_second_rules,
+    powered,
+    powered_logs,
+    schedule_of,
+)
 from test_one_pool import one_pool
 
+from offpeak.model.node_states import ACTIVE, OFF
+from plugin.capacity.port import CapacityPolicy
+from plugin.capacity.rules import NEVER
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE
 from sim_backend.mixed.powered import PoweredMixedReplay, PoweredMixedSchedule
-from sim_backend.mixed.replay import rules_of
+from sim_backend.mixed.replay import replay_mixed, rules_of
 
 CLASSES = node_classes(failures=st.just(0.0), repairs_s=st.none())
 RULES = per_second_rules(disciplines=[FCFS, EASY], estimates=[USER_ESTIMATE, EXACT_RUNTIME])
@@ -40,3 +55,37 @@ def test_one_pool_is_replayed_as_equal_nodes_are(case):
         assert getattr(log, column).tolist() == getattr(expected.node_log, column).tolist()
     if case.rules.policy == ARRIVAL:
         assert found.sleep_delay_s.tolist() == expected.sleep_delay_s.tolist()
+
+
+def powered_on_pools(random, scheduling, after_s: int, leave_s: int) -> PoweredMixedSchedule:
+    node_class = class_of((OFF, 2, leave_s))
+    capacity = [
+        CapacityPolicy("under test", ON_DEMAND, schedule_of((BEFORE_ALL_S, pool.nodes, 0, (NEVER, NEVER, after_s))))
+        for pool in random.cluster.pools
+    ]
+    classes = [node_class] * len(capacity)
+    replay = PoweredMixedReplay(random.case, policy_of(PLAIN), scheduling, capacity, classes)
+    replay.run()
+    return replay.schedule()
+
+
+@given(cases(), rules(timed=True))
+def test_nodes_that_never_sleep_change_nothing_on_several_pools(random, scheduling):
+    expected = replay_mixed(random.case, policy_of(PLAIN), scheduling)
+    found = powered_on_pools(random, scheduling, NEVER, 5)
+    assert found.start_s.tolist() == expected.start_s.tolist()
+    assert all(len(log) == 0 for log in found.node_logs)
+
+
+@given(cases(), rules(timed=True), st.sampled_from([0, 5]), st.sampled_from([0, 3, 40]))
+def test_each_job_starts_on_nodes_that_are_up(random, scheduling, after_s, leave_s):
+    found = powered_on_pools(random, scheduling, after_s, leave_s)
+    submit_s = random.case.workload.submit_s
+    assert (found.start_s >= submit_s).all()
+    assert ((found.sleep_delay_s >= 0) & (found.sleep_delay_s <= found.start_s - submit_s)).all()
+    for pool, log in enumerate(found.node_logs):
+        counts = log.counts(int(submit_s.min(initial=0)))
+        jobs = found.placed_job[found.placed_pool == pool]
+        for job in jobs[found.end_s[jobs] > found.start_s[jobs]].tolist():
+            moment = np.searchsorted(counts.at_s, found.start_s[job], side="right") - 1
+            assert counts.nodes[moment, ACTIVE] > 0

@@ -112,7 +112,6 @@ def test_a_job_that_fits_no_node_is_named(offpeak: Offpeak, tmp_path: Path) -> N
         (("--nodes", "3"), "--cluster and --nodes exclude each other"),
         (("--processors-per-node", "16"), "--cluster and --processors-per-node exclude each other"),
         (("--policy", "easy,best-fit"), "policy 'best-fit' does not know several pools of nodes"),
-        (("--levers",), "--levers: nodes of several types do not sleep in replays"),
     ],
 )
 def test_what_a_cluster_excludes(offpeak: Offpeak, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
@@ -123,13 +122,15 @@ def test_what_a_cluster_excludes(offpeak: Offpeak, tmp_path: Path, options: tupl
     assert message in done.stderr
 
 
-def test_nodes_of_a_cluster_do_not_sleep(offpeak: Offpeak, tmp_path: Path) -> None:
+def test_nodes_of_a_cluster_sleep_by_their_type(offpeak: Offpeak, tmp_path: Path) -> None:
     dump(tmp_path)
     (tmp_path / "cluster.toml").write_text(CLUSTER)
     options = ("--cluster", "cluster.toml", "--capacity", "always-on,timeout:10min", "--time-zone", "UTC")
-    done = offpeak("simulate", "sacct.txt", *options)
-    assert done.returncode == 2
-    assert "nodes of several types do not sleep in replays" in done.stderr
+    document = json.loads(offpeak("simulate", "sacct.txt", *options, "--json").stdout)
+    awake, asleep = (policy["by_node_type"] for policy in document["policies"][::3])
+    assert all(row["asleep_node_h"] == 0 for row in awake)
+    assert all(row["asleep_node_h"] > 0 for row in asleep)
+    assert "node hours" in offpeak("simulate", "sacct.txt", *options).stdout
 
 
 def test_a_bad_cluster_is_one_line_with_a_hint(offpeak: Offpeak, tmp_path: Path) -> None:

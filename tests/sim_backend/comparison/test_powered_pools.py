@@ -1,0 +1,119 @@
+"""Comparisons on several pools whose nodes sleep: each by its class, and one pool as equal nodes are."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from offpeak.errors import BadInput
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.jobs import Trace
+from offpeak.model.node_class_file import node_class_named
+from offpeak.model.request import Chunk, Request
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.replay import PowerSettings, SchedulingSettings
+from offpeak.settings.table import Settings
+from power.capacity.registry import with_capacity
+from sim_backend.case.replay_case import PoweredPools, ReplayCase, prepare
+from sim_backend.comparison.breakdown import breakdown
+from sim_backend.comparison.compare import compare, curve_of_run, usage_of
+from sim_backend.comparison.pools import pool_sleeps
+from sim_backend.replay.policy import parse_policy
+from sim_backend.workloads.generate import lublin_jobs
+
+JOBS = lublin_jobs(200, machine_size=16, seed=3)
+EASY = parse_policy("easy", SchedulingSettings())
+SETTINGS = replace(
+    Settings(), capacity=CapacitySettings(policies=("timeout:5min",)), power=PowerSettings(node_class="sketch")
+)
+ONE = Cluster((Pool(NodeType(0), frozenset(), 16),))
+SEVERAL = Cluster(
+    (
+        Pool(NodeType(8, power_class="dune"), frozenset({"batch"}), 10),
+        Pool(NodeType(8, 4096), frozenset({"batch", "shared"}), 4),
+        Pool(NodeType(16, power_class="server"), frozenset({"shared"}), 2),
+    ),
+    {"batch": Partition("batch"), "shared": Partition("shared", shared=True)},
+)
+
+
+def case_of(cluster: Cluster, settings: Settings = SETTINGS) -> ReplayCase:
+    trace = Trace("a log", JOBS, 16, None, None, None, units_per_node=1)
+    return prepare(trace, settings, start=None, cluster=cluster).case
+
+
+def mixed_case(settings: Settings = SETTINGS) -> ReplayCase:
+    requests = (
+        Request(("batch",), (Chunk(1, 8),)),
+        Request(("batch",), (Chunk(12, 8),)),
+        Request(("shared",), (Chunk(1, 3),)),
+    )
+    numbers = np.where(JOBS.size > 4, 1, np.where(JOBS.size > 1, 0, 2))
+    size = np.array([1, 12, 1])[numbers]
+    jobs = replace(JOBS, request=numbers, size=size, partition=None)
+    trace = replace(Trace("a log", jobs, 16, None, None, None, units_per_node=1), requests=requests)
+    return prepare(trace, settings, start=None, cluster=SEVERAL).case
+
+
+@pytest.mark.parametrize("policy", ["timeout:5min", "green-pool:20%", "forecast:1h", "two-level:50%", "ols:1h"])
+def test_one_pool_uses_what_equal_nodes_use(policy: str) -> None:
+    equal = case_of(ONE)
+    assert equal.nodes is not None
+    pool = replace(equal, nodes=None, pools=PoweredPools((equal.nodes.node_class,), (16,), 1))
+    expected, found = (
+        compare(case, (EASY, with_capacity(EASY, policy, case, SETTINGS.capacity))) for case in (equal, pool)
+    )
+    for one, other in zip(expected.outcomes, found.outcomes, strict=True):
+        assert replace(other, simulate_s=0.0) == replace(one, simulate_s=0.0)
+
+
+def test_each_pool_sleeps_by_its_class_and_the_parts_are_the_whole() -> None:
+    case = mixed_case()
+    comparison = compare(case, (EASY, with_capacity(EASY, "timeout:5min", case, SETTINGS.capacity)))
+    run, outcome = comparison.runs[1], comparison.outcomes[1]
+    assert outcome.policy == "easy timeout:5min"
+    assert run.sleep is not None
+    rows = pool_sleeps(SEVERAL, run.sleep.pools)
+    assert [row.power_class for row in rows] == ["dune", "sketch", "server"]
+    assert all(0 < row.asleep_share < 1 for row in rows)
+    assert outcome.energy_kwh < comparison.outcomes[0].energy_kwh
+    days = breakdown(comparison, run, "day")
+    assert sum(day.energy_kwh for day in days) == pytest.approx(outcome.energy_kwh)
+    assert sum(day.cost for day in days) == pytest.approx(outcome.cost)
+    curve = curve_of_run(case, usage_of(case, run.schedule, comparison.begin_s, comparison.until_s), run.sleep)
+    joules = float((curve.total_w * np.diff(curve.edges_s)).sum())
+    assert joules / 3.6e6 == pytest.approx(outcome.energy_kwh)
+
+
+def test_a_pool_of_a_class_without_sleep_stays_on(tmp_path: Path) -> None:
+    file = tmp_path / "awake.toml"
+    file.write_text('idle = "100W"\nrunning = [[0.0, "100W"], [1.0, "200W"]]\n')
+    case = mixed_case()
+    assert case.pools is not None
+    awake = node_class_named(str(file))
+    case = replace(case, pools=replace(case.pools, classes=(awake, *case.pools.classes[1:])))
+    run = compare(case, (with_capacity(EASY, "energy-aware", case, SETTINGS.capacity),)).runs[0]
+    assert run.sleep is not None
+    first, second, _ = pool_sleeps(SEVERAL, run.sleep.pools)
+    assert first.asleep_node_h == 0 < second.asleep_node_h
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings", "problem"),
+    [
+        ("forecast-late:1h", CapacitySettings(), "a job keeps the nodes that are woken for it"),
+        ("timeout:5min", CapacitySettings(sleeps_per_min=3), "hold for a cluster, not for each pool"),
+    ],
+)
+def test_what_no_pool_can_have_of_its_own_is_refused(policy: str, settings: CapacitySettings, problem: str) -> None:
+    case = mixed_case()
+    with pytest.raises(BadInput, match=problem):
+        compare(case, (with_capacity(EASY, policy, case, settings),))
+
+
+def test_numbers_of_nodes_are_those_of_the_cluster() -> None:
+    case = mixed_case()
+    policy = with_capacity(EASY, "green-pool:8", case, CapacitySettings(keep_hot=4))
+    assert [int(each.schedule.reserve[0]) for each in policy.pool_capacity] == [5, 2, 1]
+    assert [each.rules.keep_hot for each in policy.pool_capacity] == [3, 1, 0]
