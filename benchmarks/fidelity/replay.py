@@ -6,10 +6,11 @@ import numpy as np
 
 from benchmarks.fidelity.workload import HIGH, MixedDay, mixed_cluster
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.cluster import SchedulerTiming
 from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.state import PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from sim_backend.mixed.replay import SlurmTiming, replay_mixed, rules_of
+from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.replay.policy import parse_policy
 
 TICKS = 100
@@ -49,7 +50,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Timing:
-    """Slurm's timing on this machine [s]: see SlurmTiming. `launch_s` is from an allocation to the job's start.
+    """Slurm's timing on this machine [s]: see SchedulerTiming. `launch_s` is from an allocation to the job's start.
 
     `cycle_s` is the interval of the agent's orders, 0 for an order at each pass.
     """
@@ -60,9 +61,11 @@ class Timing:
     cycle_s: float = 0.0
     end_window_s: int = 0
 
-    def in_ticks(self) -> SlurmTiming:
+    def in_ticks(self) -> SchedulerTiming:
         """Return what the engine takes; a job holds its nodes from the allocation on."""
-        return SlurmTiming(
+        return SchedulerTiming(
+            bf_most_jobs=RESERVATIONS,
+            order_interval_s=round(self.cycle_s * TICKS),
             bf_interval_s=round(self.bf_interval_s * TICKS),
             completing_s=round((self.completing_s + self.launch_s) * TICKS),
             end_window_s=self.end_window_s * TICKS,
@@ -92,8 +95,7 @@ def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> Mixed
 def engine_start_h(day: MixedDay, clock: Clock, policy: str, timing: Timing, late_s: Float64 | None = None) -> Float64:
     """Return when each job starts under the policy [h]."""
     named = parse_policy(policy, SchedulingSettings(max_postponement_s=round(DAY_H * clock.hour_s * TICKS)))
-    order_interval_s = round(timing.cycle_s * TICKS)
-    rules = rules_of(named, timing.in_ticks(), reservations=RESERVATIONS, order_interval_s=order_interval_s)
+    rules = rules_of(named, timing.in_ticks())
     case = case_of(day, clock, late_s)
     schedule = replay_mixed(case, named, rules, peaks=clock.peaks())
     return schedule.start_s / (clock.hour_s * TICKS) + timing.launch_s / clock.hour_s

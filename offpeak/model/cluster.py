@@ -99,11 +99,33 @@ class ClusterNode(NamedTuple):
     partitions: frozenset[str]
 
 
+class SchedulerTiming(NamedTuple):
+    """When a scheduler decides [s], 0 where it decides at once; `text` says it in words, "" if it is not known.
+
+    Passes take place at multiples of `sched_interval_s`, those that reserve and backfill at multiples of
+    `bf_interval_s`; they plan the starts of up to `bf_most_jobs` jobs, 0 for the default. Nodes stay taken for
+    `completing_s` after a job. Expected ends within a window count together: of `end_window_s` at first, at each step
+    longer by `end_window_step_s`, or twice as long where that is 0. The agent orders the queue each `order_interval_s`.
+    """
+
+    sched_interval_s: int = 0
+    bf_interval_s: int = 0
+    bf_most_jobs: int = 0
+    completing_s: int = 0
+    end_window_s: int = 0
+    end_window_step_s: int = 0
+    order_interval_s: int = 0
+    text: str = ""
+
+
+NO_TIMING = SchedulerTiming()
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Pools; by name partitions, nodes of reservations, counts of licences, and the QOS, none if they are not known.
 
-    A partition that only pools name has the defaults of Partition.
+    A partition that only pools name has the defaults of Partition. `timing` is that of its scheduler, as far as known.
     """
 
     pools: tuple[Pool, ...]
@@ -111,6 +133,7 @@ class Cluster:
     reservations: Mapping[str, frozenset[str]] = field(default_factory=dict)
     licences: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Qos] = field(default_factory=dict)
+    timing: SchedulerTiming = NO_TIMING
 
     def __post_init__(self) -> None:
         named = frozenset[str]().union(*(pool.partitions for pool in self.pools))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from offpeak.model.cluster import Partition
+from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, Reservation
@@ -42,8 +42,8 @@ class SchedulerTraits:
 
     `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: a node that has not come up after this
     time counts as failed. `shared_nodes`: jobs may share a node. `problems` are wrong settings, each as message and
-    hint. `reorder_method` is the command that changes the order of jobs, and the reason for it. `partitions` are known
-    for Slurm.
+    hint. `reorder_method` is the command that changes the order of jobs, and the reason for it. `partitions` and
+    `timing` are known for Slurm.
     """
 
     name: str
@@ -56,6 +56,7 @@ class SchedulerTraits:
     cluster: str = ""
     reorder_method: str = ""
     partitions: tuple[Partition, ...] = ()
+    timing: SchedulerTiming = NO_TIMING
 
 
 class Scheduler(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offpeak.model.cluster import Partition
+from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.constants import DAY_S
 from offpeak.process import user_name
 from plugin.scheduler.port import Ranking, SchedulerTraits
@@ -50,6 +50,39 @@ def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
         problems=(*_power_problems(settings, suspends), *_node_problems(settings), *find_rate_problems(settings)),
         cluster=settings.get("ClusterName", ""),
         partitions=_partitions(settings, partitions),
+        timing=parse_timing(settings),
+    )
+
+
+DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BATCH_DELAY_S = 30, 500, 3
+END_WINDOW_S = 30
+"""The first window of the backfill scheduler, see bf_window_linear in slurm.conf(5)."""
+
+
+def parse_timing(config: Mapping[str, str]) -> SchedulerTiming:
+    """Return when slurmctld decides, from the settings of `scontrol show config`; unknown without backfill.
+
+    Slurm also schedules at each submission and end, so sched_interval is not the distance of its passes. With `defer`
+    they wait for batch_sched_delay.
+    """
+    if config.get("SchedulerType") != "sched/backfill":
+        return NO_TIMING
+    named = dict(term.partition("=")[::2] for term in config.get("SchedulerParameters", "").split(","))
+
+    def number(name: str, default: int) -> int:
+        return int(value) if (value := named.get(name, "")).isdecimal() else default
+
+    interval_s = number("bf_interval", DEFAULT_BF_INTERVAL_S)
+    most_jobs = number("bf_max_job_test", DEFAULT_BF_MOST_JOBS)
+    delay_s = number("batch_sched_delay", DEFAULT_BATCH_DELAY_S) if "defer" in named else 0
+    passes = f"passes in order every {delay_s} s (defer)" if delay_s else "passes in order at each submission and end"
+    return SchedulerTiming(
+        sched_interval_s=delay_s,
+        bf_interval_s=interval_s,
+        bf_most_jobs=most_jobs,
+        end_window_s=END_WINDOW_S,
+        end_window_step_s=number("bf_window_linear", 0),
+        text=f"backfill every {interval_s} s for up to {most_jobs} jobs, {passes}",
     )
 
 

@@ -33,6 +33,8 @@ BUSY_WATTS, IDLE_WATTS = "watts of busy nodes (--power)", "watts of idle nodes (
 
 A_MONTH_S = 30 * DAY_S
 
+TIMING_NOTE = "timing, as the scheduler is configured: {}; the time in which nodes complete jobs is not known"
+
 
 @dataclass(frozen=True)
 class ReplayMachine:
@@ -220,6 +222,7 @@ def prepare(
         *trace.notes,
         *units.notes,
         *site_notes,
+        *([TIMING_NOTE.format(cluster.timing.text)] if cluster and cluster.timing.text and case.is_mixed else []),
         *overload,
         *class_notes,
         *power.notes,

@@ -224,13 +224,12 @@ def _mixed_replays(
     played: list[MixedSchedule | PoweredMixedReplay] = []
     for policy in policies:
         report = partial(progress, policy.name) if progress else None
+        rules = rules_of(policy, case.cluster.timing)
         if not policy.pool_capacity:
-            played.append(replay_mixed(mixed, policy, rules_of(policy), peaks=peaks, progress=report))
+            played.append(replay_mixed(mixed, policy, rules, peaks=peaks, progress=report))
             continue
         assert case.pools is not None
-        powered = PoweredMixedReplay(
-            mixed, policy, rules_of(policy), policy.pool_capacity, case.pools.classes, peaks=peaks
-        )
+        powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.pools.classes, peaks=peaks)
         powered.run(report)
         played.append(powered)
     until_s = max(int(each.end_s.max()) for each in played)

@@ -9,7 +9,7 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.cluster import Cluster
+from offpeak.model.cluster import NO_TIMING, Cluster, SchedulerTiming
 from offpeak.model.step_integrals import StepIntegral, integral, integrals
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.state import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, NEVER, NOT_YET, USER_ESTIMATE, PeakTimes
@@ -25,20 +25,6 @@ from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS
 
 RESERVATIONS = {FCFS: 0, EASY: 1, CONSERVATIVE: 100}
 """By discipline: of how many blocked jobs of each competition group the start is reserved by default."""
-
-
-@dataclass(frozen=True)
-class SlurmTiming:
-    """Slurm's intervals and the time that a node stays taken after a job [s], 0 for none; see MixedRules."""
-
-    sched_interval_s: int = 0
-    bf_interval_s: int = 0
-    completing_s: int = 0
-    end_window_s: int = 0
-    end_window_step_s: int = 0
-
-
-NO_TIMING = SlurmTiming()
 
 
 class LostRuns(NamedTuple):
@@ -70,13 +56,8 @@ class MixedSchedule:
     simulate_s: float
 
 
-def rules_of(
-    policy: Policy, timing: SlurmTiming = NO_TIMING, reservations: int | None = None, order_interval_s: int = 0
-) -> MixedRules:
-    """Return the rules of a policy for clusters of several pools. Raises BadInput for what these do not know.
-
-    The policy orders the queue at multiples of `order_interval_s`, 0: at each pass.
-    """
+def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
+    """Return the rules of a policy for clusters of several pools. Raises BadInput for what these do not know."""
     rules = policy.rules
     if rules.discipline not in RESERVATIONS:
         raise BadInput(
@@ -90,15 +71,16 @@ def rules_of(
         raise BadInput(
             f"policy {policy.name!r}: run times are not predicted on several pools of nodes", hint="--estimates user"
         )
+    plans_all = rules.discipline == CONSERVATIVE
     return MixedRules(
-        reservations=RESERVATIONS[rules.discipline] if reservations is None else reservations,
+        reservations=timing.bf_most_jobs if plans_all and timing.bf_most_jobs else RESERVATIONS[rules.discipline],
         policy=rules.policy,
         window=rules.window,
         max_postponement_s=rules.max_postponement_s,
         sched_interval_s=timing.sched_interval_s or rules.period_s,
         bf_interval_s=timing.bf_interval_s,
         completing_s=timing.completing_s,
-        order_interval_s=order_interval_s,
+        order_interval_s=timing.order_interval_s,
         end_window_s=timing.end_window_s,
         end_window_step_s=timing.end_window_step_s,
     )

@@ -185,6 +185,7 @@ def anonymised_cluster(cluster: Cluster, before: LogNames, after: LogNames) -> C
     return Cluster(
         tuple(pool._replace(partitions=frozenset(map(names.__getitem__, pool.partitions))) for pool in cluster.pools),
         {names[name]: each._replace(name=names[name], qos="") for name, each in cluster.partitions.items()},
+        timing=cluster.timing,
     )
 
 

@@ -68,14 +68,18 @@ def site_cluster(settings: Settings, features: Collection[str] | None = None) ->
     Nodes that differ only in other features than `features` are in one pool; by default each feature counts.
     """
     scheduler = scheduler_of(settings)
-    view, partitions = scheduler.view(), scheduler.traits().partitions
+    view, traits = scheduler.view(), scheduler.traits()
     if not view.nodes:
         raise SchedulerError(
             "the scheduler reports no nodes", hint="`offpeak check` tests whether offpeak may see them"
         )
     if features is None:
         features = frozenset(name for node in view.nodes for name in node.features)
-    cluster = cluster_of(view, partitions, features=features)
+    timing = traits.timing
+    if timing.text:
+        cycle = f"offpeak orders the queue every {settings.agent.cycle_s} s"
+        timing = timing._replace(order_interval_s=settings.agent.cycle_s, text=f"{timing.text}; {cycle}")
+    cluster = replace(cluster_of(view, traits.partitions, features=features), timing=timing)
     return replace(cluster, qos=read_qos()) if scheduler_name(settings) == SLURM else cluster
 
 

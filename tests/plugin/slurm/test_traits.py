@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from offpeak.model.cluster import NO_TIMING, SchedulerTiming
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import Ranking
 from plugin.slurm import scheduler
@@ -35,6 +36,20 @@ def test_a_good_configuration() -> None:
     assert (traits.name, traits.version, traits.ranking) == ("slurm", "22.05.8", Ranking.VALUE)
     assert (traits.power_saving, traits.boot_s, traits.shared_nodes, traits.problems) == (True, 600, True, ())
     assert traits_of_text(config(PriorityType="priority/multifactor"), b"").ranking is Ranking.OFFSET
+
+
+def test_the_timing_of_passes() -> None:
+    assert traits_of_text(config(), b"").timing == NO_TIMING, "no backfill is configured"
+    backfill = {"SchedulerType": "sched/backfill"}
+    plain = traits_of_text(config(**backfill, SchedulerParameters="(null)"), b"").timing
+    assert plain[:-1] == SchedulerTiming(bf_interval_s=30, bf_most_jobs=500, end_window_s=30)[:-1]
+    assert plain.text == "backfill every 30 s for up to 500 jobs, passes in order at each submission and end"
+    set_by_admin = "defer,bf_interval=60,sched_interval=120,bf_max_job_test=1000,bf_window_linear=60,bf_continue"
+    timing = traits_of_text(config(**backfill, SchedulerParameters=set_by_admin), b"").timing
+    assert (timing.sched_interval_s, timing.bf_interval_s, timing.bf_most_jobs) == (3, 60, 1000)
+    assert timing.end_window_step_s == 60
+    assert timing.text.endswith("passes in order every 3 s (defer)")
+    assert traits_of_text(config(**backfill, SchedulerParameters="bf_interval=x"), b"").timing.bf_interval_s == 30
 
 
 def test_nodes_that_are_not_shared() -> None:

@@ -9,7 +9,7 @@ import pytest
 from random_logs import log_of
 
 from offpeak.errors import BadInput, BadTrace
-from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerTiming
 from offpeak.model.jobs import LogNames, Trace
 from offpeak.model.limits import Qos
 from offpeak.model.request import Chunk, Request
@@ -155,6 +155,16 @@ def test_equal_whole_nodes_with_a_limit_are_replayed_as_pools() -> None:
         case = prepare(trace, Settings(), start=None, cluster=Cluster(pools, licences=licences)).case
         starts.append(compare(case, (parse_policy("easy", SchedulingSettings()),)).runs[0].schedule.start_s.tolist())
     assert starts == [[0, 1], [0, 60]]
+
+
+def test_the_timing_of_the_scheduler_is_replayed_and_named() -> None:
+    timed = replace(CLUSTER, timing=SchedulerTiming(sched_interval_s=50, text="passes every 50 s"))
+    prepared = prepare(trace_of([0, 1]), Settings(), start=None, cluster=timed)
+    assert any(note.startswith("timing, as the scheduler is configured: passes every 50 s;") for note in prepared.notes)
+    start_s = compare(prepared.case, (parse_policy("easy", SchedulingSettings()),)).runs[0].schedule.start_s
+    assert (start_s % 50 == 0).all()
+    untimed = prepare(trace_of([0, 1]), Settings(), start=None, cluster=CLUSTER)
+    assert not any(note.startswith("timing") for note in untimed.notes)
 
 
 def test_policies_that_do_not_know_pools_are_refused() -> None:

@@ -9,14 +9,14 @@ from random_clusters import cases
 from random_logs import PLAIN, policy_of
 
 from offpeak.errors import BadInput
-from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerTiming
 from offpeak.model.limits import Allowance, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import integrate_constant
 from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, FIRST_FIT, PREDICTED_RUNTIME
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.replay import SlurmTiming, replay_mixed, rules_of, usage_of
+from sim_backend.mixed.replay import replay_mixed, rules_of, usage_of
 from sim_backend.mixed.state import new_state
 
 MIB = 2**20
@@ -37,7 +37,7 @@ def schedule(requests, *, submit_s=None, runtime_s=10, cluster=CLUSTER, timing=N
     )
     case = mixed_case(cluster, requests, jobs)
     policy = policy_of(PLAIN)
-    return case, replay_mixed(case, policy, rules_of(policy, timing or SlurmTiming()))
+    return case, replay_mixed(case, policy, rules_of(policy, timing or SchedulerTiming()))
 
 
 def pools_of(found):
@@ -58,7 +58,7 @@ def test_a_job_may_take_nodes_of_several_pools():
 
 def test_nodes_stay_taken_while_they_complete():
     wide = Request(("p",), (Chunk(3, 4),))
-    _, found = schedule([wide, wide], timing=SlurmTiming(completing_s=7))
+    _, found = schedule([wide, wide], timing=SchedulerTiming(completing_s=7))
     assert found.start_s.tolist() == [0, 17]
 
 
@@ -175,7 +175,8 @@ def test_passes_per_event_and_predictions_are_refused():
 def test_disciplines_reserve_for_so_many_jobs():
     policies = [replace(policy_of(PLAIN._replace(discipline=each))) for each in (FCFS, CONSERVATIVE)]
     assert [rules_of(policy).reservations for policy in policies] == [0, 100]
-    assert rules_of(policies[0], reservations=7).reservations == 7
+    timing = SchedulerTiming(bf_most_jobs=7)
+    assert [rules_of(policy, timing).reservations for policy in policies] == [0, 7]
 
 
 def test_twenty_thousand_nodes_in_forty_pools_need_little_memory():

@@ -52,7 +52,7 @@ class Scheduler:
 
     def traits(self) -> object:
         assert self._answers is not None
-        return traits_of_text(b"SelectType = select/cons_tres\n", self._answers[1])
+        return traits_of_text(b"SelectType = select/cons_tres\nSchedulerType = sched/backfill\n", self._answers[1])
 
 
 Reports = Callable[..., None]
@@ -86,6 +86,8 @@ def test_the_cluster_has_types_partitions_reservations_and_qos(reports: Reports)
     assert cluster.partitions["cpu"] == Partition("cpu", shared=True, limit_s=86_400)
     assert cluster.partitions["gpu"] == Partition("gpu", priority_tier=5, most_nodes=1)
     assert (cluster.reservations, cluster.qos) == ({"maint": {"t1"}}, {"normal": Qos("normal")})
+    assert cluster.timing.order_interval_s == Settings().agent.cycle_s
+    assert cluster.timing.text.endswith("; offpeak orders the queue every 30 s")
     text = cluster_text(cluster)
     written = parse_cluster(text.encode(), "a.toml")
     assert written.pools == cluster.pools
@@ -109,6 +111,7 @@ def test_an_anonymous_estimate_knows_no_name_of_a_partition(reports: Reports) ->
     assert found is not None
     assert sorted(found.partitions) == ["queue1", "queue2", "queue3"]
     assert (found.qos, found.reservations) == ({}, {})
+    assert found.timing.bf_interval_s == 30
 
 
 @pytest.mark.parametrize(
