@@ -1,8 +1,8 @@
 """The arithmetic of the comparison: energy, cost, order of starts, waits, and node hours asleep of two runs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -158,3 +158,27 @@ def put_to_sleep(run: Run, until_h: float, *, after_h: float, shutdown_h: float)
     """Return when nodes are off if each is switched off after `after_h` idle, and wakes when its next job starts."""
     gaps = ((node, from_h + after_h + shutdown_h, to_h) for node, from_h, to_h in idle_gaps(run, until_h))
     return tuple(each for each in gaps if each[1] < each[2])
+
+
+def with_tail(run: Run, tail: Iterable[Asleep]) -> Run:
+    """Return a live run of which the sleep after its last job, when it was not watched any more, is that of `tail`."""
+    last_h = float(run.end_h.max())
+    ends = {
+        node: max((end for end, on in zip(run.end_h, run.nodes, strict=True) if node in on), default=0.0)
+        for node in IDLE_W
+    }
+    watched = tuple(each for each in run.asleep if each[2] < last_h)
+    return replace(run, asleep=(*watched, *(each for each in tail if each[1] > ends[each[0]])))
+
+
+def wake_delays_h(run: Run, asleep: Iterable[Asleep], ready_h: Callable[[float], float]) -> Float64:
+    """Return for how long each job waits for its nodes; a node that wakes at an hour is ready at `ready_h` of it."""
+    ready: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for node, _, on_h in asleep:
+        ready[node].append((on_h, ready_h(on_h)))
+    return np.array(
+        [
+            max([0.0, *(at - start for node in nodes for on, at in ready[node] if on <= start + TICK_H and start < at)])
+            for start, nodes in zip(run.start_h, run.nodes, strict=True)
+        ]
+    )

@@ -72,8 +72,11 @@ class Timing:
         )
 
 
-def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> MixedCase:
-    """Return the case of the workload; each job is submitted `late_s` later, the tasks of an array together."""
+def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None, wake_h: Float64 | None = None) -> MixedCase:
+    """Return the case of the workload; each job is submitted `late_s` later, the tasks of an array together.
+
+    Each job holds its nodes for `wake_h` before it starts.
+    """
     submit = clock.ticks(day.submit_h)
     if late_s is not None:
         submit = np.maximum.accumulate(submit + np.round(late_s * TICKS).astype(np.int64))
@@ -81,7 +84,7 @@ def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> Mixed
     jobs = MixedJobs(
         job_id=np.arange(len(day)),
         submit_s=submit,
-        runtime_s=clock.ticks(day.run_h),
+        runtime_s=clock.ticks(day.run_h if wake_h is None else day.run_h + wake_h),
         estimate_s=clock.limit_min(day) * MINUTE_S * TICKS,
         request=day.request,
         part_power_w=day.part_w,
@@ -92,10 +95,18 @@ def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> Mixed
     return mixed_case(mixed_cluster(), day.requests, jobs)
 
 
-def engine_start_h(day: MixedDay, clock: Clock, policy: str, timing: Timing, late_s: Float64 | None = None) -> Float64:
-    """Return when each job starts under the policy [h]."""
+def engine_start_h(
+    day: MixedDay,
+    clock: Clock,
+    policy: str,
+    timing: Timing,
+    *,
+    late_s: Float64 | None = None,
+    wake_h: Float64 | None = None,
+) -> Float64:
+    """Return when each job starts under the policy [h], `wake_h` not counted."""
     named = parse_policy(policy, SchedulingSettings(max_postponement_s=round(DAY_H * clock.hour_s * TICKS)))
     rules = rules_of(named, timing.in_ticks())
-    case = case_of(day, clock, late_s)
+    case = case_of(day, clock, late_s, wake_h)
     schedule = replay_mixed(case, named, rules, peaks=clock.peaks())
     return schedule.start_s / (clock.hour_s * TICKS) + timing.launch_s / clock.hour_s

@@ -1,5 +1,6 @@
 """The mixed workload, the arithmetic of the comparison, and the parser of slurmctld's log."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,13 @@ from benchmarks.fidelity.compare import (
     price_integral,
     put_to_sleep,
     saving,
+    wake_delays_h,
+    with_tail,
 )
 from benchmarks.fidelity.controller_log import ScriptRun, controller_timing, parse_controller_log
 from benchmarks.fidelity.live import LiveRun, job_keys, live_run
 from benchmarks.fidelity.replay import Clock, Timing, engine_start_h
+from benchmarks.fidelity.report import Spread
 from benchmarks.fidelity.workload import BATCH, GPU, HIGH, WHOLE, MixedDay, mixed_cluster, mixed_day
 
 CLOCK = Clock(3.0)
@@ -111,6 +115,30 @@ def test_nodes_sleep_in_their_gaps(one_job: tuple[MixedDay, Run]) -> None:
     assert found.asleep_node_h == pytest.approx(2.0 * used + 3.0 * (len(IDLE_W) - used))
     saved_wh = sum((IDLE_W[node] - OFF_W) * (2.0 if node in run.nodes[0] else 3.0) for node in IDLE_W)
     assert figures(day, run, 4.0).energy_kwh - found.energy_kwh == pytest.approx(saved_wh / 1000)
+
+
+def test_jobs_wait_for_nodes_that_wake(one_job: tuple[MixedDay, Run]) -> None:
+    _, run = one_job
+    node = run.nodes[0][0]
+    late = Run(run.start_h + 3.0, run.end_h + 3.0, run.nodes)
+    delays_h = wake_delays_h(late, [(node, 1.0, 3.0)], lambda on_h: on_h + 0.5)
+    assert delays_h.tolist() == [0.5]
+    assert wake_delays_h(late, [("node99", 1.0, 3.0)], lambda on_h: on_h + 0.5).tolist() == [0.0]
+    assert wake_delays_h(late, [(node, 0.5, 1.0)], lambda on_h: on_h + 0.5).tolist() == [0.0], "it woke for another job"
+
+
+def test_nodes_sleep_on_after_the_last_job(one_job: tuple[MixedDay, Run]) -> None:
+    _, run = one_job
+    node, other = run.nodes[0][0], next(name for name in IDLE_W if name not in run.nodes[0])
+    watched = replace(run, asleep=[(other, 0.2, 0.5), (node, 1.5, 1.6)])
+    tail = [(node, 1.5, 9.0), (other, 1.2, 9.0)]
+    assert with_tail(watched, tail).asleep == ((other, 0.2, 0.5), *tail)
+
+
+def test_spread_of_replays() -> None:
+    spread = Spread.of([3.0, 1.0, 2.0])
+    assert f"{spread:.1f}" == "2.0 (1.0 to 3.0)"
+    assert (1.0 in spread, 3.1 in spread) == (True, False)
 
 
 def test_whole_nodes_are_hardly_ever_used_twice(day: MixedDay) -> None:
