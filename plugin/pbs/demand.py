@@ -28,7 +28,6 @@ COUNTS_AS_UP_IN_S = 660
 another cause than a sleeping node."""
 UNKNOWN_END_S = sys.maxsize
 """The end of a job without a limit."""
-NO_NODE_HELPS = ("limit", "hold", "license", "dependency", "fairshare")
 
 
 @dataclass
@@ -146,8 +145,7 @@ def _node_capacity(node: Node, held: Allocation) -> NodeCapacity | None:
 def _could_start(job: Job, now_s: int) -> bool:
     if job.state is not JobState.PENDING or job.reservation or (job.begin_s or 0) > now_s:
         return False
-    reason = job.reason.lower()
-    return not any(cause in reason for cause in NO_NODE_HELPS)
+    return job.lacks_only_nodes
 
 
 def _place_job(job: Job, capacities: Sequence[NodeCapacity]) -> list[NodeCapacity]:

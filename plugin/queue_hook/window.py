@@ -98,7 +98,7 @@ def group_positions(
         job = position.job
         if not job.plain or job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s):
             continue
-        if job.is_array and not facts.startable_tasks(job):
+        if not job.lacks_only_nodes or (job.is_array and not facts.startable_tasks(job)):
             continue
         groups.setdefault(facts.competition.group(job), []).append(position)
     groups.pop(NO_GROUP, None)
@@ -267,7 +267,7 @@ def reorder_window(window: GroupWindow, order: OrderMovable, others: "WaitingJob
 def _could_start(job: Job, delayed: Collection[str], facts: QueueFacts) -> bool:
     """Whether the job waits for nodes only. Others may be passed: they get their place back when they could start."""
     waits_for_time = job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s)
-    return not (waits_for_time or job.reason.startswith("Dependency"))
+    return job.lacks_only_nodes and not waits_for_time
 
 
 class WaitingJobs:

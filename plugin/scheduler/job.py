@@ -26,6 +26,12 @@ HOLDING = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobS
 """States in which a job has, or may have, nodes."""
 
 
+NO_NODE_HELPS = ("limit", "assoc", "qos", "license", "fairshare", "dependency", "hold", "held")
+"""Words of pending reasons of Slurm, Torque and OpenPBS that free nodes do not resolve."""
+CLOSED_TO_JOB = ("Partition", "Account", "Reservation")
+"""Prefixes of such reasons of Slurm; other reasons mention partitions too."""
+
+
 class Job(NamedTuple):
     """One job; times are Unix seconds, None if there is none.
 
@@ -77,6 +83,12 @@ class Job(NamedTuple):
     def is_array(self) -> bool:
         """Whether it is the record of the waiting tasks of an array."""
         return bool(self.array_id) and self.array_id == self.job_id
+
+    @property
+    def lacks_only_nodes(self) -> bool:
+        """Whether free nodes would let the job start, by the scheduler's reason: no limit, dependency or hold."""
+        reason = self.reason.lower()
+        return not (self.reason.startswith(CLOSED_TO_JOB) or any(cause in reason for cause in NO_NODE_HELPS))
 
     @property
     def host_names(self) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partitio
         priority_tier=count(fields.get("PriorityTier", "1")),
         most_nodes=count(most) if (most := fields.get("MaxNodes", ""))[:1].isdecimal() else None,
         limit_s=limit_s(fields.get("MaxTime", "")),
-        preempts=fields.get("PreemptMode", "OFF") != "OFF",
+        preempts=config.get("PreemptType") == "preempt/partition_prio",
     )
 
 

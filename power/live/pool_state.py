@@ -79,13 +79,10 @@ def _connect_partitions(together: Iterable[tuple[str, ...]]) -> dict[str, str]:
 ASSUMED_RUN_S = DAY_S
 """The assumed run time of a job without a limit and without a prediction."""
 
-CANNOT_START = ("Dependency", "BeginTime", "JobHeld", "Assoc", "QOS", "Licenses", "Reservation", "Partition", "Account")
-"""Prefixes of pending reasons that free nodes do not resolve."""
-
 
 def is_waiting(job: Job, now_s: int) -> bool:
     """Whether the job lacks only nodes to start."""
-    if job.state is not JobState.PENDING or job.reservation or job.reason.startswith(CANNOT_START):
+    if job.state is not JobState.PENDING or job.reservation or job.reason == "BeginTime" or not job.lacks_only_nodes:
         return False
     return job.begin_s is None or job.begin_s <= now_s
 

@@ -312,6 +312,27 @@ def test_jobs_of_equal_priority_do_not_pass_one_outside_their_window() -> None:
     assert late.apply(late.plan(node_power_w=watts)).order() == ["4", "3", "1", "9"]
 
 
+def test_reasons_that_free_nodes_do_not_resolve() -> None:
+    """Reasons of Slurm 22.05 and 25.11, and comments of OpenPBS 23.06."""
+    limits = ("QOSMaxJobsPerUserLimit", "AssocGrpNodeLimit", "Licenses", "JobArrayTaskLimit", "PartitionTimeLimit")
+    others = ("Dependency", "JobHeldUser", "Not Running: User has reached server running job limit.")
+    assert not any(asks(1, Chunk(1, 1), reason=reason).lacks_only_nodes for reason in (*limits, *others))
+    reserved = "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions"
+    scarce = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 8)"
+    for reason in ("", "None", "Priority", "Resources", "BeginTime", reserved, scarce):
+        assert asks(1, Chunk(1, 1), reason=reason).lacks_only_nodes
+
+
+def test_a_job_that_waits_for_a_limit_is_no_part_of_the_window() -> None:
+    limited = asks(2, Chunk(1, 64), reason="QOSGrpNodeLimit")
+    jobs = [asks(1, Chunk(1, 64)), limited, asks(3, Chunk(1, 64))]
+    rules, watts = replace(RULES, window=2), {"1": 300.0, "2": 10.0, "3": 200.0}
+    site = Site(tuple(jobs), facts={"cluster": CLUSTER, "node_power_w": watts})
+    assert site.apply(site.plan(rules)).order() == ["3", "2", "1"]
+    free = replace(site, jobs=(jobs[0], limited._replace(reason="Priority"), jobs[2]))
+    assert free.apply(free.plan(rules)).order() == ["2", "1", "3"]
+
+
 TIERS = Cluster((CPU_NODES, BOTH), {**SHARED, "gpu": Partition("gpu", shared=True, priority_tier=2)})
 
 
