@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.errors import OffpeakError
 from offpeak.model.jobs import Jobs
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
@@ -93,6 +94,6 @@ def test_an_error_in_one_replay_comes_out_and_no_thread_is_left() -> None:
     own = WindowPolicy("own", EXTERNAL, "", order=fails)
     broken = replace(POLICIES[1], window_policy=own, rules=POLICIES[1].rules._replace(policy=EXTERNAL))
     before = threading.active_count()
-    with pytest.raises(ValueError, match="own policy is broken"):
+    with pytest.raises(OffpeakError, match="ValueError: own policy is broken"):
         replay_often(CASE, (broken,), replays=50, seed=1)
     assert threading.active_count() == before
