@@ -4,6 +4,7 @@ The process loads the policy by its entry point, as the engine does, and answers
 first windows, and again after it was killed.
 """
 
+import os
 import signal
 import threading
 from collections.abc import Sequence
@@ -99,6 +100,7 @@ class PolicyProcess:
 
 def _serve(pipe: Connection, name: str, patience_s: float) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    own_pid = os.getpid()
     try:
         policy = window_policy(name)
     except OffpeakError as problem:
@@ -114,6 +116,9 @@ def _serve(pipe: Connection, name: str, patience_s: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, 2 * patience_s)
         answer = _answer(policy, views)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+        if os.getpid() != own_pid:
+            # A policy that forks returns twice; a second answer would be taken for that of the next windows.
+            os._exit(0)
         pipe.send(answer)
 
 

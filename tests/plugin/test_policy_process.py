@@ -47,6 +47,13 @@ def view(*size: int) -> WindowView:
     )
 
 
+def test_a_policy_that_forks_answers_once(start: StartPolicy) -> None:
+    reverse = "list(reversed(range(len(view.size))))"
+    process = start(f"import os\n\n\ndef order(view):\n    os.fork()\n    return {reverse}\n")
+    for number in (4, 2, 3):
+        assert process.order([view(*[1] * number)]) == [list(reversed(range(number)))]
+
+
 def test_each_window_gets_its_order_completed_by_the_ranks_left_out(start: StartPolicy) -> None:
     process = start(WIDEST_FIRST)
     assert process.order([view(1, 3, 2), view(5), view()]) == [[1, 2, 0], [0], []]
