@@ -11,6 +11,7 @@ from benchmarks.logs import price_file
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
+from offpeak.model.priority import PriorityWeights
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import StepIntegral, integrate_series
 from offpeak.prices.file import read_series
@@ -19,7 +20,7 @@ from offpeak.prices.peak import Peak
 from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.state import PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from sim_backend.mixed.priorities import ROOT, Priorities, PriorityWeights, ShareTree
+from sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
 from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of, usage_of
 from sim_backend.replay.policy import parse_policy
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from offpeak.model.limits import Limit, PreemptMode, Qos, qos_limits
+from offpeak.model.priority import SitePriority
 from offpeak.model.request import Chunk, Request
 
 MIB_PER_GIB = 1024
@@ -78,7 +79,7 @@ class Partition(NamedTuple):
 
     Jobs of a higher `priority_tier` go first, whatever their priority. `preempts`: they may stop jobs of lower tiers.
     `preempt_mode` says what happens to its own jobs then. The limits of the QOS named `qos` hold for all its jobs; ""
-    for none.
+    for none. `job_factor` is the partition's part in Slurm's multifactor priority, relative to the highest one.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Partition(NamedTuple):
     preempts: bool = False
     qos: str = ""
     preempt_mode: PreemptMode = PreemptMode.REQUEUE
+    job_factor: int = 1
 
 
 class ClusterNode(NamedTuple):
@@ -125,7 +127,8 @@ NO_TIMING = SchedulerTiming()
 class Cluster:
     """Pools; by name partitions, nodes of reservations, counts of licences, and the QOS, none if they are not known.
 
-    A partition that only pools name has the defaults of Partition. `timing` is that of its scheduler, as far as known.
+    A partition that only pools name has the defaults of Partition. `timing` is that of its scheduler, as far as known;
+    `priority` is None where the order of jobs is not known.
     """
 
     pools: tuple[Pool, ...]
@@ -134,6 +137,7 @@ class Cluster:
     licences: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Qos] = field(default_factory=dict)
     timing: SchedulerTiming = NO_TIMING
+    priority: SitePriority | None = None
 
     def __post_init__(self) -> None:
         named = frozenset[str]().union(*(pool.partitions for pool in self.pools))
@@ -188,6 +192,16 @@ class Cluster:
     def tier_of(self, request: Request) -> int:
         """Return the highest tier of the request's partitions."""
         return max((each.priority_tier for each in self._partitions_of(request)), default=DEFAULT_TIER)
+
+    def partition_factor(self, request: Request) -> float:
+        """Return the highest job factor of the request's partitions, 1 being the highest of all partitions."""
+        most = max((each.job_factor for each in self.partitions.values()), default=0)
+        return max((each.job_factor for each in self._partitions_of(request)), default=0) / max(most, 1)
+
+    def qos_factor(self, request: Request) -> float:
+        """Return the priority of the request's QOS, 1 being the highest of all QOS; 0 for a QOS that is not known."""
+        most = max((each.priority for each in self.qos.values()), default=0)
+        return self.qos[request.qos].priority / max(most, 1) if request.qos in self.qos else 0.0
 
     def preemption(self, by: Request, of: Request) -> PreemptMode:
         """Return what a job may do to another whose nodes it needs. Where a QOS preempts, partitions do not."""

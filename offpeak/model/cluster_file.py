@@ -1,19 +1,21 @@
 """Reads and writes TOML files that describe a cluster, for logs that do not: node types, and partitions over them.
 
 A file has a table [node_types.NAME] for the nodes of one equipment in the same partitions, and a table
-[partitions.NAME] for each partition; optionally tables [qos.NAME], or a list `qos` of names, [reservations] and
-[licences].
+[partitions.NAME] for each partition; optionally tables [qos.NAME], or a list `qos` of names, [reservations],
+[licences], and [priority] for the order of jobs.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.machines.node_sets import MOST_NODES, expand, fold
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import Allowance, Qos
+from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_duration_s, parse_memory_mib
 from offpeak.text import did_you_mean
@@ -36,15 +38,32 @@ EXAMPLES = {
     "qos": '["normal", "high"]',
     "priority": "100",
     "preempts_qos": '["low"]',
+    "job_factor": "10",
+    "order": '"multifactor"',
+    **dict.fromkeys(("max_age", "half_life"), '"7d"'),
+    "calc_period": '"5min"',
+    "not_modelled": '["PriorityWeightTRES"]',
+    "parent": '"science"',
+    "shares": "30",
+    "users": "{ anna = 3 }",
     **{f"{scope}_{resource}": "64" for scope in ("most", "user") for resource in Allowance._fields},
 }
 FORMAT = TomlFormat("a cluster", EXAMPLES)
 MOST = 10**9
 """No count of cores, GPUs or licences is larger."""
 
+_TABLES = ("node_types", "partitions", "qos", "reservations", "licences", "priority")
 _EQUIPMENT = ("count", "nodes", "cores", "memory", "gpus", "features", "power_class", "enclosure")
-_TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts", "qos")
+_TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts", "qos", "job_factor")
 _QOS_TERMS = (*(f"{scope}_{resource}" for scope in ("most", "user") for resource in Allowance._fields), "priority")
+_WEIGHTS = ("age", "fair_share", "job_size", "partition", "qos")
+_TIMES = {"max_age": "max_age_s", "half_life": "half_life_s", "calc_period": "calc_period_s"}
+_FLAGS = {"favor_small": "favor_small", "small_relative_to_time": "small_relative_to_time", "fair_tree": "is_fair_tree"}
+HIGHEST_WEIGHT = 2**32 - 1
+"""No weight and no number of shares is larger: Slurm keeps them in 32 bits."""
+
+USES_PARENT = "parent"
+"""Shares of an account or a user that count as part of what stands above them, as in Slurm."""
 
 
 def read_cluster(path: Path) -> Cluster:
@@ -55,7 +74,7 @@ def read_cluster(path: Path) -> Cluster:
 def parse_cluster(text: bytes, file: str) -> Cluster:
     """Return the cluster that the text describes; `file` is where it comes from, for messages."""
     whole = FORMAT.parse(text, file)
-    top = FORMAT.entries_below(whole, (), optional=("node_types", "partitions", "qos", "reservations", "licences"))
+    top = FORMAT.entries_below(whole, (), optional=_TABLES)
     how = "write [node_types.NAME], and below it count and cores"
     if "node_types" not in top:
         raise whole.wrong("node_types is missing", hint=how)
@@ -81,6 +100,7 @@ def parse_cluster(text: bytes, file: str) -> Cluster:
         {name: _reserved(entry, nodes) for name, entry in _named(top, "reservations").items()},
         {name: _count(entry, least=0) for name, entry in _named(top, "licences").items()},
         qos,
+        priority=_priority(top["priority"]) if "priority" in top else None,
     )
 
 
@@ -108,6 +128,80 @@ def _qos_of(entry: TomlEntry) -> dict[str, Qos]:
             preempts=frozenset(preempts),
         )
     return found
+
+
+def _priority(table: TomlEntry) -> SitePriority:
+    """Return the order of jobs. Raises BadInput for weights of an order that has none."""
+    if not isinstance(table.written, dict):
+        raise table.wrong("is no table", hint='write [priority], and below it order = "recorded", or weights')
+    below = FORMAT.entries_below(
+        table, (), optional=("order", "not_modelled", *_WEIGHTS, *_TIMES, *_FLAGS, "dampening", "accounts")
+    )
+    order = _order(below["order"]) if "order" in below else PriorityOrder.MULTIFACTOR
+    extra = next((entry for key, entry in below.items() if key not in ("order", "not_modelled")), None)
+    if order is not PriorityOrder.MULTIFACTOR and extra is not None:
+        hint = f'leave it out, or write order = "{PriorityOrder.MULTIFACTOR}"'
+        raise extra.wrong(f"is no part of the order {order.value!r}", hint=hint)
+    given: dict[str, Any] = {key: _count(below[key], HIGHEST_WEIGHT, least=0) for key in _WEIGHTS if key in below}
+    given |= {name: _period_s(below[key]) for key, name in _TIMES.items() if key in below}
+    given |= {name: _flag(below[key]) for key, name in _FLAGS.items() if key in below}
+    if "dampening" in below:
+        given["dampening"] = float(_count(below["dampening"]))
+    return SitePriority(
+        order,
+        PriorityWeights(**given),
+        _accounts(below["accounts"]) if "accounts" in below else (),
+        _texts(below["not_modelled"]) if "not_modelled" in below else (),
+    )
+
+
+def _order(entry: TomlEntry) -> PriorityOrder:
+    text = _text(entry)
+    try:
+        return PriorityOrder(text)
+    except ValueError:
+        raise entry.wrong(f"{text!r} is no order of jobs", hint=did_you_mean(text, list(PriorityOrder))) from None
+
+
+def _period_s(entry: TomlEntry) -> int:
+    seconds = _with_unit(entry, parse_duration_s)
+    if not seconds and not entry.key.endswith("half_life"):
+        raise entry.wrong("is 0", hint=f"leave it out, or write {FORMAT.how_to_write(entry.key.rpartition('.')[2])}")
+    return seconds
+
+
+def _accounts(entry: TomlEntry) -> tuple[ShareAccount, ...]:
+    """Return the accounts. Raises BadInput for a parent that is not there, or that stands below the account."""
+    tables = FORMAT.named_entries(entry)
+    found = []
+    for name, table in tables.items():
+        below = FORMAT.entries_below(table, (), optional=("parent", "shares", "users"))
+        users = FORMAT.named_entries(below["users"]) if "users" in below else {}
+        found.append(
+            ShareAccount(
+                name,
+                _text(below["parent"]) if "parent" in below else "",
+                _shares(below["shares"]) if "shares" in below else 1,
+                tuple((user, _shares(shares)) for user, shares in users.items()),
+            )
+        )
+    parents = {account.name: account.parent for account in found}
+    for account in found:
+        above = account.parent
+        if above and above not in parents:
+            hint = did_you_mean(above, parents)
+            raise tables[account.name].wrong(f"parent {above!r} is no account of the file", hint=hint)
+        passed = {account.name}
+        while above and above in parents and above not in passed:
+            passed.add(above)
+            above = parents[above]
+        if above in passed:
+            raise tables[account.name].wrong(f"stands below itself, by {above!r}", hint="take out one parent")
+    return tuple(found)
+
+
+def _shares(entry: TomlEntry) -> int | None:
+    return None if entry.written == USES_PARENT else _count(entry, HIGHEST_WEIGHT, least=0)
 
 
 def _pool(table: TomlEntry, partitions: frozenset[str]) -> Pool:
@@ -154,6 +248,7 @@ def _partition(name: str, table: TomlEntry, types: Collection[str]) -> tuple[Par
         limit_s=_with_unit(below["limit"], parse_duration_s) if "limit" in below else None,
         preempts=_flag(below["preempts"]) if "preempts" in below else False,
         qos=_qos_name(below["qos"]) if "qos" in below else "",
+        job_factor=_count(below["job_factor"], least=0) if "job_factor" in below else 1,
     )
     return partition, members
 
@@ -251,7 +346,32 @@ def cluster_text(cluster: Cluster, comment: str = "") -> str:
         lines += ["", "[reservations]", *_assignments(reserved)]
     if cluster.licences:
         lines += ["", "[licences]", *_assignments(cluster.licences)]
+    if cluster.priority:
+        lines += _priority_lines(cluster.priority)
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _priority_lines(priority: SitePriority) -> list[str]:
+    terms: dict[str, object] = {"order": priority.order.value}
+    if priority.order is PriorityOrder.MULTIFACTOR:
+        weights = priority.weights
+        terms |= {key: getattr(weights, key) for key in _WEIGHTS} | {"dampening": round(weights.dampening)}
+        terms |= {key: f"{getattr(weights, name)}s" for key, name in _TIMES.items()}
+        terms |= {key: getattr(weights, name) for key, name in _FLAGS.items()}
+    if priority.not_modelled:
+        terms["not_modelled"] = list(priority.not_modelled)
+    lines = ["", "[priority]", *_assignments(terms)]
+    for account in priority.accounts:
+        own: dict[str, object] = {"parent": account.parent} if account.parent else {}
+        own["shares"] = _written_shares(account.shares)
+        if account.users:
+            own["users"] = {user: _written_shares(shares) for user, shares in account.users}
+        lines += ["", f"[priority.accounts.{_key(account.name)}]", *_assignments(own)]
+    return lines
+
+
+def _written_shares(shares: int | None) -> int | str:
+    return USES_PARENT if shares is None else shares
 
 
 def _equipment(pool: Pool) -> dict[str, object]:
@@ -283,6 +403,8 @@ def _terms(partition: Partition, qos: Collection[str]) -> dict[str, object]:
         terms["limit"] = f"{partition.limit_s}s"
     if partition.qos in qos:
         terms["qos"] = partition.qos
+    if partition.job_factor != 1:
+        terms["job_factor"] = partition.job_factor
     return terms | ({"preempts": True} if partition.preempts else {})
 
 

@@ -23,6 +23,7 @@ class Jobs:
     if that is logged in addition to its request. `request` is the job's class in `Trace.requests`, -1 if it is unknown.
     `array` is the number of the array that the job is a task of, -1 for none. `partition` is set where queues and
     partitions are logged; in other logs the queue is the partition. `node` is the first node on which the job ran.
+    `priority` is that of the scheduler when the job started, -1 if it is not known.
     """
 
     job_id: Int64
@@ -41,6 +42,7 @@ class Jobs:
     array: Int64 | None = None
     partition: Int64 | None = None
     node: Int64 | None = None
+    priority: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)

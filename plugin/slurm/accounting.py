@@ -31,6 +31,7 @@ SACCT_COLUMNS = (
     "Reservation",
     "Constraints",
     "NodeList",
+    "Priority",
     # Last, because users may write anything into it.
     "JobName",
 )

@@ -100,6 +100,7 @@ def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partitio
         most_nodes=count(most) if (most := fields.get("MaxNodes", ""))[:1].isdecimal() else None,
         limit_s=limit_s(fields.get("MaxTime", "")),
         preempts=config.get("PreemptType") == "preempt/partition_prio",
+        job_factor=count(fields.get("PriorityJobFactor", "1")),
     )
 
 

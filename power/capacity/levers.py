@@ -48,7 +48,10 @@ def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCas
     message = f"nodes are assumed to sleep like the class {ASSUMED_CLASS}, scaled to {idle_w:g} W idle"
     if case.is_mixed and case.cluster is not None:
         pools = powered_pools(case.cluster, assumed, units_per_node)
-        return replace(case, pools=pools), f"{message}, or as power_class says; --node-class names another"
+        message = f"{message}, or as power_class says; --node-class names another"
+        if case.priorities is not None:
+            message += "; jobs start by submission there, not by Slurm's multifactor priority"
+        return replace(case, pools=pools, priorities=None), message
     nodes = PoweredMachine(case.machine.size, units_per_node, assumed)
     return replace(case, nodes=nodes), f"{message}; --node-class names another"
 

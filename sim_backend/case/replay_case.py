@@ -16,6 +16,7 @@ from offpeak.model.local_time import parse_zone
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.node_states import DEPTHS
+from offpeak.model.priority import PriorityOrder
 from offpeak.model.request import Request
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
@@ -26,6 +27,7 @@ from sim_backend.case.cooling import CoolingConditions, room_of
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, prices_of
 from sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
 from sim_backend.case.site_jobs import site_jobs, site_units
+from sim_backend.case.site_priorities import SitePriorities, without_formula
 from sim_backend.replay.powered import PoweredMachine
 from sim_backend.traces.filters import runnable
 
@@ -69,7 +71,8 @@ class ReplayCase:
     none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
     `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are the classes of
     `jobs.request`; with `cluster` each job has one. Where nodes differ or are shared, `pools` takes the place of
-    `nodes`.
+    `nodes`. `priorities` order the jobs by Slurm's formula; without them recorded priorities order them where they have
+    some, else their submission.
     """
 
     jobs: Jobs
@@ -83,6 +86,15 @@ class ReplayCase:
     cluster: Cluster | None = None
     requests: tuple[Request, ...] = ()
     pools: PoweredPools | None = None
+    priorities: SitePriorities | None = None
+
+    @property
+    def order(self) -> PriorityOrder:
+        """By what the jobs of one tier are ordered."""
+        if self.priorities is not None:
+            return PriorityOrder.MULTIFACTOR
+        has_priorities = self.cluster is not None and self.jobs.priority is not None
+        return PriorityOrder.RECORDED if has_priorities else PriorityOrder.SUBMISSION
 
     @property
     def sleepers(self) -> PoweredMachine | PoweredPools | None:
@@ -91,13 +103,14 @@ class ReplayCase:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether nodes differ, are shared or have limits: then pools are replayed, not a number of equal units."""
+        """Whether nodes differ, are shared or have limits, or jobs priorities: then pools are replayed, not units."""
         cluster = self.cluster
         return self.pools is not None or (
             cluster is not None
             and (
                 len(cluster.pools) > 1
                 or self.machine.size != cluster.nodes
+                or self.order is not PriorityOrder.SUBMISSION
                 or any(map(cluster.limits_of, self.requests))
             )
         )
@@ -187,6 +200,10 @@ def prepare(
     With a `cluster` the jobs are replayed on its pools of nodes. Raises BadTrace if no job can run, BadPrices if the
     prices do not fit, BadInput for an unknown node class.
     """
+    node_class, class_notes = node_class_of(settings)
+    if cluster is not None and node_class is not None:
+        cluster = without_formula(cluster)
+    priorities = None
     if cluster is None:
         units = units_of(trace, settings.machine, whole)
         jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
@@ -194,7 +211,7 @@ def prepare(
     else:
         units, site = site_units(trace, cluster), site_jobs(trace, cluster)
         jobs, rejected, requests, site_notes = site.jobs, site.rejected, site.requests, site.notes
-    node_class, class_notes = node_class_of(settings)
+        priorities = site.priorities
     power = job_power_of(jobs, settings.power, units.per_node, node_class)
     log = log_span(trace, jobs)
     prices = prices_of(log, settings.prices, start)
@@ -214,6 +231,7 @@ def prepare(
         room=room,
         cluster=cluster,
         requests=requests,
+        priorities=priorities,
     )
     if node_class is not None:
         case = _with_sleepers(case, node_class, units.per_node, settings.power.seed)

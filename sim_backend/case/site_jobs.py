@@ -15,9 +15,11 @@ from offpeak.errors import BadInput, BadTrace
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.priority import PriorityOrder
 from offpeak.model.request import Chunk, Request
 from offpeak.text import counted
 from sim_backend.case.machine_size import AllocationUnits
+from sim_backend.case.site_priorities import SitePriorities, order_note, order_of, ordered, site_priorities
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.traces.filters import reasons_text
 from sim_backend.traces.requests import request_classes
@@ -34,12 +36,16 @@ KnownRequest = tuple[Request, list[Unknown]]
 
 @dataclass(frozen=True)
 class ClusterJobs:
-    """Jobs each of which fits the cluster and has a class in `requests`; the others, and what was assumed."""
+    """Jobs each of which fits the cluster and has a class in `requests`; the others, and what was assumed.
+
+    The jobs have priorities only if recorded ones order them; `priorities` are those of Slurm's formula if it does.
+    """
 
     jobs: Jobs
     requests: tuple[Request, ...]
     rejected: tuple[RejectedJobs, ...]
     notes: tuple[str, ...]
+    priorities: SitePriorities | None = None
 
 
 def site_units(trace: Trace, cluster: Cluster) -> AllocationUnits:
@@ -76,19 +82,26 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
         request, known = _by_node(request, known, pool, cluster)
     numbers: dict[Request, int] = {}
     of_class = np.array([numbers.setdefault(each, len(numbers)) for each, _ in known], np.int64)
-    jobs = replace(trace.jobs, request=of_class[request])
+    order = order_of(trace.jobs, cluster)
+    priority, order_notes = ordered(trace.jobs, order)
+    jobs = replace(trace.jobs, request=of_class[request], priority=priority)
     fitting = mixed_case_of(jobs, np.zeros(len(jobs)), cluster, tuple(numbers))
     rejected = (*trace.rejected, *fitting.rejected)
     if not len(fitting.kept):
         raise BadTrace(f"{trace.name}: no job fits the cluster: {reasons_text(rejected)}", hint="check its node types")
-    is_mixed = len(cluster.pools) > 1 or not whole_nodes
+    is_mixed = len(cluster.pools) > 1 or not whole_nodes or order is not PriorityOrder.SUBMISSION
+    kept = jobs.take(fitting.kept)
+    priorities = None
+    if order is PriorityOrder.MULTIFACTOR:
+        priorities, order_notes = site_priorities(kept, trace.names, cluster)
     notes = (
         *((cluster_note(cluster), *_derived_note(derived, whole_nodes=whole_nodes)) if is_mixed else ()),
         *unknown_notes,
         *_lost_node_notes(trace, pool),
-        *(_unlogged_notes(jobs) if is_mixed else ()),
+        *((order_note(order, cluster), *order_notes) if is_mixed or _has_more_factors(cluster) else ()),
+        *(_array_notes(jobs) if is_mixed else ()),
     )
-    return ClusterJobs(jobs.take(fitting.kept), tuple(numbers), rejected, notes)
+    return ClusterJobs(kept, tuple(numbers), rejected, notes, priorities)
 
 
 def mixed_case_of(jobs: Jobs, node_power_w: Float64, cluster: Cluster, requests: tuple[Request, ...]) -> MixedCase:
@@ -109,6 +122,7 @@ def mixed_case_of(jobs: Jobs, node_power_w: Float64, cluster: Cluster, requests:
         estimate_s=jobs.estimate_s,
         request=jobs.request,
         part_power_w=node_power_w * jobs.size / np.maximum(parts[jobs.request], 1),
+        priority=jobs.priority,
         array=jobs.array,
         user=jobs.user,
     )
@@ -290,9 +304,10 @@ def _derived_note(count: int, *, whole_nodes: bool) -> tuple[str, ...]:
     return (f"{counted(count, 'job')} without a logged request: taken for {size}, with any memory and no GPUs",)
 
 
-def _unlogged_notes(jobs: Jobs) -> tuple[str, ...]:
-    order = (
-        "priorities and limits of users are not logged: jobs start by the tier of their partition, then by submission"
-    )
+def _has_more_factors(cluster: Cluster) -> bool:
+    return cluster.priority is not None and bool(cluster.priority.not_modelled)
+
+
+def _array_notes(jobs: Jobs) -> tuple[str, ...]:
     arrays = "tasks of an array may all run at once: the limit of tasks is not logged"
-    return (order, arrays) if jobs.array is not None and (jobs.array >= 0).any() else (order,)
+    return (arrays,) if jobs.array is not None and (jobs.array >= 0).any() else ()

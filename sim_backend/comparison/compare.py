@@ -221,12 +221,14 @@ def _mixed_replays(
     """Replay on the pools of the case's cluster; BadInput for policies that do not know pools of nodes."""
     assert case.cluster is not None
     mixed = mixed_case_of(case.jobs, case.node_power_w, case.cluster, case.requests)
+    site = case.priorities
+    priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
     played: list[MixedSchedule | PoweredMixedReplay] = []
     for policy in policies:
         report = partial(progress, policy.name) if progress else None
         rules = rules_of(policy, case.cluster.timing)
         if not policy.pool_capacity:
-            played.append(replay_mixed(mixed, policy, rules, peaks=peaks, progress=report))
+            played.append(replay_mixed(mixed, policy, rules, peaks=peaks, priorities=priorities, progress=report))
             continue
         assert case.pools is not None
         powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.pools.classes, peaks=peaks)

@@ -13,6 +13,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs, LogNames
+from offpeak.model.priority import PriorityOrder
 from offpeak.model.request import Request
 from sim_backend.comparison.compare import Comparison
 from sim_backend.engine.state import NOT_YET
@@ -34,6 +35,12 @@ MOST_UTILIZATION = 1.05
 
 FEWEST_OF_A_DAY = 10
 """The order of fewer jobs says little."""
+
+_ORDER_REASONS = {
+    PriorityOrder.SUBMISSION: "the site orders jobs by priorities that the log does not tell",
+    PriorityOrder.RECORDED: "the log records the priority at the start of a job, not those while it waits",
+    PriorityOrder.MULTIFACTOR: "usage before the log, nice and priorities set by hand are not modelled",
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,7 @@ class Likeness:
     replayed_wait_s: float
     start_order: float | None
     partitions: tuple[PartitionUse, ...]
+    order: PriorityOrder = PriorityOrder.SUBMISSION
 
     @property
     def is_near(self) -> bool:
@@ -83,7 +91,7 @@ class Likeness:
         if self.start_order is not None and self.start_order < LEAST_START_ORDER:
             found.append(
                 f"the order in which a day's jobs start correlates {self.start_order:.2f} with that of the log, less"
-                f" than {LEAST_START_ORDER}: the site orders jobs by priorities that the log does not tell"
+                f" than {LEAST_START_ORDER}: {_ORDER_REASONS[self.order]}"
             )
         for use in self.partitions:
             units = "GPUs" if use.counts_gpus else "nodes"
@@ -114,7 +122,7 @@ def likeness_of(comparison: Comparison, names: LogNames, units_per_node: int) ->
     jobs, replayed_s = comparison.case.jobs, comparison.runs[0].schedule.start_s
     both = (jobs.logged_start_s >= 0) & (replayed_s != NOT_YET)
     order = start_order(jobs.submit_s[both], jobs.logged_start_s[both], replayed_s[both])
-    return Likeness(*waits_s, order, partition_uses(comparison, names, units_per_node))
+    return Likeness(*waits_s, order, partition_uses(comparison, names, units_per_node), comparison.case.order)
 
 
 def start_order(submit_s: Int64, logged_s: Int64, replayed_s: Int64) -> float | None:

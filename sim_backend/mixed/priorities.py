@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offpeak.compiled import kernel
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S
+from offpeak.model.priority import PriorityWeights
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.mixed.advance import DECIDE, FULL, advance
 from sim_backend.mixed.case import MixedCase
@@ -23,27 +23,6 @@ from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Table
 ROOT = -1
 ABOVE_PRIORITIES = 1 << 40
 """Weights have 32 bits."""
-
-
-class PriorityWeights(NamedTuple):
-    """The settings of priority/multifactor, with Slurm's defaults; times in seconds.
-
-    `is_fair_tree` is False with PriorityFlags=NO_FAIR_TREE, `small_relative_to_time` is the flag of that name.
-    `half_life_s` 0 lets no usage decay.
-    """
-
-    age: int = 0
-    fair_share: int = 0
-    job_size: int = 0
-    partition: int = 0
-    qos: int = 0
-    max_age_s: int = 7 * DAY_S
-    favor_small: bool = False
-    small_relative_to_time: bool = False
-    half_life_s: int = 7 * DAY_S
-    calc_period_s: int = 300
-    is_fair_tree: bool = True
-    dampening: float = 1.0
 
 
 class TreeArrays(NamedTuple):

@@ -16,6 +16,7 @@ from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
 from offpeak.model.local_time import date_text, parse_zone
+from offpeak.model.priority import SitePriority
 from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
@@ -186,6 +187,29 @@ def anonymised_cluster(cluster: Cluster, before: LogNames, after: LogNames) -> C
         tuple(pool._replace(partitions=frozenset(map(names.__getitem__, pool.partitions))) for pool in cluster.pools),
         {names[name]: each._replace(name=names[name], qos="") for name, each in cluster.partitions.items()},
         timing=cluster.timing,
+        priority=cluster.priority and _anonymised_priority(cluster.priority, before, after),
+    )
+
+
+def _anonymised_priority(priority: SitePriority, before: LogNames, after: LogNames) -> SitePriority:
+    """Return the priority with the accounts and users of an anonymous log; its QOS have no names and no weight."""
+    account = dict(zip(before.group, after.group, strict=True))
+    user = dict(zip(before.user, after.user, strict=True))
+    for each in priority.accounts:
+        account.setdefault(each.name, f"account without jobs {len(account) + 1}")
+        for name, _ in each.users:
+            user.setdefault(name, f"user without jobs {len(user) + 1}")
+    return priority._replace(
+        weights=priority.weights._replace(qos=0),
+        accounts=tuple(
+            each._replace(
+                name=account[each.name],
+                parent=account.get(each.parent, ""),
+                users=tuple((user[name], shares) for name, shares in each.users),
+            )
+            for each in priority.accounts
+        ),
+        not_modelled=(*priority.not_modelled, *(("QOS of the anonymous log",) if priority.weights.qos else ())),
     )
 
 

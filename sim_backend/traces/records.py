@@ -34,6 +34,9 @@ class ColumnStore:
     def __len__(self) -> int:
         return self._length
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._segments
+
     def append(self, block: Mapping[str, Column]) -> None:
         """Add the same columns as before."""
         for name, values in block.items():
@@ -121,8 +124,8 @@ class Records:
     `runtime_s` is the used wall time, `estimate_s` the requested one, 0 without a request. `nodes` may be 0, or None,
     if the log counts processors only. `energy_j` is the measured energy, NaN if missing, None without any measurement.
     `job_names` holds the ids that the scheduler writes differently. `logged_processors` are the used processors, None
-    if equal to `processors`, the requested ones. `request`, `array`, `partition` and `node`, the first one of each job,
-    are None if the log lacks them; `requests` are the classes of `request`, -1 if unknown.
+    if equal to `processors`, the requested ones. `request`, `array`, `partition`, `priority` and `node`, the first one
+    of each job, are None if the log lacks them; `requests` are the classes of `request`, -1 if unknown.
     """
 
     job_id: Int64
@@ -144,6 +147,7 @@ class Records:
     array: Int64 | None = None
     partition: CodedNames | None = None
     node: CodedNames | None = None
+    priority: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -181,6 +185,7 @@ def trace_of(
         "array": records.array,
         "partition": records.partition and records.partition.code,
         "node": records.node and records.node.code,
+        "priority": records.priority,
     }
     names = LogNames(
         user=records.user.names,

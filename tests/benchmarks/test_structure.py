@@ -20,8 +20,8 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 579
-    assert sum(structure.lines) <= 94_600
+    assert len(structure.modules) <= 582
+    assert sum(structure.lines) <= 95_200
 
 
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:
@@ -33,7 +33,7 @@ def test_a_public_class_name_stands_once(structure: Structure) -> None:
 
 
 def test_most_modules_serve_more_than_one(structure: Structure) -> None:
-    assert len(structure.imported_by_one) <= 128
+    assert len(structure.imported_by_one) <= 126
 
 
 def test_calls_name_their_arguments(structure: Structure) -> None:

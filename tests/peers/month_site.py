@@ -133,5 +133,5 @@ def sacct_text(site: MonthSite) -> str:
         number, size, run_s = int(jobs.job_id[at]), int(jobs.size[at]), int(jobs.runtime_s[at])
         limit = -(-int(jobs.estimate_s[at]) // 60)
         used = f"{run_s}|{limit}|{-(-size // units)}|{size}"
-        lines.append(f"{number}|{number}|ann|p||COMPLETED|{times}|{used}||||||||app")
+        lines.append(f"{number}|{number}|ann|p||COMPLETED|{times}|{used}|||||||||app")
     return "\n".join(lines) + "\n"

@@ -17,6 +17,7 @@ from plugin.scheduler.cluster_view import cluster_of, requested_features
 from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name, scheduler_of
 from plugin.slurm.accounting import read_qos, sacct_text
 from plugin.slurm.nodes import read_machine
+from plugin.slurm.priority import read_priority
 from sim_backend.traces.filters import anonymised, anonymised_cluster
 from sim_backend.traces.read import read_log, trace_of_text
 
@@ -80,7 +81,9 @@ def site_cluster(settings: Settings, features: Collection[str] | None = None) ->
         cycle = f"offpeak orders the queue every {settings.agent.cycle_s} s"
         timing = timing._replace(order_interval_s=settings.agent.cycle_s, text=f"{timing.text}; {cycle}")
     cluster = replace(cluster_of(view, traits.partitions, features=features), timing=timing)
-    return replace(cluster, qos=read_qos()) if scheduler_name(settings) == SLURM else cluster
+    if scheduler_name(settings) != SLURM:
+        return cluster
+    return replace(cluster, qos=read_qos(), priority=read_priority())
 
 
 def with_site_cluster(accounting: Accounting, settings: Settings) -> Accounting:

@@ -185,12 +185,14 @@ def _run_of_step(number: Int64, row: Int64, step_row: Int64, step_number: Int64)
 
 NAMES = ("User", "Account", "Partition", "JobName", "State")
 NODE_LIST = "NodeList"
+PRIORITY = "Priority"
 _FIRST_NODE = re.compile(rb"([^,\[\s()]+)(?:\[(\w+)[^\]]*\])?(?=,|$)")
 
 Readers = Mapping[str, Callable[[bytes], int]]
 RUN_TIME_READERS: Readers = dict(zip(RUN_TIMES, (whole_number, duration_s), strict=True))
 LIMIT_READERS: Readers = dict(zip(LIMITS, (limit_of_minutes_s, limit_of_duration_s), strict=True))
 PROCESSOR_READERS: Readers = dict.fromkeys(PROCESSORS[:2], count) | dict.fromkeys(PROCESSORS[2:], count_in("cpu"))
+PRIORITY_READERS: Readers = {PRIORITY: whole_number}
 NODE_READERS: Readers = dict.fromkeys(NODES[:2], count) | dict.fromkeys(NODES[2:], count_in("node"))
 
 
@@ -200,7 +202,7 @@ class JobLines:
 
     `table` has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
     UNKNOWN if it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts
-    NAMES, the name of the first node if the lines have NodeList, and those of REQUEST_COLUMNS that they have.
+    NAMES, the name of the first node if the lines have NodeList, those of REQUEST_COLUMNS that they have, and PRIORITY.
     """
 
     table: pa.Table
@@ -220,6 +222,8 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
     logged_j = energy_of(fields)
     columns["energy_j"] = plausible(logged_j, **room(columns))
     columns["is_absurd"] = ~np.isnan(logged_j) & np.isnan(columns["energy_j"])
+    if PRIORITY in fields.column_names:
+        columns[PRIORITY] = _read(fields, PRIORITY_READERS, read)
     texts = (*NAMES, *(name for name in REQUEST_COLUMNS if name in fields.column_names))
     names = {name: _names(fields, name) for name in texts}
     if NODE_LIST in fields.column_names:

@@ -36,6 +36,7 @@ from sim_backend.traces.slurm.fields import (
 from sim_backend.traces.slurm.jobs import (
     NAMES,
     NODE_LIST,
+    PRIORITY,
     Ids,
     Lines,
     lines_of,
@@ -211,7 +212,12 @@ def _records(log: _Log, kept: Int64, ids: Ids, number: Int64, energy_j: Float64)
         requests=requests,
         array=_arrays(ids, number)[kept] if len(ids.named) else None,
         node=coded(NODE_LIST) if NODE_LIST in log.codes else None,
+        priority=_priority(column(PRIORITY)) if PRIORITY in jobs else None,
     )
+
+
+def _priority(recorded: Int64) -> Int64 | None:
+    return recorded if (recorded >= 0).any() else None
 
 
 def _requests(

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.cluster_file import cluster_text, parse_cluster, read_cluster
-from offpeak.model.limits import Allowance, Qos
+from offpeak.model.limits import Allowance, PreemptMode, Qos
+from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 
 ALPS = """
 qos = ["normal", "high"]
@@ -183,6 +184,8 @@ PARTITIONS = st.builds(
     limit_s=st.none() | st.integers(0, 10**6),
     preempts=st.booleans(),
     qos=st.just(""),
+    preempt_mode=st.just(PreemptMode.REQUEUE),
+    job_factor=st.integers(0, 9),
 )
 AMOUNTS = st.integers(0, 99)
 ALLOWANCES = st.builds(Allowance, *[st.none() | AMOUNTS] * 4)
@@ -195,6 +198,36 @@ TYPES = st.builds(
     st.text(max_size=5),
     st.text(max_size=5),
 )
+
+
+SHARES = st.none() | st.integers(0, 2**31)
+USERS = st.dictionaries(st.text(max_size=5), SHARES, max_size=3).map(lambda users: tuple(users.items()))
+WEIGHTS = st.integers(0, 2**32 - 1)
+FACTORS = st.builds(
+    PriorityWeights,
+    *(WEIGHTS for _ in range(5)),
+    max_age_s=st.integers(1, 10**6),
+    favor_small=st.booleans(),
+    small_relative_to_time=st.booleans(),
+    half_life_s=st.integers(0, 10**6),
+    calc_period_s=st.integers(1, 10**6),
+    is_fair_tree=st.booleans(),
+    dampening=st.integers(1, 10**6).map(float),
+)
+
+
+@st.composite
+def priorities(draw: st.DrawFn) -> SitePriority:
+    order = draw(st.sampled_from(PriorityOrder))
+    not_modelled = tuple(draw(st.lists(st.text(max_size=5), max_size=2)))
+    if order is not PriorityOrder.MULTIFACTOR:
+        return SitePriority(order, not_modelled=not_modelled)
+    names = draw(st.lists(st.text(min_size=1, max_size=5), max_size=3, unique=True))
+    above = [draw(st.sampled_from(["", *names[:number]])) for number in range(len(names))]
+    accounts = tuple(
+        ShareAccount(name, parent, draw(SHARES), draw(USERS)) for name, parent in zip(names, above, strict=True)
+    )
+    return SitePriority(order, draw(FACTORS), accounts, not_modelled)
 
 
 @st.composite
@@ -226,6 +259,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         reserved,
         draw(st.dictionaries(NAMES, st.integers(1, 99), max_size=2)),
         qos,
+        priority=draw(st.none() | priorities()),
     )
 
 
@@ -242,3 +276,66 @@ def test_a_partition_without_nodes_is_named_in_the_file() -> None:
     )
     assert '# partition "b" has no nodes and is left out' in text
     assert list(parse_cluster(text.encode(), "a.toml").partitions) == ["a"]
+
+
+ORDERED = (
+    ALPS
+    + """
+[priority]
+age = 1000
+fair_share = 100000
+max_age = "1d"
+half_life = "0s"
+fair_tree = false
+dampening = 3
+
+[priority.accounts.lasers]
+parent = "physics"
+users = { anna = 1 }
+
+[priority.accounts.physics]
+shares = 30
+users = { anna = 3, bob = "parent" }
+"""
+)
+
+
+def test_the_order_of_jobs() -> None:
+    weights = PriorityWeights(1000, 100_000, max_age_s=86_400, half_life_s=0, is_fair_tree=False, dampening=3.0)
+    accounts = (
+        ShareAccount("lasers", "physics", 1, (("anna", 1),)),
+        ShareAccount("physics", "", 30, (("anna", 3), ("bob", None))),
+    )
+    cluster = parse_cluster(ORDERED.encode(), "alps.toml")
+    assert cluster.priority == SitePriority(PriorityOrder.MULTIFACTOR, weights, accounts)
+    recorded = parse_cluster((ALPS + '[priority]\norder = "recorded"\n').encode(), "alps.toml")
+    assert recorded.priority == SitePriority(PriorityOrder.RECORDED)
+    assert parse_cluster(ALPS.encode(), "alps.toml").priority is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint"),
+    [
+        ("age = 1000\n", "ages = 1000\n", "priority.ages: is no key of a cluster", "did you mean age?"),
+        ("age = 1000\n", "age = -1\n", "priority.age: -1 is no whole number from 0 to 4,294,967,295", "quotes"),
+        ("age = 1000\n", 'order = "fifo"\n', "priority.order: 'fifo' is no order of jobs", "known: "),
+        ("age = 1000\n", 'order = "recorded"\n', "fair_share: is no part of the order 'recorded'", "leave it out"),
+        ('"1d"', '"0s"', "priority.max_age: is 0", 'leave it out, or write max_age = "7d"'),
+        ("dampening = 3", "dampening = 0", "priority.dampening: 0 is no whole number from 1", "without quotes"),
+        ('"physics"', '"physic"', "priority.accounts.lasers: parent 'physic' is no account", "did you mean physics?"),
+        ("shares = 30", 'parent = "lasers"', "priority.accounts.lasers: stands below itself", "take out one parent"),
+        ("shares = 30", 'shares = "30"', "priority.accounts.physics.shares: '30' is no whole number", "without quotes"),
+        ("{ anna = 1 }", "3", "priority.accounts.lasers.users: is no table", "users = { anna = 3 }"),
+    ],
+)
+def test_bad_input_to_the_order_names_the_place(old: str, new: str, message: str, hint: str) -> None:
+    assert old in ORDERED
+    with pytest.raises(BadInput, match=re.escape(message)) as caught:
+        parse_cluster(ORDERED.replace(old, new, 1).encode(), "alps.toml")
+    assert hint in caught.value.hint
+
+
+def test_an_order_that_is_no_table() -> None:
+    with pytest.raises(BadInput, match=r"alps.toml: priority: is no table") as caught:
+        parse_cluster(('priority = "recorded"\n' + ALPS).encode(), "alps.toml")
+    assert 'order = "recorded"' in caught.value.hint

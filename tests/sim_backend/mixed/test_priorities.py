@@ -10,11 +10,12 @@ from share_trees import share_tree
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Pool
+from offpeak.model.priority import PriorityWeights
 from offpeak.model.request import Chunk, Request
 from sim_backend.engine.state import NOT_YET
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.priorities import BEFORE_S, ROOT, Priorities, PriorityWeights, advance_ranked, decayed_s
+from sim_backend.mixed.priorities import BEFORE_S, ROOT, Priorities, advance_ranked, decayed_s
 from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.mixed.state import new_state
 from sim_backend.replay.schedule import NO_PEAKS

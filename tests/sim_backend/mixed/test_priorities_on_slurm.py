@@ -11,11 +11,12 @@ from slurm_fixtures import NODES, SlurmAccounting, accounting_slurm
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
+from offpeak.model.priority import PriorityWeights
 from offpeak.model.request import Chunk, Request
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.local_slurm.servers import SlurmCluster
 from sim_backend.mixed.case import MixedJobs, mixed_case
-from sim_backend.mixed.priorities import ROOT, Priorities, PriorityWeights, classic_factors, fair_tree_factors
+from sim_backend.mixed.priorities import ROOT, Priorities, classic_factors, fair_tree_factors
 
 pytestmark = [pytest.mark.thorough, pytest.mark.slow("Slurm computes priorities once a minute")]
 

@@ -98,6 +98,35 @@ def test_a_log_is_replayed_on_the_pools_of_a_cluster(offpeak: Offpeak, tmp_path:
     assert "has no partition" not in anonymous.stdout
 
 
+BY_TIER = "jobs start by the tier of their partition, then by "
+ORDERS = {
+    "": f"priorities and limits of users are not logged: {BY_TIER}submission",
+    "recorded": f"{BY_TIER}the priority that the log records for their start",
+    "multifactor": f"{BY_TIER}Slurm's multifactor priority (age 10, fair share 7)",
+}
+PRIORITY = """
+[priority]
+age = 10
+fair_share = 7
+"""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_order_of_the_replay_is_named(offpeak: Offpeak, tmp_path: Path, order: str) -> None:
+    dump(tmp_path)
+    if order == "recorded":
+        header, *rows = (tmp_path / "sacct.txt").read_text().splitlines()
+        lines = [f"{header};Priority", *(f"{row};{number}" for number, row in enumerate(rows))]
+        (tmp_path / "sacct.txt").write_text("\n".join(lines) + "\n")
+    (tmp_path / "cluster.toml").write_text(CLUSTER + (PRIORITY if order == "multifactor" else ""))
+    options = ("--time-zone", "UTC", "--cluster", "cluster.toml")
+    done = offpeak("simulate", "sacct.txt", *options)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith(f"- {ORDERS[order]}")] != []
+    document = json.loads(offpeak("estimate", "sacct.txt", *options, "--replays", "10", "--json").stdout)
+    assert document["likeness"]["order"] == (order or "submission")
+
+
 def test_a_job_that_fits_no_node_is_named(offpeak: Offpeak, tmp_path: Path) -> None:
     dump(tmp_path)
     (tmp_path / "cluster.toml").write_text(CLUSTER.replace("a100 = 4", "a100 = 1"))

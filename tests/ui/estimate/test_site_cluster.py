@@ -12,6 +12,7 @@ from offpeak.files import LongText
 from offpeak.model.cluster import Partition
 from offpeak.model.cluster_file import cluster_text, parse_cluster
 from offpeak.model.limits import Qos
+from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from offpeak.settings.replay import LogSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.port import SchedulerView
@@ -32,6 +33,11 @@ PartitionName=gpu MaxNodes=1 MaxTime=UNLIMITED Nodes=g1 PriorityTier=5 OverSubsc
 PartitionName=empty MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=(null) PriorityTier=1 OverSubscribe=NO PreemptMode=OFF
 """
 RESERVATIONS = b"ReservationName=maint StartTime=0 EndTime=9 Nodes=t1 NodeCnt=1 Flags=MAINT\n"
+PRIORITY = SitePriority(
+    PriorityOrder.MULTIFACTOR,
+    PriorityWeights(age=10, fair_share=100, qos=5),
+    (ShareAccount("physics", "", 3, (("anna", 1),)), ShareAccount("lasers", "physics", 1, (("bob", None),))),
+)
 SACCT = (
     "JobIDRaw;Partition;State;Submit;Start;End;AllocNodes;AllocCPUS;ReqTRES;QOS\n"
     "1;cpu;COMPLETED;2023-01-02T00:00:00;2023-01-02T00:00:00;2023-01-02T01:00:00;1;8;cpu=8,node=1;secret\n"
@@ -66,6 +72,7 @@ def reports(monkeypatch: pytest.MonkeyPatch) -> Reports:
         monkeypatch.setattr(accounting_source, "scheduler_of", lambda _: Scheduler(answers))
         monkeypatch.setattr(accounting_source, "scheduler_name", lambda _: "slurm")
         monkeypatch.setattr(accounting_source, "read_qos", lambda: {"normal": Qos("normal")})
+        monkeypatch.setattr(accounting_source, "read_priority", lambda: PRIORITY)
 
     return let
 
@@ -91,6 +98,7 @@ def test_the_cluster_has_types_partitions_reservations_and_qos(reports: Reports)
     text = cluster_text(cluster)
     written = parse_cluster(text.encode(), "a.toml")
     assert written.pools == cluster.pools
+    assert written.priority == cluster.priority == PRIORITY
     assert list(written.partitions) == ["cpu", "gpu"]
     assert '# partition "empty" has no nodes and is left out' in text
 
@@ -112,6 +120,10 @@ def test_an_anonymous_estimate_knows_no_name_of_a_partition(reports: Reports) ->
     assert sorted(found.partitions) == ["queue1", "queue2", "queue3"]
     assert (found.qos, found.reservations) == ({}, {})
     assert found.timing.bf_interval_s == 30
+    assert found.priority is not None
+    assert found.priority.weights == PriorityWeights(age=10, fair_share=100)
+    names = repr(found.priority)
+    assert [name for name in ("anna", "bob", "physics", "lasers") if name in names] == []
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ RAN = {
     "Reservation": "",
     "Constraints": "",
     "NodeList": "n[1-2]",
+    "Priority": "1000",
     "JobName": "app1",
 }
 TEN = 1_795_168_800  # 2026-11-20 10:00 UTC
@@ -236,7 +237,7 @@ def test_a_start_before_the_submission_counts_as_no_wait() -> None:
         ({"JobIDRaw": "x"}, "JobIDRaw is no value that Slurm writes: 'x'"),
         ({"ElapsedRaw": "1_0"}, "ElapsedRaw is no value that Slurm writes: '1_0'"),
         ({"TimelimitRaw": "1:00"}, "TimelimitRaw is no value that Slurm writes: '1:00'"),
-        ({"Account": "a|b"}, "23 fields where 22 are expected"),
+        ({"Account": "a|b"}, f"{len(SACCT_COLUMNS) + 1} fields where {len(SACCT_COLUMNS)} are expected"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused_with_its_number(changed: dict[str, str], fault: str) -> None:
@@ -321,3 +322,14 @@ def test_recordings_of_real_dumps(shared: Path) -> None:
         assert {group.reason for group in trace.rejected} == {"never started"}
         assert (trace.jobs.logged_start_s >= trace.jobs.submit_s).all()
         assert trace.units_per_node == 1
+
+
+def test_the_recorded_priority_is_that_of_each_job() -> None:
+    recorded = read(dump(job(1), job(2, Priority=4_294_901_759), job(3, Priority="")))
+    assert recorded.jobs.priority is not None
+    assert recorded.jobs.priority.tolist() == [1000, 4_294_901_759, -1]
+    without = tuple(name for name in SACCT_COLUMNS if name != "Priority")
+    assert read(dump(job(1), columns=without)).jobs.priority is None
+    assert read(dump(job(1, Priority=""))).jobs.priority is None
+    message, _ = refused(dump(job(1), job(2, Priority="high")))
+    assert message == "a.txt:3: Priority is no value that Slurm writes: 'high'"
