@@ -11,8 +11,11 @@ from slurm_fixtures import NODES, SlurmAccounting, accounting_slurm
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
-from offpeak.model.priority import PriorityWeights
+from offpeak.model.priority import PriorityOrder, PriorityWeights
 from offpeak.model.request import Chunk, Request
+from offpeak.settings.schedulers import SlurmSettings
+from plugin.slurm.priority import read_priority
+from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.local_slurm.processes import wait_until
 from sim_backend.local_slurm.servers import SlurmCluster
 from sim_backend.mixed.case import MixedJobs, mixed_case
@@ -173,6 +176,27 @@ def compare(cluster: SlurmCluster, jobs: list[str], weights: PriorityWeights) ->
 def test_the_fair_tree_and_the_size_of_jobs_are_those_of_slurm(site):
     accounting, jobs = site
     compare(accounting.cluster, jobs, WEIGHTS)
+
+
+def test_the_order_of_the_site_is_read(site, monkeypatch):
+    accounting, _ = site
+    cluster = accounting.cluster
+    monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+    found = read_priority()
+    assert (found.order, found.not_modelled) == (PriorityOrder.MULTIFACTOR, ())
+    assert found.weights == WEIGHTS._replace(calc_period_s=60)
+    assert {each.name: (each.parent, each.shares) for each in found.accounts} == {
+        "root": ("", None),
+        "chemistry": ("root", 10),
+        "physics": ("root", 30),
+        "lasers": ("physics", 2),
+    }
+    rows = associations(cluster)
+    listed = {(account.strip(), user): int(shares) for account, user, shares, *_ in rows if user}
+    read = {(account.name, user): shares for account in found.accounts for user, shares in account.users}
+    assert read == listed
+    partitions = SlurmScheduler(SlurmSettings()).traits().partitions
+    assert {each.name: each.job_factor for each in partitions} == PARTITION_FACTORS
 
 
 def test_the_classic_formula_and_the_size_in_time_are_those_of_slurm(site):
