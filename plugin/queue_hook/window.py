@@ -96,11 +96,8 @@ def group_positions(
     groups: dict[CompetitionGroup, list[QueuePosition]] = {}
     for position in positions:
         job = position.job
-        if not job.plain or job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s):
-            continue
-        if not job.lacks_only_nodes or (job.is_array and not facts.startable_tasks(job)):
-            continue
-        groups.setdefault(facts.competition.group(job), []).append(position)
+        if job.plain and _could_start(job, delayed, facts):
+            groups.setdefault(facts.competition.group(job), []).append(position)
     groups.pop(NO_GROUP, None)
     for group in groups.values():
         group.sort(key=attrgetter("number"))
@@ -267,7 +264,8 @@ def reorder_window(window: GroupWindow, order: OrderMovable, others: "WaitingJob
 def _could_start(job: Job, delayed: Collection[str], facts: QueueFacts) -> bool:
     """Whether the job waits for nodes only. Others may be passed: they get their place back when they could start."""
     waits_for_time = job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s)
-    return job.lacks_only_nodes and not waits_for_time
+    waits_for_tasks = job.is_array and not facts.startable_tasks(job)
+    return job.lacks_only_nodes and not (waits_for_time or waits_for_tasks)
 
 
 class WaitingJobs:

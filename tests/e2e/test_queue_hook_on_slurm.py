@@ -48,13 +48,12 @@ def submit(cluster: SlurmCluster, *options: str) -> str:
 
 def seen(cluster: SlurmCluster, site: Site) -> Site:
     """Return the site with the jobs as Slurm has them."""
-    jobs: list[Job] = []
+    jobs: dict[str, Job] = {}
     for line in cluster.run(*ASK).splitlines():
         number, task, priority, nice = line.split()
-        one = task == "N/A"
-        arguments = {"priority": int(priority), "offset": -int(nice), "plain": one, "submit_s": NOW_S - 60}
-        jobs.append(a_job(int(number), **arguments)._replace(job_id=number if one else f"{number}_{task}"))
-    return replace(site, jobs=tuple(jobs))
+        tasks = {} if task == "N/A" else {"array_id": number, "tasks": 2}
+        jobs[number] = a_job(int(number), priority=int(priority), offset=-int(nice), submit_s=NOW_S - 60, **tasks)
+    return replace(site, jobs=tuple(jobs.values()))
 
 
 def write(cluster: SlurmCluster, site: Site, plan: QueuePlan) -> Site:
@@ -79,7 +78,7 @@ def test_the_order_comes_about_stays_and_is_given_back(site: tuple[SlurmCluster,
     plan = before.plan(peak=Peak.OFF_PEAK)
     assert left_alone(plan) == set()
     after = write(cluster, before, plan)
-    assert [job for job in after.order() if "_" not in job] == ["6", "5", "3", "2", "1", "7"]
+    assert after.order() == ["6", "5", "4", "3", "2", "1", "7"]
     assert after.plan(peak=Peak.OFF_PEAK).changes_nothing
     back = write(cluster, after, restore_plan(after.jobs, after.marks, ranking=start.ranking))
     assert [(job.job_id, job.priority, job.offset) for job in back.jobs] == [

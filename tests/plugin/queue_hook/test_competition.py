@@ -308,6 +308,10 @@ def test_jobs_of_equal_priority_do_not_pass_one_outside_their_window() -> None:
     assert site.apply(site.plan(node_power_w=watts)).order() == ["1", "2", "3", "4"]
     waits = replace(site, jobs=(jobs[0], het._replace(reason="Dependency"), *jobs[1:]))
     assert waits.apply(waits.plan(node_power_w=watts)).order() == ["4", "3", "1", "2"]
+    throttled = het._replace(plain=True, array_id="2", tasks=4, task_limit=1)
+    task = asks(5, Chunk(1, 64), state=JobState.RUNNING, array_id="2", hosts="n1", plain=False)
+    busy = replace(site, jobs=(jobs[0], throttled, *jobs[1:], task))
+    assert busy.apply(busy.plan(node_power_w=watts)).order()[:3] == ["4", "3", "1"]
     late = replace(site, jobs=(*jobs, asks(9, Chunk(1, 64), priority=5, plain=False)))
     assert late.apply(late.plan(node_power_w=watts)).order() == ["4", "3", "1", "9"]
 
