@@ -1,9 +1,9 @@
 """An upper bound on a day's profit: no plan can earn more.
 
-This is a Lagrangian relaxation: capacity is not a limit but has a price in each step of a grid, and each job takes the
-best start for itself at these prices. The earnings of all jobs plus the value of the whole capacity are, at any prices,
-at least the profit of the best plan; subgradient steps look for prices that minimise them. Cooling uses the lowest PUE
-of the table at the step's temperature.
+This is a Lagrangian relaxation: capacity does not bind but has a price in each step of a grid, as licences and other
+limits have, and each job takes the best start for itself at these prices. The earnings of all jobs plus the value of
+the whole capacity are, at any prices, at least the profit of the best plan; subgradient steps look for prices that
+minimise them. Cooling uses the lowest PUE of the table at the step's temperature.
 """
 
 from dataclasses import replace
@@ -17,6 +17,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
 from plugin.planner.problem import Problem, Rates, compute_profit, empty_plan, least_pue, net_per_s, overlap_s
 
+ON_NODES = 2
+"""The columns of cores and memory; those of limits follow."""
 STEPS = 48
 ROUNDS = 60
 
@@ -30,8 +32,10 @@ def upper_bound(problem: Problem) -> float:
     question = replace(problem, rates=rates)
     per_s = net_per_s(question, least_pue(question))
     starts_s = _candidates(question)
-    needed = np.stack([problem.work.units * problem.work.cores, problem.work.units * problem.work.memory_mb], axis=1)
-    has = _capacity(question)
+    work = problem.work
+    on_nodes = np.stack([work.units * work.cores, work.units * work.memory_mb], axis=1)
+    needed = np.concatenate([on_nodes, problem.limits.amounts_of(work.demand)], axis=1)
+    has = np.concatenate([_capacity(question), _left_of_limits(question)])
     scale = has.max(axis=1, keepdims=True).clip(1)
     return ran + _least(rates, per_s, starts_s, problem.work.duration_s, needed / scale.T, has / scale)
 
@@ -83,12 +87,20 @@ def _capacity(problem: Problem) -> Float64:
     )
 
 
+def _left_of_limits(problem: Problem) -> Float64:
+    """Return what others leave of each limit in each step, in amounts x seconds; float64[limits, steps]."""
+    limits, taken = problem.limits, problem.limits.taken
+    used = np.zeros((len(limits), len(problem.rates.edge_s) - 1))
+    np.add.at(used, taken.limit, taken.amount[:, None] * overlap_s(problem.rates, taken.from_s, taken.until_s))
+    return np.maximum(limits.most[:, None] * np.diff(problem.rates.edge_s) - used, 0.0)
+
+
 def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, needed: Float64, has: Float64) -> float:
     """Return the least bound of all subgradient steps."""
     length_s = np.diff(rates.edge_s)
     ends_s = np.minimum(starts_s + duration_s[:, None], rates.horizon_s)
     candidates = CandidateStarts(starts_s, ends_s, _step_at(rates, starts_s), _step_at(rates, ends_s))
-    price = np.zeros_like(has)
+    price, has_limits = np.zeros_like(has), len(has) > ON_NODES
     # While the machine is full, a core is worth what the median job earns with one.
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.nan_to_num(np.median(per_s / needed[:, :1], axis=0))
@@ -96,7 +108,8 @@ def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, nee
     best, step_size = np.inf, 0.1 * float(np.abs(worth).max())
     for number in range(ROUNDS):
         used = np.zeros_like(has)
-        earned = _best_starts(per_s, needed, price, rates.edge_s, candidates, used)
+        less_limits = per_s - needed[:, ON_NODES:] @ price[ON_NODES:] if has_limits else per_s
+        earned = _best_starts(less_limits, needed, price, rates.edge_s, candidates, used)
         best = min(best, earned + float((price * has).sum()))
         slack = (has - used) / length_s
         norm = float(np.abs(slack).max())
@@ -123,7 +136,10 @@ class CandidateStarts(NamedTuple):
 def _best_starts(
     per_s: Float64, needed: Float64, price: Float64, edge_s: Int64, candidates: CandidateStarts, used: Float64
 ) -> float:
-    """Return the earnings of all jobs at these prices from their best starts, and add their resources to `used`."""
+    """Return the earnings of all jobs from their best starts, and add their resources to `used`.
+
+    `price` is that of resources; `per_s` is without what jobs pay for limits.
+    """
     starts_s, ends_s, begin, end = candidates
     steps = len(edge_s) - 1
     total, net, whole = 0.0, np.empty(steps), np.zeros(steps + 1)
@@ -145,6 +161,8 @@ def _best_starts(
             inside_s = min(ends_s[job, best], edge_s[step + 1]) - max(starts_s[job, best], edge_s[step])
             used[0, step] += needed[job, 0] * inside_s
             used[1, step] += needed[job, 1] * inside_s
+            for limit in range(ON_NODES, needed.shape[1]):
+                used[limit, step] += needed[job, limit] * inside_s
     return total
 
 

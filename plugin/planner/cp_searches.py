@@ -14,6 +14,7 @@ from numpy.random import Generator
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.facility import STEP_W
+from plugin.planner.capacity import watts
 from plugin.planner.cp_solver import (
     CpAnswer,
     CpProcess,
@@ -27,7 +28,7 @@ from plugin.planner.cp_solver import (
     cp_process,
     require_or_tools,
 )
-from plugin.planner.placement import place_one_by_one, watts
+from plugin.planner.placement import place_one_by_one
 from plugin.planner.problem import NO_LIMIT, Plan, Problem, compute_profit, first_unit, net_per_s, overlap_s, pue_under
 from plugin.planner.searches import Budget, better_plan, leave_out_jobs, leave_out_losses
 
@@ -51,17 +52,19 @@ def build_cp_question(
     horizon_s = rates.horizon_s
     start_s = np.where(incumbent.placed, incumbent.start_s, horizon_s)
     cap_w = int(min(rates.cap_w.max(), NO_LIMIT // 4))
+    whole = np.array([machine.cores.sum(), machine.memory_mb.sum(), machine.gpus.sum(), len(machine), cap_w], np.int64)
+    limits = _limits_of(problem, which)
     is_small = len(which) * len(machine) <= EXACT_PAIRS
     return CpQuestion(
-        asks=_requested_resources(problem)[which],
-        has=np.array([machine.cores.sum(), machine.memory_mb.sum(), machine.gpus.sum(), len(machine), cap_w], np.int64),
+        asks=_requested_resources(problem, limits)[which],
+        has=np.concatenate([whole, problem.limits.most[limits]]),
         duration_s=work.duration_s[which],
         earliest_s=np.minimum(work.release_s[which], horizon_s),
         latest_s=np.minimum(work.latest_end_s - work.duration_s, horizon_s)[which],
         hint_s=start_s[which] if hinted else None,
         edge_s=rates.edge_s,
         per_s=net_per_s(problem, pue_under(problem, incumbent))[which],
-        taken=_used_resources(problem, incumbent, which, cap_w),
+        taken=_used_resources(problem, incumbent, which, limits, cap_w),
         on_nodes=() if is_small else on_nodes,
         nodes=_single_nodes(problem, incumbent, which, hinted=hinted) if is_small else None,
         energy=_energy_cost(problem, incumbent, which) if is_small else None,
@@ -113,10 +116,20 @@ def _on_nodes(problem: Problem, kept: Plan, which: Int64, answer: CpAnswer, solv
     return Plan(start_s, node, solver)
 
 
-def _requested_resources(problem: Problem) -> Int64:
+def _limits_of(problem: Problem, which: Int64) -> Int64:
+    """Return the limits of which these jobs take something."""
+    return np.unique(problem.limits.rows_of(problem.work.demand[which])[1])
+
+
+POWER = 4
+"""The column of watts; limits follow."""
+
+
+def _requested_resources(problem: Problem, limits: Int64) -> Int64:
     work = problem.work
     each = (work.cores, work.memory_mb, work.gpus, _alone(problem, work.cores))
-    return np.stack([*(work.units * requested for requested in each), watts(work.power_w)], axis=1)
+    columns = [*(work.units * requested for requested in each), watts(work.power_w)]
+    return np.concatenate([np.stack(columns, axis=1), problem.limits.amounts_of(work.demand)[:, limits]], axis=1)
 
 
 def _alone(problem: Problem, cores: Int64) -> Int64:
@@ -124,21 +137,32 @@ def _alone(problem: Problem, cores: Int64) -> Int64:
     return np.asarray(2 * cores > problem.machine.cores.max(), np.int64)
 
 
-def _used_resources(problem: Problem, incumbent: Plan, which: Int64, cap_w: int) -> ResourceUse:
-    """Return the resources that running jobs and the incumbent's other jobs use; a lower cap counts as used power."""
-    running, rates, work = problem.running, problem.rates, problem.work
+def _used_resources(problem: Problem, incumbent: Plan, which: Int64, limits: Int64, cap_w: int) -> ResourceUse:
+    """Return the resources that running jobs and the incumbent's other jobs use; a lower cap counts as used power.
+
+    Running jobs may exceed a limit: then all of it counts as used.
+    """
+    running, rates, work, others = problem.running, problem.rates, problem.work, problem.limits.taken
     fixed = _fixed(incumbent, which)
     start_s, duration_s = incumbent.start_s[fixed], work.duration_s[fixed]
     alone = _alone(problem, running.cores)
     ran = np.stack([running.cores, running.memory_mb, running.gpus, alone, watts(running.power_w)], axis=1)
-    asks = np.concatenate([ran, _requested_resources(problem)[fixed]])
-    from_s = np.concatenate([np.zeros(len(running), np.int64), start_s])
-    until_s = np.concatenate([running.until_s, start_s + duration_s])
+    limited = others.amount[:, None] * (others.limit[:, None] == limits)
+    asks = np.concatenate(
+        [
+            np.pad(ran, ((0, 0), (0, len(limits)))),
+            np.pad(limited, ((0, 0), (POWER + 1, 0))),
+            _requested_resources(problem, limits)[fixed],
+        ]
+    )
+    from_s = np.concatenate([np.zeros(len(running), np.int64), others.from_s, start_s])
+    until_s = np.concatenate([running.until_s, others.until_s, start_s + duration_s])
     taken = _over_time(from_s, until_s, asks, np.append(rates.edge_s, 0))
     inside = taken.at_s < rates.horizon_s
     step = np.clip(np.searchsorted(rates.edge_s, taken.at_s, side="right") - 1, 0, len(rates.cap_w) - 1)
     missing_w = cap_w - np.minimum(rates.cap_w[step], cap_w)
-    taken.used[:, -1] = np.minimum(taken.used[:, -1] + np.where(inside, missing_w, 0), cap_w)
+    taken.used[:, POWER] = np.minimum(taken.used[:, POWER] + np.where(inside, missing_w, 0), cap_w)
+    taken.used[:, POWER + 1 :] = np.minimum(taken.used[:, POWER + 1 :], problem.limits.most[limits])
     return taken
 
 

@@ -84,10 +84,11 @@ class EnergyCost:
 class CpQuestion:
     """Which of these jobs starts when?
 
-    `asks` are the whole jobs' cores, MB, GPUs, units that exclude a second one of their kind on a node, and watts,
-    against what the machine `has`; int64[jobs, 5]. `per_s` is the earning of a job per second in each step between
-    `edge_s`; the last edge is the horizon, and a job that starts there does not start in this plan. So does a job that
-    cannot start between `earliest_s` and `latest_s`. `hint_s` is the incumbent's start, the horizon for none.
+    `asks` are the whole jobs' cores, MB, GPUs, units that exclude a second one of their kind on a node, watts, and what
+    they take of limits, against what the machine `has`; int64[jobs, 5 + limits]. `per_s` is the earning of a job per
+    second in each step between `edge_s`; the last edge is the horizon, and a job that starts there does not start in
+    this plan. So does a job that cannot start between `earliest_s` and `latest_s`. `hint_s` is the incumbent's start,
+    the horizon for none.
 
     With `nodes` and `energy` the answer is exact. Without `nodes` all nodes together are one resource, and without
     `energy` a second earns `per_s` whatever the load is.
@@ -246,7 +247,7 @@ def _cost_in(cost_per_j: float, energy: EnergyCost, step: int, inside_s: list[An
 
 
 def _resources(built: _Model, question: CpQuestion) -> None:
-    """Keep the machine as a whole from being overfull, and below its cap on power."""
+    """Keep the machine as a whole from being overfull, below its cap on power, and within the limits."""
     others = _others(built.model, question.taken)
     for resource, has in enumerate(question.has.tolist()):
         demands = question.asks[:, resource].tolist() + question.taken.used[:, resource].tolist()

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.facility import Facility
+from plugin.planner.limits import NO_DEMAND, UNLIMITED, PlanLimits
 
 NO_LIMIT = np.iinfo(np.int64).max // 4
 """A latest end that never comes, a power cap that never binds."""
@@ -28,7 +29,8 @@ class Work:
     A job has `units` that start and end together, each on a node of its own (as Slurm's nodes of a job) and each
     asking for that many `cores`, `memory_mb` and `gpus`. It may start at `release_s` and must end by `latest_end_s`.
     `power_w` and `revenue_per_s` are those of the whole job, the latter in the currency of the rates. The units may be
-    on nodes of the `pools` only, a set of bits; without it on all nodes.
+    on nodes of the `pools` only, a set of bits; without it on all nodes. `demand` is what the job takes of the
+    problem's limits, without it nothing.
     """
 
     job_id: Int64
@@ -42,10 +44,13 @@ class Work:
     power_w: Float64
     revenue_per_s: Float64
     pools: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    demand: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
         if len(self.pools) != len(self.job_id):
             object.__setattr__(self, "pools", np.full(len(self.job_id), ALL_POOLS))
+        if len(self.demand) != len(self.job_id):
+            object.__setattr__(self, "demand", np.full(len(self.job_id), NO_DEMAND))
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -121,6 +126,7 @@ class Problem:
     running: Running
     rates: Rates
     facility: Facility
+    limits: PlanLimits = UNLIMITED
 
 
 TOMORROW = -1

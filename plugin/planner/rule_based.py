@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.compiled import kernel
+from offpeak.compiled import in_place, kernel
 from offpeak.model.arrays import Int64
-from plugin.planner.placement import Places, watts
+from plugin.planner.capacity import watts
+from plugin.planner.limits import Demands, LimitUse
+from plugin.planner.placement import Places
 from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
 
 
@@ -26,6 +28,7 @@ class QueuedWork(NamedTuple):
     kind: Int64
     power_w: Int64
     first: Int64
+    demand: Int64
 
 
 class RunningUnits(NamedTuple):
@@ -46,9 +49,19 @@ class PowerCaps(NamedTuple):
     horizon_s: int
 
 
+class LimitState(NamedTuple):
+    """The limits: `most` may be taken, `used` is what planned jobs take now, `taken` is what others take."""
+
+    demands: Demands
+    most: Int64
+    used: Int64
+    taken: LimitUse
+
+
 def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> Plan:
     """Return the plan of such a scheduler; it takes nodes in lexicographic order."""
     work, machine, rates, running = problem.work, problem.machine, problem.rates, problem.running
+    limits = problem.limits
     plan = empty_plan(work, solver)
     free = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1).astype(np.int64)
     taken = np.stack([running.cores, running.memory_mb, running.gpus], axis=1).astype(np.int64)
@@ -63,10 +76,12 @@ def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> 
         kind=_kinds(work),
         power_w=watts(work.power_w),
         first=first_unit(work),
+        demand=work.demand,
     )
     on_nodes = RunningUnits(free, running.node, running.until_s, taken, watts(running.power_w))
     caps = PowerCaps(edges, np.append(rates.cap_w, NO_LIMIT), rates.horizon_s)
-    _play(order, strict, jobs, on_nodes, caps, Places(plan.start_s, plan.node))
+    limited = LimitState(limits.demands, limits.most, np.zeros_like(limits.most), limits.taken)
+    _play(order, jobs, on_nodes, caps, limited, places=Places(plan.start_s, plan.node), strict=strict)
     return plan
 
 
@@ -81,11 +96,19 @@ def _kinds(work: Work) -> Int64:
 
 
 @kernel
-def _play(order: Int64, strict: bool, jobs: QueuedWork, running: RunningUnits, caps: PowerCaps, places: Places) -> None:
+def _play(
+    order: Int64,
+    jobs: QueuedWork,
+    running: RunningUnits,
+    caps: PowerCaps,
+    limits: LimitState,
+    places: Places,
+    strict: bool,
+) -> None:
     """Move from event to event until the horizon and write starts and nodes."""
     start_s, node = places
     # Unpacked once: numba counts the references of an array at each access to it in a tuple.
-    release_s, latest_end_s, duration_s, units, needed, kind, power_w, first = jobs
+    release_s, latest_end_s, duration_s, units, needed, kind, power_w, first, demand = jobs
     edge_s, cap_w, horizon_s = caps
     free, count = running.free, len(order)
     end_s, running_end_s = np.full(count, NO_LIMIT), running.until_s.copy()
@@ -95,7 +118,9 @@ def _play(order: Int64, strict: bool, jobs: QueuedWork, running: RunningUnits, c
     now_s = 0
     while now_s < horizon_s:
         ended, ended_w = _end_units(now_s, running_end_s, running)
-        still_active, left_w = _end_jobs(now_s, end_s, active[:active_count], jobs, node, free)
+        still_active, left_w = _end_jobs(
+            now_s, end_s, active[:active_count], jobs, places=places, free=free, limits=limits
+        )
         drawn_w -= ended_w + left_w
         if ended > 0 or still_active < active_count:
             full[:] = False
@@ -105,8 +130,11 @@ def _play(order: Int64, strict: bool, jobs: QueuedWork, running: RunningUnits, c
             job = waiting[place]
             started = False
             if not stopped and release_s[job] <= now_s and now_s + duration_s[job] <= latest_end_s[job]:
-                fits = not full[kind[job]]
-                if fits and drawn_w + power_w[job] > _least_cap(edge_s, cap_w, now_s, now_s + duration_s[job]):
+                fits, until_s = not full[kind[job]], now_s + duration_s[job]
+                if fits and (
+                    drawn_w + power_w[job] > _least_cap(edge_s, cap_w, now_s, until_s)
+                    or _exceeds_limit(limits, demand[job], now_s, until_s)
+                ):
                     stopped = strict
                 elif fits and _take(free, needed[job], units[job], node, first[job]):
                     start_s[job] = now_s
@@ -114,6 +142,7 @@ def _play(order: Int64, strict: bool, jobs: QueuedWork, running: RunningUnits, c
                     active[active_count] = job
                     active_count += 1
                     drawn_w += power_w[job]
+                    _count(limits, demand[job], 1)
                     started = True
                 else:
                     full[kind[job]] = True
@@ -123,6 +152,7 @@ def _play(order: Int64, strict: bool, jobs: QueuedWork, running: RunningUnits, c
                 kept += 1
         count = kept
         soon_s = min(_earliest_s(now_s, horizon_s, edge_s), _earliest_s(now_s, horizon_s, running_end_s))
+        soon_s = min(soon_s, _earliest_s(now_s, horizon_s, limits.taken.until_s))
         for place in range(count):
             if release_s[waiting[place]] > now_s:
                 soon_s = min(soon_s, release_s[waiting[place]])
@@ -145,15 +175,18 @@ def _end_units(now_s: int, end_s: Int64, running: RunningUnits) -> tuple[int, in
 
 
 @kernel
-def _end_jobs(now_s: int, end_s: Int64, active: Int64, jobs: QueuedWork, node: Int64, free: Int64) -> tuple[int, int]:
-    """Free the nodes of jobs that have ended by now; return how many of `active` go on, and the watts of the others."""
+def _end_jobs(
+    now_s: int, end_s: Int64, active: Int64, jobs: QueuedWork, places: Places, free: Int64, limits: LimitState
+) -> tuple[int, int]:
+    """Free what jobs had that have ended by now; return how many of `active` go on, and the watts of the others."""
     kept, ended_w = 0, 0
     for place in range(len(active)):
         job = active[place]
         if end_s[job] <= now_s:
             for unit in range(jobs.first[job], jobs.first[job + 1]):
-                free[node[unit]] += jobs.needed[job]
+                free[places.node[unit]] += jobs.needed[job]
             ended_w += jobs.power_w[job]
+            _count(limits, jobs.demand[job], -1)
         else:
             active[kept] = job
             kept += 1
@@ -178,6 +211,29 @@ def _least_cap(edge_s: Int64, cap_w: Int64, from_s: int, until_s: int) -> int:
         if edge_s[step] < until_s and behind_s > from_s:
             least = min(least, cap_w[step])
     return least
+
+
+@in_place
+def _exceeds_limit(limits: LimitState, demand: int, from_s: int, until_s: int) -> bool:
+    """Return whether some limit has too little left; what others take at any time of the run counts together."""
+    demands, taken = limits.demands, limits.taken
+    for row in range(demands.first[demand], demands.first[demand + 1]):
+        limit = demands.limit[row]
+        used = limits.used[limit] + demands.amount[row]
+        for other in range(len(taken.limit)):
+            if taken.limit[other] == limit and taken.from_s[other] < until_s and taken.until_s[other] > from_s:
+                used += taken.amount[other]
+        if used > limits.most[limit]:
+            return True
+    return False
+
+
+@in_place
+def _count(limits: LimitState, demand: int, jobs: int) -> None:
+    """Add what so many jobs of that demand take to what is used."""
+    demands = limits.demands
+    for row in range(demands.first[demand], demands.first[demand + 1]):
+        limits.used[demands.limit[row]] += jobs * demands.amount[row]
 
 
 @kernel

@@ -26,8 +26,9 @@ class PlanVerdict:
 def verify_plan(problem: Problem, plan: Plan) -> PlanVerdict:
     """Return the verdict; a plan without violations is one that the machine can carry out."""
     pieces = _pieces(problem, plan)
-    wrong = (*_broken_jobs(problem, plan), *_overfull(problem, pieces), *_above_cap(problem, pieces))
-    return PlanVerdict(wrong, _profit(problem, pieces))
+    wrong = [*_broken_jobs(problem, plan), *_overfull(problem, pieces), *_above_cap(problem, pieces)]
+    wrong += _above_limits(problem, plan) if len(problem.limits) else ()
+    return PlanVerdict(tuple(wrong), _profit(problem, pieces))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,26 @@ def _above_cap(problem: Problem, pieces: _Pieces) -> Iterator[str]:
     cap_w = rates.cap_w[np.searchsorted(rates.edge_s, begin_s, side="right") - 1]
     for at in np.flatnonzero(drawn_w > cap_w + SAME * np.maximum(cap_w, 1)).tolist():
         yield f"{watts_text(drawn_w[at])} are drawn in second {begin_s[at]}, above the cap of {watts_text(cap_w[at])}"
+
+
+def _above_limits(problem: Problem, plan: Plan) -> Iterator[str]:
+    """Add up what is taken of each limit; where others alone exceed it, only planned jobs are a violation."""
+    limits, taken = problem.limits, problem.limits.taken
+    placed = np.flatnonzero(plan.start_s != TOMORROW)
+    job, limit, amount = limits.rows_of(problem.work.demand[placed])
+    start_s, run_s = plan.start_s[placed][job], problem.work.duration_s[placed][job]
+    for number, most in enumerate(limits.most.tolist()):
+        ours, others = limit == number, taken.limit == number
+        begin_s = np.concatenate([start_s[ours], taken.from_s[others]])
+        end_s = np.concatenate([(start_s + run_s)[ours], taken.until_s[others]])
+        planned = np.concatenate([amount[ours], np.zeros(int(others.sum()), np.int64)])
+        total = np.concatenate([amount[ours], taken.amount[others]])
+        instants, at = np.unique(np.concatenate([begin_s, end_s]), return_inverse=True)
+        change = np.zeros((len(instants), 2), np.int64)
+        np.add.at(change, at, np.stack([np.concatenate([each, -each]) for each in (planned, total)], axis=1))
+        used = np.cumsum(change, axis=0)
+        for over in np.flatnonzero((used[:, 0] > 0) & (used[:, 1] > most)).tolist():
+            yield f"{limits.names[number]}: {used[over, 1]:,} are taken in second {instants[over]}, of {most:,}"
 
 
 def _over_time(problem: Problem, pieces: _Pieces, each: Float64) -> tuple[Int64, Float64]:

@@ -5,12 +5,13 @@ docs/explanation/planner.md: within the horizon, revenue less energy less coolin
 power, rounded to 500 W.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 import numpy as np
 
 from offpeak.model.facility import Facility
+from plugin.planner.limits import Demands, LimitUse, PlanLimits
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Problem, Rates, Running, Work
 
 HORIZON_S = 9
@@ -30,7 +31,8 @@ def best_by_trying(problem: Problem) -> Best:
     choices = [_starts_of(problem, job) for job in range(len(problem.work))]
     found = sorted(((profit_by_second(problem, starts), starts) for starts in product(*choices)), key=_by_profit)
     for profit, starts in found:
-        if _keeps_the_cap(problem, starts) and _finds_nodes(problem, starts):
+        kept = _keeps_the_cap(problem, starts) and not exceeded_limits(problem, starts)
+        if kept and _finds_nodes(problem, starts):
             return Best(profit, starts)
     raise AssertionError("the plan that starts nothing breaks a rule")
 
@@ -55,7 +57,7 @@ def profit_by_second(problem: Problem, starts: tuple[int | None, ...]) -> float:
     return profit
 
 
-def tiny_problem(seed: int, *, mixed: bool = False, cap: bool = False) -> Problem:
+def tiny_problem(seed: int, *, mixed: bool = False, cap: bool = False, limited: bool = False) -> Problem:
     """Draw two to four jobs for two or three nodes and nine seconds.
 
     About a third of the jobs cost more than they earn, and about a third have a latest end that they may not meet.
@@ -83,7 +85,48 @@ def tiny_problem(seed: int, *, mixed: bool = False, cap: bool = False) -> Proble
     least_w = int(running.power_w.sum())
     cap_w = np.maximum(rng.integers(4, 14, 3) * 100, least_w) if cap else np.full(3, NO_LIMIT)
     rates = Rates(edge_s, price, rng.uniform(-5.0, 40.0, 3), cap_w)
-    return Problem(work, machine, running, rates, steep_facility())
+    problem = Problem(work, machine, running, rates, steep_facility())
+    return with_random_limits(problem, rng) if limited else problem
+
+
+def with_random_limits(problem: Problem, rng: np.random.Generator) -> Problem:
+    """Return the problem with three limits: most of the jobs take one or two of them, and others take some too.
+
+    Others may take more than a limit, and some jobs may request more.
+    """
+    most = rng.integers(1, 6, 3)
+    rows: list[list[tuple[int, int]]] = [[], [(0, 1)], [(1, 2)], [(0, 2), (2, 1)], [(2, 5)]]
+    demands = Demands(
+        np.cumsum([0, *map(len, rows)]),
+        np.array([limit for row in rows for limit, _ in row]),
+        np.array([amount for row in rows for _, amount in row]),
+    )
+    from_s = rng.integers(0, problem.rates.horizon_s, 3) * rng.integers(0, 2, 3)
+    run_s = rng.integers(1, problem.rates.horizon_s, 3)
+    taken = LimitUse(rng.integers(0, 3, 3), from_s, from_s + run_s, rng.integers(1, 3, 3))
+    jobs = len(problem.work)
+    demand = np.where(rng.random(jobs) < 0.6, rng.integers(1, len(rows), jobs), 0)
+    limits = PlanLimits(("licence a", "licence b", "jobs of QOS c"), most, demands, taken)
+    return replace(problem, work=replace(problem.work, demand=demand), limits=limits)
+
+
+def exceeded_limits(problem: Problem, starts: tuple[int | None, ...]) -> list[tuple[int, int]]:
+    """Return each limit and second in which jobs of the plan take something although too much is taken."""
+    work, limits = problem.work, problem.limits
+    if not len(limits):
+        return []
+    first, limit, amount = limits.demands
+    last_s = max(
+        (start_s + int(work.duration_s[job]) for job, start_s in enumerate(starts) if start_s is not None), default=0
+    )
+    planned, others = np.zeros((2, len(limits), last_s), np.int64)
+    for job, start_s in enumerate(starts):
+        for row in range(first[work.demand[job]], first[work.demand[job] + 1]) if start_s is not None else ():
+            planned[limit[row], start_s : start_s + work.duration_s[job]] += amount[row]
+    for number, from_s, until_s, many in zip(*limits.taken, strict=True):
+        others[number, from_s:until_s] += many
+    exceeded = np.argwhere((planned > 0) & (planned + others > limits.most[:, None]))
+    return [(int(number), int(second)) for number, second in exceeded]
 
 
 def steep_facility() -> Facility:

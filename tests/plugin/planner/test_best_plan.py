@@ -28,8 +28,9 @@ from plugin.planner.verify import verify_plan
 SAME = 1e-6
 """The money that rounding to integers may cost; the profits of these problems are around 1."""
 SEEDS = range(10)
-KINDS = [("equal nodes", False, False), ("equal nodes, cap", False, True), ("mixed nodes", True, False),
-         ("mixed nodes, cap", True, True)]  # fmt: skip
+KINDS = [("equal nodes", False, False, False), ("equal nodes, cap", False, True, False),
+         ("mixed nodes", True, False, False), ("mixed nodes, cap", True, True, False),
+         ("equal nodes, limits", False, False, True), ("mixed nodes, cap, limits", True, True, True)]  # fmt: skip
 
 
 def starts_of(plan: Plan) -> tuple[int | None, ...]:
@@ -55,9 +56,9 @@ def can_start(problem: Problem, job: int) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("mixed", "cap"), [kind[1:] for kind in KINDS], ids=[kind[0] for kind in KINDS])
-def test_the_best_of_all_plans_is_found(seed: int, mixed: bool, cap: bool) -> None:
-    problem = tiny_problem(seed, mixed=mixed, cap=cap)
+@pytest.mark.parametrize(("mixed", "cap", "limited"), [kind[1:] for kind in KINDS], ids=[kind[0] for kind in KINDS])
+def test_the_best_of_all_plans_is_found(seed: int, mixed: bool, cap: bool, limited: bool) -> None:
+    problem = tiny_problem(seed, mixed=mixed, cap=cap, limited=limited)
     best, which = best_by_trying(problem), np.arange(len(problem.work))
     assert upper_bound(problem) >= best.profit - 1e-9
     heuristic = multi_search(problem, budget_of(60.0))
