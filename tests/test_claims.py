@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from offpeak.model.limits import SiteLimits
 from plugin.federation.jobs import GOALS, PlacementRequest, policy_for
 from plugin.federation.policies import POLICIES
 from plugin.scheduler.port import Ranking, SchedulerView
@@ -41,7 +42,7 @@ def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
 def test_the_page_on_the_queue_says_what_the_agent_does_not_know() -> None:
     """The agent predicts no waits: the page must say so."""
     page = " ".join((ROOT / "docs/explanation/queue-hook.md").read_text().split())
-    traits = SimpleNamespace(ranking=Ranking.OFFSET, partitions=())
+    traits = SimpleNamespace(ranking=Ranking.OFFSET, partitions=(), limits=SiteLimits())
     observed = SimpleNamespace(view=SchedulerView(0, (), (), ()), prices=None, traits=traits)
     facts = queue_facts(observed, draws={}, run_s={})  # type: ignore[arg-type]
     assert not facts.expected_wait_s

@@ -3,6 +3,8 @@
 A QOS may also let its jobs stop those of others.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -45,6 +47,14 @@ class Qos(NamedTuple):
     preempt_mode: PreemptMode = PreemptMode.REQUEUE
 
 
+@dataclass(frozen=True)
+class SiteLimits:
+    """The licences that jobs of the cluster may take together, and the QOS, by name; none if they are not known."""
+
+    licences: Mapping[str, int] = field(default_factory=dict)
+    qos: Mapping[str, Qos] = field(default_factory=dict)
+
+
 class Limit(NamedTuple):
     """At most `most` of the resource at a time, for the jobs of a QOS, or of a licence where the resource is that."""
 
@@ -52,6 +62,12 @@ class Limit(NamedTuple):
     resource: Resource
     most: int
     per_user: bool = False
+
+    def label(self, user: str = "") -> str:
+        """Return what is counted, for messages; `user` is whose jobs count where the limit is per user."""
+        if self.resource == "licences":
+            return f"licence {self.name}"
+        return f"{self.resource} of QOS {self.name}" + (f" for {user}" if self.per_user and user else "")
 
     def refusal(self, amount: int) -> str:
         """Return why a job that takes that amount can never run, "" if it can."""

@@ -14,6 +14,7 @@ from offpeak.model.step_series import Series, value_at
 from offpeak.settings.plan import Revenue
 from plugin.planner.problem import NO_LIMIT, Plan, Problem, Rates
 from plugin.queue_hook.facts import QueueFacts, QueueRules
+from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node
 
 
@@ -42,6 +43,23 @@ class PlanInputs:
     room: PlanFacility
     caps: tuple[PowerCap, ...] = ()
     weather: Series | None = None
+
+
+def expected_run_s_of(job: Job, facts: QueueFacts) -> int | None:
+    """Return the expected run time of the job, its limit at most; None if neither is known."""
+    return min((value for value in (facts.expected_run_s.get(job.job_id), job.limit_s) if value), default=None)
+
+
+OVERDUE_S = 300
+"""A job that has outlived its prediction and its limit is taken to end so soon."""
+
+
+def expected_end_s(job: Job, inputs: PlanInputs) -> int:
+    """Return when a job that has nodes is expected to end: one that has outlived its prediction, at its limit."""
+    now_s, start_s = inputs.queue.now_s, job.start_s or inputs.queue.now_s
+    expected = (expected_run_s_of(job, inputs.queue), job.limit_s)
+    later = [start_s + run_s for run_s in expected if run_s and start_s + run_s > now_s]
+    return min(later, default=now_s + OVERDUE_S)
 
 
 SHORTEST_S = DAY_S

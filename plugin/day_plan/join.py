@@ -17,9 +17,10 @@ from offpeak.model.facility import PowerCap
 from offpeak.model.orders import PowerState
 from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan, Load, PlannedJob, PowerProfile, StartChange
-from plugin.day_plan.inputs import PlanInputs, power_over_time, subtract_power
+from plugin.day_plan.inputs import PlanInputs, expected_run_s_of, power_over_time, subtract_power
+from plugin.day_plan.limits import NEVER_ADMITTED
 from plugin.day_plan.pool_plan import SAME_START_S
-from plugin.day_plan.pools import PoolProblem, StartHold, expected_run_s_of, is_usable
+from plugin.day_plan.pools import PoolProblem, StartHold, is_usable
 from plugin.planner.problem import TOMORROW, Plan, Rates, first_unit
 from plugin.planner.verify import verify_plan
 from plugin.scheduler.job import Job
@@ -166,11 +167,20 @@ def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
     yield from _broken_caps(inputs, plan)
     yield from _above_caps(inputs, plan)
     for why, count in Counter(plan.left_out.values()).most_common():
-        yield f"{counted(count, 'job')} left unchanged: {why}"
+        yield f"{counted(count, 'job')} left unchanged: {why}{_never_admitted(plan, why)}"
     unplaced = sum(job.start_s is None for job in plan.jobs)
     if unplaced:
         until = inputs.rules.clock(plan.until_s, plan.at_s)
         yield f"{counted(unplaced, 'job')} without a place before {until}, when the plan ends"
+
+
+def _never_admitted(plan: DayPlan, why: str) -> str:
+    """Return the numbers of the first jobs that a limit never admits, "" for other reasons."""
+    if not why.startswith(NEVER_ADMITTED):
+        return ""
+    jobs = [job for job, reason in plan.left_out.items() if reason == why]
+    more = f" and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
+    return f" ({', '.join(jobs[:NAMED])}{more})"
 
 
 def _broken_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:

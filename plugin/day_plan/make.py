@@ -10,6 +10,7 @@ from offpeak.model.arrays import Int64
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.inputs import PlanInputs, build_rates, planned_power, subtract_power
 from plugin.day_plan.join import PoolResult, join_pool_plans, subtract_outside_load
+from plugin.day_plan.limits import Supply, taken_by_planned, taken_by_running
 from plugin.day_plan.pool_plan import QueueOrder, find_queue_order, refit_plan
 from plugin.day_plan.pools import (
     PlanPool,
@@ -24,7 +25,7 @@ from plugin.day_plan.pools import (
     split_into_pools,
 )
 from plugin.planner.placement import place_one_by_one
-from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Rates, first_unit
+from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, first_unit
 from plugin.planner.searches import Budget
 from plugin.queue_hook.start_times import BeginTimePlanner
 from plugin.scheduler.job import HOLDING
@@ -41,16 +42,24 @@ def plan_day(inputs: PlanInputs, previous: DayPlan | None, budget: Budget) -> Da
     loads = running_loads(inputs, [job for job in inputs.queue.jobs if job.state in HOLDING and allocated_hosts(job)])
     in_pools = {job.job_id for pool in pools for job in pool.holding}
     rates = subtract_outside_load(rates, inputs, [load for load in loads if load.job_id not in in_pools])
+    supply = Supply(rates, taken_by_running(inputs))
     results = []
     for pool in (split_arrays(inputs, each) for each in pools):
-        results.append(_plan_pool(inputs, pool, order, rates, previous, budget))
-        rates = subtract_power(rates, *planned_power(results[-1].question.problem, results[-1].plan))
+        results.append(_plan_pool(inputs, pool, order, supply, previous, budget))
+        supply = _without_pool(supply, results[-1])
     plan = join_pool_plans(inputs, whole, loads, left_out, results, previous)
     return replace(plan, remarks=(*filter(None, (order.remark,)), *plan.remarks))
 
 
+def _without_pool(supply: Supply, result: PoolResult) -> Supply:
+    """Return what the pool leaves to others: the power of its jobs counts against caps, and its jobs take limits."""
+    problem, plan = result.question.problem, result.plan
+    taken = taken_by_planned(result.question.pool.amounts, problem.work, plan)
+    return Supply(subtract_power(supply.rates, *planned_power(problem, plan)), supply.taken + taken)
+
+
 def _plan_pool(
-    inputs: PlanInputs, pool: PlanPool, order: QueueOrder, rates: Rates, previous: DayPlan | None, budget: Budget
+    inputs: PlanInputs, pool: PlanPool, order: QueueOrder, supply: Supply, previous: DayPlan | None, budget: Budget
 ) -> PoolResult:
     """Return the pool's plan: jobs wait for a cheap hour only if they can start in one."""
     windows = [
@@ -61,7 +70,9 @@ def _plan_pool(
     at_once = {
         job: replace(hold, begin_s=0, for_price=False) if hold.for_price else hold for job, hold in holds.items()
     }
-    plan_under = partial(_plan_with_holds, inputs, pool, rates=rates, previous=previous, windows=windows, budget=budget)
+    plan_under = partial(
+        _plan_with_holds, inputs, pool, supply=supply, previous=previous, windows=windows, budget=budget
+    )
     free = plan_under(at_once)
     wants_delay = frozenset(job for job, hold in holds.items() if hold.for_price)
     if not wants_delay:
@@ -76,19 +87,19 @@ def _plan_with_holds(
     pool: PlanPool,
     holds: Mapping[str, StartHold],
     *,
-    rates: Rates,
+    supply: Supply,
     previous: DayPlan | None,
     windows: Sequence[Int64],
     budget: Budget,
 ) -> PoolResult:
     """Return the plan under these holds; a job that finds no place by its latest start then does without its hold."""
-    question = build_pool_problem(inputs, pool, holds, rates)
+    question = build_pool_problem(inputs, pool, holds, supply)
     plan = refit_plan(question.problem, _earlier_plan(question, previous, inputs), windows, budget)
     late = np.flatnonzero(~plan.placed & (question.problem.work.latest_end_s < NO_LIMIT))
     if not len(late):
         return PoolResult(question, plan, holds)
     loose = {pool.waiting[at].job_id: StartHold() for at in late}
-    question = build_pool_problem(inputs, pool, {**holds, **loose}, rates)
+    question = build_pool_problem(inputs, pool, {**holds, **loose}, supply)
     placed = place_one_by_one(question.problem, late, plan.solver, kept=plan)
     return PoolResult(question, replace(placed, note=plan.note), {**holds, **loose})
 

@@ -20,7 +20,15 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import HOUR_S
 from offpeak.settings.plan import revenue_per_core_h
 from plugin.day_plan.day_plan import Load
-from plugin.day_plan.inputs import PlanFacility, PlanInputs
+from plugin.day_plan.inputs import PlanFacility, PlanInputs, expected_end_s, expected_run_s_of
+from plugin.day_plan.limits import (
+    Amounts,
+    Supply,
+    build_limits,
+    limit_amounts,
+    most_tasks,
+    never_admitted_reason,
+)
 from plugin.planner.problem import MOST_POOLS, NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
 from plugin.queue_hook.competition import Competition
 from plugin.queue_hook.facts import QueueFacts
@@ -37,7 +45,8 @@ class PlanPool:
     """Nodes, the jobs that wait for them in the site's order, and those that have some of them.
 
     `node_bits` are the bits of the nodes' kinds, `job_bits` those of the kinds that each waiting job could use. An
-    array is a row for each of its parts, with the `tasks` of that part; other jobs have one task.
+    array is a row for each of its parts, with the `tasks` of that part; other jobs have one task. `amounts` are what
+    the rows take of limits.
     """
 
     nodes: tuple[Node, ...]
@@ -46,6 +55,7 @@ class PlanPool:
     node_bits: tuple[int, ...]
     job_bits: tuple[int, ...]
     tasks: tuple[int, ...] = ()
+    amounts: tuple[Amounts, ...] = ()
 
 
 def split_into_pools(
@@ -64,7 +74,7 @@ def split_into_pools(
     lines: dict[int, list[Job]] = defaultdict(list)
     for job in ordered:
         why = unplannable_reason(job, facts) or _too_large_reason(job, in_partitions(job.partitions))
-        why = why or competition.fit(job).why_not
+        why = why or competition.fit(job).why_not or never_admitted_reason(job, facts.cluster)
         if why:
             left_out[job.job_id] = why
         else:
@@ -115,11 +125,6 @@ def _too_large_reason(job: Job, usable: int) -> str:
     if not usable:
         return f"no usable node is in {','.join(job.partitions)}"
     return f"it requests more than the {usable} usable nodes of its partition" if job.nodes > usable else ""
-
-
-def expected_run_s_of(job: Job, facts: QueueFacts) -> int | None:
-    """Return the expected run time of the job, its limit at most; None if neither is known."""
-    return min((value for value in (facts.expected_run_s.get(job.job_id), job.limit_s) if value), default=None)
 
 
 def allocated_hosts(job: Job) -> tuple[str, ...]:
@@ -173,10 +178,6 @@ def is_worth_waiting(planner: BeginTimePlanner, job: Job, *, held_start_s: int, 
     return free - held > LEAST_SAVING * abs(free)
 
 
-OVERDUE_S = 300
-"""A job that has outlived its prediction and its limit is taken to end so soon."""
-
-
 @dataclass(frozen=True, eq=False)
 class PoolProblem:
     """A pool and its problem: job i of the work is `pool.waiting[i]`, node n of the machine `pool.nodes[n]`."""
@@ -185,14 +186,18 @@ class PoolProblem:
     problem: Problem
 
 
-def build_pool_problem(inputs: PlanInputs, pool: PlanPool, holds: Mapping[str, StartHold], rates: Rates) -> PoolProblem:
+def build_pool_problem(
+    inputs: PlanInputs, pool: PlanPool, holds: Mapping[str, StartHold], supply: Supply
+) -> PoolProblem:
     """Return the question; `holds` has every job of the pool that waits."""
     whole, capacity = _capacities(inputs, pool)
     cores, memory_mib, gpus = np.array(capacity, np.int64).T.copy()
     machine = NodeCapacities(cores, memory_mib, gpus, np.array(pool.node_bits, np.int64))
     running = _running(inputs, pool, capacity)
-    work = _work(inputs, pool, holds, capacity, whole=whole)
-    return PoolProblem(pool, Problem(work, machine, running, _not_below(rates, running), inputs.room.facility))
+    limits, demand = build_limits(pool.amounts, supply.taken)
+    work = replace(_work(inputs, pool, holds, capacity, whole=whole), demand=demand)
+    rates = _not_below(supply.rates, running)
+    return PoolProblem(pool, Problem(work, machine, running, rates, inputs.room.facility, limits))
 
 
 class NodeShare(NamedTuple):
@@ -247,14 +252,6 @@ def running_loads(inputs: PlanInputs, jobs: Sequence[Job]) -> tuple[Load, ...]:
     )
 
 
-def expected_end_s(job: Job, inputs: PlanInputs) -> int:
-    """Return when a job that has nodes is expected to end: one that has outlived its prediction, at its limit."""
-    now_s, start_s = inputs.queue.now_s, job.start_s or inputs.queue.now_s
-    expected = (expected_run_s_of(job, inputs.queue), job.limit_s)
-    later = [start_s + run_s for run_s in expected if run_s and start_s + run_s > now_s]
-    return min(later, default=now_s + OVERDUE_S)
-
-
 MOST_PARTS = 32
 """The tasks of an array that start one by one are planned in so many parts at most."""
 
@@ -265,22 +262,26 @@ def split_arrays(inputs: PlanInputs, pool: PlanPool) -> PlanPool:
     While a cap on power holds, all tasks are one part: only the begin time of the array keeps tasks back, all at once.
     """
     whole, capacity = _capacities(inputs, pool)
-    rows = [
-        (job, bits, tasks)
-        for job, bits in zip(pool.waiting, pool.job_bits, strict=True)
-        for tasks in _parts(job, capacity, inputs, whole=whole)
-    ]
-    waiting, job_bits, tasks = zip(*rows, strict=True)
-    return replace(pool, waiting=waiting, job_bits=job_bits, tasks=tasks)
+    rows = []
+    for job, bits in zip(pool.waiting, pool.job_bits, strict=True):
+        amounts = limit_amounts(job, inputs.queue.cluster)
+        for count in _parts(job, amounts, capacity, inputs, whole=whole):
+            rows.append((job, bits, count, {limit: count * amount for limit, amount in amounts.items()}))
+    waiting, job_bits, tasks, of_rows = zip(*rows, strict=True)
+    return replace(pool, waiting=waiting, job_bits=job_bits, tasks=tasks, amounts=of_rows)
 
 
-def _parts(job: Job, capacity: Sequence[NodeShare], inputs: PlanInputs, *, whole: bool) -> list[int]:
-    """Return the tasks of each part, (1) for a job that is no array: as many as could start if all nodes were free."""
+def _parts(job: Job, amounts: Amounts, capacity: Sequence[NodeShare], inputs: PlanInputs, *, whole: bool) -> list[int]:
+    """Return the tasks of each part, (1) for a job that is no array: as many as could start if no job ran.
+
+    Limits may let some tasks start before others that share their node: then each task is a part, if they are few.
+    """
     if not job.is_array:
         return [1]
     nodes, per_node = max(job.nodes, 1), _tasks_per_node(job, capacity, whole=whole)
-    tasks = max(1, min(inputs.queue.startable_tasks(job), len(capacity) // nodes * per_node))
-    parts = 1 if inputs.caps else min(MOST_PARTS, -(-tasks // per_node))
+    startable = inputs.queue.startable_tasks(job)
+    tasks = max(1, min(startable, len(capacity) // nodes * per_node, most_tasks(amounts, startable)))
+    parts = 1 if inputs.caps else min(MOST_PARTS, tasks if amounts else -(-tasks // per_node))
     return [tasks // parts + (part < tasks % parts) for part in range(parts)]
 
 

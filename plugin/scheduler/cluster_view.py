@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, ClusterNode, NodeType, Partition, pools_of
+from offpeak.model.limits import SiteLimits
 from offpeak.model.request import Request
 from plugin.scheduler.job import HOLDING, Job
 from plugin.scheduler.node import Node, NodeUse
@@ -12,7 +13,11 @@ from plugin.scheduler.port import SchedulerView
 
 
 def cluster_of(
-    view: SchedulerView, partitions: Iterable[Partition] = (), *, features: Collection[str] | None = None
+    view: SchedulerView,
+    partitions: Iterable[Partition] = (),
+    *,
+    features: Collection[str] | None = None,
+    limits: SiteLimits | None = None,
 ) -> Cluster:
     """Return the cluster; partitions without a record of their own have no limits and share their nodes.
 
@@ -26,6 +31,8 @@ def cluster_of(
         pools=pools_of(_cluster_node(node, kept) for node in view.nodes),
         partitions=known | {name: Partition(name, shared=True) for name in sorted(found - known.keys())},
         reservations={each.name: frozenset(each.nodes) for each in view.reservations},
+        licences=limits.licences if limits else {},
+        qos=limits.qos if limits else {},
     )
 
 

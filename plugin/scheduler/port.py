@@ -6,11 +6,12 @@ before its change: a change that is refused or already done is not sent to the s
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
+from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, Reservation
@@ -42,8 +43,8 @@ class SchedulerTraits:
 
     `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: a node that has not come up after this
     time counts as failed. `shared_nodes`: jobs may share a node. `problems` are wrong settings, each as message and
-    hint. `reorder_method` is the command that changes the order of jobs, and the reason for it. `partitions` and
-    `timing` are known for Slurm.
+    hint. `reorder_method` is the command that changes the order of jobs, and the reason for it. `partitions`,
+    `timing` and `limits` are known for Slurm.
     """
 
     name: str
@@ -57,6 +58,7 @@ class SchedulerTraits:
     reorder_method: str = ""
     partitions: tuple[Partition, ...] = ()
     timing: SchedulerTiming = NO_TIMING
+    limits: SiteLimits = field(default_factory=SiteLimits)
 
 
 class Scheduler(Protocol):

@@ -96,11 +96,11 @@ def _jobs_are_private() -> bool:
 QOS_COLUMNS = ("Name", "Priority", "Preempt", "GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU")
 
 
-def read_qos() -> dict[str, Qos]:
+def read_qos(*, timeout_s: float = SHORT_S) -> dict[str, Qos]:
     """Return the QOS with their limits by name; none if slurmdbd does not tell them."""
     columns = f"format={','.join(QOS_COLUMNS)}"
     try:
-        answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", columns, timeout_s=SHORT_S)
+        answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", columns, timeout_s=timeout_s)
     except CannotAskSlurm:
         return {}
     return parse_qos(answer.decode(errors="replace"))

@@ -1,22 +1,26 @@
-"""The configuration of Slurm that matters to offpeak: settings of slurm.conf, and the rights of this user.
+"""The configuration of Slurm that matters to offpeak: settings of slurm.conf, limits, and the rights of this user.
 
-The traits list the settings that are wrong for nodes that sleep. The rights are the user's AdminLevel, and what
-PrivateData hides from the user. The level comes from slurmctld itself, by `scontrol show assoc_mgr`: slurmctld decides
-by the level that it knows now, not by the level in slurmdbd. Without slurmdbd only root and SlurmUser have a level.
+The limits are licences and QOS, so far as slurmctld enforces them. The traits list the settings that are wrong for
+nodes that sleep. The rights are the user's AdminLevel, and what PrivateData hides from the user. The level comes from
+slurmctld itself, by `scontrol show assoc_mgr`: slurmctld decides by the level that it knows now, not by the level in
+slurmdbd. Without slurmdbd only root and SlurmUser have a level.
 """
 
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.constants import DAY_S
+from offpeak.model.limits import SiteLimits
 from offpeak.process import user_name
 from plugin.scheduler.port import Ranking, SchedulerTraits
-from plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parse_config
+from plugin.slurm.accounting import read_qos
+from plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parse_config, plain
 
 A_YEAR_S = 31_536_000
 # Less than this, and Slurm may suspend a node before the agent has decided.
@@ -101,7 +105,41 @@ def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partitio
         limit_s=limit_s(fields.get("MaxTime", "")),
         preempts=config.get("PreemptType") == "preempt/partition_prio",
         job_factor=count(fields.get("PriorityJobFactor", "1")),
+        qos=plain(fields.get("QoS", "")),
     )
+
+
+def read_limits(config: bytes, *, timeout_s: float) -> SiteLimits:
+    """Return the limits; `config` is the answer of `scontrol show config`. What Slurm does not tell is not known.
+
+    A QOS limits jobs only if AccountingStorageEnforce says so.
+    """
+    enforced = parse_config(config).get("AccountingStorageEnforce", "").lower().split(",")
+    try:
+        shown = ask("scontrol", "show", "licenses", "--oneliner", timeout_s=timeout_s)
+    except CannotAskSlurm:
+        shown = b""
+    return SiteLimits(parse_licences(shown), read_qos(timeout_s=timeout_s) if "limits" in enforced else {})
+
+
+def parse_licences(shown: bytes) -> dict[str, int]:
+    """Return how many of each licence the jobs of the cluster may take, from `scontrol show licenses`.
+
+    LastDeficit is the number of a remote licence that is in use elsewhere beyond the share of others. Used does not
+    count: what running jobs take is known from their requests. A licence on several lines is a part of a hierarchy,
+    with a number for each set of nodes: the number for a job is not known.
+    """
+    records = shown.decode(errors="replace").split("LicenseName=")[1:]
+    fields = [dict(_FIELD.findall(f"LicenseName={record}")) for record in records]
+    lines = Counter(each["LicenseName"] for each in fields)
+    return {
+        name: max(int(each["Total"]) - int(deficit), 0)
+        for each in fields
+        if lines[name := each["LicenseName"]] == 1
+        and name
+        and each.get("Total", "").isdecimal()
+        and (deficit := each.get("LastDeficit", "0")).isdecimal()
+    }
 
 
 def _finite(config: Mapping[str, str]) -> bool:

@@ -10,7 +10,7 @@ from plugin.scheduler.job import Job
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 from plugin.slurm.changes import ScontrolOptions, change_nodes, defer_jobs, notify_owners, rank_jobs
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
-from plugin.slurm.configuration import cached_rights, order_wait_s, traits_of_text
+from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, traits_of_text
 from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
 from plugin.slurm.nodes import node_in_use
 from plugin.slurm.readers import SlurmRest, SlurmSnapshot, read_json, read_pyslurm, read_text
@@ -33,7 +33,8 @@ class SlurmScheduler:
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
         traits = traits_of_text(config, partitions)
         self._scontrol = self._scontrol._replace(order_s=order_wait_s(config))
-        self._traits = replace(traits, problems=(*self._rights().problems, *traits.problems))
+        limits = read_limits(config, timeout_s=self._timeout_s)
+        self._traits = replace(traits, limits=limits, problems=(*self._rights().problems, *traits.problems))
         return self._traits
 
     def view(self) -> SchedulerView:

@@ -76,7 +76,7 @@ def queue_facts(
     The power and the run time of an array are those of its tasks.
     """
     view, curve = observed.view, observed.prices
-    cluster = cluster_of(view, observed.traits.partitions)
+    cluster = cluster_of(view, observed.traits.partitions, limits=observed.traits.limits)
     arrays = {job.array_id: job.job_id for job in view.jobs if job.array_id and job.state is JobState.PENDING}
     task_w = {array: draws[task].node_w for array, task in arrays.items() if task in draws}
     task_s = {array: run_s[task] for array, task in arrays.items() if task in run_s}

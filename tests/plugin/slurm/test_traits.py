@@ -5,6 +5,7 @@ import os
 import pytest
 
 from offpeak.model.cluster import NO_TIMING, SchedulerTiming
+from offpeak.model.limits import SiteLimits
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import Ranking
 from plugin.slurm import scheduler
@@ -92,6 +93,11 @@ def test_a_daemon_that_is_never_taken_for_dead() -> None:
     assert traits_of_text(config(SlurmdTimeout="0 sec"), PARTITIONS).problems == ()
 
 
+def test_the_qos_of_a_partition() -> None:
+    shown = PARTITIONS.replace(b"PartitionName=a ", b"PartitionName=a QoS=short ").replace(b"b ", b"b QoS=N/A ")
+    assert [each.qos for each in traits_of_text(config(), shown).partitions] == ["short", ""]
+
+
 def test_the_limit_of_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     limited = {"SlurmUser": "slurm(64030)", "SlurmctldParameters": "cloud_dns,rl_enable,rl_refill_rate=3"}
     monkeypatch.setattr(os, "geteuid", lambda: 990)
@@ -113,6 +119,7 @@ def test_orders_get_the_time_that_the_limit_makes_them_wait(monkeypatch: pytest.
     monkeypatch.setattr(os, "geteuid", lambda: 990)
     monkeypatch.setattr(scheduler, "ask", lambda *arguments, **_: limited if "config" in arguments else PARTITIONS)
     monkeypatch.setattr(scheduler, "cached_rights", lambda _: lambda: SlurmRights("offpeak", AdminLevel.ADMINISTRATOR))
+    monkeypatch.setattr(scheduler, "read_limits", lambda *_, **__: SiteLimits())
     given: list[ScontrolOptions] = []
     monkeypatch.setattr(scheduler, "defer_jobs", lambda _, scontrol: given.append(scontrol) or {})
     slurm = scheduler.SlurmScheduler(SlurmSettings())
