@@ -35,6 +35,7 @@ from benchmarks.queue_cycle import queue_cycle_benchmarks
 from benchmarks.queue_hook import mixed_queue_benchmarks, queue_hook_benchmarks
 from benchmarks.slurm import slurm_benchmarks
 from benchmarks.whatif import whatif_benchmarks
+from benchmarks.wide_cluster import wide_cluster_benchmarks
 
 WIDTH_IN_PIPES = 160
 GROUPS = (
@@ -43,6 +44,7 @@ GROUPS = (
     capacity_benchmarks,
     whatif_benchmarks,
     command_benchmarks,
+    wide_cluster_benchmarks,
     accounting_benchmarks,
     price_forecast_benchmarks,
     generate_benchmarks,

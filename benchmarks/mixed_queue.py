@@ -15,7 +15,7 @@ from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.positions import JobMarks, queue_positions
-from plugin.queue_hook.window import group_positions
+from plugin.queue_hook.window import group_positions, startable_positions
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 
@@ -110,7 +110,7 @@ def share_ordered(facts: QueueFacts, window: int, *, equal_requests_only: bool) 
     positions = queue_positions(facts.pending, marks, facts)
     taking_part = {
         each.job.job_id
-        for group in group_positions(positions.all, (), facts).values()
+        for group in group_positions(startable_positions(positions.all, (), facts), facts).values()
         for each in group
         if len(group) > 1
     }

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 
 index = np.uintp
@@ -38,9 +39,9 @@ _DECORATING = threading.Lock()
 
 
 def kernel_sources() -> tuple[Path, ...]:
-    """Return the files that define kernels."""
+    """Return the files that define kernels, without those of parts only."""
     texts = {path: path.read_bytes() for package in WITH_KERNELS for path in sorted((ROOT / package).rglob("*.py"))}
-    return tuple(path for path, text in texts.items() if b"\nfrom offpeak.compiled import" in text)
+    return tuple(path for path, text in texts.items() if re.search(rb"^@(kernel|in_place)$", text, re.MULTILINE))
 
 
 def cache_base() -> Path:
@@ -95,7 +96,8 @@ numba.config.OPT = type(numba.config.OPT)(1)  # type: ignore[attr-defined]
 # Options that numba has but does not document. Without reference counts (`_nrt`) an allocation is a compile error; a
 # function without wrappers cannot be called from Python and compiles much faster.
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
-MERGED: dict[str, Any] = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+CALLED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+MERGED: dict[str, Any] = {"forceinline": True, **CALLED}
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -114,7 +116,63 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a piece of in-place kernels: it is merged into them and cannot be called from Python."""
-    return _compiled(function, **UNCOUNTED, **MERGED)
+    return _without_code(function, **UNCOUNTED, **MERGED)
+
+
+class _Library(JITCodeLibrary):
+    """The code of one function. What is only merged into others is neither optimized nor turned into machine code.
+
+    numba would do both anew for each function on the way up to the kernel.
+    """
+
+    def _optimize_final_module(self) -> None:
+        if _HAS_CODE[-1]:
+            super()._optimize_final_module()  # type: ignore[no-untyped-call]
+
+    def _finalize_final_module(self) -> None:
+        if _HAS_CODE[-1]:
+            super()._finalize_final_module()  # type: ignore[no-untyped-call]
+        else:
+            self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+            self._finalized = True
+
+
+def _set_env(codegen: JITCPUCodegen, name: str, env: object) -> None:
+    if _HAS_CODE[-1]:
+        _SET_ENV(codegen, name, env)  # type: ignore[no-untyped-call]
+
+
+_HAS_CODE = [True]
+"""Whether the function that numba compiles gets machine code, the innermost last. numba's lock guards it."""
+_SET_ENV = JITCPUCodegen.set_env
+JITCPUCodegen.set_env = _set_env  # type: ignore[method-assign]
+JITCPUCodegen._library_class = _Library
+
+
+@contextmanager
+def _compiling(*, has_code: bool) -> Iterator[None]:
+    _HAS_CODE.append(has_code)
+    try:
+        yield
+    finally:
+        _HAS_CODE.pop()
+
+
+def apart(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a large piece of in-place kernels once; they call it, which saves minutes of compilation."""
+    return _without_code(function, **UNCOUNTED, **CALLED)
+
+
+def _without_code(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    dispatcher = numba.njit(nogil=True, **options)(function)
+    compile_ = dispatcher.compile
+
+    def compile_part(signature: Any) -> Any:
+        with global_compiler_lock, _compiling(has_code=False):
+            return compile_(signature)
+
+    dispatcher.compile = compile_part
+    return cast(Callable[P, R], dispatcher)
 
 
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
@@ -156,7 +214,7 @@ def _by_one_process(compile_: Callable[[Any], Any], lock: Path) -> Callable[[Any
 
     def compile_or_load(signature: Any) -> Any:
         # numba's own lock first: a thread that waited for it with the file's lock would keep out the one that has it.
-        with global_compiler_lock, _locked(lock):
+        with global_compiler_lock, _locked(lock), _compiling(has_code=True):
             return compile_(signature)
 
     return compile_or_load

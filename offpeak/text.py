@@ -4,6 +4,7 @@ Tariffs and file layouts are declared as pairs, such as "on=90EUR/MWh,off=30EUR/
 printable before a terminal shows it.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -14,6 +15,13 @@ def counted(count: int, noun: str) -> str:
     """Return the count with its noun, in the plural unless it is one."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
+
+def natural_key(text: str) -> list[tuple[bool, int, str]]:
+    """Return a key that sorts numbers within names by their value: p1, p2, p10."""
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in _DIGITS.split(text)]
+
+
+_DIGITS = re.compile(r"(\d+)")
 
 ENOUGH = 200
 

@@ -1,13 +1,14 @@
 """Runs a window policy from outside in a process of its own: if it fails, hangs or crashes, the agent goes on.
 
 The process loads the policy by its entry point, as the engine does, and answers through a pipe. It is started for the
-first windows, and again after it was killed.
+first windows, and again after it was killed: the first time at once, then after pauses that double.
 """
 
 import os
 import signal
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -15,11 +16,14 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from offpeak.errors import OffpeakError
+from offpeak.model.clock import backoff_s
 from plugin.window_policy import WindowPolicy, WindowView, own_ranks, window_policy
 
 PATIENCE_S = 5.0
 """The time for all windows of one cycle of the queue."""
 START_S = 30.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 600.0
+"""The pauses after the second failure in a row, and after many: a restart costs seconds of processor time."""
 
 
 class PolicyFailed(OffpeakError):
@@ -29,24 +33,54 @@ class PolicyFailed(OffpeakError):
 class PolicyProcess:
     """A window policy from outside by name, in a process that is killed if it does not answer in time."""
 
-    def __init__(self, name: str, *, patience_s: float = PATIENCE_S, start_s: float = START_S) -> None:
-        self.name, self._patience_s, self._start_s = name, patience_s, start_s
+    def __init__(
+        self,
+        name: str,
+        *,
+        patience_s: float = PATIENCE_S,
+        start_s: float = START_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name, self._patience_s, self._start_s, self._clock = name, patience_s, start_s, clock
+        self._failures, self._again_s, self._failure, self._hint = 0, clock(), "", ""
         self._running: tuple[BaseProcess, Connection] | None = None
         self._turn = threading.Lock()
 
     def order(self, views: Sequence[WindowView]) -> list[list[int]]:
-        """Return the order of each window as ranks. Raises PolicyFailed if there is none in time."""
+        """Return the order of each window as ranks. Raises PolicyFailed if there is none in time, or in a pause."""
         with self._turn:
-            pipe = self._connect()
+            if self._clock() < self._again_s:
+                raise PolicyFailed(self._failure, hint=self._hint)
             try:
-                pipe.send(views)
-            except OSError:
-                raise self._ended() from None
-            answer = self._receive(pipe, self._patience_s)
+                answer = self._ask(views)
+            except PolicyFailed as problem:
+                raise self._pause_after(problem) from None
+            self._failures = 0
         if isinstance(answer, OffpeakError):
             raise answer
         ranks: list[list[int]] = answer
         return ranks
+
+    def _ask(self, views: Sequence[WindowView]) -> Any:
+        pipe = self._connect()
+        try:
+            pipe.send(views)
+        except OSError:
+            raise self._ended() from None
+        return self._receive(pipe, self._patience_s)
+
+    def _pause_after(self, problem: PolicyFailed) -> PolicyFailed:
+        """Return the problem that is reported until the pause has ended; one failure may be an accident."""
+        self._failures += 1
+        if self._failures == 1:
+            return problem
+        pause_s = backoff_s(self._failures - 1, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
+        self._again_s = self._clock() + pause_s
+        # The text is the same in each pause: it is logged as one problem.
+        longest = f"{LONGEST_PAUSE_S / 60:.0f} min"
+        self._failure = f"{problem}; it has failed repeatedly, so it is asked again after pauses of up to {longest}"
+        self._hint = problem.hint
+        return PolicyFailed(self._failure, hint=self._hint)
 
     def check(self) -> None:
         """Raise PolicyFailed if the policy cannot be loaded."""

@@ -13,6 +13,7 @@ from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.step_series import Series, split, value_at
 from offpeak.prices.peak import Peak, PeakRule, classify
 from offpeak.prices.tariff import Tariff, tariff_series
+from offpeak.prices.weighing import CO2_UNIT, Weighing, weigh
 from predictors.feeds.port import FeedProblem, Window
 from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices
 
@@ -23,7 +24,8 @@ class PriceCurve:
 
     `basis` is "published", "tariff" or "forecast ...". `problems` are those of the sources. `quantiles` are the lowest
     and the highest of predictors.port.LEVELS for each interval, float64[n, 2]; None without forecast. `mae` is the
-    recent mean absolute error of such forecasts [unit], NaN if unknown, from so many `outcomes`.
+    recent mean absolute error of such forecasts [unit], NaN if unknown, from so many `outcomes`. `weighed` replaces
+    the prices where the site's decisions weigh CO2.
     """
 
     series: Series
@@ -33,6 +35,13 @@ class PriceCurve:
     quantiles: Float64 | None = None
     mae: float = math.nan
     outcomes: int = 0
+    weighed: "PriceCurve | None" = None
+    decided_by: str = ""
+
+    @property
+    def decisions(self) -> "PriceCurve":
+        """What the order, delays and plans go by."""
+        return self.weighed or self
 
     @property
     def range_80(self) -> tuple[Float64, Float64]:
@@ -70,6 +79,16 @@ def price_curve(source: PriceSource, rule: PeakRule, zone: tzinfo, *, now_s: int
     # Forecasts are made for whole hours on the clock of UTC, as those of every market.
     hours = Window(window.from_s // HOUR_S * HOUR_S, -(-window.until_s // HOUR_S) * HOUR_S)
     return _of_forecast(forecast_prices(source, hours, now_s), rule)
+
+
+def weigh_curve(curve: PriceCurve, carbon: Series | None, weighing: Weighing, rule: PeakRule) -> PriceCurve:
+    """Return the curve whose decisions weigh CO2 [g/kWh]; their class is not known where the intensity is not."""
+    if not weighing.needs_carbon:
+        return curve
+    series, peak = classify(weigh(curve.series, carbon, weighing), rule)
+    at = np.searchsorted(curve.series.start_s, series.start_s, side="right") - 1
+    basis = tuple(series.source if series.unit == CO2_UNIT else curve.basis[each] for each in at)
+    return replace(curve, weighed=PriceCurve(series, peak, basis), decided_by=str(weighing))
 
 
 def _of_tariff(tariff: Tariff, rule: PeakRule, window: Window) -> PriceCurve:

@@ -17,8 +17,10 @@ from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.job_power import ASSUMED_POWER
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
 from offpeak.model.schedule_metrics import utilization
+from offpeak.model.step_series import split
 from offpeak.prices.peak import Peak, classify
 from offpeak.settings.table import Settings
+from sim_backend.case.electricity import decision_series
 from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
 from sim_backend.comparison.compare import Comparison, compare, meters_of, usage_of
 from sim_backend.comparison.likeness import Likeness, likeness_of
@@ -305,9 +307,10 @@ def reasons(estimate: SavingsEstimate) -> list[str]:
 
 def price_ratio(estimate: SavingsEstimate) -> float | None:
     """Return the mean on-peak price over the mean off-peak price; None without either, or if one is not positive."""
-    prices = estimate.comparison.case.prices
-    laid = prices.laid
-    series, peak = classify(laid.series, prices.rule)
+    case = estimate.comparison.case
+    laid = case.prices.laid
+    decisions, peak = classify(decision_series(case.prices, case.carbon), case.prices.rule)
+    series = split(laid.series, decisions.start_s)
     edges_s = np.append(series.start_s, series.end_s) - laid.offset_s
     length_s = np.diff(np.clip(edges_s, estimate.used.begin_s, estimate.used.until_s))
     means = []

@@ -39,14 +39,14 @@ def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
     assert not together & live
 
 
-def test_the_page_on_the_queue_says_what_the_agent_does_not_know() -> None:
-    """The agent predicts no waits: the page must say so."""
+def test_the_page_on_the_queue_says_which_wait_is_subtracted() -> None:
+    """The queue loop adds the waits to these facts for jobs that may be delayed: the page must say so."""
     page = " ".join((ROOT / "docs/explanation/queue-hook.md").read_text().split())
     traits = SimpleNamespace(ranking=Ranking.OFFSET, partitions=(), limits=SiteLimits())
     observed = SimpleNamespace(view=SchedulerView(0, (), (), ()), prices=None, traits=traits)
     facts = queue_facts(observed, draws={}, run_s={})  # type: ignore[arg-type]
     assert not facts.expected_wait_s
-    assert "the agent subtracts no wait that may follow" in page
+    assert "the agent subtracts the wait that it expects" in page
 
 
 def test_calibrated_cells_do_not_count_as_reproduced() -> None:

@@ -2,7 +2,9 @@
 
 python -m benchmarks.fidelity [easy] [greedy]: the homogeneous sample on Slurm and in the engine; engine: without Slurm.
 python -m benchmarks.fidelity mixed POLICY HOUR_S FILE: run the mixed workload on Slurm, an hour in HOUR_S seconds.
-python -m benchmarks.fidelity compare FILE...: compare such runs with the mixed engine; one must be of the own order.
+python -m benchmarks.fidelity compare FILE...: compare such runs with the mixed engine.
+
+There may be several runs of each policy; at least one must be of the own order.
 """
 
 import sys

@@ -1,16 +1,26 @@
 """Replays the mixed workload in the mixed engine, on the compressed clock of a live run."""
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.fidelity.workload import HIGH, MixedDay, mixed_cluster
+from benchmarks.fidelity.workload import GROUPS, HIGH, OFF_W, MixedDay, NodeGroup, mixed_cluster
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import SchedulerTiming
+from offpeak.model.node_class import DepthPower, NodeClass, Transition
+from offpeak.model.node_states import OFF, asleep
+from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
+from plugin.capacity.policies import timeout
+from plugin.capacity.port import Fleet
 from sim_backend.engine.state import PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from sim_backend.mixed.powered import PoweredMixedReplay
 from sim_backend.mixed.replay import replay_mixed, rules_of
+from sim_backend.nodes.node_log import NodeLog
 from sim_backend.replay.policy import parse_policy
 
 TICKS = 100
@@ -72,11 +82,39 @@ class Timing:
         )
 
 
-def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None, wake_h: Float64 | None = None) -> MixedCase:
-    """Return the case of the workload; each job is submitted `late_s` later, the tasks of an array together.
+@dataclass(frozen=True)
+class Sleep:
+    """Nodes sleep that were idle for `after_h` [h]; they need `shutdown_s` to go down and `boot_s` to come up [s].
 
-    Each job holds its nodes for `wake_h` before it starts.
+    slurmctld starts jobs on woken nodes at multiples of `check_s`.
     """
+
+    after_h: float
+    shutdown_s: float = 0.5
+    boot_s: float = 1.0
+    check_s: int = 30
+
+
+class Asleep(NamedTuple):
+    """A node of that idle power was off from one hour until another."""
+
+    idle_w: float
+    from_h: float
+    until_h: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """When each job started and ended [h], the idle power of its part of the nodes [W], and which nodes were off."""
+
+    start_h: Float64
+    end_h: Float64
+    replaced_w: Float64
+    asleep: Sequence[Asleep] = ()
+
+
+def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> MixedCase:
+    """Return the case of the workload; each job is submitted `late_s` later, the tasks of an array together."""
     submit = clock.ticks(day.submit_h)
     if late_s is not None:
         submit = np.maximum.accumulate(submit + np.round(late_s * TICKS).astype(np.int64))
@@ -84,7 +122,7 @@ def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None, wake_h: 
     jobs = MixedJobs(
         job_id=np.arange(len(day)),
         submit_s=submit,
-        runtime_s=clock.ticks(day.run_h if wake_h is None else day.run_h + wake_h),
+        runtime_s=clock.ticks(day.run_h),
         estimate_s=clock.limit_min(day) * MINUTE_S * TICKS,
         request=day.request,
         part_power_w=day.part_w,
@@ -95,18 +133,55 @@ def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None, wake_h: 
     return mixed_case(mixed_cluster(), day.requests, jobs)
 
 
-def engine_start_h(
+def engine_run(
     day: MixedDay,
     clock: Clock,
     policy: str,
     timing: Timing,
     *,
     late_s: Float64 | None = None,
-    wake_h: Float64 | None = None,
-) -> Float64:
-    """Return when each job starts under the policy [h], `wake_h` not counted."""
+    sleep: Sleep | None = None,
+) -> Run:
+    """Return the engine's replay of a policy; with `sleep` nodes sleep, also after the last job."""
     named = parse_policy(policy, SchedulingSettings(max_postponement_s=round(DAY_H * clock.hour_s * TICKS)))
-    rules = rules_of(named, timing.in_ticks())
-    case = case_of(day, clock, late_s, wake_h)
-    schedule = replay_mixed(case, named, rules, peaks=clock.peaks())
-    return schedule.start_s / (clock.hour_s * TICKS) + timing.launch_s / clock.hour_s
+    scheduler = timing.in_ticks()._replace(boot_check_s=sleep.check_s * TICKS if sleep else 0)
+    case, rules = case_of(day, clock, late_s), rules_of(named, scheduler)
+    off = list[Asleep]()
+    if sleep is None:
+        schedule = replay_mixed(case, named, rules, peaks=clock.peaks())
+    else:
+        classes = [_node_class(group, sleep) for group in GROUPS]
+        after = f"{clock.ticks(np.array([sleep.after_h]))[0]}s"
+        capacity = [
+            timeout(Fleet(group.nodes, 1, each), CapacitySettings(), after)
+            for group, each in zip(GROUPS, classes, strict=True)
+        ]
+        powered = PoweredMixedReplay(case, named, rules, capacity, classes, peaks=clock.peaks())
+        powered.run()
+        powered.rest(int(clock.peaks().at_s[-1]))
+        schedule = powered.schedule()
+        off = [each for pool, log in enumerate(schedule.node_logs) for each in _times_off(log, GROUPS[pool], clock)]
+    idle_w = np.array([group.idle_w for group in GROUPS])
+    placed_w = schedule.placed_nodes * idle_w[schedule.placed_pool]
+    replaced_w: Float64 = np.bincount(schedule.placed_job, placed_w, len(day)).astype(np.float64)
+    start_h = schedule.start_s / (clock.hour_s * TICKS) + timing.launch_s / clock.hour_s
+    return Run(start_h, start_h + day.run_h, replaced_w, off)
+
+
+def _node_class(group: NodeGroup, sleep: Sleep) -> NodeClass:
+    enter, leave = (Transition(round(each * TICKS), group.idle_w, 0.0) for each in (sleep.shutdown_s, sleep.boot_s))
+    busy = ((0.0, group.idle_w), (1.0, group.idle_w))
+    return NodeClass("", group.idle_w, busy, (DepthPower(OFF, OFF_W, enter, leave),))
+
+
+def _times_off(log: NodeLog, group: NodeGroup, clock: Clock) -> Iterator[Asleep]:
+    """Yield when nodes of a group were off; those that are off at the end stay off."""
+    since_h: dict[int, float] = {}
+    for at_h, node, state in zip(log.at_s / (clock.hour_s * TICKS), log.node.tolist(), log.state.tolist(), strict=True):
+        from_h = since_h.pop(node, None)
+        if from_h is not None:
+            yield Asleep(group.idle_w, from_h, at_h)
+        if state == asleep(OFF):
+            since_h[node] = at_h
+    for from_h in since_h.values():
+        yield Asleep(group.idle_w, from_h, math.inf)

@@ -2,64 +2,28 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from statistics import mean, median
 from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.fidelity.compare import (
-    Asleep,
-    Figures,
-    Run,
-    figures,
-    nearest,
-    place_on_nodes,
-    put_to_sleep,
-    saving,
-    spearman,
-    wake_delays_h,
-    with_tail,
-)
+from benchmarks.fidelity.compare import Figures, figures, nearest, saving, spearman
 from benchmarks.fidelity.live import OWN, SLEEP_AFTER_H, SLEEPING, LiveRun
-from benchmarks.fidelity.replay import END_WINDOW_S, OWN_ORDER, Clock, Timing, engine_start_h
-from benchmarks.fidelity.workload import MixedDay
+from benchmarks.fidelity.replay import END_WINDOW_S, OWN_ORDER, Asleep, Clock, Run, Sleep, Timing, engine_run
+from benchmarks.fidelity.workload import GROUPS, MixedDay, NodeGroup
 from offpeak.model.arrays import Float64
 
 REPLAYS, LATE_S = 100, 0.3
-SHUTDOWN_S, BOOT_S = 0.5, 1.0
-CHECK_S = 30
-"""The interval of slurmctld's periodic checks, among them whether the nodes of a job are up; no setting changes it."""
-ROUNDS = 8
-"""A job that waits for its nodes changes the schedule, and with it which nodes sleep: so often this is repeated."""
+DRAWS = 2000
+SLEEP = Sleep(SLEEP_AFTER_H)
 ENGINE = {OWN: OWN_ORDER, "greedy": "conservative+greedy", "knapsack": "conservative+knapsack"}
+GROUP_OF_NODE = dict(enumerate((group for group in GROUPS for _ in range(group.nodes)), start=1))
 
 
 def replayed(day: MixedDay, clock: Clock, policy: str, timing: Timing, late_s: Float64 | None = None) -> Run:
     """Return the engine's replay of a policy with Slurm's timing."""
-    name = ENGINE.get(policy, OWN_ORDER)
-    wake_h, asleep = np.zeros(len(day)), tuple[Asleep, ...]()
-    for _ in range(ROUNDS if policy == SLEEPING else 1):
-        # The nodes are taken while they wake.
-        taken_h = engine_start_h(day, clock, name, timing, late_s=late_s, wake_h=wake_h)
-        end_h = taken_h + wake_h + day.run_h
-        nodes = place_on_nodes(day, taken_h, end_h)
-        if policy != SLEEPING:
-            break
-        taken = Run(taken_h, end_h, nodes)
-        asleep = _asleep(taken, float(end_h.max()), clock)
-        before_h, wake_h = wake_h, wake_delays_h(taken, asleep, lambda on_h: _ready_h(on_h, clock))
-        if np.allclose(before_h, wake_h):
-            break
-    return Run(end_h - day.run_h, end_h, nodes, asleep)
-
-
-def _asleep(run: Run, until_h: float, clock: Clock) -> tuple[Asleep, ...]:
-    return put_to_sleep(run, until_h, after_h=SLEEP_AFTER_H, shutdown_h=SHUTDOWN_S / clock.hour_s)
-
-
-def _ready_h(on_h: float, clock: Clock) -> float:
-    """Return when slurmctld starts the jobs of a node that wakes at that hour: at its next check after the boot."""
-    return math.ceil((on_h * clock.hour_s + BOOT_S) / CHECK_S) * CHECK_S / clock.hour_s
+    sleep = SLEEP if policy == SLEEPING else None
+    return engine_run(day, clock, ENGINE.get(policy, OWN_ORDER), timing, late_s=late_s, sleep=sleep)
 
 
 def replays(day: MixedDay, clock: Clock, policy: str, timing: Timing) -> list[Run]:
@@ -89,38 +53,33 @@ def timing_of(run: LiveRun) -> Timing:
     )
 
 
-def report_lines(day: MixedDay, runs: Sequence[LiveRun]) -> Iterator[str]:
-    """Yield the comparison of each run; savings are against the run of the own order at the same clock."""
-    for run in runs:
-        clock = Clock(run.hour_s)
-        own = [each for each in runs if each.policy == OWN and each.hour_s == run.hour_s]
-        yield from _compared(day, clock, run, own[0] if own else None)
+def live_to_run(day: MixedDay, run: LiveRun) -> Run:
+    """Return a live run as the arithmetic takes it.
+
+    After its last job a run was not watched any more: a node that sleeps by the same rule then stays off.
+    """
+    replaced_w = np.array([_replaced_w(day, job, nodes) for job, nodes in enumerate(run.nodes)])
+    off = []
+    if run.policy == SLEEPING:
+        last_h = max(run.end_h)
+        off = [Asleep(_group(node).idle_w, from_h, on_h) for node, from_h, on_h in run.asleep_h if on_h < last_h]
+        for number, group in GROUP_OF_NODE.items():
+            node = f"node{number}"
+            used_h = max((end_h for end_h, on in zip(run.end_h, run.nodes, strict=True) if node in on), default=0.0)
+            off.append(Asleep(group.idle_w, used_h + SLEEP.after_h + SLEEP.shutdown_s / run.hour_s, math.inf))
+    return Run(np.array(run.start_h), np.array(run.end_h), replaced_w, off)
 
 
-def _compared(day: MixedDay, clock: Clock, run: LiveRun, own: LiveRun | None) -> Iterator[str]:
-    timing, live, shown = timing_of(run), _live(run), run.timing
-    engine = {policy: replays(day, clock, policy, timing) for policy in dict.fromkeys((run.policy, *ENGINE))}
-    plain = {policy: replayed(day, clock, policy, timing) for policy in engine}
-    yield f"{run.policy}, an hour in {run.hour_s:g} s, load average {run.load[1]:.1f}"
-    yield (
-        f"  backfill every {shown.backfill_interval_s:.2f} s (at most {shown.longest_interval_s:.1f}), "
-        f"{shown.starts_by_backfill:.0%} of the starts; release {shown.release_s:.2f} s, "
-        f"launch {shown.launch_s:.2f} s; orders every {run.cycle_s:.2f} s"
+def _group(node: str) -> NodeGroup:
+    return GROUP_OF_NODE[int(node.removeprefix("node"))]
+
+
+def _replaced_w(day: MixedDay, job: int, nodes: Sequence[str]) -> float:
+    """Return the idle power of the job's part of its nodes."""
+    request, groups = day.request_of(job), [_group(node) for node in nodes]
+    return sum(
+        group.idle_w * (1.0 if request.whole_nodes else group.node_type.share(request.chunks[0])) for group in groups
     )
-    orders = {policy: [spearman(live.start_h, each.start_h) for each in engine[policy]] for policy in ENGINE}
-    listed = ", ".join(f"{policy} {Spread.of(values):.3f}" for policy, values in orders.items())
-    yield f"  order of starts: {listed}; nearest {max(orders, key=lambda policy: median(orders[policy]))}"
-    closest, correlation = nearest(live.start_h, {policy: plain[policy].start_h for policy in ENGINE})
-    listed = ", ".join(f"{policy} {value:.3f}" for policy, value in correlation.items())
-    yield f"  order of starts, submissions in time: {listed}; nearest {closest}"
-    waits = Spread.of([float((each.start_h - day.submit_h).mean()) for each in engine[run.policy]])
-    wait_h = float((live.start_h - day.submit_h).mean())
-    yield f"  mean wait {wait_h:.2f} h, engine {waits:.2f} h: {'inside' if wait_h in waits else 'outside'}"
-    if own is None:
-        return
-    runs = [each for some in engine.values() for each in some]
-    until_h = float(math.ceil(max(*run.end_h, *own.end_h, *(float(each.end_h.max()) for each in runs))))
-    yield from _money(day, clock, until_h, live=(_live(own), live), engine=engine, plain=plain, policy=run.policy)
 
 
 class Spread(NamedTuple):
@@ -142,35 +101,99 @@ class Spread(NamedTuple):
         return f"{self.middle:{code}} ({self.least:{code}} to {self.most:{code}})"
 
 
-def _live(run: LiveRun) -> Run:
-    return Run(np.array(run.start_h), np.array(run.end_h), run.nodes, [(node, a, b) for node, a, b in run.asleep_h])
+class Replayed(NamedTuple):
+    """A live run, and the replays of the engine with the timing of this run, by policy."""
+
+    run: LiveRun
+    engine: Mapping[str, Sequence[Run]]
 
 
-def _money(
-    day: MixedDay,
-    clock: Clock,
-    until_h: float,
-    *,
-    live: tuple[Run, Run],
-    engine: Mapping[str, Sequence[Run]],
-    plain: Mapping[str, Run],
-    policy: str,
-) -> Iterator[str]:
-    def both(own: Run, other: Run) -> tuple[Figures, Figures]:
-        slept = with_tail(other, _asleep(other, until_h, clock)) if policy == SLEEPING else other
-        return figures(day, own, until_h), figures(day, slept, until_h)
+def report_lines(day: MixedDay, runs: Sequence[LiveRun]) -> Iterator[str]:
+    """Yield the comparison of each run, then the savings of each policy against the runs of the own order.
 
-    own, this = both(*live)
-    pairs = [both(*each) for each in zip(engine[OWN], engine[policy], strict=True)]
-    kwh, eur = (Spread.of([getattr(other, name) for _, other in pairs]) for name in ("energy_kwh", "cost_eur"))
-    yield f"  live {this.energy_kwh:.1f} kWh, {this.cost_eur:.2f} EUR; engine {kwh:.1f} kWh, {eur:.2f} EUR"
-    if policy != OWN:
-        saved = Spread.of([saving(*each) for each in pairs])
-        in_time = saving(*both(plain[OWN], plain[policy]))
-        live_saved = saving(own, this)
-        yield f"  saving live {live_saved:.2%}, engine {saved:.2%}, with submissions in time {in_time:.2%}"
-        yield f"  live over simulated {live_saved / saved.middle:.2f}, {live_saved / in_time:.2f}"
+    Runs of different clocks are compared apart; there may be several runs of a policy.
+    """
+    for hour_s in dict.fromkeys(run.hour_s for run in runs):
+        compared = []
+        for run in (each for each in runs if each.hour_s == hour_s):
+            timing, policies = timing_of(run), dict.fromkeys((*ENGINE, run.policy))
+            engine = {policy: replays(day, Clock(hour_s), policy, timing) for policy in policies}
+            compared.append(Replayed(run, engine))
+            yield from _order_lines(day, compared[-1])
+        own = [each.run for each in compared if each.run.policy == OWN]
+        replayed = [one for each in compared for some in each.engine.values() for one in some]
+        ends_h = [max(each.run.end_h) for each in compared] + [float(one.end_h.max()) for one in replayed]
+        for policy in dict.fromkeys(each.run.policy for each in compared if own):
+            of_policy = [each for each in compared if each.run.policy == policy]
+            yield from _money_lines(day, own, of_policy, float(math.ceil(max(ends_h))))
+
+
+def _order_lines(day: MixedDay, compared: Replayed) -> Iterator[str]:
+    run, engine = compared
+    timing, shown = timing_of(run), run.timing
+    start_h = np.array(run.start_h)
+    yield f"{run.policy}, an hour in {run.hour_s:g} s, load average {run.load[1]:.1f}"
+    yield (
+        f"  backfill every {shown.backfill_interval_s:.2f} s (at most {shown.longest_interval_s:.1f}), "
+        f"{shown.starts_by_backfill:.0%} of the starts; release {shown.release_s:.2f} s, "
+        f"launch {shown.launch_s:.2f} s; orders every {run.cycle_s:.2f} s"
+    )
+    orders = {policy: [spearman(start_h, each.start_h) for each in engine[policy]] for policy in ENGINE}
+    listed = ", ".join(f"{policy} {Spread.of(values):.3f}" for policy, values in orders.items())
+    yield f"  order of starts: {listed}; nearest {max(orders, key=lambda policy: median(orders[policy]))}"
+    plain = {policy: replayed(day, Clock(run.hour_s), policy, timing).start_h for policy in ENGINE}
+    closest, correlation = nearest(start_h, plain)
+    listed = ", ".join(f"{policy} {value:.3f}" for policy, value in correlation.items())
+    yield f"  order of starts, submissions in time: {listed}; nearest {closest}"
+    waits = Spread.of([float((each.start_h - day.submit_h).mean()) for each in engine[run.policy]])
+    wait_h = float((start_h - day.submit_h).mean())
+    yield f"  mean wait {wait_h:.2f} h, engine {waits:.2f} h: {'inside' if wait_h in waits else 'outside'}"
+
+
+def _money_lines(day: MixedDay, own: Sequence[LiveRun], compared: Sequence[Replayed], until_h: float) -> Iterator[str]:
+    """Yield the cost of a policy's runs and of their replays, and what they save."""
+    policy = compared[0].run.policy
+
+    def priced(runs: Sequence[Run]) -> list[Figures]:
+        return [figures(day, run, until_h) for run in runs]
+
+    live_own = priced([live_to_run(day, run) for run in own])
+    live = priced([live_to_run(day, each.run) for each in compared])
+    engine = [each for some in compared for each in priced(some.engine[policy])]
+    yield f"{policy}, {len(live)} runs against {len(own)} of the own order, until hour {until_h:g}"
+    costs, engine_costs = (Spread.of([each.cost_eur for each in some]) for some in (live, engine))
+    yield f"  cost live {costs:.2f} EUR, engine {engine_costs:.2f} EUR"
+    if policy == OWN:
+        return
+    engine_own = [each for some in compared for each in priced(some.engine[OWN])]
+    saved = Spread.of([saving(one, other) for one in live_own for other in live])
+    engine_saved = Spread.of([saving(*each) for each in zip(engine_own, engine, strict=True)])
+    of_means = 1.0 - _mean_eur(live) / _mean_eur(live_own)
+    chance = chance_of_ratio(engine_own, engine, (len(live_own), len(live)), engine_saved.middle)
+    yield f"  saving live {of_means:.2%} by the means, pairs of runs {saved:.2%}; engine {engine_saved:.2%}"
+    yield (
+        f"  live over simulated {of_means / engine_saved.middle:.2f}; "
+        f"so many runs of the engine: {chance[0]:.2f} to {chance[1]:.2f} (5 to 95 %)"
+    )
     if policy == SLEEPING:
-        asleep = Spread.of([other.asleep_node_h for _, other in pairs])
-        ratio = this.asleep_node_h / asleep.middle
-        yield f"  node hours asleep live {this.asleep_node_h:.0f}, engine {asleep:.0f}: live over simulated {ratio:.2f}"
+        for name, unit in (("asleep_node_h", "node hours asleep"), ("off_eur", "EUR spared by nodes that are off")):
+            found, in_engine = (Spread.of([getattr(each, name) for each in some]) for some in (live, engine))
+            ratio = found.middle / in_engine.middle
+            yield f"  {unit}: live {found:.2f}, engine {in_engine:.2f}: live over simulated {ratio:.2f}"
+
+
+def _mean_eur(some: Sequence[Figures]) -> float:
+    return mean(each.cost_eur for each in some)
+
+
+def chance_of_ratio(
+    own: Sequence[Figures], other: Sequence[Figures], runs: tuple[int, int], simulated: float
+) -> tuple[float, float]:
+    """Return between which ratios to the simulated saving so many replays lie in place of the live runs, in 90 %."""
+    random = np.random.default_rng(1)
+    own_eur, other_eur = (
+        random.choice([each.cost_eur for each in some], (DRAWS, count)).mean(axis=1)
+        for some, count in zip((own, other), runs, strict=True)
+    )
+    low, high = np.percentile((1.0 - other_eur / own_eur) / simulated, (5, 95))
+    return float(low), float(high)

@@ -129,3 +129,13 @@ def fold(names: Iterable[str]) -> str:
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
     return str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP))
+
+
+_PLAIN_NAME = re.compile(r"[\w.:=/+-]+")
+
+
+def fold_names(names: Iterable[str]) -> str:
+    """Return any names as `fold` does, such as "p[1-2,10]" for partitions; names that no node could have stay whole."""
+    every = set(names)
+    plain = {name for name in every if _PLAIN_NAME.fullmatch(name)}
+    return ",".join([*([fold(plain)] if plain else []), *sorted(every - plain)])

@@ -1,8 +1,13 @@
-"""The clock of a program: the machine's own, or a faster one for a simulated site."""
+"""The clock of a program: the machine's own, or a faster one for a simulated site; and pauses after failures."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+
+def backoff_s(failures: int, *, first_s: float, longest_s: float) -> float:
+    """Return the pause after so many failures in a row: `first_s`, doubled with each more up to `longest_s`."""
+    return min(first_s * 2.0 ** min(failures - 1, 50), longest_s)
 
 
 @dataclass(frozen=True)

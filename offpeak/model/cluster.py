@@ -13,11 +13,18 @@ from typing import NamedTuple, TypeVar
 from offpeak.model.limits import Limit, PreemptMode, Qos, qos_limits
 from offpeak.model.priority import SitePriority
 from offpeak.model.request import Chunk, Request
+from offpeak.text import counted
 
 MIB_PER_GIB = 1024
 DEFAULT_TIER = 1
 UNKNOWN = 0
 """Cores or memory of a node that its source does not tell; every request fits them."""
+
+
+def memory_text(memory_mib: int) -> str:
+    """Return "192 GiB", small amounts with three digits or in MiB: "1.5 GiB", "512 MiB"."""
+    gib = memory_mib / MIB_PER_GIB
+    return f"{memory_mib} MiB" if gib < 1 else f"{gib:.3g} GiB" if gib < 100 else f"{gib:,.0f} GiB"
 
 
 class NodeType(NamedTuple):
@@ -29,6 +36,17 @@ class NodeType(NamedTuple):
     features: frozenset[str] = frozenset()
     power_class: str = ""
     enclosure: str = ""
+
+    @property
+    def equipment(self) -> str:
+        """Cores, memory and GPUs in words: "64 cores, 256 GiB, 4 a100 GPUs"."""
+        terms = [counted(self.cores, "core") if self.cores else "unknown equipment"]
+        if self.memory_mib:
+            terms.append(memory_text(self.memory_mib))
+        terms += [
+            " ".join(filter(None, (f"{count:,}", name, "GPU" if count == 1 else "GPUs"))) for name, count in self.gpus
+        ]
+        return ", ".join(terms)
 
     def gpu_count(self, gpu_type: str = "") -> int:
         """Return the number of GPUs of that type, of all types for ""."""
@@ -46,6 +64,11 @@ class NodeType(NamedTuple):
         if chunk.gpus:
             room = min(room, self.gpu_count(chunk.gpu_type) // chunk.gpus)
         return room
+
+    def surplus(self, chunk: Chunk) -> tuple[int, int, int]:
+        """Return the GPUs, MiB and cores that one such part leaves of an empty node; a chunk fills the least first."""
+        gpus = self.gpu_count() - chunk.gpus
+        return gpus, max(0, self.memory_mib - chunk.memory_mib), max(0, self.cores - chunk.cores)
 
     def share(self, chunk: Chunk) -> float:
         """Return the share of a node that one such part takes: that of its scarcest resource, at most 1."""
@@ -80,6 +103,7 @@ class Partition(NamedTuple):
     Jobs of a higher `priority_tier` go first, whatever their priority. `preempts`: they may stop jobs of lower tiers.
     `preempt_mode` says what happens to its own jobs then. The limits of the QOS named `qos` hold for all its jobs; ""
     for none. `job_factor` is the partition's part in Slurm's multifactor priority, relative to the highest one.
+    Jobs that name no partition go to the one that `is_default`.
     """
 
     name: str
@@ -91,6 +115,7 @@ class Partition(NamedTuple):
     qos: str = ""
     preempt_mode: PreemptMode = PreemptMode.REQUEUE
     job_factor: int = 1
+    is_default: bool = False
 
 
 class ClusterNode(NamedTuple):
@@ -107,7 +132,8 @@ class SchedulerTiming(NamedTuple):
     Passes take place at multiples of `sched_interval_s`, those that reserve and backfill at multiples of
     `bf_interval_s`; they plan the starts of up to `bf_most_jobs` jobs, 0 for the default. Nodes stay taken for
     `completing_s` after a job. Expected ends within a window count together: of `end_window_s` at first, at each step
-    longer by `end_window_step_s`, or twice as long where that is 0. The agent orders the queue each `order_interval_s`.
+    longer by `end_window_step_s`, or twice as long where that is 0. Jobs on woken nodes start at multiples of
+    `boot_check_s`. The agent orders the queue each `order_interval_s`.
     """
 
     sched_interval_s: int = 0
@@ -116,6 +142,7 @@ class SchedulerTiming(NamedTuple):
     completing_s: int = 0
     end_window_s: int = 0
     end_window_step_s: int = 0
+    boot_check_s: int = 0
     order_interval_s: int = 0
     text: str = ""
 
@@ -150,16 +177,26 @@ class Cluster:
         """The number of nodes."""
         return sum(pool.nodes for pool in self.pools)
 
+    @cached_property
+    def node_names(self) -> frozenset[str]:
+        """The names of the nodes, as far as there are any."""
+        return frozenset[str]().union(*(pool.names for pool in self.pools))
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """The features of all nodes."""
+        return frozenset[str]().union(*(pool.node_type.features for pool in self.pools))
+
     def candidates(self, request: Request) -> tuple[int, ...]:
         """Return the pools with a node that could run a part of the request, by number; () if it fits nowhere."""
         if self.misfit(request):
             return ()
-        pools = ((number, self.pools[number]) for number in self._reachable(request))
+        pools = ((number, self.pools[number]) for number in self.usable_pools(request))
         return tuple(number for number, pool in pools if any(pool.holds(chunk) for chunk in request.chunks))
 
     def parts_per_node(self, request: Request) -> tuple[tuple[int, ...], ...]:
         """Return for each chunk how many of its parts an empty node of each pool holds, 0 if no node may be used."""
-        reachable = frozenset(self._reachable(request))
+        reachable = frozenset(self.usable_pools(request))
         return tuple(
             tuple(pool.holds(chunk) if number in reachable else 0 for number, pool in enumerate(self.pools))
             for chunk in request.chunks
@@ -183,7 +220,25 @@ class Cluster:
         of_partitions = {each.qos for each in self._partitions_of(request)}
         names = (*(of_partitions if len(of_partitions) == 1 else ()), request.qos)
         known = dict.fromkeys(name for name in names if name in self.qos)
-        return (*licences, *qos_limits(request, tuple(self.qos[name] for name in known)))
+        if not known:
+            return tuple(licences)
+        return (*licences, *qos_limits(request, self.counted_cores(request), tuple(self.qos[name] for name in known)))
+
+    def counted_cores(self, request: Request) -> int:
+        """Return the cores of a job that limits count: of whole nodes all, of the pool that each chunk fills first.
+
+        slurmctld counts the cores that the job would get (acct_policy_job_runnable_post_select), not those requested.
+        """
+        return sum(self._counted_cores(request, chunk) for chunk in request.chunks)
+
+    def _counted_cores(self, request: Request, chunk: Chunk) -> int:
+        pools = [self.pools[number] for number in self.usable_pools(request)]
+        fitting = [pool for pool in pools if pool.holds(chunk)]
+        first = min(fitting, key=lambda pool: pool.node_type.surplus(chunk), default=None)
+        if first is None or not self.takes_whole_nodes(request, first):
+            return chunk.copies * chunk.cores
+        nodes = chunk.copies if request.apart else -(-chunk.copies // first.holds(chunk))
+        return max(chunk.copies * chunk.cores, nodes * first.node_type.cores)
 
     def tiers(self, request: Request) -> tuple[int, ...]:
         """Return the priority tiers of the request's partitions, sorted; policies never mix jobs of different ones."""
@@ -219,7 +274,7 @@ class Cluster:
         """Return why the request fits no nodes of the cluster, "" if it fits."""
         if absent := [name for name in request.partitions if name not in self.partitions]:
             return f"there is no partition {absent[0]}"
-        reachable = [self.pools[number] for number in self._reachable(request)]
+        reachable = [self.pools[number] for number in self.usable_pools(request)]
         if not reachable:
             return f"{_where(request)} has no node for it"
         for chunk in request.chunks:
@@ -249,20 +304,32 @@ class Cluster:
                 found[name].append(number)
         return found
 
-    def _reachable(self, request: Request) -> list[int]:
+    def usable_pools(self, request: Request) -> Sequence[int]:
         """Return the pools of the request's partitions with a node that it may use, by number."""
+        key = request.partitions, request.hosts, request.excluded, request.reservation
+        found = self._usable_pools.get(key)
+        if found is None:
+            found = self._usable_pools[key] = self._find_usable_pools(request)
+        return found
+
+    @cached_property
+    def _usable_pools(self) -> dict[tuple[object, ...], Sequence[int]]:
+        """What `usable_pools` has found: many requests differ in their chunks only."""
+        return {}
+
+    def _find_usable_pools(self, request: Request) -> Sequence[int]:
         numbers: Iterable[int] = range(len(self.pools))
         if request.partitions:
             numbers = sorted({pool for name in request.partitions for pool in self._pools_of_partition.get(name, ())})
         named = self._named_nodes(request)
         if named is None and not request.excluded:
-            return list(numbers)
+            return tuple(numbers)
         names = ((number, self.pools[number].names) for number in numbers)
-        return [
+        return tuple(
             number
             for number, has in names
             if not has or ((named is None or not has.isdisjoint(named)) and not has <= request.excluded)
-        ]
+        )
 
 
 def _where(request: Request) -> str:

@@ -79,15 +79,15 @@ class Limit(NamedTuple):
         return f"QOS {self.name} allows {owner} {self.most:,} {self.resource} at a time, not {amount:,}"
 
 
-def qos_limits(request: Request, qos: tuple[Qos, ...]) -> tuple[tuple[Limit, int], ...]:
-    """Return the limits of the QOS that a job counts against, and how much it takes of each.
+def qos_limits(request: Request, cores: int, qos: tuple[Qos, ...]) -> tuple[tuple[Limit, int], ...]:
+    """Return the limits of the QOS that a job counts against, and how much it takes of each; it gets that many cores.
 
     A QOS that precedes another replaces its limits: Slurm lets the QOS of a partition precede that of the job.
     """
     amounts: dict[Resource, int] = {
         "jobs": 1,
         "nodes": request.least_nodes,
-        "cores": request.cores,
+        "cores": cores,
         "gpus": request.gpus,
     }
     found = []

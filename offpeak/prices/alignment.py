@@ -69,7 +69,7 @@ def align_log(log: LogSpan, series: Series, *, start: date | datetime | None = N
         return _on_monday(log, series)
     own_s = log.unix_start_s + log.first_s
     if series.start_s[0] <= own_s < series.end_s:
-        return LogAlignment(log.unix_start_s, f"log of {date_text(own_s, log.zone)} keeps its own dates")
+        return LogAlignment(log.unix_start_s, f"log mapped to its own dates, from {date_text(own_s, log.zone)}")
     return _in_season(log, series, own_s)
 
 
@@ -87,7 +87,7 @@ def _at_start(log: LogSpan, series: Series, start: date | datetime) -> LogAlignm
             f"the start {start} lies outside the prices of {series.source}",
             hint=f"they go from {date_text(int(series.start_s[0]), log.zone)} to {date_text(series.end_s, log.zone)}",
         )
-    return LogAlignment(unix_s - log.begin_s, f"log laid on {date_text(unix_s, log.zone)} as asked")
+    return LogAlignment(unix_s - log.begin_s, f"log mapped to {date_text(unix_s, log.zone)} as asked")
 
 
 def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
@@ -96,7 +96,9 @@ def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
     # Without a Monday argmax is 0, the first day.
     chosen_s = int(unix_s[np.argmax(monday)])
     basis = "the first Monday of the prices" if monday.any() else "the first day of the prices"
-    return LogAlignment(chosen_s - log.begin_s, f"log without a date laid on {date_text(chosen_s, log.zone)} ({basis})")
+    return LogAlignment(
+        chosen_s - log.begin_s, f"log without a date mapped to {date_text(chosen_s, log.zone)} ({basis})"
+    )
 
 
 def _in_season(log: LogSpan, series: Series, own_s: int) -> LogAlignment:
@@ -109,7 +111,7 @@ def _in_season(log: LogSpan, series: Series, own_s: int) -> LogAlignment:
         preferred = weekday(day) == own.weekday()
         basis = "same weekday" if preferred.any() else "the first day of the prices"
     chosen_s = int(unix_s[np.argmax(preferred)])
-    return LogAlignment(chosen_s - log.begin_s, f"log of {own} laid on {date_text(chosen_s, log.zone)} ({basis})")
+    return LogAlignment(chosen_s - log.begin_s, f"log of {own} mapped to {date_text(chosen_s, log.zone)} ({basis})")
 
 
 def _season_days(own: date, series: Series, zone: tzinfo) -> Int64:

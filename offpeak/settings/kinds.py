@@ -67,6 +67,14 @@ def _period_s(written: object) -> int | None:
     return period_s
 
 
+def _weighing(written: object) -> str:
+    # Settings that name no weighing do without numpy, which its rule needs.
+    from offpeak.prices.weighing import parse_weighing
+
+    parse_weighing(_text(written))
+    return _text(written)
+
+
 def _tariff(written: object) -> str:
     # The rule's hours need numpy, which settings without a tariff do without.
     from offpeak.prices.tariff import parse_tariff
@@ -81,6 +89,7 @@ NAMES = SettingKind("list of names", _names, typed=list[str])
 POWER = SettingKind("power", lambda written: parse_power_w(_text(written)), suffix="_w")
 NODE_POWER = SettingKind("power", lambda written: parse_node_power_w(_text(written)), suffix="_w")
 TARIFF = SettingKind("text", _tariff)
+WEIGHING = SettingKind("text", _weighing)
 CARBON = SettingKind("carbon", lambda written: parse_carbon_g_per_kwh(_text(written)), suffix="_g_per_kwh")
 LATENCY = SettingKind("latency", lambda written: parse_latency_s(_text(written)), suffix="_s")
 BANDWIDTH = SettingKind("bandwidth", lambda written: parse_bandwidth_mb_per_s(_text(written)), suffix="_mb_per_s")

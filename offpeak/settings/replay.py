@@ -13,6 +13,7 @@ from offpeak.settings.kinds import (
     PERIOD,
     TARIFF,
     TEXT,
+    WEIGHING,
     choice,
     row,
     whole_number,
@@ -51,6 +52,13 @@ class PriceSettings:
         "--peak-rule",
         "On-peak hours of a price file: day-mean (above the mean of the day), quantile:0.6 or hours:09:00-23:00.",
         default="day-mean",
+    )
+    decide_by: str = row(
+        WEIGHING,
+        "--decide-by",
+        "What the order, delays and plans go by: price, co2, or price+co2:80 (80 of the prices' currency for a tonne "
+        "of CO2). Bills have the price alone.",
+        default="price",
     )
     fill_gaps: bool = row(
         BOOL,

@@ -281,6 +281,11 @@ def _join_arrays(parts: Sequence[PlannedJob]) -> Iterable[PlannedJob]:
     return found.values()
 
 
+def _rounds_of_tasks(job: Job) -> int:
+    """Return how many tasks of an array run one after the other, because only so many may run at once."""
+    return -(-job.tasks // job.task_limit) if job.task_limit else 1
+
+
 def _planned_job(inputs: PlanInputs, job: Job, hold: StartHold, start_s: int, hosts: tuple[str, ...]) -> PlannedJob:
     facts = inputs.queue
     return PlannedJob(
@@ -289,7 +294,7 @@ def _planned_job(inputs: PlanInputs, job: Job, hold: StartHold, start_s: int, ho
         partitions=job.partitions,
         nodes=max(job.nodes, 1),
         start_s=None if start_s == TOMORROW else facts.now_s + start_s,
-        run_s=expected_run_s_of(job, facts) or 1,
+        run_s=(expected_run_s_of(job, facts) or 1) * _rounds_of_tasks(job),
         power_w=facts.node_power_w[job.job_id] * max(job.nodes, 1),
         hosts=hosts,
         begin_s=hold.begin_s,

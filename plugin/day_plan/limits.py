@@ -69,7 +69,7 @@ def limit_amounts(job: Job, cluster: Cluster) -> Amounts:
 
 def _known_request(job: Job) -> Request:
     nodes = max(job.nodes, 1)
-    return Request(job.partitions, (Chunk(nodes, -(-job.cpus // nodes)),), qos=job.qos)
+    return Request(job.partitions, (Chunk(nodes, -(-job.cpus // nodes)),), whole_nodes=job.whole_nodes, qos=job.qos)
 
 
 NEVER_ADMITTED = "a limit never admits it: "

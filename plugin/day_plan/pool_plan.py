@@ -16,7 +16,7 @@ from plugin.planner.placement import keep_what_fits, place_one_by_one
 from plugin.planner.problem import Plan, Problem, compute_profit
 from plugin.planner.searches import Budget, all_orders
 from plugin.queue_hook.positions import BEGIN, NO_MARKS, MarksByJob, marks_by_job, queue_positions
-from plugin.queue_hook.window import GroupWindow, find_windows, own_orders
+from plugin.queue_hook.window import GroupWindow, find_windows, own_orders, site_place, startable_positions
 from plugin.scheduler.job import Job
 
 
@@ -41,14 +41,15 @@ def find_queue_order(inputs: PlanInputs) -> QueueOrder:
     marks = marks_by_job(facts.marks, facts.jobs)
     positions = queue_positions(facts.pending, marks, facts)
     # Within the plan a job that only offpeak delays may change places as if it were not delayed.
-    startable = [
+    undelayed = [
         position._replace(job=position.job._replace(begin_s=None))
         if _is_delayed_by_us(position.job, marks)
         else position
         for position in positions.all
     ]
-    windows = find_windows(replace(positions, all=startable), marks, delayed=(), facts=facts, rules=rules)
-    ordered = [each.job for each in sorted(positions.all, key=lambda each: (-each.site_priority, each.number))]
+    startable = startable_positions(undelayed, (), facts)
+    windows = find_windows(startable, marks, positions.admin_overrides, facts=facts, rules=rules)
+    ordered = [each.job for each in sorted(positions.all, key=site_place)]
     if rules.own_policy is not None:
         try:
             orders = own_orders(windows, rules.own_policy, facts)

@@ -1,5 +1,6 @@
 """Reads the request of a job from its script: the lines `#SBATCH` of Slurm and `#PBS` of Torque and OpenPBS."""
 
+import math
 import re
 import shlex
 from argparse import ArgumentParser, Namespace
@@ -9,6 +10,7 @@ from typing import NoReturn
 
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
+from offpeak.model.request import Chunk, Request
 
 MOST_BYTES = 1024 * 1024
 SLURM, PBS = "#SBATCH", "#PBS"
@@ -19,7 +21,8 @@ class ScriptRequest:
     """The request in a script; None for options that the script does not set.
 
     Of a job of whole nodes `nodes` are known and `cores` may be None. `comment` is Slurm's, `variables` are those of
-    `#PBS -v`. `system` is the scheduler of the lines, "" if there are none.
+    `#PBS -v`. `system` is the scheduler of the lines, "" if there are none. `request` has the parts, as far as the
+    lines tell: memory and GPUs that are not understood are left out, the scheduler judges them.
     """
 
     system: str = ""
@@ -31,6 +34,7 @@ class ScriptRequest:
     comment: str = ""
     variables: str = ""
     name: str = ""
+    request: Request | None = None
 
 
 def parse_script(text: str) -> ScriptRequest:
@@ -82,9 +86,17 @@ _SLURM = _options(
         ("-a", "--array"),
         ("-J", "--job-name"),
         ("--comment",),
+        ("-p", "--partition"),
+        ("--mem",),
+        ("--mem-per-cpu",),
+        ("-G", "--gpus"),
+        ("--gpus-per-node",),
+        ("--gpus-per-task",),
+        ("--gres",),
     )
 )
-_PBS = _options((("-A",), ("-J",), ("-t",), ("-v",), ("-N",)))
+_SLURM.add_argument("--exclusive", nargs="?", const="node")
+_PBS = _options((("-A",), ("-J",), ("-t",), ("-v",), ("-N",), ("-q",)))
 _PBS.add_argument("-l", action="append", default=[])
 
 
@@ -133,7 +145,51 @@ def _of_slurm(arguments: Namespace) -> ScriptRequest:
         features=tuple(filter(None, re.split("[&,]", arguments.constraint or ""))),
         comment=arguments.comment or "",
         name=arguments.job_name or "",
+        request=_slurm_request(arguments, cores, nodes),
     )
+
+
+def _slurm_request(arguments: Namespace, cores: int | None, nodes: int | None) -> Request:
+    """Return the parts: one for each node if the script gives their number or counts per node, else for each task."""
+    tasks = max((cores or 1) // _number(arguments.cpus_per_task or "1", "--cpus-per-task"), 1)
+    by_node, by_node_type = _gpus(arguments.gpus_per_node or _gres_gpus(arguments.gres or ""))
+    by_task, by_task_type = _gpus(arguments.gpus_per_task or "")
+    by_job, by_job_type = _gpus(arguments.gpus or "")
+    memory_mib, cpu_mib = _memory_mib(arguments.mem or ""), _memory_mib(arguments.mem_per_cpu or "")
+    apart = nodes is not None or by_node > 0 or memory_mib > 0
+    copies = nodes or (1 if apart else max(tasks, by_job))
+    chunk_cores = -(-(cores or 1) // copies)
+    chunk = Chunk(
+        copies,
+        cores=chunk_cores,
+        memory_mib=memory_mib or cpu_mib * chunk_cores,
+        gpus=by_node or -(-by_task * tasks // copies) or -(-by_job // copies),
+        gpu_type=by_node_type or by_task_type or by_job_type,
+    )
+    partitions = tuple(filter(None, (arguments.partition or "").split(",")))
+    return Request(partitions, (chunk,), apart=apart, whole_nodes=cores is None or arguments.exclusive == "node")
+
+
+def _gres_gpus(text: str) -> str:
+    """Return the GPUs of `gpu:a100:2,nvme:1` as `a100:2`."""
+    names = (each.removeprefix("gres/").partition(":") for each in text.split(","))
+    return next((amount or "1" for name, _, amount in names if name == "gpu"), "")
+
+
+def _gpus(text: str) -> tuple[int, str]:
+    """Return the number of GPUs and their type, "" for any, of `2`, `a100:2` or `a100`."""
+    kind, _, number = text.rpartition(":")
+    return (int(number or 0), kind) if not text or number.isdecimal() else (1, text)
+
+
+_MEMORY = re.compile(r"(\d+)([kmgt]?)[bw]?", re.IGNORECASE)
+_MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
+
+
+def _memory_mib(text: str) -> int:
+    """Return `16G` or `4gb` as MiB, 0 for text that is no amount. A bare number is MiB, as Slurm takes it."""
+    match = _MEMORY.fullmatch(text)
+    return 0 if match is None else math.ceil(int(match[1]) * _MIB[match[2].lower()])
 
 
 def _of_pbs(arguments: Namespace) -> ScriptRequest:
@@ -144,19 +200,43 @@ def _of_pbs(arguments: Namespace) -> ScriptRequest:
     )
     walltime = resources.get("walltime")
     chunks = resources.get("select") or resources.get("nodes")
-    cores = _number(resources.get("ncpus", "1"), "ncpus") if chunks is None else sum(map(_chunk, chunks.split("+")))
+    if chunks is None:
+        memory_mib = _memory_mib(resources.get("mem", ""))
+        parts: tuple[Chunk, ...] = (Chunk(1, _number(resources.get("ncpus", "1"), "ncpus"), memory_mib),)
+    else:
+        parts = tuple(map(_chunk, chunks.split("+")))
     # A single number is seconds to PBS.
     limit_s = None if walltime is None else int(walltime) if walltime.isdecimal() else parse_limit_s(walltime)
+    places = [each.removeprefix("place=") for each in arguments.l if each.startswith("place=")]
+    request = Request(
+        (arguments.q,) if arguments.q else (),
+        parts,
+        apart="select" not in resources or any("scatter" in place for place in places),
+        whole_nodes=any("excl" in place for place in places),
+    )
     return ScriptRequest(
-        PBS, cores, None, limit_s, arguments.A or "", variables=arguments.v or "", name=arguments.N or ""
+        PBS,
+        request.cores,
+        None,
+        limit_s,
+        arguments.A or "",
+        variables=arguments.v or "",
+        name=arguments.N or "",
+        request=request,
     )
 
 
-def _chunk(text: str) -> int:
-    """Return the cores of `2:ncpus=8:mem=4gb` or `2:ppn=8`."""
+def _chunk(text: str) -> Chunk:
+    """Return the part of `2:ncpus=8:mem=4gb:ngpus=1` or `2:ppn=8`."""
     count, *resources = text.split(":")
-    per = next((part.partition("=")[2] for part in resources if part.startswith(("ncpus=", "ppn="))), "1")
-    return _number(count, "-l") * _number(per, "-l")
+    named = dict(part.partition("=")[::2] for part in resources)
+    cores, gpus = named.get("ncpus", named.get("ppn", "1")), named.get("ngpus", named.get("gpus", ""))
+    return Chunk(
+        _number(count, "-l"),
+        cores=_number(cores, "-l"),
+        memory_mib=_memory_mib(named.get("mem", "")),
+        gpus=int(gpus) if gpus.isdecimal() else 0,
+    )
 
 
 def _number(text: str, option: str) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.request import Request
 from offpeak.model.snapshot import NEVER
 from offpeak.text import did_you_mean
 from plugin.federation.sites import LOCAL, UNKNOWN, Grid
@@ -95,7 +96,8 @@ class PlacementRequest:
     """A job of `cores` cores with a time limit of `limit_s` at home.
 
     `goal` is a key of GOALS, `latest_end_s` [Unix s] the green SLA's latest finish. `features` are required features,
-    `application` is a name for which sites may have a rank, "" if unknown.
+    `application` is a name for which sites may have a rank, "" if unknown. `request` is what the job needs of nodes,
+    None if only its cores are known; its partitions are those of sites whose jobs are submitted by `submit`.
     """
 
     cores: int
@@ -105,6 +107,8 @@ class PlacementRequest:
     project: str = ""
     features: tuple[str, ...] = ()
     application: str = ""
+    request: Request | None = None
+    submit: str = ""
 
 
 def parse_goal(text: str) -> str:

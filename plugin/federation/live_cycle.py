@@ -20,7 +20,8 @@ from plugin.federation.electricity import mix_carbon, tariff_price
 from plugin.federation.jobs import PlacementRequest, policy_for, request_column
 from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches
 from plugin.federation.policies import grid_policy
-from plugin.federation.site_report import Curve, SiteReport
+from plugin.federation.site_report import Curve, SiteReport, WaitRows
+from plugin.federation.site_waits import SiteWait, expected_wait
 from plugin.federation.sites import Grid, Site
 
 REASONS = {
@@ -134,8 +135,20 @@ def add_sent_jobs(report: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
         else:
             queued += 1
     later_s = ahead_core_s / max(report.cores, 1)
-    wait_s = tuple(tuple(value + later_s for value in row) for row in report.waits.wait_s)
-    return replace(report, idle_cores=idle_cores, queued=queued, waits=replace(report.waits, wait_s=wait_s))
+    return replace(
+        report,
+        idle_cores=idle_cores,
+        queued=queued,
+        waits=replace(report.waits, wait_s=_later(report.waits.wait_s, later_s)),
+        pools=tuple(
+            replace(pool, parts=tuple(replace(each, wait_s=_later(each.wait_s, later_s)) for each in pool.parts))
+            for pool in report.pools
+        ),
+    )
+
+
+def _later(wait_s: WaitRows, later_s: float) -> WaitRows:
+    return tuple(tuple(value + later_s for value in row) for row in wait_s)
 
 
 def left_core_s(grid: Grid, sent: Iterable[SentJob]) -> Float64:
@@ -173,11 +186,15 @@ NOT_POLLED = SiteReply(problem="was not queried")
 
 @dataclass(frozen=True, eq=False)
 class _SiteNow:
-    """A site, its electricity [per MWh and g/kWh] and its report; a site with a `problem` is left out of the choice."""
+    """A site, its electricity [per MWh and g/kWh], its report, and the job's wait there, NaN if unknown.
+
+    A site with a `problem` is left out of the choice.
+    """
 
     price: Series
     carbon: Series
     report: SiteReport | None
+    wait_s: float
     problem: str = ""
 
 
@@ -198,7 +215,7 @@ def choose(
     """
     _check_request(request, now_s)
     known = _with_sent_jobs(replies, sent)
-    sites = [_site_now(site, known.get(site.name, NOT_POLLED), now_s, stale_s) for site in grid.sites]
+    sites = [_site_now(site, known.get(site.name, NOT_POLLED), request, now_s, stale_s) for site in grid.sites]
     cycle = _cycle(request, grid, _unify_units(sites), now_s)
     cycle = replace(cycle, states=replace(cycle.states, left_core_s=left_core_s(grid, sent)))
     (choice,) = explain_decision(cycle, grid_policy(policy_for(request)).decide(cycle))
@@ -230,25 +247,14 @@ def _cycle(request: PlacementRequest, grid: Grid, sites: list[_SiteNow], now_s: 
         left_core_s=grid.allocated_core_s,
     )
     jobs = request_column(request, grid, now_s)
-    waits = [_wait_s(now.report, site, request) for site, now in _pairs(grid, sites)]
-    return GridCycle(now_s, grid, jobs, states, np.array([waits], np.float64))
+    return GridCycle(now_s, grid, jobs, states, np.array([[now.wait_s for now in sites]], np.float64))
 
 
 def _pairs(grid: Grid, sites: list[_SiteNow]) -> zip:  # type: ignore[type-arg]
     return zip(grid.sites, sites, strict=True)
 
 
-def _wait_s(report: SiteReport | None, site: Site, request: PlacementRequest) -> float:
-    """Return how long the job would wait in whole units of the site; 0 if enough is free and no job is queued."""
-    cores = -(-request.cores // site.cores_per_unit) * site.cores_per_unit
-    if report is None:
-        return float("nan")
-    at_once = not report.queued and cores <= report.idle_cores
-    # A job that is too wide has its own message; its wait does not matter.
-    return 0.0 if at_once or cores > site.cores else report.waits.of(cores, request.limit_s)
-
-
-def _site_now(site: Site, reply: SiteReply, now_s: int, stale_s: float) -> _SiteNow:
+def _site_now(site: Site, reply: SiteReply, request: PlacementRequest, now_s: int, stale_s: float) -> _SiteNow:
     report, problem = reply.report, reply.problem
     if report is None:
         problem = problem or "has not answered"
@@ -258,7 +264,14 @@ def _site_now(site: Site, reply: SiteReply, now_s: int, stale_s: float) -> _Site
     carbon = mix_carbon(site, now_s, now_s + AHEAD_S) or _curve_series(report.carbon if report else None, site.name)
     if not problem and (price is None or carbon is None):
         problem = "its agent knows no price" if price is None else "its agent knows no carbon intensity"
-    return _SiteNow(price or _empty_series(now_s, ""), carbon or _empty_series(now_s, "g/kWh"), report, problem)
+    wait = SiteWait() if report is None else expected_wait(report, site, request)
+    return _SiteNow(
+        price or _empty_series(now_s, ""),
+        carbon or _empty_series(now_s, "g/kWh"),
+        report,
+        wait.wait_s,
+        problem or wait.misfit,
+    )
 
 
 def _curve_series(curve: Curve | None, name: str) -> Series | None:

@@ -13,6 +13,8 @@ import numpy as np
 from offpeak.model.step_series import Series
 
 REPORT_VERSION = 1
+WaitRows = tuple[tuple[float, ...], ...]
+"""Waits [s] by size and time limit."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class WaitTable:
 
     cores: tuple[int, ...] = ()
     limit_s: tuple[int, ...] = ()
-    wait_s: tuple[tuple[float, ...], ...] = ()
+    wait_s: WaitRows = ()
 
     def of(self, cores: int, limit_s: int) -> float:
         """Return the wait [s] of the next larger and longer job in the table, NaN if none is so large."""
@@ -53,8 +55,68 @@ class WaitTable:
 
 
 @dataclass(frozen=True)
+class NodePart:
+    """The part of a node that a job has: cores, memory [MiB] and GPUs of any type."""
+
+    cores: int
+    memory_mib: int
+    gpus: int
+
+
+@dataclass(frozen=True)
+class PartWaits:
+    """`wait_s[i][k]` is how long a job with `part` of each of `nodes[i]` nodes would wait, by its pool's `limit_s`."""
+
+    part: NodePart
+    nodes: tuple[int, ...]
+    wait_s: WaitRows
+
+
+@dataclass(frozen=True)
+class PoolWaits:
+    """Equal nodes in the same partitions, and the expected waits for them.
+
+    Cores and memory are those of a node, 0 where they are not known; `gpus` are types with counts. `limit_s` are the
+    time limits of jobs for which the tables of `parts` have columns.
+    """
+
+    partitions: tuple[str, ...]
+    nodes: int
+    cores: int
+    memory_mib: int
+    gpus: dict[str, int]
+    features: tuple[str, ...]
+    limit_s: tuple[int, ...]
+    parts: tuple[PartWaits, ...]
+
+
+@dataclass(frozen=True)
+class ExpectedWaits:
+    """The expected waits on the whole cluster by cores, and those of each pool; no pools if there are too many."""
+
+    total: WaitTable = WaitTable()
+    pools: tuple[PoolWaits, ...] = ()
+
+
+NO_WAITS = ExpectedWaits()
+
+
+@dataclass(frozen=True)
+class PartitionTerms:
+    """What a partition admits; None for any. Jobs that name no partition go to the one that `is_default`."""
+
+    name: str
+    is_default: bool = False
+    most_nodes: int | None = None
+    limit_s: int | None = None
+
+
+@dataclass(frozen=True)
 class SiteReport:
     """A cluster at one instant. `idle_cores` are those that a job could be given now: of nodes that sleep, too.
+
+    `waits` are those by cores anywhere on the cluster. `pools` and `partitions` tell more; a site of an older version
+    does not have them.
 
     Jobs that can start at once are not `queued`. `price` is per MWh, `carbon` in g/kWh: published and forecast.
     """
@@ -69,6 +131,8 @@ class SiteReport:
     waits: WaitTable = WaitTable()
     price: Curve | None = None
     carbon: Curve | None = None
+    pools: tuple[PoolWaits, ...] = ()
+    partitions: tuple[PartitionTerms, ...] = ()
     version: int = REPORT_VERSION
 
 
@@ -85,10 +149,19 @@ def parse_report(text: object) -> SiteReport:
         raise ValueError(f"version {report.version}, not {REPORT_VERSION}")
     if len(waits.wait_s) != len(waits.cores) or any(len(row) != len(waits.limit_s) for row in waits.wait_s):
         raise ValueError("waits that are no table")
+    if not all(_is_table(pool) for pool in report.pools):
+        raise ValueError("waits of a pool that are no table")
     for curve in (report.price, report.carbon):
         if curve is not None:
             curve.series(report.cluster)
     return report
+
+
+def _is_table(pool: PoolWaits) -> bool:
+    return all(
+        len(each.wait_s) == len(each.nodes) and all(len(row) == len(pool.limit_s) for row in each.wait_s)
+        for each in pool.parts
+    )
 
 
 @cache

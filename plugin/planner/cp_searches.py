@@ -29,7 +29,18 @@ from plugin.planner.cp_solver import (
     require_or_tools,
 )
 from plugin.planner.placement import place_one_by_one
-from plugin.planner.problem import NO_LIMIT, Plan, Problem, compute_profit, first_unit, net_per_s, overlap_s, pue_under
+from plugin.planner.problem import (
+    NO_LIMIT,
+    Plan,
+    Problem,
+    compute_profit,
+    first_unit,
+    may_use,
+    net_per_s,
+    overlap_s,
+    pue_under,
+    resource_columns,
+)
 from plugin.planner.searches import Budget, better_plan, leave_out_jobs, leave_out_losses
 
 LATER = np.iinfo(np.int64).max
@@ -146,7 +157,7 @@ def _used_resources(problem: Problem, incumbent: Plan, which: Int64, limits: Int
     fixed = _fixed(incumbent, which)
     start_s, duration_s = incumbent.start_s[fixed], work.duration_s[fixed]
     alone = _alone(problem, running.cores)
-    ran = np.stack([running.cores, running.memory_mb, running.gpus, alone, watts(running.power_w)], axis=1)
+    ran = np.column_stack([resource_columns(running), alone, watts(running.power_w)])
     limited = others.amount[:, None] * (others.limit[:, None] == limits)
     asks = np.concatenate(
         [
@@ -198,8 +209,7 @@ def kept_nodes(problem: Problem, incumbent: Plan) -> tuple[NodeAssignment, ...]:
 def _single_nodes(problem: Problem, incumbent: Plan, which: Int64, *, hinted: bool) -> SingleNodes:
     work, machine, running = problem.work, problem.machine, problem.running
     job = np.repeat(np.arange(len(work)), work.units)
-    asks = np.stack([work.cores, work.memory_mb, work.gpus], axis=1)
-    ran = np.stack([running.cores, running.memory_mb, running.gpus], axis=1)
+    asks, ran, has = resource_columns(work), resource_columns(running), resource_columns(machine)
     fixed = _fixed(incumbent, which)[job]
     taken = []
     for node in range(len(machine)):
@@ -207,11 +217,17 @@ def _single_nodes(problem: Problem, incumbent: Plan, which: Int64, *, hinted: bo
         from_s = np.concatenate([np.zeros(int(there.sum()), np.int64), incumbent.start_s[here]])
         until_s = np.concatenate([running.until_s[there], incumbent.start_s[here] + work.duration_s[here]])
         taken.append(_over_time(from_s, until_s, np.concatenate([ran[there], asks[here]]), np.zeros(1, np.int64)))
-    has = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1)
     hint = np.zeros((len(work), len(machine)), np.bool_)
     placed = incumbent.placed[job]
     hint[job[placed], incumbent.node[placed]] = True
-    return SingleNodes(work.units[which], asks[which], has, tuple(taken), hint[which] if hinted else None)
+    return SingleNodes(
+        units=work.units[which],
+        asks=asks[which],
+        has=has,
+        may_use=may_use(problem, which[:, None], np.arange(len(machine))),
+        taken=tuple(taken),
+        hint=hint[which] if hinted else None,
+    )
 
 
 def _energy_cost(problem: Problem, incumbent: Plan, which: Int64) -> EnergyCost | None:

@@ -45,14 +45,15 @@ class NodeAssignment:
 class SingleNodes:
     """The nodes one by one, for a small question: its answer has the nodes of each job.
 
-    Each of a job's `units` needs its own node with `asks`, int64[jobs, 3], of the resources that each node `has`,
-    int64[nodes, 3]. `taken` is the use of each node by others; `hint` are the nodes of a job in the incumbent,
-    bool[jobs, nodes].
+    Each of a job's `units` needs its own node of those that the job `may_use`, bool[jobs, nodes], with `asks`,
+    int64[jobs, 3], of the resources that each node `has`, int64[nodes, 3]. `taken` is the use of each node by others;
+    `hint` are the nodes of a job in the incumbent, bool[jobs, nodes].
     """
 
     units: Int64
     asks: Int64
     has: Int64
+    may_use: NDArray[np.bool_]
     taken: tuple[ResourceUse, ...]
     hint: NDArray[np.bool_] | None
 
@@ -275,7 +276,7 @@ def _single_nodes(built: _Model, question: CpQuestion, nodes: SingleNodes) -> li
     for job, (start, present, has) in enumerate(zip(built.start, built.present, on_node, strict=True)):
         model.add(sum(has) == int(nodes.units[job]) * present)
         for node, is_there in enumerate(has):
-            if (nodes.asks[job] > nodes.has[node]).any():
+            if (nodes.asks[job] > nodes.has[node]).any() or not nodes.may_use[job, node]:
                 model.add(is_there == 0)
             if nodes.hint is not None:
                 model.add_hint(is_there, bool(nodes.hint[job, node]))

@@ -129,6 +129,16 @@ class Problem:
     limits: PlanLimits = UNLIMITED
 
 
+def resource_columns(rows: Work | NodeCapacities | Running) -> Int64:
+    """Return cores, MB and GPUs of each row; int64[rows, 3]."""
+    return np.stack([rows.cores, rows.memory_mb, rows.gpus], axis=1)
+
+
+def may_use(problem: Problem, job: Int64, node: Int64) -> NDArray[np.bool_]:
+    """Return whether the pools of each job have the node beside it; the arrays may broadcast."""
+    return np.asarray((problem.work.pools[job] & problem.machine.pool[node]) != 0)
+
+
 TOMORROW = -1
 
 

@@ -13,12 +13,12 @@ from offpeak.model.arrays import Int64
 from plugin.planner.capacity import watts
 from plugin.planner.limits import Demands, LimitUse
 from plugin.planner.placement import Places
-from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
+from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit, resource_columns
 
 
 class QueuedWork(NamedTuple):
     """The jobs as the kernels take them: `needed[job]` is cores, memory and GPUs of a unit, `kind` the same for jobs
-    that need the same, `first[job]` the job's first unit."""
+    that need the same, `pools[job]` the bits of the pools that it may use, `first[job]` its first unit."""
 
     release_s: Int64
     latest_end_s: Int64
@@ -26,15 +26,17 @@ class QueuedWork(NamedTuple):
     units: Int64
     needed: Int64
     kind: Int64
+    pools: Int64
     power_w: Int64
     first: Int64
     demand: Int64
 
 
 class RunningUnits(NamedTuple):
-    """What is free on each node, `free[node]`, and the units that run from the beginning on."""
+    """What is free on each node, `free[node]`, the bit of its pool, and the units that run from the beginning on."""
 
     free: Int64
+    pool: Int64
     node: Int64
     until_s: Int64
     needed: Int64
@@ -63,8 +65,8 @@ def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> 
     work, machine, rates, running = problem.work, problem.machine, problem.rates, problem.running
     limits = problem.limits
     plan = empty_plan(work, solver)
-    free = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1).astype(np.int64)
-    taken = np.stack([running.cores, running.memory_mb, running.gpus], axis=1).astype(np.int64)
+    free = resource_columns(machine)
+    taken = resource_columns(running)
     np.subtract.at(free, running.node, taken)
     edges = np.append(rates.edge_s[:-1], rates.horizon_s)
     jobs = QueuedWork(
@@ -72,26 +74,23 @@ def rule_based(problem: Problem, order: Int64, solver: str, *, strict: bool) -> 
         latest_end_s=work.latest_end_s,
         duration_s=work.duration_s,
         units=work.units,
-        needed=_requested_resources(work),
+        needed=resource_columns(work),
         kind=_kinds(work),
+        pools=work.pools,
         power_w=watts(work.power_w),
         first=first_unit(work),
         demand=work.demand,
     )
-    on_nodes = RunningUnits(free, running.node, running.until_s, taken, watts(running.power_w))
+    on_nodes = RunningUnits(free, machine.pool, running.node, running.until_s, taken, watts(running.power_w))
     caps = PowerCaps(edges, np.append(rates.cap_w, NO_LIMIT), rates.horizon_s)
     limited = LimitState(limits.demands, limits.most, np.zeros_like(limits.most), limits.taken)
     _play(order, jobs, on_nodes, caps, limited, places=Places(plan.start_s, plan.node), strict=strict)
     return plan
 
 
-def _requested_resources(work: Work) -> Int64:
-    return np.stack([work.cores, work.memory_mb, work.gpus], axis=1).astype(np.int64)
-
-
 def _kinds(work: Work) -> Int64:
     """Return a number for each job, equal for jobs with equal requests: where one does not fit, none does."""
-    needed = np.column_stack([_requested_resources(work), work.units])
+    needed = np.column_stack([resource_columns(work), work.units, work.pools])
     return np.unique(needed, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
@@ -108,7 +107,7 @@ def _play(
     """Move from event to event until the horizon and write starts and nodes."""
     start_s, node = places
     # Unpacked once: numba counts the references of an array at each access to it in a tuple.
-    release_s, latest_end_s, duration_s, units, needed, kind, power_w, first, demand = jobs
+    release_s, latest_end_s, duration_s, _, _, kind, _, power_w, _, demand = jobs
     edge_s, cap_w, horizon_s = caps
     free, count = running.free, len(order)
     end_s, running_end_s = np.full(count, NO_LIMIT), running.until_s.copy()
@@ -136,7 +135,7 @@ def _play(
                     or _exceeds_limit(limits, demand[job], now_s, until_s)
                 ):
                     stopped = strict
-                elif fits and _take(free, needed[job], units[job], node, first[job]):
+                elif fits and _take(running, jobs, job, node):
                     start_s[job] = now_s
                     end_s[job] = now_s + duration_s[job]
                     active[active_count] = job
@@ -237,10 +236,14 @@ def _count(limits: LimitState, demand: int, jobs: int) -> None:
 
 
 @kernel
-def _take(free: Int64, needed: Int64, units: int, node: Int64, first: int) -> bool:
+def _take(running: RunningUnits, jobs: QueuedWork, job: int, node: Int64) -> bool:
     """Take the resources from the first nodes that have them, a node each; False, nothing taken, if too few have."""
+    free, pool = running.free, running.pool
+    needed, pools, units, first = jobs.needed[job], jobs.pools[job], jobs.units[job], jobs.first[job]
     found = 0
     for row in range(len(free)):
+        if not pools & pool[row]:
+            continue
         if free[row, 0] >= needed[0] and free[row, 1] >= needed[1] and free[row, 2] >= needed[2]:
             node[first + found] = row
             found += 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from offpeak.display import watts_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
-from plugin.planner.problem import TOMORROW, Plan, Problem
+from plugin.planner.problem import TOMORROW, Plan, Problem, may_use, resource_columns
 
 SAME = 1e-6
 """Sums of watts that differ by less than this share are equal."""
@@ -47,13 +47,11 @@ def _pieces(problem: Problem, plan: Plan) -> _Pieces:
     running, work = problem.running, problem.work
     unit = np.flatnonzero(np.repeat(plan.start_s, work.units) != TOMORROW)
     job = np.repeat(np.arange(len(work)), work.units)[unit]
-    before = np.stack([running.cores, running.memory_mb, running.gpus], axis=1)
-    planned = np.stack([work.cores, work.memory_mb, work.gpus], axis=1)[job]
     return _Pieces(
         np.concatenate([running.node, plan.node[unit]]),
         np.concatenate([np.zeros_like(running.until_s), plan.start_s[job]]),
         np.concatenate([running.until_s, plan.start_s[job] + work.duration_s[job]]),
-        np.concatenate([before, planned]),
+        np.concatenate([resource_columns(running), resource_columns(work)[job]]),
         np.concatenate([running.power_w, (work.power_w / work.units)[job]]),
         np.concatenate([running.revenue_per_s, (work.revenue_per_s / work.units)[job]]),
     )
@@ -92,10 +90,7 @@ def _any_of(job: Int64, unit: NDArray[np.bool_], jobs: int) -> NDArray[np.bool_]
 def _no_node_of_its_own(problem: Problem, plan: Plan, job: Int64) -> NDArray[np.bool_]:
     """Return which units are on no node that their job may use, or on that of another unit of their job."""
     found = (plan.node < 0) | (plan.node >= len(problem.machine))
-    pool = (
-        problem.machine.pool[np.where(found, 0, plan.node)] if len(problem.machine) else np.zeros(len(found), np.int64)
-    )
-    found |= (pool & problem.work.pools[job]) == 0
+    found[~found] = ~may_use(problem, job[~found], plan.node[~found])
     order = np.lexsort([plan.node, job])
     twice = (np.diff(job[order]) == 0) & (np.diff(plan.node[order]) == 0)
     found[order[1:][twice]] = True
@@ -105,7 +100,7 @@ def _no_node_of_its_own(problem: Problem, plan: Plan, job: Int64) -> NDArray[np.
 def _overfull(problem: Problem, pieces: _Pieces) -> Iterator[str]:
     """Add up starts and ends node by node; those of one instant are one change."""
     machine = problem.machine
-    has = np.stack([machine.cores, machine.memory_mb, machine.gpus], axis=1)
+    has = resource_columns(machine)
     here = np.flatnonzero((pieces.node >= 0) & (pieces.node < len(machine)))
     node = np.concatenate([pieces.node[here], pieces.node[here]])
     at_s = np.concatenate([pieces.start_s[here], pieces.end_s[here]])

@@ -60,9 +60,11 @@ class Competition:
 
     def fit(self, job: Job) -> RequestFit:
         """Return where the job could run."""
+        if (found := self._fit_of_id.get(id(job.request))) is not None:
+            return found
         if job.request is None:
             return RequestFit((), (), 0.0, f"its request is not understood: {job.request_problem or 'it has none'}")
-        return self._fit_of_id.get(id(job.request)) or self._fit(job.request)
+        return self._fit(job.request)
 
     def _fit(self, request: Request) -> RequestFit:
         found = self._fits.get(request)
@@ -112,6 +114,10 @@ class Competition:
     def pools_of(self, jobs: Iterable[Job]) -> frozenset[int]:
         """Return all candidate pools of the jobs."""
         return frozenset(pool for job in jobs for pool in self.fit(job).pools)
+
+    def may_use(self, job: Job, pools: frozenset[int]) -> bool:
+        """Return whether the job could use one of the pools; one whose request is not understood might."""
+        return job.request is None or not pools.isdisjoint(self.fit(job).pools)
 
     def filled_nodes(self, job: Job) -> float:
         """Return how many nodes the job, or a task of it, fills: shares of nodes add up."""

@@ -12,6 +12,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.peak import Peak
+from offpeak.prices.weighing import CO2_UNIT
 from plugin.queue_hook.competition import Competition, find_split_arrays
 from plugin.queue_hook.user_hints import UserHints, parse_user_hints
 from plugin.scheduler.job import Job, JobState, count_running_tasks, count_startable_tasks
@@ -73,11 +74,11 @@ class QueueFacts:
     """The queue at `now_s`; times are Unix seconds.
 
     `jobs` are all jobs that the scheduler lists, recently ended ones included. `peak` holds until `peak_until_s`.
-    `prices` are per MWh, published and forecast; `basis` names the source of each interval. By job: `node_power_w`
-    [W per node], `expected_run_s` and `expected_wait_s` as predicted (the agent predicts no waits), `notices` the last
-    notice to its owner. `free_nodes` are those of each pool of the `cluster`, by number. The next decision is
-    `cycle_s` later; 0: only what is free now is weighed. `planned` is the day plan,
-    None before the first one. `marks` record our earlier changes.
+    `prices` are what decisions go by, per MWh, published and forecast; `basis` names the source of each interval. By
+    job: `node_power_w` [W per node], `expected_run_s` and `expected_wait_s` as predicted (waits of jobs that
+    may be delayed), `notices` the last notice to its owner. `free_nodes` are those of each pool of the `cluster`, by
+    number. The next decision is `cycle_s` later; 0: only what is free now is weighed. `planned` is the day plan, None
+    before the first one. `marks` record our earlier changes.
     """
 
     now_s: int
@@ -120,6 +121,11 @@ class QueueFacts:
     def startable_tasks(self, job: Job) -> int:
         """Return how many tasks of the job could start now; 1 for a job that is no array."""
         return count_startable_tasks(job, self.running_tasks)
+
+    @property
+    def decides_by_co2(self) -> bool:
+        """Whether `prices` are emissions of CO2, and no money."""
+        return self.prices is not None and self.prices.unit == CO2_UNIT
 
     @cached_property
     def price_integral(self) -> PriceIntegral | None:

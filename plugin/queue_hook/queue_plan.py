@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.errors import OffpeakError
-from offpeak.ledger.rows import DecisionRecord, JobMark
+from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
 from offpeak.prices.peak import Peak
@@ -31,7 +31,7 @@ from plugin.queue_hook.positions import (
     queue_positions,
 )
 from plugin.queue_hook.start_times import NOW, plan_begin_times
-from plugin.queue_hook.window import ReorderedWindow, explain_moves, reorder_windows
+from plugin.queue_hook.window import ReorderedWindow, full_node_w, reorder_windows
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 from plugin.window_policy import WindowView
@@ -148,6 +148,79 @@ def _plan_ranks(
             if to in (None, position.site_priority) and f"job {job.job_id}" not in reported:
                 changes.decisions.append(_explain_return(position, facts))
     return changes
+
+
+BACK, FORWARD = "moved back", "moved forward"
+MOVES = frozenset({BACK, FORWARD})
+
+
+def explain_moves(
+    reordered: Iterable[ReorderedWindow], written: Collection[str], *, facts: QueueFacts, rules: QueueRules
+) -> list[DecisionRecord]:
+    """Return a decision for each job of the windows in which something is written, in the desired order."""
+    return [
+        decision
+        for window in reordered
+        if any(one.job.job_id in written for one in window.window.jobs)
+        for decision in _explain_window(window, facts, rules)
+    ]
+
+
+def _explain_window(reordered: ReorderedWindow, facts: QueueFacts, rules: QueueRules) -> Iterator[DecisionRecord]:
+    window = reordered.window
+    why = PEAK_TEXTS[facts.peak] + (" by CO2" if facts.decides_by_co2 else "")
+    if facts.peak_until_s is not None:
+        why += f" until {rules.clock(facts.peak_until_s, facts.now_s)}"
+    if reordered.free_nodes is not None:
+        why += f", {reordered.free_nodes} free nodes are best filled so"
+    movable = [rank for rank in reordered.desired if rank not in window.kept]
+    for rank in reordered.desired:
+        job = window.jobs[rank].job
+        if rank in window.kept:
+            yield DecisionRecord(facts.now_s, f"job {job.job_id}", "keeps its place", window.kept[rank])
+            continue
+        beside = _nearest_passed(movable, rank)
+        if beside is None:
+            continue
+        other = window.jobs[beside].job
+        difference, inputs = _compare_jobs(job, other, why, facts=facts, rules=rules)
+        reason = f"{'behind' if beside > rank else 'before'} {other.job_id}: {difference}"
+        if beside > rank:
+            until_s = window.passed_since_s.get(job.job_id, facts.now_s) + rules.max_postponement_s
+            reason += f"; no job is put before it after {rules.clock(until_s, facts.now_s)}"
+            inputs += (("keeps_place_from_s", float(until_s)),)
+        decided = BACK if beside > rank else FORWARD
+        yield DecisionRecord(facts.now_s, f"job {job.job_id}", decided, reason, inputs)
+
+
+PEAK_TEXTS = {Peak.ON_PEAK: "on-peak", Peak.OFF_PEAK: "off-peak", Peak.UNKNOWN: "no price is known"}
+
+
+def _nearest_passed(desired: Sequence[int], rank: int) -> int | None:
+    """Return the nearest rank that changed sides with this one, in the direction in which this one moved.
+
+    If as many passed it as it passed, this is a rank that now stands before it.
+    """
+    place = desired.index(rank)
+    before = [value for value in desired[:place] if value > rank]
+    behind = [value for value in desired[place + 1 :] if value < rank]
+    if len(behind) > len(before):
+        return behind[0]
+    return before[-1] if before else None
+
+
+def _compare_jobs(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: QueueRules) -> tuple[str, Inputs]:
+    """Return the difference that decides the order of the two jobs."""
+    if rules.policy == PLAN and facts.planned is not None:
+        start_s, other_s = (facts.planned.start_s[each.job_id] for each in (job, other))
+        at, other_at = (rules.clock(value, facts.now_s) for value in (start_s, other_s))
+        starts: Inputs = (("planned_start_s", float(start_s)), ("other_planned_start_s", float(other_s)))
+        return f"planned for {at}, the other for {other_at}", (*starts, ("beside", other.job_id))
+    if rules.own_policy is not None:
+        return f"so orders the policy {rules.policy}", (("beside", other.job_id),)
+    power_w, other_w = (full_node_w(each, facts) for each in (job, other))
+    draws: Inputs = (("node_power_w", power_w), ("other_node_power_w", other_w), ("beside", other.job_id))
+    return f"{why}, {power_w:.0f} W/node against {other_w:.0f} W/node", draws
 
 
 def _explain_return(position: QueuePosition, facts: QueueFacts) -> DecisionRecord:

@@ -76,7 +76,7 @@ def _upper_tolerance(least: float) -> float:
 class LatestStart:
     """The latest start that a job's owner allows, and the latest begin time: that less the expected wait [Unix s].
 
-    The agent expects no waits yet, so both are the same there, and the job may start later than `start_s`.
+    The job starts later than `start_s` if it waits longer than expected.
     """
 
     start_s: int
@@ -192,7 +192,7 @@ class BeginTimePlanner:
             capless = "" if self.facts.planned is None else "no cap on power keeps it back, and "
             return BeginChoice(NOW, "let go", f"{capless}its owner allows no delay any more")
         if self._gains_nothing(job):
-            return BeginChoice(NOW, "let go", "by the plan it would start in no cheaper hour")
+            return BeginChoice(NOW, "let go", f"by the plan it would start in no {self._gain} hour")
         if latest.begin_s <= now_s:
             return BeginChoice(NOW, "let go", f"it may be kept back until {self._clock(latest.start_s)} only")
         starts = self.start_costs(latest.run_s)
@@ -205,7 +205,7 @@ class BeginTimePlanner:
         if begin_s <= latest.begin_s and not _saves_enough(best, starts.at(begin_s)):
             return None
         if best.at_s == now_s:
-            return BeginChoice(NOW, "let go", "no later start is cheaper by now")
+            return BeginChoice(NOW, "let go", f"no later start is {self._gain} by now")
         return self._delay_choice(job, best, starts.at(now_s), latest)
 
     def _delay_choice(self, job: Job, best: StartCost, now: StartCost, latest: LatestStart) -> BeginChoice:
@@ -247,10 +247,14 @@ class BeginTimePlanner:
                 return f"not before {self._instant(begin_s)}: {constraint.why}"
             if latest:
                 return (
-                    f"not before {self._instant(begin_s)}, when electricity is cheaper;"
+                    f"not before {self._instant(begin_s)}, when electricity is {self._gain};"
                     f" kept back until {self._instant(latest.start_s)} at the latest"
                 )
         return "; ".join(hints.errors)
+
+    @property
+    def _gain(self) -> str:
+        return "cleaner" if self.facts.decides_by_co2 else "cheaper"
 
     def _instant(self, at_s: int) -> str:
         """Return a local time that reads the same on every day: 2026-11-22 02:00."""

@@ -1,4 +1,4 @@
-"""Reorders the window of each group: the jobs that keep their place, the new order, and its priorities.
+"""The window of each group: the first jobs that could start now, their new order, and its priorities.
 
 The order comes from the day plan or from a window policy: each sees the jobs that may be moved as the engine shows them
 (plugin.window_order.order_view), one from outside in a process of its own. The new priorities are the site's own
@@ -9,19 +9,17 @@ docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that have en
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
-from offpeak.model.arrays import Int64
+from offpeak.ledger.rows import JobMark
 from offpeak.model.constants import DAY_S
-from offpeak.prices.peak import Peak
 from plugin.queue_hook.competition import NO_GROUP, CompetitionGroup
 from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
@@ -69,14 +67,19 @@ class GroupWindow:
 
 
 def find_windows(
-    positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
+    startable: Sequence[QueuePosition],
+    marks: MarksByJob,
+    admin_overrides: Collection[str],
+    *,
+    facts: QueueFacts,
+    rules: QueueRules,
 ) -> list[GroupWindow]:
-    """Return the window of each group."""
+    """Return the window of each group of the jobs that could start now."""
     policy = BUILT_IN_BY_NAME.get(rules.policy, NO_POLICY)
     size = min(rules.window, policy.most_jobs or rules.window)
     started = _started_jobs(facts)
     windows = []
-    for group, members in group_positions(positions.all, delayed, facts).items():
+    for group, members in group_positions(startable, facts).items():
         jobs = members[:size]
         since_s = {
             position.job.job_id: passed_s
@@ -84,25 +87,42 @@ def find_windows(
             if (passed_s := _first_passed_s(position, started.get(group, []), marks.get(position.job.job_id, NO_MARKS)))
             is not None
         }
-        kept, pinned = _kept_ranks(jobs, since_s, positions.admin_overrides, facts=facts, rules=rules)
+        kept, pinned = _kept_ranks(jobs, since_s, admin_overrides, facts=facts, rules=rules)
         windows.append(GroupWindow(jobs, members[size] if size < len(members) else None, kept, pinned, since_s))
     return windows
 
 
 def group_positions(
-    positions: Iterable[QueuePosition], delayed: Collection[str], facts: QueueFacts
+    startable: Iterable[QueuePosition], facts: QueueFacts
 ) -> dict[CompetitionGroup, list[QueuePosition]]:
-    """Return the plain jobs of each group that could start now, in the site's order."""
+    """Return the plain jobs of each group, of those that could start now."""
     groups: dict[CompetitionGroup, list[QueuePosition]] = {}
-    for position in positions:
-        job = position.job
-        if job.plain and _could_start(job, delayed, facts):
-            groups.setdefault(facts.competition.group(job), []).append(position)
+    for position in startable:
+        if position.job.plain:
+            groups.setdefault(facts.competition.group(position.job), []).append(position)
     groups.pop(NO_GROUP, None)
-    for group in groups.values():
-        group.sort(key=attrgetter("number"))
-        group.sort(key=attrgetter("site_priority"), reverse=True)
     return groups
+
+
+def startable_positions(
+    positions: Iterable[QueuePosition], delayed: Collection[str], facts: QueueFacts
+) -> list[QueuePosition]:
+    """Return the jobs that wait for nodes only, in the site's order.
+
+    The others may be passed: they get their place back when they could start.
+    """
+    return sorted((each for each in positions if _could_start(each.job, delayed, facts)), key=site_place)
+
+
+def site_place(position: QueuePosition) -> tuple[int, int]:
+    """Return what the site's order goes by: the larger priority first, then the smaller number."""
+    return -position.site_priority, position.number
+
+
+def _could_start(job: Job, delayed: Collection[str], facts: QueueFacts) -> bool:
+    waits_for_time = job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s)
+    waits_for_tasks = job.is_array and not facts.startable_tasks(job)
+    return job.lacks_only_nodes and not (waits_for_time or waits_for_tasks)
 
 
 HAS_STARTED = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobState.ENDS, JobState.ENDED})
@@ -213,26 +233,16 @@ def reorder_windows(
     positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
 ) -> list[ReorderedWindow]:
     """Return the window of each group in the desired order. Raises OffpeakError if a policy from outside gives none."""
-    windows = find_windows(positions, marks, delayed, facts=facts, rules=rules)
-    others = WaitingJobs([position for position in positions.all if _could_start(position.job, delayed, facts)], facts)
+    startable = startable_positions(positions.all, delayed, facts)
+    windows = find_windows(startable, marks, positions.admin_overrides, facts=facts, rules=rules)
+    others = WaitingJobs(startable, facts)
     if rules.own_policy is None:
-        return [reorder_window(window, partial(_order, window, facts=facts, rules=rules), others) for window in windows]
+        order = partial(policy_order, facts=facts, rules=rules)
+        return [reorder_window(window, partial(order, window), others) for window in windows]
     own = own_orders(windows, rules.own_policy, facts)
     return [
         reorder_window(window, partial(_keep_order, ranks), others) for window, ranks in zip(windows, own, strict=True)
     ]
-
-
-def own_orders(windows: Sequence[GroupWindow], own_policy: OrderWindows, facts: QueueFacts) -> list[list[int]]:
-    """Return the movable ranks of each window in the order of a policy from outside, which gets all windows at once.
-
-    Raises OffpeakError if it gives no order.
-    """
-    movable = {at: ranks for at, window in enumerate(windows) if (ranks := window.movable(len(window.jobs)))}
-    weights = {at: _weigh_jobs(windows[at], ranks, facts) for at, ranks in movable.items()}
-    orders = own_policy([window_view(windows[at], ranks, weights[at], facts) for at, ranks in movable.items()])
-    own = {at: [ranks[chosen] for chosen in order] for (at, ranks), order in zip(movable.items(), orders, strict=True)}
-    return [own.get(at, []) for at in range(len(windows))]
 
 
 OrderMovable = Callable[[Sequence[int]], tuple[Sequence[int], int | None]]
@@ -261,31 +271,24 @@ def reorder_window(window: GroupWindow, order: OrderMovable, others: "WaitingJob
             return ReorderedWindow(window, desired, priorities, free_nodes)
 
 
-def _could_start(job: Job, delayed: Collection[str], facts: QueueFacts) -> bool:
-    """Whether the job waits for nodes only. Others may be passed: they get their place back when they could start."""
-    waits_for_time = job.job_id in delayed or (job.begin_s is not None and job.begin_s > facts.now_s)
-    waits_for_tasks = job.is_array and not facts.startable_tasks(job)
-    return job.lacks_only_nodes and not (waits_for_time or waits_for_tasks)
-
-
 class WaitingJobs:
-    """The jobs that wait for nodes, those outside all windows included, to see whether new priorities pass one."""
+    """The jobs that wait for nodes in the site's order, to see whether new priorities pass one outside the windows."""
 
     def __init__(self, positions: Sequence[QueuePosition], facts: QueueFacts) -> None:
         self.facts = facts
         self._positions = positions
 
     @cached_property
-    def _columns(self) -> tuple[Int64, Int64]:
-        """The priorities and the numbers of the jobs."""
-        priority = np.array([position.site_priority for position in self._positions], np.int64)
-        return priority, np.array([position.number for position in self._positions], np.int64)
+    def _places(self) -> list[tuple[int, int]]:
+        return [site_place(position) for position in self._positions]
 
     @cached_property
-    def _ties(self) -> frozenset[int]:
-        """The priorities that several jobs have."""
-        priority, count = np.unique(self._columns[0], return_counts=True)
-        return frozenset(priority[count > 1].tolist())
+    def _requests(self) -> tuple[list[Job], NDArray[np.intp]]:
+        """One job of each request, and the index of each job's request."""
+        jobs = [position.job for position in self._positions]
+        one_of_request = {id(job.request): job for job in jobs}
+        number = {request: at for at, request in enumerate(one_of_request)}
+        return list(one_of_request.values()), np.array([number[id(job.request)] for job in jobs], np.intp)
 
     def first_passed(self, window: GroupWindow, desired: Sequence[int], priorities: Sequence[int]) -> int | None:
         """Return the rank in the window before which the first job stands that would be passed; None if none would be.
@@ -293,32 +296,24 @@ class WaitingJobs:
         Jobs at the places of the window pass one outside where equal priorities were raised, or have smaller numbers.
         Only jobs that could use the same nodes lose by it.
         """
-        places = [
-            (site.site_priority, site.number, priorities[rank], window.jobs[rank].number)
-            for site, rank in zip(window.jobs, desired, strict=True)
-            if priorities[rank] > site.site_priority
-            or (window.jobs[rank].number < site.number and site.site_priority in self._ties)
-        ]
-        if not places:
+        if desired == list(range(len(desired))):
             return None
-        priority, number = self._columns
-        passed = np.zeros(len(number), np.bool_)
-        for was, was_number, to, to_number in places:
-            was_before = (priority > was) | ((priority == was) & (number < was_number))
-            passed |= was_before & ((priority < to) | ((priority == to) & (number > to_number)))
+        passed = np.zeros(len(self._places), np.bool_)
+        for site, rank in zip(window.jobs, desired, strict=True):
+            new = bisect_right(self._places, (-priorities[rank], window.jobs[rank].number))
+            passed[new : bisect_left(self._places, site_place(site))] = True
         inside = {position.job.job_id for position in window.jobs}
-        competition = self.facts.competition
-        pools = competition.pools_of(position.job for position in window.jobs)
-        ranks = [
-            sum(_is_before(position, other) for position in window.jobs)
-            for other in (self._positions[at] for at in np.flatnonzero(passed).tolist())
-            if other.job.job_id not in inside and not pools.isdisjoint(competition.fit(other.job).pools or pools)
-        ]
-        return min(ranks, default=None)
+        for other in self._may_use(self.facts.competition.pools_of(position.job for position in window.jobs), passed):
+            if other.job.job_id not in inside:
+                return sum(site_place(position) < site_place(other) for position in window.jobs)
+        return None
 
-
-def _is_before(one: QueuePosition, other: QueuePosition) -> bool:
-    return (one.site_priority, -one.number) > (other.site_priority, -other.number)
+    def _may_use(self, pools: frozenset[int], among: NDArray[np.bool_]) -> Iterator[QueuePosition]:
+        """Yield those jobs among some that could use one of the pools, in the site's order."""
+        if among.any():
+            one_of_request, request = self._requests
+            usable = np.array([self.facts.competition.may_use(job, pools) for job in one_of_request])
+            yield from (self._positions[at] for at in np.flatnonzero(among & usable[request]).tolist())
 
 
 def _keep_order(own: Sequence[int], movable: Sequence[int]) -> tuple[list[int], None]:
@@ -327,7 +322,49 @@ def _keep_order(own: Sequence[int], movable: Sequence[int]) -> tuple[list[int], 
     return [rank for rank in own if rank in moved], None
 
 
-def _order(
+DOUBT = 1
+"""A displayed priority of 1 may be 0 or 1, so an offset may move the job by one less."""
+
+
+def assign_priorities(window: GroupWindow, desired: Sequence[int], ranking: Ranking) -> list[int] | None:
+    """Return the priority of each rank; None where equal priorities leave no room beside a pinned job.
+
+    The site's values, largest first, go to the jobs in the desired order. Equal values among which the job number would
+    decide otherwise are raised by the smallest steps, from below: no job falls below a job outside the window.
+    """
+    jobs, below = window.jobs, window.below
+    priorities = [position.site_priority for position in jobs]
+    under, under_number = (below.site_priority, below.number) if below else (-1, 0)
+    doubt = DOUBT if ranking is Ranking.OFFSET and jobs[-1].site_priority <= LEAST_PRIORITY else 0
+    settled = True
+    for place in reversed(range(len(jobs))):
+        rank = desired[place]
+        settled = settled and rank == place
+        priority, number = jobs[place].site_priority, jobs[rank].number
+        if not settled:
+            # The least priority above the job below.
+            least = under + doubt
+            priority = max(priority, least if not doubt and number < under_number else least + 1)
+        if rank in window.pinned and priority != jobs[place].site_priority:
+            return None
+        priorities[rank] = priority
+        under, under_number = priority, number
+    return priorities
+
+
+def own_orders(windows: Sequence[GroupWindow], own_policy: OrderWindows, facts: QueueFacts) -> list[list[int]]:
+    """Return the movable ranks of each window in the order of a policy from outside, which gets all windows at once.
+
+    Raises OffpeakError if it gives no order.
+    """
+    movable = {at: ranks for at, window in enumerate(windows) if (ranks := window.movable(len(window.jobs)))}
+    weights = {at: _weigh_jobs(windows[at], ranks, facts) for at, ranks in movable.items()}
+    orders = own_policy([window_view(windows[at], ranks, weights[at], facts) for at, ranks in movable.items()])
+    own = {at: [ranks[chosen] for chosen in order] for (at, ranks), order in zip(movable.items(), orders, strict=True)}
+    return [own.get(at, []) for at in range(len(windows))]
+
+
+def policy_order(
     window: GroupWindow, movable: Sequence[int], *, facts: QueueFacts, rules: QueueRules
 ) -> tuple[list[int], int | None]:
     """Return the movable ranks in the order of a built-in policy, and the number of nodes that the knapsack filled."""
@@ -442,106 +479,3 @@ def _filled_nodes(job: Job, nodes: float, facts: QueueFacts) -> float:
     """Return how many of the nodes the job would fill; of an array, with all tasks that could start there."""
     filled = float(facts.competition.filled_nodes(job))
     return filled * max(1, min(facts.startable_tasks(job), int(nodes / filled)))
-
-
-DOUBT = 1
-"""A displayed priority of 1 may be 0 or 1, so an offset may move the job by one less."""
-
-
-def assign_priorities(window: GroupWindow, desired: Sequence[int], ranking: Ranking) -> list[int] | None:
-    """Return the priority of each rank; None where equal priorities leave no room beside a pinned job.
-
-    The site's values, largest first, go to the jobs in the desired order. Equal values among which the job number would
-    decide otherwise are raised by the smallest steps, from below: no job falls below a job outside the window.
-    """
-    jobs, below = window.jobs, window.below
-    priorities = [position.site_priority for position in jobs]
-    under, under_number = (below.site_priority, below.number) if below else (-1, 0)
-    doubt = DOUBT if ranking is Ranking.OFFSET and jobs[-1].site_priority <= LEAST_PRIORITY else 0
-    settled = True
-    for place in reversed(range(len(jobs))):
-        rank = desired[place]
-        settled = settled and rank == place
-        priority, number = jobs[place].site_priority, jobs[rank].number
-        if not settled:
-            # The least priority above the job below.
-            least = under + doubt
-            priority = max(priority, least if not doubt and number < under_number else least + 1)
-        if rank in window.pinned and priority != jobs[place].site_priority:
-            return None
-        priorities[rank] = priority
-        under, under_number = priority, number
-    return priorities
-
-
-BACK, FORWARD = "moved back", "moved forward"
-MOVES = frozenset({BACK, FORWARD})
-
-
-def explain_moves(
-    reordered: Iterable[ReorderedWindow], written: Collection[str], *, facts: QueueFacts, rules: QueueRules
-) -> list[DecisionRecord]:
-    """Return a decision for each job of the windows in which something is written, in the desired order."""
-    return [
-        decision
-        for window in reordered
-        if any(one.job.job_id in written for one in window.window.jobs)
-        for decision in _explain_window(window, facts, rules)
-    ]
-
-
-def _explain_window(reordered: ReorderedWindow, facts: QueueFacts, rules: QueueRules) -> Iterator[DecisionRecord]:
-    window = reordered.window
-    why = PEAK_TEXTS[facts.peak]
-    if facts.peak_until_s is not None:
-        why += f" until {rules.clock(facts.peak_until_s, facts.now_s)}"
-    if reordered.free_nodes is not None:
-        why += f", {reordered.free_nodes} free nodes are best filled so"
-    movable = [rank for rank in reordered.desired if rank not in window.kept]
-    for rank in reordered.desired:
-        job = window.jobs[rank].job
-        if rank in window.kept:
-            yield DecisionRecord(facts.now_s, f"job {job.job_id}", "keeps its place", window.kept[rank])
-            continue
-        beside = _nearest_passed(movable, rank)
-        if beside is None:
-            continue
-        other = window.jobs[beside].job
-        difference, inputs = _compare_jobs(job, other, why, facts=facts, rules=rules)
-        reason = f"{'behind' if beside > rank else 'before'} {other.job_id}: {difference}"
-        if beside > rank:
-            until_s = window.passed_since_s.get(job.job_id, facts.now_s) + rules.max_postponement_s
-            reason += f"; no job is put before it after {rules.clock(until_s, facts.now_s)}"
-            inputs += (("keeps_place_from_s", float(until_s)),)
-        decided = BACK if beside > rank else FORWARD
-        yield DecisionRecord(facts.now_s, f"job {job.job_id}", decided, reason, inputs)
-
-
-PEAK_TEXTS = {Peak.ON_PEAK: "on-peak", Peak.OFF_PEAK: "off-peak", Peak.UNKNOWN: "no price is known"}
-
-
-def _nearest_passed(desired: Sequence[int], rank: int) -> int | None:
-    """Return the nearest rank that changed sides with this one, in the direction in which this one moved.
-
-    If as many passed it as it passed, this is a rank that now stands before it.
-    """
-    place = desired.index(rank)
-    before = [value for value in desired[:place] if value > rank]
-    behind = [value for value in desired[place + 1 :] if value < rank]
-    if len(behind) > len(before):
-        return behind[0]
-    return before[-1] if before else None
-
-
-def _compare_jobs(job: Job, other: Job, why: str, *, facts: QueueFacts, rules: QueueRules) -> tuple[str, Inputs]:
-    """Return the difference that decides the order of the two jobs."""
-    if rules.policy == PLAN and facts.planned is not None:
-        start_s, other_s = (facts.planned.start_s[each.job_id] for each in (job, other))
-        at, other_at = (rules.clock(value, facts.now_s) for value in (start_s, other_s))
-        starts: Inputs = (("planned_start_s", float(start_s)), ("other_planned_start_s", float(other_s)))
-        return f"planned for {at}, the other for {other_at}", (*starts, ("beside", other.job_id))
-    if rules.own_policy is not None:
-        return f"so orders the policy {rules.policy}", (("beside", other.job_id),)
-    power_w, other_w = (full_node_w(each, facts) for each in (job, other))
-    draws: Inputs = (("node_power_w", power_w), ("other_node_power_w", other_w), ("beside", other.job_id))
-    return f"{why}, {power_w:.0f} W/node against {other_w:.0f} W/node", draws

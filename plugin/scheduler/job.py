@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from offpeak.machines.node_sets import expand
@@ -87,8 +88,7 @@ class Job(NamedTuple):
     @property
     def lacks_only_nodes(self) -> bool:
         """Whether free nodes would let the job start, by the scheduler's reason: no limit, dependency or hold."""
-        reason = self.reason.lower()
-        return not (self.reason.startswith(CLOSED_TO_JOB) or any(cause in reason for cause in NO_NODE_HELPS))
+        return _free_nodes_help(self.reason)
 
     @property
     def host_names(self) -> tuple[str, ...]:
@@ -106,6 +106,13 @@ class Job(NamedTuple):
         if self.request is None:
             return frozenset()
         return self.request.hosts | {chunk.host for chunk in self.request.chunks if chunk.host}
+
+
+@lru_cache(maxsize=1024)
+def _free_nodes_help(reason: str) -> bool:
+    # The names of nodes follow this word of Slurm, and may contain any other.
+    cause = reason.partition("UnavailableNodes")[0].lower()
+    return not (reason.startswith(CLOSED_TO_JOB) or any(other in cause for other in NO_NODE_HELPS))
 
 
 def count_running_tasks(jobs: Iterable[Job]) -> Mapping[str, int]:

@@ -61,6 +61,8 @@ def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
 DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BATCH_DELAY_S = 30, 500, 3
 END_WINDOW_S = 30
 """The first window of the backfill scheduler, see bf_window_linear in slurm.conf(5)."""
+BOOT_CHECK_S = 30
+"""So often slurmctld checks whether the nodes of a job are up: PERIODIC_TIMEOUT in its source, which has no setting."""
 
 
 def parse_timing(config: Mapping[str, str]) -> SchedulerTiming:
@@ -86,6 +88,7 @@ def parse_timing(config: Mapping[str, str]) -> SchedulerTiming:
         bf_most_jobs=most_jobs,
         end_window_s=END_WINDOW_S,
         end_window_step_s=number("bf_window_linear", 0),
+        boot_check_s=BOOT_CHECK_S,
         text=f"backfill every {interval_s} s for up to {most_jobs} jobs, {passes}",
     )
 
@@ -106,6 +109,7 @@ def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partitio
         preempts=config.get("PreemptType") == "preempt/partition_prio",
         job_factor=count(fields.get("PriorityJobFactor", "1")),
         qos=plain(fields.get("QoS", "")),
+        is_default=fields.get("Default") == "YES",
     )
 
 

@@ -5,6 +5,7 @@ node. GPUs are counted. Other generic resources are features of nodes: squeue re
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,6 +21,8 @@ _NODE_DETAILS = re.compile(r"\([^)]*\)")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?[KMGTP]?")
 _LICENCE = "license/"
 MOST_REQUESTS = 1 << 14
+_NO_NODES = frozenset[str]()
+"""One for all requests: a log may have as many as jobs, and each empty set takes as much memory as the rest of one."""
 
 
 class RequestTerms(NamedTuple):
@@ -86,14 +89,14 @@ def _request(terms: RequestTerms) -> Request:
         features=features,
     )
     return Request(
-        partitions=parts(terms.partitions),
+        partitions=tuple(map(sys.intern, parts(terms.partitions))),
         chunks=(chunk,),
         apart=apart,
         whole_nodes=terms.whole_nodes,
         hosts=_node_set(terms.hosts),
         excluded=_node_set(terms.excluded),
         reservation=plain(terms.reservation),
-        qos=plain(terms.qos),
+        qos=sys.intern(plain(terms.qos)),
         licences=_licences(terms.licences) or _licences(_licences_in(terms.per_job)),
     )
 
@@ -108,7 +111,7 @@ class Tres(NamedTuple):
     gpu_type: str = ""
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=MOST_REQUESTS)
 def parse_tres(text: str) -> Tres | None:
     """Return the resources of "billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=8G,node=1"; None for other text."""
     pairs = dict(entry.partition("=")[::2] for entry in text.split(",") if entry)
@@ -122,6 +125,12 @@ def parse_tres(text: str) -> Tres | None:
         gpus=sum(number for _, number in gpus),
         gpu_type=gpus[0][0] if len(gpus) == 1 else "",
     )
+
+
+def forget_parsed() -> None:
+    """Release the memory of requests that were parsed, which a log that has been read needs no more."""
+    for parse in (parse_request, parse_tres, _totals):
+        parse.cache_clear()
 
 
 def requested_tres(text: str) -> str:
@@ -143,7 +152,7 @@ def _licences_in(tres: str) -> str:
 
 
 def _node_set(text: str) -> frozenset[str]:
-    return frozenset() if text in NOTHING else frozenset(expand(text))
+    return _NO_NODES if text in NOTHING else frozenset(expand(text))
 
 
 def _licences(text: str) -> tuple[tuple[str, int], ...]:

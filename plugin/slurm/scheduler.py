@@ -40,10 +40,22 @@ class SlurmScheduler:
     def view(self) -> SchedulerView:
         """Return all jobs, also those that ended within MinJobAge, all nodes and all reservations."""
         at_s = int(self._clock())
-        snapshot = self._read()
+        snapshot = self._read_all()
         if self._traits and self._traits.ranking is Ranking.OFFSET:
             snapshot = snapshot._replace(jobs=self._with_set_priorities(snapshot.jobs))
         return SchedulerView(at_s, *snapshot)
+
+    def _read_all(self) -> SlurmSnapshot:
+        """Return the snapshot. What PrivateData makes Slurm refuse is an error that says what to grant."""
+        try:
+            return self._read()
+        except SlurmIsSilent:
+            raise
+        except CannotAskSlurm as problem:
+            if not (hidden := self._rights().problems):
+                raise
+            ((message, hint),) = hidden
+            raise CannotAskSlurm(f"{problem}: {message}", hint=hint) from None
 
     def _with_set_priorities(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
         """Return the jobs with `priority_is_set`; without it if Slurm computes no factors any more."""

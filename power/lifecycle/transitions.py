@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from offpeak.door.effect import SCHEDULER, US, Refusal
 from offpeak.errors import AccessRefused, ErrorKind, WrongDevice
 from offpeak.machines.inventory import SleepMethod
+from offpeak.model.clock import backoff_s
 from offpeak.model.orders import NodeOrder, NodeState
 from plugin.scheduler.node import SchedulerState
 from power.lifecycle.node_context import NodeContext
@@ -107,7 +108,7 @@ def take_next_step(record: NodeRecord, pending: PendingOrder, reason: str, conte
 def record_failure(record: NodeRecord, reason: str, now: Instant, context: NodeContext, *, ours: bool) -> NodeRecord:
     """Return the record after all steps to the desired state have failed once more."""
     retry, tries = context.retry, record.attempts.tries + 1
-    pause_s = min(retry.first_pause_s * 2.0 ** (tries - 1), retry.longest_pause_s)
+    pause_s = backoff_s(tries, first_s=retry.first_pause_s, longest_s=retry.longest_pause_s)
     fault = record.fault
     if tries >= retry.tries:
         tries, pause_s = retry.tries, retry.ours_again_s
@@ -197,8 +198,8 @@ def _record_refusal(
 ) -> NodeRecord:
     retry, times = context.retry, record.attempts.refusals + 1
     # A job waits for a node that is being woken.
-    doubled = 1 if order is NodeOrder.ON else 2 ** min(times - 1, 10)
-    pause_s = min(retry.refused_pause_s * doubled, retry.longest_refused_pause_s)
+    in_a_row = 1 if order is NodeOrder.ON else times
+    pause_s = backoff_s(in_a_row, first_s=retry.refused_pause_s, longest_s=retry.longest_refused_pause_s)
     next_try_s = now.monotonic_s + context.spread(pause_s)
     return replace(record, attempts=replace(record.attempts, refusal=refusal, refusals=times, next_try_s=next_try_s))
 

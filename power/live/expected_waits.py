@@ -1,25 +1,52 @@
-"""Expected waits of jobs of each size if they were submitted now, by a simulation of the whole cluster as one
-machine.
+"""Expected waits of jobs if they were submitted now, by a simulation of the cluster with its pools and partitions.
+
+The nodes that jobs can count on are pools of equal nodes. Running jobs hold their nodes until they are expected to end,
+pending jobs start by priority under EASY, and each further job waits behind them. The answer has a table for each pool,
+by the part of a node that a job requests, the number of nodes and the time limit, and one for the whole cluster in
+cores. The simulation knows no boot times, no preemption and no intervals of the scheduler.
 """
 
-from collections.abc import Mapping
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
+from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
+from offpeak.model.cluster import Cluster, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
-from offpeak.model.node_states import DEPTHS
-from offpeak.model.snapshot import Snapshot, all_active
-from plugin.federation.site_report import WaitTable
+from offpeak.model.limits import SiteLimits
+from offpeak.model.request import Chunk, Request
+from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits, WaitRows, WaitTable
+from plugin.scheduler.cluster_view import cluster_of, requested_features
+from plugin.scheduler.job import Job, join_array_tasks
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import Instant
-from power.live.cluster_snapshot import ClusterSnapshot
-from power.live.pool_state import count_units, holds_nodes, is_waiting, queued_jobs, running_jobs
-from power.whatif.simulation import simulate_waits_s
+from power.live.node_types import find_types
+from power.live.pool_state import expected_end_s, expected_run_s, holds_nodes, is_waiting
+from power.whatif.simulation import EASY_POLICY
+from sim_backend.case.site_jobs import without_preemption
+from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from sim_backend.mixed.replay import rules_of
+from sim_backend.mixed.start_forecast import JobSizes, RunningPlaces, forecast_starts, shared_pools
+from sim_backend.mixed.state import CORES, GPU_TYPES, SLOTS
 
 TIME_LIMITS_S = (900, HOUR_S, 4 * HOUR_S, 12 * HOUR_S, DAY_S, 3 * DAY_S, WEEK_S)
+POOL_LIMITS_S = (HOUR_S, 4 * HOUR_S, DAY_S, WEEK_S)
+"""The time limits of the tables of pools, which are many."""
+
+MOST_TASKS = 50_000
+"""Of the pending jobs and tasks so many with the highest priorities count."""
+MOST_POOLS = 64
+"""With more pools the nodes of a pool may differ in features that no job requests."""
+MOST_FIGURES = 20_000
+"""Pools whose tables would make the report longer than this are not in it."""
+
+LOG = logging.getLogger("offpeak.agent")
 
 
 def is_usable(node: Node) -> bool:
@@ -28,53 +55,292 @@ def is_usable(node: Node) -> bool:
     return not (node.failed or kept)
 
 
-def find_unit_size(nodes: tuple[Node, ...], *, shared: bool) -> tuple[int, int]:
-    """Return cores per unit and units per node. Units are cores if jobs share nodes and all nodes are equal, else
-    nodes.
-    """
-    cpus = sorted(node.cpus for node in nodes)
-    if not cpus:
-        return 1, 1
-    if shared and cpus[0] == cpus[-1]:
-        return 1, max(cpus[0], 1)
-    return max(cpus[len(cpus) // 2], 1), 1
+def simulate_waits(
+    view: SchedulerView,
+    run_s: Mapping[str, int],
+    *,
+    shared: bool,
+    partitions: Iterable[Partition] = (),
+    limits: SiteLimits | None = None,
+) -> ExpectedWaits:
+    """Return the waits of further jobs, each alone, behind the known jobs. Jobs run as long as `run_s` predicts, by id.
 
-
-def simulate_waits(view: SchedulerView, run_s: Mapping[str, int], *, shared: bool) -> WaitTable:
-    """Return the waits of jobs of one unit up to all units, behind the known jobs under EASY, without boot times.
-
-    Jobs run as long as `run_s` predicts, by id, else to their limits.
+    Partitions without a record share their nodes if `shared`.
     """
     nodes = tuple(filter(is_usable, view.nodes))
-    unit_cores, per_node = find_unit_size(nodes, shared=shared)
-    snapshot = _make_snapshot(view, run_s, nodes, per_node)
-    sizes = _list_sizes(snapshot.usable_units)
-    if not len(sizes):
-        return WaitTable()
-    size, limit_s = (each.ravel() for each in np.meshgrid(sizes, np.array(TIME_LIMITS_S), indexing="ij"))
-    waits_s = simulate_waits_s(snapshot, size, limit_s).reshape(len(sizes), -1)
-    cores = tuple((sizes * unit_cores).tolist())
-    return WaitTable(cores, TIME_LIMITS_S, tuple(tuple(row) for row in waits_s.tolist()))
+    if not nodes:
+        return NO_WAITS
+    known = tuple(partitions) or tuple(
+        Partition(name, shared=shared) for name in sorted({name for node in nodes for name in node.partitions})
+    )
+    cluster = without_preemption(_cluster(replace(view, nodes=nodes), known, limits))
+    case, places = _case(cluster, view.at_s, _running_parts(view, cluster, run_s), _waiting_tasks(view, run_s))
+    parts = [(number, part) for number, pool in enumerate(cluster.pools) for part in _parts(pool)]
+    counts = [_sizes(cluster.pools[number].nodes) for number, _ in parts]
+    cell_cores = _cell_cores(case)
+    unit_cores = 1 if shared else max(sorted(node.cpus for node in nodes)[len(nodes) // 2], 1)
+    cores = unit_cores * _sizes(_total_cores(case, cell_cores), unit_cores)
+    sizes = JobSizes(
+        pool=np.array([number for number, _ in parts], dtype=np.int64),
+        need=np.array([_need(case, number, part) for number, part in parts], dtype=np.int64),
+        first=np.concatenate(([0], np.cumsum([len(some) for some in counts]))).astype(np.int64),
+        nodes=np.concatenate(counts),
+        hold_s=np.array(TIME_LIMITS_S, dtype=np.int64),
+        cores=cores,
+        cell_cores=cell_cores,
+    )
+    starts = forecast_starts(case, rules_of(EASY_POLICY), places, sizes, now_s=view.at_s)
+    total = WaitTable(tuple(cores.tolist()), TIME_LIMITS_S, _rows(starts.of_cores - view.at_s))
+    wait_s = (starts.of_nodes - view.at_s)[:, [TIME_LIMITS_S.index(limit_s) for limit_s in POOL_LIMITS_S]]
+    if wait_s.size > MOST_FIGURES:
+        LOG.warning("expected waits: %s pools of nodes are too many to report each", f"{len(cluster.pools):,}")
+        return ExpectedWaits(total)
+    return ExpectedWaits(total, _pool_waits(cluster, parts, sizes, wait_s))
 
 
-def _list_sizes(units: int) -> Int64:
-    """Return 1, 2, 4 ... and all units."""
+def _cluster(view: SchedulerView, partitions: tuple[Partition, ...], limits: SiteLimits | None) -> Cluster:
+    """Return the cluster of the view's nodes; nodes of one type that report slightly different memory are equal."""
+    types = find_types(view.nodes)
+    nodes = tuple(
+        node._replace(memory_mib=equipment.memory_mib) for equipment, members in types.items() for node in members
+    )
+    view = replace(view, nodes=nodes)
+    every = frozenset(name for node in nodes for name in node.features)
+    cluster = cluster_of(view, partitions, features=every, limits=limits)
+    if len(cluster.pools) <= MOST_POOLS:
+        return cluster
+    requests = (job.request for job in view.jobs if job.request)
+    return cluster_of(view, partitions, features=requested_features(requests), limits=limits)
+
+
+class HeldPart(NamedTuple):
+    """What a running job has on nodes of one pool: the request for it, and the nodes by their place in the pool."""
+
+    job: Job
+    pool: int
+    request: Request
+    nodes: tuple[int, ...]
+    left_s: int
+
+
+def _running_parts(view: SchedulerView, cluster: Cluster, run_s: Mapping[str, int]) -> list[HeldPart]:
+    """Return the parts of the running jobs; what would be more than a node has is cut off."""
+    place = {
+        name: (number, at) for number, pool in enumerate(cluster.pools) for at, name in enumerate(sorted(pool.names))
+    }
+    found = []
+    for job, hosts in _hosts_of_running(view):
+        nodes: dict[int, list[int]] = defaultdict(list)
+        for host in hosts:
+            if host in place:
+                number, at = place[host]
+                nodes[number].append(at)
+        left_s = max(expected_end_s(job, run_s, view.at_s) - view.at_s, 1)
+        for number, members in nodes.items():
+            request = _held_request(cluster, job, number, len(members), len(hosts))
+            found.append(HeldPart(job, number, request, tuple(sorted(members)), left_s))
+    return found
+
+
+def _hosts_of_running(view: SchedulerView) -> list[tuple[Job, tuple[str, ...]]]:
+    """Return the running jobs with their nodes; a job whose nodes are not known gets used nodes of no other job."""
+    known: list[tuple[Job, tuple[str, ...]]] = []
+    unknown: list[Job] = []
+    names = {node.name for node in view.nodes}
+    for job in filter(holds_nodes, view.jobs):
+        try:
+            hosts = (job.hosts,) if job.hosts in names else job.host_names if job.hosts else ()
+        except BadInput:
+            hosts = ()
+        if hosts:
+            known.append((job, hosts))
+        else:
+            unknown.append(job)
+    taken = {host for _, hosts in known for host in hosts}
+    used = [node for node in view.nodes if node.use is not NodeUse.FREE and node.name not in taken]
+    for job in unknown:
+        own = [node for node in used if not set(job.partitions).isdisjoint(node.partitions)][: max(job.nodes, 1)]
+        known.append((job, tuple(node.name for node in own)))
+        used = [node for node in used if node not in own]
+    return known
+
+
+def _held_request(cluster: Cluster, job: Job, number: int, nodes: int, of: int) -> Request:
+    """Return the request that has equal shares of the job on so many nodes of the pool, and may use no other pool."""
+    pool = cluster.pools[number]
+    kind = pool.node_type
+    requested = job.request
+    memory_mib = sum(each.copies * each.memory_mib for each in requested.chunks) if requested else 0
+    gpus = requested.gpus if requested else kind.gpu_count()
+    chunk = Chunk(
+        nodes,
+        cores=min(-(-max(job.cpus, 1) // of), kind.cores),
+        memory_mib=min(-(-memory_mib // of), kind.memory_mib),
+        gpus=min(-(-gpus // of), kind.gpu_count()),
+    )
+    own = Request(job.partitions, (chunk,), whole_nodes=job.whole_nodes)
+    is_whole = not requested or cluster.takes_whole_nodes(own, pool)
+    held = own._replace(partitions=(), whole_nodes=is_whole, hosts=pool.names)
+    limited = held._replace(qos=job.qos, licences=requested.licences if requested else ())
+    refused = any(limit.refusal(amount) for limit, amount in cluster.limits_of(limited))
+    return held if refused else limited
+
+
+def _waiting_tasks(view: SchedulerView, run_s: Mapping[str, int]) -> list[tuple[Job, Request, int]]:
+    """Return the pending jobs that lack only nodes, by priority, each task of an array, with their run times."""
+    waiting = [job for job in join_array_tasks(view.jobs) if is_waiting(job, view.at_s)]
+    waiting.sort(key=lambda job: (-job.priority, job.submit_s))
+    tasks = ((job, _request_of(job), expected_run_s(job, run_s)) for job in waiting for _ in range(job.tasks))
+    return list(islice(tasks, MOST_TASKS))
+
+
+def _request_of(job: Job) -> Request:
+    """Return the request of the job; one that is not understood counts with its cores on as many nodes."""
+    if job.request:
+        return job.request
+    nodes = max(job.nodes, 1)
+    return Request(job.partitions, (Chunk(nodes, max(-(-job.cpus // nodes), 1)),), whole_nodes=job.whole_nodes)
+
+
+def _case(
+    cluster: Cluster, now_s: int, running: Sequence[HeldPart], waiting: Sequence[tuple[Job, Request, int]]
+) -> tuple[MixedCase, RunningPlaces]:
+    """Return the case of the jobs, first the running ones, and the places of these; what has no room is left out."""
+    running = _with_room(cluster, running)
+    jobs = [*((part.job, part.request, part.left_s) for part in running), *waiting]
+    count = len(jobs)
+    numbers: dict[Request, int] = {}
+    request = np.array([numbers.setdefault(request, len(numbers)) for _, request, _ in jobs], dtype=np.int64)
+    runtime_s = np.array([run_s for _, _, run_s in jobs], dtype=np.int64)
+    case = mixed_case(
+        cluster,
+        tuple(numbers),
+        MixedJobs(
+            job_id=np.arange(count),
+            submit_s=np.full(count, now_s),
+            runtime_s=runtime_s,
+            estimate_s=runtime_s,
+            request=request,
+            part_power_w=np.zeros(count),
+            priority=np.arange(count, 0, -1),
+            array=_numbered([job.array_id for job, _, _ in jobs]),
+            throttle=np.array([job.task_limit for job, _, _ in jobs], dtype=np.int64),
+            user=_numbered([job.user for job, _, _ in jobs]),
+        ),
+    )
+    return case, _places(case, [running[number] for number in case.kept.tolist() if number < len(running)])
+
+
+def _numbered(names: Sequence[str]) -> Int64:
+    """Return a number for each name, -1 for none."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) if name else -1 for name in names], dtype=np.int64)
+
+
+def _with_room(cluster: Cluster, running: Sequence[HeldPart]) -> list[HeldPart]:
+    """Return the parts without the nodes on which jobs overlap by more than a node has."""
+    left = {
+        (number, at): [pool.node_type.cores, pool.node_type.memory_mib, pool.node_type.gpu_count()]
+        for number, pool in enumerate(cluster.pools)
+        for at in range(pool.nodes)
+    }
+    whole: set[tuple[int, int]] = set()
+    found = []
+    for part in running:
+        (chunk,) = part.request.chunks
+        needs = (chunk.cores, chunk.memory_mib, chunk.gpus)
+        nodes = []
+        for at in part.nodes:
+            free = left[part.pool, at]
+            if (part.pool, at) in whole or any(need > room for need, room in zip(needs, free, strict=True)):
+                continue
+            nodes.append(at)
+            if part.request.whole_nodes:
+                whole.add((part.pool, at))
+            left[part.pool, at] = [room - need for need, room in zip(needs, free, strict=True)]
+        if nodes:
+            request = part.request._replace(chunks=(chunk._replace(copies=len(nodes)),))
+            found.append(part._replace(request=request, nodes=tuple(nodes)))
+    return found
+
+
+def _places(case: MixedCase, running: Sequence[HeldPart]) -> RunningPlaces:
+    is_shared = shared_pools(case.tables)
+    cells: list[int] = []
+    units: list[int] = []
+    first = [0]
+    for part in running:
+        cell = int(case.tables.cell_first[part.pool])
+        if is_shared[part.pool]:
+            cells += [cell + at for at in part.nodes]
+            units += [1] * len(part.nodes)
+        else:
+            cells.append(cell)
+            units.append(len(part.nodes))
+        first.append(len(cells))
+    return RunningPlaces(*(np.array(column, dtype=np.int64) for column in (first, cells, units)))
+
+
+def _parts(pool: Pool) -> list[NodePart]:
+    """Return the parts of a node whose waits are reported, the largest last: the whole node too."""
+    kind = pool.node_type
+    gpus = kind.gpu_count()
+    parts = [NodePart(-(-kind.cores // share), kind.memory_mib // share, 0) for share in (max(kind.cores, 1), 4, 2)]
+    count = 1
+    while count < gpus:
+        parts.append(NodePart(-(-kind.cores * count // gpus), kind.memory_mib * count // gpus, count))
+        count *= 2
+    return list(dict.fromkeys((*parts, NodePart(kind.cores, kind.memory_mib, gpus))))
+
+
+def _need(case: MixedCase, number: int, part: NodePart) -> list[int]:
+    """Return what the part takes of a cell of the pool, by column."""
+    columns = len(case.tables.capacity)
+    if not shared_pools(case.tables)[number]:
+        return [1] + [0] * (columns - 1)
+    return [1, part.cores, part.memory_mib, part.gpus] + [0] * (columns - GPU_TYPES)
+
+
+def _cell_cores(case: MixedCase) -> Int64:
+    """Return the cores of a unit of each cell: a node of a pool that is only counted, else a core."""
+    cores = np.array([pool.node_type.cores for pool in case.cluster.pools], dtype=np.int64)
+    return np.where(shared_pools(case.tables), 1, np.maximum(cores, 1))[case.tables.cell_pool]
+
+
+def _total_cores(case: MixedCase, cell_cores: Int64) -> int:
+    tables = case.tables
+    units = np.where(shared_pools(tables)[tables.cell_pool], tables.capacity[CORES], tables.capacity[SLOTS])
+    return int((units * cell_cores).sum())
+
+
+def _sizes(most: int, unit: int = 1) -> Int64:
+    """Return 1, 2, 4 ... and all units of so many."""
+    units = most // unit
     powers = 2 ** np.arange(units.bit_length(), dtype=np.int64)
     return np.unique(np.append(powers[powers <= units], [units] if units else []).astype(np.int64))
 
 
-def _make_snapshot(view: SchedulerView, run_s: Mapping[str, int], nodes: tuple[Node, ...], per_node: int) -> Snapshot:
-    cluster = ClusterSnapshot(Instant(0.0, float(view.at_s)), view, NodeRecords(), run_s)
-    units = len(nodes) * per_node
-    held = [(job, count_units(job, per_node)) for job in view.jobs if holds_nodes(job)]
-    waiting = [job for job in view.jobs if is_waiting(job, view.at_s)]
-    state, ready_s = all_active(len(nodes), now_s=view.at_s)
-    return Snapshot(
-        now_s=view.at_s,
-        units_per_node=per_node,
-        node_state=state,
-        ready_s=ready_s,
-        wake_s=(0,) * len(DEPTHS),
-        running=running_jobs(held, cluster, units),
-        queued=queued_jobs(waiting, nodes, cluster, per_node, shared=per_node > 1),
+def _rows(wait_s: Int64) -> WaitRows:
+    return tuple(tuple(row) for row in wait_s.astype(np.float64).tolist())
+
+
+def _pool_waits(
+    cluster: Cluster, parts: Sequence[tuple[int, NodePart]], sizes: JobSizes, wait_s: Int64
+) -> tuple[PoolWaits, ...]:
+    tables: dict[int, list[PartWaits]] = defaultdict(list)
+    for row, (number, part) in enumerate(parts):
+        span = slice(int(sizes.first[row]), int(sizes.first[row + 1]))
+        tables[number].append(PartWaits(part, tuple(sizes.nodes[span].tolist()), _rows(wait_s[span])))
+    return tuple(
+        PoolWaits(
+            partitions=tuple(sorted(pool.partitions)),
+            nodes=pool.nodes,
+            cores=pool.node_type.cores,
+            memory_mib=pool.node_type.memory_mib,
+            gpus=dict(pool.node_type.gpus),
+            features=tuple(sorted(pool.node_type.features)),
+            limit_s=POOL_LIMITS_S,
+            parts=tuple(tables[number]),
+        )
+        for number, pool in enumerate(cluster.pools)
     )

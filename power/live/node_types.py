@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 from offpeak.errors import BadInput
+from offpeak.model.cluster import NodeType
 from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.port import TypeShare
 from plugin.scheduler.job import Job, JobState
@@ -22,35 +23,42 @@ EQUAL_MEMORY = 1.05
 """Nodes of one type report slightly different memory; a larger ratio is another type."""
 
 
-class EquipmentKey(NamedTuple):
-    """The equipment of a type: `memory_mib` is the least of its nodes."""
-
-    cpus: int
-    memory_mib: int
-    gpus: tuple[tuple[str, int], ...]
-
-    def __str__(self) -> str:
-        gpus = [f"{count} {name or 'GPU'}" for name, count in self.gpus]
-        return ", ".join([f"{self.cpus} CPUs", f"{self.memory_mib / 1024:.3g} GiB", *gpus])
-
-
-def find_types(nodes: Iterable[Node]) -> dict[EquipmentKey, list[Node]]:
-    """Return the nodes by type, the type with the most nodes first."""
+def find_types(nodes: Iterable[Node]) -> dict[NodeType, list[Node]]:
+    """Return the nodes by type, the type with the most nodes first; its memory is the least of its nodes."""
     alike: dict[tuple[int, tuple[tuple[str, int], ...]], dict[int, list[Node]]] = {}
     for node in nodes:
         alike.setdefault((node.cpus, node.gpus), {}).setdefault(node.memory_mib, []).append(node)
-    found: dict[EquipmentKey, list[Node]] = {}
+    found: dict[NodeType, list[Node]] = {}
     for (cpus, gpus), by_memory in alike.items():
         least = last = 0
         for memory_mib in sorted(by_memory):
             if memory_mib > last * EQUAL_MEMORY:
                 least = memory_mib
             last = memory_mib
-            found.setdefault(EquipmentKey(cpus, least, gpus), []).extend(by_memory[memory_mib])
+            found.setdefault(NodeType(cpus, least, gpus), []).extend(by_memory[memory_mib])
     place = {node.name: number for number, node in enumerate(nodes)}
     for members in found.values():
         members.sort(key=lambda node: place[node.name])
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+class NodePlace(NamedTuple):
+    """What the scheduler knows of a node: its equipment in words, and its partitions as "batch,gpu"; "" if unknown."""
+
+    node_type: str = ""
+    partitions: str = ""
+
+
+UNKNOWN_PLACE = NodePlace()
+
+
+def find_node_places(nodes: Iterable[Node]) -> dict[str, NodePlace]:
+    """Return the place of each node by name. Nodes of unknown equipment have no type."""
+    return {
+        node.name: NodePlace(kind.equipment if kind.cores else "", ",".join(node.partitions))
+        for kind, members in find_types(nodes).items()
+        for node in members
+    }
 
 
 @dataclass
@@ -58,7 +66,7 @@ class TypeSplit:
     """A pool by node types. Jobs are placed one after the other; `load` is what each type has to do, by its nodes."""
 
     pool: NodePool
-    types: Mapping[EquipmentKey, Sequence[Node]]
+    types: Mapping[NodeType, Sequence[Node]]
     snapshot: ClusterSnapshot
     shared: bool
     room: NodeRoom
@@ -93,7 +101,7 @@ class TypeSplit:
         pools, before = [], 0
         for (equipment, nodes), own, jobs in zip(self.types.items(), numbers, self.place_all(), strict=True):
             share = TypeShare(before, before + len(nodes), len(self.pool.nodes))
-            name = f"{self.pool.name}: {equipment}"
+            name = f"{self.pool.name}: {equipment.equipment}"
             pools.append(NodePool(name, tuple(nodes), tuple(jobs), every - own, share))
             before += len(nodes)
         return tuple(pools)
@@ -112,7 +120,7 @@ class TypeSplit:
 
     @cached_property
     def _cpus(self) -> Sequence[int]:
-        return [max(equipment.cpus, 1) for equipment in self.types]
+        return [max(equipment.cores, 1) for equipment in self.types]
 
     def place_all(self) -> list[list[Job]]:
         """Return the parts of jobs for each type: of jobs with nodes, of waiting ones in queue order, of later ones."""

@@ -113,7 +113,8 @@ def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_un
         left -= size
         start_s = _job_start_s(job, snapshot.now_s)
         if size > 0:
-            rows.append((size, min(job.submit_s, start_s), start_s, _job_end_s(job, start_s, snapshot)))
+            end_s = expected_end_s(job, snapshot.run_s, snapshot.now_s)
+            rows.append((size, min(job.submit_s, start_s), start_s, end_s))
     return RunningJobs.from_rows(rows, 4)
 
 
@@ -132,7 +133,7 @@ def queued_jobs(
         for tasks in room.rows(job)
     ]
     rows = [
-        (size, min(max(job.submit_s, job.begin_s or 0), snapshot.now_s), _job_run_s(job, snapshot))
+        (size, min(max(job.submit_s, job.begin_s or 0), snapshot.now_s), expected_run_s(job, snapshot.run_s))
         for size, job in sized
         if size <= len(nodes) * units_per_node
     ]
@@ -143,15 +144,17 @@ def _job_start_s(job: Job, now_s: int) -> int:
     return now_s if job.start_s is None else job.start_s
 
 
-def _job_run_s(job: Job, snapshot: ClusterSnapshot) -> int:
+def expected_run_s(job: Job, run_s: Mapping[str, int]) -> int:
+    """Return the run time of the job by the predictions `run_s`, at most its limit."""
     limit_s = ASSUMED_RUN_S if job.limit_s is None else job.limit_s
-    return max(min(snapshot.run_s.get(job.job_id, limit_s), limit_s), 1)
+    return max(min(run_s.get(job.job_id, limit_s), limit_s), 1)
 
 
-def _job_end_s(job: Job, start_s: int, snapshot: ClusterSnapshot) -> int:
+def expected_end_s(job: Job, run_s: Mapping[str, int], now_s: int) -> int:
     """Return when a running job is expected to end: at its predicted end, or past that, at its limit."""
-    predicted_s = start_s + _job_run_s(job, snapshot)
-    if predicted_s > snapshot.now_s or job.job_id not in snapshot.run_s:
+    start_s = _job_start_s(job, now_s)
+    predicted_s = start_s + expected_run_s(job, run_s)
+    if predicted_s > now_s or job.job_id not in run_s:
         return predicted_s
     return start_s + (ASSUMED_RUN_S if job.limit_s is None else job.limit_s)
 

@@ -137,7 +137,7 @@ def replay_site_order(
     edges_s = inputs.edges_unix_s - trace.unix_start_s
     cut = between(drawing, int(edges_s[0]), int(edges_s[-1]))
     prepared = _prepare_case(cut, drawing, settings, inputs)
-    peaks = find_ordered_peaks(inputs, prepared.case.prices.laid)
+    peaks = find_ordered_peaks(inputs, prepared.case)
     billed = bill_days(prepared.case, (site, ordering), peaks, edges_s, seed=settings.power.seed)
     case = prepared.case
     known = int(np.isin(case.jobs.job_id, drawn).sum())
@@ -159,7 +159,7 @@ def _prepare_case(cut: Trace, whole: Trace, settings: Settings, inputs: ReplayIn
     laid = _fill_gaps(price, cut, inputs)
     case: ReplayCase = replace(
         prepared.case,
-        prices=ReplayPrices(laid, inputs.peak_rule),
+        prices=ReplayPrices(laid, inputs.peak_rule, inputs.weighing),
         carbon=_fill_gaps(carbon, cut, inputs) if carbon else None,
         nodes=None,
     )

@@ -23,9 +23,11 @@ from offpeak.model.step_series import split
 from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff import site_tariff
+from offpeak.prices.weighing import Weighing, parse_weighing
 from offpeak.settings.replay import PriceSettings
 from services.accounts.savings import BASELINE
-from sim_backend.case.electricity import LaidSeries
+from sim_backend.case.electricity import decision_series
+from sim_backend.case.replay_case import ReplayCase
 from sim_backend.engine.state import PeakTimes
 
 
@@ -40,6 +42,7 @@ class ReplayInputs:
     energies_j: Mapping[tuple[str, int], float]
     prices: LedgerPrices
     peak_rule: PeakRule
+    weighing: Weighing
     zone: tzinfo
     edges_unix_s: Int64
     ordered: NDArray[np.bool_]
@@ -56,9 +59,10 @@ def add_draws(trace: Trace, energies_j: Mapping[tuple[str, int], float]) -> tupl
     return replace(trace, jobs=replace(jobs, node_power_w=draw_w)), jobs.job_id[known]
 
 
-def find_ordered_peaks(inputs: ReplayInputs, laid: LaidSeries) -> PeakTimes:
+def find_ordered_peaks(inputs: ReplayInputs, case: ReplayCase) -> PeakTimes:
     """Return the on-peak times; they are unknown on days without an ordered queue, so that the queue is not changed."""
-    series, peak = classify(split(laid.series, inputs.edges_unix_s), inputs.peak_rule)
+    laid, decisions = case.prices.laid, decision_series(case.prices, case.carbon)
+    series, peak = classify(split(decisions, inputs.edges_unix_s), inputs.peak_rule)
     day = np.searchsorted(inputs.edges_unix_s, series.start_s, side="right") - 1
     is_ordered = inputs.ordered[np.clip(day, 0, len(inputs.ordered) - 1)]
     known_peak = np.append(np.where(is_ordered, peak, Peak.UNKNOWN), Peak.UNKNOWN).astype(np.int8)
@@ -142,12 +146,14 @@ def _read_replay_inputs(
         return None
     edges_s = np.array(day_edges(span, zone)).astype(np.int64)
     ordered = np.histogram(queue_orders(connection, span), edges_s)[0] > 0
-    rule = _peak_rule(prices, settings, zone)
-    return ReplayInputs(job_energies(connection, span), prices, rule, zone, edges_s, ordered)
+    rule, weighing = _peak_rule(prices, settings, zone), parse_weighing(settings.decide_by)
+    return ReplayInputs(
+        job_energies(connection, span), prices, rule, weighing, zone, edges_unix_s=edges_s, ordered=ordered
+    )
 
 
 def _peak_rule(prices: LedgerPrices, settings: PriceSettings, zone: tzinfo) -> PeakRule:
     """Return the on-peak rule of the agent: the hours of a tariff, else the rule of the settings."""
-    return (
-        site_tariff(settings.tariff, zone).hours if prices.by_tariff else parse_peak_rule(settings.peak_rule, zone=zone)
-    )
+    if prices.by_tariff and not parse_weighing(settings.decide_by).needs_carbon:
+        return site_tariff(settings.tariff, zone).hours
+    return parse_peak_rule(settings.peak_rule, zone=zone)

@@ -1,6 +1,7 @@
 """The agent: its loops, the doors for their effects, and the requests of commands, admins and the scheduler."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -34,6 +35,7 @@ from services.agent.power_loop import PowerController, PowerLoop, PowerSection
 from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
 from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeContext, WakeReply, make_wake_reply, parse_order
 from services.agent.site_context import PartitionModes, SiteContext, SiteOrders, open_doors, open_site_scheduler_door
+from services.agent.wait_forecast import WaitForecast
 
 LOG_OUT_S = 5.0
 
@@ -60,6 +62,7 @@ class SiteAgent:
         self.planner = QueuePlanner(ledger, problem_log, self.outside)
         self.queue = QueueController(ledger, problem_log)
         self.power = PowerController(self._power_section, ledger, problem_log, clock, steady)
+        self.waits = WaitForecast()
         self.queue_loop = QueueLoop(
             section=self._queue_section,
             observer=self.observer,
@@ -68,6 +71,7 @@ class SiteAgent:
             controller=self.queue,
             planner=self.planner,
             on_new_jobs=self.look_soon,
+            waits=self.waits,
         )
         self.power_loop = PowerLoop(
             section=self._power_section,
@@ -167,6 +171,14 @@ class SiteAgent:
         if runner.count:
             return None
         return self.now_unix_s + runner.left_s * self.site.clock.factor
+
+    @property
+    def last_round_unix_s(self) -> float | None:
+        """When the latest round of the queue ended, also one that failed; None before the first one has."""
+        runner = self._runner(self.queue_loop)
+        if not runner.count:
+            return None
+        return self.now_unix_s - (time.monotonic() - runner.ended_s) * self.site.clock.factor
 
     def wakes(self) -> tuple[str, ...]:
         """Return the nodes that the agent wakes by itself when jobs need them; none while it cannot for long."""

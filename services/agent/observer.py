@@ -20,6 +20,7 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.peak import Peak, PeakRule
+from offpeak.prices.weighing import BY_PRICE, Weighing
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.plan import PlanSettings
 from plugin.scheduler.port import Scheduler, SchedulerTraits, SchedulerView
@@ -27,7 +28,7 @@ from predictors.demand_response import OrderedCaps, read_caps
 from predictors.feeds.feed import Feed, fetched
 from predictors.feeds.port import INCOMPLETE, FeedProblem, Window
 from predictors.feeds.registry import temperature_feed
-from predictors.price_curve import PriceCurve, price_curve
+from predictors.price_curve import PriceCurve, price_curve, weigh_curve
 from predictors.price_forecast import PriceSource
 from predictors.site_sources import carbon_series
 from services.agent.loop import Loop, ProblemLog
@@ -72,19 +73,27 @@ PRICES_AHEAD_S = 2 * DAY_S
 
 @dataclass(frozen=True)
 class PriceSection:
-    """The sources of prices and carbon, the rule of on-peak hours, and the longest delay of a job."""
+    """The sources of prices and carbon, the rule of on-peak hours, the longest delay of a job, and what decides."""
 
     prices: PriceSource
     carbon: Feed | float | None
     peak_rule: PeakRule
     zone: tzinfo
     longest_delay_s: int
+    weighing: Weighing = BY_PRICE
 
 
 def read_prices(section: PriceSection, *, now_s: int) -> PriceCurve:
     """Return the prices of the coming days, as far as a job may be delayed. It waits for the sources."""
     ahead_s = int(max(PRICES_AHEAD_S, section.longest_delay_s + DAY_S))
     return price_curve(section.prices, section.peak_rule, section.zone, now_s=now_s, ahead_s=ahead_s)
+
+
+def read_carbon(
+    section: PriceSection, curve: PriceCurve, *, now_s: int
+) -> tuple[Series | None, tuple[FeedProblem, ...]]:
+    """Return the known carbon intensity of the time of the prices, and the problems. It waits for the source."""
+    return carbon_series(section.carbon, Window(int(curve.series.start_s[0]), curve.series.end_s), now_s)
 
 
 def describe_problems(problems: Iterable[FeedProblem]) -> str | None:
@@ -115,11 +124,11 @@ class PriceLoop(Loop):
         """Read all sources, and write new values."""
         section, now_s = self._section(), int(self._clock())
         curve = await fetched(lambda: read_prices(section, now_s=now_s))
-        window = Window(int(curve.series.start_s[0]), curve.series.end_s)
-        carbon, carbon_problems = await fetched(lambda: carbon_series(section.carbon, window, now_s))
+        carbon, carbon_problems = await fetched(lambda: read_carbon(section, curve, now_s=now_s))
         self._problem_log.report("prices", describe_problems(curve.problems))
         self._problem_log.report("carbon", describe_problems(carbon_problems))
-        self.curve, self.carbon = curve, carbon
+        self.curve = weigh_curve(curve, carbon, section.weighing, section.peak_rule)
+        self.carbon = carbon
         self._written, rows = make_price_rows(self._written, curve.series, curve.basis, now_s=now_s, carbon=carbon)
         self._ledger.write_prices(rows)
 
@@ -129,9 +138,9 @@ class PriceLoop(Loop):
         at = -1 if curve is None else curve.at(now_s)
         if curve is None or at < 0:
             return PriceStatus(None, "", "no price is known")
-        on_peak = _is_on_peak(curve.peak_at(now_s))
-        price = float(curve.series.value[at])
-        return PriceStatus(price, curve.series.unit, curve.basis[at], on_peak, float(curve.peak_until_s(now_s)))
+        decisions, price = curve.decisions, float(curve.series.value[at])
+        on_peak, until_s = _is_on_peak(decisions.peak_at(now_s)), float(decisions.peak_until_s(now_s))
+        return PriceStatus(price, curve.series.unit, curve.basis[at], on_peak, until_s, curve.decided_by)
 
     @property
     def slots(self) -> tuple[PriceSlot, ...]:
@@ -148,13 +157,15 @@ class PriceLoop(Loop):
 
 
 def price_slots(curve: PriceCurve) -> tuple[PriceSlot, ...]:
-    """Return the curve interval by interval."""
+    """Return the prices interval by interval, each with the class of its begin."""
     low, high = curve.range_80
-    columns = (curve.series.start_s, curve.series.value, low, high, curve.peak)
+    columns = (curve.series.start_s, curve.series.value, low, high)
     rows = zip(*(column.tolist() for column in columns), curve.basis, strict=True)
     return tuple(
-        PriceSlot(from_s, _finite(price), _finite(below), _finite(above), _is_on_peak(peak), basis)
-        for from_s, price, below, above, peak, basis in rows
+        PriceSlot(
+            from_s, _finite(price), _finite(below), _finite(above), _is_on_peak(curve.decisions.peak_at(from_s)), basis
+        )
+        for from_s, price, below, above, basis in rows
     )
 
 
@@ -245,7 +256,9 @@ def observe_cluster(scheduler: Scheduler, prices: PriceSection) -> ClusterObserv
     Raises SchedulerError. It waits for the scheduler and for the prices.
     """
     traits, view = scheduler.traits(), scheduler.view()
-    return ClusterObservation(view, traits, read_prices(prices, now_s=view.at_s))
+    curve = read_prices(prices, now_s=view.at_s)
+    carbon = read_carbon(prices, curve, now_s=view.at_s)[0] if prices.weighing.needs_carbon else None
+    return ClusterObservation(view, traits, weigh_curve(curve, carbon, prices.weighing, prices.peak_rule))
 
 
 class Observer:

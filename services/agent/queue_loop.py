@@ -25,8 +25,8 @@ from plugin.day_plan.day_plan import DayPlan, StartChange
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
 from plugin.policy_process import PolicyProcess
 from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, format_clock
-from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
-from plugin.queue_hook.window import MOVES
+from plugin.queue_hook.queue_plan import MOVES, QueuePlan, plan_queue
+from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.cluster_view import cluster_of, free_nodes
 from plugin.scheduler.job import Job, JobState, join_array_tasks
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
@@ -36,6 +36,7 @@ from services.agent.accounting_loops import JobAccounts
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
 from services.agent.observer import ClusterObservation, Observer, OutsideLoop
 from services.agent.site_context import PartitionModes, SiteOrders
+from services.agent.wait_forecast import WaitForecast
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,6 @@ def queue_facts(
         observed.traits.ranking,
         node_power_w=task_w | {job: draw.node_w for job, draw in draws.items()},
         expected_run_s={**task_s, **run_s},
-        expected_wait_s={},
         cluster=cluster,
         free_nodes=free_nodes(cluster, view.nodes),
         cycle_s=cycle_s,
@@ -95,13 +95,29 @@ def queue_facts(
     )
     if curve is None:
         return facts
+    decisions = curve.decisions
     return replace(
         facts,
-        peak=curve.peak_at(view.at_s),
-        peak_until_s=curve.peak_until_s(view.at_s),
-        prices=curve.series,
-        basis=curve.basis,
+        peak=decisions.peak_at(view.at_s),
+        peak_until_s=decisions.peak_until_s(view.at_s),
+        prices=decisions.series,
+        basis=decisions.basis,
     )
+
+
+def add_expected_waits(
+    facts: QueueFacts, observed: ClusterObservation, waits: WaitForecast, zone: tzinfo
+) -> QueueFacts:
+    """Return the facts with the expected waits of the jobs whose owners allow a delay.
+
+    A simulation that is due begins, and its result counts in a later cycle.
+    """
+    delayable = [job for job in facts.pending if parse_user_hints(job.comment, zone).allows_delay]
+    if not delayable:
+        return facts
+    if waits.is_due(facts.now_s):
+        waits.begin(observed.view, observed.traits, facts.expected_run_s)
+    return replace(facts, expected_wait_s=waits.of_jobs(delayable, facts.now_s))
 
 
 @dataclass(frozen=True)
@@ -248,6 +264,9 @@ def make_plan_inputs(
     full_power_w = max([section.idle_node_w, *facts.node_power_w.values()]) * max(len(nodes), 1)
     facility = facility_named(plan.facility, full_power_w=full_power_w) if plan.facility else uncooled_facility()
     room = PlanFacility(facility, section.idle_node_w, plan.revenue_per_core_h, plan.outside_c, plan.revenues or ())
+    if facts.decides_by_co2:
+        # Money and CO2 have no sum.
+        room = replace(room, revenue_per_core_h=0.0, revenues=())
     rules = section.rules if section.rules.own_policy else replace(section.rules, policy=PLAN)
     return PlanInputs(
         queue=replace(facts, planned=None),
@@ -327,6 +346,7 @@ class QueueLoop(Loop):
     controller: QueueController
     planner: QueuePlanner
     on_new_jobs: Callable[[], None]
+    waits: WaitForecast
     facts: QueueFacts | None = None
     decided: frozenset[str] = frozenset()
 
@@ -353,6 +373,7 @@ class QueueLoop(Loop):
             cycle_s=self.period_s,
         )
         section = self.section()
+        self.facts = add_expected_waits(self.facts, observed, self.waits, section.rules.zone)
         if section.rules.policy == PLAN:
             self.facts = await self.planner.add_plan(self.facts, section, observed)
         await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)

@@ -5,30 +5,27 @@ status of a job has its place in the queue, why it waits, its likely start, and 
 brokers is made in a thread, once for each reading of the scheduler.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
-from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
-from plugin.federation.site_report import Curve, SiteReport, WaitTable, make_curve
+from plugin.federation.site_report import Curve, SiteReport, make_curve
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.positions import QueuePosition, marks_by_job, queue_positions
 from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse, SchedulerState
-from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from power.lifecycle.node_record import Instant, NodeRecord, make_state_row
+from power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
 from power.live.pool_state import is_waiting
 from predictors.feeds.port import Window, clip_series
 from services.agent.agent import SiteAgent
-from services.agent.loop import LOG
 from services.agent.queue_loop import queue_rules
 from services.agent.status import (
     NO_SCHEDULER,
@@ -38,6 +35,7 @@ from services.agent.status import (
     StatusReply,
     StatusSnapshot,
 )
+from services.agent.wait_forecast import partition_terms
 
 SHOWN = frozenset({JobState.PENDING, JobState.HELD, JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED})
 
@@ -153,6 +151,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         has_looked=facts is not None,
         own_policy=agent.site.settings.agent.own_policy,
         own_policy_is_shadowed=not agent.modes.may_rank,
+        last_round_unix_s=agent.last_round_unix_s,
     )
 
 
@@ -171,7 +170,8 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
     curve, zone, now = agent.prices.curve, agent.site.zone, agent.power.now
     day_unix_s, month_unix_s = find_day_and_month(now.unix_s, zone)
     counts = Counter(str(job.state) for job in facts.jobs) if facts else Counter[str]()
-    watts = agent.meters.node_watts
+    watts, view = agent.meters.node_watts, agent.observer.latest
+    places = find_node_places(view.nodes) if view else {}
     return StatusSnapshot(
         published=status,
         zone=str(zone),
@@ -181,7 +181,7 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
         slots=agent.prices.slots,
         prices_until_unix_s=curve.series.end_s if curve else None,
         nodes=tuple(
-            node_status(record, now, watts, agent.site.node_class(node))
+            node_status(record, now, watts, agent.site.node_class(node), places.get(node, UNKNOWN_PLACE))
             for node, record in agent.power.records.nodes.items()
         ),
         errors=(*agent.prices.errors, *agent.accounts.errors),
@@ -190,7 +190,11 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
 
 
 def node_status(
-    record: NodeRecord, now: Instant, watts: Mapping[str, float], node_class: NodeClass | None
+    record: NodeRecord,
+    now: Instant,
+    watts: Mapping[str, float],
+    node_class: NodeClass | None,
+    place: NodePlace = UNKNOWN_PLACE,
 ) -> NodeStatus:
     """Return the status of a node."""
     row, observed = make_state_row(record, now), record.observed
@@ -207,6 +211,7 @@ def node_status(
         by=observed.by,
         why="; ".join(filter(None, (observed.problem if observed.state is NodeState.UNKNOWN else "", row.why))),
         held=record.hold is not None and record.hold.lasts(now.unix_s),
+        **place._asdict(),
     )
 
 
@@ -237,53 +242,28 @@ PATIENCE_S = 2.0
 """A broker waits no longer for a plan: the first one loads the engine. It gets the plan before, if there is one."""
 
 
-class SiteReporter:
-    """Makes the report to brokers; it simulates waits once for each reading of the scheduler."""
-
-    def __init__(self, agent: SiteAgent) -> None:
-        self._agent = agent
-        self._planned_s, self._waits = -1, WaitTable()
-        self._planning: asyncio.Task[None] | None = None
-
-    async def make_report(self) -> SiteReport | None:
-        """Return the report of the last round of the queue, None before the first."""
-        agent = self._agent
-        view, traits, facts = agent.observer.latest, agent.observer.traits, agent.queue_loop.facts
-        if view is None or traits is None:
-            return None
-        await self._plan(view, traits, facts.expected_run_s if facts else {})
-        curve = agent.prices.curve
-        return SiteReport(
-            at_unix_s=view.at_s,
-            cluster=traits.cluster,
-            scheduler=f"{traits.name} {traits.version}",
-            cores=sum(node.cpus for node in view.nodes),
-            idle_cores=sum(count_idle_cores(node, shared=traits.shared_nodes) for node in view.nodes),
-            queued=sum(is_waiting(job, view.at_s) for job in view.jobs),
-            running=sum(job.state in HOLDING for job in view.jobs),
-            waits=self._waits,
-            price=_ahead(curve.series if curve else None, view.at_s),
-            carbon=_ahead(agent.prices.carbon, view.at_s),
-        )
-
-    async def _plan(self, view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> None:
-        if self._planning is None and self._planned_s != view.at_s:
-            self._planning = asyncio.create_task(self._planned(view, traits, dict(run_s)))
-        if self._planning is not None:
-            await asyncio.wait({self._planning}, timeout=PATIENCE_S)
-
-    async def _planned(self, view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> None:
-        # An agent without a broker does without the engine.
-        from power.live.expected_waits import simulate_waits
-
-        try:
-            self._waits = await asyncio.to_thread(simulate_waits, view, run_s, shared=traits.shared_nodes)
-            self._planned_s = view.at_s
-        except OffpeakError as problem:
-            self._waits = WaitTable()
-            LOG.warning("waits cannot be planned: %s", problem)
-        finally:
-            self._planning = None
+async def make_site_report(agent: SiteAgent) -> SiteReport | None:
+    """Return the report to brokers of the last round of the queue, None before the first."""
+    view, traits, facts = agent.observer.latest, agent.observer.traits, agent.queue_loop.facts
+    if view is None or traits is None:
+        return None
+    agent.waits.begin(view, traits, facts.expected_run_s if facts else {})
+    await agent.waits.finish(patience_s=PATIENCE_S)
+    curve = agent.prices.curve
+    return SiteReport(
+        at_unix_s=view.at_s,
+        cluster=traits.cluster,
+        scheduler=f"{traits.name} {traits.version}",
+        cores=sum(node.cpus for node in view.nodes),
+        idle_cores=sum(count_idle_cores(node, shared=traits.shared_nodes) for node in view.nodes),
+        queued=sum(is_waiting(job, view.at_s) for job in view.jobs),
+        running=sum(job.state in HOLDING for job in view.jobs),
+        waits=agent.waits.latest.total,
+        pools=agent.waits.latest.pools,
+        partitions=partition_terms(traits),
+        price=_ahead(curve.series if curve else None, view.at_s),
+        carbon=_ahead(agent.prices.carbon, view.at_s),
+    )
 
 
 def count_idle_cores(node: Node, *, shared: bool) -> int:

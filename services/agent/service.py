@@ -29,7 +29,7 @@ from plugin.queue_hook.facts import PLAN
 from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 from services.agent.agent import SiteAgent
 from services.agent.loop import LOG, ProblemLog
-from services.agent.reports import SiteReporter, make_snapshot, make_status
+from services.agent.reports import make_site_report, make_snapshot, make_status
 from services.agent.requests import NodeRequest, WakeReply
 from services.agent.restore import give_back
 from services.agent.site_context import PartitionModes, SiteContext, make_site_context, parse_modes
@@ -104,7 +104,7 @@ class Service:
             lambda: make_status(agent),
             self._receive,
             agent.site.callers,
-            report=SiteReporter(agent).make_report,
+            report=lambda: make_site_report(agent),
             snapshot=lambda seen: make_snapshot(agent, seen),
             wakes=agent.wakes,
             change_hold=agent.change_hold,

@@ -22,6 +22,7 @@ from offpeak.model.facility import facility_named
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
 from offpeak.prices.peak import PeakRule, parse_peak_rule
+from offpeak.prices.weighing import check_carbon, parse_weighing
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import did_you_mean
@@ -129,7 +130,8 @@ class SiteContext:
     def price_section(self) -> PriceSection:
         """What is needed to read prices."""
         longest_delay_s = self.settings.agent.longest_delay_s
-        return PriceSection(self.prices, self.carbon, self.peak_rule, self.zone, longest_delay_s)
+        weighing = parse_weighing(self.settings.prices.decide_by)
+        return PriceSection(self.prices, self.carbon, self.peak_rule, self.zone, longest_delay_s, weighing)
 
     def node_class(self, node: str) -> NodeClass | None:
         """Return the class of a node, None if none is set."""
@@ -155,6 +157,8 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
     by_name = {machine.node: machine for machine in inventory.machines}
     transport = Transport(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
     prices, zone = build_price_source(settings.feeds, settings.prices)
+    carbon = build_carbon_source(settings.feeds, settings.carbon)
+    check_carbon(parse_weighing(settings.prices.decide_by), is_known=carbon is not None)
     return SiteContext(
         settings=settings,
         modes=parse_modes(settings.agent),
@@ -166,7 +170,7 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
         drivers=DriverPool(by_name, transport),
         poller=make_poller(chosen, transport),
         prices=prices,
-        carbon=build_carbon_source(settings.feeds, settings.carbon),
+        carbon=carbon,
         peak_rule=parse_peak_rule(settings.prices.peak_rule, zone=zone),
         zone=zone,
         callers=find_callers(settings.slurm.user, settings.agent.operators, settings.agent.viewers),

@@ -36,13 +36,17 @@ NO_SCHEDULER = "the scheduler has not been read yet"
 
 @dataclass(frozen=True)
 class PriceStatus:
-    """The present price of electricity in `unit` ("EUR/MWh"), with its source in `basis`. It holds `until_unix_s`."""
+    """The present price of electricity in `unit` ("EUR/MWh"), with its source in `basis`.
+
+    `on_peak` holds until `until_unix_s`, by the price or by what `decided_by` names: "CO2", "price and CO2 at ...".
+    """
 
     now: float | None
     unit: str
     basis: str
     on_peak: bool | None = None
     until_unix_s: float | None = None
+    decided_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class StatusReply:
     `first_round_until_unix_s` is set while the first round of the queue is under way: if it lasts longer, it is stuck.
     `has_looked`: a round of the queue has succeeded, and `at_unix_s` is that of the latest one; else it is the present.
     `own_policy` orders the queue, "" for a built-in policy; if it is shadowed, its order is only recorded.
+    `last_round_unix_s` is the end of the latest round of the queue, also of one without an answer of the scheduler.
     """
 
     at_unix_s: float
@@ -114,6 +119,7 @@ class StatusReply:
     has_looked: bool = True
     own_policy: str = ""
     own_policy_is_shadowed: bool = False
+    last_round_unix_s: float | None = None
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""
@@ -146,6 +152,8 @@ class NodeStatus(NamedTuple):
     """A node: its observed and its desired state, since when, by whom and why, and its state in the scheduler (`word`).
 
     `watts` is its power, `measured` or by its class; `idle_watts` is the power of its class when it is on and idle.
+    `node_type` is its equipment in words, `partitions` are joined by commas; "" if the scheduler does not tell them.
+    Fields with defaults came later: agents of older versions do not send them.
     """
 
     node: str
@@ -159,6 +167,8 @@ class NodeStatus(NamedTuple):
     by: str
     why: str
     held: bool
+    node_type: str = ""
+    partitions: str = ""
 
 
 class PriceSlot(NamedTuple):
@@ -222,7 +232,7 @@ def parse_snapshot(reply: object) -> StatusSnapshot:
     try:
         values: dict[str, Any] = {field.name: reply[field.name] for field in fields(StatusSnapshot)}  # type: ignore[index]
         for key, names, row in _ROWS:
-            values[key] = tuple(map(row._make, _columns(values[key], reply[names], row._fields)))  # type: ignore[index]
+            values[key] = tuple(map(row._make, _columns(values[key], reply[names], row)))  # type: ignore[index]
         values["job_counts"] = tuple((state, count) for state, count in values["job_counts"])
         values["published"] = parse_status(values["published"])
         return StatusSnapshot(**values)
@@ -230,12 +240,13 @@ def parse_snapshot(reply: object) -> StatusSnapshot:
         raise ValueError(f"no snapshot: {problem}") from None
 
 
-def _columns(rows: list[list[Any]], names: list[str], wanted: tuple[str, ...]) -> Iterable[Sequence[Any]]:
-    """Return the wanted columns of rows in their order."""
-    if tuple(names) == wanted:
+def _columns(rows: list[list[Any]], names: list[str], wanted: Any) -> Iterable[Sequence[Any]]:
+    """Return the columns of rows in the order of the fields of `wanted`; a missing one has its default."""
+    if tuple(names) == wanted._fields:
         return rows
-    at = [names.index(name) for name in wanted]
-    return ([row[column] for column in at] for row in rows)
+    defaults = wanted._field_defaults
+    sent = {name: names.index(name) for name in wanted._fields if name in names or name not in defaults}
+    return ([row[sent[name]] if name in sent else defaults[name] for name in wanted._fields] for row in rows)
 
 
 class AgentSilent(OffpeakError):

@@ -121,6 +121,9 @@ def make_broker_job(
         project=script_request.project,
         features=script_request.features,
         application=application,
+        # Cores that the owner gives replace those of the script, and its parts with them.
+        request=None if preferences.cores else script_request.request,
+        submit=next((program for program, lines in LINES_OF.items() if lines == script_request.system), ""),
     )
     return BrokerJob(script, name, arguments, script_request, preferences, request)
 

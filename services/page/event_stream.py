@@ -69,7 +69,7 @@ def _day(row: Mapping[str, Any]) -> SavingsJson:
 EVENTS = 60
 POWER_EVERY_S = 60.0
 """The period of reading the past, on the agent's clock."""
-CHANGING_FIELDS = {"jobs", "now_unix_s", "first_round_until_unix_s"}
+CHANGING_FIELDS = {"jobs", "now_unix_s", "first_round_until_unix_s", "last_round_unix_s"}
 """Fields that the section `status` leaves out, because it is sent only when it has changed."""
 OWN_SECTIONS = {"published", "nodes", "slots", "node_fields", "slot_fields", "prices_until_unix_s"}
 """Keys of a snapshot that the section `status` does not repeat."""

@@ -38,7 +38,8 @@ export function showStatus(status) {
 function showPrice({ price, at_unix_s: nowS }) {
   say(at("prices-unit"), price.unit);
   if (price.now === null) return tile("price", "not known", "", price.basis);
-  const peak = price.on_peak === null ? "" : price.on_peak ? "on-peak" : "off-peak";
+  const by = price.decided_by ? ` by ${price.decided_by}` : "";
+  const peak = price.on_peak === null ? "" : (price.on_peak ? "on-peak" : "off-peak") + by;
   const until = price.until_unix_s ? ` until ${clock(price.until_unix_s, nowS)}` : "";
   tile("price", figure(price.now), price.unit, `${peak}${until}`);
 }

@@ -15,6 +15,7 @@ from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_file_and_layout, parse_layout
 from offpeak.prices.peak import PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff import Tariff, site_tariff, tariff_series
+from offpeak.prices.weighing import BY_PRICE, Weighing, parse_weighing, weigh
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from sim_backend.engine.state import PeakTimes
 
@@ -65,20 +66,27 @@ class LaidSeries:
         return tariff_series(self.tariff, from_s, min(unix_s, from_s + LONGEST_TARIFF_S))
 
 
+Carbon = LaidSeries | float | None
+"""The carbon intensity [g/kWh] of a replay: on the log's clock, the same in all hours, or not known."""
+
+
 @dataclass(frozen=True)
 class ReplayPrices:
-    """Prices on a log's clock, and the rule that says which of them are on-peak."""
+    """Prices on a log's clock, what decisions go by, and the rule that says when that is on-peak."""
 
     laid: LaidSeries
     rule: PeakRule
+    weighing: Weighing = BY_PRICE
 
 
 def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayPrices:
     """Return the price file or tariff of the settings, laid on the log at the date `start` or by the rules of `lay`."""
     when = parse_start(start, log.zone) if start else None
+    weighing, rule = parse_weighing(prices.decide_by), parse_peak_rule(prices.peak_rule, zone=log.zone)
     if prices.file is None:
         tariff = site_tariff(prices.tariff, log.zone)
-        return ReplayPrices(_laid_tariff(log, tariff, when), tariff.hours)
+        # The hours of a tariff do not say when CO2 is high.
+        return ReplayPrices(_laid_tariff(log, tariff, when), rule if weighing.needs_carbon else tariff.hours, weighing)
     series = read_series(prices.file, parse_layout(prices.layout or ""))
     if series.unit == CARBON_UNIT:
         raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
@@ -86,8 +94,7 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
     laid = align_log(log, filled, start=when)
     notes = (laid.note, *(gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()))
     return ReplayPrices(
-        LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=prices.fill_gaps),
-        parse_peak_rule(prices.peak_rule, zone=log.zone),
+        LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=prices.fill_gaps), rule, weighing
     )
 
 
@@ -103,7 +110,7 @@ def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]
     return tuple(notes)
 
 
-def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> LaidSeries | float | None:
+def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> Carbon:
     """Return the carbon intensity [g/kWh] for the time at which the prices lie: a series, a constant, or None."""
     if carbon.source is None:
         return None
@@ -127,9 +134,19 @@ def _parse_constant(text: str) -> float:
         raise BadInput(f"carbon intensity: {problem}", hint=hint) from None
 
 
-def peak_times(prices: ReplayPrices) -> PeakTimes:
-    """Return when the price's state changes, on the log's clock."""
-    series, peak = classify(prices.laid.series, prices.rule)
+def decision_series(prices: ReplayPrices, carbon: Carbon) -> Series:
+    """Return what decisions go by, over the time of the prices and on their clock."""
+    if not isinstance(carbon, LaidSeries):
+        return weigh(prices.laid.series, carbon, prices.weighing)
+    laid = carbon.until(prices.laid.series.end_s - prices.laid.offset_s)
+    shift_s, series = prices.laid.offset_s - laid.offset_s, laid.series
+    on_clock = replace(series, start_s=series.start_s + shift_s, end_s=series.end_s + shift_s)
+    return weigh(prices.laid.series, on_clock, prices.weighing)
+
+
+def peak_times(prices: ReplayPrices, carbon: Carbon = None) -> PeakTimes:
+    """Return when the state of what decisions go by changes, on the log's clock."""
+    series, peak = classify(decision_series(prices, carbon), prices.rule)
     changes = np.flatnonzero(np.diff(peak, prepend=np.int8(-1)))
     return PeakTimes(series.start_s[changes] - prices.laid.offset_s, peak[changes])
 
@@ -148,8 +165,11 @@ def _laid_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> 
 
 def _lay_on_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> tuple[int, str]:
     if when is not None:
-        return instant_of(log, when) - log.begin_s, f"log laid on {when} as asked"
+        return instant_of(log, when) - log.begin_s, f"log mapped to {when} as asked"
     if log.unix_start_s is not None:
-        return log.unix_start_s, f"log of {date_text(log.unix_start_s + log.first_s, log.zone)} keeps its own dates"
+        return (
+            log.unix_start_s,
+            f"log mapped to its own dates, from {date_text(log.unix_start_s + log.first_s, log.zone)}",
+        )
     monday_s = int(A_MONDAY.replace(tzinfo=tariff.hours.zone).timestamp())
-    return monday_s - log.begin_s, f"log without a date laid on a Monday, {A_MONDAY.date()}"
+    return monday_s - log.begin_s, f"log without a date mapped to a Monday, {A_MONDAY.date()}"

@@ -17,7 +17,7 @@ OVERLOADED, MANY_JOBS, MANY_RUNS = 1.02, 1000, 5
 OVERFULL_SHARE = 0.01
 """A log may use more than its machine for this share of the time, because with whole seconds jobs may overlap."""
 
-NODES = "nodes, the most in use at once (--nodes)"
+NODES = "number of nodes, the most in use at once (--nodes)"
 PROCESSORS_PER_NODE = "processors per node (--processors-per-node)"
 """What may be assumed of a machine, with the option that declares it."""
 
@@ -26,7 +26,8 @@ PROCESSORS_PER_NODE = "processors per node (--processors-per-node)"
 class AllocationUnits:
     """The jobs in allocation units, the machine's number of them, how many are a node, and what was assumed.
 
-    `node_processors` is the number of processors of a node. `assumed` names facts that neither the log nor the settings
+    `node_processors` is the mean number of processors of a node, `processors_range` the fewest and the most where nodes
+    differ. `assumed` names facts that neither the log nor the settings
     state. `machine_nodes` is set where nodes have different numbers of units, of which `per_node` is the mean.
     """
 
@@ -37,6 +38,7 @@ class AllocationUnits:
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     machine_nodes: int | None = None
+    processors_range: tuple[int, int] | None = None
 
     @property
     def nodes(self) -> int:

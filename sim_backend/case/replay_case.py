@@ -11,7 +11,7 @@ from offpeak.model.arrays import Float64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
 from offpeak.model.job_power import JobPower, MeasuredPower, UniformPower, job_power_of
-from offpeak.model.jobs import Jobs, RejectedJobs, Trace
+from offpeak.model.jobs import NUMBERS_ONLY, Jobs, LogNames, RejectedJobs, Trace
 from offpeak.model.local_time import parse_zone
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
@@ -19,6 +19,7 @@ from offpeak.model.node_states import DEPTHS
 from offpeak.model.priority import PriorityOrder
 from offpeak.model.request import Request
 from offpeak.prices.alignment import LogSpan
+from offpeak.prices.weighing import check_carbon
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import Settings
@@ -28,6 +29,7 @@ from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, pr
 from sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
 from sim_backend.case.site_jobs import site_jobs, site_units
 from sim_backend.case.site_priorities import SitePriorities, without_formula
+from sim_backend.mixed.classes import RequestClasses
 from sim_backend.replay.powered import PoweredMachine
 from sim_backend.traces.filters import runnable
 
@@ -69,10 +71,11 @@ class ReplayCase:
 
     `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
     none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
-    `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are the classes of
-    `jobs.request`; with `cluster` each job has one. Where nodes differ or are shared, `pools` takes the place of
-    `nodes`. `priorities` order the jobs by Slurm's formula; without them recorded priorities order them where they have
-    some, else their submission.
+    `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are those that
+    `jobs.request` numbers; with `cluster` each job has one, and `classes` are what the engine makes of them. Where
+    nodes differ or are shared, `pools` takes the place of `nodes`. `priorities` order the jobs by Slurm's formula;
+    without them recorded priorities order them where they have some, else their submission. `names` are those of the
+    log. Jobs with `left_out_share` of its node-hours are left out.
     """
 
     jobs: Jobs
@@ -85,8 +88,11 @@ class ReplayCase:
     room: CoolingConditions | None = None
     cluster: Cluster | None = None
     requests: tuple[Request, ...] = ()
+    classes: RequestClasses | None = None
     pools: PoweredPools | None = None
     priorities: SitePriorities | None = None
+    names: LogNames = NUMBERS_ONLY
+    left_out_share: float = 0.0
 
     @property
     def order(self) -> PriorityOrder:
@@ -125,9 +131,9 @@ class ReplayCase:
 class Basis:
     """A description of the prices with their notes and assumptions ("" for none), and of the machine.
 
-    `busy_w` is the lowest and the highest power of a busy node; both are the mean over the jobs if powers are not
-    random. `busy_source` is their origin. `assumed` names each undeclared fact of the machine, with the option that
-    declares it.
+    `processors_per_node` is the mean over the nodes, `node_processors` the fewest and the most. `busy_w` is the lowest
+    and the highest power of a busy node; both are the mean over the jobs if powers are not random. `busy_source` is
+    their origin. `assumed` names each undeclared fact of the machine, with the option that declares it.
     """
 
     prices: str
@@ -135,6 +141,7 @@ class Basis:
     prices_assumed: str
     nodes: int
     processors_per_node: int
+    node_processors: tuple[int, int]
     busy_w: tuple[float, float]
     busy_source: str
     idle_w: float
@@ -161,6 +168,7 @@ def basis_of(
         prices_assumed=assumed,
         nodes=units.nodes,
         processors_per_node=units.node_processors,
+        node_processors=units.processors_range or (units.node_processors, units.node_processors),
         busy_w=_busy_w(power, draw_w),
         busy_source="measured in the log, on average" if power.model == MeasuredPower() else settings.job or "",
         idle_w=node.idle_w if node else settings.idle_node_w,
@@ -203,7 +211,7 @@ def prepare(
     node_class, class_notes = node_class_of(settings)
     if cluster is not None and node_class is not None:
         cluster = without_formula(cluster)
-    priorities = None
+    priorities, classes = None, None
     if cluster is None:
         units = units_of(trace, settings.machine, whole)
         jobs, rejected = runnable(replace(trace, jobs=units.jobs), units.size)
@@ -211,7 +219,7 @@ def prepare(
     else:
         units, site = site_units(trace, cluster), site_jobs(trace, cluster)
         jobs, rejected, requests, site_notes = site.jobs, site.rejected, site.requests, site.notes
-        priorities = site.priorities
+        priorities, classes = site.priorities, site.classes
     power = job_power_of(jobs, settings.power, units.per_node, node_class)
     log = log_span(trace, jobs)
     prices = prices_of(log, settings.prices, start)
@@ -219,6 +227,7 @@ def prepare(
     units_per_node = units.per_node if units.machine_nodes is None else units.size / units.nodes
     machine = ReplayMachine(units.size, idle_w / units_per_node)
     carbon = carbon_of(log, settings.carbon, prices.laid)
+    check_carbon(prices.weighing, is_known=carbon is not None)
     draw_w = power.draw_w(settings.power.seed)
     room = room_of(settings.plan, full_power_w=machine.size * max(machine.idle_w, float(draw_w.max())))
     case = ReplayCase(
@@ -231,7 +240,10 @@ def prepare(
         room=room,
         cluster=cluster,
         requests=requests,
+        classes=classes,
         priorities=priorities,
+        names=trace.names,
+        left_out_share=1 - _used_unit_s(jobs) / max(_used_unit_s(units.jobs), 1.0),
     )
     if node_class is not None:
         case = _with_sleepers(case, node_class, units.per_node, settings.power.seed)
@@ -245,9 +257,14 @@ def prepare(
         *class_notes,
         *power.notes,
         *([room.note] if room else []),
+        *([f"the order goes by {prices.weighing} (--decide-by)"] if prices.weighing.needs_carbon else []),
     )
     basis = basis_of(units, prices.laid, power, draw_w, settings.power, node_class)
     return PreparedCase(case, rejected, notes, power, units.per_node, basis)
+
+
+def _used_unit_s(jobs: Jobs) -> float:
+    return float(np.dot(np.maximum(jobs.size, 0).astype(np.float64), np.maximum(jobs.runtime_s, 0)))
 
 
 def _with_sleepers(case: ReplayCase, node_class: NodeClass, units_per_node: int, seed: int) -> ReplayCase:

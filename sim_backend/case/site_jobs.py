@@ -6,43 +6,50 @@ the number of its jobs.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from offpeak.errors import BadInput, BadTrace
+from offpeak.machines.node_sets import fold_names
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
 from offpeak.model.priority import PriorityOrder
 from offpeak.model.request import Chunk, Request
-from offpeak.text import counted
+from offpeak.text import counted, natural_key
 from sim_backend.case.machine_size import AllocationUnits
 from sim_backend.case.site_priorities import SitePriorities, order_note, order_of, ordered, site_priorities
-from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from sim_backend.mixed.case import MixedCase, MixedJobs, case_of_classes, mixed_case
+from sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
 from sim_backend.traces.filters import reasons_text
-from sim_backend.traces.requests import request_classes
+from sim_backend.traces.requests import request_classes as classes_of_rows
 
 SHOWN_NAMES = 5
+LONGEST_FOLDED = 80
+"""The longest text of folded names, such as p[1-200], that is shown whole."""
 
 
 Unknown = tuple[str, str]
 """A kind of name that the cluster does not have, and the name."""
 
-KnownRequest = tuple[Request, list[Unknown]]
+KnownRequest = tuple[Request, Sequence[Unknown]]
 """A request without the names that the cluster does not have, and these."""
 
 
 @dataclass(frozen=True)
 class ClusterJobs:
-    """Jobs each of which fits the cluster and has a class in `requests`; the others, and what was assumed.
+    """Jobs each of which fits the cluster and has one of the `requests`; the others, and what was assumed.
+
+    `classes` are those of the engine for these jobs.
 
     The jobs have priorities only if recorded ones order them; `priorities` are those of Slurm's formula if it does.
     """
 
     jobs: Jobs
     requests: tuple[Request, ...]
+    classes: RequestClasses
     rejected: tuple[RejectedJobs, ...]
     notes: tuple[str, ...]
     priorities: SitePriorities | None = None
@@ -55,14 +62,22 @@ def site_units(trace: Trace, cluster: Cluster) -> AllocationUnits:
     """
     cores = sum(pool.nodes * pool.node_type.cores for pool in cluster.pools)
     per_node = max(1, round(cores / cluster.nodes))
+    of_pools = [pool.node_type.cores for pool in cluster.pools]
+    units = AllocationUnits(
+        jobs=trace.jobs,
+        size=cluster.nodes,
+        per_node=1,
+        node_processors=per_node,
+        processors_range=(min(of_pools), max(of_pools)),
+    )
     if trace.units_per_node == 1:
-        return AllocationUnits(trace.jobs, cluster.nodes, 1, per_node)
-    if any(pool.node_type.cores == UNKNOWN for pool in cluster.pools):
+        return units
+    if UNKNOWN in of_pools:
         raise BadInput(
             f"{trace.name} counts processors, and the cluster has nodes with an unknown number of cores",
             hint="write cores = N for each node type of the cluster",
         )
-    return AllocationUnits(trace.jobs, cores, per_node, per_node, machine_nodes=cluster.nodes)
+    return replace(units, size=cores, per_node=per_node, machine_nodes=cluster.nodes)
 
 
 def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
@@ -85,12 +100,13 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     order = order_of(trace.jobs, cluster)
     priority, order_notes = ordered(trace.jobs, order)
     jobs = replace(trace.jobs, request=of_class[request], priority=priority)
-    fitting = mixed_case_of(jobs, np.zeros(len(jobs)), cluster, tuple(numbers))
-    rejected = (*trace.rejected, *fitting.rejected)
-    if not len(fitting.kept):
+    classes = request_classes(without_preemption(cluster), tuple(numbers), of_class[request], jobs.estimate_s)
+    job_class, refused = classes.assign(of_class[request], jobs.estimate_s, jobs.job_id)
+    rejected = (*trace.rejected, *refused)
+    if (job_class == REFUSED).all():
         raise BadTrace(f"{trace.name}: no job fits the cluster: {reasons_text(rejected)}", hint="check its node types")
     is_mixed = len(cluster.pools) > 1 or not whole_nodes or order is not PriorityOrder.SUBMISSION
-    kept = jobs.take(fitting.kept)
+    kept = jobs.take(np.flatnonzero(job_class != REFUSED))
     priorities = None
     if order is PriorityOrder.MULTIFACTOR:
         priorities, order_notes = site_priorities(kept, trace.names, cluster)
@@ -101,13 +117,20 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
         *((order_note(order, cluster), *order_notes) if is_mixed or _has_more_factors(cluster) else ()),
         *(_array_notes(jobs) if is_mixed else ()),
     )
-    return ClusterJobs(kept, tuple(numbers), rejected, notes, priorities)
+    return ClusterJobs(kept, tuple(numbers), classes, rejected, notes, priorities)
 
 
-def mixed_case_of(jobs: Jobs, node_power_w: Float64, cluster: Cluster, requests: tuple[Request, ...]) -> MixedCase:
-    """Return the jobs, each with a class of request, as the engine for several pools takes them.
+def mixed_case_of(
+    jobs: Jobs,
+    node_power_w: Float64,
+    cluster: Cluster,
+    requests: tuple[Request, ...],
+    classes: RequestClasses | None = None,
+) -> MixedCase:
+    """Return the jobs, each with the number of its request, as the engine for several pools takes them.
 
-    `node_power_w` is their draw per allocation unit [W]. BadInput if the jobs have no classes of requests.
+    `node_power_w` is their draw per allocation unit [W]. `classes` are those that `site_jobs` has made for the jobs,
+    if it has. BadInput if the jobs have no requests.
     """
     if jobs.request is None:
         raise BadInput(
@@ -126,11 +149,13 @@ def mixed_case_of(jobs: Jobs, node_power_w: Float64, cluster: Cluster, requests:
         array=jobs.array,
         user=jobs.user,
     )
-    return mixed_case(_without_preemption(cluster), requests, mixed)
+    return (
+        mixed_case(without_preemption(cluster), requests, mixed) if classes is None else case_of_classes(classes, mixed)
+    )
 
 
-def _without_preemption(cluster: Cluster) -> Cluster:
-    """Return the cluster on which no job stops another: comparisons charge one run of each job."""
+def without_preemption(cluster: Cluster) -> Cluster:
+    """Return the cluster on which no job stops another: each job has one run, which comparisons charge."""
     return replace(
         cluster,
         partitions={name: each._replace(preempts=False) for name, each in cluster.partitions.items()},
@@ -143,19 +168,8 @@ def cluster_note(cluster: Cluster) -> str:
     nodes: Counter[NodeType] = Counter()
     for pool in cluster.pools:
         nodes[pool.node_type._replace(features=frozenset(), power_class="", enclosure="")] += pool.nodes
-    members = (f"{counted(count, 'node')} of {equipment_text(kind)}" for kind, count in nodes.items())
+    members = (f"{counted(count, 'node')} of {kind.equipment}" for kind, count in nodes.items())
     return f"cluster: {'; '.join(members)}"
-
-
-def equipment_text(kind: NodeType) -> str:
-    """Describe the equipment of a node: cores, memory and GPUs."""
-    terms = [counted(kind.cores, "core") if kind.cores else "unknown equipment"]
-    if kind.memory_mib:
-        terms.append(f"{kind.memory_mib / 1024:,.0f} GiB")
-    terms += [
-        " ".join(filter(None, (f"{count:,}", name, "GPU" if count == 1 else "GPUs"))) for name, count in kind.gpus
-    ]
-    return ", ".join(terms)
 
 
 def _completed(trace: Trace, *, whole_nodes: bool) -> tuple[Int64, tuple[Request, ...], int]:
@@ -170,7 +184,7 @@ def _completed(trace: Trace, *, whole_nodes: bool) -> tuple[Int64, tuple[Request
         return Request(partitions, (Chunk(size),), apart=whole_nodes, whole_nodes=whole_nodes)
 
     unknown = np.flatnonzero(logged < 0)
-    more, requests = request_classes((jobs.size[unknown], partition[unknown]), derived)
+    more, requests = classes_of_rows((jobs.size[unknown], partition[unknown]), derived)
     request = logged.copy()
     request[unknown] = len(trace.requests) + more
     return request, (*trace.requests, *requests), len(unknown)
@@ -217,44 +231,48 @@ def _lost_node_notes(trace: Trace, pool: Int64 | None) -> tuple[str, ...]:
     """Return a line on the jobs that ran on nodes that the cluster does not have."""
     if pool is None or trace.jobs.node is None or not (count := int(np.count_nonzero(pool == LOST))):
         return ()
-    names = sorted(trace.names.node[code] for code in np.unique(trace.jobs.node[pool == LOST]).tolist())
+    found = (trace.names.node[code] for code in np.unique(trace.jobs.node[pool == LOST]).tolist())
+    names = sorted(found, key=natural_key)
     return (f"the cluster has no nodes {_shown(names)}: {counted(count, 'job')} ran there and may run on others",)
 
 
 def _shown(names: list[str]) -> str:
-    return ", ".join(names[:SHOWN_NAMES]) + (", ..." if len(names) > SHOWN_NAMES else "")
+    if len(names) <= SHOWN_NAMES:
+        return ", ".join(names)
+    folded = fold_names(names)
+    return folded if len(folded) <= LONGEST_FOLDED else f"{', '.join(names[:SHOWN_NAMES])}, ... ({len(names):,} in all)"
 
 
 def _without_unknown(request: Request, cluster: Cluster) -> KnownRequest:
     """Return the request without names that the cluster does not have, and these."""
     unknown: list[Unknown] = []
-    if cluster.partitions:
-        unknown += [("partition", name) for name in request.partitions if name not in cluster.partitions]
-        request = request._replace(partitions=tuple(name for name in request.partitions if name in cluster.partitions))
-    else:
+    if not cluster.partitions:
         request = request._replace(partitions=())
+    elif absent := [name for name in request.partitions if name not in cluster.partitions]:
+        unknown += [("partition", name) for name in absent]
+        request = request._replace(partitions=tuple(name for name in request.partitions if name in cluster.partitions))
     if request.qos and cluster.qos and request.qos not in cluster.qos:
         unknown.append(("QOS", request.qos))
         request = request._replace(qos="")
     if request.reservation and request.reservation not in cluster.reservations:
         unknown.append(("reservation", request.reservation))
         request = request._replace(reservation="")
-    unknown += [("licence", name) for name, _ in request.licences if name not in cluster.licences]
-    request = request._replace(licences=tuple(each for each in request.licences if each[0] in cluster.licences))
-    nodes = frozenset[str]().union(*(pool.names for pool in cluster.pools))
-    if nodes and (absent := (request.hosts | {chunk.host for chunk in request.chunks if chunk.host}) - nodes):
-        unknown += [("node", name) for name in sorted(absent)]
-        chunks = tuple(chunk._replace(host="") if chunk.host in absent else chunk for chunk in request.chunks)
+    if unlicensed := [name for name, _ in request.licences if name not in cluster.licences]:
+        unknown += [("licence", name) for name in unlicensed]
+        request = request._replace(licences=tuple(each for each in request.licences if each[0] in cluster.licences))
+    nodes = cluster.node_names
+    if nodes and (lost := (request.hosts | {chunk.host for chunk in request.chunks if chunk.host}) - nodes):
+        unknown += [("node", name) for name in sorted(lost)]
+        chunks = tuple(chunk._replace(host="") if chunk.host in lost else chunk for chunk in request.chunks)
         request = request._replace(hosts=request.hosts & nodes, chunks=chunks)
-    features = frozenset[str]().union(*(pool.node_type.features for pool in cluster.pools))
-    if absent := _generic_resources(request) - features:
-        unknown += [("generic resource", name) for name in sorted(absent)]
+    if missing := _generic_resources(request) - cluster.features:
+        unknown += [("generic resource", name) for name in sorted(missing)]
         chunks = tuple(
-            chunk._replace(features=tuple(left for each in chunk.features if (left := each - absent)))
+            chunk._replace(features=tuple(left for each in chunk.features if (left := each - missing)))
             for chunk in request.chunks
         )
         request = request._replace(chunks=chunks)
-    return request, unknown
+    return request, unknown or ()
 
 
 def _generic_resources(request: Request) -> frozenset[str]:
@@ -276,24 +294,26 @@ _BY_NODE = "count in the partitions of the nodes on which they ran"
 
 
 def _unknown_notes(known: list[KnownRequest], jobs_of: list[int], remedies: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a line for each partition, QOS, ... that the cluster does not have, one for all nodes."""
+    """Return a line for each partition, QOS, ... that the cluster does not have, one for many or for nodes."""
     jobs: Counter[Unknown] = Counter()
+    of_kind: Counter[str] = Counter()
     for (_, unknown), count in zip(known, jobs_of, strict=True):
-        for each in unknown:
-            jobs[each] += count
-    lines = [
-        f"the cluster has no {kind} {name}: {counted(count, 'job')} of it {remedies[kind]}"
-        for (kind, name), count in sorted(jobs.items())
-        if kind != "node" and count
-    ]
-    nodes = sorted(name for kind, name in jobs if kind == "node")
-    if nodes:
-        count = sum(
-            count
-            for (_, unknown), count in zip(known, jobs_of, strict=True)
-            if any(kind == "node" for kind, _ in unknown)
-        )
-        lines.append(f"the cluster has no nodes {_shown(nodes)}: {counted(count, 'job')} for them {remedies['node']}")
+        jobs.update(dict.fromkeys(unknown, count))
+        of_kind.update(dict.fromkeys({kind for kind, _ in unknown}, count))
+    lines: list[str] = []
+    for kind in sorted(of_kind, key=lambda kind: (kind == "node", kind)):
+        names = sorted((name for (each, name), count in jobs.items() if each == kind and count), key=natural_key)
+        total = counted(of_kind[kind], "job")
+        if kind == "node" and names:
+            lines.append(f"the cluster has no nodes {_shown(names)}: {total} for them {remedies[kind]}")
+        elif len(names) > SHOWN_NAMES:
+            plural, remedy = f"{kind}s".replace("QOSs", "QOS"), remedies[kind].replace("without it", "without them")
+            lines.append(f"the cluster has no {plural} {_shown(names)}: {total} of them {remedy}")
+        else:
+            lines += [
+                f"the cluster has no {kind} {name}: {counted(jobs[kind, name], 'job')} of it {remedies[kind]}"
+                for name in names
+            ]
     return tuple(lines)
 
 

@@ -171,7 +171,7 @@ _BY_TIER = "jobs start by the tier of their partition, then by"
 def order_note(order: PriorityOrder, cluster: Cluster) -> str:
     """Say in a line by what the jobs of one tier are ordered, and what is not modelled."""
     site = cluster.priority
-    missing = [*(site.not_modelled if site else ()), "limits of users that the cluster does not have"]
+    missing = [*(site.not_modelled if site else ()), "limits that the cluster file does not have"]
     if order is PriorityOrder.SUBMISSION and not (site and site.not_modelled):
         return f"priorities and limits of users are not logged: {_BY_TIER} submission"
     if order is PriorityOrder.SUBMISSION:

@@ -1,4 +1,4 @@
-"""Breaks the energy and the money of a run down by power class of the jobs, by user, by local day, week or month."""
+"""Breaks the energy and the money of a run down by power class, user or partition of jobs, by day, week or month."""
 
 from dataclasses import dataclass, replace
 
@@ -25,6 +25,8 @@ from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.power_curve import StandingDraw, standing_charge
 from sim_backend.replay.schedule import Schedule
 
+NO_PARTITION = "none"
+
 
 @dataclass(frozen=True)
 class BreakdownRow:
@@ -43,7 +45,7 @@ class BreakdownRow:
 def breakdown(
     comparison: Comparison, run: PolicyRun, kind: str, names: LogNames = NUMBERS_ONLY
 ) -> tuple[BreakdownRow, ...]:
-    """Return the rows of a run by "class", "user" or "day"; `names` are those of the log.
+    """Return the rows of a run by "class", "user", "partition" or "day"; `names` are those of the log.
 
     A job that never started is in none of them.
     """
@@ -54,6 +56,10 @@ def breakdown(
     if kind == "user":
         users, group = np.unique(case.jobs.user, return_inverse=True)
         return _by_group(comparison, run, tuple(names.user_text(int(user)) for user in users), group)
+    if kind == "partition":
+        partition, texts = names.partitions(case.jobs)
+        rows = _by_group(comparison, run, (*texts, NO_PARTITION), np.where(partition < 0, len(texts), partition))
+        return tuple(row for row in rows if row.jobs)
     return _by_day(comparison, run)
 
 

@@ -97,7 +97,9 @@ def compare(
         _run(case, policy, schedule, usage_of(case, schedule, begin_s, until_s), meters)
         for policy, schedule in zip(policies, schedules, strict=True)
     )
-    outcomes = tuple(outcome_of(run, runs[0], case.jobs, case.machine, meters.currency) for run in runs)
+    outcomes = tuple(
+        outcome_of(run, runs[0], case.jobs, case.machine, meters.currency, names=case.names) for run in runs
+    )
     return Comparison(case, runs, outcomes, begin_s, until_s)
 
 
@@ -176,7 +178,7 @@ def _replay_all(
     while True:
         # Always start from the given prices: extended prices must not be extended again.
         reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
-        peaks = peak_times(reaching.prices)
+        peaks = peak_times(reaching.prices, reaching.carbon)
         schedules = _replays(case, policies, peaks, progress)
         until_s = max(int(schedule.end_s.max()) for schedule in schedules)
         left = sum(
@@ -220,7 +222,7 @@ def _mixed_replays(
 ) -> list[Schedule]:
     """Replay on the pools of the case's cluster; BadInput for policies that do not know pools of nodes."""
     assert case.cluster is not None
-    mixed = mixed_case_of(case.jobs, case.node_power_w, case.cluster, case.requests)
+    mixed = mixed_case_of(case.jobs, case.node_power_w, case.cluster, case.requests, case.classes)
     site = case.priorities
     priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
     played: list[MixedSchedule | PoweredMixedReplay] = []

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from offpeak.machines.node_sets import fold_names
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs, LogNames
 from offpeak.model.priority import PriorityOrder
 from offpeak.model.request import Request
+from offpeak.text import natural_key
 from sim_backend.comparison.compare import Comparison
 from sim_backend.engine.state import NOT_YET
 
@@ -32,6 +34,12 @@ other prices."""
 
 MOST_UTILIZATION = 1.05
 """No partition uses more than it has; threads that count as cores and jobs that are still ending need some room."""
+
+MOST_LINES = 5
+"""Partitions that differ from the log with a line each; more of them share one."""
+
+MOST_LEFT_OUT = 0.1
+"""With more of the node-hours left out, the jobs that are left use the cluster in another way."""
 
 FEWEST_OF_A_DAY = 10
 """The order of fewer jobs says little."""
@@ -70,7 +78,7 @@ class Likeness:
 
     `start_order` is Spearman's rank correlation of the starts of the jobs that were submitted on one day, averaged over
     the days by their jobs; None where no day has enough jobs. Over a whole log it would be near 1 for any order: all
-    jobs of May start before those of June.
+    jobs of May start before those of June. `left_out_share` is the share of the node-hours of jobs that are left out.
     """
 
     logged_wait_s: float
@@ -78,6 +86,7 @@ class Likeness:
     start_order: float | None
     partitions: tuple[PartitionUse, ...]
     order: PriorityOrder = PriorityOrder.SUBMISSION
+    left_out_share: float = 0.0
 
     @property
     def is_near(self) -> bool:
@@ -88,24 +97,47 @@ class Likeness:
     def differences(self) -> tuple[str, ...]:
         """What besides the waits keeps the replay from being near the log, with the likely reason; () for nothing."""
         found = []
+        if self.left_out_share > MOST_LEFT_OUT:
+            found.append(
+                f"jobs with {100 * self.left_out_share:.0f} % of the node-hours are left out of the replay: the cluster"
+                " has too little for them, or the log is of another one"
+            )
         if self.start_order is not None and self.start_order < LEAST_START_ORDER:
             found.append(
                 f"the order in which a day's jobs start correlates {self.start_order:.2f} with that of the log, less"
-                f" than {LEAST_START_ORDER}: {_ORDER_REASONS[self.order]}"
+                f" than {LEAST_START_ORDER} (1: the same order): {_ORDER_REASONS[self.order]}"
             )
-        for use in self.partitions:
-            units = "GPUs" if use.counts_gpus else "nodes"
-            if use.utilization is not None and use.utilization > MOST_UTILIZATION:
-                found.append(
-                    f"partition {use.partition} used {100 * use.utilization:.0f} % of its {units} in the log: the"
-                    " cluster has too few, or the log is of a larger one"
-                )
-            elif use.use_difference is not None and use.use_difference > MOST_USE_DIFFERENCE:
-                found.append(
-                    f"partition {use.partition} uses {100 * use.use_difference:.0f} % more or less of its {units} on"
-                    " the mean day than in the log: its jobs run at another time"
-                )
+        full = [use for use in self.partitions if (use.utilization or 0.0) > MOST_UTILIZATION]
+        moved = [
+            use for use in self.partitions if use not in full and (use.use_difference or 0.0) > MOST_USE_DIFFERENCE
+        ]
+        found += _share_lines(
+            full,
+            "{partition} used {share} of its {units} in the log: the cluster has too few, or the log is of a larger"
+            " one",
+            [use.utilization or 0.0 for use in full],
+        )
+        found += _share_lines(
+            moved,
+            "on the mean day {partition} uses {share} of its {units} at other times than in the log",
+            [use.use_difference or 0.0 for use in moved],
+        )
         return tuple(found)
+
+
+def _share_lines(uses: Sequence[PartitionUse], text: str, shares: Sequence[float]) -> list[str]:
+    """Return the text for each partition, for many of them one line with the largest share."""
+    if len(uses) > MOST_LINES:
+        folded = f"each of the partitions {fold_names(use.partition for use in uses)}"
+        return [text.format(partition=folded, share=f"up to {100 * max(shares):.0f} %", units="nodes or GPUs")]
+    return [
+        text.format(
+            partition=f"partition {use.partition}",
+            share=f"{100 * share:.0f} %",
+            units="GPUs" if use.counts_gpus else "nodes",
+        )
+        for use, share in zip(uses, shares, strict=True)
+    ]
 
 
 def waits_are_near(logged_s: float, replayed_s: float) -> bool:
@@ -122,7 +154,9 @@ def likeness_of(comparison: Comparison, names: LogNames, units_per_node: int) ->
     jobs, replayed_s = comparison.case.jobs, comparison.runs[0].schedule.start_s
     both = (jobs.logged_start_s >= 0) & (replayed_s != NOT_YET)
     order = start_order(jobs.submit_s[both], jobs.logged_start_s[both], replayed_s[both])
-    return Likeness(*waits_s, order, partition_uses(comparison, names, units_per_node), comparison.case.order)
+    case = comparison.case
+    uses = partition_uses(comparison, names, units_per_node)
+    return Likeness(*waits_s, order, uses, order=case.order, left_out_share=case.left_out_share)
 
 
 def start_order(submit_s: Int64, logged_s: Int64, replayed_s: Int64) -> float | None:
@@ -160,7 +194,7 @@ def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int)
     gpus = _gpus(jobs, case.requests)
     edges_s = _days(jobs, comparison)
     uses = []
-    for number, name in sorted(enumerate(texts), key=lambda item: item[1]):
+    for number, name in sorted(enumerate(texts), key=lambda item: natural_key(item[1])):
         of_it = np.flatnonzero(code == number)
         if not len(of_it):
             continue

@@ -3,8 +3,8 @@
 A schedule on sleeping nodes is charged by its jobs and its node log.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
-from offpeak.model.jobs import Jobs
+from offpeak.model.jobs import NUMBERS_ONLY, Jobs, LogNames
 from offpeak.model.node_states import FAILED
 from offpeak.model.schedule_metrics import (
     bounded_slowdown,
@@ -70,6 +70,8 @@ class PolicyOutcome:
 
     Cooling comes on top of energy, cost and CO2, None if no machine room is known; `pue` is the energy of both over
     that of the computers, `cooled_saving_pct` what is saved of the cost of both.
+
+    `partition_wait_s` is the mean wait of the jobs of each partition, by name, if the log has several.
     """
 
     policy: str
@@ -107,6 +109,7 @@ class PolicyOutcome:
     cooling_co2_kg: float | None = None
     pue: float | None = None
     cooled_saving_pct: float | None = None
+    partition_wait_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,15 @@ def price_meters(series: Series, offset_s: int, begin_s: int, until_s: int) -> t
     return integrate_series(series, offset_s), integrate_known_time(series, offset_s)
 
 
-def outcome_of(run: PolicyRun, baseline: PolicyRun, jobs: Jobs, machine: ReplayMachine, currency: str) -> PolicyOutcome:
+def outcome_of(
+    run: PolicyRun,
+    baseline: PolicyRun,
+    jobs: Jobs,
+    machine: ReplayMachine,
+    currency: str,
+    *,
+    names: LogNames = NUMBERS_ONLY,
+) -> PolicyOutcome:
     """Return the figures of a run, against those of the first policy's run.
 
     Times are those of the jobs that started under both, of which there is one at least.
@@ -221,9 +232,21 @@ def outcome_of(run: PolicyRun, baseline: PolicyRun, jobs: Jobs, machine: ReplayM
         response_ratio=response_ratio(schedule.end_s - jobs.submit_s, first.end_s - jobs.submit_s),
         simulate_s=schedule.simulate_s,
         never_started=never_started,
+        partition_wait_s=_partition_waits(jobs, wait_s, names),
         **(_sleep_fields(run.sleep, used) if run.sleep else {}),
         **(_cooling_fields(run, baseline) if run.cooling and baseline.cooling else {}),
     )
+
+
+def _partition_waits(jobs: Jobs, wait_s: Int64, names: LogNames) -> dict[str, float]:
+    """Return the mean wait of the jobs of each partition, {} if there is only one."""
+    partition, texts = names.partitions(jobs)
+    known = partition >= 0
+    count = np.bincount(partition[known], minlength=len(texts))
+    total_s = np.bincount(partition[known], weights=wait_s[known], minlength=len(texts))
+    if np.count_nonzero(count) < 2:
+        return {}
+    return {text: float(total_s[at] / count[at]) for at, text in enumerate(texts) if count[at]}
 
 
 def _only(schedule: Schedule, ran: NDArray[np.bool_]) -> Schedule:

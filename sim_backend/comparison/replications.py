@@ -8,7 +8,7 @@ chance.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import sched_getaffinity
 from threading import Event
 
@@ -58,20 +58,30 @@ class ReplicationInterval:
     low: float
     high: float
 
+    @property
+    def has_either_sign(self) -> bool:
+        """Whether the range holds 0."""
+        return self.low <= 0 <= self.high
+
 
 @dataclass(frozen=True)
 class ReplicationSpread:
-    """The figures of one policy over all replays, and how far each is above the baseline's in the same replay."""
+    """The figures of one policy over all replays, and how far each is above the baseline's in the same replay.
+
+    `partition_wait_s` is the mean wait in each partition, `partition_wait_change_s` how much longer it is than under
+    the baseline; {} for a log of one partition.
+    """
 
     policy: str
     replays: int
     figures: Mapping[str, ReplicationInterval]
     differences: Mapping[str, ReplicationInterval]
+    partition_wait_s: Mapping[str, ReplicationInterval] = field(default_factory=dict)
+    partition_wait_change_s: Mapping[str, ReplicationInterval] = field(default_factory=dict)
 
     def is_noise(self, figure: str) -> bool:
         """Tell whether the difference to the baseline has either sign within the interval: chance alone could do it."""
-        difference = self.differences[figure]
-        return difference.low <= 0 <= difference.high
+        return self.differences[figure].has_either_sign
 
 
 def spreads_of(outcomes: Sequence[Sequence[PolicyOutcome]]) -> tuple[ReplicationSpread, ...]:
@@ -83,11 +93,17 @@ def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome]
     names = [name for name in FIGURES if getattr(outcomes[0], name) is not None]
     own = {name: np.array([getattr(outcome, name) for outcome in outcomes], float) for name in names}
     first = {name: np.array([getattr(outcome, name) for outcome in baseline], float) for name in names}
+    waits_s, first_s = (
+        {name: np.array([outcome.partition_wait_s[name] for outcome in each]) for name in outcomes[0].partition_wait_s}
+        for each in (outcomes, baseline)
+    )
     return ReplicationSpread(
         policy=outcomes[0].policy,
         replays=len(outcomes),
         figures={name: _interval(own[name]) for name in names},
         differences={name: _interval(own[name] - first[name]) for name in names},
+        partition_wait_s={name: _interval(wait_s) for name, wait_s in waits_s.items()},
+        partition_wait_change_s={name: _interval(wait_s - first_s[name]) for name, wait_s in waits_s.items()},
     )
 
 

@@ -9,7 +9,7 @@ partition and those on the same nodes. Full passes, which reserve and backfill, 
 `bf_interval_s`.
 """
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import apart, in_place, index, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.engine.window import order_window
@@ -29,9 +29,9 @@ from sim_backend.mixed.queue import (
     submit_next,
     write_places,
 )
-from sim_backend.mixed.reservations import drop_reservations, first_start_s, reserve, try_start
-from sim_backend.mixed.running import end_first
-from sim_backend.mixed.state import ANY_LENGTH, SLOTS, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.reservations import drop_reservations, first_start_s, keeps_reservation, reserve, try_start
+from sim_backend.mixed.running import end_first, forget_refusals
+from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
 PAUSED, FINISHED, DECIDE, FULL = range(4)
 IN_ORDER, EASY_LIKE = 0, 1
@@ -94,6 +94,10 @@ def want_passes(state: MixedState, rules: MixedRules) -> None:
     """Ask for the passes that follow an event, and for the next order of the queue."""
     now = state.scalars[0]
     want_order(state, rules, now.now_s)
+    if rules.end_window_s > 0:
+        # Where a job is planned depends on the ends of the jobs on all nodes.
+        for group in range(len(state.groups)):
+            state.groups[group].is_backfill_due = 1
     now.wanted_pass_s = next_multiple_s(now.now_s, rules.sched_interval_s)
     if rules.bf_interval_s > 0:
         now.wanted_backfill_s = next_multiple_s(now.now_s, rules.bf_interval_s)
@@ -175,17 +179,15 @@ def open_queue(tables: Tables, state: MixedState, rules: MixedRules, group: int)
     """
     now = state.scalars[0]
     here = state.groups[group]
-    waiting = state.waiting
-    is_known = now.window == 0 and now.is_full_pass and here.is_stale == 0
-    if is_known and here.blocked != NOT_YET and first_start_s(state, rules, group) >= now.now_s:
+    is_known = now.window == 0 and now.is_full_pass and here.is_stale == 0 and here.blocked != NOT_YET
+    is_ahead = is_known and first_start_s(state, rules, group) >= now.now_s
+    if is_ahead and keeps_reservation(tables, state, rules, group):
         now.cursor = here.seen - now.behind_window
         return
     drop_reservations(state, group)
     forget_blocked(state, group)
     here.is_stale = 0
-    for at in range(tables.group_class_first[group], tables.group_class_first[group + 1]):
-        own_class = tables.group_class[at]
-        waiting.longest_s[own_class] = NOT_YET if waiting.misfit[own_class] else ANY_LENGTH
+    forget_refusals(tables, state, group)
 
 
 @part
@@ -273,7 +275,7 @@ def run_pass_in_order(
     forget_blocked(state, group)
 
 
-@part
+@apart
 def run_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> None:
     """Start the jobs of the group that can start now."""
     started = state.scalars[0].started

@@ -7,7 +7,7 @@ with the fewest free cores that has room, of several the first. Parts that must 
 
 import numpy as np
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import apart, in_place, index, part
 from offpeak.model.arrays import Int64
 from sim_backend.engine.state import NEVER
 from sim_backend.mixed.state import CORES, GPUS, MEMORY, SLOTS, Picks, Tables, most_cells
@@ -51,7 +51,7 @@ def copy_cell(target: Int64, source: Int64, cell: int) -> None:
         target[index(column), index(cell)] = source[index(column), index(cell)]
 
 
-@in_place
+@apart
 def first_cell(matrix: Int64, tables: Tables, picks: Picks, option: int, search: int) -> int:
     """Return the option's first cell with room that this search has not taken, or NOWHERE."""
     pool = tables.option_pool[index(option)]
@@ -61,7 +61,7 @@ def first_cell(matrix: Int64, tables: Tables, picks: Picks, option: int, search:
     return NOWHERE
 
 
-@in_place
+@apart
 def fullest_cell(matrix: Int64, tables: Tables, picks: Picks, option: int, search: int) -> int:
     """Return the option's cell with the fewest free cores that has room and is not taken, or NOWHERE."""
     pool = tables.option_pool[index(option)]
@@ -104,7 +104,7 @@ def put_back(matrix: Int64, tables: Tables, picks: Picks, found: int) -> None:
         change_cell(matrix, tables, picks.option[at], picks.cell[at], picks.units[at])
 
 
-@in_place
+@apart
 def parts_free(matrix: Int64, tables: Tables, chunk: int, enough: int) -> int:
     """Return how many parts of the chunk, alone in these cells, have room; counting stops at `enough`."""
     found = 0

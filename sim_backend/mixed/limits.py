@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
-from offpeak.model.cluster import Cluster
-from offpeak.model.request import Request
+from offpeak.model.limits import Limit
 from sim_backend.engine.state import NEVER
 
 NONE = -1
@@ -41,7 +40,7 @@ def is_limited(limits: Limits, used: Int64, job: int) -> bool:
     return bool(demand != NO_LIMITS and exceeds(limits, used, demand))
 
 
-@in_place
+@apart
 def exceeds(limits: Limits, used: Int64, demand: int) -> bool:
     """Tell whether a limit has not enough left for the demand."""
     for row in range(limits.first[index(demand)], limits.first[index(demand + 1)]):
@@ -51,7 +50,7 @@ def exceeds(limits: Limits, used: Int64, demand: int) -> bool:
     return False
 
 
-@in_place
+@apart
 def most_more(limits: Limits, used: Int64, demand: int) -> int:
     """Return how many more jobs of the demand the limits let run at a time."""
     found = NEVER
@@ -68,7 +67,7 @@ def take_limits(limits: Limits, used: Int64, job: int) -> bool:
     return bool(demand != NO_LIMITS and take_demand(limits, used, demand))
 
 
-@in_place
+@apart
 def take_demand(limits: Limits, used: Int64, demand: int) -> bool:
     """Take the demand; return whether a limit may now have too little left for another."""
     is_tight = False
@@ -86,7 +85,7 @@ def release_limits(limits: Limits, used: Int64, job: int) -> bool:
     return bool(demand != NO_LIMITS and release_demand(limits, used, demand))
 
 
-@in_place
+@apart
 def release_demand(limits: Limits, used: Int64, demand: int) -> bool:
     """Give the demand back; return whether a limit may have had too little left for another."""
     was_tight = False
@@ -98,19 +97,22 @@ def release_demand(limits: Limits, used: Int64, demand: int) -> bool:
 
 
 def limits_for(
-    cluster: Cluster, classes: Sequence[Request], job_class: Int64, user: Int64, array: Int64, throttle: Int64
+    of_class: Sequence[Sequence[tuple[Limit, int]]], job_class: Int64, user: Int64, array: Int64, throttle: Int64
 ) -> Limits:
     """Return the limits of jobs by their class, user and array; -1 is no user, whom no limit counts, and no array.
 
-    `throttle` is by job: how many tasks of its array may run at a time, 0 for any number.
+    `of_class` are the limits of each class with what a job takes of them. `throttle` is by job: how many tasks of its
+    array may run at a time, 0 for any number.
     """
-    of_class = [cluster.limits_of(request) for request in classes]
     has_limits = np.array([bool(some) for some in of_class], dtype=bool)[job_class]
     by_user = np.array([any(limit.per_user for limit, _ in some) for some in of_class], dtype=bool)[job_class]
     names, number = np.unique(array, return_inverse=True)
     most_tasks = np.zeros(len(names), dtype=np.int64)
     np.maximum.at(most_tasks, number, throttle)
     is_throttled = (array != NONE) & (most_tasks[number] > 0)
+    if not has_limits.any() and not is_throttled.any():
+        none = np.zeros(0, dtype=np.int64)
+        return Limits(np.zeros(len(job_class), dtype=np.int64), np.zeros(2, dtype=np.int64), none, none, none, none)
     keys = (np.where(has_limits, job_class, NONE), np.where(by_user, user, NONE), np.where(is_throttled, number, NONE))
     found, demand = np.unique(np.column_stack(keys), axis=0, return_inverse=True)
     numbers: dict[object, int] = {}

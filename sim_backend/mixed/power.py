@@ -127,14 +127,19 @@ def depths_of_pool(pools: SleepingPools, pool: int) -> DepthTable:
 
 
 @part
+def nodes_of_pool(pools: SleepingPools, pool: int) -> tuple[int, int, int, int]:
+    """Return the range of the pool's nodes, and that of the words that have a bit for each of them."""
+    nodes = pools.node_first
+    words = pools.word_first
+    return nodes[pool], nodes[pool + 1], words[pool], words[pool + 1]
+
+
+@part
 def pool_state(pools: SleepingPools, pool: int) -> State:
     """Return the pool as a machine of the engine for equal nodes, without queue and jobs."""
     unused = pools.unused
     nodes = pools.nodes
-    first = pools.node_first[pool]
-    last = pools.node_first[pool + 1]
-    word = pools.word_first[pool]
-    end = pools.word_first[pool + 1]
+    first, last, word, end = nodes_of_pool(pools, pool)
     return State(
         scalars=pools.machine[pool : pool + 1],
         queue=unused.queue,
@@ -163,10 +168,7 @@ def pool_power(pools: SleepingPools, pool: int) -> Power:
     table = power.table
     needs = power.needs
     log = power.log
-    first = pools.node_first[pool]
-    last = pools.node_first[pool + 1]
-    word = pools.word_first[pool]
-    end = pools.word_first[pool + 1]
+    first, last, word, end = nodes_of_pool(pools, pool)
     entry = pools.entry_first[pool]
     full = pools.entry_first[pool + 1]
     return Power(

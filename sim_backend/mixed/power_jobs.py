@@ -6,7 +6,7 @@ node is the cell that was picked; of nodes without a job an awake one is preferr
 
 import numpy as np
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE, FAILED
 from sim_backend.engine.nodes import NO_PIECE
@@ -52,7 +52,7 @@ def hold_shared_node(pools: SleepingPools, machine: State, power: Power, pool: i
     return int(machine.scalars[0].now_s if up_s == NEVER else up_s)
 
 
-@in_place
+@apart
 def hold_nodes(tables: Tables, state: MixedState, slot: int) -> int:
     """Give the job of `slot` the nodes of its pieces, and return when the last of them is up."""
     pools = state.sleeping
@@ -81,7 +81,7 @@ def hold_nodes(tables: Tables, state: MixedState, slot: int) -> int:
     return begin_s
 
 
-@in_place
+@apart
 def release_nodes(tables: Tables, state: MixedState, slot: int) -> None:
     """Take the nodes of its pieces from the job of `slot`."""
     pools = state.sleeping
@@ -121,7 +121,7 @@ def is_whole(matrix: Int64, tables: Tables, cell: int) -> bool:
     return True
 
 
-@in_place
+@apart
 def prefer_awake(matrix: Int64, tables: Tables, state: MixedState, found: int) -> None:
     """Replace the picks of shared nodes that are not awake by free nodes of their pool that are, or will be sooner."""
     picks = state.picks
@@ -156,7 +156,7 @@ def is_returning(pools: SleepingPools, pool: int, node: int) -> bool:
     return bool(held > FAILED and held % 3 == 1 and pools.power.deeper[at] == STAYS)
 
 
-@in_place
+@apart
 def lend_returning(tables: Tables, state: MixedState, group: int) -> None:
     """Add to `ahead` the nodes of the group that become available to jobs soon: reservations count on them."""
     pools = state.sleeping
@@ -170,7 +170,7 @@ def lend_returning(tables: Tables, state: MixedState, group: int) -> None:
                 state.ahead[index(column), index(cell)] += tables.capacity[index(column), index(cell)]
 
 
-@in_place
+@apart
 def take_back_returning(tables: Tables, state: MixedState, group: int) -> None:
     """Set `ahead` to what is free now."""
     for at in range(tables.group_cell_first[index(group)], tables.group_cell_first[index(group + 1)]):

@@ -7,7 +7,7 @@ requeued job waits again with its full run time. The pass ends then, and the nex
 
 import numpy as np
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
 from sim_backend.engine.running_jobs import drop_first
 from sim_backend.engine.state import NEVER, NOT_YET
@@ -33,7 +33,7 @@ def is_before(workload: MixedWorkload, state: MixedState, slot: int, other: int)
     return bool(state.slots.started[index(slot)] > state.slots.started[index(other)])
 
 
-@in_place
+@apart
 def list_candidates(workload: MixedWorkload, state: MixedState, request_class: int, group: int) -> int:
     """List the slots of the group that a job of the class may stop, in the order of stops; return their number."""
     here = state.groups[group]
@@ -80,7 +80,7 @@ def place_without(matrix: Int64, tables: Tables, state: MixedState, request_clas
     return int(find_place(matrix, tables, state.picks, request_class, now.searches))
 
 
-@in_place
+@apart
 def may_stay(matrix: Int64, tables: Tables, state: MixedState, slot: int, search: int) -> bool:
     """Tell whether the job keeps its nodes beside the place that was found, and take them in the matrix if so."""
     pieces = state.pieces
@@ -97,7 +97,7 @@ def may_stay(matrix: Int64, tables: Tables, state: MixedState, slot: int, search
     return True
 
 
-@in_place
+@apart
 def find_stops(
     matrix: Int64, tables: Tables, workload: MixedWorkload, state: MixedState, request_class: int, group: int
 ) -> int:
@@ -150,7 +150,7 @@ def find_stops(
     return found
 
 
-@in_place
+@apart
 def stop_job(tables: Tables, workload: MixedWorkload, state: MixedState, slot: int, mode: int) -> None:
     """End a running job now, and note its run."""
     now = state.scalars[0]
@@ -179,7 +179,7 @@ def stop_job(tables: Tables, workload: MixedWorkload, state: MixedState, slot: i
     free_slot(tables, workload, state, slot)
 
 
-@in_place
+@apart
 def make_room(matrix: Int64, tables: Tables, workload: MixedWorkload, state: MixedState, request_class: int) -> int:
     """Stop jobs so that a job of the class can start; return the cells that it then takes, 0 if that is impossible.
 

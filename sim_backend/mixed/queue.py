@@ -7,18 +7,18 @@ Where the order of a policy lasts for several passes, it is written into `place`
 ranks of their places, as the agent exchanges priorities in Slurm. Later submissions find their own place between them.
 """
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
 from plugin.window_order import free_until_part
 from plugin.window_policy import GREEDY_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.limits import most_more
-from sim_backend.mixed.state import REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import RANKS_SEVERAL, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
 
 MOST_HOLES = 64
 
 
-@in_place
+@apart
 def next_startable(request_class: Int64, hold_s: Int64, longest_s: Int64, first: int, last: int) -> int:
     """Return the first position in [first, last) whose job may start as far as is known of its class, or `last`."""
     for at in range(first, last):
@@ -60,7 +60,7 @@ def submit_next(tables: Tables, workload: MixedWorkload, state: MixedState, rule
     now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
 
 
-@in_place
+@apart
 def requeue(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
     """Put the jobs that were stopped since the last call back into their queues, unless they were cancelled."""
     now = state.scalars[0]
@@ -100,6 +100,7 @@ def enqueue(tables: Tables, workload: MixedWorkload, state: MixedState, rules: M
     here.waiting += 1
     waiting.of_class[index(own_class)] += 1
     here.hopeful += 1 - waiting.misfit[index(own_class)]
+    here.ranking_several += tables.ranking[index(own_class)] == RANKS_SEVERAL
     here.is_due = 1
     here.is_backfill_due = 1
     now.waiting += 1
@@ -175,7 +176,7 @@ def open_window(
     now.free = free_units(tables, state, group) if rules.policy > GREEDY_SLIDE else 0
 
 
-@in_place
+@apart
 def free_units(tables: Tables, state: MixedState, group: int) -> int:
     """Return the free units of the group, as policies weigh them."""
     found = 0
@@ -356,7 +357,7 @@ def compact(tables: Tables, state: MixedState, group: int) -> None:
     here.blocked = blocked
 
 
-@in_place
+@apart
 def make_space(tables: Tables, state: MixedState, group: int) -> None:
     """Compact the group's positions outside of a pass."""
     compact(tables, state, group)

@@ -83,6 +83,7 @@ def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
         order_interval_s=timing.order_interval_s,
         end_window_s=timing.end_window_s,
         end_window_step_s=timing.end_window_step_s,
+        boot_check_s=timing.boot_check_s,
     )
 
 

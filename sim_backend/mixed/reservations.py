@@ -6,13 +6,13 @@ beside those that were made before it, for as long as its job is expected to run
 expected counts as ending now.
 """
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import apart, index, part
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, copy_cell, find_place, parts_free, parts_in, put_back
 from sim_backend.mixed.power_jobs import lend_returning, nodes_sleep, prefer_awake, take_back_returning
 from sim_backend.mixed.preemption import make_room
-from sim_backend.mixed.running import NO_PIECE, give_up, run_job
-from sim_backend.mixed.state import CAN_STOP, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.running import NO_PIECE, give_up, place_of, refuse, run_job
+from sim_backend.mixed.state import CAN_STOP, COUNTS, RANKS_SEVERAL, MixedRules, MixedState, MixedWorkload, Tables
 
 UNUSABLE = -1
 
@@ -34,6 +34,8 @@ def drop_reservations(state: MixedState, group: int) -> None:
     here.holds = 0
     here.reserved = 0
     here.late_of = 0
+    here.is_moved = 0
+    here.changes += 1
 
 
 @part
@@ -97,7 +99,15 @@ def use_held_cell(tables: Tables, state: MixedState, group: int, pick: int, unti
             leave_spare(state, hold)
 
 
-@in_place
+@part
+def was_refused(tables: Tables, state: MixedState, request_class: int, latest_s: int) -> bool:
+    """Tell whether a job of a class that ranks nodes for several chunks was refused what is free to it now."""
+    refused = state.waiting.last_refusal[index(request_class)]
+    changes = state.groups[tables.class_group[index(request_class)]].changes
+    return bool(refused[0] == changes and refused[1] == latest_s)
+
+
+@apart
 def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, position: int) -> bool:
     """Start the waiting job at `position` if it fits now and delays no reservation; return whether it started."""
     now = state.scalars[0]
@@ -108,14 +118,19 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
     until_s = now.now_s + waiting.hold_s[index(position)]
     latest_s = open_late(state, rules, group, until_s)
     is_late = latest_s != NOT_YET
+    if was_refused(tables, state, own_class, latest_s):
+        return False
     now.searches += 1
     found = find_place(state.late if is_late else state.free, tables, picks, own_class, now.searches)
     if found == 0 and workload.preemption.terms[index(own_class), CAN_STOP]:
         found = make_room(state.late if is_late else state.free, tables, workload, state, own_class)
         is_late = is_late and found == 0
     if found == 0:
-        if is_late:
-            waiting.longest_s[index(own_class)] = latest_s - now.now_s
+        if tables.ranking[index(own_class)] == RANKS_SEVERAL:
+            waiting.last_refusal[index(own_class), 0] = state.groups[group].changes
+            waiting.last_refusal[index(own_class), 1] = latest_s
+        elif is_late:
+            refuse(tables, state, own_class, latest_s - now.now_s)
         else:
             give_up(tables, state, own_class)
         return False
@@ -126,6 +141,9 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
         if is_late:
             change_cell(state.free, tables, picks.option[index(pick)], cell, -picks.units[index(pick)])
         copy_cell(state.ahead, state.free, cell)
+    here = state.groups[group]
+    if here.reserved > 0 and (is_late or here.ranking_several > 0):
+        here.is_moved = 1
     until_s += run_job(tables, workload, state, rules, position, found) - now.now_s
     for pick in range(found):
         cell = picks.cell[index(pick)]
@@ -247,6 +265,7 @@ def hold_cells(
             holds.spare[row, index(column)] = state.ahead[index(column), cell]
     here.holds += found
     here.reserved += 1
+    here.changes += 1
     here.late_of = NOT_YET
     for new in range(before, before + found):
         for other in range(here.first_hold, before + found):
@@ -261,12 +280,34 @@ def hold_cells(
 
 
 @part
-def next_change_s(state: MixedState, rules: MixedRules, group: int, ended: int, at_s: int) -> int:
-    """Return when, after `at_s`, the next running job is expected to end or a reservation ends; NEVER if none does."""
+def overlaps(tables: Tables, state: MixedState, request_class: int, slot: int) -> bool:
+    """Tell whether the running job holds a cell that the class can use."""
+    piece = state.slots.pieces[index(slot)]
+    while piece != NO_PIECE:
+        if option_in(tables, request_class, state.pieces.cell[index(piece)]) != UNUSABLE:
+            return True
+        piece = state.pieces.following[index(piece)]
+    return False
+
+
+@part
+def next_change_s(
+    tables: Tables, state: MixedState, rules: MixedRules, request_class: int, span: tuple[int, int]
+) -> int:
+    """Return when, after a second, the next running job is expected to end or a reservation ends; NEVER if none does.
+
+    `span` is the number of the group's expected ends that were taken, and that second. Where ends within a window are
+    taken together, only jobs on nodes that the class can use count.
+    """
+    ended, at_s = span
+    group = tables.class_group[index(request_class)]
     here = state.groups[group]
     found = NEVER
-    if ended < here.listed:
-        found = state.slots.expected_end_s[index(state.expected[index(here.first + ended)])]
+    for rank in range(here.first + ended, here.first + here.listed):
+        slot = int(state.expected[index(rank)])
+        if rules.end_window_s == 0 or overlaps(tables, state, request_class, slot):
+            found = state.slots.expected_end_s[index(slot)]
+            break
     first = first_reservation(rules, group)
     for reservation in range(first, first + here.reserved):
         end_s = state.holds.end_s[index(reservation)]
@@ -276,20 +317,59 @@ def next_change_s(state: MixedState, rules: MixedRules, group: int, ended: int, 
 
 
 @part
-def last_end_s(state: MixedState, group: int, ended: int, at_s: int, until_s: int) -> int:
-    """Return the last expected end from `at_s` to `until_s`, `at_s` if there is none."""
+def rank_behind(state: MixedState, group: int, at_s: int) -> int:
+    """Return the rank behind the group's running jobs that are expected to end by then."""
     here = state.groups[group]
+    return int(place_of(state.slots.expected_end_s, state.expected, here.first, here.listed, at_s))
+
+
+@part
+def next_end_s(state: MixedState, at_s: int) -> int:
+    """Return the first expected end of all groups after that second, NEVER if there is none."""
+    found = NEVER
+    for group in range(len(state.groups)):
+        rank = rank_behind(state, group, at_s)
+        if rank < state.groups[group].first + state.groups[group].listed:
+            found = min(found, state.slots.expected_end_s[index(state.expected[index(rank)])])
+    return int(found)
+
+
+@part
+def last_end_s(tables: Tables, state: MixedState, request_class: int, span_s: tuple[int, int], ended: int) -> int:
+    """Return the last of the expected ends that slurmctld takes together, from one second to the end of its window.
+
+    Jobs on other nodes than those of the class are passed over. Where the next job to end is such a job, and ends
+    within the window, the next one on the nodes of the class counts too, however late it ends.
+    """
+    at_s, until_s = span_s
+    own = tables.class_group[index(request_class)]
+    elsewhere_s = NOT_YET
+    for group in range(len(state.groups)):
+        rank = rank_behind(state, group, until_s) - 1
+        if group != own and rank >= state.groups[group].first:
+            elsewhere_s = max(elsewhere_s, state.slots.expected_end_s[index(state.expected[index(rank)])])
+    here = state.groups[own]
     for rank in range(here.first + ended, here.first + here.listed):
-        end_s = state.slots.expected_end_s[index(state.expected[index(rank)])]
+        slot = int(state.expected[index(rank)])
+        end_s = state.slots.expected_end_s[index(slot)]
+        if end_s > until_s and elsewhere_s <= at_s:
+            break
+        if not overlaps(tables, state, request_class, slot):
+            if end_s <= until_s:
+                elsewhere_s = max(elsewhere_s, end_s)
+            continue
+        at_s = max(at_s, end_s)
         if end_s > until_s:
             break
-        at_s = max(at_s, end_s)
     return int(at_s)
 
 
-@in_place
-def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int) -> bool:
-    """Reserve the earliest start of the blocked job at `position`; return whether that was possible."""
+@apart
+def find_start(tables: Tables, state: MixedState, rules: MixedRules, position: int) -> tuple[int, int, int]:
+    """Find the earliest start of the blocked job at `position`: its second, the cells picked, 0 if there is none.
+
+    The third number says how many expected ends `ahead` has taken; `end_search` takes them back.
+    """
     here_class = state.waiting.request_class[index(position)]
     group = tables.class_group[index(here_class)]
     here = state.groups[group]
@@ -304,7 +384,6 @@ def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int)
     window_s = rules.end_window_s
     barrier_s = NOT_YET
     ended = 0
-    found = 0
     while True:
         while ended < here.listed:
             slot = int(state.expected[index(here.first + ended)])
@@ -315,20 +394,96 @@ def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int)
         if room >= copies or not is_single:
             found = place_ahead(tables, state, group, here_class, at_s, at_s + hold_s)
             if found > 0:
-                break
-        at_s = next_change_s(state, rules, group, ended, at_s)
+                return at_s, found, ended
+        before_s = at_s
+        at_s = next_change_s(tables, state, rules, here_class, (ended, at_s))
         if at_s == NEVER:
-            break
+            return at_s, 0, ended
         if window_s > 0:
             if barrier_s == NOT_YET:
                 barrier_s = at_s + window_s - at_s % window_s
-            while barrier_s + window_s < at_s:
+            next_s = min(at_s, next_end_s(state, before_s))
+            while barrier_s + window_s < next_s:
                 window_s = window_s + rules.end_window_step_s if rules.end_window_step_s > 0 else 2 * window_s
-            at_s = last_end_s(state, group, ended, at_s, barrier_s + window_s)
-    can_hold = found > 0 and here.first_hold + here.holds + found <= here.behind_holds
-    if can_hold:
-        hold_cells(tables, state, rules, group, (at_s, at_s + hold_s), found)
+            if at_s <= barrier_s + window_s:
+                at_s = last_end_s(tables, state, here_class, (at_s, barrier_s + window_s), ended)
+
+
+@part
+def end_search(tables: Tables, state: MixedState, group: int, ended: int) -> None:
+    """Set `ahead` to what is free now, after the first `ended` expected ends of the group were taken."""
     restore_ahead(state, group, ended)
     if nodes_sleep(state):
         take_back_returning(tables, state, group)
+
+
+@apart
+def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int) -> bool:
+    """Reserve the earliest start of the blocked job at `position`; return whether that was possible."""
+    group = tables.class_group[index(state.waiting.request_class[index(position)])]
+    here = state.groups[group]
+    hold_s = max(1, state.waiting.hold_s[index(position)])
+    at_s, found, ended = find_start(tables, state, rules, position)
+    can_hold = found > 0 and here.first_hold + here.holds + found <= here.behind_holds
+    if can_hold:
+        hold_cells(tables, state, rules, group, (at_s, at_s + hold_s), found)
+    end_search(tables, state, group, ended)
     return can_hold
+
+
+@part
+def holds_picks(tables: Tables, state: MixedState, group: int, found: int) -> bool:
+    """Tell whether the group's holds are on the cells that were picked, and as large."""
+    here = state.groups[group]
+    holds = state.holds
+    picks = state.picks
+    if found != here.holds:
+        return False
+    for pick in range(found):
+        cell = picks.cell[index(pick)]
+        for column in range(len(state.free)):
+            more = 0
+            for row in range(found):
+                hold = index(here.first_hold + row)
+                if holds.cell[hold] == cell:
+                    more += holds.take[hold, index(column)]
+                if picks.cell[index(row)] == cell:
+                    need = tables.need[index(picks.option[index(row)]), index(column)]
+                    more -= picks.units[index(row)] * need
+            if more != 0:
+                return False
+    return True
+
+
+@apart
+def is_found_again(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> bool:
+    """Tell whether another search for the start of the blocked job finds what the only reservation holds."""
+    here = state.groups[group]
+    holds = here.holds
+    here.holds = 0
+    here.reserved = 0
+    at_s, found, ended = find_start(tables, state, rules, here.blocked)
+    end_search(tables, state, group, ended)
+    here.holds = holds
+    here.reserved = 1
+    is_same = at_s == state.holds.start_s[index(first_reservation(rules, group))]
+    return bool(is_same and holds_picks(tables, state, group, found))
+
+
+@part
+def keeps_reservation(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> bool:
+    """Tell whether the reservation of the blocked job is the one that a pass would make now.
+
+    Jobs that have started since may let the job take other shared nodes, and move the windows of expected ends.
+    """
+    here = state.groups[group]
+    if here.reserved == 0:
+        return True
+    if here.is_moved and here.ranking_several > 0:
+        return False
+    own_class = state.waiting.request_class[index(here.blocked)]
+    is_moved = here.is_moved and tables.ranking[index(own_class)] != COUNTS
+    if (is_moved or rules.end_window_s > 0) and not is_found_again(tables, state, rules, group):
+        return False
+    here.is_moved = 0
+    return True

@@ -7,9 +7,20 @@ from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, copy_cell, has_room
 from sim_backend.mixed.limits import release_limits, take_limits
 from sim_backend.mixed.power_jobs import hold_nodes, nodes_sleep, release_nodes
-from sim_backend.mixed.state import CAN_STOP, Int32, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import (
+    ANY_LENGTH,
+    CAN_STOP,
+    RANKS_SEVERAL,
+    Int32,
+    MixedRules,
+    MixedState,
+    MixedWorkload,
+    Tables,
+)
 
 NO_PIECE = -1
+OPTIONS_EACH = 4
+"""About so many options of a refused class are looked at; where a pool has fewer in all, these are."""
 
 
 @part
@@ -118,6 +129,8 @@ def run_job(
     begin_s = int(now.now_s)
     if nodes_sleep(state):
         begin_s = hold_nodes(tables, state, slot)
+        if begin_s > now.now_s and rules.boot_check_s > 0:
+            begin_s += -begin_s % rules.boot_check_s
     slots.end_s[held] = begin_s + workload.runtime_s[index(job)] + rules.completing_s
     slots.expected_end_s[held] = begin_s + waiting.hold_s[at]
     expect_end(state, group, slot)
@@ -137,6 +150,8 @@ def run_job(
         here.is_stale = 1
     here.waiting -= 1
     here.hopeful -= 1
+    here.ranking_several -= tables.ranking[index(own_class)] == RANKS_SEVERAL
+    here.changes += 1
     here.furthest = max(here.furthest, position)
     waiting.of_class[index(own_class)] -= 1
     waiting.request_class[at] = len(tables.class_group)
@@ -147,22 +162,73 @@ def run_job(
 def hope_again(tables: Tables, workload: MixedWorkload, state: MixedState, cell: int) -> None:
     """Note which classes may fit now that the cell has more room."""
     pool = tables.cell_pool[index(cell)]
+    first = tables.use_first[index(pool)]
+    behind = tables.use_first[index(pool + 1)]
+    if first == behind:
+        return
+    group = tables.class_group[index(tables.option_class[index(tables.use_option[index(first)])])]
+    refused = state.groups[group].refused
+    if refused * OPTIONS_EACH < behind - first:
+        begin = tables.group_class_first[index(group)]
+        for at in range(begin, begin + refused):
+            own_class = state.waiting.refused[index(at)]
+            chunk = tables.chunk_first[index(own_class)]
+            last_chunk = tables.chunk_first[index(own_class + 1)]
+            for option in range(tables.option_first[index(chunk)], tables.option_first[index(last_chunk)]):
+                if tables.option_pool[index(option)] == pool:
+                    hope_for_option(tables, workload, state, option, cell)
+        return
+    for use in range(first, behind):
+        hope_for_option(tables, workload, state, tables.use_option[index(use)], cell)
+
+
+@part
+def hope_for_option(tables: Tables, workload: MixedWorkload, state: MixedState, option: int, cell: int) -> None:
+    """Note that the option's class may fit if it did not and the cell has room for it, or a job may be stopped."""
     waiting = state.waiting
-    for use in range(tables.use_first[index(pool)], tables.use_first[index(pool + 1)]):
-        option = tables.use_option[index(use)]
-        own_class = tables.option_class[index(option)]
-        if waiting.misfit[index(own_class)] and (
-            workload.preemption.terms[index(own_class), CAN_STOP] or has_room(state.free, tables.need, option, cell)
-        ):
-            waiting.misfit[index(own_class)] = 0
-            state.groups[tables.class_group[index(own_class)]].hopeful += waiting.of_class[index(own_class)]
+    own_class = tables.option_class[index(option)]
+    if waiting.misfit[index(own_class)] and (
+        workload.preemption.terms[index(own_class), CAN_STOP] or has_room(state.free, tables.need, option, cell)
+    ):
+        waiting.misfit[index(own_class)] = 0
+        state.groups[tables.class_group[index(own_class)]].hopeful += waiting.of_class[index(own_class)]
+
+
+@part
+def refuse(tables: Tables, state: MixedState, own_class: int, longest_s: int) -> None:
+    """Note that no job of the class that holds nodes for longer can start in this pass."""
+    waiting = state.waiting
+    if waiting.longest_s[index(own_class)] == ANY_LENGTH:
+        group = tables.class_group[index(own_class)]
+        here = state.groups[group]
+        waiting.refused[index(tables.group_class_first[index(group)] + here.refused)] = own_class
+        here.refused += 1
+    waiting.longest_s[index(own_class)] = longest_s
+
+
+@part
+def forget_refusals(tables: Tables, state: MixedState, group: int) -> None:
+    """Let all jobs of the group's classes start again but those of classes that are known not to fit."""
+    waiting = state.waiting
+    here = state.groups[group]
+    first = tables.group_class_first[index(group)]
+    kept = first
+    for at in range(first, first + here.refused):
+        own_class = waiting.refused[index(at)]
+        if waiting.misfit[index(own_class)]:
+            waiting.longest_s[index(own_class)] = NOT_YET
+            waiting.refused[index(kept)] = own_class
+            kept += 1
+        else:
+            waiting.longest_s[index(own_class)] = ANY_LENGTH
+    here.refused = kept - first
 
 
 @part
 def give_up(tables: Tables, state: MixedState, own_class: int) -> None:
     """Note that the class does not fit before a job of its group ends."""
     waiting = state.waiting
-    waiting.longest_s[index(own_class)] = NOT_YET
+    refuse(tables, state, own_class, NOT_YET)
     if waiting.misfit[index(own_class)] == 0:
         waiting.misfit[index(own_class)] = 1
         state.groups[tables.class_group[index(own_class)]].hopeful -= waiting.of_class[index(own_class)]

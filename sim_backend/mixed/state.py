@@ -20,8 +20,11 @@ from sim_backend.mixed.power import SleepingPools, no_sleeping_pools
 Int32 = NDArray[np.int32]
 
 SLOTS, CORES, MEMORY, GPUS, GPU_TYPES = range(5)
-ALL_SLOTS = 1 << 40
+ALL_SLOTS = 1 << 30
 """The slots of a shared node: more than it can have jobs."""
+
+COUNTS, RANKS, RANKS_SEVERAL = range(3)
+"""How a class finds its nodes: it counts free ones, or it ranks shared ones, for one chunk or for several."""
 
 ANY_LENGTH = NEVER
 """A job of any estimate may start, as far as is known."""
@@ -37,7 +40,9 @@ class Tables(NamedTuple):
     distinct request, its chunks are parts of it, and an option is a pool that a chunk can use, in the order in which
     the chunk fills pools. An option's unit takes `need` of a cell and holds `room` parts of the chunk; a job takes at
     most `most` units of one cell. Policies order the classes of a group with equal tiers and reservations together:
-    `class_window` numbers these windows within the group, `group_windows` counts them.
+    `class_window` numbers these windows within the group, `group_windows` counts them. `ranking` is by class: COUNTS,
+    RANKS or RANKS_SEVERAL. A job of a class that ranks nodes for several chunks may fit where less is free: its first
+    chunks take other nodes then.
     """
 
     cell_first: Int64
@@ -49,6 +54,7 @@ class Tables(NamedTuple):
     class_group: Int64
     class_window: Int64
     group_windows: Int64
+    ranking: Int64
     copies: Int64
     option_first: Int64
     option_pool: Int64
@@ -115,7 +121,8 @@ class MixedRules(NamedTuple):
     multiples of `order_interval_s`, as the agent does in its cycles; 0: at each pass. `knapsack-slide` keeps jobs from
     starting, so it always decides at each pass. Slurm's search for the start of a blocked job takes expected ends
     within a window together. The window begins at the multiple of `end_window_s` behind the first end and is as long, 0
-    for none; at each step it is extended by `end_window_step_s`, or doubled where that is 0.
+    for none; at each step it is extended by `end_window_step_s`, or doubled where that is 0. A
+    job on woken nodes starts at the next multiple of `boot_check_s`.
     """
 
     reservations: int
@@ -128,6 +135,7 @@ class MixedRules(NamedTuple):
     order_interval_s: int = 0
     end_window_s: int = 0
     end_window_step_s: int = 0
+    boot_check_s: int = 0
 
 
 class Waiting(NamedTuple):
@@ -136,7 +144,10 @@ class Waiting(NamedTuple):
     Where a job has left, its position has the class after the last one, which never fits. `hold_s` is how long the job
     is expected to hold its nodes, `passed_over_s` when a later job began to pass it. The other columns are by class:
     waiting jobs, whether the class is known not to fit (`misfit`), and the longest hold with which a job of the class
-    may start in this pass, as far as is known.
+    may start in this pass, as far as is known. `refused` lists the classes of which that is not ANY_LENGTH, in a range
+    for each group: where nearly all requests differ, few of the classes have waiting jobs.
+    `last_refusal` is that of classes that rank nodes for several chunks, of which nothing is known beyond it: the
+    group's `changes` then, and the start of the last reservation that counted.
     """
 
     job: Int64
@@ -146,6 +157,8 @@ class Waiting(NamedTuple):
     of_class: Int64
     misfit: Int64
     longest_s: Int64
+    refused: Int64
+    last_refusal: Int64
 
 
 class Pieces(NamedTuple):
@@ -292,6 +305,7 @@ GROUPS = np.dtype(
             "tail",  # the position behind the last waiting job
             "waiting",  # waiting jobs
             "hopeful",  # waiting jobs of classes that may fit
+            "refused",  # classes in its list of refused ones
             "seen",  # all jobs at earlier positions cannot start before a job ends
             "blocked",  # the position of the first blocked job, NOT_YET where the next pass must look for it
             "passed_over",  # all jobs at earlier positions have been passed over
@@ -300,6 +314,9 @@ GROUPS = np.dtype(
             "is_due",  # 1 when a pass may start a job
             "is_backfill_due",  # 1 when a full pass may start a job
             "is_stale",  # 1 when the next pass has to begin anew
+            "is_moved",  # 1 when a job has started since the reservation that may let it take other cells
+            "changes",  # grows when a job starts, and when reservations are made or dropped
+            "ranking_several",  # waiting jobs that rank nodes for several chunks
             "is_simple",  # 1 where the policy orders the first jobs anew at each pass
             "ordered",  # jobs up to this rank have places that a policy has written
             "reserved",  # its reservations
@@ -368,6 +385,8 @@ def new_state(
             of_class=np.zeros(classes + 1, dtype=np.int64),
             misfit=np.zeros(classes + 1, dtype=np.int64),
             longest_s=np.append(np.full(classes, ANY_LENGTH), NOT_YET),
+            refused=column(classes),
+            last_refusal=np.full((classes + 1, 2), NOT_YET, dtype=np.int64),
         ),
         slots=new_slots(jobs),
         ends=column(jobs),

@@ -21,6 +21,7 @@ from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.replay import PriceSettings
+from offpeak.text import counted
 
 
 def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[RejectedJobs, ...]]:
@@ -38,7 +39,7 @@ def runnable(trace: Trace, size_limit: int) -> tuple[Jobs, tuple[RejectedJobs, .
 
 def reasons_text(rejected: tuple[RejectedJobs, ...]) -> str:
     """Say why no job of a log is left."""
-    return "; ".join(f"{len(each.job_ids):,} {each.reason}" for each in rejected) or "it is empty"
+    return "; ".join(f"{counted(len(each.job_ids), 'job')}: {each.reason}" for each in rejected) or "it is empty"
 
 
 def whole_nodes(jobs: Jobs, processors_per_node: int) -> Jobs:

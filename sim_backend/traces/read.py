@@ -16,6 +16,7 @@ from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
 from sim_backend.traces.slurm.fields import SACCT_COMMAND, looks_like_sacct
 from sim_backend.traces.slurm.read import jobcomp_trace, looks_like_jobcomp, sacct_trace
 from sim_backend.traces.swf.lines import NUMBER
+from sim_backend.traces.swf.read import EXPECTED as SWF_LINES
 from sim_backend.traces.swf.read import swf_trace
 
 LOOKED_AT = 64 * 1024
@@ -71,6 +72,9 @@ def read_log(source: str, *, lenient: bool, zone: tzinfo) -> Trace:
 def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
     """Parse a log; `name` is its source for messages."""
     head = text.head(LOOKED_AT)
+    if not head:
+        failed = "an empty file of sacct or PBS means that the command which wrote it failed"
+        raise BadTrace(f"{name}: is empty", hint=f"{SWF_LINES}; {failed}")
     for format_ in FORMATS:
         if format_.looks_like(head):
             if format_.is_cut_out:

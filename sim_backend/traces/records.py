@@ -265,7 +265,7 @@ def _unit_notes(units_per_node: int | None) -> tuple[str, ...]:
         return ("counted in processors: the log does not say on how many nodes the jobs ran",)
     if units_per_node == 1:
         return ()
-    return (f"counted in processors, {units_per_node} of them a node: jobs share nodes",)
+    return ("jobs share nodes: use is counted in processors",)
 
 
 def _estimate_notes(count: int) -> tuple[str, ...]:

@@ -1,31 +1,19 @@
 """The mixed workload, the arithmetic of the comparison, and the parser of slurmctld's log."""
 
-from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from needed_programs import need
 from slurm_fixtures import PACKAGES, PROGRAMS
 
-from benchmarks.fidelity.compare import (
-    IDLE_W,
-    OFF_W,
-    Run,
-    figures,
-    nearest,
-    place_on_nodes,
-    price_integral,
-    put_to_sleep,
-    saving,
-    wake_delays_h,
-    with_tail,
-)
+from benchmarks.fidelity.compare import Figures, figures, nearest, price_integral, saving
 from benchmarks.fidelity.controller_log import ScriptRun, controller_timing, parse_controller_log
 from benchmarks.fidelity.live import LiveRun, job_keys, live_run
-from benchmarks.fidelity.replay import Clock, Timing, engine_start_h
-from benchmarks.fidelity.report import Spread
-from benchmarks.fidelity.workload import BATCH, GPU, HIGH, WHOLE, MixedDay, mixed_cluster, mixed_day
+from benchmarks.fidelity.replay import Asleep, Clock, Sleep, Timing, engine_run
+from benchmarks.fidelity.report import Spread, chance_of_ratio, live_to_run, report_lines
+from benchmarks.fidelity.workload import BATCH, GPU, GROUPS, HIGH, OFF_W, WHOLE, MixedDay, mixed_cluster, mixed_day
 
 CLOCK = Clock(3.0)
 
@@ -68,8 +56,8 @@ def test_tasks_of_an_array_are_equal(day: MixedDay) -> None:
 
 
 def test_engine_starts_every_job(day: MixedDay) -> None:
-    at_once = engine_start_h(day, CLOCK, "easy", Timing())
-    late = engine_start_h(day, CLOCK, "easy", Timing(1.0, completing_s=0.5, launch_s=0.2))
+    at_once = engine_run(day, CLOCK, "easy", Timing()).start_h
+    late = engine_run(day, CLOCK, "easy", Timing(1.0, completing_s=0.5, launch_s=0.2)).start_h
     assert (at_once > day.submit_h - 0.01).all()
     assert late.mean() > at_once.mean()
 
@@ -78,80 +66,98 @@ def test_price_is_high_from_9_to_23() -> None:
     assert price_integral(np.array([0.0, 9.0, 10.0, 24.0])).tolist() == [0.0, 270.0, 360.0, 1560.0]
 
 
-@pytest.fixture(scope="module")
-def one_job(day: MixedDay) -> tuple[MixedDay, Run]:
-    job = next(job for job in range(len(day)) if day.request_of(job).whole_nodes)
-    only = MixedDay(
+IDLE_W = sum(group.nodes * group.idle_w for group in GROUPS)
+NODES = sum(group.nodes for group in GROUPS)
+NO_LOG = controller_timing(parse_controller_log(""), {})
+
+
+def jobs_of(day: MixedDay, job: int, submit_h: list[float]) -> MixedDay:
+    """Return jobs of an hour with the request of that job."""
+    ones = np.ones(len(submit_h))
+    return MixedDay(
         day.requests,
-        np.zeros(1),
-        np.ones(1),
-        np.ones(1),
-        day.request[job : job + 1],
-        np.array([500.0]),
-        np.array([-1]),
-        np.array([0]),
+        np.array(submit_h),
+        ones,
+        ones,
+        np.full(len(submit_h), day.request[job]),
+        500.0 * ones,
+        np.full(len(submit_h), -1),
+        np.zeros(len(submit_h), dtype=np.int64),
     )
-    nodes = place_on_nodes(only, np.zeros(1), np.ones(1))
-    return only, Run(np.zeros(1), np.ones(1), nodes)
 
 
-def test_energy_of_one_job(one_job: tuple[MixedDay, Run]) -> None:
-    day, run = one_job
-    (nodes,) = run.nodes
-    found = figures(day, run, 2.0)
-    busy_w = 500.0 * len(nodes)
-    watt_h = 2 * sum(IDLE_W.values()) + busy_w - sum(IDLE_W[node] for node in nodes)
-    assert len(nodes) == day.request_of(0).chunks[0].copies
+@pytest.fixture(scope="module")
+def whole_job(day: MixedDay) -> int:
+    return next(job for job in range(len(day)) if day.request_of(job).whole_nodes)
+
+
+def test_energy_of_one_job(day: MixedDay, whole_job: int) -> None:
+    only = jobs_of(day, whole_job, [0.0])
+    found = figures(only, engine_run(only, CLOCK, "easy", Timing()), 2.0)
+    nodes = only.request_of(0).chunks[0].copies
+    watt_h = 2 * IDLE_W + 500.0 * nodes - GROUPS[0].idle_w * nodes
     assert found.energy_kwh == pytest.approx(watt_h / 1000)
     assert found.cost_eur == pytest.approx(watt_h / 1e6 * 30.0)
     assert saving(found, found._replace(cost_eur=found.cost_eur / 2)) == pytest.approx(0.5)
 
 
-def test_nodes_sleep_in_their_gaps(one_job: tuple[MixedDay, Run]) -> None:
-    day, run = one_job
-    asleep = put_to_sleep(run, 4.0, after_h=0.5, shutdown_h=0.5)
-    found = figures(day, Run(run.start_h, run.end_h, run.nodes, asleep), 4.0)
-    used = len(run.nodes[0])
-    assert found.asleep_node_h == pytest.approx(2.0 * used + 3.0 * (len(IDLE_W) - used))
-    saved_wh = sum((IDLE_W[node] - OFF_W) * (2.0 if node in run.nodes[0] else 3.0) for node in IDLE_W)
-    assert figures(day, run, 4.0).energy_kwh - found.energy_kwh == pytest.approx(saved_wh / 1000)
+def test_nodes_sleep_in_their_gaps(day: MixedDay, whole_job: int) -> None:
+    only = jobs_of(day, whole_job, [0.0])
+    run = engine_run(only, CLOCK, "easy", Timing(), sleep=Sleep(0.5, shutdown_s=0.5 * CLOCK.hour_s))
+    found = figures(only, run, 4.0)
+    used = only.request_of(0).chunks[0].copies
+    assert found.asleep_node_h == pytest.approx(2.0 * used + 3.0 * (NODES - used))
+    saved_wh = 3.0 * (IDLE_W - NODES * OFF_W) - used * (GROUPS[0].idle_w - OFF_W)
+    awake = figures(only, engine_run(only, CLOCK, "easy", Timing()), 4.0)
+    assert awake.energy_kwh - found.energy_kwh == pytest.approx(saved_wh / 1000)
+    assert found.off_eur == pytest.approx(awake.cost_eur - found.cost_eur)
 
 
-def test_jobs_wait_for_nodes_that_wake(one_job: tuple[MixedDay, Run]) -> None:
-    _, run = one_job
-    node = run.nodes[0][0]
-    late = Run(run.start_h + 3.0, run.end_h + 3.0, run.nodes)
-    delays_h = wake_delays_h(late, [(node, 1.0, 3.0)], lambda on_h: on_h + 0.5)
-    assert delays_h.tolist() == [0.5]
-    assert wake_delays_h(late, [("node99", 1.0, 3.0)], lambda on_h: on_h + 0.5).tolist() == [0.0]
-    assert wake_delays_h(late, [(node, 0.5, 1.0)], lambda on_h: on_h + 0.5).tolist() == [0.0], "it woke for another job"
+def test_jobs_wait_for_nodes_that_wake(day: MixedDay, whole_job: int) -> None:
+    two = jobs_of(day, whole_job, [0.0, 12.0])
+    run = engine_run(two, CLOCK, "easy", Timing(), sleep=Sleep(1.0, boot_s=1.0, check_s=30))
+    assert run.start_h.tolist() == [0.0, 20.0], "it came at 36 s, and the next check is at 60 s"
+    assert engine_run(two, CLOCK, "easy", Timing(), sleep=Sleep(15.0)).start_h.tolist() == [0.0, 12.0]
 
 
-def test_nodes_sleep_on_after_the_last_job(one_job: tuple[MixedDay, Run]) -> None:
-    _, run = one_job
-    node, other = run.nodes[0][0], next(name for name in IDLE_W if name not in run.nodes[0])
-    watched = replace(run, asleep=[(other, 0.2, 0.5), (node, 1.5, 1.6)])
-    tail = [(node, 1.5, 9.0), (other, 1.2, 9.0)]
-    assert with_tail(watched, tail).asleep == ((other, 0.2, 0.5), *tail)
+def test_nodes_sleep_on_after_the_last_job_of_a_live_run(day: MixedDay, whole_job: int) -> None:
+    only = jobs_of(day, whole_job, [0.0])
+    off = [("node2", 0.2, 0.5), ("node1", 1.5, 1.6)]
+    run = LiveRun("sleeping", 3.0, [0.0], [1.0], [["node1"]], off, NO_LOG, [0.0] * 3, "")
+    found = live_to_run(only, run)
+    first, tail, *others = found.asleep
+    assert (first, tail.idle_w, tail.from_h) == (Asleep(100.0, 0.2, 0.5), 100.0, pytest.approx(2.0 + 0.5 / 3.0))
+    assert len(others) == NODES - 1
+    assert found.replaced_w.tolist() == [100.0]
+
+
+def test_savings_of_several_runs() -> None:
+    few = mixed_day(40, 0.3)
+    order = engine_run(few, CLOCK, "conservative", Timing(1.0, end_window_s=30))
+    nodes = [[f"node{1 + 12 * bool(few.request_of(job).chunks[0].gpus)}"] for job in range(len(few))]
+    runs = [
+        LiveRun(policy, 3.0, order.start_h.tolist(), order.end_h.tolist(), nodes, [], NO_LOG, [0.0] * 3, "")
+        for policy in ("own", "greedy", "greedy")
+    ]
+    with mock.patch("benchmarks.fidelity.report.REPLAYS", 3):
+        lines = list(report_lines(few, runs))
+    assert sum(line.startswith(("own, an hour", "greedy, an hour")) for line in lines) == 3
+    (money,) = (at for at, line in enumerate(lines) if line.startswith("greedy, 2 runs against 1 of the own order"))
+    assert "saving live 0.00% by the means" in lines[money + 2]
+
+
+def test_chance_of_few_runs() -> None:
+    def cost(eur: float) -> Figures:
+        return Figures(0.0, eur, 0.0, 0.0, 0.0)
+
+    assert chance_of_ratio([cost(100)], [cost(80), cost(100)], (1, 1), 0.1) == (0.0, pytest.approx(2.0))
+    assert chance_of_ratio([cost(100)], [cost(90)], (2, 3), 0.1) == (pytest.approx(1.0), pytest.approx(1.0))
 
 
 def test_spread_of_replays() -> None:
     spread = Spread.of([3.0, 1.0, 2.0])
     assert f"{spread:.1f}" == "2.0 (1.0 to 3.0)"
     assert (1.0 in spread, 3.1 in spread) == (True, False)
-
-
-def test_whole_nodes_are_hardly_ever_used_twice(day: MixedDay) -> None:
-    start_h = engine_start_h(day, CLOCK, "easy", Timing())
-    end_h = start_h + day.run_h
-    nodes = place_on_nodes(day, start_h, end_h)
-    shared = 0
-    for job in np.flatnonzero([day.request_of(job).whole_nodes for job in range(len(day))]):
-        overlaps = (start_h < end_h[job] - 0.01) & (end_h > start_h[job] + 0.01)
-        overlaps[job] = False
-        others = {node for other in np.flatnonzero(overlaps) for node in nodes[other]}
-        shared += not others.isdisjoint(nodes[job])
-    assert shared <= 4
 
 
 def test_nearest_policy() -> None:
@@ -199,4 +205,5 @@ def test_a_few_mixed_jobs_start_alike(tmp_path: Path) -> None:
     run = LiveRun.read(tmp_path / "run.json")
     assert len(run.start_h) == 40
     assert (np.array(run.start_h) > few.submit_h).all()
-    assert all(set(nodes) <= set(IDLE_W) for nodes in run.nodes)
+    names = {f"node{number}" for number in range(1, NODES + 1)}
+    assert all(set(nodes) <= names for nodes in run.nodes)

@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 from slurm_fixtures import SlurmAccounting
 
+from plugin.queue_hook.queue_plan import NO_NODES
 from sim_backend.local_slurm.processes import SEARCH_PATH, wait_until
 from sim_backend.local_slurm.servers import SlurmCluster
 
@@ -25,14 +27,21 @@ def cluster(slurm_accounting: SlurmAccounting) -> Iterator[SlurmCluster]:
     cluster.run("sacctmgr", "--immediate", "delete", "account", "daemons")
 
 
+@contextmanager
+def hiding(cluster: SlurmCluster, what: str) -> Iterator[None]:
+    """Hide something from users without a level."""
+    replace(cluster, settings=f"{cluster.settings}\nPrivateData={what}").write_conf()
+    cluster.run("scontrol", "reconfigure")
+    yield
+    cluster.write_conf()
+    cluster.run("scontrol", "reconfigure")
+
+
 @pytest.fixture
 def private(cluster: SlurmCluster) -> Iterator[SlurmCluster]:
     """Hides jobs from those without a level."""
-    replace(cluster, settings=f"{cluster.settings}\nPrivateData=jobs").write_conf()
-    cluster.run("scontrol", "reconfigure")
-    yield cluster
-    cluster.write_conf()
-    cluster.run("scontrol", "reconfigure")
+    with hiding(cluster, "jobs"):
+        yield cluster
 
 
 ASKS = """
@@ -56,10 +65,39 @@ print(check_scheduler().verdict)
 """
 
 
-def requested_by_nobody(cluster: SlurmCluster) -> list[str]:
-    """Return the results of the last rule and of `offpeak check` for a user without rights."""
-    arguments = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", ASKS]
-    done = subprocess.run(arguments, env=cluster.environment, capture_output=True, text=True, check=True)
+ORDERS = """
+from zoneinfo import ZoneInfo
+from offpeak.errors import SchedulerError
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.table import Settings
+from plugin.queue_hook.queue_plan import plan_queue
+from plugin.scheduler.job import JobState
+from plugin.slurm.scheduler import SlurmScheduler
+from power.check.access import check_scheduler
+from services.agent.observer import ClusterObservation
+from services.agent.queue_loop import queue_facts, queue_rules
+
+scheduler = SlurmScheduler(SlurmSettings())
+print("; ".join(": ".join(problem) for problem in scheduler.traits().problems))
+print(check_scheduler().verdict)
+try:
+    scheduler.view()
+except SchedulerError as problem:
+    raise SystemExit(print(f"{problem}: {problem.hint}"))
+observed = ClusterObservation(scheduler.view(), scheduler.traits(), None)
+facts = queue_facts(observed, draws={}, run_s={})
+plan = plan_queue(facts, queue_rules(Settings(agent=AgentSettings(queue="greedy")), ZoneInfo("UTC")))
+pending = sum(job.state is JobState.PENDING for job in facts.jobs)
+print(pending, len(observed.view.nodes), len(plan.rank), plan.problem)
+"""
+
+
+def requested_by_nobody(cluster: SlurmCluster, code: str = ASKS) -> list[str]:
+    """Return what the code prints for a user without rights."""
+    arguments = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code]
+    done = subprocess.run(arguments, env=cluster.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
@@ -88,6 +126,32 @@ def test_a_node_whose_jobs_are_hidden_is_not_free(private: SlurmCluster) -> None
     finally:
         private.run("scancel", job)
         private.run("scontrol", "update", "nodename=node3", "state=resume")
+
+
+def test_nodes_that_are_hidden_are_not_touched_and_the_queue_keeps_its_order(cluster: SlurmCluster) -> None:
+    jobs = [
+        cluster.run("sbatch", "--parsable", "--begin=now+1hour", "--wrap=true", "--output=/dev/null").strip()
+        for _ in range(2)
+    ]
+    try:
+        with hiding(cluster, "nodes"):
+            level(cluster, "None")
+            in_use, _, verdict = requested_by_nobody(cluster)
+            assert (in_use.partition(":")[0], verdict) == ("CannotAskSlurm", "failed")
+            # Slurm 22.05 and later refuse the nodes; a Slurm that shows none instead leaves the order, too.
+            hidden = (
+                "PrivateData=nodes in slurm.conf hides what belongs to others from nobody: sacctmgr modify user nobody"
+                " set adminlevel=Administrator; without slurmdbd run offpeak as SlurmUser"
+            )
+            problem, verdict, *seen = requested_by_nobody(cluster, ORDERS)
+            assert (problem.startswith(hidden), verdict) == (True, "failed")
+            refused = f"scontrol: slurm_load_node error: Access/permission denied: {hidden}"
+            assert seen in ([f"2 0 0 {NO_NODES}"], [refused])
+            level(cluster, "Operator")
+            problem, *seen = requested_by_nobody(cluster, ORDERS)
+            assert ("PrivateData" in problem, seen) == (False, ["look", "2 4 0 "])
+    finally:
+        cluster.run("scancel", *jobs)
 
 
 def may(cluster: SlurmCluster, *update: str) -> bool:

@@ -96,6 +96,37 @@ def test_a_policy_that_hangs_is_ended_in_time(start: StartPolicy) -> None:
     assert process.order([view(1)]) == [[0]]
 
 
+def test_a_policy_that_hangs_again_and_again_is_asked_after_pauses_that_double(start: StartPolicy) -> None:
+    now_s, asked_s = [0.0], []
+    code = "import time\ndef order(view):\n    time.sleep(600 * (len(view.size) == 2))\n    return [0]\n"
+    process = start(code, patience_s=0.2, clock=lambda: now_s[0])
+    ask, problems = process._ask, set()
+
+    def count(views: list[WindowView]) -> object:
+        asked_s.append(now_s[0])
+        return ask(views)
+
+    process._ask = count  # type: ignore[method-assign]
+    for cycle in range(61):
+        now_s[0] = 30.0 * cycle
+        with pytest.raises(OffpeakError) as error:
+            process.order([view(1, 2)])
+        problems.add(str(error.value))
+    assert asked_s == [0, 30, 90, 210, 450, 930, 1530]
+    silent = "the window policy 'own' did not answer within 0.2 s"
+    assert problems == {
+        silent,
+        f"{silent}; it has failed repeatedly, so it is asked again after pauses of up to 10 min",
+    }
+    now_s[0] = 2130.0
+    assert process.order([view(1)]) == [[0]]
+    for _ in range(2):
+        with pytest.raises(OffpeakError, match=r"did not answer"):
+            process.order([view(1, 2)])
+    with pytest.raises(OffpeakError, match="failed repeatedly"):
+        process.order([view(1)])
+
+
 def test_closed_while_the_policy_thinks_it_ends_at_once(start: StartPolicy, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     process = start(f"import time\ndef order(view):\n    open({str(begun)!r}, 'w').close()\n    time.sleep(600)\n")

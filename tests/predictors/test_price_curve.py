@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.model.step_series import value_at
+from offpeak.model.step_series import Series, value_at
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, classify, parse_peak_rule
+from offpeak.prices.weighing import BY_CO2, BY_PRICE
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import PriceSettings
-from predictors.price_curve import PriceCurve, price_curve
+from predictors.price_curve import PriceCurve, price_curve, weigh_curve
 from predictors.site_sources import build_price_source
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -126,3 +127,19 @@ def test_it_holds_whole_local_days_around_now_and_what_is_requested(now: datetim
     assert now_s - int(curve.series.start_s[0]) < DAY_S + HOUR_S
     assert curve.series.end_s >= now_s + ahead_s
     assert curve.peak_until_s(now_s) > now_s
+
+
+def test_decisions_by_co2_are_unknown_where_the_intensity_is() -> None:
+    now_s, rule = at("2026-11-23T06:29"), parse_peak_rule("day-mean", zone=BERLIN)
+    curve = curve_of(now_s, PriceSettings(tariff=TARIFF))
+    assert weigh_curve(curve, None, BY_PRICE, rule).decisions is curve
+    clean_until_s, known_until_s = at("2026-11-23T12:00"), at("2026-11-24T00:00")
+    start_s = np.array([at("2026-11-23T00:00"), clean_until_s])
+    carbon = Series(start_s, known_until_s, np.array([100.0, 400.0]), "g/kWh", "test")
+    weighed = weigh_curve(curve, carbon, BY_CO2, rule)
+    assert weighed.series is curve.series
+    assert weighed.decisions.peak_at(now_s) is Peak.OFF_PEAK
+    assert weighed.decisions.peak_until_s(now_s) == clean_until_s
+    assert weighed.decisions.peak_at(clean_until_s) is Peak.ON_PEAK
+    assert weighed.decisions.peak_at(known_until_s) is Peak.UNKNOWN
+    assert weigh_curve(curve, None, BY_CO2, rule).decisions.peak_at(now_s) is Peak.UNKNOWN

@@ -20,6 +20,8 @@ from services.agent.status import AgentSilent, JobStatus, PriceStatus, StatusRep
 from ui.ledger.text import print_table, rows_json, with_times
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
+SCHEDULER_PATIENCE_S = 180.0
+"""A round takes longer while a scheduler gives no answer: its commands have a minute each."""
 """An agent hangs if its last cycle is older than this many cycles and this many real seconds."""
 PROMISE = "from then on no job is put before it; its nodes may be busy"
 """offpeak limits only the begin time that it sets. After it the queue decides, which offpeak also reorders."""
@@ -111,6 +113,8 @@ def price_text(price: PriceStatus, clock: LocalClock) -> str:
     if price.now is None:
         return NOT_KNOWN
     peak = {True: ", on-peak", False: ", off-peak", None: ""}[price.on_peak]
+    if price.decided_by:
+        peak = (peak or ", not known") + f" by {price.decided_by}"
     until = "" if price.until_unix_s is None else f" until {clock.text(price.until_unix_s)}"
     return printable(f"{money_text(price.now, price.unit)}{peak}{until} ({price.basis})")
 
@@ -124,8 +128,21 @@ def _last_round_text(reply: StatusReply, clock: LocalClock) -> str:
     if not reply.has_looked:
         return f"NO DATA YET: no cycle has succeeded, it tries every {clock_text(reply.cycle_s)}"
     age_s = max(0.0, clock.now_unix_s - reply.at_unix_s)
-    late = ": IT HANGS" if age_s > max(LATE_CYCLES * reply.cycle_s, LEAST_LATE_S * reply.clock_factor) else ""
+    late = f": {_cause_of_delay(reply, clock)}" if _is_late(age_s, reply) else ""
     return f"looked {clock_text(age_s)} ago, every {clock_text(reply.cycle_s)}{late}"
+
+
+def _is_late(age_s: float, reply: StatusReply) -> bool:
+    return age_s > max(LATE_CYCLES * reply.cycle_s, LEAST_LATE_S * reply.clock_factor)
+
+
+def _cause_of_delay(reply: StatusReply, clock: LocalClock) -> str:
+    """Return whether the agent hangs, or only gets no answer: then its rounds still end, though without success."""
+    ended_s = reply.last_round_unix_s
+    patience_s = SCHEDULER_PATIENCE_S * reply.clock_factor
+    if ended_s is None or _is_late(clock.now_unix_s - ended_s - patience_s, reply):
+        return "IT HANGS"
+    return "IT TRIES AGAIN, all its rounds since then have failed"
 
 
 def _place_text(job: JobStatus) -> str:

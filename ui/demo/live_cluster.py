@@ -8,9 +8,10 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from offpeak.display import amount_text, energy_text, money_text, percent_text
+from offpeak.display import amount_text, energy_text, money_text, percent_text, utc_text
+from offpeak.machines.node_sets import fold
 from offpeak.model.cluster import Cluster
-from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
+from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH, MINUTE_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
@@ -48,6 +49,12 @@ def submit(cluster: SimulatedCluster, job: DemoJob) -> None:
             task_limit=job.task_limit,
         )
     )
+
+
+def submit_until(cluster: SimulatedCluster, jobs: "deque[DemoJob]", now_s: float) -> None:
+    """Give the cluster the jobs that come until now, and take them off the queue."""
+    while jobs and BEGIN_S + jobs[0].at_s <= now_s:
+        submit(cluster, jobs.popleft())
 
 
 def node_shares(cluster: SimulatedCluster, job: SimJob) -> dict[str, float]:
@@ -91,8 +98,7 @@ class LiveCluster:
         """Advance the cluster to now: new jobs, registered nodes, and their power."""
         with self._turn:
             now_s = self.clock()
-            while self.jobs and BEGIN_S + self.jobs[0].at_s <= now_s:
-                submit(self.cluster, self.jobs.popleft())
+            submit_until(self.cluster, self.jobs, now_s)
             self._count(now_s)
             for name, node in self.room.nodes.items():
                 up = node.now().state == ACTIVE
@@ -179,11 +185,10 @@ def outcome_of(cluster: SimulatedCluster, now_s: float, *, energy_j: float, cost
 
 def without_offpeak(jobs: Iterable[DemoJob], model: Cluster, node_class: NodeClass, length_s: float) -> DemoOutcome:
     """Return the outcome of the same jobs in order of submission, with all nodes always on."""
-    cluster, to_come = new_cluster(model), list(jobs)
+    cluster, to_come = new_cluster(model), deque(jobs)
     energy_j = cost = 0.0
     for at_s in range(BEGIN_S, BEGIN_S + int(length_s), STEP_S):
-        while to_come and BEGIN_S + to_come[0].at_s <= at_s:
-            submit(cluster, to_come.pop(0))
+        submit_until(cluster, to_come, at_s)
         cluster.step(at_s)
         step_j = STEP_S * _power_w(cluster, node_class)
         energy_j, cost = energy_j + step_j, cost + step_j / J_PER_MWH * price_at(at_s)
@@ -194,6 +199,52 @@ def _power_w(cluster: SimulatedCluster, node_class: NodeClass) -> float:
     used = node_utilisation(cluster)
     busy_w = sum(node_class.running_w(utilisation) for utilisation in used.values())
     return busy_w + (len(cluster.nodes) - len(used)) * node_class.idle_w
+
+
+def accounting_text(jobs: Iterable[DemoJob], model: Cluster, node_class: NodeClass) -> str:
+    """Return what `sacct` would show of the same jobs in the site's own order, with all nodes always on."""
+    cluster, to_come, at_s = new_cluster(model), deque(jobs), BEGIN_S
+    while to_come or any(job.end_s is None for job in cluster.jobs.values()):
+        submit_until(cluster, to_come, at_s)
+        cluster.step(at_s)
+        at_s += STEP_S
+    rows = (_accounting_row(number, job, cluster, node_class) for number, job in enumerate(cluster.jobs.values(), 1))
+    return "\n".join([";".join(ACCOUNTING), *map(";".join, rows), ""])
+
+
+ACCOUNTING = (
+    *("JobIDRaw", "JobID", "User", "Partition", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
+    *("TimelimitRaw", "AllocNodes", "AllocCPUS", "ConsumedEnergyRaw", "ReqTRES", "NodeList", "JobName"),
+)
+
+
+def _accounting_row(number: int, job: SimJob, cluster: SimulatedCluster, node_class: NodeClass) -> tuple[str, ...]:
+    (chunk,) = job.chunks
+    shares = node_shares(cluster, job)
+    start_s, run_s = int(job.start_s or 0), round(job.run_s)
+    power_w = node_class.running_w(UTILISATION[job.name]) * sum(shares.values())
+    tres = {
+        "cpu": f"{len(shares) * chunk.cores}",
+        "mem": f"{len(shares) * chunk.memory_mib}M",
+        "node": f"{len(shares)}",
+        **({"gres/gpu": f"{len(shares) * chunk.gpus}"} if chunk.gpus else {}),
+    }
+    return (
+        f"{number}",
+        f"{job.number}" if job.index is None else f"{job.number}_{job.index}",
+        job.user,
+        job.queue,
+        "COMPLETED",
+        *(utc_text(at_s) for at_s in (job.submit_s, job.submit_s, start_s, start_s + run_s)),
+        f"{run_s}",
+        f"{-(-(job.limit_s or run_s) // MINUTE_S)}",
+        tres["node"],
+        tres["cpu"],
+        f"{round(power_w * run_s)}",
+        ",".join(f"{name}={amount}" for name, amount in tres.items()),
+        fold(shares),
+        job.name,
+    )
 
 
 def summary(with_: DemoOutcome, without: DemoOutcome) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.clock import FastClock
+from offpeak.model.cluster_file import cluster_text
 from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.ledger import LedgerSettings
@@ -31,8 +32,20 @@ from sim_backend.case.site_jobs import cluster_note
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import room_logins
 from ui.agent.command import check_needs
-from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
-from ui.demo.site import BEGIN_S, CLASS, LOG, PRICES, REPORT, DemoJob, DemoPlan, enrol, jobs_to_come, write_site
+from ui.demo.live_cluster import STEP_S, LiveCluster, accounting_text, outcome_of, summary, without_offpeak
+from ui.demo.site import (
+    BEGIN_S,
+    CLASS,
+    CLUSTER,
+    LOG,
+    PRICES,
+    REPORT,
+    DemoJob,
+    DemoPlan,
+    enrol,
+    jobs_to_come,
+    write_site,
+)
 
 LOOK_S = 0.05
 PAGE_BEGINS_S = 600.0
@@ -40,7 +53,7 @@ LEDGER_PATIENCE_S = 120.0
 """No real node depends on the demo's ledger, and a slow machine may take a minute to make its tables."""
 OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 REPORT_WORDS = (
-    *("simulate", LOG, "--prices", PRICES, "--policy", "easy,greedy", "--node-class", CLASS),
+    *("simulate", LOG, "--cluster", CLUSTER, "--prices", PRICES, "--policy", "easy,greedy"),
     *("--capacity", "always-on,timeout:20min", "--report", REPORT),
 )
 Say = Callable[[str], None]
@@ -55,7 +68,8 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
     check_needs()
     _check_free(plan.listen)
     jobs = jobs_to_come(plan.nodes, plan.length_s)
-    settings = write_site(plan, jobs)
+    settings = write_site(plan)
+    write_accounting(plan, jobs)
     logging.basicConfig(filename=plan.folder / "agent.log", level=logging.INFO, format="%(asctime)s %(message)s")
     with (
         beside("report", plan, *REPORT_WORDS) as report,
@@ -131,13 +145,6 @@ class Demo:
         if length_s < plan.length_s:
             self.say(f"\nended after {length_s / HOUR_S:.1f} of {plan.hours:.0f} hours; until then:")
         self.say(f"\n{summary(with_, without)}\n")
-        # The first report on a machine waits for the engine to be compiled.
-        while self.report.poll() is None and not ending.done():
-            await asyncio.sleep(LOOK_S)
-        if self.report.returncode == 0:
-            self.say(f"the report on the same log: {plan.folder / REPORT}")
-        elif not ending.done():
-            self.say(f"no report on the same log: {plan.folder / 'report.log'} says why")
         if not ending.done():
             day = f"{datetime.fromtimestamp(BEGIN_S, machine_zone()):%Y-%m-%d}"
             self.say(f"what was decided and done: {_command('history', plan, '--since', day)}")
@@ -145,7 +152,23 @@ class Demo:
             self.say(f"on a cluster's head node: {_program()} estimate --prices PRICES.csv")
         if self.stays and not ending.done():
             self.say(f"\nThe page stays at http://{plan.listen}/ until Ctrl-C.")
+        # The first report on a machine waits for minutes until the engine is compiled.
+        while self.report.poll() is None and not ending.done():
+            await asyncio.sleep(LOOK_S)
+        if self.report.returncode == 0:
+            self.say(f"the report on the same log: {plan.folder / REPORT}")
+        elif not ending.done():
+            self.say(f"no report on the same log: {plan.folder / 'report.log'} says why")
+        if self.stays and not ending.done():
             await ending
+
+
+def write_accounting(plan: DemoPlan, jobs: tuple[DemoJob, ...]) -> None:
+    """Write the log and the cluster for the report. The nodes of all types are of the demo's class."""
+    pools = (pool._replace(node_type=pool.node_type._replace(power_class=CLASS)) for pool in plan.cluster.pools)
+    cluster = cluster_text(replace(plan.cluster, pools=tuple(pools)), "The cluster of the demo.")
+    (plan.folder / CLUSTER).write_text(cluster)
+    (plan.folder / LOG).write_text(accounting_text(jobs, plan.cluster, plan.node_class))
 
 
 def ready_ledger(settings: LedgerSettings) -> Ledger:

@@ -1,4 +1,4 @@
-"""The demo's site as its files say it: a virtual room's inventory, the job log, prices, and the agent's settings.
+"""The demo's site as its files say it: a virtual room's inventory, prices, and the agent's settings.
 
 Which jobs come when, and what electricity costs, is the same each time.
 """
@@ -6,34 +6,29 @@ Which jobs come when, and what electricity costs, is the same each time.
 import math
 import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import tomlkit
 
 from offpeak.errors import BadInput
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
-from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import HOUR_S
-from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.request import Chunk
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import SIMULATED
-from sim_backend.traces.swf.write import write_swf
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.room_plan import INVENTORY, RoomPlan, write_inventory
 
 BEGIN_S = int(datetime(2026, 11, 10, 5, tzinfo=UTC).timestamp())
 """A Tuesday, 06:00 in Berlin."""
-ZONE = "Europe/Berlin"
 GIB = 1024
 CPUS = 16
 GPUS = 4
@@ -166,31 +161,6 @@ def _drawn_job(chance: random.Random, length_s: int, kind: DemoJobKind, size: in
     return DemoJob(0, at_s, size, run_s, limit_s=2 * run_s, user=chance.choice(USERS), kind=kind)
 
 
-def write_log(jobs: Sequence[DemoJob], node_class: NodeClass, file: Path, nodes: int) -> None:
-    """Write the jobs in the Standard Workload Format, the tasks of an array as jobs of their own."""
-    write_swf(_columns(jobs, node_class), file, processors=nodes, unix_start_s=BEGIN_S, zone=ZONE)
-
-
-def _columns(jobs: Sequence[DemoJob], node_class: NodeClass) -> Jobs:
-    def column(value: Callable[[DemoJob], int]) -> Int64:
-        return np.array([value(job) for job in jobs], np.int64)
-
-    kinds = [kind.name for kind in KINDS]
-    return Jobs(
-        job_id=np.arange(1, len(jobs) + 1),
-        submit_s=column(lambda job: job.at_s),
-        runtime_s=column(lambda job: job.run_s),
-        estimate_s=column(lambda job: job.limit_s),
-        size=column(lambda job: job.nodes),
-        user=column(lambda job: USERS.index(job.user)),
-        group=column(lambda _: 0),
-        queue=column(lambda job: list(PARTITIONS).index(job.kind.partition)),
-        application=column(lambda job: kinds.index(job.kind.name)),
-        logged_start_s=column(lambda _: -1),
-        node_power_w=np.array([node_class.running_w(job.kind.utilisation * job.node_share) for job in jobs]),
-    )
-
-
 def price_at(unix_s: float) -> float:
     """Return the price [EUR/MWh]."""
     return float(HOURLY_PRICES[int(unix_s // HOUR_S) % 24])
@@ -208,7 +178,8 @@ def _rows() -> Iterator[str]:
 
 
 CLASS = "server"
-SETTINGS, LOG, PRICES, REPORT = "offpeak.toml", "demo.swf", "prices_eur_per_mwh.csv", "report.html"
+SETTINGS, PRICES, REPORT = "offpeak.toml", "prices_eur_per_mwh.csv", "report.html"
+LOG, CLUSTER = "sacct.txt", "cluster.toml"
 MARK = "made-by-offpeak-demo"
 LONG_PATIENCE = 'wake = ["bmc"]\nenter_patience = "3h"\nwake_patience = "3h"'
 """Time runs so fast that one question to a BMC takes minutes of it."""
@@ -267,13 +238,12 @@ class DemoPlan:
         return RoomPlan(tuple(names), self.node_class, clock_factor=self.factor, bmc_port=port, pdu_port=port)
 
 
-def write_site(plan: DemoPlan, jobs: tuple[DemoJob, ...]) -> Settings:
-    """Write everything into the folder, which an earlier demo may have left, and return the settings."""
+def write_site(plan: DemoPlan) -> Settings:
+    """Write all but the accounting into the folder, which an earlier demo may have left, and return the settings."""
     _empty(plan)
     inventory = write_inventory(plan.folder, plan.room, node_class=CLASS, made_by="offpeak demo")
     inventory.write_text(inventory.read_text().replace('wake = ["bmc"]', LONG_PATIENCE))
     write_hourly_prices(plan.folder / PRICES)
-    write_log(jobs, plan.node_class, plan.folder / LOG, plan.nodes)
     plan.settings_file.write_text(tomlkit.dumps(_settings(plan)))
     return Settings.of(read_values(plan.settings_file, options={}))
 

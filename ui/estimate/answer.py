@@ -1,7 +1,7 @@
 """Answers `offpeak estimate`: finds the accounting, replays it often, and prints the result as text or JSON.
 
-The text fits on one screen: energy and money of the period, the possible savings, the reasons and the basis. The JSON
-has more figures, with the units in the keys.
+The text answers in this order: what would be saved, how sure that is, what differs by partition, what was assumed and
+left out, what to do next. The JSON has more figures, with the units in the keys.
 """
 
 import json
@@ -18,6 +18,7 @@ from offpeak.errors import BadInput
 from offpeak.files import check_writable, replacing
 from offpeak.model.cluster_file import cluster_text
 from offpeak.model.local_time import date_text, zone_text
+from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.capacity.levers import LEVERS, REPLAYS, Lever, measure_levers
@@ -37,8 +38,15 @@ from sim_backend.mixed.replay import knows_pools
 from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, site_cluster, with_nodes, with_site_cluster
 from ui.progress import repeat_progress
-from ui.replay.comparison import basis_json, basis_lines, remarks, unlike_remark
-from ui.replay.likeness import NOT_CLAIMED, difference_lines, likeness_json, order_text, partition_table
+from ui.replay.comparison import basis_json, basis_lines, one_user_remark, remarks, unlike_remark
+from ui.replay.likeness import (
+    NOT_CLAIMED,
+    difference_lines,
+    likeness_json,
+    order_text,
+    partition_table,
+    replayed_waits,
+)
 from ui.replay.tables import NOISE
 from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
@@ -54,20 +62,31 @@ def print_estimate(estimate: SavingsEstimate, levers: Sequence[Lever]) -> None:
     console.print(headline(estimate))
     for line in basis_lines(estimate.prepared.basis):
         console.print(line)
+    savings = [lever.saving for lever in levers if lever.saving is not None] or estimate.savings
+    console.print()
+    console.print(levers_verdict(estimate, savings) if levers else verdict(estimate), style="bold")
+    for line in reasons(estimate):
+        console.print(line)
+    console.print()
+    console.print(savings_table(savings, estimate.used.currency, is_far=_is_far(estimate)))
+    for line in (*policy_lines(estimate.spreads[0].policy, estimate.savings), *([LEVER_POLICIES] if levers else [])):
+        console.print(line)
     console.print()
     for line in use_lines(estimate.used):
         console.print(line)
-    console.print()
+    _print_section(console, "How sure is this?", sureness(estimate))
     if estimate.likeness is not None and len(estimate.likeness.partitions) > 1:
-        console.print(partition_table(estimate.likeness.partitions))
         console.print()
-    savings = [lever.saving for lever in levers if lever.saving is not None] or estimate.savings
-    console.print(savings_table(savings, estimate.used.currency))
+        console.print("By partition: use and mean wait in the log, mean waits in the replays", style="bold")
+        console.print(partition_table(estimate.likeness.partitions, replayed_waits((), estimate.spreads)))
+    _print_section(console, "What was assumed and left out", (*lever_lines(levers), *assumptions(estimate)))
+    _print_section(console, "What to do next", next_steps(estimate, levers))
+
+
+def _print_section(console: Console, title: str, lines: Sequence[str]) -> None:
     console.print()
-    console.print(levers_verdict(estimate, savings) if levers else verdict(estimate), style="bold")
-    console.print()
-    unlike = (*unlike_remark(estimate.comparison), *difference_lines(estimate.likeness))
-    for line in (*unlike, *reasons(estimate), *lever_lines(levers), *assumptions(estimate)):
+    console.print(title, style="bold")
+    for line in lines:
         console.print(f"- {line}")
 
 
@@ -88,11 +107,12 @@ def use_lines(used: LoggedUse) -> list[str]:
     kwh = used.energy_kwh
     unit = unit_of(kwh.middle, ENERGY_UNITS)
     energy = Bounds(kwh.low / unit.size, kwh.middle / unit.size, kwh.high / unit.size)
-    price = f"{figure(used.mean_price)} {used.currency}/MWh; the period's mean is {figure(used.plain_mean_price)}"
+    mean = f"the mean price of the period is {figure(used.plain_mean_price)}"
+    price = f"{figure(used.mean_price)} {used.currency}/MWh; {mean}"
     emitted = () if used.co2_kg is None else (f"emitted  {_co2_text(used.co2_kg)} of CO2",)
-    waiting = f"{percent_text(100 * used.waiting_share)} of the time, {clock_text(used.mean_wait_s)} on average"
+    waiting = f"{percent_text(100 * used.waiting_share)} of the time; mean wait {clock_text(used.mean_wait_s)}"
     return [
-        f"used     {bounds_text(energy)} {unit.name}, of that {unit.figure(used.idle_energy_kwh)} by idle nodes",
+        f"used     {bounds_text(energy)} {unit.name}, {unit.figure(used.idle_energy_kwh)} of it by idle nodes",
         f"paid     {bounds_text(used.cost)} {used.currency}, at {price}{_unpriced_text(used)}",
         *emitted,
         f"load     {percent_text(100 * used.utilization, 1)} of the machine; jobs were waiting {waiting}",
@@ -117,10 +137,10 @@ def bounds_text(bounds: Bounds) -> str:
     return f"{figure(bounds.middle)} ({figure(bounds.low)} to {figure(bounds.high)})"
 
 
-def savings_table(savings: Sequence[CapabilitySaving], currency: str) -> Table:
-    """Return a table with a row for each capability and policy."""
+def savings_table(savings: Sequence[CapabilitySaving], currency: str, *, is_far: bool = False) -> Table:
+    """Return a table with a row for each capability and policy; `is_far`: it holds for the replay only."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("what would have been saved")
+    table.add_column("saved in the replay" if is_far else "what would have been saved")
     for header in ("share of the bill", f"{currency} a year", "mean wait"):
         table.add_column(header, justify="right")
     for saving in savings:
@@ -133,10 +153,27 @@ def savings_table(savings: Sequence[CapabilitySaving], currency: str) -> Table:
     return table
 
 
+POLICIES = {
+    "greedy": "starts jobs of high power first while electricity is cheap, those of low power while it is expensive",
+    "knapsack": "fills the free nodes with the most power while it is cheap, with the least while it is expensive",
+}
+
+
+def policy_lines(baseline: str, savings: Sequence[CapabilitySaving]) -> list[str]:
+    """Return what each policy does, and what it is compared with."""
+    shown = [f"{name} {what}" for name, what in POLICIES.items() if any(each.policy == name for each in savings)]
+    return [f"{'; '.join(shown)}; compared with {baseline}, which stands for the order of the site"] if shown else []
+
+
+LEVER_POLICIES = (
+    "timeout puts a node to sleep after that idle time, break-even when sleep saves more energy than waking costs,"
+    " forecast if it is hardly needed within that time; ols and profile offer only the nodes that keep the slowdown"
+    " below the SLA, profile in expensive hours only"
+)
+
+
 def lever_lines(levers: Sequence[Lever]) -> list[str]:
     """Return notes on how the levers were measured, and why some were not."""
-    if not levers:
-        return ["sleeping nodes and expensive hours: --levers measures what they would have saved"]
     notes: dict[str, list[str]] = {}
     for lever in levers:
         if lever.note:
@@ -163,16 +200,21 @@ def verdict(estimate: SavingsEstimate) -> str:
     clear = [saving for saving in estimate.savings if not saving.is_noise]
     saved = [saving for saving in clear if saving.share_pct.middle > 0]
     if not saved:
+        sure = "; the replay is not near enough to what happened to be sure" if _is_far(estimate) else ""
         if len(clear) == len(estimate.savings) > 0:
-            return "Reordering the queue would have saved nothing: every policy costs more than the baseline."
-        return "Reordering the queue would have saved nothing beyond random variation."
+            return f"Reordering the queue would have saved nothing: every policy costs more than the baseline{sure}."
+        return f"Reordering the queue would have saved nothing beyond random variation{sure}."
     if _is_far(estimate):
         return NOT_CLAIMED
     best = max(saved, key=lambda saving: saving.share_pct.middle)
     share = f"{share_text(best)} of the bill"
     if estimate.hardly_pays:
         return f"Reordering the queue does not pay here: the best policy, {best.policy}, saves {share}."
-    return f"{best.policy} would have saved {share}: {bounds_text(best.a_year)} {estimate.used.currency} a year."
+    if_power_differs = (
+        " if the power of jobs differs as assumed, else nothing" if estimate.prepared.power.assumed else ""
+    )
+    money = f"{bounds_text(best.a_year)} {estimate.used.currency} a year"
+    return f"{best.policy} would have saved {share}: {money}{if_power_differs}."
 
 
 def _is_far(estimate: SavingsEstimate) -> bool:
@@ -197,42 +239,78 @@ def levers_verdict(estimate: SavingsEstimate, savings: Sequence[CapabilitySaving
     return f"Among the options with waits at most {hardly} longer on average, {best.policy} saves most: {share}."
 
 
-def assumptions(estimate: SavingsEstimate) -> list[str]:
-    """Return the basis of the figures, in sentences."""
+BY_SUBMISSION = "jobs wait in the order of submission, for equal nodes: --cluster FILE adds partitions and priorities"
+
+
+def sureness(estimate: SavingsEstimate) -> list[str]:
+    """Return in sentences how near the replay is to the log, and how much of the figures is chance or assumed."""
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
-    few = f"they differ by less than {SETTLED_PCT} points of the saving, so no more replays were needed"
-    replay = (
-        f"each figure of a policy is from {first.replays} replays with submit times shifted by up to a minute; "
-        + (few if first.replays == FIRST_REPLAYS else "ranges hold 19 of 20 of them")
+    near = (
+        f"the replay is near the log: jobs wait {clock_text(wait.mean)} on average under {first.policy}, in the log"
+        f" {clock_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
     )
-    likeness = (
-        f"{first.policy} replayed lets jobs wait {clock_text(wait.mean)} on average, the log "
-        f"{clock_text(estimate.used.mean_wait_s)}: the smaller the difference, the better the replay represents the "
-        f"cluster{order_text(estimate.likeness)}"
-    )
-    unlike = "the replay cannot be compared with the cluster: waits above are replayed, because the log has no starts"
-    zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
-    clock = f"hours and days are in the time zone {zone}; --time-zone sets another"
+    far = (*unlike_remark(estimate.comparison), *difference_lines(estimate.likeness))
     if estimate.are_starts_replayed:
-        likeness = unlike
-    # The remark on an unlike replay names both waits.
-    likeness_lines = () if unlike_remark(estimate.comparison) else (likeness,)
+        far = (
+            "the replay cannot be compared with the cluster: waits above are replayed, because the log has no starts",
+        )
+    power = (
+        "the ranges of energy and money are those of 100 and of 300 W per busy node, which is assumed; if all jobs draw"
+        " the same, no order of the queue saves anything"
+    )
+    few = (
+        f"; more were not needed, as their savings differ by less than {SETTLED_PCT} points"
+        if first.replays == FIRST_REPLAYS
+        else ""
+    )
     return [
-        replay,
-        *likeness_lines,
-        clock,
-        *_power_lines(estimate),
+        *(far or (near,)),
+        *one_user_remark(estimate.trace),
+        *((power,) if estimate.prepared.power.assumed else ()),
+        f"shares and waits are means of {first.replays} replays with submissions up to a minute later; brackets hold 19"
+        f" of 20 replays; {NOISE}: chance alone can make the difference{few}",
+    ]
+
+
+def assumptions(estimate: SavingsEstimate) -> list[str]:
+    """Return what is assumed, how the log was read, and which jobs were left out."""
+    zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
+    return [
+        f"hours and days are in the time zone {zone}; --time-zone sets another",
+        *([] if estimate.comparison.case.cluster else [BY_SUBMISSION]),
         *remarks(estimate.trace, estimate.prepared, estimate.comparison),
     ]
 
 
-def _power_lines(estimate: SavingsEstimate) -> list[str]:
-    if not estimate.prepared.power.assumed:
-        return []
+def next_steps(estimate: SavingsEstimate, levers: Sequence[Lever]) -> list[str]:
+    """Return the options and commands that make the estimate surer, measure more, or use it."""
+    case = estimate.comparison.case
+    tariff = case.prices.laid.tariff
+    has_partitions = estimate.likeness is not None and len(estimate.likeness.partitions) > 1
+    steps = []
+    if tariff is not None and tariff.basis == ASSUMED_TARIFF_BASIS:
+        steps.append("--prices FILE or --tariff RULE: your own prices in place of the assumed ones")
+    if estimate.prepared.power.assumed:
+        steps.append("--power and --idle-power: the measured power of your nodes in place of the assumed one")
+    is_mixed = has_partitions or estimate.prepared.units_per_node > 1
+    if case.cluster is None and (is_mixed or _is_far(estimate)):
+        steps.append(
+            "--cluster FILE: replay on the node types, partitions and limits of the cluster, not on equal nodes;"
+            " `offpeak estimate --write-cluster FILE` on its head node writes the file"
+        )
+    elif _is_far(estimate):
+        steps.append("add limits of QOS, reservations and priorities to the cluster file, if it lacks some")
+    if not levers:
+        steps.append(
+            "--levers: what sleeping nodes and fewer nodes in expensive hours save, often more than queue order"
+        )
+    else:
+        steps.append("--node-class FILE: power and boot times of your own nodes (docs/how-to/sleeping-nodes.md)")
     return [
-        "the ranges of energy and money are those of 100 and of 300 W per busy node; the saving is 0 if all jobs draw "
-        "the same; --power and --idle-power narrow the ranges"
+        *steps,
+        "`offpeak simulate LOG --replays 20 --by user,partition --report report.html`, with the options used here: who"
+        " would wait longer",
     ]
 
 
@@ -259,6 +337,7 @@ def estimate_json(estimate: SavingsEstimate, levers: Sequence[Lever]) -> str:
         "notes": [
             *unlike_remark(estimate.comparison),
             *difference_lines(estimate.likeness),
+            *one_user_remark(estimate.trace),
             *remarks(estimate.trace, estimate.prepared, estimate.comparison),
         ],
     }

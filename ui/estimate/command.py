@@ -15,6 +15,7 @@ ESTIMATE_SETTINGS = (
     "prices.layout",
     "prices.tariff",
     "prices.peak_rule",
+    "prices.decide_by",
     "prices.fill_gaps",
     "carbon.source",
     "scheduling.policies",

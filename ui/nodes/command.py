@@ -13,6 +13,12 @@ from ui.options import CONFIG
 
 def nodes(
     nodes: NODES = None,
+    node_type: Annotated[
+        str | None, typer.Option("--type", help="Only nodes whose type contains this text, such as a100.")
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", "-p", help="Only nodes of this partition or queue.")
+    ] = None,
     each: Annotated[bool, typer.Option("--each", help="Print one line per node, also for equal nodes.")] = False,
     inventory: INVENTORY = None,
     timeout: TIMEOUT = None,
@@ -22,9 +28,9 @@ def nodes(
     """Show the state and power of each node as its BMC reports them, its desired state, and the reason."""
     settings = hardware_settings(config, inventory, timeout)
     # What answers loads pyghmi, which `offpeak --version` must not wait for.
-    from ui.nodes.nodes_answer import print_nodes
+    from ui.nodes.nodes_answer import NodeChoice, print_nodes
 
-    print_nodes(settings, nodes, each=each, as_json=as_json)
+    print_nodes(settings, NodeChoice(nodes, node_type, partition), each=each, as_json=as_json)
 
 
 class NodeAction(StrEnum):

@@ -1,8 +1,13 @@
-"""Print `offpeak nodes`: the state that each BMC reports, with its record in the ledger; equal nodes share a line."""
+"""Print `offpeak nodes`: the state that each BMC reports, with its record in the ledger; equal nodes share a line.
+
+Node types and partitions are those that the agent has read from the scheduler. If no agent answers, the command reads
+the scheduler itself. Nodes of several types get a table of types first.
+"""
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
@@ -12,28 +17,44 @@ from rich.table import Table
 
 from offpeak.display import NOT_WRAPPED, clock_text, power_text
 from offpeak.door.effect import Hold
-from offpeak.errors import BadInventory, OffpeakError
+from offpeak.errors import BadInput, BadInventory, OffpeakError
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
-from offpeak.machines.node_sets import expand, fold
+from offpeak.machines.node_sets import expand, fold, fold_names
 from offpeak.model.orders import NodeState
 from offpeak.settings.table import Settings
-from offpeak.text import counted
+from offpeak.text import counted, did_you_mean
+from plugin.scheduler.registry import scheduler_of
 from power.drivers.transport import Transport
 from power.lifecycle.node_record import NodeRecord, restore_record
 from power.lifecycle.sweep import poll_once
+from power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
 from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter
-from services.agent.status import fetch_clock
+from services.agent.status import fetch_clock, fetch_snapshot
 from ui.node_ledger import read_latest_states
 
-COLUMNS = ("nodes", "state", "wanted", "draws", "since", "by", "why")
+COLUMNS = ("nodes", "type", "partitions", "state", "wanted", "draws", "since", "by", "why")
+FROM_SCHEDULER = COLUMNS[1:3]
+NUMBERS = frozenset({"draws", "since"})
+
+
+@dataclass(frozen=True)
+class NodeChoice:
+    """The nodes to show: a node set, a part of the text of their type, and a partition; None for all."""
+
+    nodes: str | None = None
+    node_type: str | None = None
+    partition: str | None = None
 
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A row of the table: the observed state of a node, and its record in the ledger; None is unknown."""
+    """A row of the table: the observed state of a node, and its record in the ledger; None is unknown.
+
+    `node_type` and `partitions` are those of NodePlace.
+    """
 
     node: str
     state: str
@@ -42,6 +63,8 @@ class NodeRow:
     by: str
     desired: str
     why: str
+    node_type: str = ""
+    partitions: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,21 +82,56 @@ class NodeGroup:
 
 
 def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> None:
-    """Print the table of nodes, and the number of nodes by state."""
+    """Print the table of types if there are several, the table of nodes, and the number of nodes by state."""
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = NOT_WRAPPED
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in COLUMNS:
-        table.add_column(header, justify="right" if header in ("draws", "since") else "left")
-    for group in [NodeGroup((row.node,), (row,)) for row in rows] if each else group_nodes(rows):
-        first = group.rows[0]
-        drawn, since = power_text(group.watts), since_text(group.rows, now_unix_s)
-        cells = (fold(group.nodes), first.state, first.desired, drawn, since, first.by, first.why)
-        table.add_row(*cells)
-    console.print(table)
+    by_type = _rows_by_type(rows)
+    if len(by_type) > 1:
+        console.print(_types_table(by_type))
+        console.print()
+        rows = rows if each else [row for members in by_type.values() for row in members]
+    console.print(_nodes_table(rows, each=each, now_unix_s=now_unix_s))
     console.print()
     console.print(nodes_summary(rows))
+
+
+def _rows_by_type(rows: Iterable[NodeRow]) -> dict[str, list[NodeRow]]:
+    """Return the rows of each type, the type with the most nodes first."""
+    found: dict[str, list[NodeRow]] = {}
+    for row in rows:
+        found.setdefault(row.node_type, []).append(row)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def _types_table(by_type: Mapping[str, Sequence[NodeRow]]) -> Table:
+    counts = {kind: Counter(row.state for row in members) for kind, members in by_type.items()}
+    states = [str(state) for state in NodeState if any(count[state] for count in counts.values())]
+    table = _table(("type", "partitions", "nodes", *states), right={"nodes", *states})
+    for kind, members in by_type.items():
+        partitions = fold_names(name for row in members for name in row.partitions.split(",") if name)
+        by_state = (f"{counts[kind][state]:,}" if counts[kind][state] else "" for state in states)
+        table.add_row(kind or "unknown", partitions, f"{len(members):,}", *by_state)
+    return table
+
+
+def _nodes_table(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> Table:
+    left_out = set() if any(row.node_type or row.partitions for row in rows) else set(FROM_SCHEDULER)
+    table = _table([header for header in COLUMNS if header not in left_out], right=NUMBERS)
+    for group in [NodeGroup((row.node,), (row,)) for row in rows] if each else group_nodes(rows):
+        first = group.rows[0]
+        place = () if left_out else (first.node_type, fold_names(filter(None, first.partitions.split(","))))
+        drawn, since = power_text(group.watts), since_text(group.rows, now_unix_s)
+        observed = (first.state, first.desired, drawn, since, first.by, first.why)
+        table.add_row(fold(group.nodes), *place, *observed)
+    return table
+
+
+def _table(headers: Iterable[str], *, right: Collection[str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, justify="right" if header in right else "left")
+    return table
 
 
 def group_nodes(rows: Iterable[NodeRow]) -> tuple[NodeGroup, ...]:
@@ -82,7 +140,7 @@ def group_nodes(rows: Iterable[NodeRow]) -> tuple[NodeGroup, ...]:
     for row in rows:
         # The text of a problem contains the name of the node.
         why = row.why.replace(row.node, "")
-        groups.setdefault((row.state, row.desired, row.by, why), []).append(row)
+        groups.setdefault((row.node_type, row.partitions, row.state, row.desired, row.by, why), []).append(row)
     return tuple(NodeGroup(tuple(row.node for row in group), tuple(group)) for group in groups.values())
 
 
@@ -105,35 +163,87 @@ def nodes_summary(rows: Sequence[NodeRow]) -> str:
 MAX_ROUND_S = 60.0
 
 
-def print_nodes(settings: Settings, nodes: str | None, *, each: bool, as_json: bool) -> None:
-    """Print one line per node or per group of equal nodes; raise BadInput for nodes that are not in the inventory."""
+def print_nodes(settings: Settings, choice: NodeChoice, *, each: bool, as_json: bool) -> None:
+    """Print one line per node or per group of equal nodes; raise BadInput for a choice of no nodes."""
     inventory = read_inventory(settings.hardware.inventory)
-    machines = inventory.chosen(expand(nodes)) if nodes else inventory.machines
+    machines = inventory.chosen(expand(choice.nodes)) if choice.nodes else inventory.machines
     if not machines:
         raise BadInventory(f"{inventory.path}: names no node", hint="docs/reference/inventory.md shows how")
-    rows = node_rows(settings, machines)
+    places = None
+    if choice.node_type or choice.partition:
+        places = read_node_places(settings)
+        machines = _chosen(machines, places, choice)
+    rows = node_rows(settings, machines, places)
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
         print_nodes_text(rows, each=each, now_unix_s=fetch_clock(settings.agent.socket))
 
 
-def node_rows(settings: Settings, machines: Sequence[InventoryNode]) -> list[NodeRow]:
-    """Return the observed state of each node with its record in the ledger."""
+def read_node_places(settings: Settings) -> Mapping[str, NodePlace]:
+    """Return the node types and partitions that the agent knows, else those of the scheduler; {} if none answers."""
+    try:
+        statuses = fetch_snapshot(settings.agent.socket).nodes
+        if any(status.node_type or status.partitions for status in statuses):
+            return {status.node: NodePlace(status.node_type, status.partitions) for status in statuses}
+    except OffpeakError:
+        pass
+    try:
+        return find_node_places(scheduler_of(settings).view().nodes)
+    except OffpeakError:
+        return {}
+
+
+def _chosen(
+    machines: Sequence[InventoryNode], places: Mapping[str, NodePlace], choice: NodeChoice
+) -> tuple[InventoryNode, ...]:
+    found = {machine.node: places[machine.node] for machine in machines if machine.node in places}
+    if not found:
+        hint = "is the agent running? `offpeak check` shows whether the scheduler answers"
+        raise BadInput("node types and partitions are not known: neither agent nor scheduler reports them", hint=hint)
+    partitions = {name for place in found.values() for name in place.partitions.split(",")}
+    if choice.partition and choice.partition not in partitions:
+        hint = did_you_mean(choice.partition, partitions)
+        raise BadInput(f"no node is in a partition {choice.partition!r}", hint=hint)
+    kinds = {place.node_type for place in found.values() if place.node_type}
+    wanted = (choice.node_type or "").casefold()
+    if wanted and not any(wanted in kind.casefold() for kind in kinds):
+        raise BadInput(f"no node has a type with {choice.node_type!r}", hint=f"types: {'; '.join(sorted(kinds))}")
+    chosen = {
+        name
+        for name, place in found.items()
+        if wanted in place.node_type.casefold()
+        and (not choice.partition or choice.partition in place.partitions.split(","))
+    }
+    if not chosen:
+        raise BadInput(f"no node of partition {choice.partition} has a type with {choice.node_type!r}")
+    return tuple(machine for machine in machines if machine.node in chosen)
+
+
+def node_rows(
+    settings: Settings, machines: Sequence[InventoryNode], places: Mapping[str, NodePlace] | None = None
+) -> list[NodeRow]:
+    """Return the observed state of each node with its record in the ledger; without `places` they are read, too."""
     recorded, holds = read_latest_states(settings.ledger)
     records = {
         machine.node: restore_record(machine.node, recorded.get(machine.node), holds.get(machine.node))
         for machine in machines
     }
-    seen, watts = asyncio.run(_poll_nodes(settings, machines, records))
+    seen, watts, found = asyncio.run(_observe_nodes(settings, machines, records, places))
     return [
-        _node_row(seen[machine.node], watts.get(machine.node), recorded.get(machine.node), holds)
+        _node_row(
+            seen[machine.node], watts.get(machine.node), recorded.get(machine.node), holds, found.get(machine.node)
+        )
         for machine in machines
     ]
 
 
 def _node_row(
-    record: NodeRecord, watts: float | None, recorded: NodeStateRecord | None, holds: Mapping[str, Hold]
+    record: NodeRecord,
+    watts: float | None,
+    recorded: NodeStateRecord | None,
+    holds: Mapping[str, Hold],
+    place: NodePlace | None,
 ) -> NodeRow:
     state, hold = record.observed.state, holds.get(record.node)
     as_recorded = recorded is not None and recorded.observed == state
@@ -152,15 +262,22 @@ def _node_row(
         by=recorded.by if recorded is not None and as_recorded else "",
         desired=recorded.desired if recorded is not None else "",
         why="; ".join(each for each in reasons if each),
+        **(place or UNKNOWN_PLACE)._asdict(),
     )
 
 
-async def _poll_nodes(
-    settings: Settings, machines: Sequence[InventoryNode], records: Mapping[str, NodeRecord]
-) -> tuple[Mapping[str, NodeRecord], Mapping[str, float]]:
+async def _observe_nodes(
+    settings: Settings,
+    machines: Sequence[InventoryNode],
+    records: Mapping[str, NodeRecord],
+    places: Mapping[str, NodePlace] | None,
+) -> tuple[Mapping[str, NodeRecord], Mapping[str, float], Mapping[str, NodePlace]]:
     wire = Transport(timeout_s=settings.hardware.timeout_s)
     try:
-        return await asyncio.gather(poll_once(machines, records, wire), _read_node_watts(machines, wire))
+        polled, watts = poll_once(machines, records, wire), _read_node_watts(machines, wire)
+        if places is not None:
+            return *await asyncio.gather(polled, watts), places
+        return await asyncio.gather(polled, watts, asyncio.to_thread(read_node_places, settings))
     finally:
         await wire.close()
 

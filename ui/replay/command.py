@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from offpeak.model.jobs import Jobs
     from sim_backend.workloads.generate import LogRequest
 
-KINDS = ("class", "user", "day")
+KINDS = ("class", "user", "partition", "day")
 
 
 SIMULATE_SETTINGS = (
@@ -29,6 +29,7 @@ SIMULATE_SETTINGS = (
     "prices.layout",
     "prices.tariff",
     "prices.peak_rule",
+    "prices.decide_by",
     "prices.fill_gaps",
     "carbon.source",
     "plan.facility",
@@ -87,7 +88,9 @@ def simulate(
         str | None, typer.Option(help="Date of the prices to which the log's start is mapped: 2023-01-09.")
     ] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
-    by: Annotated[str | None, typer.Option(help="Break each policy's cost down: class, user, day, or several.")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Break each policy's cost down: class, user, partition, day, or several.")
+    ] = None,
     schedule: Annotated[
         Path | None, typer.Option(help="Write job_id,start_s,end_s in trace seconds, one file per policy.")
     ] = None,

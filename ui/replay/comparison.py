@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -27,14 +28,13 @@ from offpeak.display import (
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.text import counted
 from sim_backend.case.replay_case import Basis, PreparedCase
-from sim_backend.case.site_jobs import equipment_text
 from sim_backend.comparison.breakdown import BreakdownRow
 from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.likeness import likeness_of, partition_uses, waits_are_near
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.pools import PoolSleep
 from sim_backend.comparison.replications import ReplicationSpread
-from ui.replay.likeness import difference_lines, likeness_json, partition_table
+from ui.replay.likeness import difference_lines, likeness_json, partition_table, replayed_waits
 from ui.replay.tables import (
     REMARK,
     cooling_table,
@@ -59,13 +59,15 @@ def prices_text(basis: Basis) -> str:
 
 def machine_text(basis: Basis) -> str:
     """Return the machine as text: nodes, processors per node, power."""
-    size = f"{counted(basis.nodes, 'node')} of {counted(basis.processors_per_node, 'processor')}"
+    fewest, most = basis.node_processors
+    processors = counted(most, "processor") if fewest == most else f"{fewest} to {most} processors"
+    size = f"{counted(basis.nodes, 'node')} of {processors}"
     low_w, high_w = basis.busy_w
     busy = watts_text(low_w) if round(low_w) == round(high_w) else f"{low_w:,.0f} to {watts_text(high_w)}"
     source = f" ({basis.busy_source})" if basis.busy_source else ""
     watts = f"a busy one draws {busy}{source}, an idle one {watts_text(basis.idle_w)}"
     in_all = f"{power_text(basis.nodes * high_w)} when all are busy"
-    return f"{size}; {watts}; {in_all}" + (f"; assumed: {', '.join(basis.assumed)}" if basis.assumed else "")
+    return f"{size}; {watts}; {in_all}" + (f"; assumed: {'; '.join(basis.assumed)}" if basis.assumed else "")
 
 
 def basis_json(basis: Basis) -> dict[str, Any]:
@@ -142,10 +144,6 @@ def print_comparison(
     for line in basis_lines(prepared.basis):
         console.print(line)
     console.print()
-    uses = partition_uses(comparison, trace.names, prepared.units_per_node)
-    if len(uses) > 1:
-        console.print(partition_table(uses))
-        console.print()
     console.print(fitting_table(console, comparison.outcomes))
     console.print()
     if prepared.case.sleepers is not None:
@@ -160,8 +158,12 @@ def print_comparison(
     if spreads:
         console.print(spread_table(spreads))
         console.print()
+    uses = partition_uses(comparison, trace.names, prepared.units_per_node)
+    if len(uses) > 1:
+        console.print(partition_table(uses, replayed_waits(comparison.outcomes, spreads)))
+        console.print()
     likeness = likeness_of(comparison, trace.names, prepared.units_per_node)
-    for line in (*unlike_remark(comparison), *difference_lines(likeness)):
+    for line in (*unlike_remark(comparison), *difference_lines(likeness), *one_user_remark(trace)):
         console.print(f"- {line}")
     if spreads:
         console.print(f"- {spread_remark(spreads)}")
@@ -244,10 +246,21 @@ def unlike_remark(comparison: Comparison) -> tuple[str, ...]:
         return ()
     logged, replayed = (clock_text(wait_s) for wait_s in waits_s)
     name = comparison.runs[0].policy
+    unknown = "node types, partitions, limits, reservations or priorities of the site"
+    if comparison.case.cluster is not None:
+        unknown = "failed nodes, maintenance or limits, except those that the cluster file has"
     return (
-        f"the baseline is the replay, not the log: jobs wait {replayed} on average under {name}, in the log {logged};"
-        " the replay knows no limits, reservations or priorities of the site",
+        f"the replay is not near the log: jobs wait {replayed} on average under {name}, in the log {logged};"
+        f" the replay knows no {unknown}",
     )
+
+
+def one_user_remark(trace: Trace) -> tuple[str, ...]:
+    """Say that all jobs are of one user, as in a dump that was made without the permission to see the others."""
+    if not trace.names.user or len(users := np.unique(trace.jobs.user)) != 1:
+        return ()
+    name = trace.names.user_text(int(users[0]))
+    return (f"all jobs are of user {name}: if the cluster has others, the log lacks their jobs (sacct -a lists them)",)
 
 
 def gap_remark(comparison: Comparison) -> tuple[str, ...]:
@@ -295,7 +308,7 @@ def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequ
 
 
 def _pool_json(pool: PoolSleep) -> dict[str, Any]:
-    return {**asdict(pool), "node_type": equipment_text(pool.node_type)}
+    return {**asdict(pool), "node_type": pool.node_type.equipment}
 
 
 def comparison_json(
@@ -322,6 +335,7 @@ def comparison_json(
         "notes": [
             *unlike_remark(comparison),
             *difference_lines(likeness),
+            *one_user_remark(trace),
             *prepared.case.notes_until(comparison.until_s),
             *prepared.notes,
         ],

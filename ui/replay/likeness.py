@@ -1,6 +1,6 @@
 """The partitions of a log as a table, and how near the baseline's replay is to the log, in sentences and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,29 +8,84 @@ from rich.table import Table
 
 from offpeak.display import clock_text
 from sim_backend.comparison.likeness import Likeness, PartitionUse
+from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.comparison.replications import ReplicationSpread
+from ui.replay.tables import NOISE
 
 UNKNOWN = "-"
+MOST_ROWS = 40
+"""Partitions with a row of their own; of more the smallest share one."""
 NOT_CLAIMED = "No saving is claimed: the replay is not near enough to what happened."
+MOST_POLICIES = 4
+"""So many columns of policies fit beside those of the log."""
+
+PartitionWaits = Mapping[str, Mapping[str, str]]
+"""The mean waits under each policy, by partition, as text."""
 
 
-def partition_table(uses: Sequence[PartitionUse]) -> Table:
-    """Return a row for each partition: its jobs, what they used, and their mean wait, by the log."""
+def replayed_waits(outcomes: Sequence[PolicyOutcome], spreads: Sequence[ReplicationSpread]) -> PartitionWaits:
+    """Return the mean waits in many replays if there are `spreads`, else in one; those of other policies as noise if
+    chance alone can make their difference to the baseline.
+
+    Nothing is returned for more policies than the table has room for.
+    """
+    if max(len(outcomes), len(spreads)) > MOST_POLICIES:
+        return {}
+    if not spreads:
+        return {each.policy: {name: clock_text(s) for name, s in each.partition_wait_s.items()} for each in outcomes}
+    return {each.policy: _spread_waits(each, is_baseline=each is spreads[0]) for each in spreads}
+
+
+def _spread_waits(spread: ReplicationSpread, *, is_baseline: bool) -> dict[str, str]:
+    change_s = spread.partition_wait_change_s
+    return {
+        name: NOISE if change_s[name].has_either_sign and not is_baseline else clock_text(wait_s.mean)
+        for name, wait_s in spread.partition_wait_s.items()
+    }
+
+
+def partition_table(uses: Sequence[PartitionUse], waits: PartitionWaits) -> Table:
+    """Return a row for each partition: its jobs, what they used, their mean wait by the log, and that of replays."""
     has_gpus = any(use.gpu_hours for use in uses)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("partition")
-    for header in ("jobs", "node-hours", *(["GPU-hours"] if has_gpus else []), "utilization", "mean wait"):
+    replayed = [f"under {policy}" for policy in waits]
+    for header in ("jobs", "node-hours", *(["GPU-hours"] if has_gpus else []), "utilization", "mean wait", *replayed):
         table.add_column(header, justify="right")
-    for use in uses:
+    for use in _largest(uses):
         gpu_hours = UNKNOWN if use.gpu_hours is None else f"{use.gpu_hours:,.0f}"
-        table.add_row(
+        cells = (
             use.partition,
             f"{use.jobs:,}",
             f"{use.node_hours:,.0f}",
             *([gpu_hours] if has_gpus else []),
             _utilization_text(use),
             UNKNOWN if use.mean_wait_s is None else clock_text(use.mean_wait_s),
+            *(of_policy.get(use.partition, UNKNOWN) for of_policy in waits.values()),
         )
+        table.add_row(*cells)
     return table
+
+
+def _largest(uses: Sequence[PartitionUse]) -> Sequence[PartitionUse]:
+    """Return the partitions with the most node-hours in their order, and the sum of the others as one."""
+    if len(uses) <= MOST_ROWS:
+        return uses
+    by_size = sorted(uses, key=lambda use: -use.node_hours)
+    kept, others = frozenset(use.partition for use in by_size[: MOST_ROWS - 1]), by_size[MOST_ROWS - 1 :]
+    jobs = sum(use.jobs for use in others)
+    waits = [use.mean_wait_s * use.jobs for use in others if use.mean_wait_s is not None]
+    rest = PartitionUse(
+        partition=f"{len(others)} others",
+        jobs=jobs,
+        node_hours=sum(use.node_hours for use in others),
+        gpu_hours=sum(use.gpu_hours or 0.0 for use in others),
+        utilization=None,
+        replayed_utilization=None,
+        use_difference=None,
+        mean_wait_s=sum(waits) / jobs if len(waits) == len(others) else None,
+    )
+    return (*(use for use in uses if use.partition in kept), rest)
 
 
 def _utilization_text(use: PartitionUse) -> str:
@@ -48,7 +103,8 @@ def order_text(likeness: Likeness | None) -> str:
     """Return how near the order of starts is, as the end of a sentence; "" where it is unknown."""
     if likeness is None or likeness.start_order is None:
         return ""
-    return f"; the order in which a day's jobs start correlates {likeness.start_order:.2f} with that of the log"
+    order = f"{likeness.start_order:.2f}"
+    return f"; the order in which a day's jobs start correlates {order} with that of the log (1: the same order)"
 
 
 def likeness_json(likeness: Likeness | None) -> dict[str, Any] | None:

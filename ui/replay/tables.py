@@ -6,7 +6,6 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from offpeak.display import ENERGY_UNITS, Unit, clock_text, figure, percent_text, unit_of
-from sim_backend.case.site_jobs import equipment_text
 from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
 from sim_backend.comparison.pools import PoolSleep, pool_sleeps
@@ -131,7 +130,7 @@ def pool_table(comparison: Comparison) -> Table:
 
 def _pool_cells(pool: PoolSleep) -> tuple[str, ...]:
     return (
-        equipment_text(pool.node_type),
+        pool.node_type.equipment,
         pool.power_class,
         f"{pool.nodes:,}",
         f"{pool.asleep_node_h:,.0f}",

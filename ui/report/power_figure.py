@@ -10,7 +10,8 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.prices.peak import Peak
-from sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_times
+from sim_backend.case.electricity import LaidSeries, peak_times
+from sim_backend.case.replay_case import ReplayCase
 from sim_backend.comparison.figures import BusiestWindow, extreme_pieces
 from sim_backend.nodes.power_curve import PowerCurve
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
@@ -128,10 +129,10 @@ def price_edges(laid: LaidSeries, window: BusiestWindow) -> tuple[Int64, Float64
     return edges_s, series.value[first:beyond]
 
 
-def peak_trace(prices: ReplayPrices, calendar: Calendar, window: BusiestWindow) -> Json:
+def peak_trace(case: ReplayCase, calendar: Calendar, window: BusiestWindow) -> Json:
     """Return the shading of the on-peak hours, for an axis that goes from 0 to 1."""
     from_s, until_s = window.from_s, window.until_s
-    peaks = peak_times(prices)
+    peaks = peak_times(case.prices, case.carbon)
     inside = (peaks.at_s > from_s) & (peaks.at_s < until_s)
     first = max(int(np.searchsorted(peaks.at_s, from_s, side="right")) - 1, 0)
     at_s = np.concatenate([[from_s], peaks.at_s[inside], [until_s]])
@@ -211,7 +212,7 @@ def price_trace(
 
 def shading(subject: ReportSubject, window: BusiestWindow) -> list[Json]:
     """Return the on-peak hours over both rows: vertical axes 3 and 4 lie over 1 and 2."""
-    on_peak = peak_trace(subject.comparison.case.prices, subject.calendar, window)
+    on_peak = peak_trace(subject.comparison.case, subject.calendar, window)
     return [on_peak | {"yaxis": "y3"}, on_peak | {"yaxis": "y4"}]
 
 

@@ -69,6 +69,7 @@ ENERGIES = ("ConsumedEnergyRaw", "ConsumedEnergy")
 NEEDED = (IDS, ("Submit",), ("Start",), ("End", *RUN_TIMES), ("State",), (*PROCESSORS, *NODES))
 USED = frozenset((*SACCT_COLUMNS, *RUN_TIMES, *LIMITS, *PROCESSORS, *NODES, *ENERGIES))
 
+TRES_LISTS = frozenset(("AllocTRES", "ReqTRES"))
 FREE_TEXT = frozenset(("JobName", "Comment", "AdminComment", "SubmitLine"))
 TELLING = 2  # a line that names so many used columns is a header
 DISABLED = b"Slurm accounting storage is disabled"
@@ -85,7 +86,9 @@ class SacctLayout:
 
     @property
     def ends_in_free_text(self) -> bool:
-        """Whether surplus fields of a line can only belong to its last column."""
+        """Whether surplus fields of a line can only belong to its last column. A list of nodes may hold commas, too."""
+        if self.delimiter == "," and "NodeList" in self.columns:
+            return False
         return next(name for name in reversed(self.columns) if name) in FREE_TEXT
 
     @property
@@ -110,6 +113,9 @@ def layout_of(text: bytes, name: str) -> SacctLayout:
             hint=disabled if DISABLED in header else f"`{SACCT_COMMAND}`",
         )
     delimiter, columns = _split(header)
+    if delimiter == "," and (lists := TRES_LISTS.intersection(columns)):
+        fault = f"{' and '.join(sorted(lists))} of sacct hold commas, so a comma cannot separate the columns"
+        raise BadTrace(f"{name}:1: {fault}", hint=f"--delimiter=';': `{SACCT_COMMAND}`")
     if delimiter == " ":
         raise BadTrace(f"{name}: is laid out for people, its values may be cut off", hint=f"`{SACCT_COMMAND}`")
     missing = [names[0] for names in NEEDED if not set(names) & set(columns)]

@@ -20,6 +20,7 @@ from offpeak.model.jobs import Trace
 from offpeak.model.local_time import zone_text
 from offpeak.model.request import Request
 from offpeak.text import counted
+from plugin.slurm.requests import forget_parsed
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, trace_of
 from sim_backend.traces.requests import request_classes
 from sim_backend.traces.slurm.fields import (
@@ -235,6 +236,7 @@ def _requests(
 
     columns = (queue.code, nodes, processors, *(code for code, _ in texts.values()))
     request, requests = request_classes(columns, of_row)
+    forget_parsed()
     return (request, requests) if requests else (None, ())
 
 

@@ -39,8 +39,16 @@ KNOWN = WAITING | NEVER_STARTED | RUNNING | ENDED
 
 
 def state_names(states: tuple[bytes, ...]) -> tuple[str, ...]:
-    """Return the first word of each state, such as CANCELLED of "CANCELLED by 1000"."""
-    return tuple(text.decode(errors="replace").partition(" ")[0] for text in states)
+    """Return the first word of each state, such as CANCELLED of "CANCELLED by 1000" or of its cut form CANCELLED+."""
+    return tuple(_whole(text.decode(errors="replace").partition(" ")[0]) for text in states)
+
+
+def _whole(name: str) -> str:
+    """Return the state that `sacct` without -P has cut to a column of ten letters, or the name as it is."""
+    if not name.endswith("+"):
+        return name
+    begins = [known for known in KNOWN if known.startswith(name[:-1])]
+    return begins[0] if len(begins) == 1 else name
 
 
 def is_one_of(among: frozenset[str], code: Int64, names: tuple[str, ...]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.machines.node_sets import MOST_NODES, expand, expand_in_order, fold, most_names
+from offpeak.machines.node_sets import MOST_NODES, expand, expand_in_order, fold, fold_names, most_names
 
 NAMES = st.builds("{}{:0{}d}".format, st.sampled_from(["n", "node-", "gpu"]), st.integers(0, 999), st.just(3))
 
@@ -19,6 +19,10 @@ def test_examples() -> None:
     assert expand("n[001-003],login") == ("login", "n001", "n002", "n003")
     assert expand("n[1-4]!n2") == ("n1", "n3", "n4")
     assert fold(["n3", "n1", "n2"]) == "n[1-3]"
+    assert fold_names([]) == ""
+    assert (
+        fold_names(["p10", "p2", "batch", "@x", "p1", "p2", "a[b", "long jobs"]) == "batch,p[1-2,10],@x,a[b,long jobs"
+    )
 
 
 def test_the_written_order_is_kept() -> None:

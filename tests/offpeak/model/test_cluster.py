@@ -82,6 +82,20 @@ def test_nodes_are_shared_if_a_partition_of_the_request_shares_them() -> None:
     assert cluster.takes_whole_nodes(Request(("common",), (Chunk(1),), whole_nodes=True), pool)
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (GPU, "48 cores, 512 GiB, 4 a100 GPUs"),
+        (NodeType(1, 1536, (("", 1), ("mig", 2))), "1 core, 1.5 GiB, 1 GPU, 2 mig GPUs"),
+        (NodeType(8, 512), "8 cores, 512 MiB"),
+        (NodeType(8, 1_055_000), "8 cores, 1,030 GiB"),
+        (NodeType(0), "unknown equipment"),
+    ],
+)
+def test_equipment_is_cores_memory_and_gpus(kind: NodeType, text: str) -> None:
+    assert kind.equipment == text
+
+
 def test_a_partition_that_only_a_pool_names_has_the_defaults() -> None:
     pool = Pool(THIN, frozenset({"own", "common"}), 1)
     cluster = Cluster((pool,), {"common": Partition("common", shared=True)})

@@ -186,6 +186,8 @@ PARTITIONS = st.builds(
     qos=st.just(""),
     preempt_mode=st.just(PreemptMode.REQUEUE),
     job_factor=st.integers(0, 9),
+    # The jobs of a log name their partition.
+    is_default=st.just(False),
 )
 AMOUNTS = st.integers(0, 99)
 ALLOWANCES = st.builds(Allowance, *[st.none() | AMOUNTS] * 4)

@@ -39,14 +39,14 @@ def laid_at(log: LogSpan, series: Series, **start) -> datetime:
 def test_own_dates_are_kept():
     log = log_of("2021-05-05T10:00Z", days=9999)
     assert align_log(log, FIVE_YEARS).offset_s == log.unix_start_s
-    assert align_log(log, FIVE_YEARS).note == "log of 2021-05-05 keeps its own dates"
+    assert align_log(log, FIVE_YEARS).note == "log mapped to its own dates, from 2021-05-05"
 
 
 def test_same_weekday_and_season_of_the_first_year():
     log = log_of("1996-09-23T16:40+02:00", days=340, zone=STOCKHOLM)
     laid = align_log(log, FIVE_YEARS)
     assert laid_at(log, FIVE_YEARS) == datetime(2020, 9, 21, 16, 40, tzinfo=STOCKHOLM)
-    assert laid.note == "log of 1996-09-23 laid on 2020-09-21 (same weekday and season)"
+    assert laid.note == "log of 1996-09-23 mapped to 2020-09-21 (same weekday and season)"
 
 
 def test_the_first_year_with_room_is_preferred():
@@ -62,7 +62,7 @@ def test_prices_of_another_season_share_the_weekday():
     june = prices("2014-06-01T00:00Z", "2014-07-01T00:00Z")
     log = log_of("1996-09-23T16:40Z", days=5)
     assert laid_at(log, june) == datetime(2014, 6, 2, 16, 40, tzinfo=UTC)
-    assert align_log(log, june).note == "log of 1996-09-23 laid on 2014-06-02 (same weekday)"
+    assert align_log(log, june).note == "log of 1996-09-23 mapped to 2014-06-02 (same weekday)"
     weekend = prices("2014-06-07T00:00Z", "2014-06-09T00:00Z")
     assert "2014-06-07 (the first day of the prices)" in align_log(log, weekend).note
 
@@ -74,7 +74,7 @@ def test_a_log_without_a_date_begins_on_the_first_monday(first_s):
     assert datetime.fromtimestamp(first_s % WEEK_S * -1 + first_s + laid.offset_s, STOCKHOLM) == datetime(
         2020, 1, 6, tzinfo=STOCKHOLM
     )
-    assert laid.note == "log without a date laid on 2020-01-06 (the first Monday of the prices)"
+    assert laid.note == "log without a date mapped to 2020-01-06 (the first Monday of the prices)"
 
 
 def test_a_start_that_the_user_chose():
@@ -82,7 +82,7 @@ def test_a_start_that_the_user_chose():
     assert laid_at(log, FIVE_YEARS, start=date(2022, 3, 4)) == datetime(2022, 3, 4, 16, 40, tzinfo=STOCKHOLM)
     chosen = datetime(2022, 3, 4, 5, tzinfo=UTC)
     assert laid_at(log, FIVE_YEARS, start=chosen) == chosen
-    assert align_log(log, FIVE_YEARS, start=chosen).note == "log laid on 2022-03-04 as asked"
+    assert align_log(log, FIVE_YEARS, start=chosen).note == "log mapped to 2022-03-04 as asked"
     with pytest.raises(BadPrices, match="outside the prices of test") as problem:
         align_log(log, FIVE_YEARS, start=date(2031, 1, 1))
     assert problem.value.hint == "they go from 2020-01-01 to 2025-01-01"

@@ -336,7 +336,10 @@ def test_an_array_is_planned_with_the_tasks_that_could_start():
     assert starts(plan) == {"1": 0, "2": 1}
     assert plan.power_profile.power_w[0] >= 4 * 400
     throttled = a_job(1, array_id="1", tasks=6, task_limit=3)
-    assert starts(planned(make_inputs((throttled, a_job(2))))) == {"1": 0, "2": 0}
+    plan = planned(make_inputs((throttled, a_job(2))))
+    assert starts(plan) == {"1": 0, "2": 0}
+    # The second three tasks follow the first three.
+    assert plan.by_id["1"].run_s == 2 * plan.by_id["2"].run_s
     runs = a_running(9, "n1", array_id="1", plain=False)
     full = planned(make_inputs((runs, a_job(1, array_id="1", task_limit=1))))
     assert full.left_out == {"1": "as many of its tasks run as may run at once"}

@@ -60,6 +60,17 @@ def test_neighbourhoods_find_what_the_orders_do_not(drawn) -> None:
     assert compute_gap(problem, compute_profit(problem, better).total, upper_bound(problem)) >= 0
 
 
+@pytest.mark.parametrize("name", ["default", "relaxation", "non-strict WT", "strict EST"])
+def test_solvers_give_jobs_nodes_of_their_pools_only(drawn, name: str) -> None:
+    problem = drawn(12, seed=5, nodes=6)
+    pools = np.where(np.arange(12) % 3 == 0, 0b01, np.where(np.arange(12) % 3 == 1, 0b10, 0b11))
+    machine = replace(problem.machine, pool=np.array([0b01, 0b01, 0b01, 0b10, 0b10, 0b10]))
+    problem = replace(problem, work=replace(problem.work, pools=pools), machine=machine)
+    plan = SOLVERS[name](problem, budget_of(4.0))
+    assert verify_plan(problem, plan).violations == ()
+    assert plan.placed.sum() > 6
+
+
 def test_an_unchanged_answer_packs_to_no_less(drawn) -> None:
     problem = drawn(40, seed=3)
     plan = multi_search(problem, budget_of(60))

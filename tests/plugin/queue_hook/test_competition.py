@@ -308,6 +308,9 @@ def test_jobs_of_equal_priority_do_not_pass_one_outside_their_window() -> None:
     assert site.apply(site.plan(node_power_w=watts)).order() == ["1", "2", "3", "4"]
     waits = replace(site, jobs=(jobs[0], het._replace(reason="Dependency"), *jobs[1:]))
     assert waits.apply(waits.plan(node_power_w=watts)).order() == ["4", "3", "1", "2"]
+    for request, order in ((None, ["1", "2", "3", "4"]), (Request(("batch",), (Chunk(1, 65),)), ["4", "3", "1", "2"])):
+        other = replace(site, jobs=(jobs[0], het._replace(request=request), *jobs[1:]))
+        assert other.apply(other.plan(node_power_w=watts)).order() == order
     throttled = het._replace(plain=True, array_id="2", tasks=4, task_limit=1)
     task = asks(5, Chunk(1, 64), state=JobState.RUNNING, array_id="2", hosts="n1", plain=False)
     busy = replace(site, jobs=(jobs[0], throttled, *jobs[1:], task))
@@ -323,7 +326,8 @@ def test_reasons_that_free_nodes_do_not_resolve() -> None:
     assert not any(asks(1, Chunk(1, 1), reason=reason).lacks_only_nodes for reason in (*limits, *others))
     reserved = "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions"
     scarce = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 8)"
-    for reason in ("", "None", "Priority", "Resources", "BeginTime", reserved, scarce):
+    named = "ReqNodeNotAvail, UnavailableNodes:threshold[1-4],qos1"
+    for reason in (named, "", "None", "Priority", "Resources", "BeginTime", reserved, scarce):
         assert asks(1, Chunk(1, 1), reason=reason).lacks_only_nodes
 
 

@@ -12,7 +12,7 @@ from plugin.queue_hook.positions import marks_by_job, queue_positions
 from plugin.queue_hook.queue_plan import restore_plan
 from plugin.queue_hook.start_times import latest_start_s
 from plugin.queue_hook.user_hints import parse_user_hints
-from plugin.queue_hook.window import group_positions
+from plugin.queue_hook.window import group_positions, startable_positions
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 
@@ -73,7 +73,7 @@ def lines(site, later=()):
     marked = marks_by_job(site.marks, site.jobs)
     facts = QueueFacts(NOW_S, site.jobs, site.ranking, cluster=plain_cluster(site.jobs))
     positions = queue_positions(facts.pending, marked, facts)
-    return group_positions(positions.all, later, facts)
+    return group_positions(startable_positions(positions.all, later, facts), facts)
 
 
 @given(sites(), rules, st.data())

@@ -24,10 +24,11 @@ SETTINGS = "Licenses=matlab:3\nAccountingStorageEnforce=associations,limits,qos\
 ACCOUNTS = (
     ("add", "qos", "two", "GrpJobs=2"),
     ("add", "qos", "part", "MaxTRESPerUser=node=3"),
+    ("add", "qos", "cores", "GrpTRES=cpu=7"),
     ("add", "account", "tests"),
     ("add", "user", ME, "account=tests"),
     ("modify", "user", ME, "set", "defaultaccount=tests"),
-    ("modify", "user", ME, "set", "qos=normal,two"),
+    ("modify", "user", ME, "set", "qos=normal,two,cores"),
     ("add", "resource", "name=sim", "server=db", "servertype=other", "count=10", "type=license"),
     ("add", "resource", "name=sim", "server=db", "cluster=test", "percentallowed=50"),
 )
@@ -35,7 +36,7 @@ ACCOUNTS = (
 
 @pytest.fixture(scope="module")
 def limited_slurm() -> Iterator[SlurmCluster]:
-    """Four nodes, three licences and half of ten remote ones; at most two jobs of a QOS run."""
+    """Four nodes of four cores, three licences and half of ten remote ones; QOS limit jobs, nodes and cores."""
     with accounting_slurm(SETTINGS) as accounting:
         for arguments in ACCOUNTS:
             accounting.cluster.run("sacctmgr", "--immediate", *arguments)
@@ -71,6 +72,18 @@ def test_the_plan_waits_for_what_slurm_waits_for(limited: SlurmCluster, slurm: S
     planned = {job.job_id: job.start_s for job in plan.jobs}
     assert planned[waits] == min(load[job] for job in runs)
     assert limited.run("squeue", "--noheader", "--format=%t", f"--jobs={waits}").strip() == "PD"
+
+
+def test_an_exclusive_job_takes_all_cores_of_its_nodes_from_the_limits(
+    limited: SlurmCluster, slurm: SlurmScheduler
+) -> None:
+    runs = submit(limited, "--qos=cores", "--exclusive", "--ntasks=1", "--time=60")
+    waits = submit(limited, "--qos=cores", "--exclusive", "--ntasks=1", "--time=10")
+    state = ("squeue", "--noheader", "--format=%t %r", f"--jobs={waits}")
+    wait_until(lambda: limited.run(*state).strip() == "PD QOSGrpCpuLimit", what="the limit to hold the second job")
+    plan = plan_of(slurm)
+    planned = {job.job_id: job.start_s for job in plan.jobs}
+    assert planned[waits] == next(load.until_s for load in plan.loads if load.job_id == runs)
 
 
 def plan_of(slurm: SlurmScheduler) -> DayPlan:

@@ -198,4 +198,4 @@ def test_an_array_is_counted_from_text_and_json(answers: Path) -> None:
 def test_partitions(answers: Path) -> None:
     config = answer(answers, "scontrol_show_config.txt")
     (batch, *_) = traits_of_text(config, answer(answers, "scontrol_show_partition.txt")).partitions
-    assert batch == Partition("batch", shared=True)
+    assert batch == Partition("batch", shared=True, is_default=True)

@@ -26,7 +26,7 @@ def split(nodes, *jobs, shared=False):
 
 
 CPU, GPU, FAT = (
-    f"batch,gpu: 64 CPUs, {equipment}" for equipment in ("244 GiB", "488 GiB, 4 a100", "977 GiB")
+    f"batch,gpu: 64 cores, {equipment}" for equipment in ("244 GiB", "488 GiB, 4 a100 GPUs", "977 GiB")
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ def job(number: int, state: JobState, nodes: int, **given: object) -> Job:
 
 def test_an_idle_cluster_waits_for_nothing_and_broken_nodes_do_not_count() -> None:
     nodes = (node("n1"), node("n2"), node("n3"), node("n4", failed=True), node("n5", closed=True))
-    waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=False)
+    waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=False).total
     assert waits.cores == (8, 16, 24)
     assert {value for row in waits.wait_s for value in row} == {0.0}
     assert [count_idle_cores(each, shared=False) for each in nodes] == [8, 8, 8, 0, 0]
@@ -32,7 +32,7 @@ def test_an_idle_cluster_waits_for_nothing_and_broken_nodes_do_not_count() -> No
 def test_blocked_job_waits_and_backfilled_job_starts() -> None:
     nodes = (node("n1", NodeUse.USED, used=8), node("n2"))
     jobs = (job(1, JobState.RUNNING, 1), job(2, JobState.PENDING, 2))
-    waits = simulate_waits(SchedulerView(NOW_S, jobs, nodes, ()), {}, shared=False)
+    waits = simulate_waits(SchedulerView(NOW_S, jobs, nodes, ()), {}, shared=False).total
     short, long = TIME_LIMITS_S.index(3600), TIME_LIMITS_S.index(86_400)
     assert (waits.wait_s[0][short], waits.wait_s[0][long]) == (0.0, 7200.0)
     assert waits.wait_s[1][short] == 7200.0
@@ -40,7 +40,7 @@ def test_blocked_job_waits_and_backfilled_job_starts() -> None:
 
 def test_shared_nodes_are_counted_in_cores_and_nothing_is_known_without_nodes() -> None:
     nodes = (node("n1", NodeUse.USED, used=3), node("n2"))
-    waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=True)
+    waits = simulate_waits(SchedulerView(NOW_S, (), nodes, ()), {}, shared=True).total
     assert waits.cores == (1, 2, 4, 8, 16)
     assert [count_idle_cores(each, shared=True) for each in nodes] == [5, 8]
-    assert simulate_waits(SchedulerView(NOW_S, (), (), ()), {}, shared=True).cores == ()
+    assert simulate_waits(SchedulerView(NOW_S, (), (), ()), {}, shared=True).total.cores == ()

@@ -16,6 +16,7 @@ from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
 from plugin.scheduler.node import SchedulerState
 from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, ObservedState
+from power.live.node_types import NodePlace
 from predictors.price_curve import PriceCurve
 from services.agent.observer import price_slots
 from services.agent.reports import find_day_and_month, modelled_w, node_status
@@ -105,6 +106,13 @@ def test_the_page_reads_the_same_snapshot(drawn: StatusSnapshot) -> None:
     names = [*reversed(sent["node_fields"]), "moon"]
     newer = sent | {"moon": "full", "node_fields": names, "nodes": [[*reversed(row), "full"] for row in sent["nodes"]]}
     assert parse_snapshot(newer) == drawn
+    names = sent["node_fields"][: -len(NodeStatus._field_defaults)]
+    older = sent | {"node_fields": names, "nodes": [row[: len(names)] for row in sent["nodes"]]}
+    (node,) = drawn.nodes
+    assert node.node_type
+    assert parse_snapshot(older).nodes == (node._replace(node_type="", partitions=""),)
+    with pytest.raises(ValueError, match="held"):
+        parse_snapshot(older | {"node_fields": names[:-1]})
 
 
 @pytest.mark.parametrize("reply", [None, [], {}, {"published": {}}])
@@ -117,5 +125,5 @@ def test_other_json_is_no_snapshot(reply: object) -> None:
 def drawn() -> StatusSnapshot:
     from agent_socket import PUBLISHED
 
-    node = node_status(record(NodeState.OFF), NOW, {}, SERVER)
+    node = node_status(record(NodeState.OFF), NOW, {}, SERVER, NodePlace("64 cores, 256 GiB", "batch,long"))
     return StatusSnapshot(PUBLISHED, "Europe/Berlin", NOW.unix_s, NOW.unix_s, nodes=(node,))

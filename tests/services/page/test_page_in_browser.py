@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 from contrast import low_contrasts
-from page_site import PageSite, make_snapshot, page_site
+from page_site import AT_S, PageSite, make_snapshot, page_site
 from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
 from zygote import Zygote
@@ -179,6 +179,59 @@ def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
     page.keyboard.press("End")
     expect(panel.locator("b")).to_have_text("n064")
     assert page.locator("#grid").get_attribute("aria-activedescendant") == "node-63"
+
+
+def of_types(shown: StatusSnapshot, types: int, partitions: int) -> StatusSnapshot:
+    """Return the site with nodes of several types in several partitions; the later the type, the fewer its nodes."""
+    nodes = []
+    for at, node in enumerate(shown.nodes):
+        number = at if at < types else at * 7 % (at % types + 1)
+        gpus = f", {4 + number % 3 * 2} gpu-model-{number} GPUs" if number % 3 == 1 else ""
+        inside = ",".join(f"p{name}" for name in range(1, partitions + 1) if (name - number) % 3 == 0 or name == 1)
+        nodes.append(
+            node._replace(node_type=f"{32 + 8 * number} cores, {256 + 64 * number:,} GiB{gpus}", partitions=inside)
+        )
+    return replace(shown, nodes=tuple(nodes))
+
+
+@pytest.mark.thorough
+def test_nodes_of_several_types_are_counted_and_chosen(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
+    with page_site(zygote, tmp_path, of_types(make_snapshot(2400), 40, 30), hours=1) as site:
+        for width, scheme in ((360, "light"), (360, "dark"), (1366, "light"), (1366, "dark")):
+            with open_page(chromium, site, width, scheme) as opened:
+                page = opened.page
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+                assert low_contrasts(page, "#nodes *") == []
+                assert text_overlaps(page, HOLDERS) == []
+                page.screenshot(path=tmp_path / f"types-{width}-{scheme}.png", full_page=True)
+        with open_page(chromium, site, 1366, "light") as opened:
+            page, rows = opened.page, opened.page.locator("#types tbody tr")
+            expect(rows).to_have_count(40)
+            expect(page.locator("#nodes-count")).to_have_text("2,400 nodes")
+            expect(page.locator("#nodes-more")).to_have_text("400 more nodes: choose a type or a partition")
+            sizes = [int(text) for text in rows.locator(".number").all_inner_texts()]
+            assert (sum(sizes), sizes) == (2400, sorted(sizes, reverse=True))
+            page.keyboard.press("Tab")
+            rows.nth(0).locator("button").focus()
+            page.keyboard.press("Enter")
+            expect(page.locator("#grid .node")).to_have_count(sizes[0])
+            expect(page.locator("#nodes-count")).to_have_text(f"{sizes[0]} of 2,400 nodes")
+            page.locator("#grid .node").first.hover()
+            expect(page.locator("#node")).to_contain_text("cores, ")
+            expect(page.locator("#node")).to_contain_text(" · p1, ")
+            count = page.locator("html").get_attribute("data-nodes") or ""
+            changed = of_types(make_snapshot(2400, seed=7), 40, 30)
+            site.agent.snapshot = replace(changed, published=replace(changed.published, at_unix_s=AT_S + 30))
+            expect(page.locator("html")).not_to_have_attribute("data-nodes", count, timeout=PATIENCE_MS)
+            assert page.evaluate("document.activeElement === document.querySelector('#types button')")
+            expect(page.locator("#grid .node")).to_have_count(sizes[0])
+            rows.nth(0).locator("button").click()
+            expect(page.locator("#nodes-count")).to_have_text("2,400 nodes")
+            options = page.locator("#partition option").all_inner_texts()
+            assert options == ["all 30", *(f"p{name}" for name in range(1, 31))]
+            page.locator("#partition").select_option("p10")
+            expect(rows).to_have_count(13)
+            expect(page.locator("#nodes-count")).to_contain_text(" of 2,400 nodes")
 
 
 @pytest.mark.thorough

@@ -16,6 +16,7 @@ from offpeak.model.step_series import Series, value_at
 from offpeak.prices.alignment import LogSpan
 from offpeak.prices.peak import AboveDayMean, Peak
 from offpeak.prices.tariff import parse_tariff, tariff_series
+from offpeak.prices.weighing import BY_CO2
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, peak_times, prices_of
 
@@ -53,7 +54,7 @@ def same_prices(laid: LaidSeries, expected: Series, from_s: int, until_s: int) -
 def test_a_tariff_keeps_the_logs_own_dates() -> None:
     prices = prices_of(log_of("2023-05-03T10:00+02:00", days=3, zone=BERLIN), PriceSettings(), None)
     assert prices.laid.offset_s == unix("2023-05-03T10:00+02:00")
-    assert prices.laid.notes == ("log of 2023-05-03 keeps its own dates",)
+    assert prices.laid.notes == ("log mapped to its own dates, from 2023-05-03",)
     assert prices.laid.series.currency == "EUR"
 
 
@@ -67,7 +68,7 @@ def test_a_tariffs_hours_are_those_of_the_logs_clock() -> None:
 def test_a_log_without_a_date_begins_on_a_monday_of_the_tariffs_clock() -> None:
     prices = prices_of(log_of(None, days=3), PriceSettings(tariff=WEEKDAYS), None)
     assert datetime.fromtimestamp(prices.laid.offset_s, BERLIN) == datetime(2024, 1, 1, tzinfo=BERLIN)
-    assert prices.laid.notes == ("log without a date laid on a Monday, 2024-01-01",)
+    assert prices.laid.notes == ("log without a date mapped to a Monday, 2024-01-01",)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_a_tariff_is_repeated_after_twenty_years() -> None:
 def test_a_file_that_is_long_enough_needs_no_note(tmp_path: Path) -> None:
     laid = prices_of(log_of("2023-01-02T00:00Z", days=1), two_days(tmp_path), None).laid
     assert laid.until(2 * DAY_S).series == laid.series
-    assert laid.notes_until(2 * DAY_S) == laid.notes == ("log of 2023-01-02 keeps its own dates",)
+    assert laid.notes_until(2 * DAY_S) == laid.notes == ("log mapped to its own dates, from 2023-01-02",)
 
 
 def test_a_file_that_ends_before_is_repeated_and_reported_only_if_needed(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_carbon_lies_on_the_dates_of_the_prices(tmp_path: Path) -> None:
     laid = carbon_of(log, CarbonSettings(str(carbon)), prices)
     assert isinstance(laid, LaidSeries)
     assert laid.offset_s == prices.offset_s == unix("2023-01-02T00:00Z")
-    assert laid.notes == ("carbon intensity: log of 2023-01-02 keeps its own dates",)
+    assert laid.notes == ("carbon intensity: log mapped to its own dates, from 2023-01-02",)
     note = "the carbon intensity ends 2023-01-04, from there the last 3 days are repeated"
     assert laid.notes_until(3 * DAY_S) == (*laid.notes, note)
 
@@ -166,7 +167,7 @@ def test_carbon_of_other_years_keeps_weekday_and_season(tmp_path: Path) -> None:
     laid = carbon_of(log, CarbonSettings(str(carbon)), prices_of(log, two_days(tmp_path), None).laid)
     assert isinstance(laid, LaidSeries)
     assert laid.offset_s == unix("2021-01-04T00:00Z")
-    assert laid.notes == ("carbon intensity: log of 2023-01-02 laid on 2021-01-04 (same weekday and season)",)
+    assert laid.notes == ("carbon intensity: log of 2023-01-02 mapped to 2021-01-04 (same weekday and season)",)
 
 
 def test_gaps_of_the_carbon_intensity_are_filled_and_reported(tmp_path: Path) -> None:
@@ -210,6 +211,19 @@ def test_the_state_changes_at_every_peak_time(values: list[float], offset_s: int
     state = peaks.peak[np.searchsorted(peaks.at_s, start_s - offset_s, side="right") - 1]
     assert ((state == Peak.UNKNOWN) == np.isnan(values)).all()
     assert not (state[np.array(values) == 1.0] == Peak.ON_PEAK).any()
+
+
+def test_by_co2_the_peaks_are_those_of_the_intensity_on_its_own_clock() -> None:
+    hours, day = np.arange(24) * 3600, 24 * 3600
+    price = LaidSeries(Series(hours, day, np.arange(24.0), "EUR/MWh", "test"), 0, UTC, ())
+    year_s = 364 * DAY_S
+    values = np.where(np.arange(24) < 6, 500.0, 100.0)
+    carbon = LaidSeries(Series(hours + year_s, day + year_s, values, "g/kWh", "test"), year_s, UTC, ())
+    peaks = peak_times(ReplayPrices(price, AboveDayMean(UTC), BY_CO2), carbon)
+    assert peaks.at_s.tolist() == [0, 6 * 3600]
+    assert peaks.peak.tolist() == [Peak.ON_PEAK, Peak.OFF_PEAK]
+    constant = peak_times(ReplayPrices(price, AboveDayMean(UTC), BY_CO2), 400.0)
+    assert constant.peak.tolist() == [Peak.OFF_PEAK]
 
 
 def test_a_tariffs_peaks_are_its_hours() -> None:

@@ -69,6 +69,22 @@ def test_names_that_the_cluster_does_not_have_are_one_line_each() -> None:
     )
 
 
+def test_many_names_that_the_cluster_does_not_have_share_a_line() -> None:
+    odd = [
+        Request((f"p{number}",), (Chunk(1),), qos=f"q{number % 2}", hosts=frozenset({f"x{number}"}))
+        for number in range(1, 13)
+    ]
+    notes = site_jobs(trace_of([2] * 24, [*range(12)] * 2, *odd), CLUSTER).notes
+    assert "the cluster has no partitions p[1-12]: 24 jobs of them may run on all of its nodes" in notes
+    assert "the cluster has no QOS q0: 12 jobs of it count without it" in notes
+    assert "the cluster has no nodes x[1-12]: 24 jobs for them may run on other nodes" in notes
+    names = [f"q{number:02}-{'x' * number}" for number in range(1, 13)]
+    many = [Request(("cpu",), (Chunk(1),), qos=name) for name in names]
+    (line,) = [note for note in site_jobs(trace_of([0] * 12, [*range(12)], *many), CLUSTER).notes if "QOS" in note]
+    text = f"the cluster has no QOS {', '.join(names[:5])}, ... (12 in all): 12 jobs of them count without them"
+    assert line == text
+
+
 def test_a_job_of_an_unknown_partition_counts_where_it_ran() -> None:
     trace = trace_of([2, 2, 2, 0], [0, 0, -1, 0], Request(("old",), (Chunk(1),)), node=np.array([0, 1, 2, -1]))
     trace = replace(trace, names=replace(trace.names, node=("g2", "n4", "x7")))
@@ -105,7 +121,9 @@ def test_a_job_that_fits_nowhere_is_named() -> None:
         ("no node of partition cpu has 1 cores, 1 GPUs", (2,)),
     ]
     assert site.jobs.job_id.tolist() == [3]
-    with pytest.raises(BadTrace, match="a log: no job fits the cluster: 1 partition cpu has room for 4 of 5") as caught:
+    with pytest.raises(
+        BadTrace, match="a log: no job fits the cluster: 1 job: partition cpu has room for 4 of 5"
+    ) as caught:
         site_jobs(trace_of([0], [0], wide), CLUSTER)
     assert "node types" in caught.value.hint
 

@@ -1,6 +1,8 @@
 """A scheduler of several pools in plain Python, to compare the engine with: every figure anew at each step.
 
-What is free in a cell at a second is its capacity less all running jobs and reservations that hold it then.
+What is free in a cell at a second is its capacity less all running jobs and reservations that hold it then. As in Slurm
+only the ends of jobs on nodes that a job could use count for its start, and a pass over a competition group follows
+what happens in it.
 """
 
 from collections import Counter
@@ -64,6 +66,8 @@ class PlainMixed:
         self.start_s = [-1] * len(self.jobs)
         self.first_reservation_s: dict[int, int] = {}
         self.log: list[Stay] = []
+        due: set[int] = set()
+        full_due: set[int] = set()
         wanted_s = full_s = None
         submitted = 0
         while submitted < len(self.jobs) or self.running or self.waiting:
@@ -76,6 +80,9 @@ class PlainMixed:
             new = [number for number, job in enumerate(self.jobs) if job.submit_s == now_s and number >= submitted]
             submitted += len(new)
             self.waiting += new
+            events = self.groups_of(ended, new)
+            due |= events
+            full_due |= set(self.group) if events and self.end_window_s else events
             if ended or new:
                 wanted_s = up_to_multiple(now_s, self.sched_interval_s)
                 full_s = up_to_multiple(now_s, self.bf_interval_s) if self.bf_interval_s else None
@@ -83,11 +90,20 @@ class PlainMixed:
             if now_s in (wanted_s, full_s):
                 wanted_s = None if wanted_s == now_s else wanted_s
                 full_s = None if full_s == now_s else full_s
-                for group in sorted(set(self.group)):
+                passing = full_due if is_full else due
+                for group in sorted(passing):
                     self.run_pass(group, is_full=is_full)
+                passing.clear()
                 ends = [stay for stay in self.running if stay.end_s == now_s]
                 assert all(self.jobs[stay.job].runtime_s + self.completing_s == 0 for stay in ends)
         return self.start_s
+
+    def groups_of(self, ended: list[Stay], new: list[int]) -> set[int]:
+        """Return the groups in which something happens; what a job gives back of limits may be for any of them."""
+        jobs = [self.jobs[stay.job] for stay in ended]
+        if any(self.cluster.limits_of(job.request) or (job.array >= 0 and job.throttle) for job in jobs):
+            return set(self.group)
+        return {self.group[number] for number in [*new, *(stay.job for stay in ended)]}
 
     def order(self, group: int) -> list[int]:
         """Return the waiting jobs of a group: by tier, priority and submission."""
@@ -194,19 +210,35 @@ class PlainMixed:
     def reservation(self, number: int, reserved: list[Stay]) -> Stay:
         request, hold_s = self.jobs[number].request, max(1, self.hold_s(self.jobs[number]))
         ends = {stay.end_s for stay in self.expected()}
-        changes = ends | {stay.end_s for stay in reserved}
+        group = {stay.end_s for stay in self.expected() if self.group[stay.job] == self.group[number]}
+        own = self.ends_on(self.pools_of(request)) if self.end_window_s else group
+        changes = own | {stay.end_s for stay in reserved}
         at_s, window_s, barrier_s = self.now_s, self.end_window_s, None
         while True:
             frees = [self.left_at(at_s, reserved), *self.left_at_starts(reserved, at_s, hold_s)]
             taken = self.place(request, self.least(frees))
             if taken is not None:
                 return Stay(number, at_s, at_s + hold_s, taken)
-            at_s = min(change_s for change_s in changes if change_s > at_s)
+            before_s, at_s = at_s, min(change_s for change_s in changes if change_s > at_s)
             if window_s:
                 barrier_s = barrier_s or (at_s // window_s + 1) * window_s
-                while barrier_s + window_s < at_s:
+                next_s = min(end_s for end_s in {at_s, *ends} if end_s > before_s)
+                while barrier_s + window_s < next_s:
                     window_s = window_s + self.end_window_step_s if self.end_window_step_s else 2 * window_s
-                at_s = max([at_s, *(end_s for end_s in ends if end_s <= barrier_s + window_s)])
+                at_s = self.last_end_s(own, ends, at_s, barrier_s + window_s)
+
+    def ends_on(self, pools: list[int]) -> set[int]:
+        """Return the expected ends of the running jobs that hold nodes of the pools."""
+        return {stay.end_s for stay in self.expected() if any(cell[0] in pools for cell, _ in stay.taken)}
+
+    def last_end_s(self, own: set[int], ends: set[int], at_s: int, until_s: int) -> int:
+        """Return the last end that the search takes together: `own` are those on nodes that the job can use."""
+        if at_s > until_s:
+            return at_s
+        at_s = max([at_s, *(end_s for end_s in own if end_s <= until_s)])
+        if any(at_s < end_s <= until_s for end_s in ends):
+            return min((end_s for end_s in own if end_s > at_s), default=at_s)
+        return at_s
 
     def capacity(self) -> dict[Cell, Counter]:
         found = {}

@@ -91,15 +91,18 @@ class Draw:
 
 
 @st.composite
-def cases(draw, *, most_jobs=40, in_turn=False, preempts=False) -> RandomCase:
-    """A cluster of up to four pools, up to six requests, up to 40 jobs; some fit nowhere and are left out.
+def cases(draw, *, most_jobs=40, most_requests=6, in_turn=False, preempts=False) -> RandomCase:
+    """A cluster of up to four pools, up to six or more requests, up to 40 jobs; some fit nowhere and are left out.
 
     `in_turn`: jobs go in the order of submission, have one chunk, belong to no array, have no limits and end by their
     estimates. `preempts`: jobs of some partitions may stop those of lower tiers.
     """
     choose = Draw(draw(st.integers(0, 2**32)))
     cluster = choose.cluster(draw(st.integers(1, 4)), in_turn=in_turn, preempts=preempts)
-    asked = [choose.request(cluster, 1 if in_turn else 2) for _ in range(draw(st.integers(1, 6)))]
+    asked = [
+        choose.request(cluster, 1 if in_turn else 2)
+        for _ in range(draw(st.integers(max(1, most_requests - 5), most_requests)))
+    ]
     count = draw(st.integers(1, most_jobs))
     random = choose.random
     run, estimate = random.integers(0, 20, count), random.integers(0, 25, count)
@@ -145,4 +148,5 @@ def rules(*, reservations=(0, 1, 1, 2, MANY), timed=False) -> st.SearchStrategy[
         order_interval_s=st.just(0),
         end_window_s=st.sampled_from([0, 2, 6]) if timed else st.just(0),
         end_window_step_s=st.sampled_from([0, 3]) if timed else st.just(0),
+        boot_check_s=st.sampled_from([0, 7]) if timed else st.just(0),
     )

@@ -62,6 +62,35 @@ def test_nodes_stay_taken_while_they_complete():
     assert found.start_s.tolist() == [0, 17]
 
 
+def test_each_pass_takes_the_ends_of_the_jobs_that_were_started_into_its_window():
+    one, wide = Request(("p",), (Chunk(1, 4),)), Request(("p",), (Chunk(3, 3),))
+    small = Request(("p",), (Chunk(1, 1),))
+    timing, runtime_s = SchedulerTiming(end_window_s=6), [10, 10, 12, 10]
+    _, found = schedule([one, wide, small, one], submit_s=[0, 1, 2, 3], runtime_s=runtime_s, timing=timing)
+    # The reservation at second 10 is one at second 14 when the last job is looked at, which ends in second 13.
+    assert found.start_s.tolist() == [0, 13, 2, 3]
+
+
+def test_each_pass_reserves_the_nodes_that_are_fullest_then():
+    cluster = Cluster((Pool(NodeType(8), frozenset({"p"}), 3),), {"p": Partition("p", shared=True)})
+    small, wide = Request(("p",), (Chunk(1, 3),)), Request(("p",), (Chunk(3, 4),), apart=False)
+    requests, runtime_s = [small, wide, wide, small, small], [10, 10, 10, 20, 20]
+    _, found = schedule(requests, submit_s=[0, 0, 0, 0, 1], runtime_s=runtime_s, cluster=cluster)
+    # The fourth job makes the third node the fullest, so that the fifth may not start beside it.
+    assert found.start_s.tolist() == [0, 0, 10, 0, 10]
+
+
+def test_a_job_of_several_chunks_may_fit_where_less_is_free():
+    cluster = Cluster((Pool(NodeType(8, 16), frozenset({"p"}), 2),), {"p": Partition("p", shared=True)})
+    several = Request(("p",), (Chunk(1, 4), Chunk(1, 2, 8)), apart=False)
+    chunks = (Chunk(1, 2, 14), Chunk(1, 4, 4), Chunk(1, 2), Chunk(1, 1))
+    first, second, third, fourth = (Request(("p",), (chunk,)) for chunk in chunks)
+    requests, runtime_s = [first, second, several, third, fourth], [10, 10, 10, 5, 10]
+    _, found = schedule(requests, submit_s=[0, 0, 0, 1, 2], runtime_s=runtime_s, cluster=cluster)
+    # Beside the second job only the second part fits; the first part goes elsewhere once the third job is there too.
+    assert found.start_s.tolist() == [0, 0, 2, 1, 2]
+
+
 def test_an_array_runs_no_more_tasks_than_its_throttle():
     one = Request(("p",), (Chunk(1),))
     _, found = schedule([one] * 5, array=np.array([3, 3, 3, -1, 3]), throttle=np.array([2, 2, 2, 0, 2]))
@@ -85,6 +114,21 @@ def test_the_limits_of_a_user_hold_for_each_user_and_the_qos_of_a_partition_prec
     of_partition = replace(CLUSTER, qos=qos, partitions={"p": Partition("p", shared=True, qos="two")})
     _, found = schedule([one] * 6, cluster=of_partition, user=users)
     assert found.start_s.tolist() == [0, 0, 10, 0, 0, 0]
+
+
+@pytest.mark.parametrize("per_user", [False, True])
+def test_limits_on_cores_count_all_cores_of_whole_nodes(per_user):
+    allowed = Allowance(cores=7)
+    qos = {"q": Qos("q", per_user=allowed) if per_user else Qos("q", group=allowed)}
+    one = Request(("p",), (Chunk(1),), qos="q")
+    _, found = schedule([one] * 3, cluster=replace(CLUSTER, qos=qos), user=np.zeros(3, dtype=np.int64))
+    assert found.start_s.tolist() == [0, 0, 0]
+    whole = one._replace(whole_nodes=True)
+    _, found = schedule([whole] * 3, cluster=replace(CLUSTER, qos=qos), user=np.zeros(3, dtype=np.int64))
+    assert found.start_s.tolist() == [0, 10, 20]
+    small = {"q": Qos("q", group=Allowance(cores=3))}
+    case, _ = schedule([one, whole], cluster=replace(CLUSTER, qos=small))
+    assert [each.reason for each in case.rejected] == ["QOS q allows all jobs 3 cores at a time, not 4"]
 
 
 LOW, HIGH = (

@@ -40,6 +40,11 @@ def test_whole_and_shared_nodes_partitions_arrays_and_limits(random, scheduling)
     assert schedule(random, scheduling).start_s.tolist() == plain(random, scheduling).run()
 
 
+@given(cases(most_requests=MANY), rules(timed=True))
+def test_requests_that_nearly_all_differ(random, scheduling):
+    assert schedule(random, scheduling).start_s.tolist() == plain(random, scheduling).run()
+
+
 @given(cases(), rules(timed=True))
 def test_intervals_and_completing_nodes(random, scheduling):
     assert schedule(random, scheduling).start_s.tolist() == plain(random, scheduling).run()

@@ -19,6 +19,7 @@ from random_power import (
     schedule_of,
 )
 from test_one_pool import one_pool
+from test_windows import small_case
 
 from offpeak.model.node_states import ACTIVE, OFF
 from plugin.capacity.port import CapacityPolicy
@@ -89,3 +90,12 @@ def test_each_job_starts_on_nodes_that_are_up(random, scheduling, after_s, leave
         for job in jobs[found.end_s[jobs] > found.start_s[jobs]].tolist():
             moment = np.searchsorted(counts.at_s, found.start_s[job], side="right") - 1
             assert counts.nodes[moment, ACTIVE] > 0
+
+
+def test_a_job_on_woken_nodes_starts_when_the_scheduler_checks_them():
+    case = small_case([0, 100, 101], [1.0, 1.0, 1.0])
+    capacity = CapacityPolicy("under test", ON_DEMAND, schedule_of((BEFORE_ALL_S, 1, 0, (NEVER, NEVER, 5))))
+    checks = rules_of(policy_of(PLAIN))._replace(boot_check_s=30)
+    replay = PoweredMixedReplay(case, policy_of(PLAIN), checks, [capacity], [class_of((OFF, 2, 3))])
+    replay.run()
+    assert replay.schedule().start_s.tolist() == [0, 120, 130]

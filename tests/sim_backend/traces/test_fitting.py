@@ -35,7 +35,7 @@ def test_job_rejected_in_the_log_stays_rejected() -> None:
 def test_a_log_without_a_job_that_fits_is_refused_with_the_reasons() -> None:
     trace = replace(TRACE, rejected=(RejectedJobs("no processors", (901, 902)),))
     with pytest.raises(
-        BadTrace, match=r"^a log: no job can run: 2 no processors; 200 wider than the machine \(0\)$"
+        BadTrace, match=r"^a log: no job can run: 2 jobs: no processors; 200 jobs: wider than the machine \(0\)$"
     ) as e:
         runnable(trace, 0)
     assert "--nodes" in e.value.hint

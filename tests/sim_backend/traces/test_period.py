@@ -60,7 +60,7 @@ def test_the_last_days_end_with_the_last_job() -> None:
 def test_a_log_in_which_nothing_ran_is_refused_and_says_why() -> None:
     none = logged([(0, 0, 20, 1)]).take(np.array([], np.int64))
     waiting = replace(trace_of_jobs(none), rejected=(RejectedJobs("never started", (3, 4)),))
-    with pytest.raises(BadTrace, match="a log: no job ran: 2 never started"):
+    with pytest.raises(BadTrace, match="a log: no job ran: 2 jobs: never started"):
         last_days(waiting, None)
 
 

@@ -161,7 +161,7 @@ def test_how_far_prices_spread_is_noted(log: StudyLog, tmp_path: Path) -> None:
 
 def test_prices_that_end_before_the_log_does_are_noted(log: StudyLog, tmp_path: Path) -> None:
     *_, note = price_notes(log, price_file(tmp_path, range(24 * 2, HOURS)))
-    assert note.startswith("small: log without a date laid on 2023-01-02")
+    assert note.startswith("small: log without a date mapped to 2023-01-02")
     assert note.endswith("prices end 2023-01-04, from there the last 2 days are repeated")
 
 

@@ -11,8 +11,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC
 from pathlib import Path
 
+import numpy as np
 import pytest
 from page_site import ENVIRONMENT, OFFPEAK
 from zygote import Zygote
@@ -22,19 +24,24 @@ from offpeak.ledger.database import PATIENCE_S, open_ledger
 from offpeak.ledger.records import actions_in
 from offpeak.model.clock import FastClock
 from offpeak.model.cluster import Cluster, Pool
+from offpeak.model.cluster_file import read_cluster
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.request import Request
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
+from sim_backend.traces.read import read_log
 from ui.demo.live_cluster import without_offpeak
-from ui.demo.run import ready_ledger
+from ui.demo.run import ready_ledger, write_accounting
 from ui.demo.site import (
+    ARRAY_TASKS,
     BEGIN_S,
+    CLUSTER,
     GPU,
     GPU_KIND,
     KINDS,
+    LOG,
     MARK,
     PARTITIONS,
     THIN,
@@ -76,6 +83,11 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     assert f"\nthe report on the same log: {report}\n" in text
     assert "Ctrl-C" not in text
     assert "plotly" in report.read_text()
+    log = (tmp_path / "demo" / "report.log").read_text()
+    assert re.search(r"^gpu +\d+ +\d+ +\d+ +[\d.]+ % ", log, re.MULTILINE)
+    types = ("4 nodes of 16 cores, 64 GiB", "1 node of 16 cores, 256 GiB", "1 node of 16 cores, 256 GiB, 4 a100 GPUs")
+    assert f"- cluster: {'; '.join(types)}" in log
+    assert "- power of jobs: measured in the log" in log
     with open_ledger(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
         done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
     assert {"close"} <= {each["order"] for each in done if each["result"] == "done"}
@@ -213,14 +225,14 @@ def test_a_ledger_that_is_late_does_not_end_the_demo(tmp_path: Path) -> None:
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(BadInput, match="holds something else"):
-        write_site(DemoPlan(tmp_path), ())
+        write_site(DemoPlan(tmp_path))
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_files_of_an_earlier_demo_are_removed(tmp_path: Path) -> None:
     (tmp_path / MARK).touch()
     (tmp_path / "old").touch()
-    settings = write_site(DemoPlan(tmp_path, nodes=4), jobs_to_come(4, 3600))
+    settings = write_site(DemoPlan(tmp_path, nodes=4))
     assert not (tmp_path / "old").exists()
     assert (settings.agent.mode, settings.agent.nodes) == ("active", "n01,n02,n03,n04")
 
@@ -251,6 +263,22 @@ def test_jobs_that_share_a_node_add_up_by_hand() -> None:
     full_w, half_w = server.running_w(GPU_KIND.utilisation), server.running_w(GPU_KIND.utilisation / 2)
     assert found.energy_j == pytest.approx(1800 * (full_w + half_w))
     assert (found.started, found.wait_s, found.work_s) == (3, 600.0, 2700.0)
+
+
+def test_the_accounting_has_the_requests_and_places_of_all_jobs(tmp_path: Path) -> None:
+    plan = DemoPlan(tmp_path, nodes=8)
+    jobs = jobs_to_come(plan.nodes, plan.length_s)
+    write_accounting(plan, jobs)
+    cluster, trace = read_cluster(tmp_path / CLUSTER), read_log(str(tmp_path / LOG), lenient=False, zone=UTC)
+    assert [pool.nodes for pool in cluster.pools] == [4, 2, 2]
+    assert (len(trace.jobs), trace.rejected) == (len(jobs), ())
+    # A log begins with its first start.
+    assert sorted(trace.jobs.submit_s.tolist())[1:] == sorted(BEGIN_S + job.at_s for job in jobs)[1:]
+    assert sum(request.gpus > 0 for request in trace.requests) == 3
+    assert np.count_nonzero(trace.jobs.array >= 0) == ARRAY_TASKS
+    assert [cluster.misfit(request) for request in trace.requests if cluster.misfit(request)] == []
+    begun = (trace.jobs.logged_start_s >= trace.jobs.submit_s).all() and np.isfinite(trace.jobs.node_power_w).all()
+    assert begun
 
 
 @pytest.mark.parametrize("nodes", [4, 5, 6, 16, 64, 200])

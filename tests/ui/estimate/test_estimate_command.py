@@ -1,6 +1,7 @@
 """`offpeak estimate` as an admin meets it: its answer, and what it says to accounting that cannot be used."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -88,6 +89,12 @@ def test_the_last_days_only(offpeak: Offpeak, sacct: Path) -> None:
     assert document["jobs"] == 16
 
 
+def test_a_dump_of_one_user_is_named(offpeak: Offpeak, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text(re.sub(r"[|]ada[012][|]", "|eve|", dump()))
+    done = offpeak("estimate", "mine.txt", *BERLIN, "--nodes", "6", "--replays", "10")
+    assert "- all jobs are of user eve: if the cluster has others, the log lacks their jobs" in done.stdout
+
+
 @pytest.mark.thorough
 def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: Path) -> None:
     printed = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--levers")
@@ -150,7 +157,7 @@ def test_a_pbs_server_is_read_without_being_named(
 
 BAD = [
     (COLUMNS + "\n" + job(1, start=MONDAY, hours=0) + "\n", (), "took no time at all", "more days"),
-    (f"{COLUMNS}\n{WAITING}\n", (), "no job ran: 1 never started", "more days"),
+    (f"{COLUMNS}\n{WAITING}\n", (), "no job ran: 1 job: never started", "more days"),
     (COLUMNS + "\n", (), "holds no jobs", "sacct"),
     ("JobIDRaw|User|State\n1|ada|COMPLETED\n", (), "Submit", "sacct -a -D -X -P"),
     (dump().replace("2023-01-02T03:00:00|", "Mo 02 Jan 2023|", 1), (), "Mo 02 Jan 2023", "SLURM_TIME_FORMAT"),

@@ -41,7 +41,7 @@ ASSUMED_PRICES = (
     "prices   90 EUR/MWh from 09:00 to 23:00 every day, clock of {zone}, else 30 EUR/MWh"
     " (assumed, as no prices are given: --prices FILE or --tariff RULE{more})"
 )
-NO_DATE = "; log without a date laid on a Monday, 2024-01-01"
+NO_DATE = "; log without a date mapped to a Monday, 2024-01-01"
 NO_ZONE = "; UTC assumed, as the log names no time zone: --time-zone ZONE"
 MACHINE = re.compile(
     r"machine  [\d,]+ nodes? of [\d,]+ processors?; a busy one draws [\d,]+( to [\d,]+)? W( \(.+\))?,"
@@ -157,7 +157,7 @@ def test_a_log_that_is_fuller_than_its_machine_gets_one_that_holds_it(offpeak: O
     done = offpeak("estimate", "full.swf", "--replays", "10")
     _, _, machine = lines_of(done)
     assert machine.startswith("machine  23 nodes of 4 processors; ")
-    assert "assumed: nodes, as 90 processors were in use at once where its header says 60, " in machine
+    assert "assumed: nodes, as 90 processors were in use at once where its header says 60; " in machine
     assert "-" not in re.search(r"used .*", done.stdout)[0]
     load = float(re.search(r"load +([\d.]+) %", done.stdout)[1])
     assert load == pytest.approx(100 * 30 * 3 * 50 / (92 * 52), abs=0.1)
@@ -214,7 +214,13 @@ def test_simulate_names_its_prices_once(offpeak: Offpeak, tmp_path: Path, option
     assert "EUR/MWh" in lines_of(done)[1]
     counts = [
         done.stdout.count(each)
-        for each in ("EUR/MWh from", "no prices are given", "p_eur_per_mwh.csv", "09:00-23:00", "keeps its own dates")
+        for each in (
+            "EUR/MWh from",
+            "no prices are given",
+            "p_eur_per_mwh.csv",
+            "09:00-23:00",
+            "mapped to its own dates",
+        )
     ]
     assert counts == {0: [1, 1, 0, 0, 1], "--tariff": [1, 0, 0, 1, 1], "--prices": [0, 0, 1, 0, 1]}[[*options, 0][0]]
 
@@ -223,7 +229,7 @@ def test_prices_of_a_file_are_named_with_how_they_were_laid(repository: Path) ->
     samples = repository / "sim_backend" / "sample"
     prices = PriceSettings(file=samples / "sample_prices_eur_per_mwh.csv.gz")
     basis = begun(samples / "sample.swf.gz", Settings(prices=prices)).prepared.basis
-    assert basis.prices == "sample_prices_eur_per_mwh.csv.gz in EUR/MWh; log of 2023-04-03 keeps its own dates"
+    assert basis.prices == "sample_prices_eur_per_mwh.csv.gz in EUR/MWh; log mapped to its own dates, from 2023-04-03"
     assert basis.prices_assumed == ""
 
 
@@ -273,12 +279,12 @@ def test_a_log_without_starts_claims_no_likeness_and_names_its_date(offpeak: Off
     done = offpeak("estimate", "log.swf", "--replays", "10")
     first, prices, _ = lines_of(done)
     assert first.endswith("99 jobs on 60 nodes, started as easy starts them: no start is logged")
-    assert prices.endswith("; log without a date laid on a Monday, 2024-01-01)")
+    assert prices.endswith("; log without a date mapped to a Monday, 2024-01-01)")
     assert "the replay cannot be compared with the cluster" in done.stdout
-    assert "the smaller the difference, the better" not in done.stdout
+    assert "the replay is near the log" not in done.stdout
 
 
-UNLIKE = "the baseline is the replay, not the log: jobs wait 0:00:00 on average under easy, in the log "
+UNLIKE = "the replay is not near the log: jobs wait 0:00:00 on average under easy, in the log "
 
 
 @pytest.mark.parametrize(
@@ -294,10 +300,10 @@ def test_a_replay_that_is_far_from_the_log_is_reported(
     for arguments in (("estimate", "--replays", "10"), ("simulate", "--report", "r.html")):
         done = offpeak(arguments[0], "log.swf", *arguments[1:])
         remarks = [line for line in done.stdout.splitlines() if line.startswith("- ")]
-        assert remarks[0].startswith(f"- {unlike}") if unlike else "the replay, not the log" not in done.stdout
+        assert remarks[0].startswith(f"- {unlike}") if unlike else "the replay is not near" not in done.stdout
         notes = json.loads(offpeak(arguments[0], "log.swf", *arguments[1:], "--json").stdout)["notes"]
-        assert any(note.startswith(unlike) for note in notes) if unlike else "the replay, not" not in str(notes)
-        assert "the smaller the difference, the better" not in done.stdout or not unlike
+        assert any(note.startswith(unlike) for note in notes) if unlike else "is not near" not in str(notes)
+        assert "the replay is near the log" not in done.stdout or not unlike
     assert (unlike in (tmp_path / "r.html").read_text(encoding="utf-8")) or not unlike
 
 

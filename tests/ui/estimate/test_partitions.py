@@ -1,11 +1,17 @@
 """The table by partition of `estimate` and `simulate`."""
 
+import io
 import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
+from offpeak.text import natural_key
+from sim_backend.comparison.likeness import PartitionUse
+from ui.replay.likeness import partition_table
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -35,11 +41,20 @@ def test_a_row_for_each_partition(offpeak: Offpeak, tmp_path: Path, command: str
     dump(tmp_path)
     options = ("--replays", "10") if command == "estimate" else ()
     rows = rows_of(offpeak(command, "sacct.txt", "--time-zone", "UTC", *options))
-    assert rows["partition"] == ["partition", "jobs", "node-hours", "GPU-hours", "utilization", "mean", "wait"]
-    assert rows["cpu"] == ["cpu", "48", "24", "0", "-", "0:00:00"]
-    assert rows["gpu"] == ["gpu", "48", "20", "40", "-", "0:05:00"]
-    done = offpeak(command, "sacct.txt", "--time-zone", "UTC", *options, "--json")
+    logged, replayed = (
+        ["partition", "jobs", "node-hours", "GPU-hours", "utilization", "mean", "wait"],
+        ["under", "easy"],
+    )
+    assert rows["partition"][:9] == logged + replayed
+    assert rows["cpu"][:7] == ["cpu", "48", "24", "0", "-", "0:00:00", "0:00:00"]
+    assert rows["gpu"][:7] == ["gpu", "48", "20", "40", "-", "0:05:00", "0:00:00"]
+    by_partition = () if command == "estimate" else ("--by", "partition")
+    done = offpeak(command, "sacct.txt", "--time-zone", "UTC", *options, *by_partition, "--json")
     document = json.loads(done.stdout)
+    if by_partition:
+        easy = document["policies"][0]
+        assert [(row["group"], row["jobs"]) for row in easy["by_partition"]] == [("cpu", 48), ("gpu", 48)]
+        assert easy["partition_wait_s"] == {row["group"]: row["mean_wait_s"] for row in easy["by_partition"]}
     gpu = {"partition": "gpu", "jobs": 48, "node_hours": 20.0, "gpu_hours": 40.0, "mean_wait_s": 300.0}
     unknown = {"utilization": None, "replayed_utilization": None, "use_difference": None, "counts_gpus": False}
     assert document["partitions"][1] == gpu | unknown
@@ -52,6 +67,21 @@ def test_a_log_of_one_partition_has_no_such_table(offpeak: Offpeak, tmp_path: Pa
     text = (tmp_path / "sacct.txt").read_text().replace(";gpu;", ";cpu;")
     (tmp_path / "sacct.txt").write_text(text)
     assert rows_of(offpeak("simulate", "sacct.txt", "--time-zone", "UTC")) == {}
+
+
+def test_partitions_are_in_natural_order_and_the_smallest_of_many_share_a_row() -> None:
+    def use(number: int) -> PartitionUse:
+        return PartitionUse(f"p{number}", 2, float(number), None, 0.5, 0.5, 0.0, 60.0 * number)
+
+    few = Console(width=100, record=True, file=io.StringIO())
+    few.print(partition_table([use(number) for number in range(1, 41)], {}))
+    assert len(few.export_text().splitlines()) == 41
+    many = Console(width=100, record=True, file=io.StringIO())
+    many.print(partition_table([use(number) for number in range(1, 101)], {}))
+    rows = [line.split() for line in many.export_text().splitlines()]
+    assert [row[0] for row in rows[1:]] == [*(f"p{number}" for number in range(62, 101)), "61"]
+    assert rows[-1] == ["61", "others", "122", "1,891", "-", "0:31:00"]
+    assert sorted(["p10", "batch", "p2", "p1", "10", "9"], key=natural_key) == ["9", "10", "batch", "p1", "p2", "p10"]
 
 
 def test_an_anonymous_log_shows_no_name_of_a_partition(offpeak: Offpeak, tmp_path: Path) -> None:
@@ -133,6 +163,7 @@ def test_a_job_that_fits_no_node_is_named(offpeak: Offpeak, tmp_path: Path) -> N
     done = offpeak("simulate", "sacct.txt", "--time-zone", "UTC", "--cluster", "cluster.toml")
     left_out = "- left out: 48 jobs, no node of partition gpu has 16 cores, 2 GPUs (jobs 2, 4, 6, 8, 10, ...)"
     assert left_out in done.stdout.splitlines()
+    assert "- jobs with 45 % of the node-hours are left out of the replay" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from offpeak.errors import SchedulerError
 from offpeak.files import LongText
 from offpeak.model.cluster import Partition
 from offpeak.model.cluster_file import cluster_text, parse_cluster
-from offpeak.model.limits import Qos
+from offpeak.model.limits import Qos, SiteLimits
 from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from offpeak.settings.replay import LogSettings
 from offpeak.settings.table import Settings
@@ -58,7 +58,8 @@ class Scheduler:
 
     def traits(self) -> object:
         assert self._answers is not None
-        return traits_of_text(b"SelectType = select/cons_tres\nSchedulerType = sched/backfill\n", self._answers[1])
+        config = b"SelectType = select/cons_tres\nSchedulerType = sched/backfill\n"
+        return replace(traits_of_text(config, self._answers[1]), limits=SiteLimits({"matlab": 3}))
 
 
 Reports = Callable[..., None]
@@ -93,12 +94,14 @@ def test_the_cluster_has_types_partitions_reservations_and_qos(reports: Reports)
     assert cluster.partitions["cpu"] == Partition("cpu", shared=True, limit_s=86_400)
     assert cluster.partitions["gpu"] == Partition("gpu", priority_tier=5, most_nodes=1)
     assert (cluster.reservations, cluster.qos) == ({"maint": {"t1"}}, {"normal": Qos("normal")})
+    assert cluster.licences == {"matlab": 3}
     assert cluster.timing.order_interval_s == Settings().agent.cycle_s
     assert cluster.timing.text.endswith("; offpeak orders the queue every 30 s")
     text = cluster_text(cluster)
     written = parse_cluster(text.encode(), "a.toml")
     assert written.pools == cluster.pools
     assert written.priority == cluster.priority == PRIORITY
+    assert written.licences == cluster.licences
     assert list(written.partitions) == ["cpu", "gpu"]
     assert '# partition "empty" has no nodes and is left out' in text
 
@@ -118,7 +121,7 @@ def test_an_anonymous_estimate_knows_no_name_of_a_partition(reports: Reports) ->
     found = with_site_cluster(anonymous, Settings(log=LogSettings(anonymise=True))).cluster
     assert found is not None
     assert sorted(found.partitions) == ["queue1", "queue2", "queue3"]
-    assert (found.qos, found.reservations) == ({}, {})
+    assert (found.qos, found.reservations, found.licences) == ({}, {}, {})
     assert found.timing.bf_interval_s == 30
     assert found.priority is not None
     assert found.priority.weights == PriorityWeights(age=10, fair_share=100)

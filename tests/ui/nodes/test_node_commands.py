@@ -3,15 +3,18 @@
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from agent_socket import AT_S, PUBLISHED, agent_socket
 from memory_book import MemoryBook
+from scheduler_values import node_of
 from served_room import ServedRoom, planned, served_room
 
 from offpeak.door.effect import Hold
@@ -23,9 +26,11 @@ from offpeak.model.orders import NodeOrder
 from offpeak.process import exclusive_lock
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
+from plugin.scheduler.port import SchedulerView
 from power.drivers.transport import Transport
 from power.lifecycle.admin_order import AdminOrder, execute_order
 from power.lifecycle.node_record import NodeRecord
+from services.agent.status import NodeStatus, StatusSnapshot
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.node import VirtualNode
@@ -149,6 +154,78 @@ def test_ages_are_those_of_the_agents_clock(site: Path, offpeak: Callable[..., D
         agent.published = None
         assert " 0:09:00 " not in offpeak(*queries[0]).stdout
     assert " 0:09:00 " not in offpeak(*queries[0]).stdout
+
+
+MIXED = {"n1": ("64 cores, 256 GiB", "p1,p10,p2"), "n2": ("32 cores, 512 GiB, 4 a100 GPUs", "gpu")}
+MIXED |= {"n3": MIXED["n1"]}
+
+
+@pytest.fixture
+def mixed_agent(site: Path) -> Iterator[Path]:
+    """Settings whose agent knows types and partitions of three of the four nodes."""
+    config = settings_file(site, "advise")
+    config.write_text(config.read_text().replace("[agent]", f'[agent]\nsocket = "{site.parent}/agent.sock"'))
+    nodes = tuple(
+        NodeStatus(name, "on", "up", "", None, False, None, 0.0, "", "", False, *place) for name, place in MIXED.items()
+    )
+    with agent_socket(site.parent / "agent.sock") as agent:
+        agent.snapshot = StatusSnapshot(PUBLISHED, "UTC", 0.0, 0.0, nodes=nodes)
+        yield config
+
+
+def test_nodes_of_several_types_begin_with_a_row_for_each_type(
+    room: ServedRoom, mixed_agent: Path, offpeak: Callable[..., Done]
+) -> None:
+    room.do(lambda room: room.nodes["n3"].hard_off())
+    lines = [re.split("  +", line.strip()) for line in offpeak("nodes", "--config", mixed_agent).stdout.splitlines()]
+    assert lines[:5] == [
+        ["type", "partitions", "nodes", "on", "off"],
+        ["64 cores, 256 GiB", "p[1-2,10]", "2", "1", "1"],
+        ["32 cores, 512 GiB, 4 a100 GPUs", "gpu", "1", "1"],
+        ["unknown", "1", "1"],
+        [""],
+    ]
+    assert [line[:4] for line in lines[5:9]] == [
+        ["nodes", "type", "partitions", "state"],
+        ["n1", "64 cores, 256 GiB", "p[1-2,10]", "on"],
+        ["n3", "64 cores, 256 GiB", "p[1-2,10]", "off"],
+        ["n2", "32 cores, 512 GiB, 4 a100 GPUs", "gpu", "on"],
+    ]
+    assert lines[9][:2] == ["n4", "on"]
+
+
+def test_nodes_are_chosen_by_type_and_by_partition(mixed_agent: Path, offpeak: Callable[..., Done]) -> None:
+    def chosen(*options: str) -> list[str]:
+        output = offpeak("nodes", "--json", "--config", mixed_agent, *options).stdout
+        return [row["node"] for row in json.loads(output)]
+
+    assert chosen("--type", "A100") == ["n2"]
+    assert chosen("--partition", "p10") == ["n1", "n3"]
+    assert chosen("n[2-3]", "-p", "p1", "--type", "64 cores") == ["n3"]
+    refused = offpeak("nodes", "--config", mixed_agent, "--partition", "p3")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "no node is in a partition 'p3'\n  hint: known: gpu, p1, p10, p2" in refused.stderr
+    refused = offpeak("nodes", "--config", mixed_agent, "--type", "h200")
+    assert "hint: types: 32 cores, 512 GiB, 4 a100 GPUs; 64 cores, 256 GiB" in refused.stderr
+    refused = offpeak("nodes", "--config", mixed_agent, "--type", "a100", "-p", "p1")
+    assert "no node of partition p1 has a type with 'a100'" in refused.stderr
+    refused = offpeak("nodes", "n4", "--config", mixed_agent, "-p", "gpu")
+    assert "neither agent nor scheduler reports them" in refused.stderr
+
+
+def test_without_an_agent_the_scheduler_reports_types_and_partitions(
+    site: Path, offpeak: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = (node_of("n1", cpus=64, memory_mib=256 << 10), node_of("n2", cpus=8, memory_mib=512, gpus=(("", 1),)))
+    scheduler = Mock(view=lambda: SchedulerView(0, (), nodes, ()))
+    monkeypatch.setattr("ui.nodes.nodes_answer.scheduler_of", lambda _: scheduler)
+    rows = json.loads(offpeak("nodes", "--json", "--inventory", site).stdout)
+    assert [(row["node_type"], row["partitions"]) for row in rows] == [
+        ("64 cores, 256 GiB", "batch"),
+        ("8 cores, 512 MiB, 1 GPU", "batch"),
+        ("", ""),
+        ("", ""),
+    ]
 
 
 def test_nodes_as_json(site: Path, offpeak: Callable[..., Done]) -> None:

@@ -71,7 +71,7 @@ def test_json_has_the_figures_of_every_policy(offpeak: Offpeak) -> None:
     assert document["machine_size"] == 128
     assert document["prices"] == SAMPLE_PRICES.name
     assert (document["rejected"], document["skipped_lines"]) == ([], 0)
-    assert document["notes"] == ["log of 2023-04-03 keeps its own dates", "power of jobs: measured in the log"]
+    assert document["notes"] == ["log mapped to its own dates, from 2023-04-03", "power of jobs: measured in the log"]
 
 
 def test_without_carbon_its_json_is_null(offpeak: Offpeak, log: Path) -> None:
@@ -157,7 +157,23 @@ def test_carbon_from_a_file(offpeak: Offpeak, log: Path, tmp_path: Path) -> None
     document = answer(offpeak("simulate", log, "--carbon", "c_g_per_kwh.csv", "--policy", "easy", "--json"))
     (policy,) = document["policies"]
     assert policy["co2_kg"] == pytest.approx(policy["energy_kwh"] / 2)
-    assert document["notes"][1].startswith("carbon intensity: log of 2024-01-01 laid on 2021-01-0")
+    assert document["notes"][1].startswith("carbon intensity: log of 2024-01-01 mapped to 2021-01-0")
+
+
+def test_the_order_by_co2_emits_less_than_the_order_by_price(offpeak: Offpeak, tmp_path: Path) -> None:
+    # CO2 is high when the tariff is low.
+    rows = "".join(
+        f"2024-01-{day:02}T{hour:02}:00Z,{100 if 9 <= hour < 23 else 600}\n"
+        for day in range(1, 32)
+        for hour in range(24)
+    )
+    (tmp_path / "c_g_per_kwh.csv").write_text("utc,direct\n" + rows, encoding="utf-8")
+    options = ("--carbon", "c_g_per_kwh.csv", "--policy", "greedy", "--time-zone", "UTC", "--json")
+    by_price, by_co2 = (
+        answer(offpeak("simulate", SAMPLE_LOG, *options, "--decide-by", by))["policies"][0] for by in ("price", "co2")
+    )
+    assert by_co2["co2_kg"] < by_price["co2_kg"]
+    assert by_co2["cost"] > by_price["cost"]
 
 
 def test_malformed_lines_are_skipped_and_counted_when_lenient(offpeak: Offpeak, log: Path) -> None:
@@ -170,7 +186,7 @@ def test_malformed_lines_are_skipped_and_counted_when_lenient(offpeak: Offpeak, 
 def test_start_lays_the_log_on_a_date(offpeak: Offpeak, log: Path) -> None:
     options = ("--prices", SAMPLE_PRICES, "--start", "2023-02-01", "--policy", "easy", "--json")
     document = answer(offpeak("simulate", log, *options))
-    assert document["notes"][0] == "log laid on 2023-02-01 as asked"
+    assert document["notes"][0] == "log mapped to 2023-02-01 as asked"
     assert document["unix_offset_s"] == 1_675_209_600
 
 

@@ -53,7 +53,7 @@ def test_prices_of_a_window_begin_and_end_with_it(subject: ReportSubject) -> Non
 
 
 def test_on_peak_is_shaded_where_it_is(subject: ReportSubject) -> None:
-    trace = peak_trace(subject.comparison.case.prices, subject.calendar, BusiestWindow(0, 86_400))
+    trace = peak_trace(subject.comparison.case, subject.calendar, BusiestWindow(0, 86_400))
     hours = ((unpacked(trace["x"]) - subject.calendar.axis_ms(np.array([0]))[0]) / 3_600_000).tolist()
     # Second 0 is 1:00 in Berlin.
     assert hours == [0, 8, 20, 24]

@@ -33,7 +33,7 @@ def test_report_states_its_inputs(html: str) -> None:
     for text in (
         "offpeak simulate a.swf --report r.html",
         "Random seed: 7, with the settings of site.toml.",
-        "log of 2023-02-06 keeps its own dates",
+        "log mapped to its own dates, from 2023-02-06",
         "Made by offpeak ",
     ):
         assert text in html

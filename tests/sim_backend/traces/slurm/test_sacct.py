@@ -51,6 +51,9 @@ def job(number: object = 1, **changed: object) -> dict[str, str]:
     return RAN | {"JobIDRaw": str(number), "JobID": str(number)} | {name: str(value) for name, value in changed.items()}
 
 
+MINIMAL = ("JobIDRaw", "State", "Submit", "Start", "End", "AllocCPUS")
+
+
 def dump(*jobs: dict[str, str], columns: tuple[str, ...] = SACCT_COLUMNS, delimiter: str = "|", end: str = "\n") -> str:
     return "".join(delimiter.join(row) + end for row in (columns, *([row[name] for name in columns] for row in jobs)))
 
@@ -213,6 +216,30 @@ def test_jobs_of_all_states_that_used_nodes_are_kept() -> None:
     trace = read(dump(*rows))
     assert len(trace.jobs) == len(rows)
     assert trace.notes == ("1 job in an unknown state (FOO): counted as having run",)
+
+
+def test_states_that_are_cut_to_ten_letters_are_known() -> None:
+    cut = ("CANCELLED+", "OUT_OF_ME+", "LAUNCH_FA+", "RECONFIG_+")
+    trace = read(
+        dump(
+            *(job(number, State=state) for number, state in enumerate(cut)), job(9, **(WAITS | {"State": "CANCELLED+"}))
+        )
+    )
+    assert (len(trace.jobs), trace.notes) == (len(cut), ())
+    assert [(rejected.reason, rejected.job_ids) for rejected in trace.rejected] == [("never started", (9,))]
+    odd = read(dump(job(1, State="REQUEUE_+"), job(2, State="FOO+")))
+    assert odd.notes == ("2 jobs in an unknown state (FOO+, REQUEUE_+): counted as having run",)
+
+
+def test_commas_cannot_separate_columns_that_hold_commas() -> None:
+    row = job(1) | {"ReqTRES": "cpu=4,mem=3.5G,node=1"}
+    with pytest.raises(BadTrace, match=r"ReqTRES of sacct hold commas") as refused:
+        read(dump(row, columns=(*MINIMAL, "ReqTRES", "JobName"), delimiter=","))
+    assert refused.value.hint.startswith("--delimiter=';': `sacct ")
+    row = job(1) | {"NodeList": "n[1,3]"}
+    with pytest.raises(BadTrace, match=r":2: \d+ fields where \d+ are expected"):
+        read(dump(row, columns=(*MINIMAL, "NodeList", "JobName"), delimiter=","))
+    assert len(read(dump(job(1), job(2), columns=(*MINIMAL, "JobName"), delimiter=",")).jobs) == 2
 
 
 def test_unlimited_jobs_have_no_estimate() -> None:

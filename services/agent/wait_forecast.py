@@ -1,0 +1,83 @@
+"""The expected waits that the agent reports to brokers and subtracts from permitted delays.
+
+They are simulated in a thread. Nothing waits for a simulation for long: until it ends, the result before it counts.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping
+
+from offpeak.errors import OffpeakError
+from offpeak.model.constants import MINUTE_S, WEEK_S
+from plugin.federation.site_report import NO_WAITS, PartitionTerms
+from plugin.federation.site_waits import wait_on_pools
+from plugin.scheduler.job import Job
+from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from services.agent.loop import LOG
+
+EVERY_S = 10 * MINUTE_S
+"""The least time between two simulations for the queue, which takes waits up to three times as old."""
+
+
+class WaitForecast:
+    """Keeps the `latest` expected waits, simulated from the scheduler's view at `at_s`, -1 before the first."""
+
+    def __init__(self) -> None:
+        self.latest, self.at_s = NO_WAITS, -1
+        self._terms: tuple[PartitionTerms, ...] = ()
+        self._simulation: asyncio.Task[None] | None = None
+
+    def begin(self, view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> None:
+        """Begin a simulation of a new view, unless one is running."""
+        if self._simulation is None and self.at_s != view.at_s:
+            self._simulation = asyncio.create_task(self._simulate(view, traits, dict(run_s)))
+
+    async def finish(self, *, patience_s: float) -> None:
+        """Wait for the running simulation for that time at most."""
+        if self._simulation is not None:
+            await asyncio.wait({self._simulation}, timeout=patience_s)
+
+    async def _simulate(self, view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> None:
+        # An agent without a broker and without delayed jobs does without the engine.
+        from power.live.expected_waits import simulate_waits
+
+        try:
+            self.latest = await asyncio.to_thread(
+                simulate_waits,
+                view,
+                run_s,
+                shared=traits.shared_nodes,
+                partitions=traits.partitions,
+                limits=traits.limits,
+            )
+            self._terms = partition_terms(traits)
+            self.at_s = view.at_s
+        except OffpeakError as problem:
+            self.latest = NO_WAITS
+            LOG.warning("waits cannot be planned: %s", problem)
+        finally:
+            self._simulation = None
+
+    def is_due(self, now_s: int) -> bool:
+        """Whether the queue needs a new simulation."""
+        return now_s - self.at_s >= EVERY_S
+
+    def of_jobs(self, jobs: Iterable[Job], now_s: int) -> dict[str, int]:
+        """Return the expected wait of each job, by its own request; none without recent waits or if it fits no node."""
+        if now_s - self.at_s > 3 * EVERY_S or not self.latest.pools:
+            return {}
+        found = {}
+        for job in jobs:
+            if job.request is None:
+                continue
+            wait_s = wait_on_pools(self.latest.pools, self._terms, job.request, job.limit_s or WEEK_S).wait_s
+            if math.isfinite(wait_s):
+                found[job.job_id] = int(wait_s)
+        return found
+
+
+def partition_terms(traits: SchedulerTraits) -> tuple[PartitionTerms, ...]:
+    """Return what the partitions admit, as the report to brokers has it."""
+    return tuple(
+        PartitionTerms(each.name, each.is_default, each.most_nodes, each.limit_s) for each in traits.partitions
+    )

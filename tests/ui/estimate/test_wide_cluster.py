@@ -1,0 +1,18 @@
+"""`offpeak estimate` on a cluster of 20,000 nodes whose jobs nearly all have requests of their own."""
+
+import pytest
+
+from benchmarks.command import run_cold
+from benchmarks.wide_cluster import write_wide_log
+
+MOST_MIB = 640
+"""A third of the jobs for which `make bench` has a bound of 1 GiB."""
+
+
+@pytest.mark.thorough
+def test_memory_where_each_job_has_a_request_of_its_own(tmp_path):
+    log, cluster = write_wide_log(tmp_path, 100_000, is_each_distinct=True)
+    arguments = ["estimate", str(log), "--cluster", str(cluster), "--time-zone", "UTC", "--replays", "2"]
+    run_cold(*arguments, "--days", "1")
+    _, peak_mib = run_cold(*arguments)
+    assert peak_mib < MOST_MIB
