@@ -46,7 +46,7 @@ def test_the_page_on_the_queue_says_which_wait_is_subtracted() -> None:
     observed = SimpleNamespace(view=SchedulerView(0, (), (), ()), prices=None, traits=traits)
     facts = queue_facts(observed, draws={}, run_s={})  # type: ignore[arg-type]
     assert not facts.expected_wait_s
-    assert "the agent subtracts the wait that it expects" in page
+    assert "The latest begin time is earlier by the wait that the agent expects" in page
 
 
 def test_calibrated_cells_do_not_count_as_reproduced() -> None:

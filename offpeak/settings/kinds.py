@@ -20,6 +20,7 @@ from offpeak.model.units import (
     parse_node_power_w,
     parse_power_w,
 )
+from offpeak.model.weighing import parse_weighing
 from offpeak.text import did_you_mean
 
 
@@ -68,9 +69,6 @@ def _period_s(written: object) -> int | None:
 
 
 def _weighing(written: object) -> str:
-    # Settings that name no weighing do without numpy, which its rule needs.
-    from offpeak.prices.weighing import parse_weighing
-
     parse_weighing(_text(written))
     return _text(written)
 

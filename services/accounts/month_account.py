@@ -21,9 +21,9 @@ from offpeak.model.constants import J_PER_KWH
 from offpeak.model.jobs import Trace
 from offpeak.model.step_series import split
 from offpeak.model.time_range import TimeRange, day_edges
+from offpeak.model.weighing import Weighing, parse_weighing
 from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff import site_tariff
-from offpeak.prices.weighing import Weighing, parse_weighing
 from offpeak.settings.replay import PriceSettings
 from services.accounts.savings import BASELINE
 from sim_backend.case.electricity import decision_series

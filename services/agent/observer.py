@@ -19,8 +19,8 @@ from offpeak.ledger.rows import Price
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series, value_at
+from offpeak.model.weighing import BY_PRICE, Weighing
 from offpeak.prices.peak import Peak, PeakRule
-from offpeak.prices.weighing import BY_PRICE, Weighing
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.plan import PlanSettings
 from plugin.scheduler.port import Scheduler, SchedulerTraits, SchedulerView

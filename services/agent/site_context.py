@@ -21,8 +21,8 @@ from offpeak.model.clock import Clock
 from offpeak.model.facility import facility_named
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
+from offpeak.model.weighing import check_carbon, parse_weighing
 from offpeak.prices.peak import PeakRule, parse_peak_rule
-from offpeak.prices.weighing import check_carbon, parse_weighing
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import did_you_mean

@@ -18,8 +18,8 @@ from offpeak.model.node_class_file import node_class_named
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.priority import PriorityOrder
 from offpeak.model.request import Request
+from offpeak.model.weighing import check_carbon
 from offpeak.prices.alignment import LogSpan
-from offpeak.prices.weighing import check_carbon
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import Settings

@@ -26,6 +26,7 @@ from sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
 from sim_backend.traces.filters import reasons_text
 from sim_backend.traces.requests import request_classes as classes_of_rows
 
+MOST_TYPES_NAMED = 6
 SHOWN_NAMES = 5
 LONGEST_FOLDED = 80
 """The longest text of folded names, such as p[1-200], that is shown whole."""
@@ -168,7 +169,11 @@ def cluster_note(cluster: Cluster) -> str:
     nodes: Counter[NodeType] = Counter()
     for pool in cluster.pools:
         nodes[pool.node_type._replace(features=frozenset(), power_class="", enclosure="")] += pool.nodes
-    members = (f"{counted(count, 'node')} of {kind.equipment}" for kind, count in nodes.items())
+    named = nodes if len(nodes) <= MOST_TYPES_NAMED else dict(nodes.most_common(MOST_TYPES_NAMED))
+    members = [f"{counted(count, 'node')} of {kind.equipment}" for kind, count in named.items()]
+    if len(nodes) > len(named):
+        others = nodes.total() - sum(named.values())
+        members.append(f"{counted(others, 'node')} of {len(nodes) - len(named)} other types")
     return f"cluster: {'; '.join(members)}"
 
 

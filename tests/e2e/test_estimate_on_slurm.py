@@ -26,7 +26,7 @@ OFFPEAK = Path(sys.executable).with_name("offpeak")
 SETTINGS = ("--power", "constant:200W", "--idle-power", "75W")
 BUSY_W, IDLE_W = 200, 75
 J_PER_KWH = 3_600_000
-SCREEN_LINES = 25
+SCREEN_LINES = 35
 # What users call their jobs is nothing for a report.
 JOB_NAME = "secret-project"
 DUMP = SACCT_COMMAND.replace("sacct.txt", "dump.txt")

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series, value_at
+from offpeak.model.weighing import BY_CO2, BY_PRICE
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, classify, parse_peak_rule
-from offpeak.prices.weighing import BY_CO2, BY_PRICE
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import PriceSettings
 from predictors.price_curve import PriceCurve, price_curve, weigh_curve

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.step_series import Series, value_at
+from offpeak.model.weighing import BY_CO2
 from offpeak.prices.alignment import LogSpan
 from offpeak.prices.peak import AboveDayMean, Peak
 from offpeak.prices.tariff import parse_tariff, tariff_series
-from offpeak.prices.weighing import BY_CO2
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, peak_times, prices_of
 

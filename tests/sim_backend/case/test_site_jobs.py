@@ -146,6 +146,9 @@ def test_the_units_of_a_cluster() -> None:
 
 def test_the_note_names_equipment() -> None:
     assert cluster_note(CLUSTER) == "cluster: 4 nodes of 8 cores, 1 GiB; 2 nodes of 16 cores, 2 GiB, 2 a GPUs"
+    many = Cluster(tuple(Pool(NodeType(cores), frozenset({"cpu"}), cores) for cores in range(1, 9)))
+    most, *_, last = cluster_note(many).split("; ")
+    assert (most, last) == ("cluster: 8 nodes of 8 cores", "3 nodes of 2 other types")
 
 
 @pytest.mark.parametrize(("policy", "pools"), [("fcfs", 2), ("fcfs", 1), ("easy", 1), ("greedy", 1), ("knapsack", 1)])

@@ -12,7 +12,7 @@ MOST_MIB = 640
 @pytest.mark.thorough
 def test_memory_where_each_job_has_a_request_of_its_own(tmp_path):
     log, cluster = write_wide_log(tmp_path, 100_000, is_each_distinct=True)
-    arguments = ["estimate", str(log), "--cluster", str(cluster), "--time-zone", "UTC", "--replays", "2"]
+    arguments = ["estimate", str(log), "--cluster", str(cluster), "--time-zone", "UTC"]
     run_cold(*arguments, "--days", "1")
     _, peak_mib = run_cold(*arguments)
     assert peak_mib < MOST_MIB

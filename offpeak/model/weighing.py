@@ -1,0 +1,60 @@
+"""What the order, delays and plans go by: the price, the emission of CO2, or the price with a price of CO2.
+
+Bills and savings always have the price itself.
+"""
+
+import math
+from dataclasses import dataclass
+
+from offpeak.errors import BadInput
+from offpeak.text import did_you_mean
+
+FORMS = ("price", "co2", "price+co2:80")
+MOST_PER_T = 1e6
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """`co2_per_t` is what a tonne of CO2 costs [currency of the prices]; infinite where CO2 alone decides."""
+
+    co2_per_t: float = 0.0
+
+    @property
+    def needs_carbon(self) -> bool:
+        """Whether CO2 counts."""
+        return self.co2_per_t > 0
+
+    def __str__(self) -> str:
+        """What counts, as users read it; "" for the price alone."""
+        return {BY_PRICE: "", BY_CO2: "CO2"}.get(self, f"price and CO2 at {self.co2_per_t:g} a tonne")
+
+
+BY_PRICE, BY_CO2 = Weighing(), Weighing(math.inf)
+
+
+def parse_weighing(text: str) -> Weighing:
+    """Return the weighing of "price", "co2" or "price+co2:80", 80 of the prices' currency for a tonne.
+
+    Raises BadInput.
+    """
+    name, _, per_t = text.partition(":")
+    if text in ("price", "co2"):
+        return BY_PRICE if text == "price" else BY_CO2
+    if name != "price+co2":
+        raise BadInput(f"unknown weighing {text!r}", hint=did_you_mean(text, FORMS))
+    try:
+        co2_per_t = float(per_t)
+    except ValueError:
+        co2_per_t = math.nan
+    if not 0 < co2_per_t <= MOST_PER_T:
+        raise BadInput(f"{text!r} has no price of a tonne of CO2", hint="write it like price+co2:80, above 0")
+    return Weighing(co2_per_t)
+
+
+def check_carbon(weighing: Weighing, *, is_known: bool) -> None:
+    """Raise BadInput where CO2 counts and no source of its intensity is set."""
+    if weighing.needs_carbon and not is_known:
+        raise BadInput(
+            "prices.decide_by weighs CO2, and no carbon intensity is set",
+            hint="set carbon.source or feeds.carbon (--carbon, --carbon-feeds), or decide_by = price",
+        )
