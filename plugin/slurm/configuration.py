@@ -143,8 +143,8 @@ def _read_qos(config: Mapping[str, str], timeout_s: float) -> dict[str, Qos]:
         return {}
     found = read_qos(mode=parse_preempt_mode(config.get("PreemptMode", "")), timeout_s=timeout_s)
     if not preempts:
-        off = {"preempts": frozenset(), "preempt_mode": PreemptMode.REQUEUE}
-        return {name: each._replace(**off) for name, each in found.items()}
+        default = PreemptMode.REQUEUE
+        return {name: each._replace(preempts=frozenset(), preempt_mode=default) for name, each in found.items()}
     if not limits:
         return {name: each._replace(group=ANY_AMOUNT, per_user=ANY_AMOUNT) for name, each in found.items()}
     return found
