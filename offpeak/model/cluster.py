@@ -332,7 +332,9 @@ class Cluster:
                 for pool, room in zip(reachable, per_node, strict=True)
             )
             if parts < chunk.copies:
-                return f"{_where(request)} has room for {parts} of {chunk.copies} times {_text(chunk)}"
+                if request.apart:
+                    return f"{_where(request)} has {parts} of {counted(chunk.copies, 'node')} with {_text(chunk)}"
+                return f"{_where(request)} has room for {parts} of {counted(chunk.copies, 'part')} of {_text(chunk)}"
         return ""
 
     def _named_nodes(self, request: Request) -> frozenset[str] | None:
@@ -385,12 +387,12 @@ def _where(request: Request) -> str:
 
 
 def _text(chunk: Chunk) -> str:
-    terms = [f"{chunk.cores} cores"]
+    terms = [counted(chunk.cores, "core")]
     if chunk.memory_mib:
         has_gib = chunk.memory_mib >= MIB_PER_GIB
         terms.append(f"{chunk.memory_mib / MIB_PER_GIB:,.4g} GiB" if has_gib else f"{chunk.memory_mib} MiB")
     if chunk.gpus:
-        terms.append(f"{chunk.gpus} {chunk.gpu_type} GPUs".replace("  ", " "))
+        terms.append(counted(chunk.gpus, f"{chunk.gpu_type} GPU".strip()))
     if chunk.host:
         terms.append(f"the name {chunk.host}")
     if chunk.features:

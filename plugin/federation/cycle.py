@@ -5,7 +5,8 @@ matrices by which policies choose: time and cost of each job at each site. A dec
 with the reason.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -80,7 +81,8 @@ class GridCycle:
     """One scheduling cycle at `now_s` [Unix s].
 
     `wait_s` float64[n, m] is how long each of the n jobs would wait in the queue of each of the m sites, submitted now
-    and alone; where that is not known, NaN or inf, the job cannot go. `turn` is the site that comes next by turns.
+    and alone; where that is not known, NaN or inf, the job cannot go. `misfits` says of jobs, by their number and that
+    of the site, why they fit no nodes there. `turn` is the site that comes next by turns.
     """
 
     now_s: int
@@ -90,6 +92,7 @@ class GridCycle:
     wait_s: Float64
     rules: GridRules = GridRules()
     turn: int = 0
+    misfits: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     @property
     def pue(self) -> Float64:

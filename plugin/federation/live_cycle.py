@@ -186,7 +186,7 @@ NOT_POLLED = SiteReply(problem="was not queried")
 
 @dataclass(frozen=True, eq=False)
 class _SiteNow:
-    """A site, its electricity [per MWh and g/kWh], its report, and the job's wait there, NaN if unknown.
+    """A site, its electricity [per MWh and g/kWh], its report, and the job's wait there.
 
     A site with a `problem` is left out of the choice.
     """
@@ -194,7 +194,7 @@ class _SiteNow:
     price: Series
     carbon: Series
     report: SiteReport | None
-    wait_s: float
+    wait: SiteWait
     problem: str = ""
 
 
@@ -247,7 +247,9 @@ def _cycle(request: PlacementRequest, grid: Grid, sites: list[_SiteNow], now_s: 
         left_core_s=grid.allocated_core_s,
     )
     jobs = request_column(request, grid, now_s)
-    return GridCycle(now_s, grid, jobs, states, np.array([[now.wait_s for now in sites]], np.float64))
+    wait_s = np.array([[now.wait.wait_s for now in sites]], np.float64)
+    misfits = {(0, at): now.wait.misfit for at, now in enumerate(sites) if now.wait.misfit}
+    return GridCycle(now_s, grid, jobs, states, wait_s, misfits=misfits)
 
 
 def _pairs(grid: Grid, sites: list[_SiteNow]) -> zip:  # type: ignore[type-arg]
@@ -269,8 +271,8 @@ def _site_now(site: Site, reply: SiteReply, request: PlacementRequest, now_s: in
         price or _empty_series(now_s, ""),
         carbon or _empty_series(now_s, "g/kWh"),
         report,
-        wait.wait_s,
-        problem or wait.misfit,
+        wait,
+        problem,
     )
 
 

@@ -117,13 +117,11 @@ def test_a_job_that_fits_nowhere_is_named() -> None:
     wide, gpus = Request(("cpu",), (Chunk(5, 8),)), Request(("cpu",), (Chunk(1, gpus=1),))
     site = site_jobs(trace_of([0, 0, 0], [0, 1, -1], wide, gpus), CLUSTER)
     assert [(each.reason, each.job_ids) for each in site.rejected] == [
-        ("partition cpu has room for 4 of 5 times 8 cores", (1,)),
-        ("no node of partition cpu has 1 cores, 1 GPUs", (2,)),
+        ("partition cpu has 4 of 5 nodes with 8 cores", (1,)),
+        ("no node of partition cpu has 1 core, 1 GPU", (2,)),
     ]
     assert site.jobs.job_id.tolist() == [3]
-    with pytest.raises(
-        BadTrace, match="a log: no job fits the cluster: 1 job: partition cpu has room for 4 of 5"
-    ) as caught:
+    with pytest.raises(BadTrace, match="a log: no job fits the cluster: 1 job: partition cpu has 4 of 5") as caught:
         site_jobs(trace_of([0], [0], wide), CLUSTER)
     assert "node types" in caught.value.hint
 
