@@ -71,8 +71,11 @@ def find_mismatches(cycle: GridCycle, fit: SiteFit, runtime_s: Float64, job: int
 
 
 def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: int) -> list[str]:
-    """Return what the site lacks by the file of sites, else why its nodes do not fit, or that its wait is not known."""
+    """Return why a site that is left out is, else what the site lacks by the file of sites, else by its own report."""
     grid, jobs = cycle.grid, cycle.jobs
+    reason = cycle.misfits.get((job, site), "")
+    if reason and not fit.answers[job, site]:
+        return [reason]
     missing = [] if fit.answers[job, site] else ["its last answer is too old"]
     if not fit.wide[job, site]:
         missing.append(f"{jobs.cores[job]:,} cores requested, {grid.largest_cores[site]:,} are the most")
@@ -84,7 +87,7 @@ def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: i
     if not fit.allocation[job, site]:
         missing.append(_no_allocation(cycle, job, site))
     if not missing and not fit.foreseen[job, site]:
-        missing.append(cycle.misfits.get((job, site), "its wait is not known"))
+        missing.append(reason or "its wait is not known")
     return missing
 
 
@@ -147,8 +150,8 @@ def runtime_s(jobs: GridJobs, grid: Grid) -> Float64:
 
 
 def transfer_s(jobs: GridJobs, grid: Grid) -> Float64:
-    """Return the transfer time of each job's data from its home [s], float64[n, m]; 0 without data."""
-    way_s = grid.latency_s[jobs.home] + jobs.data_mb[:, None] / grid.bandwidth_mb_per_s[jobs.home]
+    """Return the transfer time of each job's data from where they are [s], float64[n, m]; 0 without data."""
+    way_s = grid.latency_s[jobs.data_at] + jobs.data_mb[:, None] / grid.bandwidth_mb_per_s[jobs.data_at]
     return np.where(jobs.data_mb[:, None] > 0, way_s, 0.0)
 
 

@@ -75,7 +75,7 @@ sites = "{folder}/sites.toml"
 mode = "active"
 timeout = "10s"
 """
-COMPILES_S = 300.0
+COMPILES_S = 900.0
 
 
 @dataclass(frozen=True)
