@@ -47,12 +47,13 @@ class PowerState(StrEnum):
 class NodeChange(StrEnum):
     """A change to a node in the scheduler.
 
-    CLOSE: no new job gets the node. OPEN: undo CLOSE. POWER_DOWN: the node counts as powered down; the scheduler wakes
-    it for a job. POWER_UP: the scheduler wakes the node now. RESUME: the scheduler tries a node again that counts as
-    failed because it did not come up.
+    CLOSE: no new job gets the node. WITHDRAW: also, no job wakes it while it sleeps. OPEN: undo either. POWER_DOWN:
+    the node counts as powered down; the scheduler wakes it for a job. POWER_UP: the scheduler wakes the node now.
+    RESUME: the scheduler tries a node again that counts as failed because it did not come up.
     """
 
     CLOSE = "close"
+    WITHDRAW = "withdraw"
     OPEN = "open"
     POWER_DOWN = "power_down"
     POWER_UP = "power_up"

@@ -78,6 +78,13 @@ class AgentSettings:
         "Capacity policy that puts nodes to sleep, such as timeout:10min or forecast:1h; always-on: no node sleeps.",
         default="timeout:10min",
     )
+    limit_capacity: bool = row(
+        BOOL,
+        "--limit-capacity",
+        "Offer jobs only as many nodes as the capacity policy decides (ols, profile, two-level): the other nodes are "
+        "closed to jobs. Without it, the scheduler wakes sleeping nodes for any job.",
+        default=False,
+    )
     socket: Path = row(
         PATH,
         "--socket",

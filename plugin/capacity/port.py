@@ -45,6 +45,11 @@ class CapacityPolicy:
         """Whether no node can ever sleep."""
         return bool((self.schedule.after_s == NEVER).all())
 
+    @property
+    def limits_nodes(self) -> bool:
+        """Whether it decides the number of nodes for jobs, and not only which idle nodes sleep."""
+        return not self.rules.on_demand and not self.keeps_all_awake
+
 
 def no_times() -> Int64:
     """Return the times of no prices."""
@@ -85,6 +90,11 @@ class Fleet:
     price_at_s: Int64 = field(default_factory=no_times)
     price_per_mwh: Float64 = field(default_factory=no_prices)
     share: TypeShare | None = None
+
+    @staticmethod
+    def mean_load(used_unit_s: float, units: int, span_s: float) -> float:
+        """Return the share of the units that jobs used over a span, 0..1."""
+        return min(1.0, used_unit_s / (units * span_s))
 
     def part_of(self, count: int) -> int:
         """Return the part of these nodes in a count for all types, at most all of them."""

@@ -59,6 +59,7 @@ from plugin.pbs.scheduler import (
     PbsScheduler,
     PbsServer,
     derive_node_state,
+    mark_of_sleeping,
     unclear_record,
 )
 from plugin.scheduler.job import HOLDING, Job, JobState
@@ -348,6 +349,9 @@ def _features(key: str, value: object) -> list[str]:
 def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> list[Command]:
     """Return the commands for a change of a node; qmgr executes each completely or not at all."""
     sleeps = SLEEP in node.native_state.split(",")
+    if sleeps and (mark := mark_of_sleeping(node, change, now_s)):
+        text = f'comment = "{one_line(reason)}"'
+        return [("qmgr", "-c", f"set node {node.name} {_mark_assignment(mark.kind, mark.since_s)}, {text}")]
     return [("qmgr", "-c", line) for line in qmgr_directives(node.name, change, reason, now_s, sleeps=sleeps)]
 
 
@@ -359,7 +363,7 @@ def qmgr_directives(node: str, change: NodeChange, reason: str, now_s: int, *, s
     comment = f'comment = "{one_line(reason)}"'
     close = "" if sleeps else f", state += {SLEEP}"
     match change:
-        case NodeChange.CLOSE:
+        case NodeChange.CLOSE | NodeChange.WITHDRAW:
             return (f"set node {node} {_mark_assignment(MarkKind.CLOSED, now_s)}, {comment}{close}",)
         case NodeChange.POWER_DOWN:
             return (f"set node {node} {_mark_assignment(MarkKind.ASLEEP, now_s)}, {comment}{close}",)

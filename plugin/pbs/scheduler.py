@@ -2,8 +2,8 @@
 
 PBS has no powered-down node that is woken for a job. Therefore a sleeping node is a node that gets no jobs and has
 offpeak's mark, and a waking node is a node that the agent has ordered to wake. A mark says since when the node is
-closed by offpeak, asleep or waking. OpenPBS keeps the mark in a custom resource, Torque in the node's note, which
-admins read too.
+closed by offpeak, asleep, withdrawn from jobs while it sleeps, or waking. OpenPBS keeps the mark in a custom resource,
+Torque in the node's note, which admins read too.
 """
 
 import time
@@ -35,10 +35,13 @@ from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView, chang
 
 
 class MarkKind(StrEnum):
-    """CLOSED: the node gets no jobs. ASLEEP: it is off, and may be woken. WAKES: it is ordered to come up."""
+    """CLOSED: the node gets no jobs. ASLEEP: it is off, and may be woken. WITHDRAWN: it is off, and not woken for jobs.
+    WAKES: it is ordered to come up.
+    """
 
     CLOSED = "closed"
     ASLEEP = "asleep"
+    WITHDRAWN = "withdrawn"
     WAKES = "wakes"
 
 
@@ -67,13 +70,20 @@ def derive_node_state(
     """
     if mark is None or not closed or mark.kind is MarkKind.CLOSED:
         return PbsNodeState(PowerState.ON, closed=closed, failed=down)
-    if mark.kind is MarkKind.ASLEEP:
-        return PbsNodeState(PowerState.OFF, closed=False, failed=False)
+    if mark.kind in (MarkKind.ASLEEP, MarkKind.WITHDRAWN):
+        return PbsNodeState(PowerState.OFF, closed=mark.kind is MarkKind.WITHDRAWN, failed=False)
     if registered and not down:
         return PbsNodeState(PowerState.ON, closed=True, failed=False)
     if overdue:
         return PbsNodeState(PowerState.OFF, closed=False, failed=True)
     return PbsNodeState(PowerState.POWERING_ON, closed=False, failed=False)
+
+
+def mark_of_sleeping(node: Node, change: NodeChange, now_s: int) -> NodeMark | None:
+    """Return the mark after a sleeping node is withdrawn or opened; None for other nodes and changes."""
+    if node.power is not PowerState.OFF or node.failed or change not in (NodeChange.WITHDRAW, NodeChange.OPEN):
+        return None
+    return NodeMark(MarkKind.WITHDRAWN if change is NodeChange.WITHDRAW else MarkKind.ASLEEP, node.reason_s or now_s)
 
 
 class PbsServer(NamedTuple):

@@ -46,6 +46,7 @@ from plugin.pbs.scheduler import (
     NodeMark,
     PbsScheduler,
     derive_node_state,
+    mark_of_sleeping,
     unclear_record,
 )
 from plugin.scheduler.job import HOLDING, Job, JobState
@@ -279,11 +280,11 @@ def qalter_time(at_s: int) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y%m%d%H%M.%S")
 
 
-_NOTE = re.compile(rf"{OURS}: (asleep|wakes) since (\d+)")
+_NOTE = re.compile(rf"{OURS}: (asleep|withdrawn|wakes) since (\d+)")
 
 
 def format_torque_note(mark: NodeMark) -> str:
-    """Return the note of a node that is asleep or wakes."""
+    """Return the note of a node that is asleep, withdrawn from jobs, or wakes."""
     return f"{OURS}: {mark.kind} since {mark.since_s}"
 
 
@@ -392,8 +393,10 @@ def _own_reason(states: frozenset[str]) -> str:
 
 def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> list[Command]:
     """Return the command for a change of a node: pbsnodes does not report which of several nodes it refuses."""
+    if mark := mark_of_sleeping(node, change, now_s):
+        return [("pbsnodes", "-o", "-N", format_torque_note(mark), node.name)]
     match change:
-        case NodeChange.CLOSE:
+        case NodeChange.CLOSE | NodeChange.WITHDRAW:
             arguments = ("-o", "-N", one_line(reason))
         case NodeChange.POWER_DOWN:
             arguments = ("-o", "-N", format_torque_note(NodeMark(MarkKind.ASLEEP, now_s)))

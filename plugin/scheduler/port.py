@@ -104,7 +104,7 @@ def change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) -> 
 def is_change_done(node: Node, change: NodeChange) -> bool:
     """Whether the node already has the state that the change leads to."""
     match change:
-        case NodeChange.CLOSE:
+        case NodeChange.CLOSE | NodeChange.WITHDRAW:
             return node.closed
         case NodeChange.OPEN:
             return not node.closed

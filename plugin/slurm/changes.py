@@ -129,13 +129,14 @@ def _replace_comment(job: str, theirs: str, ours: str, scontrol: ScontrolOptions
 
 STATE_OF_CHANGE = {
     NodeChange.CLOSE: "drain",
+    NodeChange.WITHDRAW: "drain",
     NodeChange.OPEN: "undrain",
     NodeChange.POWER_DOWN: "power_down",
     NodeChange.POWER_UP: "power_up",
     NodeChange.RESUME: "resume",
 }
 # These changes also replace a reason, or end a state, that an admin has set.
-CHANGES_OF_REASON = (NodeChange.CLOSE, NodeChange.OPEN, NodeChange.RESUME)
+CHANGES_OF_REASON = (NodeChange.CLOSE, NodeChange.WITHDRAW, NodeChange.OPEN, NodeChange.RESUME)
 # Slurm's own reasons for nodes that did not answer.
 SLURM_REASONS = ("ResumeTimeout reached", "Not responding", "Node unexpectedly rebooted")
 
@@ -183,7 +184,7 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
 
 def _change_node(node: str, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:
     arguments = ["update", f"nodename={node}", f"state={STATE_OF_CHANGE[change]}"]
-    if change is NodeChange.CLOSE:
+    if change in (NodeChange.CLOSE, NodeChange.WITHDRAW):
         arguments.append(f"reason={' '.join(reason.split())}")
     complaint = complaint_of_one(arguments, _OF_NODES, command=scontrol.command, timeout_s=scontrol.timeout_s)
     return complaint.rpartition(_OF_NODES)[2]

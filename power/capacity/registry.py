@@ -28,12 +28,16 @@ MakeCapacity = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
 @dataclass(frozen=True)
 class CapacityPolicyKind:
-    """A policy: name, an example of its notation, and a one-line description."""
+    """A policy: name, an example of its notation, and a one-line description.
+
+    `limits`: it decides the number of nodes for jobs, and not only which idle nodes sleep.
+    """
 
     name: str
     example: str
     doc: str
     make: MakeCapacity
+    limits: bool = False
 
 
 CAPACITY_POLICIES = (
@@ -53,10 +57,18 @@ CAPACITY_POLICIES = (
     CapacityPolicyKind(
         "forecast-late", "forecast-late:1h", "as forecast; jobs start on whatever nodes are up first", forecast_late
     ),
-    CapacityPolicyKind("two-level", "two-level:80%", "all nodes, or so many while they are enough", two_level),
-    CapacityPolicyKind("ols", "ols:1h", "as many as keep the slowdown SLA in a what-if, each period", make_ols_policy),
     CapacityPolicyKind(
-        "profile", "profile:1h", "fewer in dear hours, as the slowdown SLA allows in a what-if", make_profile_policy
+        "two-level", "two-level:80%", "all nodes, or so many while they are enough", two_level, limits=True
+    ),
+    CapacityPolicyKind(
+        "ols", "ols:1h", "as many as keep the slowdown SLA in a what-if, each period", make_ols_policy, limits=True
+    ),
+    CapacityPolicyKind(
+        "profile",
+        "profile:1h",
+        "fewer in dear hours, as the slowdown SLA allows in a what-if",
+        make_profile_policy,
+        limits=True,
     ),
 )
 
@@ -78,9 +90,13 @@ def expand_front(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for name in names for each in (FRONT if name == "front" else (name,))))
 
 
-def check_policy_name(text: str) -> None:
-    """Raise BadInput unless the text starts with the name of a policy."""
-    _find_kind(text)
+def check_policy_name(text: str, *, to_limit: bool = False) -> None:
+    """Raise BadInput unless the text starts with the name of a policy, which is `to_limit` the nodes for jobs."""
+    kind = _find_kind(text)
+    if to_limit and not kind.limits:
+        which = ", ".join(each.example for each in CAPACITY_POLICIES if each.limits)
+        text = f"agent.limit_capacity: the policy {kind.name} decides no number of nodes for jobs"
+        raise BadInput(text, hint=f"set capacity below [agent] to one of {which}, or limit_capacity = false")
 
 
 def make_capacity_policy(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:

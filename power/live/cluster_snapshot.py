@@ -16,7 +16,7 @@ from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_DEPTH, POWERSAVE, SleepDepth
 from offpeak.model.orders import NodeOrder, NodeState
@@ -298,7 +298,8 @@ class NodeMemory:
 
     `up`: jobs could run there in the previous cycle. `woken_s`: when the node came up last, 0 if unknown. `slept_s`:
     when it fell asleep within the last day, at least the last time. It stays awake until `rest_until_s`, since its last
-    sleep was refused or failed. `why` is the last reason that was reported for it.
+    sleep was refused or failed. `why` is the last reason that was reported for it. `withdrawn`: the last plan withdrew
+    it from jobs, and it was closed already.
     """
 
     up: bool
@@ -308,12 +309,16 @@ class NodeMemory:
     leaving: SleepInProgress | None = None
     rest_until_s: int = 0
     why: str = ""
+    withdrawn: bool = False
 
 
 def update_node_memory(
-    node: Node, record: NodeRecord | None, before: NodeMemory | None, state: int, now_s: int
+    node: Node, record: NodeRecord | None, before: NodeMemory | None, state: int, now_s: int, *, hands_off_s: int = 0
 ) -> NodeMemory:
-    """Return the memory of a node after this cycle; `state` is its state in the pool."""
+    """Return the memory of a node after this cycle; `state` is its state in the pool.
+
+    A withdrawn node that somebody else has opened or powered up is not withdrawn again for `hands_off_s`.
+    """
     up = state == ACTIVE
     if before is None:
         idle_since_s = now_s if node.idle_since_s is None else node.idle_since_s
@@ -322,6 +327,8 @@ def update_node_memory(
     woken_s = now_s if up and not before.up else max(before.woken_s, node.boot_s or 0)
     # The door refuses an earlier order to sleep, so the node would be closed to jobs in vain.
     rest_until_s = max(before.rest_until_s, now_s + int(PAUSE_S)) if up and not before.up else before.rest_until_s
+    if before.withdrawn and (not node.closed or node.is_awaited):
+        rest_until_s = max(rest_until_s, now_s + hands_off_s)
     idle_since_s = before.idle_since_s
     if node.use is not NodeUse.FREE:
         idle_since_s = now_s
@@ -361,14 +368,42 @@ def _update_sleep_in_progress(node: Node, record: NodeRecord | None, memory: Nod
     return replace(memory, leaving=None) if is_taken else memory
 
 
+PAST_HOURS = 7 * 24
+"""The load of a pool is the mean over so many hours."""
+
+
+@dataclass(frozen=True)
+class PastUse:
+    """The use of a pool in the last week: by hour (from the epoch) the observed time, and its part in use [s]."""
+
+    at_s: int
+    by_hour: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+
+    def until(self, now_s: int, share: float) -> "PastUse":
+        """Return the use after `share` of the pool was in use since the last time; a long gap does not count."""
+        for_s = now_s - self.at_s
+        hour = now_s // HOUR_S
+        kept = {each: use for each, use in self.by_hour.items() if hour - PAST_HOURS < each <= hour}
+        if 0 < for_s <= HOUR_S:
+            observed_s, used_s = kept.get(hour, (0.0, 0.0))
+            kept[hour] = (observed_s + for_s, used_s + share * for_s)
+        return PastUse(now_s, kept)
+
+    def load(self, share: float) -> float:
+        """Return the mean load, or the present `share` before anything was observed."""
+        observed_s, used_s = (sum(column) for column in zip((0.0, 0.0), *self.by_hour.values(), strict=True))
+        return Fleet.mean_load(used_s, 1, observed_s) if observed_s else share
+
+
 @dataclass(frozen=True)
 class PoolMemory:
-    """What a policy, by its name, decided for a pool and when, and what a forecast has learned."""
+    """What a policy, by its name, decided for a pool and when, what a forecast has learned, and the past use."""
 
     policy: str
     decided_s: int
     targets: CapacityTargets
     needs: NeedRecord | None = None
+    use: PastUse | None = None
 
 
 @dataclass(frozen=True)
@@ -377,3 +412,8 @@ class PowerMemory:
 
     nodes: Mapping[str, NodeMemory] = field(default_factory=dict)
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
+
+    def past_use(self, pool: str, now_s: int) -> PastUse:
+        """Return the past use of the pool, empty if nothing is known of it."""
+        known = self.pools.get(pool)
+        return PastUse(now_s) if known is None or known.use is None else known.use

@@ -1,7 +1,8 @@
 """The next step of a node between scheduler and BMC, and the node's state in its pool, from the reports of both.
 
 To sleep: CLOSE, then the BMC's order once no job can be there, then POWER_DOWN, then OPEN: from now on a job that is
-given the node has it woken. To wake: POWER_UP, the scheduler wakes the node, and so its desired state is on.
+given the node has it woken. While the capacity is limited, a node that is not on offer stays closed, asleep or not. To
+wake: POWER_UP, the scheduler wakes the node, and so its desired state is on.
 Nothing is stored between the steps, so a kill between any two of them leaves a state from which the loop goes on.
 
 An admin's order to sleep closes a node with a job on it, too, and waits for the end of that job. An admin's order to
@@ -65,19 +66,26 @@ class NodeStep:
 
 
 def choose_next_step(
-    node: Node, record: NodeRecord | None, *, to_sleep: bool, now: Instant, order: NodeOrder = NodeOrder.SOFT_OFF
+    node: Node,
+    record: NodeRecord | None,
+    *,
+    to_sleep: bool,
+    now: Instant,
+    order: NodeOrder = NodeOrder.SOFT_OFF,
+    withdrawn: str = "",
 ) -> NodeStep:
     """Return the next step towards sleep, by `order`, or towards a node that is up.
 
-    A node that is up stays as it is, a sleeping one is woken. A node that an admin changes gets no step of its own, but
-    it follows the scheduler when that wakes it.
+    A node that is up stays as it is, a sleeping one is woken. `withdrawn` is why it is closed to jobs although it is
+    up, or sleeps; "" if it is open to them. A node that an admin changes gets no step of its own, but it follows the
+    scheduler when that wakes it.
     """
     why = find_exclusion(node, record, now)
     if record is None:
         return NodeStep(why=why)
     if why:
         # A hold keeps the node's power unchanged; it does not keep the node closed for a sleep that is called off.
-        opens = is_held(record, now) and node.use is not NodeUse.UNKNOWN and may_reopen(node, record, now)
+        opens = is_held(record, now) and node.use is not NodeUse.UNKNOWN and may_give_back(node, record, now)
         return NodeStep(change=NodeChange.OPEN if opens else None, why=why)
     if node.is_awaited:
         opened = NodeChange.OPEN if node.closed_by_us else None
@@ -90,15 +98,19 @@ def choose_next_step(
     to_sleep = to_sleep and not node.reserved
     sleeps = NodeStep(order, why=f"it goes to sleep: {order}")
     if node.power is not PowerState.ON:
-        return _choose_for_counted_down(node, record, sleeps, to_sleep=to_sleep)
+        return _choose_for_counted_down(node, record, sleeps, to_sleep=to_sleep, withdrawn=withdrawn)
     if node.closed:
-        return _choose_for_closed(node, record, sleeps, now, to_sleep=to_sleep)
+        return _choose_for_closed(node, record, sleeps, now, to_sleep=to_sleep, withdrawn=withdrawn)
+    if withdrawn and record.observed.state is NodeState.ON:
+        return NodeStep(change=NodeChange.WITHDRAW, why=withdrawn)
     return _choose_for_open(node, record, to_sleep=to_sleep)
 
 
 def choose_change_for_admin(node: Node, record: NodeRecord) -> NodeChange | None:
     """Return the scheduler's change that has to precede an admin's order, None if there is none."""
-    if record.desired is None or not record.desired.by.startswith(ADMIN) or node.closed or node.failed or node.reserved:
+    if record.desired is None or not record.desired.by.startswith(ADMIN) or node.failed or node.reserved:
+        return None
+    if node.closed and not (node.closed_by_us and record.desired.order is NodeOrder.ON):
         return None
     if record.desired.order is NodeOrder.ON:
         return NodeChange.POWER_UP if node.power is PowerState.OFF and record.observed.state in ASLEEP else None
@@ -124,7 +136,9 @@ def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     return silent and record.observed.state in ASLEEP and record.observed.by == US
 
 
-def _choose_for_counted_down(node: Node, record: NodeRecord, sleeps: NodeStep, *, to_sleep: bool) -> NodeStep:
+def _choose_for_counted_down(
+    node: Node, record: NodeRecord, sleeps: NodeStep, *, to_sleep: bool, withdrawn: str
+) -> NodeStep:
     """Return the step of a node that counts as powered down in the scheduler, or is about to."""
     state = record.observed.state
     if node.use is NodeUse.USED:
@@ -135,18 +149,25 @@ def _choose_for_counted_down(node: Node, record: NodeRecord, sleeps: NodeStep, *
         if node.reserved:
             return NodeStep(why="it is up, counts as powered down, and is reserved")
         return NodeStep(change=NodeChange.CLOSE, why="it is up, and the scheduler counts it as powered down")
+    if state in ASLEEP and withdrawn and to_sleep and not (node.closed or node.failed):
+        # Slurm 22.05 ends the drain of a node that it powers down, and would wake it for a job.
+        return NodeStep(sleeps.order, NodeChange.WITHDRAW, withdrawn)
     if state not in ASLEEP or node.power is not PowerState.OFF:
         return sleeps
     if node.failed:
         return NodeStep(sleeps.order, NodeChange.RESUME, "it sleeps, and the scheduler counts it as failed")
-    if node.closed:
-        return NodeStep(sleeps.order, NodeChange.OPEN, "it sleeps: the scheduler wakes it for a job")
     if not to_sleep:
         return NodeStep(sleeps.order, NodeChange.POWER_UP, "it must wake")
+    if withdrawn:
+        return NodeStep(sleeps.order, why=withdrawn)
+    if node.closed:
+        return NodeStep(sleeps.order, NodeChange.OPEN, "it sleeps: the scheduler wakes it for a job")
     return NodeStep(sleeps.order, why="it sleeps")
 
 
-def _choose_for_closed(node: Node, record: NodeRecord, sleeps: NodeStep, now: Instant, *, to_sleep: bool) -> NodeStep:
+def _choose_for_closed(
+    node: Node, record: NodeRecord, sleeps: NodeStep, now: Instant, *, to_sleep: bool, withdrawn: str
+) -> NodeStep:
     """Return the step of a node that the agent has closed and that counts as up in the scheduler."""
     state = record.observed.state
     if state is NodeState.BOOTING:
@@ -159,6 +180,8 @@ def _choose_for_closed(node: Node, record: NodeRecord, sleeps: NodeStep, now: In
         return sleeps
     if may_still_go_down(record, now):
         return NodeStep(why="it may still follow an order to sleep")
+    if withdrawn:
+        return NodeStep(why=withdrawn)
     return NodeStep(change=NodeChange.OPEN, why="it stays up")
 
 
@@ -184,6 +207,12 @@ def may_reopen(node: Node, record: NodeRecord, now: Instant) -> bool:
         and not may_still_go_down(record, now)
         and not find_admin_override(node, record, now)
     )
+
+
+def may_give_back(node: Node, record: NodeRecord, now: Instant) -> bool:
+    """Whether the agent has closed it, and jobs could use it if it were open: it is up, or sleeps and may be woken."""
+    sleeps = node.closed_by_us and node.power is PowerState.OFF and record.observed.state in ASLEEP
+    return sleeps or may_reopen(node, record, now)
 
 
 def may_still_go_down(record: NodeRecord, now: Instant) -> bool:

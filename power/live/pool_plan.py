@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.display import duration_text
+from offpeak.door.effect import ADMIN
 from offpeak.errors import BadInput
-from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
-from offpeak.model.node_states import ACTIVE, DEPTHS, ORDER_OF_DEPTH, asleep
+from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, ORDER_OF_DEPTH, asleep
 from offpeak.model.orders import NodeOrder
 from plugin.capacity.need import new_record
 from plugin.capacity.port import CapacityPolicy
@@ -28,6 +28,7 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.live.cluster_snapshot import ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
 from power.live.node_steps import ObservedNode
+from power.live.offer import CAPACITY, Offer, PoolOffer
 from power.live.pool_state import PoolState
 
 NEW_JOB_S = 60
@@ -38,11 +39,16 @@ ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """The nodes to put to sleep, each with order and reason; the nodes to wake, with reason; the pool's new memory."""
+    """The nodes to put to sleep, each with order and reason; the nodes to wake, with reason; the pool's new memory.
+
+    If the capacity is limited, `offer` says how, and the `withdrawn` nodes are closed to jobs.
+    """
 
     sleep: Mapping[str, tuple[NodeOrder, str]]
     wake: Mapping[str, str]
     memory: PoolMemory
+    offer: PoolOffer | None = None
+    withdrawn: frozenset[str] = frozenset()
 
 
 def plan_pool(
@@ -58,9 +64,14 @@ def plan_pool(
 
     `nodes` are those of all pools, by name; `most_to_sleep` of the site's nodes may begin to sleep now.
     """
-    demand = find_upcoming_demand(pool, site, snapshot)
-    targets = find_targets(pool, _make_policy(pool, site, snapshot), memory.pools.get(pool.pool.name), snapshot.now_s)
+    demand, before = find_upcoming_demand(pool, site, snapshot), memory.pools.get(pool.pool.name)
+    share = float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1)
+    use = memory.past_use(pool.pool.name, snapshot.now_s).until(snapshot.now_s, share)
+    targets = find_targets(pool, _make_policy(pool, site, snapshot, use.load(share)), before, snapshot.now_s)
+    targets = replace(targets, memory=replace(targets.memory, use=use))
     ours = [nodes[node.name] for node in pool.pool.nodes if nodes[node.name].is_ours]
+    if site.agent.limit_capacity and targets.capacity.limits_nodes:
+        return _plan_limited(pool, ours, targets, memory, site=site, snapshot=snapshot, most=most_to_sleep)
     needed = {
         node.name: f"for {why}"
         for node in ours
@@ -234,8 +245,7 @@ class PoolTargets:
     memory: PoolMemory
 
 
-def _make_policy(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) -> CapacityPolicy:
-    load = float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1)
+def _make_policy(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot, load: float) -> CapacityPolicy:
     return site.make_policy(
         pool.sleep,
         snapshot,
@@ -297,6 +307,74 @@ def _follow_queue(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
     return int(follow_queue(capacity.rules, awake, in_use, widest, pool.usable_nodes))
 
 
+def _plan_limited(
+    pool: PoolState,
+    ours: list[ObservedNode],
+    targets: PoolTargets,
+    memory: PowerMemory,
+    *,
+    site: PowerSite,
+    snapshot: ClusterSnapshot,
+    most: int,
+) -> PoolPlan:
+    """Return the plan of a pool that offers as many nodes as its targets say, and withdraws the others.
+
+    The scheduler plans starts on all nodes on offer, so its plan keeps no node on offer, and wakes none.
+    """
+    now_s = snapshot.now_s
+    lead_s = max((site.lead_s(node.name, snapshot) for node in pool.pool.nodes[:1]), default=0)
+    always = dict(_list_names_always_offered(pool, ours, site, now_s + lead_s))
+    may_leave = {node.name for node in ours if _may_leave(node, pool, memory, site=site)}
+    candidates = _list_nodes_to_wake(pool, ours, memory, min_asleep_s=site.bounds.min_asleep_s)
+    may_sleep = {node.name for node in ours if node.name in may_leave and node.is_on}
+    offer = Offer.of(
+        pool,
+        targets.floor,
+        always=always,
+        withdrawable=may_leave,
+        to_wake=candidates,
+        deferred=[job for job in pool.deferred if (job.begin_s or 0) - lead_s <= now_s],
+        pick_sleepers=lambda names, count: _pick_depths(
+            pool, targets, memory, names & may_sleep, max(min(count, most), 0)
+        ),
+    )
+    awake = {node.name for node in pool.nodes_at((pool.state == ACTIVE) | pool.rising)}
+    named = {node.name: f"for {always[node.name]}" for node in ours if node.is_asleep and node.name in always}
+    woken = [node.name for node in ours if node.name in offer.nodes - awake]
+    return PoolPlan(
+        sleep=_describe_sleepers(pool, f"{CAPACITY}: {targets.why}", memory, offer.sleepers),
+        wake={**dict.fromkeys(woken, targets.why), **named},
+        memory=targets.memory,
+        offer=offer.describe(pool, targets.capacity.name, targets.why),
+        withdrawn=frozenset(may_leave - offer.nodes - offer.sleepers.keys()),
+    )
+
+
+def _list_names_always_offered(
+    pool: PoolState, ours: Iterable[ObservedNode], site: PowerSite, until_s: int
+) -> Iterable[tuple[str, str]]:
+    """Yield the nodes that reservations, jobs and admins name, and by what."""
+    needs = (*_list_needs_of_reservations(pool.cluster.view), *_list_needs_of_named_nodes(pool, until_s))
+    yield from ((name, needed.why) for name, needed in needs if needed.at_s <= until_s)
+    yield from ((name, f"job {job.job_id}") for job in pool.waiting for name in job.required_hosts)
+    for node in ours:
+        desired = None if node.record is None else node.record.desired
+        if desired is None or desired.order is not NodeOrder.ON or not desired.by.startswith(ADMIN):
+            continue
+        if pool.cluster.now.unix_s - desired.since_unix_s < site.agent.hands_off_s:
+            yield node.name, f"{desired.by}, who has woken it"
+
+
+def _may_leave(node: ObservedNode, pool: PoolState, memory: PowerMemory, *, site: PowerSite) -> bool:
+    """Whether a node, awake or asleep, may be withdrawn from jobs: if it sleeps, or can."""
+    known, node_class = memory.nodes[node.name], site.node_class(node.name)
+    if known.leaving is not None or pool.snapshot.now_s < known.rest_until_s or node.state == FAILED:
+        return False
+    if node_class is None or not all(node_class.find_depth(depth) for depth in pool.sleep.depths):
+        return False
+    return (node.is_on or node.is_asleep) and node.record is not None and node.record.fault is None
+
+
 ANY_POOL = -1
 """The key of the nodes that may be of any pool, among counts by pool."""
 
@@ -323,13 +401,7 @@ def _may_sleep(
     site: PowerSite,
     snapshot: ClusterSnapshot,
 ) -> bool:
-    known = memory.nodes[node.name]
-    if known.leaving is not None or snapshot.now_s < known.rest_until_s:
-        return False
-    node_class = site.node_class(node.name)
-    if node_class is None or not all(node_class.find_depth(depth) for depth in pool.sleep.depths):
-        return False
-    if not node.is_on or node.record is None or node.record.fault is not None:
+    if not node.is_on or not _may_leave(node, pool, memory, site=site):
         return False
     within_s = pool.sleep.pays_s + site.lead_s(node.name, snapshot)
     is_planned = node.node.planned and node.name not in demand.nodes
@@ -346,37 +418,45 @@ def _choose_sleepers(
     most: int,
 ) -> dict[str, tuple[NodeOrder, str]]:
     """Return the idle nodes to put to sleep, chosen as in a replay."""
-    rules, schedule = targets.capacity.rules, targets.capacity.schedule
-    if (schedule.after_s[targets.row] == NEVER).all():
+    if (targets.capacity.schedule.after_s[targets.row] == NEVER).all():
         return {}
     idle, free = int(pool.is_idle.sum()), int((pool.is_idle & ~_find_reserved(pool, demand)).sum())
     free_by_pool = pool.count_by_pool(pool.is_idle & ~_find_reserved(pool, demand))
     kept = sum(min(count, free_by_pool[number]) for number, count in demand.idle_kept.items())
     spare = min(idle - max(targets.reserve, targets.keep), free - kept)
     allowed = max(min(int((pool.state == ACTIVE).sum()) - targets.floor, spare, most), 0)
-    now_s = pool.snapshot.now_s
-
-    def pick(names: set[str], most_nodes: int) -> Int64:
-        """Return the depth of each node, NO_DEPTH if it stays awake."""
-        table, depth = make_node_table(pool, memory, names), np.full(len(pool.state), NO_DEPTH)
-        criteria = SleepCriteria(table, rules, schedule, targets.row, now_s, not rules.on_demand)
-        pick_sleepers(criteria, most_nodes, depth)
-        return depth
-
     if len(set(pool.pool_of.tolist())) > 1:
         for number, count in demand.idle_kept.items():
             names = {node.name for node in pool.nodes_at(pool.pool_of == number)} & may_sleep
-            depth = pick(names, max(free_by_pool[number] - count, 0))
-            may_sleep = may_sleep - names | {node.name for node in pool.nodes_at(depth != NO_DEPTH)}
-    depth = pick(may_sleep, allowed)
+            picked = _pick_depths(pool, targets, memory, names, max(free_by_pool[number] - count, 0))
+            may_sleep = may_sleep - names | picked.keys()
+    return _describe_sleepers(pool, targets.why, memory, _pick_depths(pool, targets, memory, may_sleep, allowed))
+
+
+def _pick_depths(
+    pool: PoolState, targets: PoolTargets, memory: PowerMemory, names: set[str], most: int
+) -> dict[str, int]:
+    """Return up to `most` of the idle nodes of these names that sleep first, with the depths."""
+    rules, schedule = targets.capacity.rules, targets.capacity.schedule
+    table, depth = make_node_table(pool, memory, names), np.full(len(pool.state), NO_DEPTH)
+    criteria = SleepCriteria(table, rules, schedule, targets.row, pool.snapshot.now_s, not rules.on_demand)
+    pick_sleepers(criteria, most, depth)
+    return {node.name: each for node, each in zip(pool.pool.nodes, depth.tolist(), strict=True) if each != NO_DEPTH}
+
+
+def _describe_sleepers(
+    pool: PoolState, why: str, memory: PowerMemory, depths: Mapping[str, int]
+) -> dict[str, tuple[NodeOrder, str]]:
+    """Return order and reason for each node that falls asleep."""
+    now_s = pool.snapshot.now_s
     return {
-        node.name: (
-            ORDER_OF_DEPTH[each],
-            f"{targets.why}; idle {duration_text(now_s - memory.nodes[node.name].idle_since_s)}; "
+        name: (
+            ORDER_OF_DEPTH[depth],
+            f"{why}; idle {duration_text(now_s - memory.nodes[name].idle_since_s)}; "
             f"break-even {duration_text(pool.sleep.pays_s)}",
         )
-        for node, each in zip(pool.pool.nodes, depth.tolist(), strict=True)
-        if each in ORDER_OF_DEPTH
+        for name, depth in depths.items()
+        if depth in ORDER_OF_DEPTH
     }
 
 

@@ -5,12 +5,12 @@ choose the next step of each node.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED
-from offpeak.model.orders import NodeChange, NodeOrder, NodeState
+from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import OURS, SchedulerState
 from power.lifecycle.node_record import DesiredState
 from power.live.cluster_snapshot import (
@@ -22,12 +22,20 @@ from power.live.cluster_snapshot import (
     SleepInProgress,
     update_node_memory,
 )
-from power.live.node_steps import GOING_OFF, NodeStep, ObservedNode, choose_next_step, observe_node
+from power.live.node_steps import GOING_OFF, NodeStep, ObservedNode, choose_next_step, may_give_back, observe_node
 from power.live.node_types import TypeSplit
-from power.live.pool_plan import plan_pool
+from power.live.offer import PoolOffer
+from power.live.pool_plan import PoolPlan, plan_pool
 from power.live.pool_state import NodePool, find_pools, observe_pool
 
-CHANGE_ORDER = (NodeChange.RESUME, NodeChange.OPEN, NodeChange.POWER_UP, NodeChange.POWER_DOWN, NodeChange.CLOSE)
+CHANGE_ORDER = (
+    NodeChange.RESUME,
+    NodeChange.OPEN,
+    NodeChange.POWER_UP,
+    NodeChange.POWER_DOWN,
+    NodeChange.CLOSE,
+    NodeChange.WITHDRAW,
+)
 """The scheduler gets its updates in this order: first those that give nodes to jobs."""
 
 CHANGE_TEXT = {
@@ -36,6 +44,7 @@ CHANGE_TEXT = {
     NodeChange.POWER_UP: "wakes",
     NodeChange.POWER_DOWN: "is counted as powered down",
     NodeChange.CLOSE: "sleeps",
+    NodeChange.WITHDRAW: "is withdrawn from jobs",
 }
 
 
@@ -64,8 +73,9 @@ class NodeDecision:
 class PowerPlan:
     """The plan of a cycle.
 
-    `desired_states` are the changed ones, None for a node that has no desired state any more. `problems` are messages
-    with hints.
+    `desired_states` are the changed ones, None for a node that has no desired state any more. `offers` are those of the
+    pools whose capacity is limited, and the `withdrawn` nodes are not on offer to jobs, each for a reason. `problems`
+    are messages with hints.
     """
 
     desired_states: Mapping[str, DesiredState | None]
@@ -73,26 +83,33 @@ class PowerPlan:
     changes: tuple[SchedulerUpdate, ...]
     decisions: tuple[NodeDecision, ...]
     memory: PowerMemory
+    offers: tuple[PoolOffer, ...] = ()
+    withdrawn: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[tuple[str, str], ...] = ()
 
 
 def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PowerPlan:
     """Return the plan of this cycle; `memory` is that of the last cycle, or empty. No I/O, no clock."""
     nodes, known = _observe_nodes(snapshot, site, memory)
-    memory, wake, problems = _plan_pools(nodes, replace(memory, nodes=known), snapshot, site)
+    memory, plans, problems = _plan_pools(nodes, replace(memory, nodes=known), snapshot, site)
+    wake = {name: why for plan in plans for name, why in plan.wake.items()}
+    withdrawn = {name: plan.offer.limit for plan in plans if plan.offer is not None for name in plan.withdrawn}
     known = dict(memory.nodes)
     desired_states: dict[str, DesiredState | None] = {}
     changes, decisions = [], []
     for name, node in nodes.items():
         if name not in site.opted_in:
             continue
-        step = _choose_step(node, known[name], snapshot, to_wake=name in wake)
+        step = _choose_step(node, known[name], snapshot, to_wake=name in wake, withdrawn=withdrawn.get(name, ""))
         why = _find_reason(step, known[name], wake.get(name))
         desired = _find_desired_state(node, step, why, snapshot)
         before = None if node.record is None else node.record.desired
         desired_changed = _order_and_owner(desired) != _order_and_owner(before)
         if desired_changed:
             desired_states[name] = desired
+        if step.change is NodeChange.POWER_UP and node.node.closed_by_us:
+            # Slurm 22.05 forgets the reason of a drain when the node comes up: nobody could tell that it is ours.
+            changes.append(SchedulerUpdate(name, NodeChange.OPEN, f"{OURS}: {why}"))
         if step.change is not None:
             changes.append(SchedulerUpdate(name, step.change, f"{OURS}: {why}"))
         # The door may refuse an order in each cycle, as in shadow mode; only a new reason is reported.
@@ -101,7 +118,10 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         if matters and step.why != known[name].why:
             order = desired.order if desired is not None and desired_changed else None
             decisions.append(NodeDecision(name, _describe_step(step, order), why))
-        known[name] = replace(known[name], why=step.why)
+        # Slurm itself opens a node that it powers down.
+        is_settled = node.node.power is (PowerState.OFF if node.is_asleep else PowerState.ON)
+        is_withdrawn = name in withdrawn and node.node.closed_by_us and is_settled
+        known[name] = replace(known[name], why=step.why, withdrawn=is_withdrawn)
     states = {name: node.node.scheduler_state for name, node in nodes.items() if name in site.opted_in}
     return PowerPlan(
         desired_states=desired_states,
@@ -109,6 +129,8 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         changes=tuple(sorted(changes, key=lambda update: CHANGE_ORDER.index(update.change))),
         decisions=tuple(decisions),
         memory=replace(memory, nodes=known),
+        offers=tuple(plan.offer for plan in plans if plan.offer is not None),
+        withdrawn=withdrawn,
         problems=problems,
     )
 
@@ -122,7 +144,9 @@ def _observe_nodes(
         switchable = each.name in site.opted_in and each.name not in snapshot.untouched
         node = observe_node(each, snapshot.record(each.name), snapshot.now, switchable=switchable)
         before = memory.nodes.get(each.name)
-        known[each.name] = update_node_memory(each, node.record, before, node.state, snapshot.now_s)
+        known[each.name] = update_node_memory(
+            each, node.record, before, node.state, snapshot.now_s, hands_off_s=site.agent.hands_off_s
+        )
         is_leaving = node.state == ACTIVE and known[each.name].leaving is not None
         nodes[each.name] = replace(node, state=GOING_OFF) if is_leaving else node
     return nodes, known
@@ -130,10 +154,10 @@ def _observe_nodes(
 
 def _plan_pools(
     nodes: Mapping[str, ObservedNode], memory: PowerMemory, snapshot: ClusterSnapshot, site: PowerSite
-) -> tuple[PowerMemory, dict[str, str], tuple[tuple[str, str], ...]]:
-    """Return the memory with the sleeps that begin or end, the nodes to wake with the reason, and the problems."""
+) -> tuple[PowerMemory, list[PoolPlan], tuple[tuple[str, str], ...]]:
+    """Return the memory with the sleeps that begin or end, the plans of the pools, and the problems."""
     states = {name: node.state for name, node in nodes.items()}
-    wake: dict[str, str] = {}
+    plans: list[PoolPlan] = []
     pools: dict[str, PoolMemory] = {}
     problems: list[tuple[str, str]] = []
     most_to_sleep = _count_most_to_sleep(nodes, memory, site)
@@ -155,14 +179,14 @@ def _plan_pools(
                 leaving = dict.fromkeys(names)
             else:
                 pools[pool.name] = plan.memory
-                wake.update(plan.wake)
+                plans.append(plan)
                 most_to_sleep -= len(plan.sleep)
                 begun = {name: SleepInProgress(snapshot.now_s, order, why) for name, (order, why) in plan.sleep.items()}
                 leaving = {**begun, **dict.fromkeys(plan.wake)}
             changed = {name: replace(memory.nodes[name], leaving=sleep) for name, sleep in leaving.items()}
             memory = replace(memory, nodes={**memory.nodes, **changed})
         problems += _list_unclear_requests(group, snapshot.now_s)
-    return replace(memory, pools=pools), wake, tuple(problems)
+    return replace(memory, pools=pools), plans, tuple(problems)
 
 
 def _count_most_to_sleep(nodes: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite) -> int:
@@ -182,17 +206,22 @@ def _list_unclear_requests(pool: NodePool, now_s: int) -> list[tuple[str, str]]:
     return [(f"pool {pool.name}: {why}", hint)]
 
 
-def _choose_step(node: ObservedNode, memory: NodeMemory, snapshot: ClusterSnapshot, *, to_wake: bool) -> NodeStep:
+def _choose_step(
+    node: ObservedNode, memory: NodeMemory, snapshot: ClusterSnapshot, *, to_wake: bool, withdrawn: str
+) -> NodeStep:
     """Return the next step of a node. A node that is up stays up unless it is on its way to sleep."""
     if node.name in snapshot.untouched and not node.node.is_awaited:
-        return NodeStep(why="it is in maintenance")
+        opens = node.record is not None and may_give_back(node.node, node.record, snapshot.now)
+        return NodeStep(change=NodeChange.OPEN if opens else None, why="it is in maintenance")
     order = NodeOrder.SOFT_OFF
     if memory.leaving is not None:
         order = memory.leaving.order
     elif node.record is not None and node.record.desired is not None and node.record.desired.order is not NodeOrder.ON:
         order = node.record.desired.order
     to_sleep = memory.leaving is not None or (node.is_asleep and not to_wake)
-    return choose_next_step(node.node, node.record, to_sleep=to_sleep, now=snapshot.now, order=order)
+    return choose_next_step(
+        node.node, node.record, to_sleep=to_sleep, now=snapshot.now, order=order, withdrawn=withdrawn
+    )
 
 
 def _find_reason(step: NodeStep, memory: NodeMemory, why_awake: str | None) -> str:

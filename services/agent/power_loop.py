@@ -19,7 +19,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.model.node_class import NodeClass
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import SchedulerState, scheduler_states
@@ -31,6 +31,7 @@ from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, I
 from power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
 from power.lifecycle.transitions import apply_event
 from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
+from power.live.offer import PoolOffer
 from power.live.pool_state import find_undecided_jobs, without_jobs
 from power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
 from services.agent.accounting_loops import JobAccounts
@@ -98,7 +99,8 @@ class PowerSection:
 class PowerController:
     """Keeps the records of the nodes, decides about them, and carries the decisions out.
 
-    `records` are those of the last poll, `changed` has the last decision about each node.
+    `records` are those of the last poll, `changed` has the last decision about each node, `offers` those of the last
+    plan about pools.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class PowerController:
         self._hold_changes = 0
         self._received: list[tuple[str, Event]] = []
         self.records, self._is_polled, self._saved = NodeRecords(), False, NodeRecords()
+        self.offers: tuple[PoolOffer, ...] = ()
         self.changed = DecisionFilter()
 
     @property
@@ -175,7 +178,7 @@ class PowerController:
         """Decide, and record the decisions that are new."""
         self._received.clear()
         plan = await asyncio.to_thread(plan_power, snapshot, site=site, memory=self._memory)
-        self._memory = plan.memory
+        self._memory, self.offers = plan.memory, plan.offers
         self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.problems) or None)
         decisions = [
             DecisionRecord(snapshot.now.unix_s, decision.node, decision.what, decision.reason)
@@ -273,6 +276,7 @@ class PowerController:
 
 ON_THEIR_WAY_S = 5.0
 """The period while nodes are on their way up or down."""
+GO_DOWN = frozenset({PowerState.OFF_REQUESTED, PowerState.POWERING_OFF})
 LATE_S = 60.0
 """If the last round ended longer ago than two cycles and this, the agent promises no wakes."""
 NO_WAKES_S = 600.0
@@ -360,7 +364,10 @@ class PowerLoop(Loop):
             price_per_mwh=per_mwh,
             cycle_took_s=took_s,
         )
-        self._on_their_way = await controller.carry_out(await controller.plan(snapshot, site), orders)
+        plan = await controller.plan(snapshot, site)
+        # Slurm 22.05 opens a node that it powers down, until the agent withdraws it again.
+        opens = any(node.power in GO_DOWN for node in view.nodes if node.name in plan.withdrawn)
+        self._on_their_way = await controller.carry_out(plan, orders) or opens
         if self._on_their_way:
             self.observer.forget()
         return ""

@@ -23,6 +23,7 @@ from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse, SchedulerState
 from power.lifecycle.node_record import Instant, NodeRecord, make_state_row
 from power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
+from power.live.offer import PoolOffer
 from power.live.pool_state import is_waiting
 from predictors.feeds.port import Window, clip_series
 from services.agent.agent import SiteAgent
@@ -55,7 +56,9 @@ class QueuePlace:
         return "" if up == 0 else f"{'up' if up > 0 else 'down'} {abs(up)}"
 
 
-def job_statuses(facts: QueueFacts, rules: QueueRules, decided: Mapping[str, DecisionRecord]) -> tuple[JobStatus, ...]:
+def job_statuses(
+    facts: QueueFacts, rules: QueueRules, decided: Mapping[str, DecisionRecord], offers: Sequence[PoolOffer] = ()
+) -> tuple[JobStatus, ...]:
     """Return all jobs that wait or run: first those that wait, each group of jobs that compete in its order."""
     places = find_places(queue_positions(facts.pending, marks_by_job(facts.marks, facts.jobs), facts).all, facts)
     shown = [job for job in facts.jobs if job.state in SHOWN]
@@ -63,7 +66,7 @@ def job_statuses(facts: QueueFacts, rules: QueueRules, decided: Mapping[str, Dec
     shown.sort(key=lambda job: (facts.competition.group(job), places[job.job_id].now if job.job_id in places else last))
     shown.sort(key=lambda job: job.state is not JobState.PENDING)
     return tuple(
-        _add_place(_job_status(job, facts, rules, decided.get(f"job {job.job_id}")), places.get(job.job_id))
+        _add_place(_job_status(job, facts, rules, decided.get(f"job {job.job_id}"), offers), places.get(job.job_id))
         for job in shown
     )
 
@@ -92,7 +95,9 @@ def _add_place(status: JobStatus, place: QueuePlace | None) -> JobStatus:
     return replace(status, place=place.now, of=place.of, moved=place.moved)
 
 
-def _job_status(job: Job, facts: QueueFacts, rules: QueueRules, decision: DecisionRecord | None) -> JobStatus:
+def _job_status(
+    job: Job, facts: QueueFacts, rules: QueueRules, decision: DecisionRecord | None, offers: Sequence[PoolOffer]
+) -> JobStatus:
     waits = job.state is JobState.PENDING
     inputs = dict(decision.inputs) if decision and waits else {}
     planned_s = job.start_s if waits and job.start_s and job.start_s > facts.now_s else None
@@ -107,7 +112,7 @@ def _job_status(job: Job, facts: QueueFacts, rules: QueueRules, decision: Decisi
         place=None,
         of=0,
         watts_per_node=facts.node_power_w.get(job.job_id),
-        why=_explain_wait(job, decision if waits else None),
+        why=_explain_wait(job, decision if waits else None, offers if waits else ()),
         would_start_unix_s=planned_s,
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
         expected_saving=_number(inputs.get("saved")),
@@ -116,10 +121,15 @@ def _job_status(job: Job, facts: QueueFacts, rules: QueueRules, decision: Decisi
     )
 
 
-def _explain_wait(job: Job, decision: DecisionRecord | None) -> str:
+def _explain_wait(job: Job, decision: DecisionRecord | None, offers: Sequence[PoolOffer]) -> str:
     scheduler = f"the scheduler says {job.reason}" if job.reason and job.reason != "None" else ""
     ours = f"{decision.decided}, {decision.reason}" if decision else ""
-    return "; ".join(filter(None, (ours, scheduler)))
+    limits = [
+        offer.limit
+        for offer in offers
+        if offer.offered < offer.usable and not offer.partitions.isdisjoint(job.partitions)
+    ]
+    return "; ".join(filter(None, (ours, *limits, scheduler)))
 
 
 def _number(value: float | str | None) -> float | None:
@@ -143,7 +153,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         price=agent.prices.status(int(at_s)),
         nodes=_node_counts(agent),
         saved_today=agent.savings.status(),
-        jobs=job_statuses(facts, rules, agent.queue.changed.latest) if facts and with_jobs else (),
+        jobs=job_statuses(facts, rules, agent.queue.changed.latest, agent.power.offers) if facts and with_jobs else (),
         problems=problems,
         now_unix_s=now_s,
         clock_factor=agent.site.clock.factor,
@@ -152,6 +162,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         own_policy=agent.site.settings.agent.own_policy,
         own_policy_is_shadowed=not agent.modes.may_rank,
         last_round_unix_s=agent.last_round_unix_s,
+        capacity=tuple(f"{offer.pool}: {offer.text}: {offer.why}" for offer in agent.power.offers),
     )
 
 

@@ -123,16 +123,21 @@ def _may_follow(node: Node, record: NodeRecord, order: Intent | None) -> bool:
 
 
 def _is_on_its_way(node: Node, record: NodeRecord, now: Instant) -> bool:
+    if node.power is PowerState.OFF and record.observed.state in ASLEEP:
+        return False
     went_down = record.observed.state in DOWNWARDS and (node.boot_s or 0) <= record.observed.since_unix_s
     return may_still_go_down(record, now) or (went_down and node.power is not PowerState.OFF)
 
 
-async def give_back(agent: SiteAgent, acted: PartitionModes, stays: PartitionModes) -> dict[str, str]:
-    """Undo what holds jobs back: the order that the agent wrote, and the nodes that it closed and that are up.
+async def give_back(
+    agent: SiteAgent, acted: PartitionModes, stays: PartitionModes, *, leaves: Collection[str] = ()
+) -> dict[str, str]:
+    """Undo what holds jobs back: the order that the agent wrote, and the nodes that it closed and that jobs can use.
 
-    The orders are allowed by the modes in which the agent has `acted`; partitions that `stays` keeps active are left
-    alone. A node with a recent order to sleep stays closed unless it was seen to come up again. Return why nodes are
-    still closed. Raises SchedulerError if the scheduler cannot be read.
+    The orders are allowed by the modes in which the agent has `acted`; partitions that `stays` keeps active are
+    left alone, except for nodes that `leaves` names: the agent switches them no longer. A node with a recent order
+    to sleep stays closed unless it was seen to come up again. Return why nodes are still closed. Raises
+    SchedulerError if the scheduler cannot be read.
     """
     view, traits = await agent.observer.view(at_most_s=0.0), agent.observer.traits
     if view is None or traits is None:
@@ -141,7 +146,7 @@ async def give_back(agent: SiteAgent, acted: PartitionModes, stays: PartitionMod
     await agent.orders()
     orders = agent.undoing(acted)
     jobs = [job for job in view.jobs if stays.of_order(job.partitions) is not Mode.ACTIVE]
-    nodes = [node for node in view.nodes if stays.of(node.partitions) is not Mode.ACTIVE]
+    nodes = [node for node in view.nodes if node.name in leaves or stays.of(node.partitions) is not Mode.ACTIVE]
     ranks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank")]
     await restore_queue(jobs, ranks, traits.ranking, orders, by=US)
     now = agent.power.now

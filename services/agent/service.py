@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -152,11 +152,11 @@ class Service:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _give_back(self, stays: PartitionModes) -> None:
+    async def _give_back(self, stays: PartitionModes, *, leaves: Collection[str] = ()) -> None:
         """Give the site its own order and the nodes that are up; begin times stay, because they end by themselves."""
         try:
             async with asyncio.timeout(GIVE_BACK_S):
-                left = await give_back(self._agent, self._acted, stays)
+                left = await give_back(self._agent, self._acted, stays, leaves=leaves)
         except Exception as problem:
             LOG.warning("not all was given back: %s; it is tried again, at the end by `agent --restore`", problem)
             return
@@ -228,8 +228,9 @@ class Service:
         for name in _fixed_changes(agent.site.settings, site.settings):
             LOG.warning("settings: %s has changed: that takes effect after a restart", name)
         self._acted = self._acted.widened(agent.site.modes)
-        if self._acted.widened(site.modes) != site.modes:
-            await self._give_back(site.modes)
+        leaves = agent.site.machines.keys() - site.machines.keys()
+        if leaves or self._acted.widened(site.modes) != site.modes:
+            await self._give_back(site.modes, leaves=leaves)
         await agent.exchange(site)
         self._write_wake_list(site)
         LOG.info("settings are read again: mode %s", site.modes.usual)

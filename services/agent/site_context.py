@@ -148,7 +148,7 @@ class SiteContext:
 
 def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
     """Return the context. Raises BadInput, with what to correct, if the settings or the inventory cannot be used."""
-    check_policy_name(settings.agent.capacity)
+    check_policy_name(settings.agent.capacity, to_limit=settings.agent.limit_capacity)
     if settings.plan.facility:
         # Refuse a wrong facility at the start, not in each round.
         facility_named(settings.plan.facility, full_power_w=1.0)

@@ -101,6 +101,7 @@ class StatusReply:
     `has_looked`: a round of the queue has succeeded, and `at_unix_s` is that of the latest one; else it is the present.
     `own_policy` orders the queue, "" for a built-in policy; if it is shadowed, its order is only recorded.
     `last_round_unix_s` is the end of the latest round of the queue, also of one without an answer of the scheduler.
+    `capacity` says for each pool whose capacity is limited how many nodes are on offer, and why.
     """
 
     at_unix_s: float
@@ -120,6 +121,7 @@ class StatusReply:
     own_policy: str = ""
     own_policy_is_shadowed: bool = False
     last_round_unix_s: float | None = None
+    capacity: tuple[str, ...] = ()
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""

@@ -109,7 +109,7 @@ class ReplayCase:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether nodes differ, are shared or have limits, or jobs have priorities or stop others."""
+        """Whether nodes differ, are shared or have limits, or jobs priorities: then pools are replayed, not units."""
         cluster = self.cluster
         return self.pools is not None or (
             cluster is not None
@@ -117,7 +117,6 @@ class ReplayCase:
                 len(cluster.pools) > 1
                 or self.machine.size != cluster.nodes
                 or self.order is not PriorityOrder.SUBMISSION
-                or cluster.preempts
                 or any(map(cluster.limits_of, self.requests))
             )
         )
@@ -330,7 +329,7 @@ def _fleet(case: ReplayCase) -> Callable[..., Fleet]:
     laid = case.prices.laid.until(guessed_end_s(case))
     return partial(
         Fleet,
-        load=min(1.0, demand / (case.machine.size * max(1, span_s))),
+        load=Fleet.mean_load(demand, case.machine.size, max(1, span_s)),
         price_at_s=laid.series.start_s - laid.offset_s,
         price_per_mwh=laid.series.value,
     )

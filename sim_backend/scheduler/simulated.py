@@ -114,7 +114,7 @@ class SimulatedScheduler:
             return refusal
         node = self.cluster.nodes[name]
         match change:
-            case NodeChange.CLOSE:
+            case NodeChange.CLOSE | NodeChange.WITHDRAW:
                 node.shut, node.note, node.reason_s = {reason}, reason, now_s
             case NodeChange.OPEN:
                 node.shut, node.note, node.reason_s = set(), "", 0

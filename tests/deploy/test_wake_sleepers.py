@@ -171,6 +171,19 @@ def test_a_node_ordered_down_just_before_the_agent_ended(kind: str, make_sleeper
 
 
 @KINDS
+def test_a_sleeping_node_that_was_withdrawn_from_jobs_is_woken(kind: str, make_sleepers: Any) -> None:
+    with make_sleepers(kind) as sleepers:
+        sleepers.falls_asleep("node1")
+        sleepers.change("node1", NodeChange.WITHDRAW)
+        assert sleepers.node("node1").closed_by_us
+        assert sleepers.run() == (1, ["--wake node1"])
+        sleepers.comes_up("node1")
+        sleepers.run()
+        assert sleepers.run() == (0, [])
+        assert not sleepers.node("node1").closed
+
+
+@KINDS
 def test_node_closed_by_an_admin_stays_closed(kind: str, make_sleepers: Any) -> None:
     with make_sleepers(kind) as sleepers:
         sleepers.falls_asleep("node1")

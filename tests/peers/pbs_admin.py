@@ -81,9 +81,15 @@ class PbsAdmin:
         return bool(self._node(node).used)
 
     def sleeps(self, node: str) -> bool:
+        return self._is_off_with(node, MarkKind.ASLEEP)
+
+    def is_withdrawn(self, node: str) -> bool:
+        return self._is_off_with(node, MarkKind.WITHDRAWN)
+
+    def _is_off_with(self, node: str, kind: MarkKind) -> bool:
         known = self._node(node)
         mark = self._mark(known)
-        return bool(known.shut) and not known.alive and mark is not None and mark.kind is MarkKind.ASLEEP
+        return bool(known.shut) and not known.alive and mark is not None and mark.kind is kind
 
     def shown(self) -> str:
         return self.server.do(lambda pbs: repr((pbs.cluster.nodes, pbs.attributes)))

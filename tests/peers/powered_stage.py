@@ -87,6 +87,9 @@ class Admin(Protocol):
     def sleeps(self, node: str) -> bool:
         """Whether the node counts as off, and as one that is woken when a job needs it."""
 
+    def is_withdrawn(self, node: str) -> bool:
+        """Whether the node counts as off, and no job wakes it."""
+
     def shown(self) -> str:
         """Return all that is shown of nodes, but what changes by itself."""
 

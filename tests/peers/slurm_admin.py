@@ -81,6 +81,10 @@ class SlurmAdmin:
         """Whether a node is powered down, and Slurm wakes it when a job needs it."""
         return set(node_state(self.slurm, node).split("+")) - BESIDE == SLEEPS
 
+    def is_withdrawn(self, node: str) -> bool:
+        """Whether a node is powered down and drained."""
+        return {"POWERED_DOWN", "DRAIN"} <= set(node_state(self.slurm, node).split("+"))
+
     def shown(self) -> str:
         """Return the output of scontrol for nodes, without the fields that change by themselves."""
         shown = self.slurm.run("scontrol", "--oneliner", "show", "nodes")

@@ -57,6 +57,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"price        {price_text(reply.price, clock)}",
         f"nodes        {counts_text(reply.nodes.counts) or 'none'}{drawn}",
         f"saved today  {energy}{cost}",
+        *(f"capacity     {printable(each)}" for each in reply.capacity),
         *([f"queue        {_own_policy_text(reply)}"] if reply.own_policy else ()),
         *(f"- {printable(each)}" for each in reply.problems),
     ]

@@ -24,13 +24,11 @@ from services.broker.client import fetch_choice
 class JobOptions:
     """The options of the command line, as typed; None leaves the value to the script."""
 
-    goal: str | None
+    goal: str
     latest_finish: str | None
     limit: str | None
     cores: int | None
     application: str | None
-    data: str | None
-    data_at: str | None
 
 
 @dataclass(frozen=True)
@@ -40,13 +38,11 @@ class JobFile:
     script: str
     name: str
     arguments: tuple[str, ...]
-    goal: str | None
+    goal: str
     latest_end_s: int | None
     cores: int | None
     limit_s: int | None
     application: str | None
-    data: str | None
-    data_at: str | None
 
 
 def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -> JobFile:
@@ -66,8 +62,6 @@ def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -
         cores=options.cores,
         limit_s=limit_s,
         application=options.application,
-        data=options.data,
-        data_at=options.data_at,
     )
 
 

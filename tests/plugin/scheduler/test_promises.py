@@ -307,6 +307,18 @@ def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None
     assert change(["node1"], NodeChange.OPEN, reason="") == {}
     asleep = node(sleepy, "node1")
     assert (asleep.closed, asleep.failed, asleep.use) == (False, False, NodeUse.FREE)
+    # A node that sleeps is withdrawn from jobs, and sleeps as before when it is open again.
+    assert change(["node1"], NodeChange.WITHDRAW, reason=WHY) == {}
+    withdrawn = node(sleepy, "node1")
+    assert (withdrawn.power, withdrawn.closed_by_us, withdrawn.failed) == (PowerState.OFF, True, False)
+    needs_it = sleepy.submit(Wanted(nodes=3))
+    time.sleep(0.5)
+    assert jobs(sleepy)[needs_it].state is JobState.PENDING
+    assert "node1" not in jobs(sleepy)[needs_it].hosts
+    assert node(sleepy, "node1").power is PowerState.OFF
+    sleepy.cancel(needs_it)
+    assert change(["node1"], NodeChange.OPEN, reason="") == {}
+    assert (node(sleepy, "node1").power, node(sleepy, "node1").closed) == (PowerState.OFF, False)
     assert change(["node1"], NodeChange.POWER_UP, reason="offpeak: it must wake") == {}
     # One that was never really off may have registered meanwhile.
     assert node(sleepy, "node1").power in (PowerState.ON_REQUESTED, PowerState.POWERING_ON, PowerState.ON)

@@ -160,7 +160,7 @@ class ModelCluster:
         """Do what the agent asks for; AssertionError for what it must not."""
         node = self.nodes[name]
         assert not node.reason or node.reason.startswith("offpeak"), "an admin's drain was touched"
-        if change is NodeChange.CLOSE:
+        if change in (NodeChange.CLOSE, NodeChange.WITHDRAW):
             assert not node.reason
             node.reason = reason
         elif change in (NodeChange.OPEN, NodeChange.RESUME):

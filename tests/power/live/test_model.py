@@ -45,11 +45,12 @@ class Killed(Exception):
 class AnyCluster(RuleBasedStateMachine):
     """Four nodes, their scheduler, and an agent whose every effect may be its last."""
 
-    @initialize(policy=POLICY, seed=st.integers(0, 9999))
-    def begins(self, policy: str, seed: int) -> None:
+    @initialize(policy=POLICY, limits=st.booleans(), seed=st.integers(0, 9999))
+    def begins(self, policy: str, limits: bool, seed: int) -> None:
         self.cluster = ModelCluster(NAMES, NOW_S)
         bounds = CapacitySettings(min_awake_s=MIN_AWAKE_S)
-        self.site = site_of(4, capacity=policy, bounds=bounds, cycles_per_day=1000, nodes_per_sweep=3)
+        agent = {"capacity": policy, "limit_capacity": limits, "cycles_per_day": 1000, "nodes_per_sweep": 3}
+        self.site = site_of(4, bounds=bounds, **agent)
         self.rules_of = NodeContexts(
             self.site.machines, NodeContext(HARDWARE, random.Random(seed), retry=RetryPolicy())
         )

@@ -175,9 +175,49 @@ def test_the_scheduler_is_informed_of_a_node_that_an_admin_wakes(power, state, c
 @pytest.mark.parametrize("to_sleep", [False, True])
 def test_node_held_ordered_or_paused_by_an_admin_is_left_alone(given, to_sleep) -> None:
     record = record_of(state=OFF, **given)
-    for power in (PowerState.ON, PowerState.OFF, PowerState.POWERING_OFF):
+    for power in (PowerState.ON, PowerState.POWERING_OFF):
         step = choose_next_step(node_of(power=power, **OURS), record, to_sleep=to_sleep, now=NOW)
         assert (step.order, step.change) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "change"),
+    [
+        ({"hold": Hold("jo", "new DIMM")}, NodeChange.OPEN),
+        ({"desired": DesiredState(NodeOrder.ON, "admin jo", float(NOW_S), "to look at it")}, NodeChange.POWER_UP),
+        ({"paused_until_s": NOW.monotonic_s + 60}, None),
+    ],
+)
+def test_a_sleeping_node_that_is_closed_to_jobs_is_an_admins_again_after_a_hold_or_an_order(given, change) -> None:
+    record = record_of(state=OFF, **given)
+    step = choose_next_step(
+        node_of(power=PowerState.OFF, **OURS), record, to_sleep=True, now=NOW, withdrawn="capacity: 1 of 4 nodes"
+    )
+    assert (step.order, step.change) == (None, change)
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "to_sleep", "change"),
+    [
+        ({}, ON, False, NodeChange.WITHDRAW),
+        ({"use": NodeUse.USED}, ON, False, NodeChange.WITHDRAW),
+        (OURS | {"use": NodeUse.USED}, ON, False, None),
+        (OURS, ON, False, None),
+        ({"power": DOWN}, OFF, True, NodeChange.WITHDRAW),
+        ({"power": PowerState.POWERING_OFF}, OFF, True, NodeChange.WITHDRAW),
+        ({"power": PowerState.POWERING_OFF}, NodeState.GOING_DOWN, True, None),
+        (OURS | {"power": DOWN}, OFF, True, None),
+        (OURS | {"power": DOWN}, OFF, False, NodeChange.POWER_UP),
+        (OURS | {"power": PowerState.POWERING_ON}, NodeState.BOOTING, False, NodeChange.OPEN),
+        (THEIRS, ON, False, None),
+        (THEIRS | {"power": DOWN}, OFF, True, None),
+    ],
+)
+def test_a_withdrawn_node_is_closed_and_stays_so(given, state, to_sleep, change) -> None:
+    step = choose_next_step(
+        node_of(**given), record_of(state=state), to_sleep=to_sleep, now=NOW, withdrawn="capacity: 1 of 4 nodes"
+    )
+    assert step.change is change, step.why
 
 
 def test_a_hold_keeps_no_node_closed_for_a_sleep_that_is_called_off() -> None:

@@ -10,9 +10,11 @@ from offpeak.door.effect import Hold
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.capacity import CapacitySettings
+from plugin.capacity.port import CapacityTargets
 from plugin.scheduler.node import NodeUse, Reservation
 from power.lifecycle.node_context import MeasuredDurations
 from power.lifecycle.node_record import Attempts, DesiredState, PendingOrder
+from power.live.cluster_snapshot import PastUse, PoolMemory, PowerMemory
 
 NAMES = ("n01", "n02", "n03", "n04")
 GPU_REQUEST = Request(("batch",), (Chunk(1, features=(frozenset({"gpu"}),)),))
@@ -84,7 +86,7 @@ def test_ols_says_how_many_are_enough() -> None:
     nodes = [node_of("n01", use=NodeUse.USED), *four()[1:]]
     plan = planned(cluster_snapshot(nodes, jobs=[running(hosts="n01")]), site_of(capacity="ols:1h"))
     assert changes_of(plan) == dict.fromkeys(NAMES[1:], "close")
-    assert "1 of 4 nodes for 1 job: a mean slowdown of 1.0 (bound 200)" in plan.decisions[0].reason
+    assert "1 of 4 nodes for 1 job: a mean slowdown of 1.0 (bound 5)" in plan.decisions[0].reason
 
 
 @pytest.mark.parametrize(
@@ -355,3 +357,14 @@ def test_tasks_that_share_a_node_wake_one_node() -> None:
 def test_the_tasks_of_a_new_array_keep_idle_nodes_awake() -> None:
     array = an_array(begin_s=None, submit_s=NOW_S - 5, tasks=3)
     assert len(planned(cluster_snapshot(four(), jobs=[array]), site_of()).changes) == 1
+
+
+def test_the_lower_level_follows_from_the_use_of_the_past_week() -> None:
+    nodes = [node_of("n01", use=NodeUse.USED), *four()[1:]]
+    snapshot = cluster_snapshot(nodes, jobs=[running(hosts="n01")])
+    site = site_of(capacity="two-level")
+    # Of four nodes, a load of 0.7 needs three, and the present one two.
+    use = PastUse(NOW_S, {NOW_S // 3600: (3600.0, 0.7 * 3600.0)})
+    known = PowerMemory(pools={"batch": PoolMemory("two-level", NOW_S, CapacityTargets(4), use=use)})
+    assert changes_of(planned(snapshot, site, known)) == {"n04": "close"}
+    assert changes_of(planned(snapshot, site)) == {"n03": "close", "n04": "close"}

@@ -1,6 +1,7 @@
 """Pools and their snapshots: whatever a scheduler says, a what-if can be made of it."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
@@ -16,6 +17,7 @@ from plugin.scheduler.node import NodeUse
 from power.capacity.price_profile import make_power_terms
 from power.capacity.profile_simulation import resume_machine
 from power.lifecycle.node_record import DesiredState, SentOrder
+from power.live.cluster_snapshot import PastUse
 from power.live.node_steps import pool_node_state
 from power.live.pool_state import find_pools, is_waiting, observe_pool
 from power.whatif.simulation import check_units, simulate_units
@@ -169,3 +171,16 @@ def test_an_array_is_queued_once_for_each_node_that_its_tasks_fill() -> None:
     assert state_of(nodes, [array._replace(nodes=4)]).snapshot.queued.size.tolist() == [4]
     narrow = array._replace(cpus=1, whole_nodes=False, tasks=6)
     assert state_of(nodes, [narrow], shared_nodes=True).snapshot.queued.size.tolist() == [4, 2]
+
+
+def test_the_load_is_that_of_the_past_week_not_of_this_instant() -> None:
+    use = PastUse(NOW_S)
+    assert use.load(0.9) == 0.9
+    for at in range(1, 11):
+        use = use.until(NOW_S + at * 600, 0.25 if at > 5 else 0.75)
+    assert use.load(0.9) == pytest.approx(0.5)
+    # While no agent ran, the use is not known.
+    later = use.until(NOW_S + 86_400, 1.0)
+    assert later.load(0.9) == pytest.approx(0.5)
+    after = later.until(NOW_S + 8 * 86_400, 0.1).until(NOW_S + 8 * 86_400 + 600, 0.1)
+    assert after.load(0.9) == pytest.approx(0.1)

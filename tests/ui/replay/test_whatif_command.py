@@ -45,7 +45,7 @@ def test_whatif_table_fits_a_narrow_terminal(offpeak: Offpeak, state: Path) -> N
 
 def test_fewer_nodes_keep_a_loose_sla(offpeak: Offpeak, state: Path) -> None:
     text = offpeak("whatif", state).stdout
-    assert "79 of 128 nodes on offer keep the SLA of 200.\nUp and not needed on offer: 37 nodes.\n" in text
+    assert "79 of 128 nodes on offer keep the SLA of 5.\nUp and not needed on offer: 37 nodes.\n" in text
     assert "  49 nodes until more jobs come\n" in text
 
 
@@ -129,14 +129,14 @@ def test_units_are_shown_as_nodes(offpeak: Offpeak, changed: Callable[..., Path]
 
 def test_a_machine_without_jobs_may_sleep(offpeak: Offpeak, changed: Callable[..., Path]) -> None:
     text = offpeak("whatif", changed(running=[], queued=[])).stdout
-    assert "0 of 128 nodes on offer keep the SLA of 200.\n" in text
+    assert "0 of 128 nodes on offer keep the SLA of 5.\n" in text
     assert "  128 nodes until more jobs come\n" in text
 
 
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (("--sla", "0.5"), "no job has a slowdown of 0.5", "give 1 or more; 200 is usual"),
+        (("--sla", "0.5"), "no job has a slowdown of 0.5", "give 1 or more; 5 is usual"),
         (
             ("--policy", "greedy"),
             "policy 'greedy' orders jobs by power and price, and the snapshot does not have them",

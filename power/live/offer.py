@@ -1,0 +1,137 @@
+"""The nodes that a pool offers to jobs while `limit_capacity` is set: as many as its capacity policy has decided.
+
+All other nodes are withdrawn. A withdrawn node is closed to jobs: a sleeping one is not woken for any job, and an awake
+one sleeps as soon as its jobs have ended. A node is always on offer if an admin, a reservation or a job names it, and
+if a waiting job could otherwise never start: a job keeps as many nodes that can run it as it requests.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from offpeak.model.node_states import ACTIVE, FAILED
+from plugin.scheduler.job import Job
+from plugin.scheduler.node import Node
+from power.live.cluster_snapshot import ClusterSnapshot
+from power.live.pool_state import PoolState, count_units, expected_end_s, holds_nodes
+
+CAPACITY = "capacity"
+"""The first word of the reason of a node that is not on offer to jobs."""
+
+PickSleepers = Callable[[set[str], int], Mapping[str, int]]
+"""Return the depths of at most so many of the idle nodes by name, those that sleep first as in a replay."""
+
+
+@dataclass(frozen=True)
+class PoolOffer:
+    """How many of the usable nodes of a pool its policy offers, to the jobs of which partitions, and the reason."""
+
+    pool: str
+    partitions: frozenset[str]
+    policy: str
+    offered: int
+    usable: int
+    why: str
+
+    @property
+    def text(self) -> str:
+        """The offer in words."""
+        return f"{self.policy} offers {self.offered:,} of {self.usable:,} nodes"
+
+    @property
+    def limit(self) -> str:
+        """The reason of a node that is not on offer."""
+        return f"{CAPACITY}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The nodes on offer, and the idle ones that begin to sleep, by depth number."""
+
+    nodes: frozenset[str]
+    sleepers: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        pool: PoolState,
+        floor: int,
+        *,
+        always: Collection[str],
+        withdrawable: Collection[str],
+        to_wake: Sequence[str],
+        deferred: Iterable[Job],
+        pick_sleepers: PickSleepers,
+    ) -> Self:
+        """Return the offer: nodes that must be offered, for each job enough that fit, then busy nodes, idle ones, and
+        sleeping ones, up to the floor.
+
+        Beside the `floor`, the nodes that somebody names are `always` on offer. `withdrawable` nodes may be closed to
+        jobs. `to_wake` are the nodes that can be woken or called back, the first ones first. `deferred` jobs may start
+        soon.
+        """
+        usable = [node for node, each in zip(pool.pool.nodes, pool.state.tolist(), strict=True) if each != FAILED]
+        number = {node.name: pool.cluster.pool_of_node[node.name] for node in usable}
+        awake = {node.name for node in pool.nodes_at((pool.state == ACTIVE) | pool.rising)}
+        busy = _list_busy(pool, [node for node in usable if node.name in awake])
+        idle = [node.name for node in pool.nodes_at(pool.is_idle)]
+        # A sleeping node that rests is woken for a job only.
+        resting = [name for name in number if name in withdrawable and name not in awake]
+        preferred = dict.fromkeys((*busy, *idle, *to_wake, *resting))
+        named = {name for name in number if name in always and name in withdrawable}
+        offered = named | {name for name in number if name in awake and name not in withdrawable}
+        for fitting, width in _find_needs(pool, deferred).items():
+            missing = width - sum(number[name] in fitting for name in offered)
+            fit = (name for name in preferred if name not in offered and number.get(name) in fitting)
+            offered |= {name for name, _ in zip(fit, range(missing), strict=False)}
+        floor += len(named)
+        _fill(offered, busy, floor)
+        spare = [name for name in idle if name not in offered]
+        sleepers = pick_sleepers(set(spare), len(spare) - max(floor - len(offered), 0))
+        offered |= set(spare) - sleepers.keys()
+        _fill(offered, to_wake, floor)
+        return cls(frozenset(offered), sleepers)
+
+    def describe(self, pool: PoolState, policy: str, why: str) -> PoolOffer:
+        """Return the offer in numbers."""
+        partitions = frozenset(name for node in pool.pool.nodes for name in node.partitions)
+        return PoolOffer(pool.pool.name, partitions, policy, len(self.nodes), pool.usable_nodes, why)
+
+
+def _fill(offered: set[str], names: Iterable[str], floor: int) -> None:
+    for name in names:
+        if len(offered) >= floor:
+            return
+        offered.add(name)
+
+
+def _list_busy(pool: PoolState, awake: Iterable[Node]) -> list[str]:
+    """Return the nodes with jobs: open ones first, and of these the nodes that are free last."""
+    busy = {node.name for node in pool.nodes_at(pool.busy > 0)}
+    ends = _find_ends(pool.pool.jobs, pool.cluster)
+    found = [node for node in awake if node.name in busy]
+    return [node.name for node in sorted(found, key=lambda node: (node.closed_by_us, -ends.get(node.name, 0)))]
+
+
+def _find_ends(jobs: Iterable[Job], snapshot: ClusterSnapshot) -> dict[str, int]:
+    """Return when the last job on each node is expected to end [Unix s]."""
+    ends: dict[str, int] = {}
+    for job in jobs:
+        if holds_nodes(job) and job.hosts:
+            end_s = expected_end_s(job, snapshot.run_s, snapshot.now_s)
+            ends |= {host: max(end_s, ends.get(host, 0)) for host in job.host_names}
+    return ends
+
+
+def _find_needs(pool: PoolState, deferred: Iterable[Job]) -> dict[frozenset[int], int]:
+    """Return how many nodes the widest job needs, of those that fit equal pools: of waiting jobs, and of `deferred`
+    ones that may start soon. A job that is too wide for the nodes that fit it needs none.
+    """
+    usable = pool.count_by_pool(pool.state != FAILED)
+    needs: dict[frozenset[int], int] = {}
+    for job in (*pool.waiting, *deferred):
+        fitting = frozenset(pool.cluster.candidate_pools(job)).intersection(usable)
+        width = max(job.nodes, -(-count_units(job, pool.units_per_node) // pool.units_per_node))
+        if width <= sum(usable[number] for number in fitting):
+            needs[fitting] = max(width, needs.get(fitting, 0))
+    return needs
