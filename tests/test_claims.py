@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from offpeak.model.limits import SiteLimits
+from offpeak.settings.broker import TOGETHER
 from plugin.federation.jobs import GOALS, PlacementRequest, policy_for
 from plugin.federation.policies import POLICIES
 from plugin.scheduler.port import Ranking, SchedulerView
@@ -30,13 +31,15 @@ def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
     live = {policy_for(request) for request in requests}
     page = " ".join((ROOT / "docs/explanation/federation.md").read_text().split())
     used = re.search(r"and uses three of them: (.*?) \(", page)
-    simulated = re.search(r"Simulated grids run all.*?\. (`.*?), which place all jobs of a cycle together", page)
+    in_cycles = re.search(r"With `policy = (.*?) in `\[broker\]` it collects jobs", page)
+    simulated = re.search(r"(`[^.]*`) run in simulations only", page)
     assert used
     assert set(re.findall(r"`([a-z-]+)`", used[1])) == live
+    assert in_cycles
+    assert set(re.findall(r'"([a-z-]+)"', in_cycles[1])) == set(TOGETHER)
     assert simulated
-    together = {"mcmf", "inst", "two-price"}
-    assert together <= set(re.findall(r"`([a-z0-9-]+)`", simulated[1])) & {policy.name for policy in POLICIES}
-    assert not together & live
+    names = {policy.name for policy in POLICIES}
+    assert set(re.findall(r"`([a-z0-9-]+)`", simulated[1])) == names - live - set(TOGETHER)
 
 
 def test_the_page_on_the_queue_says_which_wait_is_subtracted() -> None:

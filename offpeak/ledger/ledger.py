@@ -191,6 +191,10 @@ class Ledger:
         """Return the submission of that key, None if there is none."""
         return self._ask(lambda connection: submissions.find_submission(connection, key))
 
+    def first_submissions(self, state: str, most: int) -> tuple[SubmissionRecord, ...]:
+        """Return the submissions in that state, those tried first, as many at most."""
+        return self._ask(lambda connection: submissions.first_submissions(connection, state, most))
+
     def given(self, states: Sequence[str], recent_unix_s: float, since_unix_s: Mapping[str, float]) -> SiteSubmissions:
         """Return the submissions to sites in these states, as `submissions.list_submissions`."""
         return self._ask(

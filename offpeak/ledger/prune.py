@@ -84,7 +84,7 @@ def _has_ended(limit_unix_s: float) -> ColumnElement[bool]:
 
 def _is_settled(_limit_unix_s: float) -> ColumnElement[bool]:
     """Return whether the result of a submission to a site is known."""
-    return submissions.c.state != "tried"
+    return submissions.c.state.not_in(("waiting", "tried"))
 
 
 # The time of a reading is its end, that of a minute its start.

@@ -124,9 +124,9 @@ class MemoryRecord:
 class SubmissionRecord:
     """A job that a broker submits to a site, identified by its `key`; `digest` is the digest of the submission.
 
-    `state` is "tried" from before the request to the site until its result is known (the attempt began at
-    `tried_unix_s`), "taken" as `job`, "failed" if no site has it, or "cancelled". `message` is the last one of the site
-    or the broker, `answer` the choice as JSON.
+    `state` is "waiting" until a cycle finds a site for a stored job, "tried" from before the request to the site
+    until its result is known (the attempt began at `tried_unix_s`), "taken" as `job`, "failed" if no site has it, or
+    "cancelled". `message` is the last one of the site or the broker, `answer` the choice as JSON.
     """
 
     key: str

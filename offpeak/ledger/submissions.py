@@ -24,6 +24,12 @@ def find_submission(connection: Connection, key: str) -> SubmissionRecord | None
     return None if row is None else SubmissionRecord(*row)
 
 
+def first_submissions(connection: Connection, state: str, most: int) -> tuple[SubmissionRecord, ...]:
+    """Return the rows in that state, those tried first, as many at most."""
+    found = select(table).where(table.c.state == state).order_by(table.c.tried_unix_s, table.c.key).limit(most)
+    return tuple(SubmissionRecord(*row) for row in connection.execute(found))
+
+
 def list_submissions(
     connection: Connection, states: Sequence[str], recent_unix_s: float, since_unix_s: Mapping[str, float]
 ) -> SiteSubmissions:

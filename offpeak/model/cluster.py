@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from offpeak.model.limits import Limit, PreemptMode, Qos, qos_limits
+from offpeak.model.limits import DEFAULT_PREEMPTION, Limit, PreemptionRules, PreemptMode, Qos, qos_limits
 from offpeak.model.priority import SitePriority
 from offpeak.model.request import Chunk, Request
 from offpeak.text import counted
@@ -133,7 +133,8 @@ class SchedulerTiming(NamedTuple):
     `bf_interval_s`; they plan the starts of up to `bf_most_jobs` jobs, 0 for the default. Nodes stay taken for
     `completing_s` after a job. Expected ends within a window count together: of `end_window_s` at first, at each step
     longer by `end_window_step_s`, or twice as long where that is 0. Jobs on woken nodes start at multiples of
-    `boot_check_s`. The agent orders the queue each `order_interval_s`.
+    `boot_check_s`. A job that was stopped for another waits again after `requeue_s`. The agent orders the queue each
+    `order_interval_s`.
     """
 
     sched_interval_s: int = 0
@@ -143,6 +144,7 @@ class SchedulerTiming(NamedTuple):
     end_window_s: int = 0
     end_window_step_s: int = 0
     boot_check_s: int = 0
+    requeue_s: int = 0
     order_interval_s: int = 0
     text: str = ""
 
@@ -155,7 +157,7 @@ class Cluster:
     """Pools; by name partitions, nodes of reservations, counts of licences, and the QOS, none if they are not known.
 
     A partition that only pools name has the defaults of Partition. `timing` is that of its scheduler, as far as known;
-    `priority` is None where the order of jobs is not known.
+    `priority` is None where the order of jobs is not known. `preemption` counts where partitions or QOS preempt.
     """
 
     pools: tuple[Pool, ...]
@@ -165,6 +167,7 @@ class Cluster:
     qos: Mapping[str, Qos] = field(default_factory=dict)
     timing: SchedulerTiming = NO_TIMING
     priority: SitePriority | None = None
+    preemption: PreemptionRules = DEFAULT_PREEMPTION
 
     def __post_init__(self) -> None:
         named = frozenset[str]().union(*(pool.partitions for pool in self.pools))
@@ -258,9 +261,52 @@ class Cluster:
         most = max((each.priority for each in self.qos.values()), default=0)
         return self.qos[request.qos].priority / max(most, 1) if request.qos in self.qos else 0.0
 
-    def preemption(self, by: Request, of: Request) -> PreemptMode:
-        """Return what a job may do to another whose nodes it needs. Where a QOS preempts, partitions do not."""
-        if any(qos.preempts for qos in self.qos.values()):
+    @cached_property
+    def qos_preempt(self) -> bool:
+        """Whether jobs stop others by their QOS; partitions do not preempt then."""
+        return any(qos.preempts for qos in self.qos.values())
+
+    @cached_property
+    def preempts(self) -> bool:
+        """Whether a job may stop another."""
+        modes = {each.preempt_mode for each in self._preempted}
+        return not modes.isdisjoint((PreemptMode.REQUEUE, PreemptMode.CANCEL))
+
+    @property
+    def suspended(self) -> tuple[str, ...]:
+        """The QOS, or if these do not preempt the partitions, whose jobs are suspended for others, by name."""
+        return tuple(each.name for each in self._preempted if each.preempt_mode is PreemptMode.SUSPEND)
+
+    @cached_property
+    def _preempted(self) -> Sequence[Partition | Qos]:
+        """The QOS, or if these do not preempt the partitions, whose jobs others may stop if their mode allows it."""
+        if self.qos_preempt:
+            names = frozenset[str]().union(*(each.preempts for each in self.qos.values()))
+            return [each for each in self.qos.values() if each.name in names]
+        highest = max((each.priority_tier for each in self.partitions.values() if each.preempts), default=0)
+        return [each for each in self.partitions.values() if each.priority_tier < highest]
+
+    @cached_property
+    def _qos_levels(self) -> Mapping[str, int]:
+        """The length of the longest chain of QOS each of which preempts the next, by the first of them."""
+        levels = dict.fromkeys(self.qos, 0)
+        for _ in self.qos if self.qos_preempt else ():
+            for name, qos in self.qos.items():
+                levels[name] = max((levels[each] + 1 for each in qos.preempts if each in levels), default=0)
+        return levels
+
+    def precedence(self, request: Request) -> tuple[int, int]:
+        """Return what puts a job before others whatever their priority: jobs that preempt others go before these."""
+        return self._qos_levels.get(request.qos, 0), self.tier_of(request)
+
+    def exempt_s(self, request: Request) -> int:
+        """Return how long a job runs before others may stop it."""
+        own = self.qos[request.qos].exempt_s if request.qos in self.qos else None
+        return self.preemption.exempt_s if own is None else own
+
+    def preempt_mode(self, by: Request, of: Request) -> PreemptMode:
+        """Return what a job may do to another whose nodes it needs."""
+        if self.qos_preempt:
             preempts = self.qos[by.qos].preempts if by.qos in self.qos else frozenset()
             return self.qos[of.qos].preempt_mode if of.qos in preempts and of.qos in self.qos else PreemptMode.OFF
         may_stop = any(each.preempts for each in self._partitions_of(by)) and self.tier_of(by) > self.tier_of(of)
@@ -286,7 +332,9 @@ class Cluster:
                 for pool, room in zip(reachable, per_node, strict=True)
             )
             if parts < chunk.copies:
-                return f"{_where(request)} has room for {parts} of {chunk.copies} times {_text(chunk)}"
+                if request.apart:
+                    return f"{_where(request)} has {parts} of {counted(chunk.copies, 'node')} with {_text(chunk)}"
+                return f"{_where(request)} has room for {parts} of {counted(chunk.copies, 'part')} of {_text(chunk)}"
         return ""
 
     def _named_nodes(self, request: Request) -> frozenset[str] | None:
@@ -339,12 +387,12 @@ def _where(request: Request) -> str:
 
 
 def _text(chunk: Chunk) -> str:
-    terms = [f"{chunk.cores} cores"]
+    terms = [counted(chunk.cores, "core")]
     if chunk.memory_mib:
         has_gib = chunk.memory_mib >= MIB_PER_GIB
         terms.append(f"{chunk.memory_mib / MIB_PER_GIB:,.4g} GiB" if has_gib else f"{chunk.memory_mib} MiB")
     if chunk.gpus:
-        terms.append(f"{chunk.gpus} {chunk.gpu_type} GPUs".replace("  ", " "))
+        terms.append(counted(chunk.gpus, f"{chunk.gpu_type} GPU".strip()))
     if chunk.host:
         terms.append(f"the name {chunk.host}")
     if chunk.features:

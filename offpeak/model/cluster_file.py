@@ -2,19 +2,20 @@
 
 A file has a table [node_types.NAME] for the nodes of one equipment in the same partitions, and a table
 [partitions.NAME] for each partition; optionally tables [qos.NAME], or a list `qos` of names, [reservations],
-[licences], and [priority] for the order of jobs.
+[licences], [priority] for the order of jobs, and [preemption].
 """
 
 from collections.abc import Callable, Collection, Mapping
+from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.machines.node_sets import MOST_NODES, expand, fold
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
-from offpeak.model.limits import Allowance, Qos
+from offpeak.model.limits import DEFAULT_PREEMPTION, Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_duration_s, parse_memory_mib
@@ -38,6 +39,9 @@ EXAMPLES = {
     "qos": '["normal", "high"]',
     "priority": "100",
     "preempts_qos": '["low"]',
+    "preempt_mode": '"requeue"',
+    "exempt": '"10min"',
+    "youngest_first": "true",
     "job_factor": "10",
     "order": '"multifactor"',
     **dict.fromkeys(("max_age", "half_life"), '"7d"'),
@@ -52,9 +56,9 @@ FORMAT = TomlFormat("a cluster", EXAMPLES)
 MOST = 10**9
 """No count of cores, GPUs or licences is larger."""
 
-_TABLES = ("node_types", "partitions", "qos", "reservations", "licences", "priority")
+_TABLES = ("node_types", "partitions", "qos", "reservations", "licences", "priority", "preemption")
 _EQUIPMENT = ("count", "nodes", "cores", "memory", "gpus", "features", "power_class", "enclosure")
-_TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts", "qos", "job_factor")
+_TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts", "preempt_mode", "qos", "job_factor")
 _QOS_TERMS = (*(f"{scope}_{resource}" for scope in ("most", "user") for resource in Allowance._fields), "priority")
 _WEIGHTS = ("age", "fair_share", "job_size", "partition", "qos")
 _TIMES = {"max_age": "max_age_s", "half_life": "half_life_s", "calc_period": "calc_period_s"}
@@ -101,6 +105,7 @@ def parse_cluster(text: bytes, file: str) -> Cluster:
         {name: _count(entry, least=0) for name, entry in _named(top, "licences").items()},
         qos,
         priority=_priority(top["priority"]) if "priority" in top else None,
+        preemption=_preemption(top["preemption"]) if "preemption" in top else DEFAULT_PREEMPTION,
     )
 
 
@@ -115,7 +120,7 @@ def _qos_of(entry: TomlEntry) -> dict[str, Qos]:
     tables = FORMAT.named_entries(entry)
     found = {}
     for name, table in tables.items():
-        below = FORMAT.entries_below(table, (), optional=(*_QOS_TERMS, "preempts_qos"))
+        below = FORMAT.entries_below(table, (), optional=(*_QOS_TERMS, "preempts_qos", "preempt_mode", "exempt"))
         preempts = _texts(below["preempts_qos"]) if "preempts_qos" in below else ()
         if absent := next((each for each in preempts if each not in tables), None):
             raise below["preempts_qos"].wrong(f"{absent!r} is no QOS of the file", hint=did_you_mean(absent, tables))
@@ -126,8 +131,33 @@ def _qos_of(entry: TomlEntry) -> dict[str, Qos]:
             per_user=Allowance(*(number.get(f"user_{resource}") for resource in Allowance._fields)),
             priority=number.get("priority", 0),
             preempts=frozenset(preempts),
+            preempt_mode=_mode(below["preempt_mode"]) if "preempt_mode" in below else PreemptMode.REQUEUE,
+            exempt_s=_with_unit(below["exempt"], parse_duration_s) if "exempt" in below else None,
         )
     return found
+
+
+def _mode(entry: TomlEntry) -> PreemptMode:
+    return _one_of(PreemptMode, entry, "mode of preemption")
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def _one_of(known: type[_Choice], entry: TomlEntry, what: str) -> _Choice:
+    text = _text(entry)
+    try:
+        return known(text)
+    except ValueError:
+        raise entry.wrong(f"{text!r} is no {what}", hint=did_you_mean(text, list(known))) from None
+
+
+def _preemption(table: TomlEntry) -> PreemptionRules:
+    below = FORMAT.entries_below(table, (), optional=("exempt", "youngest_first"))
+    return PreemptionRules(
+        exempt_s=_with_unit(below["exempt"], parse_duration_s) if "exempt" in below else 0,
+        youngest_first=_flag(below["youngest_first"]) if "youngest_first" in below else False,
+    )
 
 
 def _priority(table: TomlEntry) -> SitePriority:
@@ -137,7 +167,7 @@ def _priority(table: TomlEntry) -> SitePriority:
     below = FORMAT.entries_below(
         table, (), optional=("order", "not_modelled", *_WEIGHTS, *_TIMES, *_FLAGS, "dampening", "accounts")
     )
-    order = _order(below["order"]) if "order" in below else PriorityOrder.MULTIFACTOR
+    order = _one_of(PriorityOrder, below["order"], "order of jobs") if "order" in below else PriorityOrder.MULTIFACTOR
     extra = next((entry for key, entry in below.items() if key not in ("order", "not_modelled")), None)
     if order is not PriorityOrder.MULTIFACTOR and extra is not None:
         hint = f'leave it out, or write order = "{PriorityOrder.MULTIFACTOR}"'
@@ -153,14 +183,6 @@ def _priority(table: TomlEntry) -> SitePriority:
         _accounts(below["accounts"]) if "accounts" in below else (),
         _texts(below["not_modelled"]) if "not_modelled" in below else (),
     )
-
-
-def _order(entry: TomlEntry) -> PriorityOrder:
-    text = _text(entry)
-    try:
-        return PriorityOrder(text)
-    except ValueError:
-        raise entry.wrong(f"{text!r} is no order of jobs", hint=did_you_mean(text, list(PriorityOrder))) from None
 
 
 def _period_s(entry: TomlEntry) -> int:
@@ -247,6 +269,7 @@ def _partition(name: str, table: TomlEntry, types: Collection[str]) -> tuple[Par
         most_nodes=_count(below["most_nodes"]) if "most_nodes" in below else None,
         limit_s=_with_unit(below["limit"], parse_duration_s) if "limit" in below else None,
         preempts=_flag(below["preempts"]) if "preempts" in below else False,
+        preempt_mode=_mode(below["preempt_mode"]) if "preempt_mode" in below else PreemptMode.REQUEUE,
         qos=_qos_name(below["qos"]) if "qos" in below else "",
         job_factor=_count(below["job_factor"], least=0) if "job_factor" in below else 1,
     )
@@ -348,6 +371,10 @@ def cluster_text(cluster: Cluster, comment: str = "") -> str:
         lines += ["", "[licences]", *_assignments(cluster.licences)]
     if cluster.priority:
         lines += _priority_lines(cluster.priority)
+    if cluster.preemption != DEFAULT_PREEMPTION:
+        rules = cluster.preemption
+        own = {"exempt": f"{rules.exempt_s}s", "youngest_first": rules.youngest_first}
+        lines += ["", "[preemption]", *_assignments(own)]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -391,7 +418,14 @@ def _qos_terms(qos: Qos, known: Collection[str]) -> dict[str, object]:
     most = {f"most_{resource}": number for resource, number in zip(Allowance._fields, qos.group, strict=True)}
     own = {f"user_{resource}": number for resource, number in zip(Allowance._fields, qos.per_user, strict=True)}
     preempts = sorted(qos.preempts.intersection(known))
-    terms = {"priority": qos.priority or None, "preempts_qos": preempts or None, **most, **own}
+    terms = {
+        "priority": qos.priority or None,
+        "preempts_qos": preempts or None,
+        "preempt_mode": _other_mode(qos.preempt_mode),
+        "exempt": None if qos.exempt_s is None else f"{qos.exempt_s}s",
+        **most,
+        **own,
+    }
     return {key: value for key, value in terms.items() if value is not None}
 
 
@@ -405,7 +439,15 @@ def _terms(partition: Partition, qos: Collection[str]) -> dict[str, object]:
         terms["qos"] = partition.qos
     if partition.job_factor != 1:
         terms["job_factor"] = partition.job_factor
-    return terms | ({"preempts": True} if partition.preempts else {})
+    if partition.preempts:
+        terms["preempts"] = True
+    if mode := _other_mode(partition.preempt_mode):
+        terms["preempt_mode"] = mode
+    return terms
+
+
+def _other_mode(mode: PreemptMode) -> str | None:
+    return None if mode is PreemptMode.REQUEUE else mode.value
 
 
 def _type_names(pools: tuple[Pool, ...]) -> list[str]:

@@ -26,17 +26,36 @@ ANY_AMOUNT = Allowance()
 
 
 class PreemptMode(StrEnum):
-    """What happens to a job when another job needs its nodes: nothing, or it is stopped, and waits again or is lost."""
+    """What happens to a job when another job needs its nodes.
+
+    Nothing, or it is stopped and waits again or is lost, or it waits in the memory of its nodes.
+    """
 
     OFF = "off"
     REQUEUE = "requeue"
     CANCEL = "cancel"
+    SUSPEND = "suspend"
+
+
+class PreemptionRules(NamedTuple):
+    """Which of the jobs that a job may stop it does stop.
+
+    Jobs that have run for less than `exempt_s` go on. By default jobs of the lowest tier or QOS priority are stopped
+    first, then those with the fewest nodes, then the first submitted; `youngest_first`: the last started.
+    """
+
+    exempt_s: int = 0
+    youngest_first: bool = False
+
+
+DEFAULT_PREEMPTION = PreemptionRules()
 
 
 class Qos(NamedTuple):
     """A quality of service. `group` limits all its jobs together, `per_user` those of each user.
 
-    Its jobs may stop those of the QOS in `preempts`; `preempt_mode` says what happens to its own jobs then.
+    Its jobs may stop those of the QOS in `preempts`; `preempt_mode` says what happens to its own jobs then, and
+    `exempt_s` how long they run before, None for what holds for all jobs.
     """
 
     name: str
@@ -45,14 +64,19 @@ class Qos(NamedTuple):
     priority: int = 0
     preempts: frozenset[str] = frozenset()
     preempt_mode: PreemptMode = PreemptMode.REQUEUE
+    exempt_s: int | None = None
 
 
 @dataclass(frozen=True)
 class SiteLimits:
-    """The licences that jobs of the cluster may take together, and the QOS, by name; none if they are not known."""
+    """The licences that jobs of the cluster may take together, and the QOS, by name; none if they are not known.
+
+    `preemption` says which jobs are stopped for others.
+    """
 
     licences: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Qos] = field(default_factory=dict)
+    preemption: PreemptionRules = DEFAULT_PREEMPTION
 
 
 class Limit(NamedTuple):

@@ -13,6 +13,7 @@ MEMORY_MIB = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
 LATENCY_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 # Links are sold in bits, and data counted in bytes.
 BANDWIDTH_MB_PER_S = {"Mbit/s": 1 / 8, "Gbit/s": 125.0, "MB/s": 1.0, "GB/s": 1000.0}
+DATA_MB = {"MB": 1.0, "GB": 1e3, "TB": 1e6, "PB": 1e9}
 CARBON_G_PER_KWH = {"g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3}
 PER_MWH = {"MWh": 1.0, "kWh": 1e3}
 EURO_CENTS = "ct/kWh"
@@ -78,6 +79,12 @@ def parse_bandwidth_mb_per_s(text: str) -> float:
     if bandwidth == 0:
         raise BadInput(f"{text!r} lets nothing through", hint="leave the link out if there is none")
     return bandwidth
+
+
+def parse_data_mb(text: str) -> float:
+    """Return "20GB" as 20000.0 [MB]."""
+    number, unit = _number_and_unit(text, example="20GB")
+    return _not_negative(_known(number * _factor(unit, DATA_MB), text), text)
 
 
 def parse_price(text: str) -> tuple[float, str]:

@@ -1,4 +1,4 @@
-"""What the order, delays and plans go by: the price, the emission of CO2, or the price with a price of CO2.
+"""What decisions weigh: the order, delays and plans the price or CO2 or both, sites time, cost, CO2 and energy.
 
 Bills and savings always have the price itself.
 """
@@ -58,3 +58,48 @@ def check_carbon(weighing: Weighing, *, is_known: bool) -> None:
             "prices.decide_by weighs CO2, and no carbon intensity is set",
             hint="set carbon.source or feeds.carbon (--carbon, --carbon-feeds), or decide_by = price",
         )
+
+
+WHOLE_PERCENT = 100.0
+WEIGHTS_EXAMPLE = "time=25,cost=75"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Shares of time, cost, CO2 and energy in what a job's place costs, in per cent of the whole.
+
+    Murali and Vadhiyar chose time at 25 and cost at 75 for XSEDE (section 5.7.1); CO2 and energy are additions of
+    offpeak.
+    """
+
+    time: float = 25.0
+    cost: float = 75.0
+    co2: float = 0.0
+    energy: float = 0.0
+
+    def __post_init__(self) -> None:
+        shares = (self.time, self.cost, self.co2, self.energy)
+        if min(shares) < 0 or abs(sum(shares) - WHOLE_PERCENT) > 1e-6:
+            raise BadInput(f"weights of {sum(shares):g} %", hint="each is zero or more, and together they are 100")
+
+
+PAPER_WEIGHTS = Weights()
+
+
+def parse_weights(text: str) -> Weights:
+    """Return the weights of "time=25,cost=75"; those that are not named are 0. Raises BadInput."""
+    shares: dict[str, float] = dict.fromkeys(("time", "cost", "co2", "energy"), 0.0)
+    named = set()
+    for part in text.split(","):
+        name, _, share = (each.strip() for each in part.partition("="))
+        if name not in shares or name in named:
+            problem = "stands there twice" if name in named else "is no weight"
+            raise BadInput(f"{name!r} {problem}", hint=f"write them like {WEIGHTS_EXAMPLE},co2=0,energy=0")
+        named.add(name)
+        try:
+            shares[name] = float(share)
+        except ValueError:
+            shares[name] = math.nan
+        if not math.isfinite(shares[name]):
+            raise BadInput(f"{part.strip()!r} has no share in per cent", hint=f"write it like {WEIGHTS_EXAMPLE}")
+    return Weights(**shares)

@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.settings.kinds import DURATION, PATH, choice, row
+from offpeak.model.weighing import WEIGHTS_EXAMPLE, Weights
+from offpeak.settings.kinds import DURATION, PATH, WEIGHTS, choice, row, whole_number
+
+BY_GOAL = "goal"
+TOGETHER = ("mcmf", "round-robin")
+"""Policies that place the jobs of a cycle together."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,37 @@ class BrokerSettings:
         "--site-timeout",
         "Time limit for a response of a site.",
         default="5s",
+    )
+    policy: str = row(
+        choice(BY_GOAL, *TOGETHER),
+        "--broker-policy",
+        "goal: place each job at once, by its goal; mcmf: place the jobs of a cycle together, at the least weighted "
+        "sum of time, cost, CO2 and energy; round-robin: by turns, in the same cycles.",
+        default=BY_GOAL,
+    )
+    cycle_s: int = row(
+        DURATION,
+        "--placement-cycle",
+        "Interval of the cycles of mcmf and round-robin: a job waits for its site so long at most.",
+        default="1min",
+    )
+    max_per_cycle: int = row(
+        whole_number(1, 10_000),
+        "--max-per-cycle",
+        "Most jobs in a cycle, the oldest first. Each site can have a bound of its own in the file of sites.",
+        default=1000,
+    )
+    weights: Weights = row(
+        WEIGHTS,
+        "--weights",
+        "Shares of time, cost, co2 and energy in per cent by which mcmf places jobs without a goal of their own.",
+        default=WEIGHTS_EXAMPLE,
+    )
+    queue_limit: int = row(
+        whole_number(0),
+        "--queue-limit",
+        "Most pending jobs at a site that the choice by goal takes for a job without a latest finish.",
+        default=10,
     )
     token_file: Path | None = row(
         PATH,

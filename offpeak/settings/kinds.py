@@ -20,7 +20,7 @@ from offpeak.model.units import (
     parse_node_power_w,
     parse_power_w,
 )
-from offpeak.model.weighing import parse_weighing
+from offpeak.model.weighing import parse_weighing, parse_weights
 from offpeak.text import did_you_mean
 
 
@@ -88,6 +88,7 @@ POWER = SettingKind("power", lambda written: parse_power_w(_text(written)), suff
 NODE_POWER = SettingKind("power", lambda written: parse_node_power_w(_text(written)), suffix="_w")
 TARIFF = SettingKind("text", _tariff)
 WEIGHING = SettingKind("text", _weighing)
+WEIGHTS = SettingKind("text", lambda written: parse_weights(_text(written)))
 CARBON = SettingKind("carbon", lambda written: parse_carbon_g_per_kwh(_text(written)), suffix="_g_per_kwh")
 LATENCY = SettingKind("latency", lambda written: parse_latency_s(_text(written)), suffix="_s")
 BANDWIDTH = SettingKind("bandwidth", lambda written: parse_bandwidth_mb_per_s(_text(written)), suffix="_mb_per_s")

@@ -14,7 +14,8 @@ from offpeak.model.constants import J_PER_KWH
 class SiteEstimate:
     """What a job would take at a site: `delay_s` until it starts, run time, cores of whole units, energy, cost, CO2.
 
-    `score` is what the policy compared, None if it saw no choice.
+    `score` is what the policy compared, None if it saw no choice. `transfer_s` is the part of the delay in which its
+    data arrive.
     """
 
     site: str
@@ -25,6 +26,7 @@ class SiteEstimate:
     cost: float
     co2_g: float
     score: float | None
+    transfer_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class SiteChoice:
     """The site of a job, None if there is none now, with the reason.
 
     `chosen` and `second` are the site and the best of the others, None if there is none; `misses` are the sites that
-    cannot run it.
+    cannot run it. A job without a site `may_wait` for the next cycle if there is a site that can run it.
     """
 
     job_id: int
@@ -49,6 +51,7 @@ class SiteChoice:
     chosen: SiteEstimate | None
     second: SiteEstimate | None
     misses: tuple[SiteMismatch, ...]
+    may_wait: bool = False
 
 
 def choice_json(choice: SiteChoice, *, now_s: int, currency: str) -> dict[str, Any]:
@@ -71,6 +74,7 @@ def _estimate_json(estimate: SiteEstimate | None, now_s: int, currency: str) -> 
         "starts": utc_text(starts_s),
         "ends": utc_text(starts_s + estimate.runtime_s),
         "wait_s": round(estimate.delay_s),
+        **({"transfer_s": round(estimate.transfer_s)} if estimate.transfer_s else {}),
         "run_s": round(estimate.runtime_s),
         "cores": estimate.cores,
         "energy_kwh": round(estimate.energy_j / J_PER_KWH, 3),

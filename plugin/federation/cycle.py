@@ -5,7 +5,8 @@ matrices by which policies choose: time and cost of each job at each site. A dec
 with the reason.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -14,10 +15,9 @@ from numpy.typing import NDArray
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.step_series import Series
+from offpeak.model.weighing import PAPER_WEIGHTS, Weights
 from plugin.federation.jobs import Goal, GridJobs
 from plugin.federation.sites import Grid
-
-WHOLE_PERCENT = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,25 +37,6 @@ class SiteStates:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Shares of time, cost, CO2 and energy in what a job's place costs, in per cent of the whole.
-
-    Murali and Vadhiyar chose time at 25 and cost at 75 for XSEDE (section 5.7.1); CO2 and energy are additions of
-    offpeak.
-    """
-
-    time: float = 25.0
-    cost: float = 75.0
-    co2: float = 0.0
-    energy: float = 0.0
-
-    def __post_init__(self) -> None:
-        shares = (self.time, self.cost, self.co2, self.energy)
-        if min(shares) < 0 or abs(sum(shares) - WHOLE_PERCENT) > 1e-6:
-            raise BadInput(f"weights of {sum(shares):g} %", hint="each is zero or more, and together they are 100")
-
-
-@dataclass(frozen=True)
 class GridRules:
     """How policies are set.
 
@@ -65,7 +46,7 @@ class GridRules:
     ignore each other.
     """
 
-    weights: Weights = Weights()
+    weights: Weights = PAPER_WEIGHTS
     goal: Goal = Goal.CO2
     queue_limit: int = 10
     passes: int = 3
@@ -80,7 +61,9 @@ class GridCycle:
     """One scheduling cycle at `now_s` [Unix s].
 
     `wait_s` float64[n, m] is how long each of the n jobs would wait in the queue of each of the m sites, submitted now
-    and alone; where that is not known, NaN or inf, the job cannot go. `turn` is the site that comes next by turns.
+    and alone; where that is not known, NaN or inf, the job cannot go. `misfits` says of jobs, by their number and that
+    of the site, why they cannot go there, beside the limits in the file of sites. `turn` is the site that comes next by
+    turns.
     """
 
     now_s: int
@@ -90,6 +73,7 @@ class GridCycle:
     wait_s: Float64
     rules: GridRules = GridRules()
     turn: int = 0
+    misfits: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
     @property
     def pue(self) -> Float64:

@@ -3,6 +3,7 @@
 Both hold the request of a job and the preferences of its owner.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 
@@ -32,10 +33,10 @@ class GridJobs:
     """n jobs in the order of their submission.
 
     `cores` is the request: in a grid whose sites all have one core per unit, these are units of any kind, such as
-    nodes. `estimate_s` is the user's run time at the site `home`. `project` and `application` are numbers of the grid,
-    UNKNOWN for others. `data_mb` moves with the job. `latest_end_s` [Unix s] is the green SLA's latest finish, NEVER
-    without one. `features` are masks of the grid, `goal` is a `Goal`. `power_factor` is the job's draw as a multiple of
-    the site's draw per unit.
+    nodes. `estimate_s` is the user's run time at the site `home`. `project` and `application` are numbers of the
+    grid, UNKNOWN for others. `data_mb` moves with the job from the site `data_at`. `latest_end_s` [Unix s] is the
+    green SLA's latest finish, NEVER without one. `features` are masks of the grid, `goal` is a `Goal`. `power_factor`
+    is the job's draw as a multiple of the site's draw per unit.
     """
 
     job_id: Int64
@@ -47,6 +48,7 @@ class GridJobs:
     project: Int64
     application: Int64
     data_mb: Float64
+    data_at: Int64
     latest_end_s: Int64
     features: NDArray[np.uint64]
     goal: NDArray[np.int8]
@@ -76,8 +78,12 @@ TYPES = {"data_mb": np.float64, "power_factor": np.float64, "features": np.uint6
 
 
 def grid_jobs(*, job_id: object, cores: object, estimate_s: object, **columns: object) -> GridJobs:
-    """Return jobs from columns, each an array, a list or one value for all; columns not given get their defaults."""
+    """Return jobs from columns, each an array, a list or one value for all; columns not given get their defaults.
+
+    The data of jobs are at home unless `data_at` is given.
+    """
     given = UNLESS_GIVEN | columns | {"job_id": job_id, "cores": cores, "estimate_s": estimate_s}
+    given.setdefault("data_at", given["home"])
     count = len(np.atleast_1d(np.asarray(job_id)))
     return GridJobs(
         **{
@@ -88,16 +94,18 @@ def grid_jobs(*, job_id: object, cores: object, estimate_s: object, **columns: o
 
 
 GOALS = {"co2": Goal.CO2, "cost": Goal.COST, "energy": Goal.ENERGY, "time": Goal.TIME}
-ONE_JOB = 1
+BY_WEIGHTS = ""
+"""The goal of a job whose owner names none where the weights of the broker decide."""
 
 
 @dataclass(frozen=True)
 class PlacementRequest:
     """A job of `cores` cores with a time limit of `limit_s` at home.
 
-    `goal` is a key of GOALS, `latest_end_s` [Unix s] the green SLA's latest finish. `features` are required features,
-    `application` is a name for which sites may have a rank, "" if unknown. `request` is what the job needs of nodes,
-    None if only its cores are known; its partitions are those of sites whose jobs are submitted by `submit`.
+    `goal` is a key of GOALS or BY_WEIGHTS, `latest_end_s` [Unix s] the green SLA's latest finish. `features` are
+    required features, `application` is a name for which sites may have a rank, "" if unknown. `request` is what the
+    job needs of nodes, None if only its cores are known; its partitions are those of sites whose jobs are submitted
+    by `submit`. `data_mb` moves with the job from the site `data_at`, "" for its home.
     """
 
     cores: int
@@ -109,6 +117,8 @@ class PlacementRequest:
     application: str = ""
     request: Request | None = None
     submit: str = ""
+    data_mb: float = 0.0
+    data_at: str = ""
 
 
 def parse_goal(text: str) -> str:
@@ -131,18 +141,24 @@ def policy_for(request: PlacementRequest) -> str:
     return "fastest" if request.goal == "time" else "eca-queue"
 
 
-def request_column(request: PlacementRequest, grid: Grid, now_s: int) -> GridJobs:
-    """Return the job as the only one of a cycle. Raises BadInput for a feature or an application that no site has."""
-    project = grid.projects.index(request.project) if request.project in grid.projects else UNKNOWN
+def request_columns(requests: Sequence[PlacementRequest], grid: Grid, now_s: int) -> GridJobs:
+    """Return the jobs of a cycle in that order, numbered from 1.
+
+    Raises BadInput for a feature or an application that no site has, and for data at an unknown site.
+    """
+    home = find_home(grid)
+    projects = {name: number for number, name in enumerate(grid.projects)}
     return grid_jobs(
-        job_id=ONE_JOB,
-        cores=request.cores,
-        estimate_s=request.limit_s,
+        job_id=range(1, len(requests) + 1),
+        cores=[each.cores for each in requests],
+        estimate_s=[each.limit_s for each in requests],
         submit_s=now_s,
-        home=find_home(grid),
-        project=project,
-        latest_end_s=NEVER if request.latest_end_s is None else request.latest_end_s,
-        features=grid.feature_mask(request.features),
-        goal=GOALS[request.goal],
-        application=grid.application_number(request.application) if request.application else UNKNOWN,
+        home=home,
+        project=[projects.get(each.project, UNKNOWN) for each in requests],
+        latest_end_s=[NEVER if each.latest_end_s is None else each.latest_end_s for each in requests],
+        features=[grid.feature_mask(each.features) for each in requests],
+        goal=[GOALS.get(each.goal, Goal.UNSPECIFIED) for each in requests],
+        application=[grid.application_number(each.application) if each.application else UNKNOWN for each in requests],
+        data_mb=[each.data_mb for each in requests],
+        data_at=[grid.index(each.data_at) if each.data_at else home for each in requests],
     )

@@ -1,4 +1,4 @@
-"""Makes a scheduling cycle of one job from the reports of the sites, and explains the decision.
+"""Makes a scheduling cycle of jobs from the reports of the sites, and explains the decision.
 
 The text gives the reason for the site, the cost at the second best site, and what each other site lacks. Jobs that the
 broker has already sent to sites count against allocations, and against the load until the site reports them.
@@ -6,6 +6,7 @@ broker has already sent to sites count against allocations, and against the load
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -14,11 +15,11 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.step_series import Series
-from plugin.federation.choice import SiteChoice, SiteEstimate, SiteMismatch
-from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, SiteStates
+from plugin.federation.choice import SiteChoice, SiteEstimate
+from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, SiteStates
 from plugin.federation.electricity import mix_carbon, tariff_price
-from plugin.federation.jobs import PlacementRequest, policy_for, request_column
-from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches
+from plugin.federation.jobs import PlacementRequest, policy_for, request_columns
+from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches, transfer_s
 from plugin.federation.policies import grid_policy
 from plugin.federation.site_report import Curve, SiteReport, WaitRows
 from plugin.federation.site_waits import SiteWait, expected_wait
@@ -64,7 +65,15 @@ def _explain_choice(cycle: GridCycle, decision: GridDecision, fit: SiteFit, job:
         "figures": _figures_text(chosen, cycle.states.price[0].currency) if chosen else "",
     }
     reason = REASONS[DecisionReason(int(decision.why[job]))].format(**parts)
-    return SiteChoice(int(cycle.jobs.job_id[job]), chosen.site if chosen else None, reason, chosen, second, missing)
+    return SiteChoice(
+        job_id=int(cycle.jobs.job_id[job]),
+        site=chosen.site if chosen else None,
+        reason=reason,
+        chosen=chosen,
+        second=second,
+        misses=missing,
+        may_wait=decision.why[job] == DecisionReason.NEXT_CYCLE,
+    )
 
 
 def estimate_at(cycle: GridCycle, decision: GridDecision, job: int, site: int) -> SiteEstimate:
@@ -80,6 +89,7 @@ def estimate_at(cycle: GridCycle, decision: GridDecision, job: int, site: int) -
         cost=float(predicted.cost[at]),
         co2_g=float(predicted.co2_g[at]),
         score=score if np.isfinite(score) else None,
+        transfer_s=float(transfer_s(cycle.jobs.take(np.array([job])), cycle.grid)[0, site]),
     )
 
 
@@ -182,20 +192,54 @@ class SiteReply:
 
 
 NOT_POLLED = SiteReply(problem="was not queried")
+NO_SITES: Mapping[str, str] = {}
+DEFAULT_RULES = GridRules()
 
 
 @dataclass(frozen=True, eq=False)
 class _SiteNow:
-    """A site, its electricity [per MWh and g/kWh], its report, and the job's wait there, NaN if unknown.
-
-    A site with a `problem` is left out of the choice.
-    """
+    """A site, its electricity [per MWh and g/kWh] and its report. A site with a `problem` is left out of the choice."""
 
     price: Series
     carbon: Series
     report: SiteReport | None
-    wait_s: float
     problem: str = ""
+
+
+@dataclass(frozen=True)
+class CycleChoices:
+    """The choice of each job of a cycle, in their order, and the site that is next by `turn`."""
+
+    choices: tuple[SiteChoice, ...]
+    turn: int
+
+
+def choose_together(
+    requests: Sequence[PlacementRequest],
+    grid: Grid,
+    replies: Mapping[str, SiteReply],
+    *,
+    policy: str,
+    now_s: int,
+    stale_s: float,
+    sent: Sequence[SentJob] = (),
+    without: Sequence[Mapping[str, str]] = (),
+    rules: GridRules = DEFAULT_RULES,
+    turn: int = 0,
+) -> CycleChoices:
+    """Return the sites of the jobs of a cycle and the reasons, by a policy of POLICIES. Deterministic.
+
+    Sites without a report, or with one older than `stale_s`, are left out for all jobs, those in `without[job]` for
+    that job, with the reason. Jobs `sent` to sites count against their allocations, and as load until the sites report
+    them. Raises BadInput for a feature that no site has, BadPrices for prices in two currencies.
+    """
+    known = _with_sent_jobs(replies, sent)
+    sites = [_site_now(site, known.get(site.name, NOT_POLLED), now_s, stale_s) for site in grid.sites]
+    cycle = _cycle(requests, grid, _unify_units(sites), now_s, without)
+    states = replace(cycle.states, left_core_s=left_core_s(grid, sent))
+    cycle = replace(cycle, states=states, rules=rules, turn=turn % len(grid))
+    decision = grid_policy(policy).decide(cycle)
+    return CycleChoices(explain_decision(cycle, decision), decision.turn)
 
 
 def choose(
@@ -206,20 +250,30 @@ def choose(
     now_s: int,
     stale_s: float,
     sent: Sequence[SentJob] = (),
+    without: Mapping[str, str] = NO_SITES,
+    policy: str = "",
+    rules: GridRules = DEFAULT_RULES,
+    turn: int = 0,
 ) -> SiteChoice:
-    """Return the site of the job and the reason; `misses` names every site that is left out. Deterministic.
+    """Return the site of one job, as `choose_together`; by its own goal unless a policy is given.
 
-    Sites without a report, or with one older than `stale_s`, are left out. Jobs `sent` to sites count against their
-    allocations, and as load until the sites report them. Raises BadInput for a latest finish that has passed and for a
-    feature that no site has, BadPrices for prices in two currencies.
+    Raises BadInput for a latest finish that has passed, too.
     """
-    _check_request(request, now_s)
-    known = _with_sent_jobs(replies, sent)
-    sites = [_site_now(site, known.get(site.name, NOT_POLLED), request, now_s, stale_s) for site in grid.sites]
-    cycle = _cycle(request, grid, _unify_units(sites), now_s)
-    cycle = replace(cycle, states=replace(cycle.states, left_core_s=left_core_s(grid, sent)))
-    (choice,) = explain_decision(cycle, grid_policy(policy_for(request)).decide(cycle))
-    return _with_problems(choice, {site.name: now.problem for site, now in zip(grid.sites, sites, strict=True)})
+    if request.latest_end_s is not None and request.latest_end_s <= now_s:
+        raise BadInput("--latest-finish has passed", hint="give a later time, or leave it")
+    found = choose_together(
+        (request,),
+        grid,
+        replies,
+        policy=policy or policy_for(request),
+        now_s=now_s,
+        stale_s=stale_s,
+        sent=sent,
+        without=(without,),
+        rules=rules,
+        turn=turn,
+    )
+    return found.choices[0]
 
 
 def _with_sent_jobs(replies: Mapping[str, SiteReply], sent: Sequence[SentJob]) -> dict[str, SiteReply]:
@@ -231,12 +285,13 @@ def _with_sent_jobs(replies: Mapping[str, SiteReply], sent: Sequence[SentJob]) -
     return known
 
 
-def _check_request(request: PlacementRequest, now_s: int) -> None:
-    if request.latest_end_s is not None and request.latest_end_s <= now_s:
-        raise BadInput("--latest-finish has passed", hint="give a later time, or leave it")
-
-
-def _cycle(request: PlacementRequest, grid: Grid, sites: list[_SiteNow], now_s: int) -> GridCycle:
+def _cycle(
+    requests: Sequence[PlacementRequest],
+    grid: Grid,
+    sites: list[_SiteNow],
+    now_s: int,
+    without: Sequence[Mapping[str, str]],
+) -> GridCycle:
     idle = [now.report.idle_cores // site.cores_per_unit if now.report else 0 for site, now in _pairs(grid, sites)]
     states = SiteStates(
         idle_units=np.array(idle, np.int64),
@@ -246,15 +301,39 @@ def _cycle(request: PlacementRequest, grid: Grid, sites: list[_SiteNow], now_s: 
         carbon=tuple(now.carbon for now in sites),
         left_core_s=grid.allocated_core_s,
     )
-    jobs = request_column(request, grid, now_s)
-    return GridCycle(now_s, grid, jobs, states, np.array([[now.wait_s for now in sites]], np.float64))
+    wait_s, misfits = _waits(requests, grid, sites, without)
+    return GridCycle(now_s, grid, request_columns(requests, grid, now_s), states, wait_s, misfits=misfits)
+
+
+def _waits(
+    requests: Sequence[PlacementRequest],
+    grid: Grid,
+    sites: list[_SiteNow],
+    without: Sequence[Mapping[str, str]],
+) -> tuple[Float64, dict[tuple[int, int], str]]:
+    """Return the wait of each job at each site [s], float64[n, m], NaN where it cannot go, and the reasons."""
+    wait_s = np.full((len(requests), len(sites)), np.nan)
+    misfits: dict[tuple[int, int], str] = {}
+    alike: dict[tuple[PlacementRequest, int], SiteWait] = {}
+    for job, (request, left_out) in enumerate(zip_longest(requests, without, fillvalue=NO_SITES)):
+        assert isinstance(request, PlacementRequest)
+        assert isinstance(left_out, Mapping)
+        for at, (site, now) in enumerate(_pairs(grid, sites)):
+            reason = now.problem or left_out.get(site.name, "")
+            if not reason and now.report is not None:
+                if (request, at) not in alike:
+                    alike[request, at] = expected_wait(now.report, site, request)
+                wait_s[job, at], reason = alike[request, at].wait_s, alike[request, at].misfit
+            if reason:
+                misfits[job, at] = reason
+    return wait_s, misfits
 
 
 def _pairs(grid: Grid, sites: list[_SiteNow]) -> zip:  # type: ignore[type-arg]
     return zip(grid.sites, sites, strict=True)
 
 
-def _site_now(site: Site, reply: SiteReply, request: PlacementRequest, now_s: int, stale_s: float) -> _SiteNow:
+def _site_now(site: Site, reply: SiteReply, now_s: int, stale_s: float) -> _SiteNow:
     report, problem = reply.report, reply.problem
     if report is None:
         problem = problem or "has not answered"
@@ -264,14 +343,7 @@ def _site_now(site: Site, reply: SiteReply, request: PlacementRequest, now_s: in
     carbon = mix_carbon(site, now_s, now_s + AHEAD_S) or _curve_series(report.carbon if report else None, site.name)
     if not problem and (price is None or carbon is None):
         problem = "its agent knows no price" if price is None else "its agent knows no carbon intensity"
-    wait = SiteWait() if report is None else expected_wait(report, site, request)
-    return _SiteNow(
-        price or _empty_series(now_s, ""),
-        carbon or _empty_series(now_s, "g/kWh"),
-        report,
-        wait.wait_s,
-        problem or wait.misfit,
-    )
+    return _SiteNow(price or _empty_series(now_s, ""), carbon or _empty_series(now_s, "g/kWh"), report, problem)
 
 
 def _curve_series(curve: Curve | None, name: str) -> Series | None:
@@ -289,15 +361,6 @@ def _unify_units(sites: list[_SiteNow]) -> list[_SiteNow]:
     if not units:
         units = [now.price.unit for now in sites if now.price.unit] or ["EUR/MWh"]
     return [replace(now, price=replace(now.price, unit=units[0])) if now.problem else now for now in sites]
-
-
-def _with_problems(choice: SiteChoice, problems: Mapping[str, str]) -> SiteChoice:
-    """Return the choice with the actual problem of each site that was left out."""
-    misses = tuple(SiteMismatch(miss.site, problems[miss.site] or miss.text) for miss in choice.misses)
-    if choice.site is not None:
-        return replace(choice, misses=misses)
-    missing = "; ".join(f"{miss.site}: {miss.text}" for miss in misses)
-    return replace(choice, misses=misses, reason=f"no site can run it: {missing}" if missing else choice.reason)
 
 
 def currency_of(grid: Grid, replies: Mapping[str, SiteReply], *, now_s: int) -> str:

@@ -25,15 +25,14 @@ from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, merge, split
+from offpeak.model.weighing import WHOLE_PERCENT, Weights
 from offpeak.prices.peak import ClockHours
 from plugin.federation.cycle import (
     NO_SITE,
-    WHOLE_PERCENT,
     DecisionReason,
     GridCycle,
     GridDecision,
     Predictions,
-    Weights,
 )
 from plugin.federation.jobs import Goal
 from plugin.federation.placement_costs import CostModel

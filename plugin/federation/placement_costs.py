@@ -7,7 +7,6 @@ power: 4.5.1, cost: eq. 5, data: eq. 7); Majanen et al., "Energy and Carbon Awar
 eq. 7, emissions: eq. 5, application ranks: section III-B).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,21 +70,25 @@ def find_mismatches(cycle: GridCycle, fit: SiteFit, runtime_s: Float64, job: int
     )
 
 
-def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: int) -> Iterator[str]:
+def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: int) -> list[str]:
+    """Return why a site that is left out is, else what the site lacks by the file of sites, else by its own report."""
     grid, jobs = cycle.grid, cycle.jobs
-    if not fit.answers[job, site]:
-        yield "its last answer is too old"
-    if not fit.foreseen[job, site]:
-        yield "its wait is not known"
+    reason = cycle.misfits.get((job, site), "")
+    if reason and not fit.answers[job, site]:
+        return [reason]
+    missing = [] if fit.answers[job, site] else ["its last answer is too old"]
     if not fit.wide[job, site]:
-        yield f"{jobs.cores[job]:,} cores requested, {grid.largest_cores[site]:,} are the most"
+        missing.append(f"{jobs.cores[job]:,} cores requested, {grid.largest_cores[site]:,} are the most")
     if not fit.long[job, site]:
-        yield f"{runtime_s / HOUR_S:.1f} h requested, {grid.longest_s[site] / HOUR_S:.1f} h are the most"
+        missing.append(f"{runtime_s / HOUR_S:.1f} h requested, {grid.longest_s[site] / HOUR_S:.1f} h are the most")
     if not fit.features[job, site]:
         lacking = int(jobs.features[job] & ~grid.feature_masks[site])
-        yield "has no " + ", ".join(name for bit, name in enumerate(grid.features) if lacking >> bit & 1)
+        missing.append("has no " + ", ".join(name for bit, name in enumerate(grid.features) if lacking >> bit & 1))
     if not fit.allocation[job, site]:
-        yield _no_allocation(cycle, job, site)
+        missing.append(_no_allocation(cycle, job, site))
+    if not missing and not fit.foreseen[job, site]:
+        missing.append(reason or "its wait is not known")
+    return missing
 
 
 def _no_allocation(cycle: GridCycle, job: int, site: int) -> str:
@@ -147,8 +150,8 @@ def runtime_s(jobs: GridJobs, grid: Grid) -> Float64:
 
 
 def transfer_s(jobs: GridJobs, grid: Grid) -> Float64:
-    """Return the transfer time of each job's data from its home [s], float64[n, m]; 0 without data."""
-    way_s = grid.latency_s[jobs.home] + jobs.data_mb[:, None] / grid.bandwidth_mb_per_s[jobs.home]
+    """Return the transfer time of each job's data from where they are [s], float64[n, m]; 0 without data."""
+    way_s = grid.latency_s[jobs.data_at] + jobs.data_mb[:, None] / grid.bandwidth_mb_per_s[jobs.data_at]
     return np.where(jobs.data_mb[:, None] > 0, way_s, 0.0)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, ClusterNode, NodeType, Partition, pools_of
-from offpeak.model.limits import SiteLimits
+from offpeak.model.limits import DEFAULT_PREEMPTION, SiteLimits
 from offpeak.model.request import Request
 from plugin.scheduler.job import HOLDING, Job
 from plugin.scheduler.node import Node, NodeUse
@@ -33,6 +33,7 @@ def cluster_of(
         reservations={each.name: frozenset(each.nodes) for each in view.reservations},
         licences=limits.licences if limits else {},
         qos=limits.qos if limits else {},
+        preemption=limits.preemption if limits else DEFAULT_PREEMPTION,
     )
 
 

@@ -6,8 +6,8 @@ import secrets
 from io import BytesIO
 from itertools import islice
 
-from offpeak.model.limits import Allowance, Qos
-from plugin.slurm.commands import CannotAskSlurm, ask, count, parts
+from offpeak.model.limits import Allowance, PreemptMode, Qos
+from plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parts
 
 SACCT_COLUMNS = (
     "JobIDRaw",
@@ -93,21 +93,30 @@ def _jobs_are_private() -> bool:
     return any("jobs" in line for line in ours if line.startswith("PrivateData"))
 
 
-QOS_COLUMNS = ("Name", "Priority", "Preempt", "GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU")
+QOS_COLUMNS = (
+    *("Name", "Priority", "Preempt", "PreemptMode", "PreemptExemptTime"),
+    *("GrpTRES", "GrpJobs", "MaxTRESPU", "MaxJobsPU"),
+)
 
 
-def read_qos(*, timeout_s: float = SHORT_S) -> dict[str, Qos]:
-    """Return the QOS with their limits by name; none if slurmdbd does not tell them."""
+def read_qos(*, mode: PreemptMode = PreemptMode.REQUEUE, timeout_s: float = SHORT_S) -> dict[str, Qos]:
+    """Return the QOS with their limits by name; none if slurmdbd does not tell them.
+
+    `mode` is the PreemptMode of the cluster.
+    """
     columns = f"format={','.join(QOS_COLUMNS)}"
     try:
         answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", columns, timeout_s=timeout_s)
     except CannotAskSlurm:
         return {}
-    return parse_qos(answer.decode(errors="replace"))
+    return parse_qos(answer.decode(errors="replace"), mode)
 
 
-def parse_qos(text: str) -> dict[str, Qos]:
-    """Return the QOS of `sacctmgr --parsable2 show qos` with QOS_COLUMNS; a line with other columns is left out."""
+def parse_qos(text: str, mode: PreemptMode = PreemptMode.REQUEUE) -> dict[str, Qos]:
+    """Return the QOS of `sacctmgr --parsable2 show qos` with QOS_COLUMNS; a line with other columns is left out.
+
+    Those without a PreemptMode of their own have that of the cluster.
+    """
     rows = (line.split("|") for line in text.splitlines())
     found = [
         Qos(
@@ -116,12 +125,21 @@ def parse_qos(text: str) -> dict[str, Qos]:
             per_user=_allowance(user_jobs, per_user),
             priority=count(priority),
             preempts=frozenset(parts(preempts)),
+            preempt_mode=mode if own_mode in ("", "cluster") else parse_preempt_mode(own_mode),
+            exempt_s=limit_s(exempt) if exempt else None,
         )
-        for name, priority, preempts, group, group_jobs, per_user, user_jobs in (
+        for name, priority, preempts, own_mode, exempt, group, group_jobs, per_user, user_jobs in (
             row for row in rows if len(row) == len(QOS_COLUMNS) and row[0]
         )
     ]
     return {qos.name: qos for qos in found}
+
+
+def parse_preempt_mode(text: str) -> PreemptMode:
+    """Return what a PreemptMode such as REQUEUE or SUSPEND,GANG does to jobs: nothing, if it is not known."""
+    named = (name for name in parts(text.lower()) if name not in ("gang", "within"))
+    mode = next(named, "")
+    return PreemptMode(mode) if mode in tuple(PreemptMode) else PreemptMode.OFF
 
 
 def _allowance(jobs: str, tres: str) -> Allowance:

@@ -16,10 +16,10 @@ from enum import StrEnum
 
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.constants import DAY_S
-from offpeak.model.limits import SiteLimits
+from offpeak.model.limits import ANY_AMOUNT, PreemptionRules, PreemptMode, Qos, SiteLimits
 from offpeak.process import user_name
 from plugin.scheduler.port import Ranking, SchedulerTraits
-from plugin.slurm.accounting import read_qos
+from plugin.slurm.accounting import parse_preempt_mode, read_qos
 from plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parse_config, plain
 
 A_YEAR_S = 31_536_000
@@ -33,6 +33,8 @@ ENOUGH_AT_ONCE = 500
 """Requests: a cycle reads with about ten, and changes up to 500 jobs with one each."""
 
 RESTART = "then restart slurmctld"
+
+PREEMPT_BY_PARTITION, PREEMPT_BY_QOS = "preempt/partition_prio", "preempt/qos"
 
 _UID = re.compile(r"\((\d+)\)")
 _FIELD = re.compile(r"(?:^|\s)(\w+)=(\S*)")
@@ -61,6 +63,7 @@ def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
 DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BATCH_DELAY_S = 30, 500, 3
 END_WINDOW_S = 30
 """The first window of the backfill scheduler, see bf_window_linear in slurm.conf(5)."""
+DEFAULT_CRED_EXPIRE_S = 120
 BOOT_CHECK_S = 30
 """So often slurmctld checks whether the nodes of a job are up: PERIODIC_TIMEOUT in its source, which has no setting."""
 
@@ -89,8 +92,15 @@ def parse_timing(config: Mapping[str, str]) -> SchedulerTiming:
         end_window_s=END_WINDOW_S,
         end_window_step_s=number("bf_window_linear", 0),
         boot_check_s=BOOT_CHECK_S,
+        requeue_s=_cred_expire_s(config) + 1,
         text=f"backfill every {interval_s} s for up to {most_jobs} jobs, {passes}",
     )
+
+
+def _cred_expire_s(config: Mapping[str, str]) -> int:
+    """Return how long a job's credential is valid: slurmctld starts a requeued job when its old one is not any more."""
+    named = dict(term.partition("=")[::2] for term in config.get("AuthInfo", "").split(","))
+    return count(named.get("cred_expire", "")) or DEFAULT_CRED_EXPIRE_S
 
 
 def _partitions(config: Mapping[str, str], shown: bytes) -> tuple[Partition, ...]:
@@ -100,13 +110,15 @@ def _partitions(config: Mapping[str, str], shown: bytes) -> tuple[Partition, ...
 
 
 def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partition:
+    preempts = config.get("PreemptType") == PREEMPT_BY_PARTITION
     return Partition(
         fields["PartitionName"],
         shared=config.get("SelectType") != "select/linear" and fields.get("OverSubscribe") != "EXCLUSIVE",
         priority_tier=count(fields.get("PriorityTier", "1")),
         most_nodes=count(most) if (most := fields.get("MaxNodes", ""))[:1].isdecimal() else None,
         limit_s=limit_s(fields.get("MaxTime", "")),
-        preempts=config.get("PreemptType") == "preempt/partition_prio",
+        preempts=preempts,
+        preempt_mode=parse_preempt_mode(fields.get("PreemptMode", "")) if preempts else PreemptMode.REQUEUE,
         job_factor=count(fields.get("PriorityJobFactor", "1")),
         qos=plain(fields.get("QoS", "")),
         is_default=fields.get("Default") == "YES",
@@ -114,16 +126,40 @@ def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partitio
 
 
 def read_limits(config: bytes, *, timeout_s: float) -> SiteLimits:
-    """Return the limits; `config` is the answer of `scontrol show config`. What Slurm does not tell is not known.
-
-    A QOS limits jobs only if AccountingStorageEnforce says so.
-    """
-    enforced = parse_config(config).get("AccountingStorageEnforce", "").lower().split(",")
+    """Return the limits; `config` is the answer of `scontrol show config`. What Slurm does not tell is not known."""
+    settings = parse_config(config)
     try:
         shown = ask("scontrol", "show", "licenses", "--oneliner", timeout_s=timeout_s)
     except CannotAskSlurm:
         shown = b""
-    return SiteLimits(parse_licences(shown), read_qos(timeout_s=timeout_s) if "limits" in enforced else {})
+    return SiteLimits(parse_licences(shown), _read_qos(settings, timeout_s), parse_preemption(settings))
+
+
+def _read_qos(config: Mapping[str, str], timeout_s: float) -> dict[str, Qos]:
+    """Return the QOS, none if they neither limit nor preempt: AccountingStorageEnforce and PreemptType say so."""
+    limits = "limits" in config.get("AccountingStorageEnforce", "").lower().split(",")
+    preempts = config.get("PreemptType") == PREEMPT_BY_QOS
+    if not limits and not preempts:
+        return {}
+    found = read_qos(mode=parse_preempt_mode(config.get("PreemptMode", "")), timeout_s=timeout_s)
+    if not preempts:
+        default = PreemptMode.REQUEUE
+        return {name: each._replace(preempts=frozenset(), preempt_mode=default) for name, each in found.items()}
+    if not limits:
+        return {name: each._replace(group=ANY_AMOUNT, per_user=ANY_AMOUNT) for name, each in found.items()}
+    return found
+
+
+def parse_preemption(config: Mapping[str, str]) -> PreemptionRules:
+    """Return which jobs slurmctld stops for others, from the settings of `scontrol show config`.
+
+    Newer versions have PreemptParameters beside SchedulerParameters.
+    """
+    given = f"{config.get('SchedulerParameters', '')},{config.get('PreemptParameters', '')}".split(",")
+    return PreemptionRules(
+        exempt_s=limit_s(config.get("PreemptExemptTime", "")) or 0,
+        youngest_first="preempt_youngest_first" in given or "youngest_first" in given,
+    )
 
 
 def parse_licences(shown: bytes) -> dict[str, int]:

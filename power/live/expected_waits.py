@@ -29,7 +29,6 @@ from plugin.scheduler.port import SchedulerView
 from power.live.node_types import find_types
 from power.live.pool_state import expected_end_s, expected_run_s, holds_nodes, is_waiting
 from power.whatif.simulation import EASY_POLICY
-from sim_backend.case.site_jobs import without_preemption
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.replay import rules_of
 from sim_backend.mixed.start_forecast import JobSizes, RunningPlaces, forecast_starts, shared_pools
@@ -73,7 +72,7 @@ def simulate_waits(
     known = tuple(partitions) or tuple(
         Partition(name, shared=shared) for name in sorted({name for node in nodes for name in node.partitions})
     )
-    cluster = without_preemption(_cluster(replace(view, nodes=nodes), known, limits))
+    cluster = _without_preemption(_cluster(replace(view, nodes=nodes), known, limits))
     case, places = _case(cluster, view.at_s, _running_parts(view, cluster, run_s), _waiting_tasks(view, run_s))
     parts = [(number, part) for number, pool in enumerate(cluster.pools) for part in _parts(pool)]
     counts = [_sizes(cluster.pools[number].nodes) for number, _ in parts]
@@ -96,6 +95,15 @@ def simulate_waits(
         LOG.warning("expected waits: %s pools of nodes are too many to report each", f"{len(cluster.pools):,}")
         return ExpectedWaits(total)
     return ExpectedWaits(total, _pool_waits(cluster, parts, sizes, wait_s))
+
+
+def _without_preemption(cluster: Cluster) -> Cluster:
+    """Return the cluster on which no job stops another."""
+    return replace(
+        cluster,
+        partitions={name: each._replace(preempts=False) for name, each in cluster.partitions.items()},
+        qos={name: each._replace(preempts=frozenset()) for name, each in cluster.qos.items()},
+    )
 
 
 def _cluster(view: SchedulerView, partitions: tuple[Partition, ...], limits: SiteLimits | None) -> Cluster:

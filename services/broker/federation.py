@@ -18,11 +18,23 @@ from offpeak.display import utc_text
 from offpeak.errors import BadInput
 from offpeak.files import replacing
 from offpeak.ledger.rows import SubmissionRecord
-from offpeak.settings.broker import BrokerSettings
+from offpeak.model.units import parse_data_mb
+from offpeak.settings.broker import BY_GOAL, TOGETHER, BrokerSettings
 from plugin.federation.choice import SiteChoice, choice_json
+from plugin.federation.cycle import GridRules
 from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
-from plugin.federation.jobs import PlacementRequest, find_home
-from plugin.federation.live_cycle import ON_THE_WAY_S, SentJob, SiteReply, choose, currency_of
+from plugin.federation.jobs import BY_WEIGHTS, PlacementRequest, find_home, parse_goal, request_columns
+from plugin.federation.live_cycle import (
+    DEFAULT_RULES,
+    NOT_POLLED,
+    ON_THE_WAY_S,
+    CycleChoices,
+    SentJob,
+    SiteReply,
+    choose,
+    choose_together,
+    currency_of,
+)
 from plugin.federation.site_report import parse_report, report_json
 from plugin.federation.sites import Grid, Site
 from plugin.federation.sites_file import read_sites
@@ -46,6 +58,8 @@ class JobPreferences:
     cores: int | None = None
     limit_s: int | None = None
     application: str | None = None
+    data_mb: float = 0.0
+    data_at: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,12 @@ class BrokerJob:
     @property
     def digest(self) -> str:
         """The hash of script, arguments and preferences, which identifies the job."""
-        values = [self.script, list(self.arguments), *vars(self.preferences).values()]
+        preferences = vars(self.preferences)
+        # Keys of jobs without data are those of versions that knew no data.
+        known = (
+            preferences if self.preferences.data_mb else {k: preferences[k] for k in preferences if k[:5] != "data_"}
+        )
+        values = [self.script, list(self.arguments), *known.values()]
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
     def keys(self, by: str, now_unix_s: float) -> tuple[str, str]:
@@ -124,8 +143,55 @@ def make_broker_job(
         # Cores that the owner gives replace those of the script, and its parts with them.
         request=None if preferences.cores else script_request.request,
         submit=next((program for program, lines in LINES_OF.items() if lines == script_request.system), ""),
+        data_mb=preferences.data_mb,
+        data_at=preferences.data_at,
     )
     return BrokerJob(script, name, arguments, script_request, preferences, request)
+
+
+def make_preferences(
+    policy: str,
+    *,
+    goal: str | None,
+    data: str | None,
+    data_at: str | None,
+    latest_end_s: int | None = None,
+    cores: int | None = None,
+    limit_s: int | None = None,
+    application: str | None = None,
+) -> JobPreferences:
+    """Return the preferences of options as typed, None for those not given. Raises BadInput for an error in them.
+
+    Without a goal the weights decide if `policy` places jobs together, else CO2.
+    """
+    if data_at is not None and data is None:
+        raise BadInput(f"--data-at {data_at}: how much data?", hint=f"--data 20GB --data-at {data_at}")
+    if goal is None:
+        goal = BY_WEIGHTS if policy in TOGETHER else JobPreferences.goal
+    elif goal:
+        goal = parse_goal(goal)
+    data_mb = 0.0 if data is None else parse_data_mb(data)
+    return JobPreferences(goal, latest_end_s, cores, limit_s, application, data_mb, data_at or "")
+
+
+def job_json(job: BrokerJob) -> dict[str, Any]:
+    """Return the job as JSON, from which `stored_job` makes it again."""
+    return {
+        "script": job.script,
+        "name": job.name,
+        "arguments": list(job.arguments),
+        "preferences": dict(vars(job.preferences)),
+    }
+
+
+def stored_job(stored: Mapping[str, Any], grid: Grid, now_s: int) -> BrokerJob:
+    """Return the job of `job_json`. Raises BadInput if the sites no longer know a feature or a site that it names."""
+    preferences = JobPreferences(**stored["preferences"])
+    job = make_broker_job(
+        stored["script"], stored["name"], tuple(stored["arguments"]), preferences=preferences, grid=grid
+    )
+    request_columns((job.request,), grid, now_s)
+    return job
 
 
 def check_key(key: str) -> str:
@@ -135,7 +201,7 @@ def check_key(key: str) -> str:
     return key
 
 
-TRIED, TAKEN, FAILED, CANCELLED = "tried", "taken", "failed", "cancelled"
+WAITING, TRIED, TAKEN, FAILED, CANCELLED = "waiting", "tried", "taken", "failed", "cancelled"
 
 SNAPSHOTS_FILE = "federation.json"
 
@@ -178,19 +244,58 @@ def _parse_report(content: object, problem: str) -> SiteReply:
 
 @dataclass(frozen=True)
 class Federation:
-    """The sites of `grid`, their last `replies`, and the jobs that they were `sent`, None if these were not read."""
+    """The sites of `grid`, their last `replies`, and the jobs that they were `sent`, None if these were not read.
+
+    `policy` chooses, by the `rules`; `turn` is the site that is next by turns.
+    """
 
     grid: Grid
     replies: Mapping[str, SiteReply]
     stale_s: float
     sent: tuple[SentJob, ...] | None = None
+    policy: str = BY_GOAL
+    rules: GridRules = DEFAULT_RULES
+    turn: int = 0
     clock: Callable[[], float] = field(default=time.time, repr=False)
 
     def choose(self, request: PlacementRequest, *, without: Mapping[str, str]) -> SiteChoice:
         """Return the site for a job; `without` are sites that cannot run it, with the reasons."""
-        replies = {**self.replies, **{site: SiteReply(problem=why) for site, why in without.items()}}
-        now_s = int(self.clock())
-        return choose(request, self.grid, replies, now_s=now_s, stale_s=self.stale_s, sent=self.sent or ())
+        return choose(
+            request,
+            self.grid,
+            self.replies,
+            policy=self.policy if self.policy in TOGETHER else "",
+            now_s=int(self.clock()),
+            stale_s=self.stale_s,
+            sent=self.sent or (),
+            without=without,
+            rules=self.rules,
+            turn=self.turn,
+        )
+
+    def choose_together(
+        self, requests: Sequence[PlacementRequest], *, without: Sequence[Mapping[str, str]]
+    ) -> CycleChoices:
+        """Return the sites for the jobs of a cycle; jobs that wait since another policy was set go by their goals."""
+        return choose_together(
+            requests,
+            self.grid,
+            self.replies,
+            policy=self.policy if self.policy in TOGETHER else "eca-queue",
+            now_s=int(self.clock()),
+            stale_s=self.stale_s,
+            sent=self.sent or (),
+            without=without,
+            rules=self.rules,
+            turn=self.turn,
+        )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the last report of every site is fresh, so that what no site can run is certain."""
+        oldest_s = self.clock() - self.stale_s
+        reports = [self.replies.get(name, NOT_POLLED).report for name in self.grid.names]
+        return all(report is not None and report.at_unix_s >= oldest_s for report in reports)
 
     @property
     def currency(self) -> str:
@@ -198,9 +303,20 @@ class Federation:
         return currency_of(self.grid, self.replies, now_s=int(self.clock()))
 
 
+def make_federation(
+    settings: BrokerSettings,
+    grid: Grid,
+    replies: Mapping[str, SiteReply],
+    sent: tuple[SentJob, ...] | None = None,
+) -> Federation:
+    """Return the federation that chooses as the settings say."""
+    rules = GridRules(weights=settings.weights, queue_limit=settings.queue_limit)
+    return Federation(grid, replies, settings.stale_s, sent, settings.policy, rules)
+
+
 def federation_without_reports(settings: BrokerSettings) -> Federation:
     """Return the federation without replies of its sites, for commands that only follow jobs."""
-    return Federation(read_sites(settings.sites), {}, settings.stale_s)
+    return make_federation(settings, read_sites(settings.sites), {})
 
 
 ReadSubmissions = Callable[[Sequence[str], float, Mapping[str, float]], "SiteSubmissions"]

@@ -16,17 +16,16 @@ from offpeak.model.time_range import parse_instant
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.broker import BrokerSettings
 from plugin.federation.job_script import MOST_BYTES
-from plugin.federation.jobs import parse_goal
 from plugin.federation.sites import LOCAL
 from services.broker.agent_snapshot import read_agent_snapshot
 from services.broker.federation import (
     BrokerJob,
     Federation,
-    JobPreferences,
     add_sent_jobs,
     check_key,
     make_broker_job,
     make_choice,
+    make_preferences,
 )
 from services.broker.site_poller import Poller
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
@@ -43,11 +42,13 @@ class PortalRequest:
     arguments: tuple[Short, ...] = ()
     user: Annotated[str, Field(pattern=r"^[\w.@-]{1,64}$")] = "nobody"
     key: Short | None = None
-    goal: Short = "co2"
+    goal: Short | None = None
     latest_finish: Short | None = None
     cores: Annotated[int, Field(ge=1)] | None = None
     time: Short | None = None
     application: Short | None = None
+    data: Short | None = None
+    data_at: Short | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,16 @@ class BrokerPortal:
     def _make_job(self, request: PortalRequest) -> BrokerJob:
         latest_s = None if request.latest_finish is None else int(parse_instant(request.latest_finish))
         limit_s = None if request.time is None else parse_duration_s(request.time)
-        preferences = JobPreferences(parse_goal(request.goal), latest_s, request.cores, limit_s, request.application)
+        preferences = make_preferences(
+            self.settings.policy,
+            goal=request.goal,
+            data=request.data,
+            data_at=request.data_at,
+            latest_end_s=latest_s,
+            cores=request.cores,
+            limit_s=limit_s,
+            application=request.application,
+        )
         grid = self.poller.federation.grid
         return make_broker_job(request.script, request.name, request.arguments, preferences=preferences, grid=grid)
 

@@ -33,15 +33,18 @@ from pydantic.dataclasses import dataclass as checked
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.credentials import Secret, read_secret
+from offpeak.process import login_name
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
-from plugin.federation.jobs import parse_goal
+from plugin.federation.metaschedule import need_or_tools
 from services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME
-from services.broker.federation import Federation, JobPreferences, make_broker_job, make_choice
+from services.broker.federation import Federation, make_broker_job, make_choice, make_preferences
+from services.broker.placement_cycle import PlacementCycle
 from services.broker.portal import BrokerPortal
 from services.broker.signatures import ANSWER, REQUEST, ReplayGuard, check_stamp
 from services.broker.site_commands import NoSite, NotKnown, SiteRefused, UnknownKey
 from services.broker.site_poller import LOG, PAGE, Poller
+from services.broker.submission import Broker, make_broker
 from services.unix_socket import bound_socket, remove_socket
 
 MOST_CLIENTS = 32
@@ -138,11 +141,13 @@ class ChoiceRequest:
     stale_s: int
     script: str
     arguments: tuple[str, ...]
-    goal: str
+    goal: str | None
     latest_end_s: int | None
     cores: Annotated[int, Field(ge=1)] | None
     limit_s: Annotated[int, Field(ge=1)] | None
     application: str | None
+    data: str | None = None
+    data_at: str | None = None
 
 
 class ChoiceServer(BoundedThreads, UnixStreamServer):
@@ -186,8 +191,16 @@ class _ChoiceHandler(PatientHandler):
         federation = self.server.federation()
         if not set(federation.grid.names) <= set(federation.replies):
             return {}
-        goal = parse_goal(request.goal)
-        preferences = JobPreferences(goal, request.latest_end_s, request.cores, request.limit_s, request.application)
+        preferences = make_preferences(
+            settings.policy,
+            goal=request.goal,
+            data=request.data,
+            data_at=request.data_at,
+            latest_end_s=request.latest_end_s,
+            cores=request.cores,
+            limit_s=request.limit_s,
+            application=request.application,
+        )
         job = make_broker_job(request.script, "", request.arguments, preferences=preferences, grid=federation.grid)
         return {"choice": make_choice(federation, job)}
 
@@ -302,6 +315,10 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+LAST_SUBMISSION_S = 45.0
+"""The daemon waits so long for submissions in progress when it ends; the next start looks for later ones."""
+
+
 def run_broker(settings: Settings, listen: str) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. Raises BadInput for what cannot be used."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
@@ -315,11 +332,13 @@ def run_broker(settings: Settings, listen: str) -> int:
     try:
         poller = Poller(broker, ledger, socket=settings.agent.socket, state_folder=settings.agent.state_folder)
         ledger.ready()
+        if broker.policy == "mcmf":
+            need_or_tools()
         questions = BrokerPortal(poller, broker, ledger, settings.agent.socket)
         with _bind(place, questions, (token, secret)) as server, _serve_choices(questions, settings.agent.state_folder):
             threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
             LOG.info("listens at %s:%d in mode %s", *server.server_address[:2], broker.mode)
-            asyncio.run(_poll(poller))
+            asyncio.run(_poll(poller, lambda: make_cycle(settings, poller, ledger)))
             server.shutdown()
     finally:
         lost = ledger.close()
@@ -359,13 +378,26 @@ def _serve_choices(questions: BrokerPortal, state_folder: Path) -> Iterator[None
         server.shutdown()
 
 
-async def _poll(poller: Poller) -> None:
+def make_cycle(settings: Settings, poller: Poller, ledger: Ledger) -> PlacementCycle:
+    """Return the cycles, which submit as this account."""
+
+    def broker_of(federation: Federation) -> Broker:
+        return make_broker(settings.broker, federation, ledger, by=login_name(), agent_socket=settings.agent.socket)
+
+    return PlacementCycle(settings.broker, poller, ledger, broker_of)
+
+
+async def _poll(poller: Poller, make_cycles: Callable[[], PlacementCycle]) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     polling, pruning = asyncio.create_task(poller.run()), asyncio.create_task(poller.prune())
-    await asyncio.wait({polling, asyncio.create_task(ended.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    polling.cancel()
-    pruning.cancel()
+    cycles = make_cycles()
+    placing = asyncio.create_task(cycles.run())
+    await asyncio.wait({polling, placing, asyncio.create_task(ended.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    cycles.end()
+    await asyncio.wait({placing}, timeout=LAST_SUBMISSION_S)
+    for task in (polling, pruning, placing):
+        task.cancel()
     if not ended.is_set():
-        await polling
+        await asyncio.gather(polling, placing)

@@ -21,7 +21,7 @@ from plugin.federation.site_report import parse_report
 from plugin.federation.sites import SSH, Reach, Site
 from plugin.federation.sites_file import WatchedSites
 from services.broker.agent_snapshot import MOST_BYTES, read_agent_snapshot
-from services.broker.federation import Federation, FederationSnapshot, add_sent_jobs, write_snapshots
+from services.broker.federation import Federation, FederationSnapshot, add_sent_jobs, make_federation, write_snapshots
 from services.broker.signatures import ANSWER, REQUEST, check_answer, check_stamp, new_stamp
 from services.broker.site_commands import reach_of, route_of
 
@@ -118,7 +118,8 @@ class Poller:
         self._settings, self._ledger, self._socket, self._folder = settings, ledger, socket, state_folder
         self._sites = WatchedSites(settings.sites)
         self._reported: dict[str, str] = {}
-        self.federation = Federation(self._sites.grid(), {}, settings.stale_s)
+        self._polling = asyncio.Lock()
+        self.federation = make_federation(settings, self._sites.grid(), {})
 
     async def run(self) -> None:
         """Poll in rounds until cancelled."""
@@ -138,12 +139,16 @@ class Poller:
             await asyncio.sleep(PRUNE_EVERY_S)
 
     async def round(self) -> None:
-        """Poll all sites once."""
+        """Poll all sites once; rounds follow each other."""
+        async with self._polling:
+            await self._poll_once()
+
+    async def _poll_once(self) -> None:
         grid = self._sites.grid()
         self._report("file of sites", str(self._sites.problem or ""))
         replies = await poll_sites(grid.sites, socket=self._socket, timeout_s=self._settings.timeout_s)
         now = {name: self._or_before(name, reply) for name, reply in replies.items()}
-        self.federation = self._with_sent(Federation(grid, now, self._settings.stale_s, self.federation.sent))
+        self.federation = self._with_sent(make_federation(self._settings, grid, now, self.federation.sent))
         try:
             write_snapshots(self._folder, FederationSnapshot(now, self.federation.sent or ()), at_unix_s=time.time())
             self._report("state folder", "")

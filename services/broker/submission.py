@@ -18,10 +18,20 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.model.orders import JobOrder
-from offpeak.settings.broker import BrokerSettings
+from offpeak.settings.broker import TOGETHER, BrokerSettings
 from plugin.federation.choice import SiteChoice, choice_json
 from plugin.scheduler.batch import SUBMIT_S
-from services.broker.federation import CANCELLED, FAILED, TAKEN, TRIED, BrokerJob, Federation, add_sent_jobs
+from services.broker.federation import (
+    CANCELLED,
+    FAILED,
+    TAKEN,
+    TRIED,
+    WAITING,
+    BrokerJob,
+    Federation,
+    add_sent_jobs,
+    job_json,
+)
 from services.broker.site_commands import (
     RIGHTS_S,
     NoSite,
@@ -42,9 +52,30 @@ LOOK_EVERY_S = 1.0
 MODE_HINT = 'set mode = "active" below [broker] once its records have convinced you'
 
 
+STORED, REFUSED = "job", "refused"
+"""Keys of the answer of a stored job: the job itself until a site has it, and why sites refused it."""
+
+
+class ChangedMeanwhile(NotKnown):
+    """Another process changed the record of the job since it was read."""
+
+
+def without_job(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer without the stored job."""
+    return {name: value for name, value in answer.items() if name not in (STORED, REFUSED)}
+
+
+def refusal_text(message: str) -> str:
+    """Return why a site refused a job, for the reasons by site."""
+    return f"refused it: {message.partition(': ')[2]}"
+
+
 @dataclass(frozen=True)
 class Broker:
-    """Submits jobs: the commands of the sites by name, the door for all orders, and the ledger of all attempts."""
+    """Submits jobs: the commands of the sites by name, the door for all orders, and the ledger of all attempts.
+
+    Jobs are stored for the cycles of the daemon, every `cycle_s`, or submitted at once if that is None.
+    """
 
     federation: Federation
     sites: Mapping[str, SiteCommands]
@@ -53,33 +84,58 @@ class Broker:
     by: str
     clock: Callable[[], float] = time.time
     settled_s: float = SETTLED_S
+    cycle_s: int | None = None
 
     async def submit(self, job: BrokerJob, key: str) -> SubmissionRecord:
         """Submit the job of that key unless a site has it, and return its record: taken, or cancelled meanwhile.
 
-        Raises NoSite if no site can run it, NotKnown if a site may have it, BadInput for the key of another job.
+        With a policy that places jobs together, store the job for the next cycle: waiting. Raises NoSite if no site can
+        run it, NotKnown if a site may have it, BadInput for the key of another job.
         """
         row = self.ledger.submission(key)
         if row is not None and row.digest != job.digest:
             raise BadInput(f"key {key}: another job has it", hint="give this one a key of its own")
         if row is not None and row.state == TRIED:
             row = await self.settle_attempt(row)
-        if row is not None and row.state in (TAKEN, CANCELLED):
+        if row is not None and row.state in (TAKEN, CANCELLED, WAITING):
             return row
+        if self.cycle_s is not None:
+            return self._store(job, key, row)
         return await self._give(job, key, row)
+
+    def _store(self, job: BrokerJob, key: str, was: SubmissionRecord | None) -> SubmissionRecord:
+        """Store the job for the next cycle. Raises NoSite if no site can run it as things are."""
+        choice = add_sent_jobs(self.federation, self.ledger.given).choose(
+            job.request, without=job.not_at(self.federation.grid)
+        )
+        if choice.site is None and not choice.may_wait:
+            raise NoSite(choice.reason, hint="`offpeak choose` shows what is missing at each site")
+        now_s = self.clock()
+        message = f"waits for the next cycle, at most {self.cycle_s} s"
+        answer = {"site": None, "reason": message, "project": job.request.project, STORED: job_json(job)}
+        row = SubmissionRecord(key, now_s, self.by, job.digest, "", WAITING, now_s, message=message, answer=answer)
+        return self.changed(was, row)
+
+    async def place(self, row: SubmissionRecord, job: BrokerJob, choice: SiteChoice) -> SubmissionRecord:
+        """Submit a waiting job at the chosen site, and return its record: taken, or waiting if the site refused it.
+
+        Raises NotKnown if the site may have it.
+        """
+        as_owner = replace(self, by=row.by)
+        return await as_owner._attempt(job, as_owner._tried(job, row.key, row, choice), choice)
 
     async def settle_attempt(self, row: SubmissionRecord) -> SubmissionRecord:
         """Return the record of an attempt without a known end, after the site shows its end: taken, or failed."""
         while True:
             found = await self.at(row.site).find(row.key)
             if found is not None:
-                return self.changed(row, replace(row, state=TAKEN, job=found.job, message="found there by its key"))
+                return self.taken(row, found.job, "found there by its key")
             age_s = self.clock() - row.tried_unix_s
             if age_s > REMEMBERED_S:
                 hint = f"look at {row.site}'s accounts for its key, then submit it by another one if it is not there"
                 raise NotKnown(f"key {row.key}: {row.site} may have had it, and would have forgotten it", hint=hint)
             if age_s >= self.settled_s:
-                return self.changed(row, replace(row, state=FAILED, message=f"{row.site} has no job of this key"))
+                return self._not_taken(row, f"{row.site} has no job of this key")
             await asyncio.sleep(min(LOOK_EVERY_S, self.settled_s - age_s))
             row = self.ledger.submission(row.key) or row
             if row.state != TRIED:
@@ -92,21 +148,44 @@ class Broker:
             if choice.site is None:
                 raise NoSite(choice.reason, hint="`offpeak choose` shows what is missing at each site")
             row = self._tried(job, key, row, choice)
-            outcome = await self._through_the_door(job, row, choice)
-            if isinstance(outcome, Refusal):
-                self.changed(row, replace(row, state=FAILED, message=outcome.message))
-                raise OffpeakError(outcome.message, hint=MODE_HINT if outcome.rule == "mode" else outcome.hint)
-            if outcome.result == "done":
-                return self.changed(row, replace(row, state=TAKEN, job=outcome.message, message="accepted"))
-            if outcome.error_kind != SiteRefused.__name__:
-                return await self._doubtful(row, outcome)
-            row = self.changed(row, replace(row, state=FAILED, message=outcome.message))
-            without = {**without, choice.site: f"refused it: {outcome.message.partition(': ')[2]}"}
+            row = await self._attempt(job, row, choice)
+            if row.state == TAKEN:
+                return row
+            without = {**without, choice.site: refusal_text(row.message)}
+
+    async def _attempt(self, job: BrokerJob, row: SubmissionRecord, choice: SiteChoice) -> SubmissionRecord:
+        """Submit a job that is recorded as tried, and return its record: taken, or not if the site refused it.
+
+        Raises NotKnown if the site may have it, OffpeakError with the error of the door.
+        """
+        outcome = await self._through_the_door(job, row, choice)
+        if isinstance(outcome, Refusal):
+            self.changed(row, replace(row, state=FAILED, message=outcome.message, answer=without_job(row.answer)))
+            raise OffpeakError(outcome.message, hint=MODE_HINT if outcome.rule == "mode" else outcome.hint)
+        if outcome.result == "done":
+            return self.taken(row, outcome.message, "accepted")
+        if outcome.error_kind != SiteRefused.__name__:
+            return await self._doubtful(row, outcome)
+        return self._not_taken(row, outcome.message, refused=True)
+
+    def taken(self, row: SubmissionRecord, job: str, message: str) -> SubmissionRecord:
+        """Record that the site has the job."""
+        return self.changed(row, replace(row, state=TAKEN, job=job, message=message, answer=without_job(row.answer)))
+
+    def _not_taken(self, row: SubmissionRecord, message: str, *, refused: bool = False) -> SubmissionRecord:
+        """Record that the site certainly does not have the job: a stored job waits again, for others if it refused."""
+        if STORED not in row.answer:
+            return self.changed(row, replace(row, state=FAILED, message=message))
+        refusals = row.answer.get(REFUSED, {}) | ({row.site: refusal_text(message)} if refused else {})
+        answer = row.answer | {REFUSED: refusals, "site": None, "expected": None, "reason": message}
+        return self.changed(row, replace(row, state=WAITING, site="", message=message, answer=answer))
 
     def _tried(self, job: BrokerJob, key: str, was: SubmissionRecord | None, choice: SiteChoice) -> SubmissionRecord:
         now_s = self.clock()
         answer = choice_json(choice, now_s=int(now_s), currency=self.federation.currency)
         answer |= {"project": job.request.project}
+        if was is not None and was.state == WAITING:
+            answer |= {name: was.answer[name] for name in (STORED, REFUSED) if name in was.answer}
         row = SubmissionRecord(
             key=key,
             at_unix_s=now_s,
@@ -142,7 +221,7 @@ class Broker:
         if found is None:
             hint = f"offpeak submit --status {row.key} finds out; no other site gets it until then"
             raise NotKnown(f"whether it was taken is not known yet: {outcome.message}", hint=hint)
-        return self.changed(row, replace(row, state=TAKEN, job=found.job, message="found there by its key"))
+        return self.taken(row, found.job, "found there by its key")
 
     def at(self, site: str) -> SiteCommands:
         """Return the commands of a site. Raises NotKnown for a site that is no longer in the file of sites."""
@@ -154,7 +233,7 @@ class Broker:
         """Write the new record of a job and return it. Raises NotKnown if another process has changed the record."""
         if not self.ledger.change_submission(was, now):
             hint = f"query its state: offpeak submit --status {now.key}"
-            raise NotKnown(f"key {now.key}: another process submits it at this moment", hint=hint)
+            raise ChangedMeanwhile(f"key {now.key}: another process submits it at this moment", hint=hint)
         return now
 
 
@@ -179,6 +258,11 @@ async def read_job_state(broker: Broker, key: str) -> dict[str, Any]:
 async def cancel(broker: Broker, key: str) -> SubmissionRecord:
     """Cancel the job at its site, through the door. Raises SiteRefused with the error of the site."""
     row = await _settle(broker, key)
+    if row.state == WAITING:
+        cancelled = replace(
+            row, state=CANCELLED, message=f"cancelled by {broker.by}", answer=without_job(row.answer) | {"held_s": 0.0}
+        )
+        return broker.changed(row, cancelled)
     if row.state != TAKEN:
         return row
     effect = Effect(
@@ -198,13 +282,13 @@ def submission_json(row: SubmissionRecord) -> dict[str, Any]:
     return {
         "key": row.key,
         "state": row.state,
-        "site": None if row.state == FAILED else row.site,
+        "site": None if row.state == FAILED else row.site or None,
         "job": row.job or None,
         "at_site": None,
         "submitted": utc_text(row.tried_unix_s),
         "by": row.by,
         "said": row.message,
-        "choice": row.answer,
+        "choice": without_job(row.answer),
     }
 
 
@@ -231,4 +315,5 @@ def make_broker(
         if site.reach is not None
     }
     door = Door(lambda _: Mode(settings.mode), journal=ledger, clock=time.time)
-    return Broker(federation, sites, ledger, door, by)
+    cycle_s = settings.cycle_s if settings.policy in TOGETHER else None
+    return Broker(federation, sites, ledger, door, by, cycle_s=cycle_s)

@@ -109,7 +109,7 @@ class ReplayCase:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether nodes differ, are shared or have limits, or jobs priorities: then pools are replayed, not units."""
+        """Whether nodes differ, are shared or have limits, or jobs have priorities or stop others."""
         cluster = self.cluster
         return self.pools is not None or (
             cluster is not None
@@ -117,6 +117,7 @@ class ReplayCase:
                 len(cluster.pools) > 1
                 or self.machine.size != cluster.nodes
                 or self.order is not PriorityOrder.SUBMISSION
+                or cluster.preempts
                 or any(map(cluster.limits_of, self.requests))
             )
         )

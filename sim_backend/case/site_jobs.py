@@ -101,12 +101,12 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     order = order_of(trace.jobs, cluster)
     priority, order_notes = ordered(trace.jobs, order)
     jobs = replace(trace.jobs, request=of_class[request], priority=priority)
-    classes = request_classes(without_preemption(cluster), tuple(numbers), of_class[request], jobs.estimate_s)
+    classes = request_classes(cluster, tuple(numbers), of_class[request], jobs.estimate_s)
     job_class, refused = classes.assign(of_class[request], jobs.estimate_s, jobs.job_id)
     rejected = (*trace.rejected, *refused)
     if (job_class == REFUSED).all():
         raise BadTrace(f"{trace.name}: no job fits the cluster: {reasons_text(rejected)}", hint="check its node types")
-    is_mixed = len(cluster.pools) > 1 or not whole_nodes or order is not PriorityOrder.SUBMISSION
+    is_mixed = len(cluster.pools) > 1 or not whole_nodes or order is not PriorityOrder.SUBMISSION or cluster.preempts
     kept = jobs.take(np.flatnonzero(job_class != REFUSED))
     priorities = None
     if order is PriorityOrder.MULTIFACTOR:
@@ -117,6 +117,7 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
         *_lost_node_notes(trace, pool),
         *((order_note(order, cluster), *order_notes) if is_mixed or _has_more_factors(cluster) else ()),
         *(_array_notes(jobs) if is_mixed else ()),
+        *_suspension_notes(cluster),
     )
     return ClusterJobs(kept, tuple(numbers), classes, rejected, notes, priorities)
 
@@ -150,18 +151,7 @@ def mixed_case_of(
         array=jobs.array,
         user=jobs.user,
     )
-    return (
-        mixed_case(without_preemption(cluster), requests, mixed) if classes is None else case_of_classes(classes, mixed)
-    )
-
-
-def without_preemption(cluster: Cluster) -> Cluster:
-    """Return the cluster on which no job stops another: each job has one run, which comparisons charge."""
-    return replace(
-        cluster,
-        partitions={name: each._replace(preempts=False) for name, each in cluster.partitions.items()},
-        qos={name: each._replace(preempts=frozenset()) for name, each in cluster.qos.items()},
-    )
+    return mixed_case(cluster, requests, mixed) if classes is None else case_of_classes(classes, mixed)
 
 
 def cluster_note(cluster: Cluster) -> str:
@@ -331,6 +321,14 @@ def _derived_note(count: int, *, whole_nodes: bool) -> tuple[str, ...]:
 
 def _has_more_factors(cluster: Cluster) -> bool:
     return cluster.priority is not None and bool(cluster.priority.not_modelled)
+
+
+def _suspension_notes(cluster: Cluster) -> tuple[str, ...]:
+    names = list(cluster.suspended)
+    if not names:
+        return ()
+    noun = "QOS" if cluster.qos_preempt else "partition" if len(names) == 1 else "partitions"
+    return (f"jobs of {noun} {_shown(names)} run on where the scheduler would suspend them for others",)
 
 
 def _array_notes(jobs: Jobs) -> tuple[str, ...]:

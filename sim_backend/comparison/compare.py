@@ -125,7 +125,10 @@ def _run_on_pools(
     case: ReplayCase, policy: Policy, schedule: PooledSchedule, usage: Usage, meters: Meters
 ) -> PolicyRun:
     pools = pool_usages(case, schedule, usage.begin_s, usage.until_s)
-    figures = sleep_figures_of_pools(pools, usage, case.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=case.sla)
+    last_runs = replace(usage, start_s=schedule.start_s, end_s=schedule.end_s)
+    figures = sleep_figures_of_pools(
+        pools, last_runs, case.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=case.sla
+    )
     least_energy, least_cost = (lowest_of_pools(meter, pools) for meter in (integrate_constant(1.0), meters.price))
     sleep = SleepOutcome(joined_log(pools), figures, least_energy, least_cost, pools)
     cooling = _cooling(case, usage, meters, sleep)
@@ -273,12 +276,13 @@ def _rested_pools(powered: PoweredMixedReplay, until_s: int) -> MixedSchedule:
 
 
 def usage_of(case: ReplayCase, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
-    """Return the usage of the machine over the period [begin_s, until_s)."""
+    """Return the usage of the machine over the period [begin_s, until_s), with the lost runs behind those of jobs."""
+    job, start_s, end_s = schedule.runs
     return Usage(
-        size=case.jobs.size,
-        node_power_w=case.node_power_w,
-        start_s=schedule.start_s,
-        end_s=schedule.end_s,
+        size=case.jobs.size[job],
+        node_power_w=case.node_power_w[job],
+        start_s=start_s,
+        end_s=end_s,
         machine_size=case.machine.size,
         idle_w=case.machine.idle_w,
         begin_s=begin_s,

@@ -34,6 +34,7 @@ from offpeak.model.step_integrals import (
 from offpeak.model.step_series import Series
 from sim_backend.case.cooling import Cooling
 from sim_backend.case.replay_case import ReplayMachine
+from sim_backend.comparison.pools import stopped_runs
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.bounds import captured_share
 from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
@@ -61,7 +62,9 @@ class PolicyOutcome:
     `worst_postponement_job_id` that job. `response_ratio` is the geometric mean of response under the first policy over
     response under this one.
 
-    `never_started` jobs needed more nodes than had not failed; the times are those of the others. What follows is None
+    `never_started` jobs needed more nodes than had not failed; the times are those of the others. `stopped_runs` were
+    stopped for other jobs, after they had used `stopped_node_h` node-hours; the times of a job that started anew are
+    those of its last run. What follows is None
     where nodes cannot sleep. `idle_saved_pct` is what sleeping saves of the energy of idle nodes, `captured_pct` the
     share of what it could save with these starts, were the future known. `asleep_share` is that of node time in which
     nodes are not active, `utilization_of_active` the jobs' share of the rest. The sleep delay of a job is how long
@@ -94,6 +97,8 @@ class PolicyOutcome:
     response_ratio: float
     simulate_s: float
     never_started: int = 0
+    stopped_runs: int = 0
+    stopped_node_h: float = 0.0
     idle_saved_pct: float | None = None
     captured_pct: float | None = None
     asleep_share: float | None = None
@@ -208,6 +213,7 @@ def outcome_of(
         jobs, schedule, first = jobs.take(np.flatnonzero(ran)), _only(schedule, ran), _only(first, ran)
     wait_s = schedule.start_s - jobs.submit_s
     runtime_s = schedule.end_s - schedule.start_s
+    stopped, stopped_node_h = stopped_runs(run.schedule)
     span_s = makespan_s(jobs.submit_s, schedule.end_s)
     postponed_s = postponement_s(schedule.start_s, first.start_s)
     worst = int(np.argmax(postponed_s))
@@ -232,6 +238,8 @@ def outcome_of(
         response_ratio=response_ratio(schedule.end_s - jobs.submit_s, first.end_s - jobs.submit_s),
         simulate_s=schedule.simulate_s,
         never_started=never_started,
+        stopped_runs=stopped,
+        stopped_node_h=stopped_node_h,
         partition_wait_s=_partition_waits(jobs, wait_s, names),
         **(_sleep_fields(run.sleep, used) if run.sleep else {}),
         **(_cooling_fields(run, baseline) if run.cooling and baseline.cooling else {}),

@@ -23,15 +23,12 @@ from sim_backend.replay.schedule import Schedule
 
 
 @dataclass(frozen=True)
-class PooledSchedule(Schedule):
-    """A schedule with places: job `placed_job[i]` has `placed_nodes[i]` node equivalents of pool `placed_pool[i]`.
+class PooledSchedule(MixedSchedule):
+    """A schedule with places, of nodes that sleep or do not.
 
     `node_logs` are by pool, none where no node can sleep; `sleep_delay_s` is how long sleeping nodes delayed each job.
     """
 
-    placed_job: Int64
-    placed_pool: Int64
-    placed_nodes: Float64
     node_logs: tuple[NodeLog, ...]
     sleep_delay_s: Int64
 
@@ -43,18 +40,32 @@ def pooled_schedule(played: MixedSchedule) -> PooledSchedule:
         start_s=played.start_s,
         end_s=played.end_s,
         simulate_s=played.simulate_s,
+        lost=played.lost,
         placed_job=played.placed_job,
         placed_pool=played.placed_pool,
         placed_nodes=played.placed_nodes,
+        placed_run=played.placed_run,
+        cancelled=played.cancelled,
         node_logs=slept.node_logs if slept else (),
         sleep_delay_s=slept.sleep_delay_s if slept else np.zeros_like(played.start_s),
     )
 
 
+def stopped_runs(schedule: Schedule) -> tuple[int, float]:
+    """Return how many runs were stopped for other jobs, and the node-hours that they had used."""
+    if not isinstance(schedule, MixedSchedule):
+        return 0, 0.0
+    stopped = np.append(schedule.cancelled, len(schedule.start_s) + np.arange(len(schedule.lost.job)))
+    _, start_s, end_s = schedule.runs
+    of_stopped = np.isin(schedule.placed_run, stopped)
+    run_s = (end_s - start_s)[schedule.placed_run[of_stopped]]
+    return len(stopped), float((schedule.placed_nodes[of_stopped] * run_s).sum()) / HOUR_S
+
+
 def pool_usages(case: ReplayCase, schedule: PooledSchedule, begin_s: int, until_s: int) -> tuple[PoweredUsage, ...]:
     """Return the usage of each pool over the period [begin_s, until_s), in allocation units of the case."""
     assert case.pools is not None
-    nodes: Float64 = np.bincount(schedule.placed_job, schedule.placed_nodes, len(case.jobs)).astype(np.float64)
+    nodes: Float64 = np.bincount(schedule.placed_run, schedule.placed_nodes).astype(np.float64)
     return tuple(
         PoweredUsage(
             _usage(case, schedule, pool, node_class, nodes, (begin_s, until_s)),
@@ -77,12 +88,13 @@ def _usage(
     per_node = case.pools.units_per_node
     rows = np.flatnonzero(schedule.placed_pool == pool)
     rows = rows[np.argsort(schedule.placed_job[rows], kind="stable")]
-    job = schedule.placed_job[rows]
+    job, run = schedule.placed_job[rows], schedule.placed_run[rows]
+    _, start_s, end_s = schedule.runs
     return Usage(
         size=schedule.placed_nodes[rows] * per_node,
-        node_power_w=case.node_power_w[job] * (case.jobs.size[job] / (nodes[job] * per_node)),
-        start_s=schedule.start_s[job],
-        end_s=schedule.end_s[job],
+        node_power_w=case.node_power_w[job] * (case.jobs.size[job] / (nodes[run] * per_node)),
+        start_s=start_s[run],
+        end_s=end_s[run],
         machine_size=case.pools.sizes[pool] * per_node,
         idle_w=node_class.idle_w / per_node,
         begin_s=period_s[0],

@@ -14,17 +14,18 @@ from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.engine.window import order_window
 from sim_backend.mixed.limits import is_limited
-from sim_backend.mixed.preemption import lacks_room
+from sim_backend.mixed.preemption import lacks_room, look_again
 from sim_backend.mixed.queue import (
     close_pass,
     forget_blocked,
     may_start,
     next_entry,
+    next_requeue_s,
     note_passed_over,
     open_places,
     open_records,
     open_window,
-    requeue,
+    requeue_next,
     restore_places,
     submit_next,
     write_places,
@@ -38,14 +39,28 @@ IN_ORDER, EASY_LIKE = 0, 1
 
 
 @part
-def next_event_s(state: MixedState, peaks: PeakTimes) -> int:
+def next_multiple_s(at_s: int, interval_s: int) -> int:
+    """Return the first multiple of the interval from then on; that second itself where there is no interval."""
+    return int(at_s + -at_s % interval_s if interval_s > 0 else at_s)
+
+
+@part
+def next_stoppable_s(state: MixedState, rules: MixedRules) -> int:
+    """Return when jobs look again for others that they may stop, NEVER if none waits for that."""
+    at_s = state.scalars[0].next_stoppable_s
+    return int(at_s if at_s == NEVER else next_multiple_s(at_s, rules.bf_interval_s))
+
+
+@part
+def next_event_s(state: MixedState, peaks: PeakTimes, rules: MixedRules) -> int:
     """Return when something happens next, NEVER when nothing will."""
     now = state.scalars[0]
     if now.is_interrupted:
         return int(now.now_s)
-    at_s = min(now.next_submit_s, now.next_end_s)
+    at_s = min(now.next_submit_s, now.next_end_s, next_requeue_s(state, rules))
     if now.waiting > 0:
-        at_s = min(at_s, now.wanted_pass_s, now.wanted_backfill_s, now.wanted_order_s)
+        wanted_s = min(now.wanted_pass_s, now.wanted_backfill_s, now.wanted_order_s)
+        at_s = min(at_s, wanted_s, next_stoppable_s(state, rules))
         if now.next_peak < len(peaks.at_s):
             at_s = min(at_s, peaks.at_s[now.next_peak])
     return int(at_s)
@@ -58,8 +73,10 @@ def take_events(
     """Handle all events of this second, ends first, and return whether there were any."""
     now = state.scalars[0]
     any_event = bool(now.is_interrupted)
-    if now.is_interrupted:
-        requeue(tables, workload, state, rules)
+    now.is_interrupted = 0
+    if next_stoppable_s(state, rules) <= now.now_s:
+        look_again(tables, workload, state)
+        any_event = True
     while now.next_peak < len(peaks.at_s) and peaks.at_s[now.next_peak] <= now.now_s:
         now.next_peak += 1
         any_event = True
@@ -69,16 +86,12 @@ def take_events(
     while now.next_end_s <= now.now_s:
         end_first(tables, workload, state)
         any_event = True
+    while next_requeue_s(state, rules) <= now.now_s:
+        any_event |= requeue_next(tables, workload, state, rules)
     while now.next_submit_s <= now.now_s:
         submit_next(tables, workload, state, rules)
         any_event = True
     return any_event
-
-
-@part
-def next_multiple_s(at_s: int, interval_s: int) -> int:
-    """Return the first multiple of the interval from then on; that second itself where there is no interval."""
-    return int(at_s + -at_s % interval_s if interval_s > 0 else at_s)
 
 
 @part
@@ -339,7 +352,7 @@ def advance(
     while True:
         if run_passes(tables, workload, state, peaks, rules):
             return DECIDE
-        at_s = next_event_s(state, peaks)
+        at_s = next_event_s(state, peaks, rules)
         if at_s == NEVER:
             return FINISHED
         if at_s > until_s:

@@ -23,6 +23,7 @@ from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.mixed.advance import (
     DECIDE,
     FINISHED,
+    FULL,
     PAUSED,
     next_event_s,
     open_passes,
@@ -41,6 +42,7 @@ from sim_backend.mixed.power import (
     schedule_of_pool,
 )
 from sim_backend.mixed.power_jobs import take_back_returning
+from sim_backend.mixed.preemption import lacks_room
 from sim_backend.mixed.queue import forget_blocked, is_hole
 from sim_backend.mixed.reservations import first_reservation
 from sim_backend.mixed.running import hope_again
@@ -64,9 +66,10 @@ def next_pool_event_s(pools: SleepingPools) -> int:
 
 @part
 def is_over(state: MixedState) -> bool:
-    """Tell whether no job runs, waits or will be submitted."""
+    """Tell whether no job runs, waits, will wait again or will be submitted."""
     now = state.scalars[0]
-    return bool(now.running == 0 and now.waiting == 0 and now.next_submit_s == NEVER)
+    is_idle = now.running == 0 and now.waiting == 0 and now.next_submit_s == NEVER
+    return bool(is_idle and now.requeued == now.stops)
 
 
 @part
@@ -358,7 +361,8 @@ def advance_powered(
     """Handle all events up to and including second `until_s`.
 
     Returns PAUSED if later events are left, FINISHED if no job is left and the nodes need not go on (`rest_until_s`),
-    DECIDE if an external policy must write `state.window.order`, CAPACITY if one must write the targets of the pools
+    DECIDE if an external policy must write `state.window.order`, FULL if the next call needs the state `with_room`,
+    CAPACITY if one must write the targets of the pools
     that are due (`next_decision_s` was moved on), and LOG_FULL if the logs must be emptied before the next call.
     """
     now = state.scalars[0]
@@ -367,7 +371,7 @@ def advance_powered(
         if pools.stage[0] == EVENTS:
             if a_log_is_full(pools):
                 return LOG_FULL
-            at_s = min(next_event_s(state, peaks), next_pool_event_s(pools))
+            at_s = min(next_event_s(state, peaks, rules), next_pool_event_s(pools))
             if at_s == NEVER or (is_over(state) and at_s > pools.power.scalars[0].rest_until_s):
                 return FINISHED
             if at_s > until_s:
@@ -379,6 +383,8 @@ def advance_powered(
             changed |= offer_all(tables, workload, state)
             if changed:
                 want_passes(state, rules)
+            if lacks_room(state):
+                return FULL
             if take_decisions(state):
                 pools.stage[0] = TARGETS
                 return CAPACITY

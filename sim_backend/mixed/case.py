@@ -13,7 +13,7 @@ from offpeak.model.request import Request
 from offpeak.text import counted
 from sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
 from sim_backend.mixed.limits import NONE, limits_for
-from sim_backend.mixed.state import CORES, SLOTS, TIER, MixedWorkload, Tables
+from sim_backend.mixed.state import CORES, PRECEDENCE, SLOTS, MixedWorkload, Tables
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def _workload(classes: RequestClasses, jobs: MixedJobs, kept: Int64, job_class: 
     nodes, size = _weights(classes.tables)
     priority = _column(jobs.priority, kept, 0)
     rank = np.empty(len(kept), dtype=np.int64)
-    tier = classes.preemption.terms[job_class, TIER]
-    rank[np.lexsort((np.arange(len(kept)), -priority, -tier))] = np.arange(len(kept))
+    precedence = classes.preemption.terms[job_class, PRECEDENCE]
+    rank[np.lexsort((np.arange(len(kept)), -priority, -precedence))] = np.arange(len(kept))
     part_w = jobs.part_power_w[kept]
     array = _column(jobs.array, kept, NONE)
     record = _records(array, job_class)

@@ -10,7 +10,7 @@ import numpy as np
 from offpeak.compiled import apart, in_place, index, part
 from offpeak.model.arrays import Int64
 from sim_backend.engine.state import NEVER
-from sim_backend.mixed.state import CORES, GPUS, MEMORY, SLOTS, Picks, Tables, most_cells
+from sim_backend.mixed.state import CORES, GPUS, MEMORY, SLOTS, MixedState, Picks, Tables, most_cells
 
 NOWHERE = -1
 
@@ -49,6 +49,15 @@ def copy_cell(target: Int64, source: Int64, cell: int) -> None:
     """Set the cell's resources in one matrix to those in another."""
     for column in range(len(source)):
         target[index(column), index(cell)] = source[index(column), index(cell)]
+
+
+@part
+def leave_spare(state: MixedState, hold: int) -> None:
+    """Leave in `late` no more of the hold's cell than the hold spares."""
+    cell = state.holds.cell[index(hold)]
+    for column in range(len(state.late)):
+        least = min(state.late[index(column), index(cell)], state.holds.spare[index(hold), index(column)])
+        state.late[index(column), index(cell)] = least
 
 
 @apart

@@ -27,13 +27,15 @@ from sim_backend.mixed.state import (
     CANCELLED,
     CORES,
     COUNTS,
+    EXEMPT_S,
     GPUS,
     KIND,
+    PRECEDENCE,
     RANKS,
     RANKS_SEVERAL,
     REQUEUED,
     SLOTS,
-    TIER,
+    STOP_ORDER,
     Preemption,
     Tables,
 )
@@ -41,7 +43,10 @@ from sim_backend.mixed.state import (
 NARROW_MOST = np.iinfo(np.int32).max
 
 
-_STOPS = {PreemptMode.OFF: 0, PreemptMode.REQUEUE: REQUEUED, PreemptMode.CANCEL: CANCELLED}
+_STOPS = {PreemptMode.REQUEUE: REQUEUED, PreemptMode.CANCEL: CANCELLED}
+"""How jobs are stopped. Jobs that are suspended in the scheduler go on in a replay."""
+
+_MOST_16_BITS = 0xFFFF
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,8 @@ def _preemption(cluster: Cluster, classes: Sequence[Request]) -> Preemption:
         first_of.setdefault((request.partitions, request.qos), request)
     kinds = {key: number for number, key in enumerate(first_of)}
     stops = np.array(
-        [[_STOPS[cluster.preemption(by, of)] for of in first_of.values()] for by in first_of.values()], dtype=np.int64
+        [[_STOPS.get(cluster.preempt_mode(by, of), 0) for of in first_of.values()] for by in first_of.values()],
+        dtype=np.int64,
     ).reshape(len(kinds), len(kinds))
     reached = stops > 0
     while (further := reached | (reached @ reached)).sum() > reached.sum():
@@ -199,12 +205,24 @@ def _preemption(cluster: Cluster, classes: Sequence[Request]) -> Preemption:
         in_circle = zip(first_of.values(), reached.diagonal().tolist(), strict=True)
         names = sorted({of.qos for of, stops_itself in in_circle if stops_itself})
         raise BadInput(f"jobs of the QOS {', '.join(names)} may stop each other", hint="take one out of `preempts_qos`")
-    terms = np.zeros((len(classes), 3), dtype=np.int64)
+    precedence = [cluster.precedence(request) for request in first_of.values()]
+    ranks = {each: rank for rank, each in enumerate(sorted(set(precedence)))}
+    terms = np.zeros((len(classes), 5), dtype=np.int64)
     terms[:, KIND] = [kinds[request.partitions, request.qos] for request in classes]
-    tiers = np.array([cluster.tier_of(request) for request in first_of.values()], dtype=np.int64)
-    terms[:, TIER] = tiers[terms[:, KIND]]
+    terms[:, PRECEDENCE] = np.array([ranks[each] for each in precedence], dtype=np.int64)[terms[:, KIND]]
     terms[:, CAN_STOP] = (stops.sum(axis=1) > 0)[terms[:, KIND]]
-    return Preemption(terms, stops)
+    if not cluster.preemption.youngest_first:
+        terms[:, STOP_ORDER] = [_stop_order(cluster, request) for request in classes]
+    terms[:, EXEMPT_S] = [cluster.exempt_s(request) for request in classes]
+    return Preemption(terms, stops, cluster.preemption.youngest_first)
+
+
+def _stop_order(cluster: Cluster, request: Request) -> int:
+    """Return the number by which slurmctld sorts the jobs that may be stopped: see _gen_job_prio in its plugins."""
+    value = cluster.tier_of(request)
+    if cluster.qos_preempt:
+        value = cluster.qos[request.qos].priority if request.qos in cluster.qos else 0
+    return (min(value, _MOST_16_BITS) << 16) + min(request.least_nodes, _MOST_16_BITS)
 
 
 class _Option(NamedTuple):
@@ -386,11 +404,11 @@ def _groups(first_pool: Int64, option_class: Int64, option_pool: Int64, pools: i
 
 def _windows(cluster: Cluster, classes: Sequence[Request], class_group: Int64) -> tuple[Int64, Int64]:
     """Return the number of each class's window in its group, and the number of windows of each group."""
-    windows: dict[int, dict[tuple[tuple[int, ...], str], int]] = defaultdict(dict)
+    windows: dict[int, dict[tuple[int, tuple[int, ...], str], int]] = defaultdict(dict)
     found = []
     for group, request in zip(class_group.tolist(), classes, strict=True):
-        own = windows[group]
-        found.append(own.setdefault((cluster.tiers(request), request.reservation), len(own)))
+        own, level = windows[group], cluster.precedence(request)[0]
+        found.append(own.setdefault((level, cluster.tiers(request), request.reservation), len(own)))
     groups = int(class_group.max(initial=-1)) + 1
     return np.array(found, dtype=np.int64), np.array([len(windows[group]) for group in range(groups)], dtype=np.int64)
 

@@ -14,11 +14,12 @@ from plugin.capacity.port import CapacityPolicy
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.nodes import NO_PIECE
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
-from sim_backend.mixed.advance import DECIDE
+from sim_backend.mixed.advance import DECIDE, FULL
 from sim_backend.mixed.advance_powered import CAPACITY, LOG_FULL, advance_powered
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
 from sim_backend.mixed.power import PoolNodes, sleeping_pools
+from sim_backend.mixed.preemption import with_room
 from sim_backend.mixed.replay import MixedSchedule, as_estimated, decide_window, schedule_of
 from sim_backend.mixed.state import CORES, SLOTS, MixedRules, MixedState, new_state
 from sim_backend.nodes.node_log import NodeLog
@@ -75,11 +76,6 @@ class PoweredMixedReplay:
         self._case, self._policy, self._rules, self._capacity = as_estimated(case, policy), policy, rules, capacity
         self._peaks = NO_PEAKS if rules.policy == ARRIVAL else peaks
         self._state = _powered_state(self._case, rules, capacity, classes)
-        if len(self._state.stops.rows):
-            raise BadInput(
-                f"{policy.name}: jobs that stop others are not replayed on nodes that sleep",
-                hint="replay without preemption, or without a capacity policy",
-            )
         self._book: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in capacity]
         self._simulate_s = 0.0
 
@@ -125,6 +121,8 @@ class PoweredMixedReplay:
                 decide_window(case, self._policy, self._rules, state, self._peaks)
             elif stop == CAPACITY:
                 self._decide_capacity()
+            elif stop == FULL:
+                self._state = state = with_room(state, case.tables)
             else:
                 break
         self._simulate_s += time.perf_counter() - begin

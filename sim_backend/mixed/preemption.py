@@ -1,8 +1,8 @@
 """Preemption: a job stops jobs of lower tiers, or of QOS that its own preempts, on the nodes that it needs.
 
 As in Slurm with PreemptMode=REQUEUE or CANCEL, a job that finds no free nodes takes those of running jobs into
-account: those of the lowest tier first, in a tier the youngest. Of these it stops no more than its place needs. A
-requeued job waits again with its full run time. The pass ends then, and the next one begins in the same second.
+account, in the order of `is_before`. Of these it stops no more than its place needs. A requeued job waits again with
+its full run time. The pass ends then, and the next one begins in the same second.
 """
 
 import numpy as np
@@ -11,9 +11,21 @@ from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
 from sim_backend.engine.running_jobs import drop_first
 from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.cells import change_cell, find_place, put_back
-from sim_backend.mixed.running import NO_PIECE, free_slot
-from sim_backend.mixed.state import KIND, REQUEUED, TIER, MixedState, MixedWorkload, Placements, Stops, Tables
+from sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_spare, put_back
+from sim_backend.mixed.power_jobs import nodes_sleep
+from sim_backend.mixed.running import NO_PIECE, begin_anew, free_slot
+from sim_backend.mixed.state import (
+    CAN_STOP,
+    EXEMPT_S,
+    KIND,
+    REQUEUED,
+    STOP_ORDER,
+    MixedState,
+    MixedWorkload,
+    Placements,
+    Stops,
+    Tables,
+)
 
 
 @part
@@ -26,26 +38,41 @@ def term(workload: MixedWorkload, state: MixedState, slot: int, column: int) -> 
 @part
 def is_before(workload: MixedWorkload, state: MixedState, slot: int, other: int) -> bool:
     """Tell whether the job of a slot is stopped before that of another."""
-    tier = term(workload, state, slot, TIER)
-    other_tier = term(workload, state, other, TIER)
-    if tier != other_tier:
-        return bool(tier < other_tier)
-    return bool(state.slots.started[index(slot)] > state.slots.started[index(other)])
+    order = term(workload, state, slot, STOP_ORDER)
+    other_order = term(workload, state, other, STOP_ORDER)
+    if order != other_order:
+        return bool(order < other_order)
+    job = state.slots.job[index(slot)]
+    other_job = state.slots.job[index(other)]
+    if workload.preemption.youngest_first and state.start_s[index(job)] != state.start_s[index(other_job)]:
+        return bool(state.start_s[index(job)] > state.start_s[index(other_job)])
+    return bool(job < other_job)
+
+
+@part
+def stoppable_s(workload: MixedWorkload, state: MixedState, slot: int) -> int:
+    """Return from when on the job of a slot may be stopped: it has begun then, and run for its exempt time."""
+    return int(state.start_s[index(state.slots.job[index(slot)])] + term(workload, state, slot, EXEMPT_S))
 
 
 @apart
 def list_candidates(workload: MixedWorkload, state: MixedState, request_class: int, group: int) -> int:
-    """List the slots of the group that a job of the class may stop, in the order of stops; return their number."""
+    """List the slots of the group that a job of the class may stop now, in the order of stops; return their number."""
+    now = state.scalars[0]
     here = state.groups[group]
     order = state.stops.order
     kind = workload.preemption.terms[index(request_class), KIND]
     found = 0
     for at in range(here.first, here.first + here.listed):
         slot = int(state.expected[index(at)])
-        other = term(workload, state, slot, KIND)
-        if workload.preemption.stops[index(kind), index(other)]:
-            order[index(found)] = slot
-            found += 1
+        if workload.preemption.stops[index(kind), index(term(workload, state, slot, KIND))] == 0:
+            continue
+        from_s = stoppable_s(workload, state, slot)
+        if from_s > now.now_s:
+            now.next_stoppable_s = min(now.next_stoppable_s, from_s)
+            continue
+        order[index(found)] = slot
+        found += 1
     gap = found // 2
     while gap > 0:
         for at in range(gap, found):
@@ -60,6 +87,20 @@ def list_candidates(workload: MixedWorkload, state: MixedState, request_class: i
 
 
 @part
+def look_again(tables: Tables, workload: MixedWorkload, state: MixedState) -> None:
+    """Let the jobs that may stop others look for these again: some may be stopped from now on."""
+    waiting = state.waiting
+    state.scalars[0].next_stoppable_s = NEVER
+    for own_class in range(len(tables.class_group)):
+        if waiting.misfit[index(own_class)] and workload.preemption.terms[index(own_class), CAN_STOP]:
+            waiting.misfit[index(own_class)] = 0
+            state.groups[tables.class_group[index(own_class)]].hopeful += waiting.of_class[index(own_class)]
+    for group in range(len(state.groups)):
+        begin_anew(state, group)
+        state.groups[group].is_stale = 1
+
+
+@part
 def change_by(matrix: Int64, tables: Tables, state: MixedState, slot: int, sign: int) -> None:
     """Add what the running job of the slot holds to the matrix, or take it where `sign` is -1."""
     pieces = state.pieces
@@ -70,12 +111,39 @@ def change_by(matrix: Int64, tables: Tables, state: MixedState, slot: int, sign:
         piece = pieces.following[at]
 
 
+@apart
+def lend(tables: Tables, state: MixedState, group: int, slot: int, sign: int) -> None:
+    """Count what the running job of the slot holds as free, now and at the starts of reservations; undo it with -1."""
+    here = state.groups[group]
+    holds = state.holds
+    pieces = state.pieces
+    piece = state.slots.pieces[index(slot)]
+    while piece != NO_PIECE:
+        cell = pieces.cell[index(piece)]
+        option = pieces.option[index(piece)]
+        units = sign * pieces.units[index(piece)]
+        change_cell(state.free, tables, option, cell, units)
+        copy_cell(state.late, state.free, cell)
+        for hold in range(here.first_hold, here.first_hold + here.holds):
+            if holds.cell[index(hold)] != cell:
+                continue
+            start_s = holds.start_s[index(holds.reservation[index(hold)])]
+            if state.slots.expected_end_s[index(slot)] > start_s:
+                for column in range(len(state.free)):
+                    holds.spare[index(hold), index(column)] += units * tables.need[index(option), index(column)]
+            if here.late_of > 0 and start_s < here.late_until_s:
+                leave_spare(state, hold)
+        piece = pieces.following[index(piece)]
+
+
 @part
-def place_without(matrix: Int64, tables: Tables, state: MixedState, request_class: int, first: int, last: int) -> int:
-    """Add what the candidates [first, last) hold to the matrix, and find a place for a job of the class in it."""
+def place_without(
+    matrix: Int64, tables: Tables, state: MixedState, request_class: int, group: int, span: tuple[int, int]
+) -> int:
+    """Count what the candidates [first, last) hold as free, and find a place for a job of the class."""
     now = state.scalars[0]
-    for at in range(first, last):
-        change_by(matrix, tables, state, state.stops.order[index(at)], 1)
+    for at in range(span[0], span[1]):
+        lend(tables, state, group, state.stops.order[index(at)], 1)
     now.searches += 1
     return int(find_place(matrix, tables, state.picks, request_class, now.searches))
 
@@ -103,51 +171,66 @@ def find_stops(
 ) -> int:
     """List the slots to stop so that a job of the class has a place; return the cells of the place, 0 if none helps.
 
-    The matrix is what the job may take without stops; it is as before afterwards.
+    The matrix is what the job may take without stops: `free` or `late`. Both are as before afterwards.
     """
     now = state.scalars[0]
     picks = state.picks
     order = state.stops.order
     candidates = list_candidates(workload, state, request_class, group)
-    found = place_without(matrix, tables, state, request_class, 0, candidates)
-    put_back(matrix, tables, picks, found)
-    if found == 0:
-        for at in range(candidates):
-            change_by(matrix, tables, state, order[index(at)], -1)
+    if candidates == 0:
         return 0
-    enough = candidates
+    enough = candidates + 1
     too_few = 0
-    freed = candidates
+    lent = 0
+    middle = candidates
+    found = 0
+    # The fewest candidates that are enough: first all of them, then half of what is left.
     while enough - too_few > 1:
-        middle = (enough + too_few) >> 1
-        for at in range(middle, freed):
-            change_by(matrix, tables, state, order[index(at)], -1)
-        found = place_without(matrix, tables, state, request_class, min(freed, middle), middle)
+        for at in range(middle, lent):
+            lend(tables, state, group, order[index(at)], -1)
+        found = place_without(matrix, tables, state, request_class, group, (min(lent, middle), middle))
         put_back(matrix, tables, picks, found)
-        freed = middle
+        lent = middle
         if found > 0:
             enough = middle
+        elif middle == candidates:
+            break
         else:
             too_few = middle
-    for at in range(enough, freed):
-        change_by(matrix, tables, state, order[index(at)], -1)
-    found = place_without(matrix, tables, state, request_class, min(freed, enough), enough)
+        middle = (enough + too_few) >> 1
+    now.stopping = 0
+    if enough <= candidates:
+        for at in range(enough, lent):
+            lend(tables, state, group, order[index(at)], -1)
+        found = place_without(matrix, tables, state, request_class, group, (min(lent, enough), enough))
+        lent = enough
+        keep_most(matrix, tables, state, found, enough)
+        put_back(matrix, tables, picks, found)
+    for at in range(lent):
+        lend(tables, state, group, order[index(at)], -1)
+    for at in range(now.stopping):
+        order[index(at)] = order[index(enough - now.stopping + at)]
+    return found
+
+
+@part
+def keep_most(matrix: Int64, tables: Tables, state: MixedState, found: int, enough: int) -> None:
+    """Move those of the first `enough` candidates to their end that cannot stay beside the place; count them."""
+    now = state.scalars[0]
+    picks = state.picks
+    order = state.stops.order
     for pick in range(found):
         picks.taken[index(picks.cell[index(pick)])] = now.searches
-    stopped = 0
     for back in range(enough):
-        slot = int(order[index(enough - 1 - back)])
+        at = enough - 1 - back
+        slot = int(order[index(at)])
         if not may_stay(matrix, tables, state, slot, now.searches):
-            # The places behind the one that is looked at are free.
-            order[index(enough - 1 - stopped)] = slot
-            stopped += 1
-    for at in range(stopped):
-        order[index(at)] = order[index(enough - stopped + at)]
-    put_back(matrix, tables, picks, found)
-    for at in range(stopped):
-        change_by(matrix, tables, state, order[index(at)], -1)
-    now.stopping = stopped
-    return found
+            last = enough - 1 - now.stopping
+            order[index(at)] = order[index(last)]
+            order[index(last)] = slot
+            now.stopping += 1
+    for at in range(enough - now.stopping):
+        change_by(matrix, tables, state, order[index(at)], 1)
 
 
 @apart
@@ -176,6 +259,8 @@ def stop_job(tables: Tables, workload: MixedWorkload, state: MixedState, slot: i
     now.stops += 1
     if mode == REQUEUED:
         state.start_s[index(job)] = NOT_YET
+        if nodes_sleep(state):
+            state.sleeping.power.wanted_s[index(job)] = NOT_YET
     free_slot(tables, workload, state, slot)
 
 

@@ -18,7 +18,7 @@ from offpeak.model.priority import PriorityWeights
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.mixed.advance import DECIDE, FULL, advance
 from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.state import MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import PRECEDENCE, MixedRules, MixedState, MixedWorkload, Tables
 
 ROOT = -1
 ABOVE_PRIORITIES = 1 << 40
@@ -240,7 +240,7 @@ class Priorities:
             period=np.array([0, 0, 0, NOT_YET]),
             association=self.association[case.kept].astype(np.int64),
             billing=_by_job(case, [each.cores for each in case.request_of]).astype(np.float64),
-            tier=_by_job(case, [case.cluster.tier_of(each) for each in case.request_of]),
+            precedence=case.workload.preemption.terms[case.workload.request_class, PRECEDENCE],
             fixed=self._fixed(case),
         )
 
@@ -286,7 +286,7 @@ class PriorityState(NamedTuple):
     period: Int64
     association: Int64
     billing: Float64
-    tier: Int64
+    precedence: Int64
     fixed: Float64
 
 
@@ -319,7 +319,7 @@ def charge(priorities: PriorityState, state: MixedState, workload: MixedWorkload
 
 @kernel
 def rank_waiting(priorities: PriorityState, state: MixedState, workload: MixedWorkload, now_s: int) -> None:
-    """Rank the unfinished jobs that wait by tier, priority and submission."""
+    """Rank the unfinished jobs that wait by precedence, priority and submission."""
     weights = priorities.weights
     if weights.fair_share == 0:
         factors = np.zeros(len(priorities.usage))
@@ -327,7 +327,7 @@ def rank_waiting(priorities: PriorityState, state: MixedState, workload: MixedWo
         factors = fair_tree_factors(priorities.tree, priorities.usage)
     else:
         factors = classic_factors(priorities.tree, priorities.usage, weights.dampening)
-    fixed, tier, association = priorities.fixed, priorities.tier, priorities.association
+    fixed, precedence, association = priorities.fixed, priorities.precedence, priorities.association
     submit_s, rank = workload.submit_s, workload.rank
     jobs = priorities.unfinished[: priorities.period[UNFINISHED]]
     waiting = jobs[state.start_s[jobs] == NOT_YET]
@@ -336,7 +336,7 @@ def rank_waiting(priorities: PriorityState, state: MixedState, workload: MixedWo
         job = waiting[at]
         age = min(max((now_s - submit_s[job]) / weights.max_age_s, 0.0), 1.0)
         priority = np.floor(fixed[job] + weights.age * age + weights.fair_share * factors[association[job]])
-        order[at] = -(tier[job] * ABOVE_PRIORITIES + int(priority))
+        order[at] = -(precedence[job] * ABOVE_PRIORITIES + int(priority))
     order = np.argsort(order, kind="mergesort")
     for at in range(len(waiting)):
         rank[waiting[order[at]]] = at

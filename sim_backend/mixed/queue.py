@@ -60,16 +60,25 @@ def submit_next(tables: Tables, workload: MixedWorkload, state: MixedState, rule
     now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
 
 
-@apart
-def requeue(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
-    """Put the jobs that were stopped since the last call back into their queues, unless they were cancelled."""
+@part
+def next_requeue_s(state: MixedState, rules: MixedRules) -> int:
+    """Return when the next job that was stopped waits again, NEVER if there is none."""
     now = state.scalars[0]
-    for row in range(now.requeued, now.stops):
-        if state.stops.rows[index(row), index(3)] != REQUEUED:
-            continue
-        enqueue(tables, workload, state, rules, int(state.stops.rows[index(row), index(0)]))
-    now.requeued = now.stops
-    now.is_interrupted = 0
+    if now.requeued == now.stops:
+        return NEVER
+    return int(state.stops.rows[index(now.requeued), index(2)] + rules.requeue_s)
+
+
+@apart
+def requeue_next(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> bool:
+    """Put the next job that was stopped back into its queue and return True, unless it was cancelled."""
+    now = state.scalars[0]
+    row = index(now.requeued)
+    now.requeued += 1
+    if state.stops.rows[row, index(3)] != REQUEUED:
+        return False
+    enqueue(tables, workload, state, rules, int(state.stops.rows[row, index(0)]))
+    return True
 
 
 @part

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,39 +20,25 @@ from sim_backend.mixed.preemption import with_room
 from sim_backend.mixed.priorities import Priorities, advance_ranked
 from sim_backend.mixed.state import REQUEUED, MixedRules, MixedState, MixedWorkload, new_state
 from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS
+from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, JobRuns, Schedule
 
 RESERVATIONS = {FCFS: 0, EASY: 1, CONSERVATIVE: 100}
 """By discipline: of how many blocked jobs of each competition group the start is reserved by default."""
 
 
-class LostRuns(NamedTuple):
-    """Runs of jobs that did not get to their ends, by job and time [trace seconds]."""
-
-    job: Int64
-    start_s: Int64
-    end_s: Int64
-
-
 @dataclass(frozen=True)
-class MixedSchedule:
+class MixedSchedule(Schedule):
     """When each job of a case started and ended [trace seconds], and where.
 
-    `lost` are the runs of jobs that were requeued for other jobs, before the run of which `start_s` and `end_s` tell.
     `cancelled` are the jobs that others ended. Row i says that job `placed_job[i]` has `placed_nodes[i]` node
-    equivalents of pool `placed_pool[i]` during `placed_run[i]`: the number of the job, or for lost run k the number of
-    all jobs plus k.
+    equivalents of pool `placed_pool[i]` during `placed_run[i]`: its number in `runs`.
     """
 
-    start_s: Int64
-    end_s: Int64
     placed_job: Int64
     placed_pool: Int64
     placed_nodes: Float64
     placed_run: Int64
-    lost: LostRuns
     cancelled: Int64
-    simulate_s: float
 
 
 def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
@@ -84,6 +69,7 @@ def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
         end_window_s=timing.end_window_s,
         end_window_step_s=timing.end_window_step_s,
         boot_check_s=timing.boot_check_s,
+        requeue_s=timing.requeue_s,
     )
 
 
@@ -137,7 +123,7 @@ def schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -
     rows, stops = int(state.scalars["placements"][0]), int(state.scalars["stops"][0])
     job, start_s, stopped_s, mode = state.stops.rows[:stops].T
     lost, cancelled = (
-        LostRuns(job[some], start_s[some], stopped_s[some]) for some in (mode == REQUEUED, mode != REQUEUED)
+        JobRuns(job[some], start_s[some], stopped_s[some]) for some in (mode == REQUEUED, mode != REQUEUED)
     )
     end_s = state.start_s + workload.runtime_s
     end_s[cancelled.job] = cancelled.end_s
@@ -211,8 +197,8 @@ def usage_of(
 ) -> MixedUsage:
     """Return what the schedule uses over [begin, until), which holds all runs; `idle_w` is by pool."""
     begin_s, until_s = period_s
-    pool, run, lost = schedule.placed_pool, schedule.placed_run, schedule.lost
-    start_s, end_s = np.append(schedule.start_s, lost.start_s), np.append(schedule.end_s, lost.end_s)
+    pool, run = schedule.placed_pool, schedule.placed_run
+    _, start_s, end_s = schedule.runs
     run_s = np.where(start_s == NOT_YET, 0, end_s - start_s)
     metered = np.where(run_s > 0, integrals(meter, start_s, end_s), 0.0)
     nodes = _nodes(case.cluster)

@@ -8,7 +8,7 @@ expected counts as ending now.
 
 from offpeak.compiled import apart, index, part
 from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.cells import change_cell, copy_cell, find_place, parts_free, parts_in, put_back
+from sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_spare, parts_free, parts_in, put_back
 from sim_backend.mixed.power_jobs import lend_returning, nodes_sleep, prefer_awake, take_back_returning
 from sim_backend.mixed.preemption import make_room
 from sim_backend.mixed.running import NO_PIECE, give_up, place_of, refuse, run_job
@@ -46,15 +46,6 @@ def first_start_s(state: MixedState, rules: MixedRules, group: int) -> int:
     for reservation in range(first, first + state.groups[group].reserved):
         found = min(found, state.holds.start_s[index(reservation)])
     return int(found)
-
-
-@part
-def leave_spare(state: MixedState, hold: int) -> None:
-    """Leave in `late` no more of the hold's cell than the hold spares."""
-    cell = state.holds.cell[index(hold)]
-    for column in range(len(state.late)):
-        least = min(state.late[index(column), index(cell)], state.holds.spare[index(hold), index(column)])
-        state.late[index(column), index(cell)] = least
 
 
 @part

@@ -72,19 +72,23 @@ class Tables(NamedTuple):
     group_cell: Int64
 
 
-TIER, KIND, CAN_STOP = range(3)
+PRECEDENCE, KIND, CAN_STOP, STOP_ORDER, EXEMPT_S = range(5)
 REQUEUED, CANCELLED = 1, 2
 
 
 class Preemption(NamedTuple):
     """Which jobs may stop which, never written by the kernels.
 
-    `terms` are by class: TIER, KIND, and CAN_STOP, 1 if it may stop any other. A job of kind k may stop one of kind l
-    if `stops[k, l]` is REQUEUED or CANCELLED: that is how the stopped job ends.
+    `terms` are by class: PRECEDENCE, by which jobs go first whatever their priority; KIND; CAN_STOP, 1 if it may stop
+    any other; STOP_ORDER, the lowest being stopped first; and EXEMPT_S, for how long a job runs before it may be
+    stopped. Of jobs that are equal in STOP_ORDER the first in the order of submission is stopped first, or the last
+    started where `youngest_first`. A job of kind k may stop one of kind l if `stops[k, l]` is REQUEUED or CANCELLED:
+    that is how the stopped job ends.
     """
 
     terms: Int64
     stops: Int64
+    youngest_first: bool
 
 
 class MixedWorkload(NamedTuple):
@@ -117,7 +121,8 @@ class MixedRules(NamedTuple):
     `reservations`: of so many blocked jobs of each competition group the start is reserved, and later jobs start only
     where they do not delay it: 0 is FCFS, 1 is EASY. `policy`, `window`, `max_postponement_s`: see SchedulingRules.
     Slurm's timing, 0 for none: full passes take place at multiples of `bf_interval_s`, and passes at multiples of
-    `sched_interval_s`; nodes are taken for `completing_s` after a job has ended. The policy orders the queue at
+    `sched_interval_s`; nodes are taken for `completing_s` after a job has ended. A job that was stopped waits again
+    after `requeue_s`. The policy orders the queue at
     multiples of `order_interval_s`, as the agent does in its cycles; 0: at each pass. `knapsack-slide` keeps jobs from
     starting, so it always decides at each pass. Slurm's search for the start of a blocked job takes expected ends
     within a window together. The window begins at the multiple of `end_window_s` behind the first end and is as long, 0
@@ -136,6 +141,7 @@ class MixedRules(NamedTuple):
     end_window_s: int = 0
     end_window_step_s: int = 0
     boot_check_s: int = 0
+    requeue_s: int = 0
 
 
 class Waiting(NamedTuple):
@@ -289,6 +295,7 @@ SCALARS = np.dtype(
             "cursor",  # the rank that the pass looks at next
             "stops",  # runs that other jobs stopped so far
             "requeued",  # how many of these have been looked through for jobs that wait again
+            "next_stoppable_s",  # when a job may be stopped that may not be now, NEVER if none is in the way
             "stopping",  # how many running jobs are about to be stopped
             "is_interrupted",  # 1 if a stop has ended the pass: the next one follows in the same second
         )
@@ -349,7 +356,7 @@ def new_state(
     scalars = np.zeros(1, dtype=SCALARS)
     scalars["now_s"] = workload.submit_s[0] if jobs else 0
     scalars["next_submit_s"] = workload.submit_s[0] if jobs else NEVER
-    for name in ("next_end_s", "wanted_pass_s", "wanted_backfill_s", "wanted_order_s"):
+    for name in ("next_end_s", "next_stoppable_s", "wanted_pass_s", "wanted_backfill_s", "wanted_order_s"):
         scalars[name] = NEVER
     scalars["deciding"] = NOT_YET
     group = np.zeros(groups, dtype=GROUPS)

@@ -5,7 +5,8 @@ Boosted trees may predict run times meanwhile: they know only the jobs that have
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,13 +63,35 @@ JOBS_PER_STEP = 50_000
 NO_PEAKS = PeakTimes(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int8))
 
 
+class JobRuns(NamedTuple):
+    """Runs of jobs, by the number of the job and time [trace seconds]."""
+
+    job: Int64
+    start_s: Int64
+    end_s: Int64
+
+
+NO_RUNS = JobRuns(*(np.empty(0, dtype=np.int64) for _ in JobRuns._fields))
+
+
 @dataclass(frozen=True)
 class Schedule:
-    """When each job started and ended [trace seconds], in the order of the jobs; `simulate_s` the time it took."""
+    """When each job started and ended [trace seconds], in the order of the jobs; `simulate_s` the time it took.
+
+    `lost` are the runs of jobs that were stopped for others and started anew, before the run of which `start_s` and
+    `end_s` tell.
+    """
 
     start_s: Int64
     end_s: Int64
     simulate_s: float
+    lost: JobRuns = field(default=NO_RUNS, kw_only=True)
+
+    @property
+    def runs(self) -> JobRuns:
+        """The last run of each job, in the order of the jobs, and behind them the lost ones."""
+        last = JobRuns(np.arange(len(self.start_s)), self.start_s, self.end_s)
+        return JobRuns(*(np.append(own, lost) for own, lost in zip(last, self.lost, strict=True)))
 
 
 def workload_of(jobs: Jobs, node_power_w: Float64, policy: Policy) -> Workload:

@@ -188,6 +188,7 @@ def anonymised_cluster(cluster: Cluster, before: LogNames, after: LogNames) -> C
         tuple(pool._replace(partitions=frozenset(map(names.__getitem__, pool.partitions))) for pool in cluster.pools),
         {names[name]: each._replace(name=names[name], qos="") for name, each in cluster.partitions.items()},
         timing=cluster.timing,
+        preemption=cluster.preemption,
         priority=cluster.priority and _anonymised_priority(cluster.priority, before, after),
     )
 

@@ -19,8 +19,9 @@ from offpeak.model.arrays import Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
+from offpeak.model.weighing import Weights
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.cycle import GridRules, Weights
+from plugin.federation.cycle import GridRules
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Site
 from predictors.waits.similar_jobs import SimilarJobs

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.schedule_metrics import bounded_slowdown
-from plugin.federation.cycle import GridRules, Weights
+from offpeak.model.weighing import Weights
+from plugin.federation.cycle import GridRules
 from plugin.federation.policies import grid_policy
 from predictors.waits.similar_jobs import SimilarJobs
 from sim_backend.grid.broker import Decider, Moment, StayHome, WaitEstimator, run_grid

@@ -1,11 +1,13 @@
 """Two real clusters of Slurm, here and by ssh, and a stand-in of Torque by ssh, as a federation: each has an agent."""
 
 import asyncio
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from head_node import HeadNode, head_node
 from needed_programs import need
@@ -15,7 +17,7 @@ from slurm_fixtures import PACKAGES, PROGRAMS
 from offpeak.errors import NoAnswer
 from services.broker.agent_snapshot import read_agent_snapshot
 from sim_backend.local_slurm.plan import REPOSITORY
-from sim_backend.local_slurm.processes import reserved_ports, running
+from sim_backend.local_slurm.processes import reserved_ports, running, wait_until
 from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from sim_backend.pbs_standin.pbs import TORQUE
 
@@ -73,6 +75,7 @@ sites = "{folder}/sites.toml"
 mode = "active"
 timeout = "10s"
 """
+COMPILES_S = 900.0
 
 
 @dataclass(frozen=True)
@@ -122,17 +125,24 @@ def agent_of(
     settings.write_text(SETTINGS.format(folder=folder, scheduler=scheduler))
     command = (offpeak, "agent", "--config", str(settings))
     log = folder / "agent.log"
-    with running(*command, environment=environment, log=log, ready=lambda: tells_brokers(socket)):
+    with running(*command, environment=environment, log=log, ready=lambda: report_of(socket) is not None):
+        # The first simulation compiles its kernels, which are then cached for the other agents.
+        wait_until(lambda: knows_waits(socket), what="the agent to know waits", log=log, seconds=COMPILES_S)
         yield
 
 
-def tells_brokers(socket: Path) -> bool:
-    """Whether an agent answers there, and has looked at its cluster."""
+def report_of(socket: Path) -> Any:
+    """Return the report of the agent there, None if it does not answer or has not looked at its cluster."""
     try:
-        asyncio.run(read_agent_snapshot(socket))
+        return json.loads(asyncio.run(read_agent_snapshot(socket)))
     except (OSError, NoAnswer):
-        return False
-    return True
+        return None
+
+
+def knows_waits(socket: Path) -> bool:
+    """Whether the report of the agent there has waits."""
+    report = report_of(socket)
+    return report is not None and bool(report["waits"]["cores"])
 
 
 @contextmanager

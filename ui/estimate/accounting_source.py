@@ -9,7 +9,7 @@ from offpeak.files import LongText
 from offpeak.model.cluster import UNKNOWN, Cluster
 from offpeak.model.cluster_file import read_cluster
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames, Trace
-from offpeak.model.limits import SiteLimits
+from offpeak.model.limits import Qos
 from offpeak.model.local_time import machine_zone, parse_zone, zone_text
 from offpeak.settings.replay import LogSettings, MachineSettings
 from offpeak.settings.table import Settings
@@ -81,11 +81,12 @@ def site_cluster(settings: Settings, features: Collection[str] | None = None) ->
     if timing.text:
         cycle = f"offpeak orders the queue every {settings.agent.cycle_s} s"
         timing = timing._replace(order_interval_s=settings.agent.cycle_s, text=f"{timing.text}; {cycle}")
-    licences = SiteLimits(licences=traits.limits.licences)
-    cluster = replace(cluster_of(view, traits.partitions, features=features, limits=licences), timing=timing)
+    cluster = replace(cluster_of(view, traits.partitions, features=features, limits=traits.limits), timing=timing)
     if scheduler_name(settings) != SLURM:
         return cluster
-    return replace(cluster, qos=read_qos(), priority=read_priority())
+    # QOS that neither limit nor preempt have names that the log knows, and priorities.
+    qos = cluster.qos or {name: Qos(name, priority=each.priority) for name, each in read_qos().items()}
+    return replace(cluster, qos=qos, priority=read_priority())
 
 
 def with_site_cluster(accounting: Accounting, settings: Settings) -> Accounting:

@@ -24,11 +24,13 @@ from services.broker.client import fetch_choice
 class JobOptions:
     """The options of the command line, as typed; None leaves the value to the script."""
 
-    goal: str
+    goal: str | None
     latest_finish: str | None
     limit: str | None
     cores: int | None
     application: str | None
+    data: str | None
+    data_at: str | None
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,13 @@ class JobFile:
     script: str
     name: str
     arguments: tuple[str, ...]
-    goal: str
+    goal: str | None
     latest_end_s: int | None
     cores: int | None
     limit_s: int | None
     application: str | None
+    data: str | None
+    data_at: str | None
 
 
 def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -> JobFile:
@@ -62,6 +66,8 @@ def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -
         cores=options.cores,
         limit_s=limit_s,
         application=options.application,
+        data=options.data,
+        data_at=options.data_at,
     )
 
 

@@ -15,7 +15,13 @@ from ui.options import CONFIG, option
 
 SCRIPT = Annotated[Path | None, typer.Argument(metavar="JOB.sh", help="The job's script, as for sbatch or qsub.")]
 ARGUMENTS = Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="Arguments of the script.")]
-GOAL = Annotated[str, typer.Option(help="What to minimise: co2, cost, energy or time.")]
+GOAL = Annotated[
+    str | None,
+    typer.Option(help="What to minimise: co2, cost, energy or time.", show_default="co2, or the weights of mcmf"),
+]
+DATA = Annotated[str | None, typer.Option(help="Size of the data that moves with the job, such as 20GB.")]
+DATA_AT = Annotated[str | None, typer.Option("--data-at", metavar="SITE", help="Site of the data.")]
+POLICY = Annotated[str | None, option("broker.policy")]
 LATEST = Annotated[
     str | None,
     typer.Option("--latest-finish", help="Latest end; the job may be delayed up to it: 2026-11-22T08:00."),
@@ -29,11 +35,13 @@ SITES = Annotated[str | None, option("broker.sites")]
 def choose(
     script: SCRIPT = None,
     arguments: ARGUMENTS = None,
-    goal: GOAL = "co2",
+    goal: GOAL = None,
     latest_finish: LATEST = None,
     cores: CORES = None,
     time: TIME = None,
     application: APPLICATION = None,
+    data: DATA = None,
+    data_at: DATA_AT = None,
     sites: SITES = None,
     socket: SOCKET = None,
     as_json: JSON = False,
@@ -45,7 +53,8 @@ def choose(
     settings = settings_of(config, {"broker.sites": sites, "agent.socket": socket})
     from ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
 
-    job = read_job_file(script, tuple(arguments or ()), JobOptions(goal, latest_finish, time, cores, application))
+    options = JobOptions(goal, latest_finish, time, cores, application, data, data_at)
+    job = read_job_file(script, tuple(arguments or ()), options)
     choice = ask_broker(settings, job)
     if choice is None:
         # Slow to import: numpy and the site selection.
@@ -58,17 +67,20 @@ def choose(
 def submit(
     script: SCRIPT = None,
     arguments: ARGUMENTS = None,
-    goal: GOAL = "co2",
+    goal: GOAL = None,
     latest_finish: LATEST = None,
     cores: CORES = None,
     time: TIME = None,
     application: APPLICATION = None,
+    data: DATA = None,
+    data_at: DATA_AT = None,
     key: Annotated[
         str | None, typer.Option(help="Key of the job: repeated submissions with one key make one job.")
     ] = None,
     status: Annotated[str | None, typer.Option(metavar="KEY", help="Show the state of the job with this key.")] = None,
     cancel: Annotated[str | None, typer.Option(metavar="KEY", help="Cancel the job with this key.")] = None,
     mode: Annotated[str | None, option("broker.mode")] = None,
+    policy: POLICY = None,
     sites: SITES = None,
     socket: SOCKET = None,
     url: LEDGER = None,
@@ -78,15 +90,15 @@ def submit(
     """Choose a site for a job and submit it there, once; or show or cancel a submitted job."""
     if sum(each is not None for each in (script, status, cancel)) != 1:
         raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
-    settings = settings_of(
-        config, {"broker.sites": sites, "broker.mode": mode, "agent.socket": socket, "ledger.url": url}
-    )
+    chosen = {"broker.sites": sites, "broker.mode": mode, "broker.policy": policy}
+    settings = settings_of(config, chosen | {"agent.socket": socket, "ledger.url": url})
     # What answers loads numpy, pydantic and SQLAlchemy, which --help must not wait for.
     from ui.federation.choose_answer import JobOptions, read_job_file
     from ui.federation.without_daemon import print_cancelled, print_job_state, print_submitted
 
     if script is not None:
-        job = read_job_file(script, tuple(arguments or ()), JobOptions(goal, latest_finish, time, cores, application))
+        options = JobOptions(goal, latest_finish, time, cores, application, data, data_at)
+        job = read_job_file(script, tuple(arguments or ()), options)
         print_submitted(settings, job, key, as_json=as_json)
     elif status is not None:
         print_job_state(settings, status, as_json=as_json)
@@ -115,6 +127,7 @@ def broker(
     context: typer.Context,
     listen: Annotated[str, typer.Option(help="Address and port, without TLS.")] = "127.0.0.1:8450",
     mode: Annotated[str | None, option("broker.mode")] = None,
+    policy: POLICY = None,
     sites: SITES = None,
     poll: Annotated[str | None, option("broker.poll")] = None,
     token_file: Annotated[str | None, option("broker.token_file")] = None,
@@ -127,6 +140,7 @@ def broker(
     """Poll the sites, and choose and submit for portals that present the token."""
     options = {
         "broker.mode": mode,
+        "broker.policy": policy,
         "broker.sites": sites,
         "broker.poll": poll,
         "broker.token_file": token_file,

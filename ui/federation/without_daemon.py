@@ -21,21 +21,23 @@ from offpeak.ledger.submissions import list_submissions
 from offpeak.process import login_name
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.federation.jobs import parse_goal
 from plugin.federation.sites_file import read_sites
 from services.broker.federation import (
     TAKEN,
     TRIED,
+    WAITING,
     BrokerJob,
     Federation,
-    JobPreferences,
     add_sent_jobs,
     check_key,
     federation_without_reports,
     make_broker_job,
     make_choice,
+    make_federation,
+    make_preferences,
     read_snapshots,
 )
+from services.broker.placement_cycle import check_daemon
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
 from ui.federation.choose_answer import JobFile, figures_text
 from ui.node_ledger import open_ledger_to_write
@@ -44,7 +46,7 @@ from ui.node_ledger import open_ledger_to_write
 def choose_without_broker(settings: Settings, job: JobFile) -> dict[str, Any]:
     """Return the choice for the job, in the format of `choice_json`."""
     federation = _add_submitted_jobs(federation_of(settings), settings.ledger)
-    return make_choice(federation, job_request_in(job, federation))
+    return make_choice(federation, job_request_in(job, federation, settings.broker.policy))
 
 
 def federation_of(settings: Settings) -> Federation:
@@ -55,17 +57,26 @@ def federation_of(settings: Settings) -> Federation:
     oldest_unix_s = time.time() - 2 * broker.poll_s - broker.timeout_s
     kept = read_snapshots(agent.state_folder, not_before_unix_s=oldest_unix_s)
     if kept is not None and set(grid.names) <= set(kept.replies):
-        return Federation(grid, kept.replies, broker.stale_s, kept.sent)
+        return make_federation(broker, grid, kept.replies, kept.sent)
     # Slow to import, and rarely needed: the web.
     from services.broker.site_poller import poll_sites
 
     replies = asyncio.run(poll_sites(grid.sites, socket=agent.socket, timeout_s=broker.timeout_s))
-    return Federation(grid, replies, broker.stale_s)
+    return make_federation(broker, grid, replies)
 
 
-def job_request_in(job: JobFile, federation: Federation) -> BrokerJob:
+def job_request_in(job: JobFile, federation: Federation, policy: str) -> BrokerJob:
     """Return the job as the broker takes it; raise BadInput for an invalid one."""
-    preferences = JobPreferences(parse_goal(job.goal), job.latest_end_s, job.cores, job.limit_s, job.application)
+    preferences = make_preferences(
+        policy,
+        goal=job.goal,
+        data=job.data,
+        data_at=job.data_at,
+        latest_end_s=job.latest_end_s,
+        cores=job.cores,
+        limit_s=job.limit_s,
+        application=job.application,
+    )
     return make_broker_job(job.script, job.name, job.arguments, preferences=preferences, grid=federation.grid)
 
 
@@ -86,15 +97,17 @@ def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Fed
 
 
 def print_submitted(settings: Settings, job: JobFile, key: str | None, *, as_json: bool) -> None:
-    """Choose a site, submit the job and print its id; exit 1 if the job was cancelled meanwhile."""
+    """Choose a site, submit the job and print its id, or store it for the next cycle; exit 1 if it was cancelled."""
     federation = federation_of(settings)
-    request = job_request_in(job, federation)
+    request = job_request_in(job, federation, settings.broker.policy)
     keys = request.keys(login_name(), time.time())
     with _broker(settings, federation) as broker:
+        if broker.cycle_s is not None:
+            check_daemon(settings.broker, broker.ledger, time.time())
         began_s = time.time()
         row = asyncio.run(broker.submit(request, check_key(key) if key else _unfinished_key(broker.ledger, keys)))
     _print_result(submission_json(row), submission_text(row, again=row.tried_unix_s < began_s), as_json=as_json)
-    if row.state != TAKEN:
+    if row.state not in (TAKEN, WAITING):
         raise typer.Exit(1)
 
 
@@ -115,6 +128,8 @@ def print_cancelled(settings: Settings, key: str, *, as_json: bool) -> None:
 def submission_text(row: SubmissionRecord, *, again: bool) -> str:
     """Return the id of the submitted job, and the command that shows its state."""
     lines = [f"{'already submitted' if again else 'submitted'}: job {row.job} at {row.site}, key {row.key}"]
+    if row.state == WAITING:
+        return f"key {row.key}: {row.message}\n  offpeak submit --status {row.key}"
     if row.state != TAKEN:
         return f"key {row.key}: {row.state}: {row.message}"
     lines.append(f"  {row.answer['reason']}")
@@ -124,9 +139,11 @@ def submission_text(row: SubmissionRecord, *, again: bool) -> str:
 
 
 def job_state_text(state: dict[str, Any]) -> str:
-    """Return the state of a job in one line."""
+    """Return the state of a job in one line, and the reason of its site in the next."""
     place = f"job {state['job']} at {state['site']}" if state["job"] else f"key {state['key']}"
-    return f"{place}: {state['at_site'] or state['state'] + ': ' + state['said']}"
+    line = f"{place}: {state['at_site'] or state['state'] + ': ' + state['said']}"
+    reason = state["choice"].get("reason") if state["job"] else None
+    return f"{line}\n  {reason}" if reason else line
 
 
 @contextmanager
@@ -136,10 +153,10 @@ def _broker(settings: Settings, federation: Federation) -> Iterator[Broker]:
 
 
 def _unfinished_key(ledger: Ledger, keys: tuple[str, str]) -> str:
-    """Return the key of this time slot, or the one before if its attempt did not complete."""
+    """Return the key of this time slot, or the one before if its job waits or its attempt did not complete."""
     now, before = keys
     row = ledger.submission(before)
-    return before if row is not None and row.state == TRIED else now
+    return before if row is not None and row.state in (TRIED, WAITING) else now
 
 
 def _print_result(state: dict[str, Any], text: str, *, as_json: bool) -> None:

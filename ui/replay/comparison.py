@@ -231,6 +231,7 @@ def remarks(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> lis
     lines = [note for note in notes if note not in prepared.basis.prices_notes]
     lines += [*prepared.notes, *gap_remark(comparison)]
     lines += [never_started_remark(outcome) for outcome in comparison.outcomes if outcome.never_started]
+    lines += [stopped_remark(outcome) for outcome in comparison.outcomes if outcome.stopped_runs]
     if trace.skipped_lines:
         lines.append(f"malformed lines skipped: {trace.skipped_lines:,}")
     return lines + [rejected_remark(rejected) for rejected in prepared.rejected]
@@ -280,6 +281,12 @@ def gap_remark(comparison: Comparison) -> tuple[str, ...]:
 def never_started_remark(outcome: PolicyOutcome) -> str:
     """Say how many jobs found too few nodes that had not failed."""
     return f"{outcome.policy}: {counted(outcome.never_started, 'job')} never started, as too many nodes had failed"
+
+
+def stopped_remark(outcome: PolicyOutcome) -> str:
+    """Say how many runs were stopped for other jobs, and what they had used in vain."""
+    hours = f"{outcome.stopped_node_h:,.1f} node-hours"
+    return f"{outcome.policy}: {counted(outcome.stopped_runs, 'run')} stopped for other jobs after {hours} in vain"
 
 
 def rejected_remark(rejected: RejectedJobs) -> str:

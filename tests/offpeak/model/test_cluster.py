@@ -51,8 +51,8 @@ def test_candidates_are_the_pools_that_could_run_a_part(asks: Request, pools: tu
 @pytest.mark.parametrize(
     ("asks", "why"),
     [
-        (request("cpu", Chunk(13, 64)), "partition cpu has room for 12 of 13 times 64 cores"),
-        (request("gpu", Chunk(1, 1, gpus=5)), "no node of partition gpu has 1 cores, 5 GPUs"),
+        (request("cpu", Chunk(13, 64)), "partition cpu has 12 of 13 nodes with 64 cores"),
+        (request("gpu", Chunk(1, 1, gpus=5)), "no node of partition gpu has 1 core, 5 GPUs"),
         (request("nowhere"), "there is no partition nowhere"),
         (request("empty"), "partition empty has no node for it"),
         (request("gpu", reservation="r1"), "reservation r1 in partition gpu has no node for it"),

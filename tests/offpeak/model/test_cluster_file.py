@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.cluster_file import cluster_text, parse_cluster, read_cluster
-from offpeak.model.limits import Allowance, PreemptMode, Qos
+from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 
 ALPS = """
@@ -125,6 +125,12 @@ priority = 100
 preempts_qos = ["cpu"]
 user_jobs = 2
 user_gpus = 0
+preempt_mode = "cancel"
+exempt = "5min"
+
+[preemption]
+exempt = "10min"
+youngest_first = true
 """
 )
 
@@ -133,9 +139,17 @@ def test_qos_have_limits() -> None:
     cluster = parse_cluster(LIMITED.encode(), "alps.toml")
     assert cluster.qos == {
         "cpu": Qos("cpu", Allowance(nodes=4)),
-        "high": Qos("high", per_user=Allowance(jobs=2, gpus=0), priority=100, preempts=frozenset({"cpu"})),
+        "high": Qos(
+            "high",
+            per_user=Allowance(jobs=2, gpus=0),
+            priority=100,
+            preempts=frozenset({"cpu"}),
+            preempt_mode=PreemptMode.CANCEL,
+            exempt_s=300,
+        ),
     }
     assert cluster.partitions["cpu"].qos == "cpu"
+    assert cluster.preemption == PreemptionRules(600, youngest_first=True)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +159,15 @@ def test_qos_have_limits() -> None:
         ('qos = "cpu"', "qos = 3", "partitions.cpu.qos: 3 is no name of a QOS", 'qos = "high"'),
         ('["cpu"]', '["low"]', "qos.high.preempts_qos: 'low' is no QOS of the file", "known: cpu, high"),
         ("user_jobs = 2", "user_jobs = -2", "qos.high.user_jobs: -2 is no whole number from 0", "without quotes"),
+        (
+            '"cancel"',
+            '"stop"',
+            "qos.high.preempt_mode: 'stop' is no mode of preemption",
+            "known: cancel, off, requeue, suspend",
+        ),
+        ('"5min"', '"5 parsecs"', "qos.high.exempt: unknown unit 'parsecs'", "known: d, h, min, s"),
+        ("first = true", "first = 1", "preemption.youngest_first: 1 is neither true nor false", "without quotes"),
+        ("youngest_first", "oldest_first", "preemption.oldest_first: is no key of", "did you mean youngest_first?"),
         ("user_jobs = 2", "users = 2", "qos.high.users: is no key of a cluster", "did you mean user_"),
     ],
 )
@@ -184,7 +207,7 @@ PARTITIONS = st.builds(
     limit_s=st.none() | st.integers(0, 10**6),
     preempts=st.booleans(),
     qos=st.just(""),
-    preempt_mode=st.just(PreemptMode.REQUEUE),
+    preempt_mode=st.sampled_from(PreemptMode),
     job_factor=st.integers(0, 9),
     # The jobs of a log name their partition.
     is_default=st.just(False),
@@ -247,7 +270,17 @@ def clusters(draw: st.DrawFn) -> Cluster:
     used = frozenset().union(*(pool.partitions for pool in pools))
     names = draw(st.lists(NAMES, max_size=3, unique=True))
     preempted = st.frozensets(st.sampled_from(names)) if names else st.nothing()
-    qos = {name: Qos(name, draw(ALLOWANCES), draw(ALLOWANCES), draw(AMOUNTS), draw(preempted)) for name in names}
+    of_qos = st.builds(
+        Qos,
+        st.just(""),
+        ALLOWANCES,
+        ALLOWANCES,
+        AMOUNTS,
+        preempted,
+        st.sampled_from(PreemptMode),
+        st.none() | st.integers(0, 10**6),
+    )
+    qos = {name: draw(of_qos)._replace(name=name) for name in names}
     if names:
         of_partition = st.sampled_from(["", *names])
         partitions = [each._replace(qos=draw(of_partition)) for each in partitions]
@@ -262,6 +295,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         draw(st.dictionaries(NAMES, st.integers(1, 99), max_size=2)),
         qos,
         priority=draw(st.none() | priorities()),
+        preemption=draw(st.builds(PreemptionRules, st.integers(0, 10**6), st.booleans())),
     )
 
 

@@ -318,7 +318,7 @@ def test_gpus_are_weighed():
     plan = on_shared(*jobs, shares(3, cores=1, gpus=1, gpu_type="a100"), shares(4, cores=1, gpus=3), nodes=nodes)
     assert starts(plan) == {"1": 0, "2": 1, "3": 2}
     assert {job.hosts for job in plan.jobs} == {("n2",)}
-    assert plan.left_out["4"] == "its request fits no nodes: no node of partition batch has 1 cores, 3 GPUs"
+    assert plan.left_out["4"] == "its request fits no nodes: no node of partition batch has 1 core, 3 GPUs"
 
 
 def test_features_are_weighed():

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, Predictions, Weights
+from offpeak.model.weighing import Weights
+from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, Predictions
 from plugin.federation.jobs import Goal, grid_jobs
 from plugin.federation.metaschedule import (
     extra_wait_s,

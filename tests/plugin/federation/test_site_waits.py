@@ -95,14 +95,14 @@ def test_a_longer_job_waits_longer_and_sent_jobs_delay_it() -> None:
 @pytest.mark.parametrize(
     ("options", "limit_s", "reason"),
     [
-        (("--gres=gpu:1",), HOUR_S, "no node of partition batch has 1 cores, 1 GPUs"),
-        (("-p gpu --gres=gpu:h100:1",), HOUR_S, "no node of partition gpu has 1 cores, 1 h100 GPUs"),
-        (("-p gpu -N 1 -n 1 --mem=1T",), HOUR_S, "no node of partition gpu has 1 cores, 1,024 GiB"),
+        (("--gres=gpu:1",), HOUR_S, "no node of partition batch has 1 core, 1 GPU"),
+        (("-p gpu --gres=gpu:h100:1",), HOUR_S, "no node of partition gpu has 1 core, 1 h100 GPU"),
+        (("-p gpu -N 1 -n 1 --mem=1T",), HOUR_S, "no node of partition gpu has 1 core, 1,024 GiB"),
         (("-p debug",), HOUR_S, "there is no partition debug"),
-        (("-N 5",), HOUR_S, "partition batch has room for 4 of 5 times 1 cores"),
+        (("-N 5",), HOUR_S, "partition batch has 4 of 5 nodes with 1 core"),
         (("-p gpu",), 50 * HOUR_S, "partition gpu admits no job with a time limit above 2d 00:00"),
         (("-p gpu -N 3",), HOUR_S, "partition gpu admits no job of 3 nodes"),
-        (("-C nvlink",), HOUR_S, "no node of partition batch has 1 cores, nvlink"),
+        (("-C nvlink",), HOUR_S, "no node of partition batch has 1 core, nvlink"),
     ],
 )
 def test_a_request_that_fits_no_node_has_a_reason(options: tuple[str, ...], limit_s: int, reason: str) -> None:

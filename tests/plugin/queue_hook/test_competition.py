@@ -82,7 +82,7 @@ def test_a_share_of_a_node_counts_as_a_full_node_of_such_jobs() -> None:
 @pytest.mark.parametrize(
     ("request_of", "why"),
     [
-        (Request(("batch",), (Chunk(1, 1, gpus=1),)), "no node of partition batch has 1 cores, 1 GPUs"),
+        (Request(("batch",), (Chunk(1, 1, gpus=1),)), "no node of partition batch has 1 core, 1 GPU"),
         (Request(("nowhere",), (Chunk(1),)), "there is no partition nowhere"),
         (None, "its request is not understood: 'a&&b' is no constraint on features"),
     ],

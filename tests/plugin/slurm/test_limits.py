@@ -2,10 +2,10 @@
 
 import pytest
 
-from offpeak.model.limits import Allowance, Qos
+from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
 from plugin.slurm import accounting, configuration
-from plugin.slurm.commands import CannotAskSlurm
-from plugin.slurm.configuration import parse_licences, read_limits
+from plugin.slurm.commands import CannotAskSlurm, parse_config
+from plugin.slurm.configuration import parse_licences, parse_preemption, read_limits
 
 # The last two are of versions from 23.02 on.
 SHOWN = b"""\
@@ -48,10 +48,32 @@ def test_a_qos_limits_jobs_only_where_slurmctld_enforces_it(
     monkeypatch: pytest.MonkeyPatch, config: bytes, known: bool
 ) -> None:
     monkeypatch.setattr(configuration, "ask", lambda *_, **__: SHOWN)
-    monkeypatch.setattr(accounting, "ask", lambda *_, **__: b"high|0|||2||\n")
+    monkeypatch.setattr(accounting, "ask", lambda *_, **__: b"high|0|||||2||\n")
     found = read_limits(config, timeout_s=1.0)
     assert found.licences["matlab"] == 10
     assert found.qos == ({"high": Qos("high", group=Allowance(jobs=2))} if known else {})
+
+
+@pytest.mark.parametrize("enforced", [b"none", b"limits"])
+def test_qos_preempt_where_slurm_says_so(enforced: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "ask", lambda *_, **__: SHOWN)
+    monkeypatch.setattr(accounting, "ask", lambda *_, **__: b"high|0|low|cluster|||2||\nlow|0||cluster|01:00||||\n")
+    config = b"AccountingStorageEnforce = %b\nPreemptMode = CANCEL\nPreemptType = %b\nPreemptExemptTime = 00:05:00\n"
+    found = read_limits(config % (enforced, b"preempt/qos"), timeout_s=1.0)
+    limit = Allowance(jobs=2) if enforced == b"limits" else Allowance()
+    assert found.qos == {
+        "high": Qos("high", group=limit, preempts=frozenset({"low"}), preempt_mode=PreemptMode.CANCEL),
+        "low": Qos("low", preempt_mode=PreemptMode.CANCEL, exempt_s=60),
+    }
+    assert found.preemption == PreemptionRules(exempt_s=300)
+    other = read_limits(config % (b"limits", b"preempt/partition_prio"), timeout_s=1.0)
+    assert other.qos["high"] == Qos("high", group=Allowance(jobs=2))
+
+
+@pytest.mark.parametrize("setting", ["SchedulerParameters = defer,preempt_", "PreemptParameters = "])
+def test_the_youngest_jobs_may_be_stopped_first(setting: str) -> None:
+    config = parse_config(f"{setting}youngest_first\nPreemptExemptTime = 00:00:00\n".encode())
+    assert parse_preemption(config) == PreemptionRules(youngest_first=True)
 
 
 def test_without_an_answer_no_limit_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

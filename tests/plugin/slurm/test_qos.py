@@ -2,34 +2,37 @@
 
 import pytest
 
-from offpeak.model.limits import Allowance, Qos
+from offpeak.model.limits import Allowance, PreemptMode, Qos
 from plugin.slurm import accounting
 from plugin.slurm.accounting import parse_qos, read_qos
 from plugin.slurm.commands import CannotAskSlurm
 
 SHOWN = """\
-normal|0|||||
-high|100|normal,low|cpu=128,gres/gpu:a100=2,gres/gpu=4,node=8|10|cpu=64,mem=1T|2
-low|5|||0||
+normal|0||cluster|||||
+high|100|normal,low|suspend,gang||cpu=128,gres/gpu:a100=2,gres/gpu=4,node=8|10|cpu=64,mem=1T|2
+low|5||cancel|00:10:00||0||
+odd|5||later|||||
 cut|1
 """
 
 
 def test_limits_are_read_from_sacctmgr() -> None:
-    assert parse_qos(SHOWN) == {
-        "normal": Qos("normal"),
+    assert parse_qos(SHOWN, PreemptMode.CANCEL) == {
+        "normal": Qos("normal", preempt_mode=PreemptMode.CANCEL),
         "high": Qos(
             "high",
             group=Allowance(jobs=10, nodes=8, cores=128, gpus=4),
             per_user=Allowance(jobs=2, cores=64),
             priority=100,
             preempts=frozenset({"normal", "low"}),
+            preempt_mode=PreemptMode.SUSPEND,
         ),
-        "low": Qos("low", group=Allowance(jobs=0), priority=5),
+        "low": Qos("low", group=Allowance(jobs=0), priority=5, preempt_mode=PreemptMode.CANCEL, exempt_s=600),
+        "odd": Qos("odd", priority=5, preempt_mode=PreemptMode.OFF),
     }
 
 
-@pytest.mark.parametrize("text", ["", "\n", "||||||", "sacctmgr: error"])
+@pytest.mark.parametrize("text", ["", "\n", "||||||||", "sacctmgr: error"])
 def test_an_answer_without_qos_names_none(text: str) -> None:
     assert parse_qos(text) == {}
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from offpeak.model.cluster import NO_TIMING, SchedulerTiming
-from offpeak.model.limits import SiteLimits
+from offpeak.model.limits import PreemptMode, SiteLimits
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.port import Ranking
 from plugin.slurm import scheduler
@@ -43,7 +43,7 @@ def test_the_timing_of_passes() -> None:
     assert traits_of_text(config(), b"").timing == NO_TIMING, "no backfill is configured"
     backfill = {"SchedulerType": "sched/backfill"}
     plain = traits_of_text(config(**backfill, SchedulerParameters="(null)"), b"").timing
-    known = SchedulerTiming(bf_interval_s=30, bf_most_jobs=500, end_window_s=30, boot_check_s=30)
+    known = SchedulerTiming(bf_interval_s=30, bf_most_jobs=500, end_window_s=30, boot_check_s=30, requeue_s=121)
     assert plain[:-1] == known[:-1]
     assert plain.text == "backfill every 30 s for up to 500 jobs, passes in order at each submission and end"
     set_by_admin = "defer,bf_interval=60,sched_interval=120,bf_max_job_test=1000,bf_window_linear=60,bf_continue"
@@ -52,6 +52,18 @@ def test_the_timing_of_passes() -> None:
     assert timing.end_window_step_s == 60
     assert timing.text.endswith("passes in order every 3 s (defer)")
     assert traits_of_text(config(**backfill, SchedulerParameters="bf_interval=x"), b"").timing.bf_interval_s == 30
+    soon = traits_of_text(config(**backfill, AuthInfo="socket=/run/munge.socket,cred_expire=30"), b"").timing
+    assert soon.requeue_s == 31
+
+
+@pytest.mark.parametrize("preempt_type", ["preempt/partition_prio", "preempt/qos", "preempt/none"])
+def test_partitions_preempt_where_slurm_says_so(preempt_type: str) -> None:
+    lines = [f"PartitionName={mode} PreemptMode={mode}\n" for mode in ("OFF", "GANG,SUSPEND", "CANCEL")]
+    partitions = traits_of_text(config(PreemptType=preempt_type), "".join(lines).encode()).partitions
+    preempts = preempt_type == "preempt/partition_prio"
+    assert {each.preempts for each in partitions} == {preempts}
+    modes = [PreemptMode.OFF, PreemptMode.SUSPEND, PreemptMode.CANCEL] if preempts else [PreemptMode.REQUEUE] * 3
+    assert [each.preempt_mode for each in partitions] == modes
 
 
 def test_nodes_that_are_not_shared() -> None:

@@ -11,7 +11,7 @@ from random_logs import log_of
 from offpeak.errors import BadInput, BadTrace
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerTiming
 from offpeak.model.jobs import LogNames, Trace
-from offpeak.model.limits import Qos
+from offpeak.model.limits import PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.replay import MachineSettings, SchedulingSettings
 from offpeak.settings.table import Settings
@@ -117,13 +117,11 @@ def test_a_job_that_fits_nowhere_is_named() -> None:
     wide, gpus = Request(("cpu",), (Chunk(5, 8),)), Request(("cpu",), (Chunk(1, gpus=1),))
     site = site_jobs(trace_of([0, 0, 0], [0, 1, -1], wide, gpus), CLUSTER)
     assert [(each.reason, each.job_ids) for each in site.rejected] == [
-        ("partition cpu has room for 4 of 5 times 8 cores", (1,)),
-        ("no node of partition cpu has 1 cores, 1 GPUs", (2,)),
+        ("partition cpu has 4 of 5 nodes with 8 cores", (1,)),
+        ("no node of partition cpu has 1 core, 1 GPU", (2,)),
     ]
     assert site.jobs.job_id.tolist() == [3]
-    with pytest.raises(
-        BadTrace, match="a log: no job fits the cluster: 1 job: partition cpu has room for 4 of 5"
-    ) as caught:
+    with pytest.raises(BadTrace, match="a log: no job fits the cluster: 1 job: partition cpu has 4 of 5") as caught:
         site_jobs(trace_of([0], [0], wide), CLUSTER)
     assert "node types" in caught.value.hint
 
@@ -209,6 +207,20 @@ def test_a_log_of_processors_with_a_preemptible_queue(shared: Path) -> None:
         "the cluster has no partition 0: 1,850 jobs of it may run on all of its nodes",
         "the cluster has no partition 2: 14,904 jobs of it may run on all of its nodes",
     ]
+
+
+@pytest.mark.parametrize("mode", [PreemptMode.SUSPEND, PreemptMode.OFF])
+def test_jobs_that_the_scheduler_would_suspend_run_on_with_a_note(mode: PreemptMode) -> None:
+    partitions = {
+        "low": Partition("low", preempt_mode=mode),
+        "high": Partition("high", priority_tier=2, preempts=True),
+    }
+    cluster = Cluster((Pool(NodeType(4), frozenset(partitions), 1),), partitions)
+    log = trace_of([0, 1], [0, 1], *(Request((name,), (Chunk(1, 2),)) for name in partitions))
+    prepared = prepare(log, Settings(), start=None, cluster=cluster)
+    note = "jobs of partition low run on where the scheduler would suspend them for others"
+    assert (note in prepared.notes) == (mode is PreemptMode.SUSPEND)
+    assert not cluster.preempts
 
 
 def test_a_case_without_requests_is_refused_with_a_hint() -> None:

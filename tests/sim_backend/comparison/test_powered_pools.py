@@ -9,6 +9,7 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.jobs import Trace
+from offpeak.model.limits import PreemptMode
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.capacity import CapacitySettings
@@ -43,7 +44,7 @@ def case_of(cluster: Cluster, settings: Settings = SETTINGS) -> ReplayCase:
     return prepare(trace, settings, start=None, cluster=cluster).case
 
 
-def mixed_case(settings: Settings = SETTINGS) -> ReplayCase:
+def mixed_case(settings: Settings = SETTINGS, cluster: Cluster = SEVERAL) -> ReplayCase:
     requests = (
         Request(("batch",), (Chunk(1, 8),)),
         Request(("batch",), (Chunk(12, 8),)),
@@ -53,7 +54,7 @@ def mixed_case(settings: Settings = SETTINGS) -> ReplayCase:
     size = np.array([1, 12, 1])[numbers]
     jobs = replace(JOBS, request=numbers, size=size, partition=None)
     trace = replace(Trace("a log", jobs, 16, None, None, None, units_per_node=1), requests=requests)
-    return prepare(trace, settings, start=None, cluster=SEVERAL).case
+    return prepare(trace, settings, start=None, cluster=cluster).case
 
 
 @pytest.mark.parametrize("policy", ["timeout:5min", "green-pool:20%", "forecast:1h", "two-level:50%", "ols:1h"])
@@ -84,6 +85,48 @@ def test_each_pool_sleeps_by_its_class_and_the_parts_are_the_whole() -> None:
     curve = curve_of_run(case, usage_of(case, run.schedule, comparison.begin_s, comparison.until_s), run.sleep)
     joules = float((curve.total_w * np.diff(curve.edges_s)).sum())
     assert joules / 3.6e6 == pytest.approx(outcome.energy_kwh)
+
+
+def preempting_case(settings: Settings, mode: PreemptMode) -> ReplayCase:
+    """Return a case in which jobs of one partition stop those of the other, as all wait for nodes."""
+    partitions = {
+        "batch": Partition("batch", preempt_mode=mode),
+        "shared": Partition("shared", shared=True, priority_tier=2, preempts=True),
+    }
+    case = mixed_case(settings, replace(SEVERAL, partitions=partitions))
+    return replace(case, jobs=replace(case.jobs, submit_s=case.jobs.submit_s // 20))
+
+
+@pytest.mark.parametrize("mode", [PreemptMode.REQUEUE, PreemptMode.CANCEL])
+def test_runs_that_are_stopped_for_other_jobs_are_charged(mode: PreemptMode) -> None:
+    case = preempting_case(Settings(), mode)
+    comparison = compare(case, (EASY,))
+    run, outcome = comparison.runs[0], comparison.outcomes[0]
+    job, start_s, end_s = run.schedule.runs
+    used_s = case.jobs.size[job] * (end_s - start_s)
+    lost_s = used_s[len(case.jobs) :]
+    cut_s = used_s[end_s < start_s + case.jobs.runtime_s[job]]
+    assert (len(lost_s) == 0) == (mode is PreemptMode.CANCEL)
+    assert outcome.stopped_runs == len(cut_s) > 0
+    # Jobs on shares of nodes stop others, and are not stopped.
+    assert outcome.stopped_node_h == pytest.approx(cut_s.sum() / 3600)
+    jobs_j = (case.node_power_w[job] * used_s).sum()
+    idle_j = case.machine.idle_w * (16 * (comparison.until_s - comparison.begin_s) - used_s.sum())
+    assert outcome.energy_kwh == pytest.approx((jobs_j + idle_j) / 3.6e6)
+    assert sum(day.energy_kwh for day in breakdown(comparison, run, "day")) == pytest.approx(outcome.energy_kwh)
+    assert sum(row.energy_kwh for row in breakdown(comparison, run, "class")) == pytest.approx(jobs_j / 3.6e6)
+
+
+def test_runs_that_are_stopped_are_charged_on_nodes_that_sleep_too() -> None:
+    case = preempting_case(SETTINGS, PreemptMode.REQUEUE)
+    comparison = compare(case, (EASY, with_capacity(EASY, "timeout:5min", case, SETTINGS.capacity)))
+    for run, outcome in zip(comparison.runs, comparison.outcomes, strict=True):
+        assert outcome.stopped_runs == len(run.schedule.lost.job) > 0
+        job, start_s, end_s = run.schedule.runs
+        jobs_j = (case.node_power_w[job] * case.jobs.size[job] * (end_s - start_s)).sum()
+        assert run.charges.energy.jobs == pytest.approx(jobs_j)
+        curve = curve_of_run(case, usage_of(case, run.schedule, comparison.begin_s, comparison.until_s), run.sleep)
+        assert float((curve.total_w * np.diff(curve.edges_s)).sum()) / 3.6e6 == pytest.approx(outcome.energy_kwh)
 
 
 def test_a_pool_of_a_class_without_sleep_stays_on(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 What is free in a cell at a second is its capacity less all running jobs and reservations that hold it then. As in Slurm
 only the ends of jobs on nodes that a job could use count for its start, and a pass over a competition group follows
-what happens in it.
+what happens in it. A job that finds no place may stop others; the pass ends then, and the next one follows at once.
 """
 
 from collections import Counter
 from dataclasses import dataclass, field
 
 from offpeak.model.cluster import Cluster, competition_groups
+from offpeak.model.limits import PreemptMode
 from offpeak.model.request import Chunk, Request
 
 ALL = 10**9
@@ -52,6 +53,7 @@ class PlainMixed:
     bf_interval_s: int = 0
     end_window_s: int = 0
     end_window_step_s: int = 0
+    requeue_s: int = 0
     waiting: list[int] = field(default_factory=list)
     running: list[Stay] = field(default_factory=list)
 
@@ -66,12 +68,18 @@ class PlainMixed:
         self.start_s = [-1] * len(self.jobs)
         self.first_reservation_s: dict[int, int] = {}
         self.log: list[Stay] = []
+        self.stopped: list[tuple[int, int, int, PreemptMode]] = []
+        self.requeues: list[tuple[int, int]] = []
+        self.interrupted: list[Stay] = []
+        self.next_stoppable_s: int | None = None
         due: set[int] = set()
         full_due: set[int] = set()
         wanted_s = full_s = None
         submitted = 0
-        while submitted < len(self.jobs) or self.running or self.waiting:
-            times = [stay.end_s for stay in self.running]
+        while submitted < len(self.jobs) or self.running or self.waiting or self.requeues:
+            times = [stay.end_s for stay in self.running] + [at_s for at_s, _ in self.requeues]
+            times += [self.now_s] if self.interrupted else []
+            times += [self.next_stoppable_s] if self.next_stoppable_s is not None and self.waiting else []
             times += [job.submit_s for job in self.jobs[submitted : submitted + 1]]
             times += [at_s for at_s in (wanted_s, full_s) if at_s is not None and self.waiting]
             self.now_s = now_s = min(times)
@@ -79,11 +87,18 @@ class PlainMixed:
             self.running = [stay for stay in self.running if stay.end_s > now_s]
             new = [number for number, job in enumerate(self.jobs) if job.submit_s == now_s and number >= submitted]
             submitted += len(new)
-            self.waiting += new
-            events = self.groups_of(ended, new)
+            again = [number for at_s, number in self.requeues if at_s == now_s]
+            self.requeues = [(at_s, number) for at_s, number in self.requeues if at_s > now_s]
+            self.waiting += new + again
+            ended += self.interrupted
+            events = self.groups_of(ended, new + again)
+            if any_stoppable := self.next_stoppable_s is not None and self.next_stoppable_s <= now_s:
+                self.next_stoppable_s = None
+                events = set(self.group)
+            self.interrupted = []
             due |= events
             full_due |= set(self.group) if events and self.end_window_s else events
-            if ended or new:
+            if ended or new or again or any_stoppable:
                 wanted_s = up_to_multiple(now_s, self.sched_interval_s)
                 full_s = up_to_multiple(now_s, self.bf_interval_s) if self.bf_interval_s else None
             is_full = full_s == now_s or not self.bf_interval_s
@@ -108,10 +123,10 @@ class PlainMixed:
     def order(self, group: int) -> list[int]:
         """Return the waiting jobs of a group: by tier, priority and submission."""
 
-        def key(number: int) -> tuple[int, int, int]:
+        def key(number: int) -> tuple[int, int, int, int]:
             job = self.jobs[number]
-            tiers = [self.cluster.partitions[name].priority_tier for name in job.request.partitions]
-            return -max(tiers, default=1), -job.priority, number
+            level, tier = self.cluster.precedence(job.request)
+            return -level, -tier, -job.priority, number
 
         return sorted((number for number in self.waiting if self.group[number] == group), key=key)
 
@@ -135,6 +150,8 @@ class PlainMixed:
             taken = self.place(job.request, self.left_now(reserved, self.hold_s(job)))
             if taken is not None:
                 self.start(number, taken)
+            elif self.stop_others(number, reserved):
+                return
             elif not is_full:
                 closed.add(job.request.partitions)
             elif not blocked and self.reservations == 0:
@@ -143,6 +160,73 @@ class PlainMixed:
                 blocked = True
                 reserved.append(self.reservation(number, reserved))
                 self.first_reservation_s.setdefault(number, reserved[0].start_s) if len(reserved) == 1 else None
+
+    def stop_others(self, number: int, reserved: list[Stay]) -> bool:
+        """Start the job in the place of others, the fewest of the first in order, if that is possible."""
+        job = self.jobs[number]
+        order = self.candidates(number)
+        running = self.running
+
+        def left_without(some: list[Stay]) -> dict[Cell, Counter]:
+            self.running = [stay for stay in running if stay not in some]
+            found = self.left_now(reserved, self.hold_s(job))
+            self.running = running
+            return found
+
+        if not order or self.place(job.request, left_without(order)) is None:
+            return False
+        too_few, enough = 0, len(order)
+        while enough - too_few > 1:
+            middle = (enough + too_few) // 2
+            fits = self.place(job.request, left_without(order[:middle])) is not None
+            too_few, enough = (too_few, middle) if fits else (middle, enough)
+        free = left_without(order[:enough])
+        taken = self.place(job.request, free) or []
+        for cell, amount in taken:
+            free[cell].subtract(amount)
+        for stay in reversed(order[:enough]):
+            for cell, amount in stay.taken:
+                free[cell].subtract(amount)
+            if all(free[cell][name] >= 0 for cell, _ in taken for name in free[cell]):
+                continue
+            for cell, amount in stay.taken:
+                free[cell].update(amount)
+            self.stop(number, stay)
+        self.start(number, taken)
+        return True
+
+    def candidates(self, number: int) -> list[Stay]:
+        """Return the running jobs that the job may stop now, in the order in which they are stopped."""
+        found = []
+        for stay in self.running:
+            request = self.jobs[stay.job].request
+            mode = self.cluster.preempt_mode(self.jobs[number].request, request)
+            if self.group[stay.job] != self.group[number] or mode not in (PreemptMode.REQUEUE, PreemptMode.CANCEL):
+                continue
+            from_s = stay.start_s + self.cluster.exempt_s(request)
+            if from_s <= self.now_s:
+                found.append(stay)
+            else:
+                from_s = up_to_multiple(from_s, self.bf_interval_s)
+                self.next_stoppable_s = min(from_s, self.next_stoppable_s or from_s)
+        return sorted(found, key=self.stop_key)
+
+    def stop_key(self, stay: Stay) -> tuple[int, int, int]:
+        request = self.jobs[stay.job].request
+        if self.cluster.preemption.youngest_first:
+            return -stay.start_s, 0, stay.job
+        if self.cluster.qos_preempt:
+            return self.cluster.qos[request.qos].priority, request.least_nodes, stay.job
+        return self.cluster.tier_of(request), request.least_nodes, stay.job
+
+    def stop(self, number: int, stay: Stay) -> None:
+        mode = self.cluster.preempt_mode(self.jobs[number].request, self.jobs[stay.job].request)
+        self.running.remove(stay)
+        self.interrupted.append(stay)
+        self.stopped.append((stay.job, stay.start_s, self.now_s, mode))
+        if mode is PreemptMode.REQUEUE:
+            self.start_s[stay.job] = -1
+            self.requeues.append((self.now_s + self.requeue_s, stay.job))
 
     def is_throttled(self, job: PlainMixedJob) -> bool:
         running = [stay for stay in self.running if self.jobs[stay.job].array == job.array]

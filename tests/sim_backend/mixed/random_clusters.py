@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from plain_mixed import PlainMixedJob
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
-from offpeak.model.limits import Allowance, PreemptMode, Qos
+from offpeak.model.limits import DEFAULT_PREEMPTION, Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from plugin.window_policy import ARRIVAL
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
@@ -42,23 +42,36 @@ class Draw:
         names = frozenset(name for name in PARTITIONS if self.random.random() < 0.5)
         return Pool(kind, names or frozenset({self.one_of(*PARTITIONS)}), int(self.random.integers(1, 5)))
 
-    def cluster(self, pools: int, *, in_turn: bool, preempts: bool) -> Cluster:
-        tiers = (1, 1, 1) if in_turn else self.one_of((1, 1, 1), (1, 2, 1), (3, 1, 2))
+    def cluster(self, pools: int, *, in_turn: bool, preempts: bool, exempt_s: int) -> Cluster:
+        tiers = (1, 1, 1) if in_turn else self.one_of((1, 2, 1), (3, 1, 2), *(() if preempts else ((1, 1, 1),)))
+        modes = (*PreemptMode, PreemptMode.REQUEUE, PreemptMode.CANCEL)
         is_limited = not in_turn and self.random.random() < 0.5
         qos = {name: self.qos(name) for name in QOS} if is_limited else {}
+        if preempts and self.random.random() < 0.5:
+            qos = self.preempting_qos()
         by_name = {
             name: Partition(
                 name,
                 shared=self.random.random() < 0.6,
                 priority_tier=tier,
-                preempts=preempts and self.one_of(True, False),
+                preempts=preempts and self.one_of(True, True, False),
                 qos=self.one_of("", "", *QOS) if is_limited else "",
-                preempt_mode=self.one_of(*PreemptMode) if preempts else PreemptMode.REQUEUE,
+                preempt_mode=self.one_of(*modes) if preempts else PreemptMode.REQUEUE,
             )
             for name, tier in zip(PARTITIONS, tiers, strict=True)
         }
         licences = {"matlab": 2, "ansys": 5} if is_limited else {}
-        return Cluster(tuple(self.pool() for _ in range(pools)), by_name, licences=licences, qos=qos)
+        rules = DEFAULT_PREEMPTION
+        if preempts:
+            rules = PreemptionRules(self.one_of(0, exempt_s), youngest_first=self.one_of(True, False))
+        return Cluster(tuple(self.pool() for _ in range(pools)), by_name, licences=licences, qos=qos, preemption=rules)
+
+    def preempting_qos(self) -> dict[str, Qos]:
+        modes = (PreemptMode.REQUEUE, PreemptMode.REQUEUE, PreemptMode.CANCEL)
+        low = self.qos("low")._replace(preempt_mode=self.one_of(*modes), priority=self.one_of(0, 1))
+        high = self.qos("high")._replace(preempts=frozenset(["low"]))
+        top = Qos("top", priority=3, preempts=self.one_of(frozenset(["low", "high"]), frozenset(["low"])))
+        return {"low": low, "high": high._replace(priority=self.one_of(0, 2)), "top": top}
 
     def qos(self, name: str) -> Qos:
         return Qos(
@@ -82,7 +95,7 @@ class Draw:
                 some,
                 self.one_of(True, False),
                 self.one_of(False, False, True),
-                qos=self.one_of("", *cluster.qos, "unknown"),
+                qos=self.one_of(*(("",) if not cluster.qos_preempt else ()), *cluster.qos, "unknown"),
                 licences=self.one_of((), (("matlab", 1),), (("ansys", 2), ("matlab", 1), ("unknown", 9))),
             )
             if not cluster.misfit(found):
@@ -91,24 +104,26 @@ class Draw:
 
 
 @st.composite
-def cases(draw, *, most_jobs=40, most_requests=6, in_turn=False, preempts=False) -> RandomCase:
+def cases(draw, *, most_jobs=40, most_requests=6, in_turn=False, preempts=False, exempt_s=0) -> RandomCase:
     """A cluster of up to four pools, up to six or more requests, up to 40 jobs; some fit nowhere and are left out.
 
     `in_turn`: jobs go in the order of submission, have one chunk, belong to no array, have no limits and end by their
-    estimates. `preempts`: jobs of some partitions may stop those of lower tiers.
+    estimates. `preempts`: jobs of some partitions or QOS may stop others, in some clusters only after `exempt_s`.
     """
     choose = Draw(draw(st.integers(0, 2**32)))
-    cluster = choose.cluster(draw(st.integers(1, 4)), in_turn=in_turn, preempts=preempts)
+    cluster = choose.cluster(draw(st.integers(1, 4)), in_turn=in_turn, preempts=preempts, exempt_s=exempt_s)
     asked = [
         choose.request(cluster, 1 if in_turn else 2)
-        for _ in range(draw(st.integers(max(1, most_requests - 5), most_requests)))
+        for _ in range(draw(st.integers(max(1 + 5 * preempts, most_requests - 5), most_requests)))
     ]
-    count = draw(st.integers(1, most_jobs))
+    count = draw(st.integers(most_jobs // 2 if preempts else 1, most_jobs))
     random = choose.random
     run, estimate = random.integers(0, 20, count), random.integers(0, 25, count)
     request = random.integers(0, len(asked), count)
     priority, array = random.choice([0, 0, 0, 1, 5], count), random.choice([-1, -1, -1, 7, 8], count)
     user = random.choice([-1, 4, 4, 6], count)
+    if preempts:
+        run, estimate = 3 * run, 3 * estimate
     if in_turn:
         run, priority, array = np.minimum(run, estimate), 0 * priority, 0 * array - 1
     throttle = np.where(array == 7, 1, np.where(array == 8, 2, 0))
@@ -149,4 +164,5 @@ def rules(*, reservations=(0, 1, 1, 2, MANY), timed=False) -> st.SearchStrategy[
         end_window_s=st.sampled_from([0, 2, 6]) if timed else st.just(0),
         end_window_step_s=st.sampled_from([0, 3]) if timed else st.just(0),
         boot_check_s=st.sampled_from([0, 7]) if timed else st.just(0),
+        requeue_s=st.sampled_from([0, 5]) if timed else st.just(0),
     )

@@ -61,12 +61,12 @@ def test_jobs_that_fit_nowhere_are_named_with_the_reason_and_left_out():
     assert {rejected.reason: rejected.job_ids for rejected in case.rejected} == {
         "there is no partition nowhere": (2,),
         "partition nothing has no node for it": (3,),
-        "no node of partition gpu has 1 cores, 5 GPUs": (4,),
+        "no node of partition gpu has 1 core, 5 GPUs": (4,),
         "partition short admits no job of 3 nodes": (5,),
         "the request has no parts": (6,),
         "its parts do not fit together": (7,),
         "partition all admits no job with a time limit above 0:16:40": (8,),
-        "partition own has room for 3 of 4 times 1 cores": (9,),
+        "partition own has 3 of 4 nodes with 1 core": (9,),
     }
 
 

@@ -10,7 +10,7 @@ from random_logs import PLAIN, policy_of
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerTiming
-from offpeak.model.limits import Allowance, PreemptMode, Qos
+from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import integrate_constant
 from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, FIRST_FIT, PREDICTED_RUNTIME
@@ -138,14 +138,36 @@ PREEMPTED = Cluster((Pool(THIN, frozenset({"low", "high"}), 2),), {"low": LOW, "
 LOW_JOB, HIGH_JOB = (Request((name,), (Chunk(1, 4),)) for name in ("low", "high"))
 
 
-def test_a_job_of_a_higher_tier_stops_the_youngest_of_a_lower_one_which_starts_anew():
+def test_a_job_of_a_higher_tier_stops_the_first_of_a_lower_one_which_starts_anew():
     case, found = schedule([LOW_JOB, LOW_JOB, HIGH_JOB], submit_s=[0, 1, 5], cluster=PREEMPTED)
-    assert found.start_s.tolist() == [0, 10, 5]
-    assert [column.tolist() for column in found.lost] == [[1], [1], [5]]
+    assert found.start_s.tolist() == [11, 1, 5]
+    assert [column.tolist() for column in found.lost] == [[0], [0], [5]]
     usage = usage_of(case, found, integrate_constant(2.0), np.array([10.0]), (0, 100))
-    assert usage.job_j.tolist() == [1000, 1400, 1000]
-    assert usage.job_charge.tolist() == [2000, 2800, 2000]
-    assert usage.busy_node_s.tolist() == [34]
+    assert usage.job_j.tolist() == [1500, 1000, 1000]
+    assert usage.job_charge.tolist() == [3000, 2000, 2000]
+    assert usage.busy_node_s.tolist() == [35]
+    later = SchedulerTiming(requeue_s=20)
+    _, found = schedule([LOW_JOB, LOW_JOB, HIGH_JOB], submit_s=[0, 1, 5], cluster=PREEMPTED, timing=later)
+    assert found.start_s.tolist() == [25, 1, 5]
+
+
+def test_the_site_says_which_jobs_are_stopped_and_which_have_not_run_for_long_enough():
+    jobs = [LOW_JOB, LOW_JOB, HIGH_JOB]
+    youngest = replace(PREEMPTED, preemption=PreemptionRules(youngest_first=True))
+    _, found = schedule(jobs, submit_s=[0, 1, 5], cluster=youngest)
+    assert found.start_s.tolist() == [0, 10, 5]
+    exempt = replace(PREEMPTED, preemption=PreemptionRules(exempt_s=7))
+    _, found = schedule(jobs, submit_s=[0, 1, 5], cluster=exempt)
+    assert found.start_s.tolist() == [11, 1, 7]
+    _, found = schedule(jobs, submit_s=[0, 1, 5], cluster=exempt, timing=SchedulerTiming(bf_interval_s=9))
+    assert found.start_s.tolist() == [11, 1, 9]
+
+
+def test_narrow_jobs_are_stopped_before_wide_ones():
+    wide = LOW_JOB._replace(chunks=(Chunk(2, 4),))
+    cluster = replace(PREEMPTED, pools=(Pool(THIN, frozenset({"low", "high"}), 3),))
+    _, found = schedule([wide, LOW_JOB, HIGH_JOB], submit_s=[0, 1, 5], cluster=cluster)
+    assert found.start_s.tolist() == [0, 10, 5]
 
 
 def test_a_cancelled_job_ends_and_jobs_that_need_not_be_stopped_go_on():
@@ -156,8 +178,8 @@ def test_a_cancelled_job_ends_and_jobs_that_need_not_be_stopped_go_on():
         [LOW_JOB, half, half, wide, LOW_JOB], submit_s=[0, 1, 2, 5, 6], cluster=replace(PREEMPTED, partitions=modes)
     )
     assert found.start_s.tolist() == [0, 1, 2, 5, 15]
-    assert found.end_s.tolist() == [5, 11, 5, 15, 25]
-    assert sorted(found.cancelled.tolist()) == [0, 2]
+    assert found.end_s.tolist() == [5, 5, 12, 15, 25]
+    assert sorted(found.cancelled.tolist()) == [0, 1]
     assert not len(found.lost.job)
 
 

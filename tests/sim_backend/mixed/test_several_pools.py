@@ -6,6 +6,7 @@ from plain_mixed import PlainMixed
 from random_clusters import MANY, cases, rules
 from random_logs import PLAIN, policy_of
 
+from offpeak.model.limits import PreemptMode
 from sim_backend.engine.state import NEVER
 from sim_backend.mixed.advance import FULL, advance
 from sim_backend.mixed.cells import new_picks
@@ -28,6 +29,7 @@ def plain(random, scheduling) -> PlainMixed:
         bf_interval_s=scheduling.bf_interval_s,
         end_window_s=scheduling.end_window_s,
         end_window_step_s=scheduling.end_window_step_s,
+        requeue_s=scheduling.requeue_s,
     )
 
 
@@ -50,6 +52,26 @@ def test_intervals_and_completing_nodes(random, scheduling):
     assert schedule(random, scheduling).start_s.tolist() == plain(random, scheduling).run()
 
 
+@given(cases(preempts=True, exempt_s=4), rules())
+def test_jobs_that_stop_others(random, scheduling):
+    assert_stops_alike(random, scheduling)
+
+
+@given(cases(preempts=True), rules(timed=True))
+def test_jobs_that_stop_others_at_intervals(random, scheduling):
+    assert_stops_alike(random, scheduling)
+
+
+def assert_stops_alike(random, scheduling):
+    expected, found = plain(random, scheduling), schedule(random, scheduling)
+    assert found.start_s.tolist() == expected.run()
+    lost = [run for *run, mode in expected.stopped if mode is PreemptMode.REQUEUE]
+    assert sorted(zip(*(column.tolist() for column in found.lost), strict=True)) == sorted(map(tuple, lost))
+    assert sorted(found.cancelled.tolist()) == sorted(
+        job for job, *_, mode in expected.stopped if mode is PreemptMode.CANCEL
+    )
+
+
 @given(cases(), rules(timed=True))
 def test_cells_hold_what_running_jobs_take_at_each_second_and_never_more_than_they_have(random, scheduling):
     tables, workload = random.case.tables, random.case.workload
@@ -68,7 +90,7 @@ def test_cells_hold_what_running_jobs_take_at_each_second_and_never_more_than_th
         assert state.groups["waiting"].sum() == (~started & (workload.submit_s <= second)).sum()
 
 
-@given(cases(preempts=True), rules(timed=True))
+@given(cases(preempts=True, exempt_s=4), rules(timed=True))
 def test_jobs_that_others_stop_run_to_their_ends_and_limits_hold(random, scheduling):
     tables, workload = random.case.tables, random.case.workload
     state = new_state(tables, workload, scheduling, new_picks(tables))

@@ -70,15 +70,16 @@ def powered_on_pools(random, scheduling, after_s: int, leave_s: int) -> PoweredM
     return replay.schedule()
 
 
-@given(cases(), rules(timed=True))
+@given(cases() | cases(preempts=True, exempt_s=4), rules(timed=True))
 def test_nodes_that_never_sleep_change_nothing_on_several_pools(random, scheduling):
     expected = replay_mixed(random.case, policy_of(PLAIN), scheduling)
     found = powered_on_pools(random, scheduling, NEVER, 5)
     assert found.start_s.tolist() == expected.start_s.tolist()
+    assert [column.tolist() for column in found.runs] == [column.tolist() for column in expected.runs]
     assert all(len(log) == 0 for log in found.node_logs)
 
 
-@given(cases(), rules(timed=True), st.sampled_from([0, 5]), st.sampled_from([0, 3, 40]))
+@given(cases() | cases(preempts=True), rules(timed=True), st.sampled_from([0, 5]), st.sampled_from([0, 3, 40]))
 def test_each_job_starts_on_nodes_that_are_up(random, scheduling, after_s, leave_s):
     found = powered_on_pools(random, scheduling, after_s, leave_s)
     submit_s = random.case.workload.submit_s
@@ -86,9 +87,10 @@ def test_each_job_starts_on_nodes_that_are_up(random, scheduling, after_s, leave
     assert ((found.sleep_delay_s >= 0) & (found.sleep_delay_s <= found.start_s - submit_s)).all()
     for pool, log in enumerate(found.node_logs):
         counts = log.counts(int(submit_s.min(initial=0)))
-        jobs = found.placed_job[found.placed_pool == pool]
-        for job in jobs[found.end_s[jobs] > found.start_s[jobs]].tolist():
-            moment = np.searchsorted(counts.at_s, found.start_s[job], side="right") - 1
+        _, start_s, end_s = found.runs
+        runs = found.placed_run[found.placed_pool == pool]
+        for run in runs[end_s[runs] > start_s[runs]].tolist():
+            moment = np.searchsorted(counts.at_s, start_s[run], side="right") - 1
             assert counts.nodes[moment, ACTIVE] > 0
 
 
