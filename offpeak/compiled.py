@@ -96,8 +96,9 @@ numba.config.OPT = type(numba.config.OPT)(1)  # type: ignore[attr-defined]
 # Options that numba has but does not document. Without reference counts (`_nrt`) an allocation is a compile error; a
 # function without wrappers cannot be called from Python and compiles much faster.
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
-CALLED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-MERGED: dict[str, Any] = {"forceinline": True, **CALLED}
+BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+MERGED: dict[str, Any] = {"forceinline": True}
+CALLED: dict[str, Any] = {"forceinline": False}
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -116,7 +117,7 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a piece of in-place kernels: it is merged into them and cannot be called from Python."""
-    return _without_code(function, **UNCOUNTED, **MERGED)
+    return _without_code(function, **UNCOUNTED, **BARE, **MERGED)
 
 
 class _Library(JITCodeLibrary):
@@ -160,7 +161,7 @@ def _compiling(*, has_code: bool) -> Iterator[None]:
 
 def apart(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a large piece of in-place kernels once; they call it, which saves minutes of compilation."""
-    return _without_code(function, **UNCOUNTED, **CALLED)
+    return _without_code(function, **UNCOUNTED, **BARE, **CALLED)
 
 
 def _without_code(function: Callable[P, R], **options: Any) -> Callable[P, R]:
@@ -178,11 +179,11 @@ def _without_code(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     folder = _folder_once(function.__code__.co_filename)
     if folder is None:
-        return cast(Callable[P, R], numba.njit(nogil=True, **options)(function))
+        return cast(Callable[P, R], numba.njit(nogil=True, **CALLED, **options)(function))
     # numba reads it when a kernel is decorated, and another thread may be importing another file with kernels.
     with _DECORATING:
         numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-        dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
+        dispatcher = numba.njit(cache=True, nogil=True, **CALLED, **options)(function)
     dispatcher.compile = _by_one_process(dispatcher.compile, folder / f"{function.__qualname__}.lock")
     return cast(Callable[P, R], dispatcher)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.by_reference import by_reference
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Int64
 from sim_backend.engine.state import NEVER, NOT_YET
@@ -34,6 +35,7 @@ PATIENCE_S = 20.0
 """After this time of computing, starts that are not found yet count as being at the second that was reached."""
 
 
+@by_reference
 class RunningPlaces(NamedTuple):
     """Where the first jobs of a case run: job j has `units[i]` units of its only option in `cell[i]`.
 
@@ -45,6 +47,7 @@ class RunningPlaces(NamedTuple):
     units: Int64
 
 
+@by_reference
 class JobSizes(NamedTuple):
     """The sizes of which starts are forecast.
 
@@ -62,6 +65,7 @@ class JobSizes(NamedTuple):
     cell_cores: Int64
 
 
+@by_reference
 class JobStarts(NamedTuple):
     """When jobs would start [s]: by row of `JobSizes.nodes` and hold, and by size in cores and hold.
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.by_reference import by_reference
 from offpeak.model.arrays import Float64, Int64
 from plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
@@ -33,6 +34,7 @@ MOST_HOLDS = 200_000
 """Cells that reservations may hold in each competition group; when they are used up, later jobs get no reservation."""
 
 
+@by_reference
 class Tables(NamedTuple):
     """The cluster and the classes of requests, never written by the kernels.
 
@@ -91,6 +93,7 @@ class Preemption(NamedTuple):
     youngest_first: bool
 
 
+@by_reference
 class MixedWorkload(NamedTuple):
     """The jobs in the order of their submissions, never written by the kernels.
 
@@ -115,6 +118,7 @@ class MixedWorkload(NamedTuple):
     preemption: Preemption
 
 
+@by_reference
 class MixedRules(NamedTuple):
     """How the engine schedules.
 
@@ -176,6 +180,7 @@ class Pieces(NamedTuple):
     following: Int64
 
 
+@by_reference
 class Picks(NamedTuple):
     """The place that was found last: units of options in cells. `taken[cell]` is the last search that took the cell."""
 
@@ -227,6 +232,7 @@ class Stops(NamedTuple):
     order: Int64
 
 
+@by_reference
 class MixedState(NamedTuple):
     """Everything that `advance` moves.
 
