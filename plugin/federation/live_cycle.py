@@ -158,7 +158,7 @@ def add_sent_jobs(report: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
 
 
 def _later(wait_s: WaitRows, later_s: float) -> WaitRows:
-    return tuple(tuple(value + later_s for value in row) for row in wait_s)
+    return tuple(tuple(None if value is None else value + later_s for value in row) for row in wait_s)
 
 
 def left_core_s(grid: Grid, sent: Iterable[SentJob]) -> Float64:

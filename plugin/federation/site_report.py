@@ -13,8 +13,8 @@ import numpy as np
 from offpeak.model.step_series import Series
 
 REPORT_VERSION = 1
-WaitRows = tuple[tuple[float, ...], ...]
-"""Waits [s] by size and time limit."""
+WaitRows = tuple[tuple[float | None, ...], ...]
+"""Waits [s] by size and time limit, None where a wait is not known."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,12 @@ class WaitTable:
     wait_s: WaitRows = ()
 
     def of(self, cores: int, limit_s: int) -> float:
-        """Return the wait [s] of the next larger and longer job in the table, NaN if none is so large."""
+        """Return the wait [s] of the next larger and longer job in the table, NaN if it is not known."""
         size = bisect_left(self.cores, cores)
         if size == len(self.cores) or not self.limit_s:
             return float("nan")
-        return self.wait_s[size][min(bisect_left(self.limit_s, limit_s), len(self.limit_s) - 1)]
+        wait_s = self.wait_s[size][min(bisect_left(self.limit_s, limit_s), len(self.limit_s) - 1)]
+        return float("nan") if wait_s is None else wait_s
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ A site of an older version reports waits by cores only. Then the request counts 
 enough idle cores and without a queue has no wait.
 """
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from plugin.federation.jobs import PlacementRequest
 from plugin.federation.site_report import NodePart, PartitionTerms, PoolWaits, SiteReport
 from plugin.federation.sites import Site
 
-UNKNOWN_S = float("nan")
+UNKNOWN_S = math.nan
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def wait_on_pools(
     if misfit := cluster.misfit(requested):
         return SiteWait(misfit=misfit)
     waits = [_chunk_wait_s(pools, cluster, requested, chunk, limit_s) for chunk in requested.chunks]
-    return SiteWait(max(waits, default=0.0))
+    return SiteWait(UNKNOWN_S if any(map(math.isnan, waits)) else max(waits, default=0.0))
 
 
 def _wait_by_cores_s(report: SiteReport, site: Site, request: PlacementRequest) -> float:
@@ -106,29 +107,28 @@ def _chunk_wait_s(pools: Sequence[PoolWaits], cluster: Cluster, request: Request
         if pool.nodes * per_node >= chunk.copies
     ]
     if alone:
-        return min(alone)
-    together, missing = 0.0, chunk.copies
+        # A wait that is not known is longer than those that are.
+        return min((wait_s for wait_s in alone if not math.isnan(wait_s)), default=UNKNOWN_S)
+    together, missing = [0.0], chunk.copies
     for per_node, pool in sorted(usable, key=lambda pair: -pair[0] * pair[1].nodes):
         nodes = min(pool.nodes, -(-missing // per_node))
-        together = max(together, _wait_s(pool, chunk, per_node, nodes, limit_s, whole=request.whole_nodes))
+        together.append(_wait_s(pool, chunk, per_node, nodes, limit_s, whole=request.whole_nodes))
         missing -= nodes * per_node
         if missing <= 0:
             break
-    return together
+    return UNKNOWN_S if any(map(math.isnan, together)) else max(together)
 
 
 def _wait_s(pool: PoolWaits, chunk: Chunk, per_node: int, nodes: int, limit_s: int, *, whole: bool) -> float:
     """Return the wait for so many nodes of the pool with parts that cover `per_node` copies of the chunk."""
     column = min(bisect_left(pool.limit_s, limit_s), len(pool.limit_s) - 1)
-    return min(
-        (
-            each.wait_s[row][column]
-            for each in (pool.parts[-1:] if whole else pool.parts)
-            if (each is pool.parts[-1] or _covers(each.part, chunk, per_node))
-            and (row := bisect_left(each.nodes, nodes)) < len(each.nodes)
-        ),
-        default=UNKNOWN_S,
-    )
+    waits = [
+        each.wait_s[row][column]
+        for each in (pool.parts[-1:] if whole else pool.parts)
+        if (each is pool.parts[-1] or _covers(each.part, chunk, per_node))
+        and (row := bisect_left(each.nodes, nodes)) < len(each.nodes)
+    ]
+    return min((wait_s for wait_s in waits if wait_s is not None), default=UNKNOWN_S)
 
 
 def _covers(part: NodePart, chunk: Chunk, copies: int) -> bool:

@@ -29,6 +29,7 @@ from plugin.scheduler.port import SchedulerView
 from power.live.node_types import find_types
 from power.live.pool_state import expected_end_s, expected_run_s, holds_nodes, is_waiting
 from power.whatif.simulation import EASY_POLICY
+from sim_backend.engine.state import NOT_YET
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.replay import rules_of
 from sim_backend.mixed.start_forecast import JobSizes, RunningPlaces, forecast_starts, shared_pools
@@ -89,12 +90,13 @@ def simulate_waits(
         cell_cores=cell_cores,
     )
     starts = forecast_starts(case, rules_of(EASY_POLICY), places, sizes, now_s=view.at_s)
-    total = WaitTable(tuple(cores.tolist()), TIME_LIMITS_S, _rows(starts.of_cores - view.at_s))
-    wait_s = (starts.of_nodes - view.at_s)[:, [TIME_LIMITS_S.index(limit_s) for limit_s in POOL_LIMITS_S]]
-    if wait_s.size > MOST_FIGURES:
+    total = WaitTable(tuple(cores.tolist()), TIME_LIMITS_S, _rows(starts.of_cores, view.at_s))
+    start_s = starts.of_nodes[:, [TIME_LIMITS_S.index(limit_s) for limit_s in POOL_LIMITS_S]]
+    if start_s.size > MOST_FIGURES:
         LOG.warning("expected waits: %s pools of nodes are too many to report each", f"{len(cluster.pools):,}")
         return ExpectedWaits(total)
-    return ExpectedWaits(total, _pool_waits(cluster, parts, sizes, wait_s))
+    rows = _rows(start_s, view.at_s)
+    return ExpectedWaits(total, _pool_waits(cluster, parts, sizes, rows))
 
 
 def _without_preemption(cluster: Cluster) -> Cluster:
@@ -328,17 +330,17 @@ def _sizes(most: int, unit: int = 1) -> Int64:
     return np.unique(np.append(powers[powers <= units], [units] if units else []).astype(np.int64))
 
 
-def _rows(wait_s: Int64) -> WaitRows:
-    return tuple(tuple(row) for row in wait_s.astype(np.float64).tolist())
+def _rows(start_s: Int64, now_s: int) -> WaitRows:
+    return tuple(tuple(None if each == NOT_YET else float(each - now_s) for each in row) for row in start_s.tolist())
 
 
 def _pool_waits(
-    cluster: Cluster, parts: Sequence[tuple[int, NodePart]], sizes: JobSizes, wait_s: Int64
+    cluster: Cluster, parts: Sequence[tuple[int, NodePart]], sizes: JobSizes, rows: WaitRows
 ) -> tuple[PoolWaits, ...]:
     tables: dict[int, list[PartWaits]] = defaultdict(list)
     for row, (number, part) in enumerate(parts):
         span = slice(int(sizes.first[row]), int(sizes.first[row + 1]))
-        tables[number].append(PartWaits(part, tuple(sizes.nodes[span].tolist()), _rows(wait_s[span])))
+        tables[number].append(PartWaits(part, tuple(sizes.nodes[span].tolist()), rows[span]))
     return tuple(
         PoolWaits(
             partitions=tuple(sorted(pool.partitions)),

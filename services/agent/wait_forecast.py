@@ -1,6 +1,7 @@
 """The expected waits that the agent reports to brokers and subtracts from permitted delays.
 
-They are simulated in a thread. Nothing waits for a simulation for long: until it ends, the result before it counts.
+They are simulated in another process. Nothing waits for a simulation for long: until it ends, the result before it
+counts.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from plugin.federation.site_report import NO_WAITS, PartitionTerms
 from plugin.federation.site_waits import wait_on_pools
 from plugin.scheduler.job import Job
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from power.live.wait_process import simulate_apart
 from services.agent.loop import LOG
 
 EVERY_S = 10 * MINUTE_S
@@ -20,7 +22,10 @@ EVERY_S = 10 * MINUTE_S
 
 
 class WaitForecast:
-    """Keeps the `latest` expected waits, simulated from the scheduler's view at `at_s`, -1 before the first."""
+    """Keeps the `latest` expected waits, simulated from the scheduler's view at `at_s`, -1 before the first.
+
+    After a simulation that failed no wait is known.
+    """
 
     def __init__(self) -> None:
         self.latest, self.at_s = NO_WAITS, -1
@@ -30,7 +35,7 @@ class WaitForecast:
     def begin(self, view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> None:
         """Begin a simulation of a new view, unless one is running."""
         if self._simulation is None and self.at_s != view.at_s:
-            self._simulation = asyncio.create_task(self._simulate(view, traits, dict(run_s)))
+            self._simulation = asyncio.create_task(self._simulate(view, traits, run_s))
 
     async def finish(self, *, patience_s: float) -> None:
         """Wait for the running simulation for that time at most."""
@@ -38,25 +43,14 @@ class WaitForecast:
             await asyncio.wait({self._simulation}, timeout=patience_s)
 
     async def _simulate(self, view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> None:
-        # An agent without a broker and without delayed jobs does without the engine.
-        from power.live.expected_waits import simulate_waits
-
         try:
-            self.latest = await asyncio.to_thread(
-                simulate_waits,
-                view,
-                run_s,
-                shared=traits.shared_nodes,
-                partitions=traits.partitions,
-                limits=traits.limits,
-            )
+            self.latest = await simulate_apart(view, traits, run_s)
             self._terms = partition_terms(traits)
-            self.at_s = view.at_s
         except OffpeakError as problem:
             self.latest = NO_WAITS
-            LOG.warning("waits cannot be planned: %s", problem)
+            LOG.warning("waits are not known: %s", problem)
         finally:
-            self._simulation = None
+            self.at_s, self._simulation = view.at_s, None
 
     def is_due(self, now_s: int) -> bool:
         """Whether the queue needs a new simulation."""

@@ -32,7 +32,7 @@ STEP_SHARE = 0.02
 HORIZON_S = 28 * 86_400
 """A job that does not start before counts as starting then."""
 PATIENCE_S = 20.0
-"""After this time of computing, starts that are not found yet count as being at the second that was reached."""
+"""After this time of computing, starts that are not found yet are not known."""
 
 
 @by_reference
@@ -67,7 +67,7 @@ class JobSizes(NamedTuple):
 
 @by_reference
 class JobStarts(NamedTuple):
-    """When jobs would start [s]: by row of `JobSizes.nodes` and hold, and by size in cores and hold.
+    """When jobs would start [s], NOT_YET if not known: by row of `JobSizes.nodes` and hold, by size in cores and hold.
 
     `is_late` has room to note by pool whether a job would outlast the start of a reservation there.
     """
@@ -214,9 +214,10 @@ def forecast_starts(
         at_s = int(state.scalars["now_s"][0])
         # The first step may compile the kernels, which takes minutes: it does not count.
         began_s = time.monotonic() if began_s is None else began_s
-        is_over = at_s - now_s >= HORIZON_S or time.monotonic() - began_s > PATIENCE_S
-        if not left or answer != PAUSED or is_over:
+        if not left or answer != PAUSED or at_s - now_s >= HORIZON_S:
             break
+        if time.monotonic() - began_s > PATIENCE_S:
+            return starts
         next_s = min(int(state.scalars["next_end_s"][0]), NEVER - 1)
         until_s = max(next_s, now_s + int((at_s - now_s) * (1 + STEP_SHARE)))
     for found in (starts.of_nodes, starts.of_cores):

@@ -31,7 +31,7 @@ PRICE = Curve((NOW_S,), NOW_S + 72 * HOUR_S, (80.0,), "EUR/MWh")
 CARBON = replace(PRICE, value=(300.0,), unit="g/kWh")
 
 
-def part(cores: int, memory_mib: int, gpus: int, *rows: tuple[int, float, float]) -> PartWaits:
+def part(cores: int, memory_mib: int, gpus: int, *rows: tuple[int, float | None, float | None]) -> PartWaits:
     return PartWaits(NodePart(cores, memory_mib, gpus), tuple(row[0] for row in rows), tuple(row[1:] for row in rows))
 
 
@@ -147,6 +147,21 @@ def test_a_report_of_an_older_site_still_counts_with_its_one_table() -> None:
     message["pools"][0]["parts"][0]["wait_s"] = []
     with pytest.raises(ValueError, match="no table"):
         parse_report(message)
+
+
+def test_a_wait_that_is_not_known_is_longer_than_those_that_are() -> None:
+    """It stays unknown on its way through the report, and where the job could start otherwise it does not count."""
+    unknown = part(16, 128_000, 1, (2, None, 6 * HOUR_S))
+    gpu = replace(GPU, parts=(unknown, GPU_PARTS[1]))
+    report = replace(REPORT, waits=WaitTable((128,), (HOUR_S,), ((None,),)), pools=(CPU, gpu))
+    report = add_sent_jobs(parse_report(json.loads(json.dumps(report_json(report), allow_nan=False))), ())
+    assert expected_wait(report, SITE, slurm("-p gpu --gres=gpu:1")).wait_s == 25_000
+    assert expected_wait(report, SITE, slurm("-p gpu --gres=gpu:1", limit_s=24 * HOUR_S)).wait_s == 6 * HOUR_S
+    gpu = replace(GPU, parts=(unknown, part(32, 256_000, 2, (2, None, None))))
+    report = replace(report, pools=(CPU, gpu))
+    assert math.isnan(expected_wait(report, SITE, slurm("-p gpu -n 40")).wait_s)
+    assert expected_wait(report, SITE, slurm("-p batch,gpu -n 1")).wait_s == 0
+    assert math.isnan(expected_wait(replace(report, pools=()), SITE, slurm("-n 1")).wait_s)
 
 
 def test_parts_of_scripts() -> None:

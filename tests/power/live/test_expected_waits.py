@@ -1,5 +1,6 @@
 """Waits by pool on a cluster of CPU and GPU nodes, shared and whole: each job waits for the nodes that it can use."""
 
+import math
 import time
 
 import pytest
@@ -14,6 +15,7 @@ from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.live import expected_waits
 from power.live.expected_waits import POOL_LIMITS_S, simulate_waits
+from sim_backend.mixed import start_forecast
 
 HOUR_S = 3600
 SHARED = (Partition("batch", shared=True, is_default=True), Partition("gpu", shared=True))
@@ -48,7 +50,7 @@ def waits_of(jobs: tuple[Job, ...], nodes: tuple[Node, ...], limits: SiteLimits 
     return simulate_waits(view, {}, shared=True, partitions=SHARED, limits=limits)
 
 
-def wait_s(waits: ExpectedWaits, partition: str, part: NodePart, nodes: int = 1, limit_s: int = HOUR_S) -> float:
+def wait_s(waits: ExpectedWaits, partition: str, part: NodePart, nodes: int = 1, limit_s: int = HOUR_S) -> float | None:
     (pool,) = (pool for pool in waits.pools if partition in pool.partitions)
     (table,) = (each for each in pool.parts if each.part == part)
     return table.wait_s[table.nodes.index(nodes)][POOL_LIMITS_S.index(limit_s)]
@@ -65,6 +67,16 @@ def test_a_gpu_job_waits_five_hours_and_a_cpu_job_does_not() -> None:
     assert wait_s(waits, "batch", CPU_NODE, 2) == wait_s(waits, "batch", ONE_CORE, 2) == 0
     assert wait_s(waits, "gpu", ONE_GPU) == wait_s(waits, "gpu", GPU_NODE) == 5 * HOUR_S
     assert [pool.gpus for pool in waits.pools] == [{}, {"a100": 4}]
+
+
+def test_waits_that_are_not_found_in_time_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_forecast, "PATIENCE_S", -1.0)
+    nodes = (node("n1"), node("n2"), gpu_node("g1", used=8))
+    waits = waits_of((running(1, "g1", hours=5, request=FOUR_GPUS, cpus=8),), nodes)
+    assert wait_s(waits, "batch", CPU_NODE, 2) == 0
+    assert wait_s(waits, "gpu", GPU_NODE) is None
+    assert waits.total.wait_s[0][0] == 0
+    assert math.isnan(waits.total.of(waits.total.cores[-1], HOUR_S))
 
 
 def test_jobs_share_nodes_by_what_is_left_of_them() -> None:

@@ -1,20 +1,23 @@
 """The agent keeps expected waits: nothing waits for them for long, and old ones do not count."""
 
 import asyncio
-import threading
+import pickle
+import sys
 from datetime import UTC
+from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
-from offpeak.errors import OffpeakError
 from offpeak.model.cluster import Partition
 from offpeak.model.request import Chunk, Request
 from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits
 from plugin.queue_hook.facts import QueueFacts
 from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, NodeUse, PowerState
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from power.live import expected_waits
+from power.live import wait_process
 from services.agent.queue_loop import add_expected_waits
 from services.agent.wait_forecast import EVERY_S, WaitForecast
 
@@ -40,40 +43,55 @@ def job(number: int, partition: str, gpus: int, comment: str = "offpeak:delay=12
     return Job(*first, "", "", 1, 0, 1, 4, False, HOUR_S, NOW_S, None, None, None, "", True)
 
 
+ANSWER_LATER = """\
+import pathlib, pickle, sys, time
+pickle.load(sys.stdin.buffer)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+sys.stdout.buffer.write(pathlib.Path(sys.argv[2]).read_bytes())
+"""
+
+
 @pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Let a simulation end when the event is set."""
-    ends = threading.Event()
-
-    def simulate(*_: object, **__: object) -> ExpectedWaits:
-        assert ends.wait(20)
-        return WAITS
-
-    monkeypatch.setattr(expected_waits, "simulate_waits", simulate)
+def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Let the process of a simulation answer when the file is there."""
+    ends = tmp_path / "ends"
+    (tmp_path / "answer").write_bytes(pickle.dumps(WAITS))
+    command = (sys.executable, "-c", ANSWER_LATER, str(ends), str(tmp_path / "answer"))
+    monkeypatch.setattr(wait_process, "COMMAND", command)
     return ends
 
 
-def test_a_slow_simulation_is_not_waited_for_and_the_result_before_counts(simulated: threading.Event) -> None:
+def let_run(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(wait_process, "COMMAND", (sys.executable, "-c", program))
+
+
+def children() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_slow_simulation_is_not_waited_for_and_the_result_before_counts(simulated: Path) -> None:
     async def use() -> None:
         forecast = WaitForecast()
         forecast.begin(VIEW, TRAITS, {})
         await forecast.finish(patience_s=0.05)
         assert forecast.latest is NO_WAITS
-        simulated.set()
+        simulated.touch()
         await forecast.finish(patience_s=20)
         assert (forecast.latest, forecast.at_s) == (WAITS, NOW_S)
-        simulated.clear()
+        simulated.unlink()
         forecast.begin(SchedulerView(NOW_S + 60, (), (), ()), TRAITS, {})
         await forecast.finish(patience_s=0.05)
         assert forecast.latest == WAITS
-        simulated.set()
+        simulated.touch()
         await forecast.finish(patience_s=20)
+        assert forecast.at_s == NOW_S + 60
 
     asyncio.run(use())
 
 
-def test_each_job_gets_the_wait_of_its_own_request_and_old_waits_do_not_count(simulated: threading.Event) -> None:
-    simulated.set()
+def test_each_job_gets_the_wait_of_its_own_request_and_old_waits_do_not_count(simulated: Path) -> None:
+    simulated.touch()
 
     async def use() -> None:
         forecast = WaitForecast()
@@ -86,24 +104,71 @@ def test_each_job_gets_the_wait_of_its_own_request_and_old_waits_do_not_count(si
     asyncio.run(use())
 
 
-def test_a_simulation_that_fails_leaves_no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> ExpectedWaits:
-        raise OffpeakError("jobs of the QOS a, b may stop each other")
+def crash(problem: str) -> str:
+    return f"import os, pickle, sys; pickle.load(sys.stdin.buffer); {problem}"
 
-    monkeypatch.setattr(expected_waits, "simulate_waits", fail)
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (crash("os.kill(os.getpid(), 9)"), "ended without waits, with status -9"),
+        (crash("raise SystemExit(3)"), "ended without waits, with status 3"),
+        (crash(""), "ended without waits, with status 0"),
+        ("raise SystemExit(1)", "ended without waits, with status 1"),
+        ("import time; time.sleep(60)", "did not end within"),
+    ],
+)
+def test_a_process_that_fails_leaves_no_waits(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, program: str, reason: str
+) -> None:
+    let_run(monkeypatch, program)
+    monkeypatch.setattr(wait_process, "LONGEST_S", 1.0)
 
     async def use() -> None:
         forecast = WaitForecast()
+        forecast.latest = WAITS
         forecast.begin(VIEW, TRAITS, {})
         await forecast.finish(patience_s=20)
-        assert forecast.latest is NO_WAITS
+        assert (forecast.latest, forecast.is_due(NOW_S + 60)) == (NO_WAITS, False)
         assert forecast.of_jobs((job(1, "gpu", 1),), NOW_S) == {}
 
     asyncio.run(use())
+    assert reason in caplog.text
+    assert not children()
 
 
-def test_only_jobs_that_may_be_delayed_have_a_wait_in_the_facts(simulated: threading.Event) -> None:
-    simulated.set()
+def test_an_agent_that_stops_ends_the_simulation(simulated: Path) -> None:
+    async def stop_in_the_middle() -> None:
+        forecast = WaitForecast()
+        forecast.begin(VIEW, TRAITS, {})
+        await forecast.finish(patience_s=0.5)
+        assert len(children()) == 1
+
+    assert not simulated.exists()
+    asyncio.run(stop_in_the_middle())
+    assert not children()
+
+
+@pytest.mark.slow("a process loads the engine")
+def test_the_process_answers_for_a_cluster_and_leaves_the_agent_small(caplog: pytest.LogCaptureFixture) -> None:
+    plain = (False, False, True, False, False, "", "", None, ("cpu",), (), 8, 0, 0, None, None)
+    nodes = tuple(Node(f"n{number}", "IDLE", NodeUse.FREE, PowerState.ON, *plain) for number in range(4))
+    before = psutil.Process().memory_info().rss
+
+    async def use() -> None:
+        forecast = WaitForecast()
+        forecast.begin(SchedulerView(NOW_S, (job(1, "cpu", 0),), nodes, ()), TRAITS, {})
+        await forecast.finish(patience_s=580)
+        assert forecast.latest.pools[0].nodes == len(nodes)
+        assert forecast.of_jobs((job(2, "cpu", 0),), NOW_S) == {"2": 0}
+
+    asyncio.run(use())
+    assert not caplog.records
+    assert psutil.Process().memory_info().rss - before < 20 << 20
+
+
+def test_only_jobs_that_may_be_delayed_have_a_wait_in_the_facts(simulated: Path) -> None:
+    simulated.touch()
     jobs = (job(1, "gpu", 1), job(2, "gpu", 1, comment=""), job(3, "gpu", 1, comment="offpeak:now"))
     observed = SimpleNamespace(view=VIEW, traits=TRAITS)
 

@@ -1,0 +1,70 @@
+"""Simulates expected waits in a process of its own: the compiled engine and its memory do not stay in the agent.
+
+The process gets a pickled request on its standard input, answers with the pickled waits, and ends.
+"""
+
+import asyncio
+import pickle
+import signal
+import sys
+from collections.abc import Mapping
+
+from offpeak.errors import OffpeakError
+from offpeak.model.constants import MINUTE_S
+from plugin.federation.site_report import ExpectedWaits
+from plugin.scheduler.port import SchedulerTraits, SchedulerView
+
+LONGEST_S = 10 * MINUTE_S
+"""A process that takes longer is killed. The first one may compile the engine; a simulation takes seconds."""
+COMMAND = (sys.executable, "-P", "-m", __name__)
+
+
+class SimulationFailed(OffpeakError):
+    """The process gave no waits."""
+
+
+async def simulate_apart(view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> ExpectedWaits:
+    """Return the waits of further jobs as `simulate_waits` does. If cancelled, it ends the process.
+
+    Raises OffpeakError if the waits cannot be simulated, SimulationFailed if the process failed or took too long.
+    """
+    request = await asyncio.to_thread(pickle.dumps, (view, traits, dict(run_s)))
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*COMMAND, stdin=pipe, stdout=pipe)
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            text, _ = await process.communicate(request)
+    except TimeoutError:
+        raise SimulationFailed(f"the simulation did not end within {LONGEST_S // MINUTE_S} min") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0 or not text:
+        raise SimulationFailed(f"the process of the simulation ended without waits, with status {process.returncode}")
+    answer = pickle.loads(text)
+    if isinstance(answer, OffpeakError):
+        raise answer
+    waits: ExpectedWaits = answer
+    return waits
+
+
+def main() -> None:
+    """Answer one request."""
+    # It ends by itself even if the agent was killed, and Ctrl-C is for the agent, which ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.alarm(LONGEST_S)
+    from power.live.expected_waits import simulate_waits
+
+    view, traits, run_s = pickle.load(sys.stdin.buffer)
+    try:
+        answer: ExpectedWaits | OffpeakError = simulate_waits(
+            view, run_s, shared=traits.shared_nodes, partitions=traits.partitions, limits=traits.limits
+        )
+    except OffpeakError as problem:
+        answer = problem
+    sys.stdout.buffer.write(pickle.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
