@@ -94,7 +94,8 @@ numba.config.OPT = type(numba.config.OPT)(1)  # type: ignore[attr-defined]
 
 
 # Options that numba has but does not document. Without reference counts (`_nrt`) an allocation is a compile error; a
-# function without wrappers cannot be called from Python and compiles much faster.
+# function without wrappers cannot be called from Python and compiles much faster. Whether a function is merged is
+# inherited from its caller unless it is said.
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 MERGED: dict[str, Any] = {"forceinline": True}
@@ -179,11 +180,11 @@ def _without_code(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     folder = _folder_once(function.__code__.co_filename)
     if folder is None:
-        return cast(Callable[P, R], numba.njit(nogil=True, **CALLED, **options)(function))
+        return cast(Callable[P, R], numba.njit(nogil=True, **options)(function))
     # numba reads it when a kernel is decorated, and another thread may be importing another file with kernels.
     with _DECORATING:
         numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-        dispatcher = numba.njit(cache=True, nogil=True, **CALLED, **options)(function)
+        dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
     dispatcher.compile = _by_one_process(dispatcher.compile, folder / f"{function.__qualname__}.lock")
     return cast(Callable[P, R], dispatcher)
 

@@ -135,7 +135,7 @@ def parts_in(matrix: Int64, tables: Tables, option: int, cell: int) -> int:
     return int(tables.room[index(option)] * min(most, units_in(matrix, tables.need, option, cell)))
 
 
-@in_place
+@apart
 def find_place(matrix: Int64, tables: Tables, picks: Picks, request_class: int, search: int) -> int:
     """Take the resources of a job of the class; return how many cells it takes, 0 if it does not fit.
 
@@ -172,6 +172,12 @@ def find_place(matrix: Int64, tables: Tables, picks: Picks, request_class: int, 
     return found
 
 
+@in_place
+def find_alone(matrix: Int64, tables: Tables, picks: Picks) -> int:
+    """Take the resources of a job of the first class; return how many cells it takes, 0 if it does not fit."""
+    return find_place(matrix, tables, picks, 0, 1)
+
+
 def new_picks(tables: Tables) -> Picks:
     """Return room for the place of one job, before the first search."""
     widest, cells = int(most_cells(tables).max(initial=0)), len(tables.cell_pool)
@@ -185,4 +191,4 @@ def new_picks(tables: Tables) -> Picks:
 
 def fits_empty(tables: Tables) -> bool:
     """Tell whether a job of the first class finds a place in the empty cluster."""
-    return bool(find_place(tables.capacity.copy(), tables, new_picks(tables), 0, 1))
+    return bool(find_alone(tables.capacity.copy(), tables, new_picks(tables)))
