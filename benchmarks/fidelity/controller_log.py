@@ -41,9 +41,8 @@ class ControllerLog:
 def parse_controller_log(text: str) -> ControllerLog:
     """Return the allocations and backfill cycles of a log at level info with the debug flag Backfill."""
     submission: dict[int, int] = {}
-    allocations = {}
-    submitted_s = []
-    backfill_s = []
+    submitted_s, backfill_s = [], []
+    starts = []
     for at, line in _LINE.findall(text):
         at_s = datetime.fromisoformat(at).timestamp()
         if BACKFILL_BEGINS in line:
@@ -52,8 +51,9 @@ def parse_controller_log(text: str) -> ControllerLog:
             submission[int(match[1])] = len(submission)
             submitted_s.append(at_s)
         elif (STARTED in line or ALLOCATED in line) and (match := _JOB.search(line)):
-            key = submission[int(match[1])], int(match[2] or 0)
-            allocations[key] = Allocation(at_s, STARTED in line)
+            starts.append((match, Allocation(at_s, STARTED in line)))
+    # A job may have its nodes before the line of its submission is written.
+    allocations = {(submission[int(match[1])], int(match[2] or 0)): start for match, start in starts}
     return ControllerLog(submitted_s, allocations, backfill_s)
 
 

@@ -168,12 +168,12 @@ def test_nearest_policy() -> None:
 
 LOG = """\
 [2026-11-23T18:10:50.000] _slurm_rpc_submit_batch_job: JobId=3 InitPrio=5000 usec=300
-[2026-11-23T18:10:50.100] _slurm_rpc_submit_batch_job: JobId=4 InitPrio=5000 usec=300
 [2026-11-23T18:10:51.000] sched/backfill: _attempt_backfill: beginning
 [2026-11-23T18:10:51.100] sched/backfill: _start_job: Started JobId=3_1(5) in batch on node2
 [2026-11-23T18:10:53.000] sched/backfill: _attempt_backfill: beginning
 [2026-11-23T18:10:54.000] sched: Allocate JobId=4 NodeList=node2 #CPUs=4 Partition=batch
 slurmctld: sched: Allocate JobId=4 NodeList=node2 #CPUs=4 Partition=batch
+[2026-11-23T18:10:50.100] _slurm_rpc_submit_batch_job: JobId=4 InitPrio=5000 usec=300
 """
 
 
