@@ -221,7 +221,7 @@ def _submit(cluster: PoweredCluster, day: MixedDay, clock: Clock, first: int, co
     script = SCRIPT.format(seconds=seconds, first=first, trace=cluster.folder / "fidelity.log")
     request = day.request_of(first)
     (chunk,) = request.chunks
-    limit_min = int(clock.limit_min(day)[first : first + count].max())
+    limit_min = int(clock.limit_min(day)[first])
     options = [f"--partition={request.partitions[0]}", f"--qos={request.qos}", f"--nodes={chunk.copies}"]
     options += [f"--time={limit_min}", f"--job-name=w{day.part_w[first]:.0f}x", "--output=/dev/null"]
     options += ["--ntasks-per-node=1", f"--cpus-per-task={chunk.cores}", f"--mem={chunk.memory_mib or 1000}"]

@@ -33,6 +33,8 @@ OWN_ORDER = "conservative"
 """Slurm's backfill plans the start of each job, up to bf_max_job_test, by the site's own order."""
 RESERVATIONS = 500
 """Slurm's default of bf_max_job_test."""
+BF_RESOLUTION_S = 1
+"""As slurm.conf of the run says."""
 END_WINDOW_S = 30
 """In Slurm's source; five hours on the clock of six seconds."""
 
@@ -48,8 +50,12 @@ class Clock:
         return np.round(hours * self.hour_s * TICKS).astype(np.int64)
 
     def limit_min(self, day: MixedDay) -> Int64:
-        """Return the time limits of the jobs as Slurm takes them: in whole minutes, never less than the run time."""
-        return np.maximum(1, np.ceil(day.limit_h * self.hour_s / MINUTE_S)).astype(np.int64)
+        """Return the time limits of the jobs as Slurm takes them: in whole minutes, one for all tasks of an array."""
+        limit_min = np.maximum(1, np.ceil(day.limit_h * self.hour_s / MINUTE_S)).astype(np.int64)
+        for array in np.unique(day.array[day.array >= 0]):
+            tasks = day.array == array
+            limit_min[tasks] = limit_min[tasks].max()
+        return limit_min
 
     def peaks(self) -> PeakTimes:
         """Return the changes of the tariff."""
@@ -70,11 +76,13 @@ class Timing:
     launch_s: float = 0.0
     cycle_s: float = 0.0
     end_window_s: int = 0
+    bf_resolution_s: int = 0
 
     def in_ticks(self) -> SchedulerTiming:
         """Return what the engine takes; a job holds its nodes from the allocation on."""
         return SchedulerTiming(
             bf_most_jobs=RESERVATIONS,
+            bf_resolution_s=round(self.bf_resolution_s * TICKS),
             order_interval_s=round(self.cycle_s * TICKS),
             bf_interval_s=round(self.bf_interval_s * TICKS),
             completing_s=round((self.completing_s + self.launch_s) * TICKS),

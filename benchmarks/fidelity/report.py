@@ -9,7 +9,17 @@ import numpy as np
 
 from benchmarks.fidelity.compare import Figures, figures, nearest, saving, spearman
 from benchmarks.fidelity.live import OWN, SLEEP_AFTER_H, SLEEPING, LiveRun
-from benchmarks.fidelity.replay import END_WINDOW_S, OWN_ORDER, Asleep, Clock, Run, Sleep, Timing, engine_run
+from benchmarks.fidelity.replay import (
+    BF_RESOLUTION_S,
+    END_WINDOW_S,
+    OWN_ORDER,
+    Asleep,
+    Clock,
+    Run,
+    Sleep,
+    Timing,
+    engine_run,
+)
 from benchmarks.fidelity.workload import GROUPS, MixedDay, NodeGroup
 from offpeak.model.arrays import Float64
 
@@ -50,6 +60,7 @@ def timing_of(run: LiveRun) -> Timing:
         launch_s=shown.launch_s,
         cycle_s=run.cycle_s,
         end_window_s=END_WINDOW_S,
+        bf_resolution_s=BF_RESOLUTION_S,
     )
 
 

@@ -132,14 +132,16 @@ class SchedulerTiming(NamedTuple):
     Passes take place at multiples of `sched_interval_s`, those that reserve and backfill at multiples of
     `bf_interval_s`; they plan the starts of up to `bf_most_jobs` jobs, 0 for the default. Nodes stay taken for
     `completing_s` after a job. Expected ends within a window count together: of `end_window_s` at first, at each step
-    longer by `end_window_step_s`, or twice as long where that is 0. Jobs on woken nodes start at multiples of
-    `boot_check_s`. A job that was stopped for another waits again after `requeue_s`. The agent orders the queue each
+    longer by `end_window_step_s`, or twice as long where that is 0. Planned starts keep whole nodes for whole steps of
+    `bf_resolution_s`; 0: what the job requests, for its time. Jobs on woken nodes start at multiples of `boot_check_s`.
+    A job that was stopped for another waits again after `requeue_s`. The agent orders the queue each
     `order_interval_s`.
     """
 
     sched_interval_s: int = 0
     bf_interval_s: int = 0
     bf_most_jobs: int = 0
+    bf_resolution_s: int = 0
     completing_s: int = 0
     end_window_s: int = 0
     end_window_step_s: int = 0

@@ -60,7 +60,7 @@ def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
     )
 
 
-DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BATCH_DELAY_S = 30, 500, 3
+DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BF_RESOLUTION_S, DEFAULT_BATCH_DELAY_S = 30, 500, 60, 3
 END_WINDOW_S = 30
 """The first window of the backfill scheduler, see bf_window_linear in slurm.conf(5)."""
 DEFAULT_CRED_EXPIRE_S = 120
@@ -89,6 +89,7 @@ def parse_timing(config: Mapping[str, str]) -> SchedulerTiming:
         sched_interval_s=delay_s,
         bf_interval_s=interval_s,
         bf_most_jobs=most_jobs,
+        bf_resolution_s=number("bf_resolution", DEFAULT_BF_RESOLUTION_S),
         end_window_s=END_WINDOW_S,
         end_window_step_s=number("bf_window_linear", 0),
         boot_check_s=BOOT_CHECK_S,

@@ -57,7 +57,7 @@ def leave_spare(state: MixedState, hold: int) -> None:
     cell = state.holds.cell[index(hold)]
     for column in range(len(state.late)):
         least = min(state.late[index(column), index(cell)], state.holds.spare[index(hold), index(column)])
-        state.late[index(column), index(cell)] = least
+        state.late[index(column), index(cell)] = max(0, least)
 
 
 @apart

@@ -64,6 +64,7 @@ def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
         max_postponement_s=rules.max_postponement_s,
         sched_interval_s=timing.sched_interval_s or rules.period_s,
         bf_interval_s=timing.bf_interval_s,
+        bf_resolution_s=timing.bf_resolution_s,
         completing_s=timing.completing_s,
         order_interval_s=timing.order_interval_s,
         end_window_s=timing.end_window_s,

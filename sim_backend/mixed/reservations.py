@@ -12,7 +12,16 @@ from sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_sp
 from sim_backend.mixed.power_jobs import lend_returning, nodes_sleep, prefer_awake, take_back_returning
 from sim_backend.mixed.preemption import make_room
 from sim_backend.mixed.running import NO_PIECE, give_up, place_of, refuse, run_job
-from sim_backend.mixed.state import CAN_STOP, COUNTS, RANKS_SEVERAL, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import (
+    CAN_STOP,
+    CORES,
+    COUNTS,
+    RANKS_SEVERAL,
+    MixedRules,
+    MixedState,
+    MixedWorkload,
+    Tables,
+)
 
 UNUSABLE = -1
 
@@ -49,8 +58,24 @@ def first_start_s(state: MixedState, rules: MixedRules, group: int) -> int:
 
 
 @part
+def reach_s(rules: MixedRules, until_s: int) -> int:
+    """Return before which second reservations start that count for a job until `until_s`.
+
+    slurmctld rounds their starts down to its resolution, and a job must end before the start.
+    """
+    step_s = rules.bf_resolution_s
+    return until_s - until_s % step_s + step_s if step_s > 0 else until_s
+
+
+@part
+def longest_before_s(rules: MixedRules, start_s: int) -> int:
+    """Return the last second at which a job may end for which a reservation from `start_s` does not count."""
+    return start_s - start_s % rules.bf_resolution_s - 1 if rules.bf_resolution_s > 0 else start_s
+
+
+@part
 def open_late(state: MixedState, rules: MixedRules, group: int, until_s: int) -> int:
-    """Let `late` be what is left to a job that holds nodes until then; return the latest start before, else NOT_YET."""
+    """Let `late` be what is left to a job with that reach; return the latest start before it, else NOT_YET."""
     here = state.groups[group]
     holds = state.holds
     first = first_reservation(rules, group)
@@ -107,7 +132,7 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
     own_class = waiting.request_class[index(position)]
     group = tables.class_group[index(own_class)]
     until_s = now.now_s + waiting.hold_s[index(position)]
-    latest_s = open_late(state, rules, group, until_s)
+    latest_s = open_late(state, rules, group, reach_s(rules, until_s))
     is_late = latest_s != NOT_YET
     if was_refused(tables, state, own_class, latest_s):
         return False
@@ -121,7 +146,7 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
             waiting.last_refusal[index(own_class), 0] = state.groups[group].changes
             waiting.last_refusal[index(own_class), 1] = latest_s
         elif is_late:
-            refuse(tables, state, own_class, latest_s - now.now_s)
+            refuse(tables, state, own_class, longest_before_s(rules, latest_s) - now.now_s)
         else:
             give_up(tables, state, own_class)
         return False
@@ -140,7 +165,7 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
         cell = picks.cell[index(pick)]
         copy_cell(state.late, state.free, cell)
         if state.holds.cell_holds[index(cell)] > 0:
-            use_held_cell(tables, state, group, pick, until_s)
+            use_held_cell(tables, state, group, pick, reach_s(rules, until_s))
     return True
 
 
@@ -198,13 +223,14 @@ def apply_holds(state: MixedState, group: int, from_s: int, until_s: int) -> Non
         reservation = index(holds.reservation[index(hold)])
         if holds.start_s[reservation] <= from_s < holds.end_s[reservation]:
             for column in range(len(ahead)):
-                ahead[index(column), index(holds.cell[index(hold)])] -= holds.take[index(hold), index(column)]
+                cell = index(holds.cell[index(hold)])
+                ahead[index(column), cell] = max(0, ahead[index(column), cell] - holds.take[index(hold), index(column)])
     for hold in rows:
         cell = index(holds.cell[index(hold)])
         if from_s < holds.start_s[index(holds.reservation[index(hold)])] < until_s:
             for column in range(len(ahead)):
                 least = min(ahead[index(column), cell], holds.spare[index(hold), index(column)])
-                ahead[index(column), cell] = least
+                ahead[index(column), cell] = max(0, least)
 
 
 @part
@@ -218,10 +244,13 @@ def undo_holds(state: MixedState, group: int) -> None:
 
 
 @part
-def place_ahead(tables: Tables, state: MixedState, group: int, request_class: int, from_s: int, until_s: int) -> int:
-    """Find a place for a job from `from_s`, of which `ahead` is the state; return its cells, 0 if there is none."""
+def place_ahead(
+    tables: Tables, state: MixedState, rules: MixedRules, group: int, request_class: int, span_s: tuple[int, int]
+) -> int:
+    """Find a place for a job at its start, of which `ahead` is the state; return its cells, 0 if there is none."""
     now = state.scalars[0]
-    apply_holds(state, group, from_s, until_s)
+    from_s, until_s = span_s
+    apply_holds(state, group, from_s, reach_s(rules, until_s))
     now.searches += 1
     found = find_place(state.ahead, tables, state.picks, request_class, now.searches)
     if nodes_sleep(state):
@@ -229,6 +258,16 @@ def place_ahead(tables: Tables, state: MixedState, group: int, request_class: in
     put_back(state.ahead, tables, state.picks, found)
     undo_holds(state, group)
     return int(found)
+
+
+@part
+def kept(tables: Tables, state: MixedState, rules: MixedRules, pick: int, column: int) -> int:
+    """Return how much of a column a reservation keeps in a picked cell: with a resolution all of a shared node."""
+    picks = state.picks
+    cell = index(picks.cell[index(pick)])
+    if rules.bf_resolution_s > 0 and tables.window_column[cell] == CORES:
+        return int(tables.capacity[index(column), cell])
+    return int(picks.units[index(pick)] * tables.need[index(picks.option[index(pick)]), index(column)])
 
 
 @part
@@ -251,8 +290,7 @@ def hold_cells(
         holds.reservation[row] = own
         holds.cell_holds[cell] += 1
         for column in range(len(state.free)):
-            need = tables.need[index(picks.option[index(pick)]), index(column)]
-            holds.take[row, index(column)] = picks.units[index(pick)] * need
+            holds.take[row, index(column)] = kept(tables, state, rules, pick, column)
             holds.spare[row, index(column)] = state.ahead[index(column), cell]
     here.holds += found
     here.reserved += 1
@@ -383,7 +421,7 @@ def find_start(tables: Tables, state: MixedState, rules: MixedRules, position: i
             room += end_ahead(tables, state, here_class, slot)
             ended += 1
         if room >= copies or not is_single:
-            found = place_ahead(tables, state, group, here_class, at_s, at_s + hold_s)
+            found = place_ahead(tables, state, rules, group, here_class, (at_s, at_s + hold_s))
             if found > 0:
                 return at_s, found, ended
         before_s = at_s
@@ -417,13 +455,16 @@ def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int)
     at_s, found, ended = find_start(tables, state, rules, position)
     can_hold = found > 0 and here.first_hold + here.holds + found <= here.behind_holds
     if can_hold:
-        hold_cells(tables, state, rules, group, (at_s, at_s + hold_s), found)
+        until_s = at_s + hold_s
+        if rules.bf_resolution_s > 0:
+            until_s += -until_s % rules.bf_resolution_s
+        hold_cells(tables, state, rules, group, (at_s, until_s), found)
     end_search(tables, state, group, ended)
     return can_hold
 
 
 @part
-def holds_picks(tables: Tables, state: MixedState, group: int, found: int) -> bool:
+def holds_picks(tables: Tables, state: MixedState, rules: MixedRules, group: int, found: int) -> bool:
     """Tell whether the group's holds are on the cells that were picked, and as large."""
     here = state.groups[group]
     holds = state.holds
@@ -439,8 +480,7 @@ def holds_picks(tables: Tables, state: MixedState, group: int, found: int) -> bo
                 if holds.cell[hold] == cell:
                     more += holds.take[hold, index(column)]
                 if picks.cell[index(row)] == cell:
-                    need = tables.need[index(picks.option[index(row)]), index(column)]
-                    more -= picks.units[index(row)] * need
+                    more -= kept(tables, state, rules, row, column)
             if more != 0:
                 return False
     return True
@@ -458,7 +498,7 @@ def is_found_again(tables: Tables, state: MixedState, rules: MixedRules, group: 
     here.holds = holds
     here.reserved = 1
     is_same = at_s == state.holds.start_s[index(first_reservation(rules, group))]
-    return bool(is_same and holds_picks(tables, state, group, found))
+    return bool(is_same and holds_picks(tables, state, rules, group, found))
 
 
 @part

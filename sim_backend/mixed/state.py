@@ -130,8 +130,9 @@ class MixedRules(NamedTuple):
     multiples of `order_interval_s`, as the agent does in its cycles; 0: at each pass. `knapsack-slide` keeps jobs from
     starting, so it always decides at each pass. Slurm's search for the start of a blocked job takes expected ends
     within a window together. The window begins at the multiple of `end_window_s` behind the first end and is as long, 0
-    for none; at each step it is extended by `end_window_step_s`, or doubled where that is 0. A
-    job on woken nodes starts at the next multiple of `boot_check_s`.
+    for none; at each step it is extended by `end_window_step_s`, or doubled where that is 0. A reservation keeps whole
+    nodes, also of those that jobs share, for whole steps of `bf_resolution_s`; 0: what its job requests, for the time
+    of the job. A job on woken nodes starts at the next multiple of `boot_check_s`.
     """
 
     reservations: int
@@ -146,6 +147,7 @@ class MixedRules(NamedTuple):
     end_window_step_s: int = 0
     boot_check_s: int = 0
     requeue_s: int = 0
+    bf_resolution_s: int = 0
 
 
 class Waiting(NamedTuple):

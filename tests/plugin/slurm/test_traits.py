@@ -43,7 +43,9 @@ def test_the_timing_of_passes() -> None:
     assert traits_of_text(config(), b"").timing == NO_TIMING, "no backfill is configured"
     backfill = {"SchedulerType": "sched/backfill"}
     plain = traits_of_text(config(**backfill, SchedulerParameters="(null)"), b"").timing
-    known = SchedulerTiming(bf_interval_s=30, bf_most_jobs=500, end_window_s=30, boot_check_s=30, requeue_s=121)
+    known = SchedulerTiming(
+        bf_interval_s=30, bf_most_jobs=500, bf_resolution_s=60, end_window_s=30, boot_check_s=30, requeue_s=121
+    )
     assert plain[:-1] == known[:-1]
     assert plain.text == "backfill every 30 s for up to 500 jobs, passes in order at each submission and end"
     set_by_admin = "defer,bf_interval=60,sched_interval=120,bf_max_job_test=1000,bf_window_linear=60,bf_continue"

@@ -51,6 +51,7 @@ class PlainMixed:
     completing_s: int = 0
     sched_interval_s: int = 0
     bf_interval_s: int = 0
+    bf_resolution_s: int = 0
     end_window_s: int = 0
     end_window_step_s: int = 0
     requeue_s: int = 0
@@ -277,7 +278,12 @@ class PlainMixed:
         return self.least([self.left(self.running), *self.left_at_starts(reserved, self.now_s - 1, hold_s + 1)])
 
     def left_at_starts(self, reserved: list[Stay], after_s: int, for_s: int) -> list[dict[Cell, Counter]]:
-        starts = {stay.start_s for stay in reserved if after_s < stay.start_s < after_s + for_s}
+        until_s, step_s = after_s + for_s, self.bf_resolution_s
+        if step_s:
+            counts = {stay.start_s: stay.start_s - stay.start_s % step_s <= until_s for stay in reserved}
+        else:
+            counts = {stay.start_s: stay.start_s < until_s for stay in reserved}
+        starts = {start_s for start_s, is_before_end in counts.items() if after_s < start_s and is_before_end}
         return [self.left_at(at_s, reserved) for at_s in starts]
 
     def left_at(self, at_s: int, reserved: list[Stay]) -> dict[Cell, Counter]:
@@ -302,7 +308,7 @@ class PlainMixed:
             frees = [self.left_at(at_s, reserved), *self.left_at_starts(reserved, at_s, hold_s)]
             taken = self.place(request, self.least(frees))
             if taken is not None:
-                return Stay(number, at_s, at_s + hold_s, taken)
+                return Stay(number, at_s, up_to_multiple(at_s + hold_s, self.bf_resolution_s), self.kept(taken))
             before_s, at_s = at_s, min(change_s for change_s in changes if change_s > at_s)
             if window_s:
                 barrier_s = barrier_s or (at_s // window_s + 1) * window_s
@@ -310,6 +316,13 @@ class PlainMixed:
                 while barrier_s + window_s < next_s:
                     window_s = window_s + self.end_window_step_s if self.end_window_step_s else 2 * window_s
                 at_s = self.last_end_s(own, ends, at_s, barrier_s + window_s)
+
+    def kept(self, taken: list[tuple[Cell, Counter]]) -> list[tuple[Cell, Counter]]:
+        """Return what a reservation keeps of the cells: with a resolution whole nodes."""
+        if not self.bf_resolution_s:
+            return taken
+        capacity = self.capacity()
+        return [(cell, capacity[cell] if cell[0] in self.shared else amount) for cell, amount in taken]
 
     def ends_on(self, pools: list[int]) -> set[int]:
         """Return the expected ends of the running jobs that hold nodes of the pools."""

@@ -165,4 +165,5 @@ def rules(*, reservations=(0, 1, 1, 2, MANY), timed=False) -> st.SearchStrategy[
         end_window_step_s=st.sampled_from([0, 3]) if timed else st.just(0),
         boot_check_s=st.sampled_from([0, 7]) if timed else st.just(0),
         requeue_s=st.sampled_from([0, 5]) if timed else st.just(0),
+        bf_resolution_s=st.sampled_from([0, 1, 4]) if timed else st.just(0),
     )

@@ -27,6 +27,7 @@ def plain(random, scheduling) -> PlainMixed:
         completing_s=scheduling.completing_s,
         sched_interval_s=scheduling.sched_interval_s,
         bf_interval_s=scheduling.bf_interval_s,
+        bf_resolution_s=scheduling.bf_resolution_s,
         end_window_s=scheduling.end_window_s,
         end_window_step_s=scheduling.end_window_step_s,
         requeue_s=scheduling.requeue_s,
