@@ -8,7 +8,7 @@ of a submission; the ledger keeps their class names.
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -124,22 +124,23 @@ class SiteCommands:
     """The commands of one site and the route to the machine that runs them.
 
     `submitter` is the account that runs them, None for a site that is reached by ssh: offpeak-site checks the account
-    there.
+    there. The rights of an account are checked before its first job, once for the life of this object, which is one
+    request or one cycle.
     """
 
     name: str
     batch: BatchCommands
     route: SiteRoute
     submitter: Submitter | None
+    without_rights: set[str] = field(default_factory=set, compare=False, repr=False)
 
     async def submit(self, submission: JobSubmission) -> str:
         """Return the job that the site has taken.
 
         Raises SiteRefused if it certainly has not, NotKnown if it may have.
         """
-        if self.submitter is not None and (right := await self._admin_right(self.submitter)):
-            hint = "submit as an account without admin rights, such as offpeak-broker"
-            raise SiteRefused(f"{self.name}: jobs are not submitted as {self.submitter.user}, which is {right}: {hint}")
+        if self.submitter is not None and self.submitter.user not in self.without_rights:
+            await self._check_rights(self.submitter)
         command = self.batch.submit_command(submission)
         result = await self.route.run(command, stdin=submission.script, timeout_s=SUBMIT_S + ON_THE_WAY_S)
         if job := self.batch.submitted_job(result):
@@ -147,6 +148,12 @@ class SiteCommands:
         if refused := self.batch.refusal(result):
             raise SiteRefused(f"{self.name}: {refused}")
         raise NotKnown(f"{self.name}: {_complaint(result)}")
+
+    async def _check_rights(self, submitter: Submitter) -> None:
+        if right := await self._admin_right(submitter):
+            hint = "submit as an account without admin rights, such as offpeak-broker"
+            raise SiteRefused(f"{self.name}: jobs are not submitted as {submitter.user}, which is {right}: {hint}")
+        self.without_rights.add(submitter.user)
 
     async def _admin_right(self, submitter: Submitter) -> str:
         """Return the right by which the account administers machine, agent or scheduler, "" for none."""

@@ -210,7 +210,8 @@ def test_only_a_daemon_of_this_account_and_ledger_places_stored_jobs(tmp_path: P
 def killed(folder: Path, count: int, moment: str) -> None:
     program = Path(__file__).with_name("cycle_program.py")
     done = subprocess.run([sys.executable, program, folder, str(count), moment], check=False, timeout=120)
-    assert done.returncode in (-signal.SIGKILL, 0)
+    # An alarm while Python ends kills it too: its handlers are gone by then.
+    assert done.returncode in (-signal.SIGKILL, -signal.SIGALRM, 0)
 
 
 @pytest.mark.thorough
