@@ -36,6 +36,40 @@ def rows_of(done: subprocess.CompletedProcess[str]) -> dict[str, list[str]]:
     return {line[0]: line for line in lines if line and line[0] in ("partition", "cpu", "gpu")}
 
 
+PREEMPTING = """
+[node_types.node]
+count = 1
+cores = 16
+
+[partitions.low]
+node_types = ["node"]
+
+[partitions.high]
+node_types = ["node"]
+priority_tier = 2
+preempts = true
+"""
+
+
+@pytest.mark.parametrize("command", ["estimate", "simulate"])
+def test_runs_that_are_stopped_for_other_jobs_are_counted(offpeak: Offpeak, tmp_path: Path, command: str) -> None:
+    row = (
+        "{};{};COMPLETED;2023-01-02T{:02}:{}:00;2023-01-02T{:02}:{}:00;2023-01-02T{:02}:{}:00;1;16;cpu=16,node=1;normal"
+    )
+    rows = [COLUMNS]
+    for hour in range(24):
+        rows.append(row.format(2 * hour + 1, "low", hour, "00", hour, "00", hour, "30"))
+        rows.append(row.format(2 * hour + 2, "high", hour, "10", hour, "30", hour, "40"))
+    (tmp_path / "sacct.txt").write_text("\n".join(rows) + "\n")
+    (tmp_path / "cluster.toml").write_text(PREEMPTING)
+    done = offpeak(command, "sacct.txt", "--time-zone", "UTC", "--cluster", "cluster.toml")
+    assert done.returncode == 0, done.stderr
+    assert "easy: 24 runs stopped for other jobs after 4.0 node-hours in vain" in " ".join(done.stdout.split())
+    off = PREEMPTING.replace("[partitions.low]\n", '[partitions.low]\npreempt_mode = "off"\n')
+    (tmp_path / "cluster.toml").write_text(off)
+    assert "stopped for other jobs" not in offpeak(command, "sacct.txt", "--cluster", "cluster.toml").stdout
+
+
 @pytest.mark.parametrize("command", ["estimate", "simulate"])
 def test_a_row_for_each_partition(offpeak: Offpeak, tmp_path: Path, command: str) -> None:
     dump(tmp_path)
