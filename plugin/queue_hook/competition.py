@@ -18,14 +18,18 @@ from plugin.scheduler.job import Job, JobState
 
 
 class CompetitionGroup(NamedTuple):
-    """A set of pools by its first one, the priority tiers of the partitions, and the reservation, "" for none."""
+    """A set of pools by its first one, the priority tiers of the partitions, and the reservation, "" for none.
+
+    Of jobs with different `precedence` the scheduler puts the higher first, whatever their priority.
+    """
 
     pool: int
     tiers: tuple[int, ...]
     reservation: str
+    precedence: tuple[int, int]
 
 
-NO_GROUP = CompetitionGroup(-1, (), "")
+NO_GROUP = CompetitionGroup(-1, (), "", (0, 0))
 """The group of jobs that fit no node, and of those whose request is not understood."""
 
 
@@ -81,7 +85,8 @@ class Competition:
         fit, group = self.fit(job), NO_GROUP
         if job.request and fit.pools:
             first = fit.pools[0]
-            group = CompetitionGroup(self._group_of_pool.get(first, first), fit.tiers, job.request.reservation)
+            pool, precedence = self._group_of_pool.get(first, first), self.cluster.precedence(job.request)
+            group = CompetitionGroup(pool, fit.tiers, job.request.reservation, precedence)
         return self._group_of_id.setdefault(id(job.request), group)
 
     def groups(self, job: Job) -> frozenset[CompetitionGroup]:

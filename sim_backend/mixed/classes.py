@@ -404,11 +404,11 @@ def _groups(first_pool: Int64, option_class: Int64, option_pool: Int64, pools: i
 
 def _windows(cluster: Cluster, classes: Sequence[Request], class_group: Int64) -> tuple[Int64, Int64]:
     """Return the number of each class's window in its group, and the number of windows of each group."""
-    windows: dict[int, dict[tuple[int, tuple[int, ...], str], int]] = defaultdict(dict)
+    windows: dict[int, dict[tuple[tuple[int, int], tuple[int, ...], str], int]] = defaultdict(dict)
     found = []
     for group, request in zip(class_group.tolist(), classes, strict=True):
-        own, level = windows[group], cluster.precedence(request)[0]
-        found.append(own.setdefault((level, cluster.tiers(request), request.reservation), len(own)))
+        own, precedence = windows[group], cluster.precedence(request)
+        found.append(own.setdefault((precedence, cluster.tiers(request), request.reservation), len(own)))
     groups = int(class_group.max(initial=-1)) + 1
     return np.array(found, dtype=np.int64), np.array([len(windows[group]) for group in range(groups)], dtype=np.int64)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.limits import Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import QueueFacts
@@ -27,7 +28,7 @@ CLUSTER = Cluster((CPU_NODES, GPU_NODES), SHARED)
 
 def asks(number: int, chunk: Chunk, partition: str = "batch", **fields: Any) -> Job:
     """Return a job that shares its nodes."""
-    request = Request((partition,), (chunk,), reservation=fields.get("reservation", ""))
+    request = Request((partition,), (chunk,), reservation=fields.get("reservation", ""), qos=fields.get("qos", ""))
     cores = chunk.copies * chunk.cores
     return a_job(
         number,
@@ -66,6 +67,13 @@ def test_partitions_of_another_tier_and_reservations_are_apart() -> None:
     reserved = Cluster((named,), SHARED, {"maint": frozenset({"n1"})})
     jobs = [asks(1, Chunk(1, 64)), asks(2, Chunk(1, 64), reservation="maint")]
     assert order_after(jobs, [300.0, 200.0], reserved) == ["1", "2"]
+
+
+@pytest.mark.parametrize("preempted", [frozenset(), frozenset({"idle"})])
+def test_jobs_of_a_qos_that_preempts_others_are_apart_from_these(preempted: frozenset[str]) -> None:
+    cluster = replace(CLUSTER, qos={"idle": Qos("idle"), "normal": Qos("normal", preempts=preempted)})
+    jobs = [asks(1, Chunk(1, 64), qos="normal"), asks(2, Chunk(1, 64), qos="idle")]
+    assert order_after(jobs, [300.0, 200.0], cluster) == (["1", "2"] if preempted else ["2", "1"])
 
 
 def test_a_share_of_a_node_counts_as_a_full_node_of_such_jobs() -> None:
