@@ -171,7 +171,9 @@ def make_preferences(
     elif goal:
         goal = parse_goal(goal)
     data_mb = 0.0 if data is None else parse_data_mb(data)
-    return JobPreferences(goal, latest_end_s, cores, limit_s, application, data_mb, data_at or "")
+    return JobPreferences(
+        goal, latest_end_s, cores, limit_s, application=application, data_mb=data_mb, data_at=data_at or ""
+    )
 
 
 def job_json(job: BrokerJob) -> dict[str, Any]:

@@ -32,7 +32,7 @@ LATE_S = 120.0
 
 
 @dataclass(frozen=True)
-class PlannedJob:
+class PlacedJob:
     """A stored job in a cycle: its record, the job, and the choice of its site."""
 
     row: SubmissionRecord
@@ -86,13 +86,13 @@ class PlacementCycle:
 
     async def _place_rows(self, broker: Broker, rows: Sequence[SubmissionRecord]) -> None:
         planned = await asyncio.to_thread(self._choose, broker, rows)
-        by_site: dict[str, list[PlannedJob]] = defaultdict(list)
+        by_site: dict[str, list[PlacedJob]] = defaultdict(list)
         for each in planned:
             if each.choice.site is not None:
                 by_site[each.choice.site].append(each)
         await asyncio.gather(*(self._submit(broker, jobs) for jobs in by_site.values()))
 
-    def _choose(self, broker: Broker, rows: Sequence[SubmissionRecord]) -> list[PlannedJob]:
+    def _choose(self, broker: Broker, rows: Sequence[SubmissionRecord]) -> list[PlacedJob]:
         """Return the jobs with their sites, and record why others have none."""
         federation = broker.federation
         known: list[tuple[SubmissionRecord, BrokerJob]] = []
@@ -107,7 +107,7 @@ class PlacementCycle:
         found = federation.choose_together([job.request for _, job in known], without=without)
         self._turn = found.turn
         self._write_mark()
-        planned = [PlannedJob(row, job, choice) for (row, job), choice in zip(known, found.choices, strict=True)]
+        planned = [PlacedJob(row, job, choice) for (row, job), choice in zip(known, found.choices, strict=True)]
         for each in planned:
             if each.choice.site is None and not each.choice.may_wait and federation.is_known:
                 self._give_up(broker, each.row, each.choice.reason)
@@ -120,7 +120,7 @@ class PlacementCycle:
         answer = without_job(row.answer) | {"reason": why}
         self._change(broker, row, replace(row, state=FAILED, message=why, answer=answer))
 
-    def _keep(self, broker: Broker, kept: PlannedJob) -> None:
+    def _keep(self, broker: Broker, kept: PlacedJob) -> None:
         """Record why the job waits. One that no site can run now goes to the end of the line, so that others pass."""
         row, choice = kept.row, kept.choice
         answer = row.answer | {"reason": choice.reason, "misses": {miss.site: miss.text for miss in choice.misses}}
@@ -134,7 +134,7 @@ class PlacementCycle:
         except ChangedMeanwhile as problem:
             LOG.info("%s", problem)
 
-    async def _submit(self, broker: Broker, planned: Sequence[PlannedJob]) -> None:
+    async def _submit(self, broker: Broker, planned: Sequence[PlacedJob]) -> None:
         """Submit the jobs of one site, one after the other, until it is not known whether the site has one."""
         for each in planned:
             if self._ended.is_set():

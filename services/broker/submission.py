@@ -113,7 +113,9 @@ class Broker:
         now_s = self.clock()
         message = f"waits for the next cycle, at most {self.cycle_s} s"
         answer = {"site": None, "reason": message, "project": job.request.project, STORED: job_json(job)}
-        row = SubmissionRecord(key, now_s, self.by, job.digest, "", WAITING, now_s, message=message, answer=answer)
+        row = SubmissionRecord(
+            key, now_s, self.by, job.digest, site="", state=WAITING, tried_unix_s=now_s, message=message, answer=answer
+        )
         return self.changed(was, row)
 
     async def place(self, row: SubmissionRecord, job: BrokerJob, choice: SiteChoice) -> SubmissionRecord:

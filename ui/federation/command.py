@@ -53,7 +53,7 @@ def choose(
     settings = settings_of(config, {"broker.sites": sites, "agent.socket": socket})
     from ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
 
-    options = JobOptions(goal, latest_finish, time, cores, application, data, data_at)
+    options = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
     job = read_job_file(script, tuple(arguments or ()), options)
     choice = ask_broker(settings, job)
     if choice is None:
@@ -97,7 +97,7 @@ def submit(
     from ui.federation.without_daemon import print_cancelled, print_job_state, print_submitted
 
     if script is not None:
-        options = JobOptions(goal, latest_finish, time, cores, application, data, data_at)
+        options = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
         job = read_job_file(script, tuple(arguments or ()), options)
         print_submitted(settings, job, key, as_json=as_json)
     elif status is not None:
