@@ -7,13 +7,13 @@ if a waiting job could otherwise never start: a job keeps as many nodes that can
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node
 from power.live.cluster_snapshot import ClusterSnapshot
-from power.live.pool_state import PoolState, count_units, expected_end_s, holds_nodes
+from power.live.pool_state import PoolState, count_units, expected_end_s, holds_nodes, is_waiting
 
 CAPACITY = "capacity"
 """The first word of the reason of a node that is not on offer to jobs."""
@@ -80,10 +80,10 @@ class Offer:
         preferred = dict.fromkeys((*busy, *idle, *to_wake, *resting))
         named = {name for name in number if name in always and name in withdrawable}
         offered = named | {name for name in number if name in awake and name not in withdrawable}
-        for fitting, width in _find_needs(pool, deferred).items():
-            missing = width - sum(number[name] in fitting for name in offered)
-            fit = (name for name in preferred if name not in offered and number.get(name) in fitting)
-            offered |= {name for name, _ in zip(fit, range(missing), strict=False)}
+        for fit, width in _find_needs(pool, number, deferred).items():
+            missing = width - sum(name in fit for name in offered)
+            more = (name for name in preferred if name not in offered and name in fit)
+            offered |= {name for name, _ in zip(more, range(missing), strict=False)}
         floor += len(named)
         _fill(offered, busy, floor)
         spare = [name for name in idle if name not in offered]
@@ -123,15 +123,47 @@ def _find_ends(jobs: Iterable[Job], snapshot: ClusterSnapshot) -> dict[str, int]
     return ends
 
 
-def _find_needs(pool: PoolState, deferred: Iterable[Job]) -> dict[frozenset[int], int]:
-    """Return how many nodes the widest job needs, of those that fit equal pools: of waiting jobs, and of `deferred`
-    ones that may start soon. A job that is too wide for the nodes that fit it needs none.
+class Fit(NamedTuple):
+    """The nodes that fit a job, or a chunk of it: those of some pools of the cluster model, without the excluded ones."""
+
+    pools: frozenset[int]
+    excluded: frozenset[str] = frozenset()
+
+    def names(self, number: Mapping[str, int]) -> frozenset[str]:
+        """Return the names of the nodes that fit; `number` is the pool of each node."""
+        return frozenset(name for name, each in number.items() if each in self.pools and name not in self.excluded)
+
+
+def _find_needs(pool: PoolState, number: Mapping[str, int], deferred: Iterable[Job]) -> dict[frozenset[str], int]:
+    """Return how many of some usable nodes the widest job needs: of waiting jobs, and of `deferred` ones that may
+    start soon. `number` is the pool of each node in the cluster model.
+
+    A job that is too wide for the nodes that fit it needs none. A job that excludes nodes, or has several chunks, may
+    need nodes of every type, so it needs as many as there are.
     """
-    usable = pool.count_by_pool(pool.state != FAILED)
-    needs: dict[frozenset[int], int] = {}
-    for job in (*pool.waiting, *deferred):
-        fitting = frozenset(pool.cluster.candidate_pools(job)).intersection(usable)
-        width = max(job.nodes, -(-count_units(job, pool.units_per_node) // pool.units_per_node))
-        if width <= sum(usable[number] for number in fitting):
-            needs[fitting] = max(width, needs.get(fitting, 0))
+    names: dict[Fit, frozenset[str]] = {}
+    needs: dict[frozenset[str], int] = {}
+    particular = [job for job in pool.cluster.view.jobs if _is_particular(job) and is_waiting(job, pool.cluster.now_s)]
+    for job in (*pool.waiting, *deferred, *particular):
+        for fit, width in _list_fits(job, pool):
+            if fit not in names:
+                names[fit] = fit.names(number)
+            has = len(names[fit])
+            if _is_particular(job) or width <= has:
+                needs[names[fit]] = max(min(width, has), needs.get(names[fit], 0))
     return needs
+
+
+def _is_particular(job: Job) -> bool:
+    return job.request is not None and bool(job.request.excluded or job.request.chunks[1:])
+
+
+def _list_fits(job: Job, pool: PoolState) -> Iterable[tuple[Fit, int]]:
+    """Yield the nodes that fit the job, and those that fit each of several chunks, with the number that it needs."""
+    width = max(job.nodes, -(-count_units(job, pool.units_per_node) // pool.units_per_node))
+    excluded = job.request.excluded if job.request else frozenset[str]()
+    yield Fit(frozenset(pool.cluster.candidate_pools(job)), excluded), width
+    if job.request is not None and job.request.chunks[1:]:
+        for chunk in job.request.chunks:
+            alone = job.request._replace(chunks=(chunk,))
+            yield Fit(frozenset(pool.cluster.cluster.candidates(alone)), excluded), min(chunk.copies, width)

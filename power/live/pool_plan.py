@@ -193,10 +193,14 @@ def _count_idle_kept(pool: PoolState, deferred: Iterable[Job], is_reserved: NDAr
 
 
 def _find_kept_nodes(pool: PoolState) -> frozenset[str]:
-    """Return the nodes that waiting jobs name, and those of partitions in which a job waits that is not understood."""
-    named = frozenset(name for job in pool.waiting for name in job.required_hosts)
+    """Return the nodes that waiting jobs name, and those that a job may need that is not understood."""
+    return frozenset(name for job in pool.waiting for name in job.required_hosts) | _find_unclear_nodes(pool)
+
+
+def _find_unclear_nodes(pool: PoolState) -> frozenset[str]:
+    """Return the nodes of partitions in which a job waits that is not understood: it may need any of them."""
     unclear = {name for job in pool.waiting if job.is_unclear for name in job.partitions}
-    return named | {node.name for node in pool.pool.nodes if not unclear.isdisjoint(node.partitions)}
+    return frozenset(node.name for node in pool.pool.nodes if not unclear.isdisjoint(node.partitions))
 
 
 def _list_needs_of_reservations(view: SchedulerView) -> Iterable[tuple[str, NodeNeed]]:
@@ -324,7 +328,8 @@ def _plan_limited(
     now_s = snapshot.now_s
     lead_s = max((site.lead_s(node.name, snapshot) for node in pool.pool.nodes[:1]), default=0)
     always = dict(_list_names_always_offered(pool, ours, site, now_s + lead_s))
-    may_leave = {node.name for node in ours if _may_leave(node, pool, memory, site=site)}
+    unclear = _find_unclear_nodes(pool)
+    may_leave = {node.name for node in ours if node.name not in unclear and _may_leave(node, pool, memory, site=site)}
     candidates = _list_nodes_to_wake(pool, ours, memory, min_asleep_s=site.bounds.min_asleep_s)
     may_sleep = {node.name for node in ours if node.name in may_leave and node.is_on}
     offer = Offer.of(

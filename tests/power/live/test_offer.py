@@ -154,3 +154,29 @@ def test_as_many_nodes_stay_on_offer_as_the_widest_job_needs() -> None:
 def test_idle_nodes_that_must_stay_on_stay_on_offer() -> None:
     plan = planned(cluster_snapshot([node_of(name) for name in NAMES]), limited(min_on=2))
     assert (changes_of(plan), plan.withdrawn) == ({"n04": "close", "n03": "close"}, {})
+
+
+def test_a_job_gets_nodes_other_than_those_that_it_excludes() -> None:
+    _, records, memory = sleepers("n02", "n03", "n04")
+    nodes = [busy("n01"), *(asleep(name, **BY_US) for name in ("n02", "n03", "n04"))]
+    excludes = Request(("batch",), (Chunk(1),), excluded=frozenset({"n01", "n02"}))
+    jobs = [running(hosts="n01"), waits(request=excludes)]
+    plan = planned(cluster_snapshot(nodes, jobs=jobs, records=records), limited(capacity="two-level:1"), memory)
+    assert {"n03", "n04"} - plan.withdrawn.keys()
+
+
+def test_each_chunk_of_a_job_keeps_nodes_that_can_run_it() -> None:
+    nodes, records, memory = sleepers("n04", features=("big",))
+    nodes = [busy("n01"), busy("n02"), busy("n03"), *nodes]
+    request = Request(("batch",), (Chunk(2), Chunk(1, features=(frozenset({"big"}),))))
+    jobs = [running(hosts="n01,n02,n03", nodes=3), waits(request=request, nodes=3)]
+    plan = planned(cluster_snapshot(nodes, jobs=jobs, records=records), limited(capacity="two-level:1"), memory)
+    assert changes_of(plan)["n04"] == "power_up"
+
+
+def test_while_a_job_waits_that_is_not_understood_its_partition_is_open() -> None:
+    _, records, memory = sleepers("n02", "n03", "n04")
+    nodes = [busy("n01"), *(asleep(name, **BY_US) for name in ("n02", "n03", "n04"))]
+    jobs = [running(hosts="n01"), waits(request_problem="a licence server is not known")]
+    plan = planned(cluster_snapshot(nodes, jobs=jobs, records=records), limited(), memory)
+    assert (changes_of(plan), plan.withdrawn) == (dict.fromkeys(("n02", "n03", "n04"), "open"), {})
