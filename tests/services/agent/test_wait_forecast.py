@@ -66,8 +66,8 @@ def let_run(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(wait_process, "COMMAND", (sys.executable, "-c", program))
 
 
-def children() -> list[psutil.Process]:
-    return [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
+def children() -> set[psutil.Process]:
+    return {each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE}
 
 
 def test_a_slow_simulation_is_not_waited_for_and_the_result_before_counts(simulated: Path) -> None:
@@ -132,9 +132,10 @@ def test_a_process_that_fails_leaves_no_waits(
         assert (forecast.latest, forecast.is_due(NOW_S + 60)) == (NO_WAITS, False)
         assert forecast.of_jobs((job(1, "gpu", 1),), NOW_S) == {}
 
+    before = children()
     asyncio.run(use())
     assert reason in caplog.text
-    assert not children()
+    assert children() <= before
 
 
 def test_an_agent_that_stops_ends_the_simulation(simulated: Path) -> None:
@@ -142,11 +143,12 @@ def test_an_agent_that_stops_ends_the_simulation(simulated: Path) -> None:
         forecast = WaitForecast()
         forecast.begin(VIEW, TRAITS, {})
         await forecast.finish(patience_s=0.5)
-        assert len(children()) == 1
+        assert len(children() - before) == 1
 
     assert not simulated.exists()
+    before = children()
     asyncio.run(stop_in_the_middle())
-    assert not children()
+    assert children() <= before
 
 
 @pytest.mark.slow("a process loads the engine")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+from offpeak.settings.capacity import DEFAULT_SLA
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import CapacitySettings
 from power.capacity.registry import make_capacity_policy
@@ -59,7 +60,7 @@ def test_nodes_that_sleep_have_a_table_of_their_own(sleeping: ReportSubject) -> 
     section = savings_section(sleeping)
     assert section.count("<table>") == 2
     assert cells(section, table=2) == [list(sleep_row(outcome)) for outcome in sleeping.comparison.outcomes]
-    assert "SLA: slowdown of 200." in section
+    assert f"SLA: slowdown of {DEFAULT_SLA:g}." in section
 
 
 def test_with_replays_the_figures_of_sleep_have_their_ranges(make: Make) -> None:

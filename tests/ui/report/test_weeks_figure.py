@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from offpeak.settings.capacity import DEFAULT_SLA
 from ui.report.figure import Figure
 from ui.report.subject import ReportSubject
 from ui.report.wait_figures import weeks_figure
@@ -18,4 +19,4 @@ def test_weeks_hold_the_figures_of_each_run(drawn: Drawn, sleeping: ReportSubjec
         assert share["y"] == pytest.approx(100 * policy.sleep.figures.weekly_violations, nan_ok=True)
         assert slowdown["y"] == pytest.approx(policy.sleep.figures.weekly_slowdown, nan_ok=True)
         assert len(share["x"]) == len(share["y"])
-    assert traces[-1]["y"] == [200.0, 200.0]
+    assert traces[-1]["y"] == [DEFAULT_SLA, DEFAULT_SLA]
