@@ -31,10 +31,11 @@ class SiteEstimate:
 
 @dataclass(frozen=True)
 class SiteMismatch:
-    """Why a site cannot run a job."""
+    """Why a site cannot run a job; `passes`: it may be able to later, as its answer, price or wait is not known now."""
 
     site: str
     text: str
+    passes: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class SiteChoice:
     second: SiteEstimate | None
     misses: tuple[SiteMismatch, ...]
     may_wait: bool = False
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it is certain that no site can run the job."""
+        return self.site is None and not self.may_wait and not any(miss.passes for miss in self.misses)
 
 
 def choice_json(choice: SiteChoice, *, now_s: int, currency: str) -> dict[str, Any]:

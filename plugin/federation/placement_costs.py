@@ -61,13 +61,22 @@ def check_fit(cycle: GridCycle, units: Int64, runtime_s: Float64) -> SiteFit:
 
 def find_mismatches(cycle: GridCycle, fit: SiteFit, runtime_s: Float64, job: int) -> tuple[SiteMismatch, ...]:
     """Return for each site that cannot run the job what is missing there."""
-    nowhere = np.flatnonzero(~fit.compatible[job])
     return tuple(
         SiteMismatch(
-            cycle.grid.names[site], ", ".join(_missing(cycle, fit, float(runtime_s[job, site]), job, int(site)))
+            cycle.grid.names[site],
+            ", ".join(_missing(cycle, fit, float(runtime_s[job, site]), job, site)),
+            passes=_passes(cycle, fit, job, site),
         )
-        for site in nowhere
+        for site in np.flatnonzero(~fit.compatible[job]).tolist()
     )
+
+
+def _passes(cycle: GridCycle, fit: SiteFit, job: int, site: int) -> bool:
+    """Whether only the answer, the electricity or the wait of the site is missing, which it may report later."""
+    at = job, site
+    if not fit.answers[at]:
+        return True
+    return bool(fit.wide[at] and fit.long[at] and fit.features[at] and fit.allocation[at]) and at not in cycle.misfits
 
 
 def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: int) -> list[str]:

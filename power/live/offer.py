@@ -124,7 +124,7 @@ def _find_ends(jobs: Iterable[Job], snapshot: ClusterSnapshot) -> dict[str, int]
 
 
 class Fit(NamedTuple):
-    """The nodes that fit a job, or a chunk of it: those of some pools of the cluster model, without the excluded ones."""
+    """The nodes that fit a job or a chunk: those of some pools of the cluster model, without the excluded ones."""
 
     pools: frozenset[int]
     excluded: frozenset[str] = frozenset()

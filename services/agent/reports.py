@@ -6,10 +6,11 @@ brokers is made in a thread, once for each reading of the scheduler.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
+from offpeak.door.effect import Mode
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
@@ -28,6 +29,7 @@ from power.live.pool_state import is_waiting
 from predictors.feeds.port import Window, clip_series
 from services.agent.agent import SiteAgent
 from services.agent.queue_loop import queue_rules
+from services.agent.site_context import PartitionModes
 from services.agent.status import (
     NO_SCHEDULER,
     JobStatus,
@@ -144,6 +146,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
     now_s = agent.now_unix_s
     at_s = now_s if facts is None else facts.now_s
     rules = queue_rules(agent.site.settings, agent.site.zone)
+    offers = offers_in_force(agent.power.offers, agent.modes)
     return StatusReply(
         at_unix_s=at_s,
         mode=str(agent.modes.usual),
@@ -153,7 +156,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         price=agent.prices.status(int(at_s)),
         nodes=_node_counts(agent),
         saved_today=agent.savings.status(),
-        jobs=job_statuses(facts, rules, agent.queue.changed.latest, agent.power.offers) if facts and with_jobs else (),
+        jobs=job_statuses(facts, rules, agent.queue.changed.latest, offers) if facts and with_jobs else (),
         problems=problems,
         now_unix_s=now_s,
         clock_factor=agent.site.clock.factor,
@@ -164,6 +167,11 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         last_round_unix_s=agent.last_round_unix_s,
         capacity=tuple(f"{offer.pool}: {offer.text}: {offer.why}" for offer in agent.power.offers),
     )
+
+
+def offers_in_force(offers: Iterable[PoolOffer], modes: PartitionModes) -> tuple[PoolOffer, ...]:
+    """Return the offers for which jobs may wait: where the mode is not active, no node is closed."""
+    return tuple(offer for offer in offers if modes.of(offer.partitions) is Mode.ACTIVE)
 
 
 def _node_counts(agent: SiteAgent) -> NodeCounts:
@@ -250,7 +258,9 @@ def find_day_and_month(unix_s: float, zone: tzinfo) -> tuple[float, float]:
 
 
 PATIENCE_S = 2.0
-"""A broker waits no longer for a plan: the first one loads the engine. It gets the plan before, if there is one."""
+"""A broker waits no longer for a simulation: it gets the waits of the one before."""
+FIRST_PATIENCE_S = 4.0
+"""It waits longer for the first simulation, which loads the engine, but less than its time limit for a site."""
 
 
 async def make_site_report(agent: SiteAgent) -> SiteReport | None:
@@ -259,7 +269,7 @@ async def make_site_report(agent: SiteAgent) -> SiteReport | None:
     if view is None or traits is None:
         return None
     agent.waits.begin(view, traits, facts.expected_run_s if facts else {})
-    await agent.waits.finish(patience_s=PATIENCE_S)
+    await agent.waits.finish(patience_s=FIRST_PATIENCE_S if agent.waits.at_s < 0 else PATIENCE_S)
     curve = agent.prices.curve
     return SiteReport(
         at_unix_s=view.at_s,

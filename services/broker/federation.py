@@ -26,7 +26,6 @@ from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
 from plugin.federation.jobs import BY_WEIGHTS, PlacementRequest, find_home, parse_goal, request_columns
 from plugin.federation.live_cycle import (
     DEFAULT_RULES,
-    NOT_POLLED,
     ON_THE_WAY_S,
     CycleChoices,
     SentJob,
@@ -291,13 +290,6 @@ class Federation:
             rules=self.rules,
             turn=self.turn,
         )
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the last report of every site is fresh, so that what no site can run is certain."""
-        oldest_s = self.clock() - self.stale_s
-        reports = [self.replies.get(name, NOT_POLLED).report for name in self.grid.names]
-        return all(report is not None and report.at_unix_s >= oldest_s for report in reports)
 
     @property
     def currency(self) -> str:

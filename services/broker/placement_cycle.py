@@ -109,7 +109,7 @@ class PlacementCycle:
         self._write_mark()
         planned = [PlacedJob(row, job, choice) for (row, job), choice in zip(known, found.choices, strict=True)]
         for each in planned:
-            if each.choice.site is None and not each.choice.may_wait and federation.is_known:
+            if each.choice.is_impossible:
                 self._give_up(broker, each.row, each.choice.reason)
             elif each.choice.site is None:
                 self._keep(broker, each)

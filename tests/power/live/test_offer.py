@@ -170,7 +170,7 @@ def test_each_chunk_of_a_job_keeps_nodes_that_can_run_it() -> None:
     nodes = [busy("n01"), busy("n02"), busy("n03"), *nodes]
     request = Request(("batch",), (Chunk(2), Chunk(1, features=(frozenset({"big"}),))))
     jobs = [running(hosts="n01,n02,n03", nodes=3), waits(request=request, nodes=3)]
-    plan = planned(cluster_snapshot(nodes, jobs=jobs, records=records), limited(capacity="two-level:1"), memory)
+    plan = planned(cluster_snapshot(nodes, jobs=jobs, records=records), limited(), memory)
     assert changes_of(plan)["n04"] == "power_up"
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import pickle
 import sys
+import threading
 from datetime import UTC
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from offpeak.door.effect import Mode
 from offpeak.model.cluster import Partition
 from offpeak.model.request import Chunk, Request
 from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits
@@ -18,7 +20,10 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse, PowerState
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 from power.live import wait_process
+from power.live.offer import PoolOffer
+from services.agent import reports
 from services.agent.queue_loop import add_expected_waits
+from services.agent.site_context import PartitionModes
 from services.agent.wait_forecast import EVERY_S, WaitForecast
 
 HOUR_S = 3600
@@ -136,6 +141,32 @@ def test_a_process_that_fails_leaves_no_waits(
     asyncio.run(use())
     assert reason in caplog.text
     assert children() <= before
+
+
+def test_the_first_report_to_brokers_waits_for_the_process_that_loads_the_engine(
+    monkeypatch: pytest.MonkeyPatch, simulated: Path
+) -> None:
+    monkeypatch.setattr(reports, "PATIENCE_S", 0.01)
+    threading.Timer(0.5, simulated.touch).start()
+
+    async def report() -> None:
+        prices = SimpleNamespace(curve=None, carbon=None)
+        observer = SimpleNamespace(latest=VIEW, traits=TRAITS)
+        queue_loop = SimpleNamespace(facts=None)
+        agent = SimpleNamespace(observer=observer, queue_loop=queue_loop, waits=WaitForecast(), prices=prices)
+        made = await reports.make_site_report(agent)  # type: ignore[arg-type]
+        assert made is not None
+        assert made.pools == WAITS.pools
+
+    asyncio.run(report())
+
+
+def test_jobs_wait_for_offers_of_active_partitions_only() -> None:
+    offers = [
+        PoolOffer(name, frozenset({name}), "ols:1h", offered=1, usable=4, why="SLA") for name in ("batch", "debug")
+    ]
+    modes = PartitionModes(Mode.ACTIVE, {"debug": Mode.SHADOW})
+    assert reports.offers_in_force(offers, modes) == (offers[0],)
 
 
 def test_an_agent_that_stops_ends_the_simulation(simulated: Path) -> None:

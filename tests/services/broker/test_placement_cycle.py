@@ -16,6 +16,8 @@ from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.process import login_name
 from offpeak.settings.broker import BrokerSettings
+from plugin.federation.live_cycle import SiteReply
+from plugin.federation.site_report import WaitTable
 from plugin.federation.sites import Grid
 from plugin.scheduler.batch import BatchResult
 from services.broker.placement_cycle import check_daemon
@@ -25,7 +27,7 @@ from services.broker.submission import cancel, read_job_state, submission_json
 sys.path.append(str(Path(__file__).parent))
 from cycle_program import MCMF, Stage
 from pbs_stand_in import PbsStandIn, pbs_stand_in
-from three_sites import GRID, broker_job, ledger_in, site_replies
+from three_sites import GRID, IDLE, broker_job, ledger_in, site_replies
 
 LONG = "#!/bin/sh\n#PBS -l nodes=9:ppn=4 -l walltime=01:00:00\n"
 
@@ -158,6 +160,26 @@ def test_a_job_that_no_site_can_run_any_more_fails_if_all_sites_say_so(
     assert (row.state, "job" in row.answer) == ("failed", False)
     assert row.message.startswith("no site can run it: north: 4 cores requested, 2 are the most")
     assert keys_at(sites) == []
+
+
+@pytest.mark.parametrize("lacks", ["waits", "prices"])
+def test_a_job_waits_while_the_agents_of_all_sites_know_no_waits_or_prices(
+    tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn], lacks: str
+) -> None:
+    stage = Stage(tmp_path, ledger)
+    stage.store(1)
+    known = stage.poller.federation
+    busy = replace(IDLE, at_unix_s=time.time(), idle_cores=0, queued=1)
+    if lacks == "waits":
+        replies = dict.fromkeys(GRID.names, SiteReply(replace(busy, waits=WaitTable())))
+        stage.poller.federation = replace(known, replies=replies)
+    else:
+        stage.poller.federation = replace(known, grid=Grid(tuple(replace(site, tariff=None) for site in GRID.sites)))
+    stage.run()
+    assert (states(ledger, 1), keys_at(sites)) == (["waiting"], [])
+    stage.poller.federation = replace(known, replies=site_replies())
+    stage.run()
+    assert (states(ledger, 1), keys_at(sites)) == (["taken"], ["k0"])
 
 
 def test_a_silent_site_keeps_only_its_own_jobs(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
