@@ -19,6 +19,7 @@ MIB_PER_GIB = 1024
 DEFAULT_TIER = 1
 UNKNOWN = 0
 """Cores or memory of a node that its source does not tell; every request fits them."""
+_STOPPING = frozenset((PreemptMode.REQUEUE, PreemptMode.CANCEL))
 
 
 def memory_text(memory_mib: int) -> str:
@@ -271,8 +272,7 @@ class Cluster:
     @cached_property
     def preempts(self) -> bool:
         """Whether a job may stop another."""
-        modes = {each.preempt_mode for each in self._preempted}
-        return not modes.isdisjoint((PreemptMode.REQUEUE, PreemptMode.CANCEL))
+        return any(each.preempt_mode in _STOPPING for each in self._preempted)
 
     @property
     def suspended(self) -> tuple[str, ...]:
@@ -296,6 +296,15 @@ class Cluster:
             for name, qos in self.qos.items():
                 levels[name] = max((levels[each] + 1 for each in qos.preempts if each in levels), default=0)
         return levels
+
+    @cached_property
+    def qos_in_circles(self) -> tuple[str, ...]:
+        """The QOS of which a job may stop another that may stop it in turn, directly or through others, by name."""
+        stopped = {name for name, qos in self.qos.items() if qos.preempt_mode in _STOPPING}
+        reached = {name: qos.preempts & stopped for name, qos in self.qos.items()}
+        for _ in self.qos:
+            reached = {name: some.union(*(reached[each] for each in some)) for name, some in reached.items()}
+        return tuple(sorted(name for name, some in reached.items() if name in some))
 
     def precedence(self, request: Request) -> tuple[int, int]:
         """Return what puts a job before others whatever their priority: jobs that preempt others go before these."""

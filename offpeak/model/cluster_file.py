@@ -98,7 +98,7 @@ def parse_cluster(text: bytes, file: str) -> Cluster:
         if partition.qos and partition.qos not in qos:
             entry = FORMAT.named_entries(tables[name])["qos"]
             raise entry.wrong(f"{partition.qos!r} is no QOS of the file", hint=did_you_mean(partition.qos, qos))
-    return Cluster(
+    cluster = Cluster(
         pools,
         {name: partition for name, (partition, _) in partitions.items()},
         {name: _reserved(entry, nodes) for name, entry in _named(top, "reservations").items()},
@@ -107,6 +107,10 @@ def parse_cluster(text: bytes, file: str) -> Cluster:
         priority=_priority(top["priority"]) if "priority" in top else None,
         preemption=_preemption(top["preemption"]) if "preemption" in top else DEFAULT_PREEMPTION,
     )
+    if names := cluster.qos_in_circles:
+        hint = "take one of them out of preempts_qos"
+        raise top["qos"].wrong(f"jobs of {', '.join(names)} may stop each other", hint=hint)
+    return cluster
 
 
 def _named(top: Mapping[str, TomlEntry], key: str) -> dict[str, TomlEntry]:

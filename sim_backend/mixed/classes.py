@@ -190,6 +190,8 @@ def _preemption(cluster: Cluster, classes: Sequence[Request]) -> Preemption:
 
     Raises BadInput if jobs could stop each other for ever.
     """
+    if names := cluster.qos_in_circles:
+        raise BadInput(f"jobs of the QOS {', '.join(names)} may stop each other", hint="let one of them preempt none")
     first_of: dict[tuple[tuple[str, ...], str], Request] = {}
     for request in classes:
         first_of.setdefault((request.partitions, request.qos), request)
@@ -198,13 +200,6 @@ def _preemption(cluster: Cluster, classes: Sequence[Request]) -> Preemption:
         [[_STOPS.get(cluster.preempt_mode(by, of), 0) for of in first_of.values()] for by in first_of.values()],
         dtype=np.int64,
     ).reshape(len(kinds), len(kinds))
-    reached = stops > 0
-    while (further := reached | (reached @ reached)).sum() > reached.sum():
-        reached = further
-    if reached.diagonal().any():
-        in_circle = zip(first_of.values(), reached.diagonal().tolist(), strict=True)
-        names = sorted({of.qos for of, stops_itself in in_circle if stops_itself})
-        raise BadInput(f"jobs of the QOS {', '.join(names)} may stop each other", hint="take one out of `preempts_qos`")
     precedence = [cluster.precedence(request) for request in first_of.values()]
     ranks = {each: rank for rank, each in enumerate(sorted(set(precedence)))}
     terms = np.zeros((len(classes), 5), dtype=np.int64)

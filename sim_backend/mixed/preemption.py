@@ -57,7 +57,10 @@ def stoppable_s(workload: MixedWorkload, state: MixedState, slot: int) -> int:
 
 @apart
 def list_candidates(workload: MixedWorkload, state: MixedState, request_class: int, group: int) -> int:
-    """List the slots of the group that a job of the class may stop now, in the order of stops; return their number."""
+    """List the slots of the group that a job of the class may stop now, in the order of stops; return their number.
+
+    Jobs that have ended and only complete are not among them.
+    """
     now = state.scalars[0]
     here = state.groups[group]
     order = state.stops.order
@@ -66,6 +69,9 @@ def list_candidates(workload: MixedWorkload, state: MixedState, request_class: i
     for at in range(here.first, here.first + here.listed):
         slot = int(state.expected[index(at)])
         if workload.preemption.stops[index(kind), index(term(workload, state, slot, KIND))] == 0:
+            continue
+        job = index(state.slots.job[index(slot)])
+        if state.start_s[job] + workload.runtime_s[job] <= now.now_s:
             continue
         from_s = stoppable_s(workload, state, slot)
         if from_s > now.now_s:

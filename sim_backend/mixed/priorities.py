@@ -18,7 +18,7 @@ from offpeak.model.priority import PriorityWeights
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.mixed.advance import DECIDE, FULL, advance
 from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.state import PRECEDENCE, MixedRules, MixedState, MixedWorkload, Tables
+from sim_backend.mixed.state import PRECEDENCE, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
 
 ROOT = -1
 ABOVE_PRIORITIES = 1 << 40
@@ -237,9 +237,10 @@ class Priorities:
             tree=self.tree.arrays,
             usage=np.zeros(len(self.tree.parent)),
             unfinished=np.empty(jobs, dtype=np.int64),
-            period=np.array([0, 0, 0, NOT_YET]),
+            period=np.array([0, 0, 0, NOT_YET, 0]),
             association=self.association[case.kept].astype(np.int64),
             billing=_by_job(case, [each.cores for each in case.request_of]).astype(np.float64),
+            cancelled_s=np.full(len(case.kept), NEVER, dtype=np.int64),
             precedence=case.workload.preemption.terms[case.workload.request_class, PRECEDENCE],
             fixed=self._fixed(case),
         )
@@ -269,14 +270,15 @@ def _by_job(case: MixedCase, by_class: list[int]) -> Int64:
     return np.array(by_class, dtype=np.int64)[case.workload.request_class]
 
 
-BEFORE_S, UNFINISHED, SUBMITTED, UNTIL_S = range(4)
+BEFORE_S, UNFINISHED, SUBMITTED, UNTIL_S, STOPS = range(5)
 
 
 class PriorityState(NamedTuple):
     """The priorities in a replay; columns are by job of the case or by association.
 
     `period` has when the usage was last computed, the number of jobs in `unfinished`, how many jobs have been ranked,
-    and the last second of the period. `usage` is billing units times seconds.
+    the last second of the period, and how many stopped runs have been seen. `usage` is billing units times seconds.
+    `cancelled_s` is when other jobs ended a job, NEVER if they did not.
     """
 
     weights: PriorityWeights
@@ -286,6 +288,7 @@ class PriorityState(NamedTuple):
     period: Int64
     association: Int64
     billing: Float64
+    cancelled_s: Int64
     precedence: Int64
     fixed: Float64
 
@@ -301,11 +304,19 @@ def charge(priorities: PriorityState, state: MixedState, workload: MixedWorkload
     if half_life_s > 0:
         usage *= 2.0 ** ((before_s - now_s) / half_life_s)
     whole_s = decayed_s(before_s, now_s, now_s, half_life_s)
+    for row in range(period[STOPS], state.scalars[0].stops):
+        job, begin_s, stop_s, mode = state.stops.rows[row]
+        if mode == REQUEUED:
+            ran_s = decayed_s(max(begin_s, before_s), stop_s, now_s, half_life_s)
+            usage[association[job]] += ran_s * billing[job]
+        else:
+            priorities.cancelled_s[job] = stop_s
+    period[STOPS] = state.scalars[0].stops
     left = 0
     for at in range(period[UNFINISHED]):
         job = unfinished[at]
         begin_s = start_s[job]
-        end_s = begin_s + runtime_s[job]
+        end_s = min(begin_s + runtime_s[job], priorities.cancelled_s[job])
         if begin_s != NOT_YET:
             is_whole = begin_s <= before_s and end_s >= now_s
             ran_s = whole_s if is_whole else decayed_s(max(begin_s, before_s), min(end_s, now_s), now_s, half_life_s)

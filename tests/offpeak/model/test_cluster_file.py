@@ -158,6 +158,12 @@ def test_qos_have_limits() -> None:
         ('qos = "cpu"', 'qos = "cpus"', "partitions.cpu.qos: 'cpus' is no QOS of the file", "did you mean cpu?"),
         ('qos = "cpu"', "qos = 3", "partitions.cpu.qos: 3 is no name of a QOS", 'qos = "high"'),
         ('["cpu"]', '["low"]', "qos.high.preempts_qos: 'low' is no QOS of the file", "known: cpu, high"),
+        (
+            "most_nodes = 4",
+            'preempts_qos = ["high"]\npreempt_mode = "requeue"',
+            "qos: jobs of cpu, high may stop each other",
+            "take one of them out of preempts_qos",
+        ),
         ("user_jobs = 2", "user_jobs = -2", "qos.high.user_jobs: -2 is no whole number from 0", "without quotes"),
         (
             '"cancel"',
@@ -269,18 +275,19 @@ def clusters(draw: st.DrawFn) -> Cluster:
         pools.append(Pool(node_type, members, nodes, names))
     used = frozenset().union(*(pool.partitions for pool in pools))
     names = draw(st.lists(NAMES, max_size=3, unique=True))
-    preempted = st.frozensets(st.sampled_from(names)) if names else st.nothing()
     of_qos = st.builds(
         Qos,
         st.just(""),
         ALLOWANCES,
         ALLOWANCES,
         AMOUNTS,
-        preempted,
-        st.sampled_from(PreemptMode),
-        st.none() | st.integers(0, 10**6),
+        preempt_mode=st.sampled_from(PreemptMode),
+        exempt_s=st.none() | st.integers(0, 10**6),
     )
-    qos = {name: draw(of_qos)._replace(name=name) for name in names}
+    qos = {
+        name: draw(of_qos)._replace(name=name, preempts=frozenset(names[: draw(st.integers(0, number))]))
+        for number, name in enumerate(names)
+    }
     if names:
         of_partition = st.sampled_from(["", *names])
         partitions = [each._replace(qos=draw(of_partition)) for each in partitions]

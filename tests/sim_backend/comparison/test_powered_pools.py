@@ -110,6 +110,8 @@ def test_runs_that_are_stopped_for_other_jobs_are_charged(mode: PreemptMode) -> 
     assert outcome.stopped_runs == len(cut_s) > 0
     # Jobs on shares of nodes stop others, and are not stopped.
     assert outcome.stopped_node_h == pytest.approx(cut_s.sum() / 3600)
+    share = used_s.sum() / (case.machine.size * outcome.makespan_s)
+    assert outcome.utilization == pytest.approx(share)
     jobs_j = (case.node_power_w[job] * used_s).sum()
     idle_j = case.machine.idle_w * (16 * (comparison.until_s - comparison.begin_s) - used_s.sum())
     assert outcome.energy_kwh == pytest.approx((jobs_j + idle_j) / 3.6e6)

@@ -204,6 +204,8 @@ class PlainMixed:
             mode = self.cluster.preempt_mode(self.jobs[number].request, request)
             if self.group[stay.job] != self.group[number] or mode not in (PreemptMode.REQUEUE, PreemptMode.CANCEL):
                 continue
+            if stay.end_s - self.completing_s <= self.now_s:
+                continue
             from_s = stay.start_s + self.cluster.exempt_s(request)
             if from_s <= self.now_s:
                 found.append(stay)

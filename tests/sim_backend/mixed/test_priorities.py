@@ -13,10 +13,12 @@ from offpeak.model.cluster import Cluster, NodeType, Pool
 from offpeak.model.priority import PriorityWeights
 from offpeak.model.request import Chunk, Request
 from sim_backend.engine.state import NOT_YET
+from sim_backend.mixed.advance import FULL
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.cells import new_picks
+from sim_backend.mixed.preemption import with_room
 from sim_backend.mixed.priorities import BEFORE_S, ROOT, Priorities, advance_ranked, decayed_s
-from sim_backend.mixed.replay import replay_mixed, rules_of
+from sim_backend.mixed.replay import replay_mixed, rules_of, schedule_of
 from sim_backend.mixed.state import new_state
 from sim_backend.replay.schedule import NO_PEAKS
 
@@ -68,7 +70,7 @@ def test_age_lifts_a_job_above_a_better_one_that_came_later():
     assert schedule(PriorityWeights(partition=100, age=1000, max_age_s=10_000), rows) == [0, 5000, 5010]
 
 
-@given(cases(), st.sampled_from([0, 40, 100_000]), st.integers(1, 300))
+@given(cases() | cases(preempts=True), st.sampled_from([0, 40, 100_000]), st.integers(1, 300))
 def test_usage_is_the_decayed_work_of_each_user(random, half_life_s, until_s):
     case = random.case
     user = np.arange(int(case.kept.max(initial=0)) + 1) % 2
@@ -78,11 +80,13 @@ def test_usage_is_the_decayed_work_of_each_user(random, half_life_s, until_s):
     )
     rules = rules_of(PLAIN_POLICY)
     state = new_state(case.tables, case.workload, rules, new_picks(case.tables))
-    advance_ranked(case.tables, case.workload, NO_PEAKS, rules, state, priority_state, until_s=until_s)
+    ranked = case.tables, case.workload, NO_PEAKS, rules
+    while advance_ranked(*ranked, state, priority_state, until_s=until_s) == FULL:
+        state = with_room(state, case.tables)
     now_s = int(priority_state.period[BEFORE_S])
+    found = schedule_of(case.workload, state, 0.0)
     expected = [0.0, 0.0]
-    for job, start_s in enumerate(state.start_s.tolist()):
-        end_s = start_s + int(case.workload.runtime_s[job])
+    for job, start_s, end_s in zip(*(column.tolist() for column in found.runs), strict=True):
         # The part of the job that is charged is the one before the last period.
         if start_s != NOT_YET and start_s < now_s:
             cores = case.request_of[case.workload.request_class[job]].cores

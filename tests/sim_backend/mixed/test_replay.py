@@ -163,6 +163,12 @@ def test_the_site_says_which_jobs_are_stopped_and_which_have_not_run_for_long_en
     assert found.start_s.tolist() == [11, 1, 9]
 
 
+def test_a_job_that_has_ended_is_not_stopped_while_it_completes():
+    jobs, completing = [LOW_JOB, LOW_JOB, HIGH_JOB], SchedulerTiming(completing_s=5)
+    _, found = schedule(jobs, submit_s=[0, 0, 12], cluster=PREEMPTED, timing=completing)
+    assert (found.start_s.tolist(), len(found.lost.job)) == ([0, 0, 15], 0)
+
+
 def test_narrow_jobs_are_stopped_before_wide_ones():
     wide = LOW_JOB._replace(chunks=(Chunk(2, 4),))
     cluster = replace(PREEMPTED, pools=(Pool(THIN, frozenset({"low", "high"}), 3),))
