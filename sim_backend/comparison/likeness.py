@@ -19,6 +19,7 @@ from offpeak.model.request import Request
 from offpeak.text import natural_key
 from sim_backend.comparison.compare import Comparison
 from sim_backend.engine.state import NOT_YET
+from sim_backend.replay.schedule import JobRuns
 
 WAIT_FACTOR, WAIT_S = 1.5, 60
 """A mean wait that differs by this factor and so many seconds makes a replay another queue than that of the log: on the
@@ -189,7 +190,7 @@ def _centred_ranks(start_s: Int64, day: Int64, begin: Int64, jobs: Int64) -> Flo
 def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int) -> tuple[PartitionUse, ...]:
     """Return what the jobs of each partition used, by name; of jobs without a partition nothing."""
     case = comparison.case
-    jobs, replayed_s = case.jobs.as_logged(), comparison.runs[0].schedule.start_s
+    jobs, runs = case.jobs.as_logged(), comparison.runs[0].schedule.runs
     code, texts = names.partitions(jobs)
     gpus = _gpus(jobs, case.requests)
     edges_s = _days(jobs, comparison)
@@ -208,8 +209,11 @@ def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int)
                 size, capacity = gpus[of_it], all_gpus
         unit_s = None if capacity is None else capacity * np.diff(edges_s)
         started = some.logged_start_s >= 0
-        logged = _shares(some, size, some.logged_start_s, edges_s, unit_s) if started.all() else None
-        replayed = _shares(some, size, replayed_s[of_it], edges_s, unit_s)
+        logged_runs = JobRuns(np.arange(len(of_it)), some.logged_start_s, some.logged_start_s + some.runtime_s)
+        logged = _shares(size, logged_runs, edges_s, unit_s) if started.all() else None
+        own = code[runs.job] == number
+        own_runs = JobRuns(np.searchsorted(of_it, runs.job[own]), runs.start_s[own], runs.end_s[own])
+        replayed = _shares(size, own_runs, edges_s, unit_s)
         uses.append(
             PartitionUse(
                 partition=name,
@@ -258,12 +262,12 @@ def _days(jobs: Jobs, comparison: Comparison) -> Int64:
     return np.append(np.arange(comparison.begin_s, max(until_s, comparison.begin_s + 1), DAY_S), until_s)
 
 
-def _shares(jobs: Jobs, size: Int64, start_s: Int64, edges_s: Int64, unit_s: Float64 | None) -> Float64 | None:
-    """Return the share of the units that jobs of such a size use on each day, None where their number is unknown."""
+def _shares(size: Int64, runs: JobRuns, edges_s: Int64, unit_s: Float64 | None) -> Float64 | None:
+    """Return the share of the units that runs use on each day, None where their number is unknown; sizes are by job."""
     if unit_s is None:
         return None
-    ran = start_s != NOT_YET
-    size, start_s, end_s = size[ran], start_s[ran], (start_s + jobs.runtime_s)[ran]
+    ran = runs.start_s != NOT_YET
+    size, start_s, end_s = size[runs.job[ran]], runs.start_s[ran], runs.end_s[ran]
     used_s = _used_until(edges_s, start_s, size) - _used_until(edges_s, end_s, size)
     shares: Float64 = np.diff(used_s) / np.maximum(unit_s, 1)
     return shares

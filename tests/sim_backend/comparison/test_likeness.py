@@ -27,6 +27,7 @@ from sim_backend.comparison.likeness import (
     waits_are_near,
 )
 from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import JobRuns
 
 STARTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=80)
 
@@ -141,3 +142,11 @@ def test_a_start_order_like_another_disciplines_is_not_near() -> None:
     assert not far.is_near
     assert far.differences[0].startswith("the order in which a day's jobs start correlates 0.84 with that of the log")
     assert not Likeness(100.0, 1000.0, 1.0, ()).is_near
+
+
+def test_runs_that_were_stopped_used_their_partition_too() -> None:
+    comparison = compared([0], queue=[1])
+    lost = JobRuns(np.array([0]), np.array([0]), np.array([HOUR_S]))
+    run = replace(comparison.runs[0], schedule=replace(comparison.runs[0].schedule, lost=lost))
+    (cpu,) = partition_uses(replace(comparison, runs=(run,)), NAMES, 1)
+    assert (cpu.utilization, cpu.replayed_utilization) == (0.5, 0.75)
