@@ -114,7 +114,13 @@ class Service:
             await end.enter_async_context(serve_socket(agent.site.settings.agent.socket, server))
             self._write_wake_list(agent.site)
             tasks = [asyncio.create_task(runner.run(), name=runner.name) for runner in agent.runners]
-            others = (self._reload, self._exchange, self._give_back_the_rest, self._report_to_systemd)
+            others = (
+                self._reload,
+                self._exchange,
+                self._give_back_the_rest,
+                self._report_left_nodes,
+                self._report_to_systemd,
+            )
             tasks += [asyncio.create_task(task()) for task in others]
             notify(READY)
             LOG.info("started in mode %s", agent.site.modes.usual)
@@ -178,6 +184,21 @@ class Service:
                 modes = self._agent.modes
                 if self._acted.widened(modes) != modes:
                     await self._give_back(modes)
+
+    async def _report_left_nodes(self) -> None:
+        """Report once which nodes an agent that was killed has left closed, if this one does not open them."""
+        agent = self._agent
+        while agent.observer.latest is None:
+            await asyncio.sleep(STATUS_EVERY_S)
+        switched, modes = agent.site.machines, agent.modes
+        left = [
+            node.name
+            for node in agent.observer.latest.nodes
+            if node.closed_by_us and (node.name not in switched or modes.of(node.partitions) is not Mode.ACTIVE)
+        ]
+        if left:
+            why = "closed by an agent before this one, which does not open them by its mode or its nodes"
+            LOG.warning("%s: %s; end it, and `offpeak agent --restore` opens them", fold(left), why)
 
     async def _reload(self) -> None:
         """Read the settings at each SIGHUP, and put a mode that closes the door in force at once."""

@@ -101,6 +101,8 @@ class PlacementCycle:
                 known.append((row, stored_job(row.answer[STORED], federation.grid, int(federation.clock()))))
             except BadInput as problem:
                 self._give_up(broker, row, str(problem))
+            except (KeyError, TypeError) as problem:
+                LOG.warning("key %s: waits: another version of offpeak has stored it: %r", row.key, problem)
         if not known:
             return []
         without = [job.not_at(federation.grid) | row.answer.get(REFUSED, {}) for row, job in known]

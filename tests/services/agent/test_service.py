@@ -97,6 +97,27 @@ def flat(price: int) -> str:
     return f"on={price}EUR/MWh,off={price}EUR/MWh,hours=00:00-12:00,zone=UTC"
 
 
+def test_an_agent_in_shadow_names_the_nodes_that_one_before_it_has_closed(
+    settings: Settings, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())
+    agent.site.scheduler.change_nodes(("n1",), NodeChange.WITHDRAW, reason="offpeak: capacity: ols offers 0 of 1 nodes")
+
+    async def serve() -> None:
+        running = Service(agent, lambda: settings)
+        serving = asyncio.create_task(running.run())
+        async with asyncio.timeout(60):
+            while "offpeak agent --restore" not in caplog.text:
+                await asyncio.sleep(0.05)
+        running.end()
+        await serving
+        await agent.close()
+
+    asyncio.run(serve())
+    assert "n1: closed by an agent before this one" in caplog.text
+    assert agent.site.scheduler.view().nodes[0].closed_by_us
+
+
 def test_a_hangup_has_the_prices_read_at_once(settings: Settings, ledger: Ledger) -> None:
     other = replace(settings, prices=PriceSettings(tariff=flat(90)))
     agent = SiteAgent(site_context.make_site_context(settings), ledger, ProblemLog())

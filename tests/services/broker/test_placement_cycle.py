@@ -182,6 +182,21 @@ def test_a_job_waits_while_the_agents_of_all_sites_know_no_waits_or_prices(
     assert (states(ledger, 1), keys_at(sites)) == (["taken"], ["k0"])
 
 
+def test_a_job_of_another_version_waits_and_holds_up_no_other(
+    tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn], caplog: pytest.LogCaptureFixture
+) -> None:
+    stage = Stage(tmp_path, ledger)
+    stage.store(2)
+    row = ledger.submission("k0")
+    assert row is not None
+    job = row.answer["job"]
+    newer = job | {"preferences": job["preferences"] | {"colour": "green"}}
+    assert ledger.change_submission(row, replace(row, answer=row.answer | {"job": newer}))
+    stage.run()
+    assert (states(ledger, 2), keys_at(sites)) == (["waiting", "taken"], ["k1"])
+    assert "key k0: waits: another version of offpeak has stored it" in caplog.text
+
+
 def test_a_silent_site_keeps_only_its_own_jobs(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
     sites["north"].set("silent")
     sites["north"].set("down")
