@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -92,6 +92,8 @@ class Service:
         self._exchanging = asyncio.Lock()
         # The modes in which something was done that is not given back yet.
         self._acted, self._left = agent.site.modes, dict[str, str]()
+        # The nodes that the agent switches no longer and that are not given back yet.
+        self._leaves = frozenset[str]()
 
     async def run(self) -> None:
         """Run until a signal ends it, and leave a safe state."""
@@ -158,16 +160,16 @@ class Service:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _give_back(self, stays: PartitionModes, *, leaves: Collection[str] = ()) -> None:
+    async def _give_back(self, stays: PartitionModes) -> None:
         """Give the site its own order and the nodes that are up; begin times stay, because they end by themselves."""
         try:
             async with asyncio.timeout(GIVE_BACK_S):
-                left = await give_back(self._agent, self._acted, stays, leaves=leaves)
+                left = await give_back(self._agent, self._acted, stays, leaves=self._leaves)
         except Exception as problem:
             LOG.warning("not all was given back: %s; it is tried again, at the end by `agent --restore`", problem)
             return
         if not left:
-            self._acted = stays
+            self._acted, self._leaves = stays, frozenset()
         elif left != self._left:
             ends = self._ended.is_set()
             then = "`offpeak agent --restore` tries again" if ends else "the agent tries again"
@@ -176,13 +178,13 @@ class Service:
         self._left = left
 
     async def _give_back_the_rest(self) -> None:
-        """Restore later what could not be restored when a mode closed the door."""
+        """Restore later what could not be restored when a mode closed the door, or when a node left the settings."""
         while True:
             await asyncio.sleep(GIVE_BACK_EVERY_S)
             async with self._exchanging:
                 # Also the modes of settings that cannot be used otherwise: they close the door.
                 modes = self._agent.modes
-                if self._acted.widened(modes) != modes:
+                if self._leaves or self._acted.widened(modes) != modes:
                     await self._give_back(modes)
 
     async def _report_left_nodes(self) -> None:
@@ -249,9 +251,9 @@ class Service:
         for name in _fixed_changes(agent.site.settings, site.settings):
             LOG.warning("settings: %s has changed: that takes effect after a restart", name)
         self._acted = self._acted.widened(agent.site.modes)
-        leaves = agent.site.machines.keys() - site.machines.keys()
-        if leaves or self._acted.widened(site.modes) != site.modes:
-            await self._give_back(site.modes, leaves=leaves)
+        self._leaves = (self._leaves | agent.site.machines.keys()) - site.machines.keys()
+        if self._leaves or self._acted.widened(site.modes) != site.modes:
+            await self._give_back(site.modes)
         await agent.exchange(site)
         self._write_wake_list(site)
         LOG.info("settings are read again: mode %s", site.modes.usual)

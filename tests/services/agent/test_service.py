@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import UTC
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dripping_server import DrippingServer, dripping_proxy
@@ -21,7 +22,7 @@ from installed_policy import install_policy
 from scheduler_values import record_of
 
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
-from offpeak.errors import BadInput, BadLedger, CannotWrite, OffpeakError
+from offpeak.errors import BadInput, BadLedger, CannotWrite, OffpeakError, SchedulerError
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import actions_in
@@ -46,7 +47,7 @@ from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.node_memory import save_node_records
 from services.agent.requests import NodeRequest, format_order
-from services.agent.restore import RestoreResult, run_restore
+from services.agent.restore import RestoreResult, give_back, run_restore
 from services.agent.service import Service
 from services.agent.status import fetch_status
 from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
@@ -423,6 +424,41 @@ def test_nodes_are_given_back_though_the_other_settings_cannot_be_used(
         assert await agent.close() == 0
 
     asyncio.run(serve())
+
+
+def test_a_node_that_leaves_the_settings_is_given_back_after_the_scheduler_was_away(
+    settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls: list[int] = []
+
+    async def away_first(*given: Any, **options: Any) -> dict[str, str]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise SchedulerError("slurmctld does not answer")
+        return await give_back(*given, **options)
+
+    monkeypatch.setattr(service, "GIVE_BACK_EVERY_S", 0.1)
+    monkeypatch.setattr(service, "give_back", away_first)
+    with reserved_ports(1) as ports:
+        active = with_node(settings, tmp_path, ports[0])
+    active = replace(active, agent=replace(active.agent, mode="active"))
+    without = replace(active, agent=replace(active.agent, nodes=None))
+    agent = SiteAgent(site_context.make_site_context(active), ledger, ProblemLog())
+    agent.site.scheduler.change_nodes(["n1"], NodeChange.CLOSE, reason="offpeak: sleeps")
+
+    async def serve() -> None:
+        running = asyncio.create_task(Service(agent, lambda: without).run())
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(20):
+            while agent.site.scheduler.view().nodes[0].closed:
+                await asyncio.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+        assert await agent.close() == 0
+
+    asyncio.run(serve())
+    assert len(calls) > 1
 
 
 def test_a_reload_that_fails_half_way_leaves_the_next_one_to_mend_it(
