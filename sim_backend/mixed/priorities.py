@@ -330,7 +330,7 @@ def charge(priorities: PriorityState, state: MixedState, workload: MixedWorkload
 
 @kernel
 def rank_waiting(priorities: PriorityState, state: MixedState, workload: MixedWorkload, now_s: int) -> None:
-    """Rank the unfinished jobs that wait by precedence, priority and submission."""
+    """Rank the unfinished jobs that wait, or may wait again, by precedence, priority and submission."""
     weights = priorities.weights
     if weights.fair_share == 0:
         factors = np.zeros(len(priorities.usage))
@@ -341,16 +341,17 @@ def rank_waiting(priorities: PriorityState, state: MixedState, workload: MixedWo
     fixed, precedence, association = priorities.fixed, priorities.precedence, priorities.association
     submit_s, rank = workload.submit_s, workload.rank
     jobs = priorities.unfinished[: priorities.period[UNFINISHED]]
-    waiting = jobs[state.start_s[jobs] == NOT_YET]
-    order = np.empty(len(waiting), dtype=np.int64)
-    for at in range(len(waiting)):
-        job = waiting[at]
+    may_stop = len(state.stops.rows) > 0
+    ranked = jobs[may_stop | (state.start_s[jobs] == NOT_YET)]
+    order = np.empty(len(ranked), dtype=np.int64)
+    for at in range(len(ranked)):
+        job = ranked[at]
         age = min(max((now_s - submit_s[job]) / weights.max_age_s, 0.0), 1.0)
         priority = np.floor(fixed[job] + weights.age * age + weights.fair_share * factors[association[job]])
         order[at] = -(precedence[job] * ABOVE_PRIORITIES + int(priority))
     order = np.argsort(order, kind="mergesort")
-    for at in range(len(waiting)):
-        rank[waiting[order[at]]] = at
+    for at in range(len(ranked)):
+        rank[ranked[order[at]]] = at
 
 
 @kernel

@@ -9,7 +9,7 @@ from random_logs import PLAIN, policy_of
 from share_trees import share_tree
 
 from offpeak.errors import BadInput
-from offpeak.model.cluster import Cluster, NodeType, Pool
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.priority import PriorityWeights
 from offpeak.model.request import Chunk, Request
 from sim_backend.engine.state import NOT_YET
@@ -68,6 +68,19 @@ def test_age_lifts_a_job_above_a_better_one_that_came_later():
     rows = [(0, 5000, 1, 0), (10, 10, 1, 0), (4000, 10, 1, 0, 1.0, 0, 0)]
     assert schedule(PriorityWeights(partition=100), rows) == [0, 5010, 5000]
     assert schedule(PriorityWeights(partition=100, age=1000, max_age_s=10_000), rows) == [0, 5000, 5010]
+
+
+def test_a_stopped_job_waits_behind_those_that_may_stop_it():
+    partitions = {"low": Partition("low"), "high": Partition("high", priority_tier=2, preempts=True)}
+    cluster = Cluster((Pool(NodeType(1), frozenset(partitions), 1),), partitions)
+    rows = np.array([(0, 1000, 0), (600, 100, 1), (600, 100, 1)])
+    submit_s, run_s, request = rows.T.copy()
+    jobs = MixedJobs(np.arange(3), submit_s, run_s, run_s, request, np.ones(3))
+    case = mixed_case(cluster, [Request((name,), (Chunk(1),)) for name in partitions], jobs)
+    priorities = Priorities(PriorityWeights(), TWO_USERS, *(np.zeros(3, dtype=np.int64),) * 4)
+    found = replay_mixed(case, PLAIN_POLICY, rules_of(PLAIN_POLICY), priorities=priorities)
+    assert found.start_s.tolist() == [800, 600, 700]
+    assert [column.tolist() for column in found.lost] == [[0], [0], [600]]
 
 
 @given(cases() | cases(preempts=True), st.sampled_from([0, 40, 100_000]), st.integers(1, 300))
