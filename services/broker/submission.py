@@ -171,8 +171,16 @@ class Broker:
         return self._not_taken(row, outcome.message, refused=True)
 
     def taken(self, row: SubmissionRecord, job: str, message: str) -> SubmissionRecord:
-        """Record that the site has the job."""
-        return self.changed(row, replace(row, state=TAKEN, job=job, message=message, answer=without_job(row.answer)))
+        """Record that the site has the job, unless another process has recorded it."""
+        try:
+            return self.changed(
+                row, replace(row, state=TAKEN, job=job, message=message, answer=without_job(row.answer))
+            )
+        except ChangedMeanwhile:
+            now = self.ledger.submission(row.key)
+            if now is None or (now.state, now.site, now.job) != (TAKEN, row.site, job):
+                raise
+            return now
 
     def _not_taken(self, row: SubmissionRecord, message: str, *, refused: bool = False) -> SubmissionRecord:
         """Record that the site certainly does not have the job: a stored job waits again, for others if it refused."""
@@ -304,7 +312,12 @@ async def _settle(broker: Broker, key: str) -> SubmissionRecord:
     row = broker.ledger.submission(key)
     if row is None:
         raise UnknownKey(f"key {key}: no job was submitted with it", hint="`offpeak history` shows what was submitted")
-    return await broker.settle_attempt(row) if row.state == TRIED else row
+    while row.state == TRIED:
+        try:
+            return await broker.settle_attempt(row)
+        except ChangedMeanwhile:  # by the process that submits it, or by one that settled it first
+            row = broker.ledger.submission(key) or row
+    return row
 
 
 def make_broker(

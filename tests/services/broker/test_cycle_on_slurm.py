@@ -58,7 +58,9 @@ def offpeak(sites: TwoSites, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def status(sites: TwoSites, key: str) -> Any:
-    return json.loads(offpeak(sites, "--status", key, "--json").stdout)
+    shown = offpeak(sites, "--status", key, "--json")
+    assert shown.returncode == 0, shown.stderr
+    return json.loads(shown.stdout)
 
 
 def submitted_keys(sites: TwoSites) -> Counter[str]:

@@ -133,6 +133,22 @@ def test_two_at_once_submit_one_job(tmp_path: Path, ledger: Ledger, sites: dict[
     assert {answer.job for answer in answers if isinstance(answer, SubmissionRecord)} == {"1.head"}
 
 
+def test_the_state_is_shown_while_the_job_is_submitted(
+    tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]
+) -> None:
+    async def both() -> list[object]:
+        made = broker(tmp_path, ledger, moment="slow", settled_s=20.0)
+        submission = asyncio.create_task(made.submit(broker_job(), "k"))
+        while not jobs(sites):
+            await asyncio.sleep(0.001)
+        return await asyncio.gather(submission, *(read_job_state(made, "k") for _ in range(5)), return_exceptions=True)
+
+    row, *states = asyncio.run(both())
+    assert row == ledger.submission("k")
+    assert [(state["state"], state["job"]) for state in states] == [("taken", "1.head")] * 5  # type: ignore[index]
+    assert jobs(sites) == {"north": 1}
+
+
 def test_all_sites_stale_is_reported_at_once(tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]) -> None:
     old = dict.fromkeys(GRID.names, "its agent does not answer: refused")
     with pytest.raises(NoSite, match="north: its agent does not answer: refused; east: "):

@@ -1,6 +1,6 @@
 """A broker of three sites that speak PBS, whose answers are given; run as a program it dies at a moment.
 
-Arguments: folder, key and moment, "before" or "after" the site has taken the job.
+Arguments: folder, key and moment, "before" or "after" the site has taken the job; "slow" answers half a second late.
 """
 
 import asyncio
@@ -61,15 +61,19 @@ def broker_job(script: str = SCRIPT, **preferences: object) -> BrokerJob:
 
 @dataclass(frozen=True)
 class Dying:
-    """A route whose program dies."""
+    """A route whose program dies, or that answers late."""
 
     site: PbsStandIn
     moment: str
 
     async def run(self, command: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
-        """Die before or after a job is submitted."""
+        """Die before or after a job is submitted, or answer late."""
         if "qsub" not in command:
             return await self.site.run(command, stdin=stdin, timeout_s=timeout_s)
+        if self.moment == "slow":
+            result = await self.site.run(command, stdin=stdin, timeout_s=timeout_s)
+            await asyncio.sleep(0.5)
+            return result
         if self.moment == "after":
             await self.site.run(command, stdin=stdin, timeout_s=timeout_s)
         os.kill(os.getpid(), signal.SIGKILL)
