@@ -1,5 +1,4 @@
-"""Controls a node by ssh: the commands of offpeak-node (probe, standby, clock governor, meters), and the standby
-driver.
+"""Controls a node by ssh: the commands of offpeak-node (probe, standby, meters), and the standby driver.
 
 The login uses offpeak's private key and nothing else. The node's own kernel suspends it. The driver can observe that a
 node is on, never that it is off: a silent node may hang, or be disconnected from the network.
@@ -64,8 +63,7 @@ async def connect_by_key(
 class NodeProbe:
     """What a node supports. `boot_id` changes with every boot; `wake_on_lan` holds pairs of network card and flags.
 
-    `wake_clock` tells whether the node's clock can wake it. `governors` are the governors that its processors offer,
-    `governor` those in use: several words if the processors differ.
+    `wake_clock` tells whether the node's clock can wake it.
     """
 
     version: str
@@ -75,21 +73,11 @@ class NodeProbe:
     mem_sleep: tuple[str, ...]
     wake_clock: bool
     wake_on_lan: tuple[tuple[str, str], ...]
-    governors: tuple[str, ...]
-    governor: str
 
     @property
     def can_stand_by(self) -> bool:
         """Whether kernel and firmware offer suspend to memory (ACPI S3), not only s2idle."""
         return "mem" in self.power_states and "deep" in self.mem_sleep
-
-
-@dataclass(frozen=True)
-class GovernorChange:
-    """The clock governor of the processors before and after a change."""
-
-    before: str
-    after: str
 
 
 def parse_probe(text: str, who: str) -> NodeProbe:
@@ -104,19 +92,8 @@ def parse_probe(text: str, who: str) -> NodeProbe:
             mem_sleep=tuple(term.strip("[]") for term in reply["mem_sleep"].split()),
             wake_clock=reply["wake_clock"] == "yes",
             wake_on_lan=tuple(_parse_card(term) for term in reply["wake_on_lan"].split()),
-            governors=tuple(reply["governors"].split()),
-            governor=reply["governor"],
         )
     except (KeyError, ValueError):
-        raise unexpected_answer(who, text) from None
-
-
-def parse_governors(text: str, who: str) -> GovernorChange:
-    """Parse the answer to `governor`. Raises BadAnswer."""
-    reply = parse_pairs(text)
-    try:
-        return GovernorChange(reply["before"], reply["after"])
-    except KeyError:
         raise unexpected_answer(who, text) from None
 
 
@@ -176,10 +153,6 @@ class NodeSsh:
         if not text.startswith("ok\n"):
             raise unexpected_answer(self.node, text)
         return parse_pairs(text).get("wake_clock") == "yes"
-
-    async def governor(self, name: str) -> GovernorChange:
-        """Set the clock governor of all processors."""
-        return parse_governors(await self._ask(f"governor {name}"), self.node)
 
     async def meters(self) -> str:
         """Return the node's counters as its offpeak-node writes them."""

@@ -29,8 +29,7 @@ def write_tree(root: Path, files: dict[str, str]) -> None:
 
 
 def node_tree(root: Path) -> dict[str, str]:
-    """A server that can do everything: S3, an alarm clock, two processors with governors, RAPL and a power sensor."""
-    cpu = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_{}"
+    """A server that can do everything: S3, an alarm clock, RAPL and a power sensor."""
     rapl = "sys/class/powercap/intel-rapl:{}/{}"
     return {
         "sys/power/state": "freeze mem disk\n",
@@ -42,8 +41,6 @@ def node_tree(root: Path) -> dict[str, str]:
         "proc/sys/kernel/random/boot_id": BOOT.format(1) + "\n",
         "proc/1/comm": "systemd\n",
         "proc/1/environ": "HOME=/\0",
-        **{cpu.format(number, "governor"): "performance\n" for number in (0, 1)},
-        **{cpu.format(number, "available_governors"): "performance powersave schedutil\n" for number in (0, 1)},
         rapl.format("0", "name"): "package-0\n",
         rapl.format("0", "energy_uj"): "262143328000\n",
         rapl.format("0", "max_energy_range_uj"): "262143328850\n",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGES = ("offpeak", "predictors", "plugin", "sim_backend", "power", "services", "studies", "ui", "benchmarks")
-ORDERS = {"send", "standby", "governor", "control", "CONTROL", "set_power"}
+ORDERS = {"send", "standby", "control", "CONTROL", "set_power"}
 """What gives an order: of drivers, of a node's offpeak-node, of a BMC, and of pyghmi."""
 
 DRIVERS = "power/drivers/"

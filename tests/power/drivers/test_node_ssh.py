@@ -16,7 +16,7 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.logins import Logins
-from power.drivers.ssh import GovernorChange, NodeProbe, NodeSsh, SshDriver
+from power.drivers.ssh import NodeProbe, NodeSsh, SshDriver
 from sim_backend.local_slurm.processes import reserved_ports
 
 Act = Callable[[FakeNode, NodeSsh], Awaitable[Any]]
@@ -58,8 +58,6 @@ def test_a_node_says_what_it_is_and_can_do(on_node: Callable[..., Any]) -> None:
         mem_sleep=("s2idle", "deep"),
         wake_clock=True,
         wake_on_lan=(("eth0", "g"),),
-        governors=("performance", "powersave", "schedutil"),
-        governor="performance",
     )
     assert probe.can_stand_by
 
@@ -137,25 +135,12 @@ def test_a_job_that_comes_within_the_last_second_keeps_it_awake(on_node: Callabl
     on_node(act)
 
 
-def test_the_governor_of_all_processors_is_set(on_node: Callable[..., Any]) -> None:
-    async def act(node: FakeNode, ssh: NodeSsh) -> None:
-        one = "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor"
-        node.write(one, "schedutil\n")
-        assert await ssh.governor("powersave") == GovernorChange("performance schedutil", "powersave")
-        assert node.read(one) == "powersave\n"
-        with pytest.raises(NotSupported, match="does not offer that governor"):
-            await ssh.governor("userspace")
-
-    on_node(act)
-
-
-def test_an_order_for_a_shell_is_refused(on_node: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_refusal_of_a_request_names_the_permitted_ones(on_node: Callable[..., Any]) -> None:
     async def act(_node: FakeNode, ssh: NodeSsh) -> None:
-        with pytest.raises(BadAnswer, match="n001: governor: this key may only ask: probe, standby"):
-            await ssh.governor(f"powersave; touch {tmp_path / 'mark'}")
+        with pytest.raises(BadAnswer, match="n001: standby: this key may only ask: probe, standby"):
+            await ssh.standby(59)
 
     on_node(act)
-    assert not (tmp_path / "mark").exists()
 
 
 @pytest.mark.parametrize(
