@@ -76,7 +76,7 @@ def _of_those_that_ran(comparison: Comparison, run: PolicyRun) -> tuple[Comparis
 def _by_group(comparison: Comparison, run: PolicyRun, names: tuple[str, ...], group: Int64) -> tuple[BreakdownRow, ...]:
     case = comparison.case
     usage = usage_of(case, run.schedule, comparison.begin_s, comparison.until_s)
-    of_run = group[run.schedule.runs.job]
+    of_run = run.schedule.by_run(group)
     energy_j, cost = (_sums(of_run, charge_by_job(meter, usage), len(names)) for meter in _meters(case))
     return _rows(case, run, names, group, energy_j, cost)
 

@@ -277,10 +277,10 @@ def _rested_pools(powered: PoweredMixedReplay, until_s: int) -> MixedSchedule:
 
 def usage_of(case: ReplayCase, schedule: Schedule, begin_s: int, until_s: int) -> Usage:
     """Return the usage of the machine over the period [begin_s, until_s), with the lost runs behind those of jobs."""
-    job, start_s, end_s = schedule.runs
+    _, start_s, end_s = schedule.runs
     return Usage(
-        size=case.jobs.size[job],
-        node_power_w=case.node_power_w[job],
+        size=schedule.by_run(case.jobs.size),
+        node_power_w=schedule.by_run(case.node_power_w),
         start_s=start_s,
         end_s=end_s,
         machine_size=case.machine.size,

@@ -213,7 +213,7 @@ def outcome_of(
         jobs, schedule, first = jobs.take(np.flatnonzero(ran)), _only(schedule, ran), _only(first, ran)
     wait_s = schedule.start_s - jobs.submit_s
     runtime_s = schedule.end_s - schedule.start_s
-    of_run, begun_s, ended_s = schedule.runs
+    _, begun_s, ended_s = schedule.runs
     stopped, stopped_node_h = stopped_runs(run.schedule)
     span_s = makespan_s(jobs.submit_s, schedule.end_s)
     postponed_s = postponement_s(schedule.start_s, first.start_s)
@@ -225,7 +225,9 @@ def outcome_of(
         mean_response_s=float((schedule.end_s - jobs.submit_s).mean()),
         mean_bounded_slowdown=float(bounded_slowdown(wait_s, runtime_s).mean()),
         mean_bounded_slowdown_by_delay=float(bounded_slowdown_by_delay(wait_s, runtime_s).mean()),
-        utilization=utilization(jobs.size[of_run], ended_s - begun_s, machine_size=machine.size, period_s=span_s),
+        utilization=utilization(
+            schedule.by_run(jobs.size), ended_s - begun_s, machine_size=machine.size, period_s=span_s
+        ),
         makespan_s=span_s,
         energy_kwh=used.energy.total / J_PER_KWH,
         idle_energy_kwh=used.energy.idle / J_PER_KWH,

@@ -6,9 +6,10 @@ Boosted trees may predict run times meanwhile: they know only the jobs that have
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
@@ -63,6 +64,9 @@ JOBS_PER_STEP = 50_000
 NO_PEAKS = PeakTimes(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int8))
 
 
+Number = TypeVar("Number", bound=np.generic)
+
+
 class JobRuns(NamedTuple):
     """Runs of jobs, by the number of the job and time [trace seconds]."""
 
@@ -91,7 +95,13 @@ class Schedule:
     def runs(self) -> JobRuns:
         """The last run of each job, in the order of the jobs, and behind them the lost ones."""
         last = JobRuns(np.arange(len(self.start_s)), self.start_s, self.end_s)
+        if not len(self.lost.job):
+            return last
         return JobRuns(*(np.append(own, lost) for own, lost in zip(last, self.lost, strict=True)))
+
+    def by_run(self, of_jobs: NDArray[Number]) -> NDArray[Number]:
+        """Return the values of jobs for each of the `runs`."""
+        return of_jobs[self.runs.job] if len(self.lost.job) else of_jobs
 
 
 def workload_of(jobs: Jobs, node_power_w: Float64, policy: Policy) -> Workload:
