@@ -11,12 +11,16 @@ from offpeak.text import did_you_mean
 SLEEP_METHODS = (NodeOrder.STANDBY, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF)
 """The orders that put a node to sleep, shallow to deep."""
 
+DEEP = "deep"
+"""The kernel's name of ACPI S3 in /sys/power/mem_sleep; "shallow" is S1, "s2idle" suspends without the firmware."""
+
 
 @dataclass(frozen=True)
 class SleepMethod:
     """An order that puts a kind of node to sleep, the ways to wake it ("bmc", "wol"), and how long each may take.
 
     A sleeping node draws at most `ceiling_w`, None if not known. This proves a standby if the BMC does not report it.
+    `mem_sleep` is the kernel's sleep state for a standby.
     """
 
     order: NodeOrder
@@ -24,6 +28,17 @@ class SleepMethod:
     enter_patience_s: int
     wake_patience_s: int
     ceiling_w: float | None = None
+    mem_sleep: str = DEEP
+
+    @property
+    def capability(self) -> str:
+        """The capability of a node that has proven this method; each sleep state is proven separately."""
+        return str(self.order) if self.mem_sleep == DEEP else f"{self.order}:{self.mem_sleep}"
+
+
+def is_standby_proof(capability: str) -> bool:
+    """Whether the capability is that of a proven standby, in any sleep state."""
+    return capability.partition(":")[0] == NodeOrder.STANDBY
 
 
 @dataclass(frozen=True)

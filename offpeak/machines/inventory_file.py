@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -41,6 +42,12 @@ class SleepMethodTable(TomlTable):
     ceiling: Power | None = None
 
 
+class StandbyTable(SleepMethodTable):
+    """[hardware.NAME.standby]: the sleep method that the node's own kernel carries out."""
+
+    mem_sleep: Literal["deep", "shallow", "s2idle"] = "deep"
+
+
 class HardwareTable(TomlTable):
     """[hardware.NAME]: a kind of node."""
 
@@ -54,7 +61,7 @@ class HardwareTable(TomlTable):
     ssh: Name | None = None
     ssh_port: Port = 22
     node_class: Name | None = None
-    standby: SleepMethodTable | None = None
+    standby: StandbyTable | None = None
     soft_off: SleepMethodTable | None = None
     hard_off: SleepMethodTable | None = None
 
@@ -271,4 +278,6 @@ def _sleep_methods(table: HardwareTable) -> Iterator[SleepMethod]:
     for order in SLEEP_METHODS:
         method = getattr(table, order)
         if method is not None:
-            yield SleepMethod(order, method.wake, method.enter_patience, method.wake_patience, method.ceiling)
+            sleep_method = SleepMethod(order, method.wake, method.enter_patience, method.wake_patience, method.ceiling)
+            is_standby = isinstance(method, StandbyTable)
+            yield replace(sleep_method, mem_sleep=method.mem_sleep) if is_standby else sleep_method

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class NodeOrder(StrEnum):
-    """An order to the hardware of a node: power on, suspend to memory (ACPI S3), shut down (S5), cut the power."""
+    """An order to the hardware of a node: power on, suspend (ACPI S3 or S1), shut down (S5), cut the power."""
 
     ON = "on"
     STANDBY = "standby"

@@ -22,7 +22,7 @@ from power.drivers.ipmi.bmc import address_of
 from power.drivers.ipmi.requests import read_restore_policy
 from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
-from power.drivers.ssh import NodeSsh
+from power.drivers.ssh import NodeSsh, check_standby
 from power.drivers.transport import Transport
 from power.drivers.wake_on_lan import WakeOnLanDriver
 from power.meters.port import Reading
@@ -128,13 +128,12 @@ async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
         if method and "wol" in method.wake:
             WakeOnLanDriver(machine)
         probe = await NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s).probe()
+        if method:
+            check_standby(probe, machine, method)
     except OffpeakError as problem:
         return [failed_finding("ssh", machine.node, problem)]
     if method is None:
         return [Finding("ssh", machine.node, CheckVerdict.GOOD, "answers")]
-    if not probe.can_stand_by:
-        hint = f"its firmware has no S3: leave out [hardware.{machine.hardware.name}.standby]"
-        return [Finding("ssh", machine.node, CheckVerdict.BAD, "offers no suspend to memory", hint)]
     if not probe.wake_clock:
         hint = "if no other way wakes it, it stays asleep; see docs/how-to/standby.md"
         return [Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has no alarm clock", hint)]

@@ -5,14 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
-from offpeak.machines.inventory import Enrolment, InventoryNode
-from offpeak.model.orders import NodeOrder
+from offpeak.machines.inventory import Enrolment, InventoryNode, is_standby_proof
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from power.meters.registry import bmc_meter
 
 METERED = "metered"
-"""A capability of a node: its BMC measures power. The other capabilities are the orders that it supports."""
+"""A capability of a node: its BMC measures power. The others are its orders and proven standby states."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,8 @@ async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace
     known = machine.enrolled
     if known is not None and known.identity != identity and not replace:
         return EnrolmentResult(machine.node, error=_identity_error(machine, known, identity))
-    kept = (
-        [NodeOrder.STANDBY] if known and known.identity == identity and NodeOrder.STANDBY in known.capabilities else []
-    )
-    capabilities = tuple(dict.fromkeys((*can, *map(str, kept))))
+    kept = filter(is_standby_proof, known.capabilities) if known and known.identity == identity else ()
+    capabilities = tuple(dict.fromkeys((*can, *kept)))
     if known is not None and (known.identity, known.capabilities) == (identity, capabilities):
         return EnrolmentResult(machine.node, known, same=True)
     return EnrolmentResult(machine.node, Enrolment(identity, capabilities, date))

@@ -12,14 +12,14 @@ from functools import partial
 
 from offpeak.door.effect import Effect, Hold, Refusal
 from offpeak.door.journal import Journal
-from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, OffpeakError
+from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer, OffpeakError
 from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from power.drivers.registry import DriverPool
-from power.drivers.ssh import NodeProbe, NodeSsh
+from power.drivers.ssh import NodeProbe, NodeSsh, check_standby
 from power.drivers.transport import Transport
 from power.interlocks.preconditions import InUse, StateReading
 from power.meters.port import Meter
@@ -42,6 +42,7 @@ OffpeakError if the door refuses it.
 class StandbyParts:
     """The parts of a test: the node by ssh, the function that sends orders, and the meter if there is one."""
 
+    machine: InventoryNode
     node: NodeSsh
     method: SleepMethod
     order: GiveOrder
@@ -102,9 +103,7 @@ class _StandbyTest:
         node = self._parts.node
         try:
             before = await node.probe()
-            if not before.can_stand_by:
-                hint = "`cat /sys/power/mem_sleep` without deep: its firmware has no S3; leave out this rung"
-                raise NotSupported(f"{node.node}: offers no suspend to memory", hint=hint)
+            check_standby(before, self._parts.machine, self._parts.method)
             await self._parts.order(NodeOrder.STANDBY, "")
         except DeviceError as error:
             return replace(self._result, error=error)
@@ -275,7 +274,8 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
             seen[machine.node] = StateReading(state, wire.clock())
             await _send_order(orders, _standby_effect(machine, order, way, trial.by, method))
 
-        return await suspend_and_wake(StandbyParts(node, method, order, partial(_read_watts, meter) if meter else None))
+        watts = partial(_read_watts, meter) if meter else None
+        return await suspend_and_wake(StandbyParts(machine, node, method, order, watts))
     finally:
         await ways.close()
         if meter:

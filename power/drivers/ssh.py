@@ -15,7 +15,7 @@ import asyncssh
 from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential, Secret
-from offpeak.machines.inventory import InventoryNode
+from offpeak.machines.inventory import DEEP, InventoryNode, SleepMethod
 from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, PowerState
 from offpeak.text import printable
@@ -74,10 +74,21 @@ class NodeProbe:
     wake_clock: bool
     wake_on_lan: tuple[tuple[str, str], ...]
 
-    @property
-    def can_stand_by(self) -> bool:
-        """Whether kernel and firmware offer suspend to memory (ACPI S3), not only s2idle."""
-        return "mem" in self.power_states and "deep" in self.mem_sleep
+    def can_stand_by(self, mem_sleep: str) -> bool:
+        """Whether kernel and firmware offer that sleep state."""
+        return "mem" in self.power_states and mem_sleep in self.mem_sleep
+
+
+def check_standby(probe: NodeProbe, machine: InventoryNode, method: SleepMethod) -> None:
+    """Raise NotSupported if the node does not offer the sleep state of its standby."""
+    if probe.can_stand_by(method.mem_sleep):
+        return
+    place = f"[hardware.{machine.hardware.name}.standby]"
+    others = ", ".join(probe.mem_sleep) if "mem" in probe.power_states else ""
+    hint = f"it offers {others}: set mem_sleep below {place}, or leave out that table"
+    raise NotSupported(
+        f"{machine.node}: offers no standby by {method.mem_sleep}", hint=hint if others else f"leave out {place}"
+    )
 
 
 def parse_probe(text: str, who: str) -> NodeProbe:
@@ -143,13 +154,15 @@ class NodeSsh:
         """Return what the node supports."""
         return parse_probe(await self._ask("probe"), self.node)
 
-    async def standby(self, dead_man_s: int, confirm: Confirm = confirm_at_once) -> bool:
-        """Suspend the node to memory a second later. Return whether its own clock will wake it after `dead_man_s`.
+    async def standby(self, dead_man_s: int, confirm: Confirm = confirm_at_once, *, mem_sleep: str = DEEP) -> bool:
+        """Suspend the node a second later. Return whether its own clock will wake it after `dead_man_s`.
 
         Raises BadAnswer while a job runs there. `confirm` is awaited after the login, its guard is called before the
         command.
         """
-        text = await self._ask(f"standby {dead_man_s}", confirm)
+        # Scripts of older releases know only ACPI S3, and take no name of it.
+        state = "" if mem_sleep == DEEP else f" {mem_sleep}"
+        text = await self._ask(f"standby {dead_man_s}{state}", confirm)
         if not text.startswith("ok\n"):
             raise unexpected_answer(self.node, text)
         return parse_pairs(text).get("wake_clock") == "yes"
@@ -254,7 +267,7 @@ DEAD_MAN_S = 12 * HOUR_S
 
 
 class SshDriver:
-    """Suspends a node. `orders` holds STANDBY once the node has reported, now or at enrolment, that it supports it."""
+    """Suspends a node. `orders` holds STANDBY once the node has reported that it offers the inventory's sleep state."""
 
     name = "ssh"
 
@@ -268,10 +281,10 @@ class SshDriver:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._node = NodeSsh(machine, logins=logins, timeout_s=timeout_s)
+        self._method = machine.hardware.sleep_method(NodeOrder.STANDBY)
         self._dead_man_s, self._now = dead_man_s, now
         self._is_probed = False
-        can = machine.enrolled is not None and NodeOrder.STANDBY in machine.enrolled.capabilities
-        self.orders = _supported_orders(can)
+        self.orders = frozenset[NodeOrder]()
 
     async def query(self) -> PowerObservation:
         """Return ON for a node that answers, else UNKNOWN: a silent node may hang, or be disconnected from the
@@ -287,10 +300,10 @@ class SshDriver:
         """Suspend the node. Raises NoAnswer if the node is silent, also if it is already in standby."""
         if order is NodeOrder.STANDBY and not self._is_probed:
             await self._probed()
-        if order not in self.orders:
+        if self._method is None or order not in self.orders:
             hint = "docs/how-to/standby.md lists what a node needs"
             raise NotSupported(f"{self._node.node}: does not support {order} by ssh", hint=hint)
-        await self._node.standby(self._dead_man_s, confirm)
+        await self._node.standby(self._dead_man_s, confirm, mem_sleep=self._method.mem_sleep)
 
     async def identity(self) -> None:
         """Return None: the host key proves the identity at each login."""
@@ -300,9 +313,6 @@ class SshDriver:
 
     async def _probed(self) -> NodeProbe:
         probe = await self._node.probe()
-        self.orders, self._is_probed = _supported_orders(probe.can_stand_by), True
+        can = self._method is not None and probe.can_stand_by(self._method.mem_sleep)
+        self.orders, self._is_probed = frozenset({NodeOrder.STANDBY} if can else ()), True
         return probe
-
-
-def _supported_orders(can_stand_by: bool) -> frozenset[NodeOrder]:
-    return frozenset({NodeOrder.STANDBY}) if can_stand_by else frozenset()

@@ -9,7 +9,7 @@ import pytest
 from node_tree import SCRIPT, node_tree, write_tree
 
 SHELLS = [shell for shell in (["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(shell[0])]
-REFUSAL = "offpeak-node: this key may only ask: probe, standby SECONDS, meters\n"
+REFUSAL = "offpeak-node: this key may only ask: probe, standby SECONDS [STATE], meters\n"
 
 REFUSED = [
     "",
@@ -45,6 +45,14 @@ REFUSED = [
     "standby *",
     "standby ٦٠٠",
     "standby " + "6" * 100_000,
+    "standby 60 ",
+    "standby 60 mem",
+    "standby 60 *",
+    "standby 60 deep s2idle",
+    "standby 60 shallow\n",
+    "standby 60 shallow; touch {mark}",
+    "standby shallow",
+    "standby shallow 60",
     "governor powersave",
     "/bin/sh -c 'touch {mark}'",
     "\x1b]0;title\x07",

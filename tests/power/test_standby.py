@@ -62,9 +62,9 @@ class Bench:
                 self.node = node
                 spoil(node)
                 self._wire(node, bmc_wakes)
-                machine = self._machine(node)
+                machine = self._machine(node, method)
                 by_ssh = NodeSsh(machine, logins=Logins(), timeout_s=10.0)
-                parts = StandbyParts(by_ssh, method, self._orders(machine, method), watts(node))
+                parts = StandbyParts(machine, by_ssh, method, self._orders(machine, method), watts(node))
                 return await suspend_and_wake(
                     parts, clock=lambda: time.monotonic() * SPEED, sleep=lambda s: asyncio.sleep(s / SPEED)
                 )
@@ -76,10 +76,10 @@ class Bench:
         self.bmc.resources[SYSTEM]["PowerState"] = "Off" if bmc_wakes else "On"
         self.bmc.on_reset = lambda _reset: loop.call_soon_threadsafe(lambda: asyncio.ensure_future(node.wake()))
 
-    def _machine(self, node: FakeNode) -> InventoryNode:
+    def _machine(self, node: FakeNode, method: SleepMethod) -> InventoryNode:
         bmc = Credential("bmc", "admin", self.folder / "password")
         ssh = Credential("nodes", "root", key_file=self.folder / "key", known_hosts=self.folder / "known_hosts")
-        hardware = Hardware("compute", "redfish", bmc, ssh=ssh, ssh_port=self.port, sleep_methods=(RUNG,))
+        hardware = Hardware("compute", "redfish", bmc, ssh=ssh, ssh_port=self.port, sleep_methods=(method,))
         return InventoryNode("n001", hardware, bmc=self.bmc.url, ssh="127.0.0.1", mac=MAC, wol_via=node.via)
 
     def _orders(self, machine: InventoryNode, method: SleepMethod) -> GiveOrder:
@@ -193,7 +193,7 @@ def test_a_node_that_stays_up_is_reported(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("spoilt", "text", "kind", "message"),
     [
-        ("sys/power/mem_sleep", "[s2idle]\n", NotSupported, "n001: offers no suspend to memory"),
+        ("sys/power/mem_sleep", "[s2idle]\n", NotSupported, "n001: offers no standby by deep"),
         ("proc/77/comm", "slurmstepd\n", BadAnswer, "n001: standby: process 77 belongs to a job"),
     ],
 )
@@ -204,6 +204,21 @@ def test_a_node_that_cannot_or_works_is_left_alone(
     assert type(result.error) is kind
     assert str(result.error) == message
     assert bench.bmc.requested == []
+
+
+@pytest.mark.parametrize("state", ["shallow", "s2idle"])
+def test_a_node_without_s3_proves_another_sleep_state(bench: Bench, state: str) -> None:
+    def without_s3(node: FakeNode) -> None:
+        node.write("sys/power/mem_sleep", "[s2idle] shallow\n")
+
+    result = bench.prove(spoil=without_s3)
+    assert str(result.error) == "n001: offers no standby by deep"
+    assert result.error is not None
+    assert result.error.hint.startswith("it offers s2idle, shallow: set mem_sleep below [hardware.compute.standby]")
+    result = bench.prove(replace(RUNG, mem_sleep=state), spoil=without_s3)
+    assert (result.offered, result.by_power, result.woken_by) == (True, True, "wol")
+    assert bench.node is not None
+    assert any(request == f"standby {alarm_after_s(RUNG)} {state}" for request in bench.node.requested)
 
 
 def test_a_refused_key_ends_the_test(bench: Bench) -> None:

@@ -17,7 +17,7 @@ from offpeak.door.effect import ADMIN
 from offpeak.errors import BadInput, BadInventory, OffpeakError
 from offpeak.files import check_writable, read_bytes
 from offpeak.machines.enrolment import ImportedNode, add_machines, netbox_nodes, racksdb_nodes, write_enrolments
-from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.machines.inventory import Inventory, InventoryNode, is_standby_proof
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
 from offpeak.model.orders import NodeOrder
@@ -78,8 +78,9 @@ def _write_result(path: Path, machine: InventoryNode, *, offered: bool) -> None:
     known = machine.enrolled
     if known is None:
         return
-    others = tuple(capability for capability in known.capabilities if capability != NodeOrder.STANDBY)
-    now = replace(known, capabilities=(*others, str(NodeOrder.STANDBY)) if offered else others)
+    others = tuple(capability for capability in known.capabilities if not is_standby_proof(capability))
+    method = machine.hardware.sleep_method(NodeOrder.STANDBY)
+    now = replace(known, capabilities=(*others, method.capability) if method and offered else others)
     if now != known:
         write_enrolments(path, {machine.node: now})
 

@@ -76,6 +76,9 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
     assert compute.sleep_method(NodeOrder.STANDBY) == SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), 60, 120, 25.0)
     assert compute.sleep_method(NodeOrder.HARD_OFF) is None
     assert (nas.bmc, nas.ssh, nas.hardware.driver) == (None, None, None)
+    shallow = _read(tmp_path, SITE.replace('ceiling = "25W"', 'ceiling = "25W", mem_sleep = "shallow"')).machines[0]
+    assert [method.mem_sleep for method in shallow.hardware.sleep_methods] == ["shallow", "deep"]
+    assert [method.capability for method in shallow.hardware.sleep_methods] == ["standby:shallow", "soft_off"]
     (pdu,) = site.pdus
     assert pdu.outlets == (("1", "n01"), ("2", "n02"), ("5", "n03"), ("AA1", "nas"))
     assert pdu.family == str(tmp_path / "own.toml")
@@ -117,6 +120,8 @@ def test_an_unknown_node_is_named(tmp_path: Path) -> None:
         ('credential = "bmc"', 'credential = "bcm"', r"there is no \[credentials\.bcm\]", "did you mean bmc?"),
         ('ceiling = "25W"', "ceiling = 25", r"hardware\.compute\.standby\.ceiling: 25 is not a text", ""),
         ('ceiling = "25W"', 'ceiling = "25"', r"ceiling: '25' has no unit", "write it like 250W"),
+        ('ceiling = "25W"', 'mem_sleep = "s3"', r"standby\.mem_sleep: 's3'", ""),
+        ("[hardware.storage]", '[hardware.storage.soft_off]\nmem_sleep = "deep"', r"mem_sleep: is no key", ""),
         ('wake = ["bmc", "wol"]', "wake = []", r"hardware\.compute\.standby\.wake", ""),
         ('bmc = "10.1.0.[1-3]"', 'bmc = "10.1.0.[1-2]"', r"\[1\]\.bmc: '10\.1\.0\.\[1-2\]' is 2 for 3", "equally"),
         ('bmc = "10.1.0.[1-3]"', 'bmc = "10.1.0.[1-"', r"\[1\]\.bmc: '10\.1\.0\.\[1-' is no node set", "node sets"),

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from node_tree import BOOT, write_tree
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential
-from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
+from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.logins import Logins
 from power.drivers.ssh import NodeProbe, NodeSsh, SshDriver
 from sim_backend.local_slurm.processes import reserved_ports
+
+STANDBY = SleepMethod(NodeOrder.STANDBY, ("wol",), enter_patience_s=60, wake_patience_s=60)
 
 Act = Callable[[FakeNode, NodeSsh], Awaitable[Any]]
 
@@ -31,7 +34,8 @@ def port() -> Iterator[int]:
 @pytest.fixture
 def machine(tmp_path: Path, port: int) -> InventoryNode:
     credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")
-    return InventoryNode("n001", Hardware("compute", ssh=credential, ssh_port=port), ssh="127.0.0.1")
+    hardware = Hardware("compute", ssh=credential, ssh_port=port, sleep_methods=(STANDBY,))
+    return InventoryNode("n001", hardware, ssh="127.0.0.1")
 
 
 @pytest.fixture
@@ -59,7 +63,9 @@ def test_a_node_says_what_it_is_and_can_do(on_node: Callable[..., Any]) -> None:
         wake_clock=True,
         wake_on_lan=(("eth0", "g"),),
     )
-    assert probe.can_stand_by
+    assert probe.can_stand_by("deep")
+    assert probe.can_stand_by("s2idle")
+    assert not probe.can_stand_by("shallow")
 
 
 @pytest.mark.parametrize("systemd", [False, True])
@@ -77,6 +83,36 @@ def test_standby_arms_the_alarm_and_suspends_after_its_answer(on_node: Callable[
         assert node.read("sys/power/mem_sleep") == "deep\n"
         with pytest.raises(NoAnswer, match="n001: no ssh at"):
             await ssh.probe()
+
+    on_node(act)
+
+
+@pytest.mark.parametrize("state", ["shallow", "s2idle"])
+def test_a_node_without_s3_suspends_to_the_state_of_the_inventory(
+    on_node: Callable[..., Any], machine: InventoryNode, state: str
+) -> None:
+    hardware = replace(machine.hardware, sleep_methods=(replace(STANDBY, mem_sleep=state),))
+
+    async def act(node: FakeNode, _ssh: NodeSsh) -> None:
+        node.write("sys/power/state", "freeze standby mem disk\n")
+        node.write("sys/power/mem_sleep", "[s2idle] shallow\n")
+        driver = SshDriver(replace(machine, hardware=hardware), logins=Logins(), timeout_s=10.0, dead_man_s=700)
+        await driver.send(NodeOrder.STANDBY)
+        assert node.requested[-1] == f"standby 700 {state}"
+        await asyncio.sleep(1.3)
+        assert node.asleep
+        assert node.read("sys/power/mem_sleep") == f"{state}\n"
+        assert node.read("rtcwake.log") == "-m no -s 700\n"
+
+    on_node(act)
+
+
+def test_a_node_refuses_a_sleep_state_that_it_does_not_offer(on_node: Callable[..., Any]) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        with pytest.raises(NotSupported, match="/sys/power/mem_sleep has no shallow"):
+            await ssh.standby(600, mem_sleep="shallow")
+        assert not node.asleep
+        assert not (node.root / "rtcwake.log").exists()
 
     on_node(act)
 
@@ -271,10 +307,3 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
         assert isinstance(observed.error, NoAnswer)
 
     on_node(act)
-
-
-def test_driver_offers_enrolled_orders_before_the_first_query(machine: InventoryNode, tmp_path: Path) -> None:
-    (tmp_path / "known_hosts").write_text("")
-    enrolled = Enrolment("guid", ("on", "standby"), "2026-11-21")
-    known = InventoryNode("n001", machine.hardware, ssh="127.0.0.1", enrolled=enrolled)
-    assert SshDriver(known, logins=Logins()).orders == {NodeOrder.STANDBY}
