@@ -85,6 +85,13 @@ class InventoryNode:
     rack: str | None = None
     enrolled: Enrolment | None = None
 
+    def usable_method(self, order: NodeOrder) -> SleepMethod | None:
+        """Return the sleep method of the order, None if the node has none, or has not proven that standby."""
+        method = self.hardware.sleep_method(order)
+        if method is None or order is not NodeOrder.STANDBY:
+            return method
+        return method if self.enrolled and method.capability in self.enrolled.capabilities else None
+
 
 @dataclass(frozen=True)
 class Pdu:

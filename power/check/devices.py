@@ -137,6 +137,9 @@ async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
     if not probe.wake_clock:
         hint = "if no other way wakes it, it stays asleep; see docs/how-to/standby.md"
         return [Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has no alarm clock", hint)]
+    if machine.usable_method(NodeOrder.STANDBY) is None:
+        hint = f"until then it is not suspended; drain it, and: offpeak enroll {machine.node} --standby-test"
+        return [Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has not proven it", hint)]
     return [Finding("ssh", machine.node, CheckVerdict.GOOD, "answers, can stand by, has an alarm clock")]
 
 

@@ -265,7 +265,8 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
     ways = DriverPool(machines, wire, dead_man_s=alarm_after_s(method))
     try:
         seen = await _observe_nodes(trial, ways)
-        site = InterlockContext(trial.inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
+        inventory = _with_proof(trial.inventory, machine, method)
+        site = InterlockContext(inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
         orders = make_node_orders(trial.settings, site, trial.journal)
 
         async def order(order: NodeOrder, way: str) -> None:
@@ -280,6 +281,17 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
         await ways.close()
         if meter:
             await meter.close()
+
+
+def _with_proof(inventory: Inventory, machine: InventoryNode, method: SleepMethod) -> Inventory:
+    """Return the inventory in which the node has the proof that the test is to bring."""
+    if machine.enrolled is None:
+        return inventory
+    enrolled = replace(machine.enrolled, capabilities=(*machine.enrolled.capabilities, method.capability))
+    assumed = replace(machine, enrolled=enrolled)
+    return replace(
+        inventory, machines=tuple(assumed if each.node == machine.node else each for each in inventory.machines)
+    )
 
 
 def _standby_effect(machine: InventoryNode, order: NodeOrder, way: str, by: str, method: SleepMethod) -> Effect:

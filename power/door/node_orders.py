@@ -31,6 +31,7 @@ from power.interlocks.preconditions import (
     require_identity,
     require_no_job,
     require_opt_in,
+    require_proven_standby,
 )
 from power.interlocks.rate_limits import (
     PowerStep,
@@ -136,6 +137,7 @@ def _list_limits(
     return (
         ("opted_in", require_opt_in(nodes)),
         (HELD, refuse_held(site.hold_of, site.clock)),
+        ("proven", require_proven_standby({machine.node: machine for machine in site.inventory.machines}.get)),
         ("observed_fresh", require_fresh_state(site.reading_of, site.clock, settings.fresh_s)),
         ("refused_login", breaker.for_login),
         ("breaker", breaker.for_all),

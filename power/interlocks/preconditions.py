@@ -115,6 +115,19 @@ def require_identity(machine_of: Callable[[str], InventoryNode], bmc_of: Callabl
     return refuse
 
 
+def require_proven_standby(machine_of: Callable[[str], InventoryNode | None]) -> Limit:
+    """Refuse a standby unless the standby test of this node has proven it, in the sleep state of the inventory."""
+
+    def refuse(effect: Effect) -> Refusal | None:
+        machine = machine_of(effect.subject)
+        if effect.order != NodeOrder.STANDBY or machine is None or machine.usable_method(NodeOrder.STANDBY):
+            return None
+        hint = f"drain it, then: offpeak enroll {effect.subject} --standby-test"
+        return Refusal("proven", f"{effect.subject}: its standby is not proven", hint)
+
+    return refuse
+
+
 InUse = Callable[[str], str]
 """Returns why a node is not free, "" if it is; raises if this is unknown. Blocks until the scheduler replies."""
 

@@ -77,36 +77,40 @@ class PowerSite:
         return {machine.node: machine for machine in self.inventory.machines}
 
     def node_class(self, node: str) -> NodeClass | None:
-        """Return the class of a node with the depths that its hardware has a sleep method for, None if unknown."""
-        machine = self.machines.get(node)
-        return None if machine is None else self._sleeping_classes.get(machine.hardware.name)
+        """Return the class of a node with the depths that the node has a usable sleep method for, None if unknown."""
+        return self._sleeping_classes.get(node)
 
     @cached_property
     def _sleeping_classes(self) -> Mapping[str, NodeClass]:
-        found = {}
-        for hardware in {machine.hardware.name: machine.hardware for machine in self.inventory.machines}.values():
-            node_class = self.class_of.get(hardware.name)
+        """The classes by node; nodes with the same depths share one."""
+        found, shared = dict[str, NodeClass](), dict[tuple[str, tuple[int, ...]], NodeClass]()
+        for machine in self.inventory.machines:
+            node_class = self.class_of.get(machine.hardware.name)
+            if node_class is None:
+                continue
             depths = tuple(
                 depth
-                for depth in (node_class.depths if node_class else ())
-                if (order := ORDER_OF_DEPTH.get(depth.depth)) and hardware.sleep_method(order)
+                for depth in node_class.depths
+                if (order := ORDER_OF_DEPTH.get(depth.depth)) and machine.usable_method(order)
             )
-            if node_class and depths:
-                found[hardware.name] = replace(node_class, depths=depths)
+            if depths:
+                key = machine.hardware.name, tuple(depth.depth for depth in depths)
+                found[machine.node] = shared.setdefault(key, replace(node_class, depths=depths))
         return found
 
     def usual_sleep(self, nodes: Iterable[str]) -> NodeSleep:
-        """Return how the most frequent class among the switchable nodes sleeps.
+        """Return how the most frequent class, with its depths, among the switchable nodes sleeps.
 
         Raises BadInput if no class is known, or if the settings name a depth that the class lacks.
         """
         known = ((node, self.node_class(node)) for node in nodes if node in self.opted_in)
         classes = [(node, node_class) for node, node_class in known if node_class is not None]
         if not classes:
-            hint = "add node_class and a rung to the [hardware] of its nodes, and the nodes to nodes below [agent]"
+            hint = "add node_class and a rung to the [hardware] of its nodes, and the nodes to nodes below [agent]; "
+            hint += "a standby counts for nodes that have passed the standby test"
             raise BadInput("no node has both a known class and a rung", hint=hint)
-        usual = Counter(node_class.name for _, node_class in classes).most_common(1)[0][0]
-        node, node_class = next(pair for pair in classes if pair[1].name == usual)
+        usual = Counter(map(_name_and_depths, classes)).most_common(1)[0][0]
+        node, node_class = next(pair for pair in classes if _name_and_depths(pair) == usual)
         depths = used_depths(node_class, self.bounds)
         return NodeSleep(node, node_class, depths, min(break_even_s(node_class, depth) for depth in depths))
 
@@ -180,6 +184,10 @@ class PowerSite:
     def _sleep_method(self, node: str, depth: int) -> SleepMethod | None:
         machine, order = self.machines.get(node), ORDER_OF_DEPTH.get(depth)
         return machine.hardware.sleep_method(order) if machine and order else None
+
+
+def _name_and_depths(pair: tuple[str, NodeClass]) -> tuple[str, tuple[int, ...]]:
+    return pair[1].name, tuple(depth.depth for depth in pair[1].depths)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import typer
 from offpeak.display import power_text
 from offpeak.door.effect import ADMIN, Hold
 from offpeak.errors import BadAnswer, BadInput, BadInventory, OffpeakError
-from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.machines.inventory import SLEEP_METHODS, Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.local_time import machine_zone
 from offpeak.model.orders import NodeOrder
@@ -51,7 +51,7 @@ def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> li
         "why": row.why,
         "draws": power_text(row.watts) if row.watts is not None else "",
         "hardware": machine.hardware.name,
-        "sleeps by": ", ".join(method.order for method in machine.hardware.sleep_methods),
+        "sleeps by": ", ".join(order for order in SLEEP_METHODS if machine.usable_method(order)),
         "bmc": machine.bmc or "",
         "rack": machine.rack or "",
         "enrolled": f"{enrolled.identity} on {enrolled.date}" if enrolled else "no",

@@ -14,10 +14,12 @@ from node_tree import BOOT, write_tree
 
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential
-from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
+from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
+from power.check.devices import check_node
 from power.drivers.logins import Logins
 from power.drivers.ssh import NodeProbe, NodeSsh, SshDriver
+from power.drivers.transport import Transport
 from sim_backend.local_slurm.processes import reserved_ports
 
 STANDBY = SleepMethod(NodeOrder.STANDBY, ("wol",), enter_patience_s=60, wake_patience_s=60)
@@ -305,5 +307,31 @@ def test_the_driver_offers_standby_to_nodes_that_can(on_node: Callable[..., Any]
         observed = await driver.query()
         assert observed.state is PowerState.UNKNOWN
         assert isinstance(observed.error, NoAnswer)
+
+    on_node(act)
+
+
+def test_the_check_tells_whether_standby_is_offered_and_proven(
+    on_node: Callable[..., Any], machine: InventoryNode
+) -> None:
+    machine = replace(machine, mac="52:54:00:12:34:56")
+    shallow = replace(machine.hardware, sleep_methods=(replace(STANDBY, mem_sleep="shallow"),))
+
+    async def act(node: FakeNode, _ssh: NodeSsh) -> None:
+        async def found(machine: InventoryNode) -> tuple[str, str, str]:
+            (finding,) = await check_node(machine, Transport(timeout_s=20.0))
+            return finding.verdict, finding.message, finding.hint
+
+        proven = replace(machine, enrolled=Enrolment("guid", ("standby",), "2026-11-21"))
+        assert await found(proven) == ("ok", "answers, can stand by, has an alarm clock", "")
+        assert (await found(machine))[:2] == ("look", "can stand by, but has not proven it")
+        assert await found(replace(proven, hardware=shallow)) == (
+            *("failed", "offers no standby by shallow"),
+            "it offers s2idle, deep: set mem_sleep below [hardware.compute.standby], or leave out that table",
+        )
+        node.write("sys/power/mem_sleep", "[s2idle] shallow\n")
+        assert (await found(replace(proven, hardware=shallow)))[:2] == ("look", "can stand by, but has not proven it")
+        node.write("sys/power/state", "disk\n")
+        assert (await found(proven))[1:] == ("offers no standby by deep", "leave out [hardware.compute.standby]")
 
     on_node(act)

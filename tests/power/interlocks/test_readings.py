@@ -9,10 +9,10 @@ import pytest
 from offpeak.door.door import LastRule, Rule
 from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import WrongDevice
-from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
+from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
 from plugin.slurm.commands import SlurmIsSilent
-from power.interlocks.preconditions import require_identity, require_no_job
+from power.interlocks.preconditions import require_identity, require_no_job, require_proven_standby
 
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 ON = replace(OFF, order=NodeOrder.ON)
@@ -94,3 +94,21 @@ def test_a_packet_wakes_where_the_bmc_is_dead() -> None:
     assert answer_of(rule_of(bmc, None), replace(ON, inputs=(("way", "wol"),))) is not None
     with pytest.raises(WrongDevice):
         answer_of(rule_of(bmc, "a"), replace(OFF, inputs=(("way", "wol"),)))
+
+
+def test_standby_needs_the_proof_of_its_own_state() -> None:
+    def refused(capabilities: tuple[str, ...] | None, mem_sleep: str = "deep", order: str = "standby") -> bool:
+        method = SleepMethod(NodeOrder.STANDBY, ("wol",), 60, 60, mem_sleep=mem_sleep)
+        known = None if capabilities is None else Enrolment("a", capabilities, "2026-11-21")
+        machine = InventoryNode("n1", Hardware("compute", sleep_methods=(method,)), enrolled=known)
+        refusal = require_proven_standby({"n1": machine}.get)(replace(OFF, order=NodeOrder(order)))
+        assert refusal is None or refusal.message == "n1: its standby is not proven"
+        return refusal is not None
+
+    assert refused(None)
+    assert refused(("on", "soft_off"))
+    assert refused(("standby",), "shallow")
+    assert refused(("standby:shallow", "standby:s2idle"))
+    assert not refused(("standby",))
+    assert not refused(("on", "standby:shallow"), "shallow")
+    assert not any(refused((), order=order) for order in ("on", "soft_off", "hard_off"))

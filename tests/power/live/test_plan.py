@@ -7,6 +7,7 @@ from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
 from small_site import HARDWARE, changes_of, cluster_snapshot, planned, site_of, slept_long_ago
 
 from offpeak.door.effect import Hold
+from offpeak.machines.inventory import Enrolment, SleepMethod
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.capacity import CapacitySettings
@@ -296,6 +297,22 @@ def test_a_pool_without_a_class_says_so() -> None:
 def test_hardware_without_a_rung_does_not_sleep() -> None:
     plan = planned(cluster_snapshot([node_of("n01")]), site_of(1, hardware=replace(HARDWARE, sleep_methods=())))
     assert plan.changes == ()
+
+
+def test_only_nodes_that_have_proven_their_standby_are_suspended() -> None:
+    method = SleepMethod(NodeOrder.STANDBY, ("wol",), 60, 60)
+    site = site_of(hardware=replace(HARDWARE, sleep_methods=(*HARDWARE.sleep_methods, method)))
+
+    def closed(*proven: str, depths=("standby",)) -> dict[str, str]:
+        proof = Enrolment("guid", ("on", method.capability), "2026-11-21")
+        machines = [replace(each, enrolled=proof if each.node in proven else None) for each in site.inventory.machines]
+        inventory = replace(site.inventory, machines=tuple(machines))
+        chosen = replace(site, inventory=inventory, bounds=CapacitySettings(depths=depths))
+        return changes_of(planned(cluster_snapshot(four(idle_since_s=NOW_S - 840)), chosen))
+
+    assert closed("n02", "n03", "n04") == dict.fromkeys(("n02", "n03", "n04"), "close")
+    assert closed() == {}
+    assert closed(depths=("off",)) == dict.fromkeys(NAMES, "close")
 
 
 SIXTEEN = [f"n{number:02}" for number in range(1, 17)]
