@@ -8,6 +8,7 @@ from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.door.effect import Outcome, Refusal
+from offpeak.machines.inventory import Inventory, SleepMethod
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
@@ -22,6 +23,19 @@ def refused(room: GuardedRoom, order: str = "soft_off") -> tuple[str, str]:
     answer = room.order(replace(OFF_3, order=NodeOrder(order)), OPEN)
     assert isinstance(answer, Refusal)
     return answer.rule, answer.message
+
+
+def with_proven_standby(inventory: Inventory) -> Inventory:
+    """Return the inventory in which every node has passed the standby test."""
+    method = SleepMethod(NodeOrder.STANDBY, ("bmc",), enter_patience_s=60, wake_patience_s=60)
+    machines = []
+    for machine in inventory.machines:
+        assert machine.enrolled is not None
+        enrolled = replace(machine.enrolled, capabilities=(method.capability,))
+        machines.append(
+            replace(machine, hardware=replace(machine.hardware, sleep_methods=(method,)), enrolled=enrolled)
+        )
+    return replace(inventory, machines=tuple(machines))
 
 
 def test_power_is_taken_from_a_drained_node_without_a_job_only(
@@ -40,6 +54,7 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
             for order in ("soft_off", "hard_off"):
                 assert refused(room, order) == ("no_job_now", f"node3: runs {job}")
             # The way to a node is prepared before the last question, and nodes of this room have no ssh.
+            room.inventory = with_proven_standby(room.inventory)
             standby = room.order(replace(OFF_3, subject="node2", order=NodeOrder.STANDBY), OPEN)
             assert isinstance(standby, Outcome)
             assert (standby.result, standby.message) == ("failed", "hardware.virtual: has no ssh")
