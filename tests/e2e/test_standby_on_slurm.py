@@ -96,9 +96,18 @@ def _capabilities(site: Path) -> tuple[str, ...]:
     return machine.enrolled.capabilities if machine.enrolled else ()
 
 
+@pytest.mark.parametrize(("state", "capability"), [("deep", "standby"), ("shallow", "standby:shallow")])
 def test_only_a_drained_node_without_a_job_is_suspended(
-    cluster: SlurmCluster, node: FakeNode, room: ServedRoom, site: Path, capsys: pytest.CaptureFixture[str]
+    state: str,
+    capability: str,
+    cluster: SlurmCluster,
+    node: FakeNode,
+    room: ServedRoom,
+    site: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    node.write("sys/power/mem_sleep", f"[s2idle] {state}\n")
+    site.write_text(site.read_text().replace('wake = ["wol"]', f'wake = ["wol"], mem_sleep = "{state}"'))
     config = site.with_name("offpeak.toml")
     command = ["enroll", "node2", "--standby-test", "--inventory", str(site), "--device-timeout", "10s"]
     command += ["--config", str(config)]
@@ -106,14 +115,14 @@ def test_only_a_drained_node_without_a_job_is_suspended(
     def refused_with(reason: str) -> None:
         assert run(command) == 1
         assert f"node2: {reason}; it was not touched\n  hint: close it to jobs" in capsys.readouterr().out
-        assert "standby" not in _capabilities(site)
+        assert capability not in _capabilities(site)
         assert not any(request.startswith("standby") for request in node.requested)
 
     refused_with("is not drained: a job may start there")
     job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node2", "--wrap=sleep 300").strip()
     try:
-        state = ("squeue", "--noheader", "--format=%t", f"--jobs={job}")
-        wait_until(lambda: cluster.run(*state).strip() == "R", what="the job to start")
+        show_job = ("squeue", "--noheader", "--format=%t", f"--jobs={job}")
+        wait_until(lambda: cluster.run(*show_job).strip() == "R", what="the job to start")
         cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=standby-test")
         refused_with(f"runs {job}")
         cluster.run("scancel", job)
@@ -134,7 +143,8 @@ def test_only_a_drained_node_without_a_job_is_suspended(
         output = capsys.readouterr().out
         assert "node2: slept after " in output
         assert "woken by wol in " in output
-        assert "standby" in _capabilities(site)
+        assert capability in _capabilities(site)
+        assert node.read("sys/power/mem_sleep") == f"{state}\n"
         assert not any(room.do(lambda room: [bmc.orders for bmc in room.bmcs.values()]))
     finally:
         cluster.run("scancel", job)
