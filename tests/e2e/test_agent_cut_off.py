@@ -87,12 +87,13 @@ def test_no_job_starts_on_a_node_that_was_just_ordered_to_sleep(cluster: Powered
     running.process.wait(PATIENCE_S)
     assert (cluster.folder / "hangs").exists()
     asleep = ordered_to_go(cluster)
+    # None on a slow machine, where all are ordered before a question hangs.
     awake = [node for node in ALL if node not in asleep]
     # To the scheduler they are up still.
     assert {cluster.nodes[node].state for node in asleep} == {NodeState.OFF}
     assert {cluster.admin.scheduler_state(node) for node in asleep} == {SchedulerState.DRAINED}
     cluster.wait(
-        lambda: {cluster.admin.scheduler_state(node) for node in awake} == {SchedulerState.UP},
+        lambda: {cluster.admin.scheduler_state(node) for node in awake} <= {SchedulerState.UP},
         what="the other nodes to be open",
     )
     jobs = cluster.jobs.submit(count=len(ALL) + 1, seconds=60)
