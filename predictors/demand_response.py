@@ -15,13 +15,13 @@ previous interval, within the event's. Limits are kW unless the event says other
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from offpeak.errors import BadInput
@@ -31,6 +31,16 @@ from offpeak.model.facility import PowerCap
 from offpeak.settings.plan import PlanSettings
 from predictors.feeds.port import FeedCondition, FeedProblem
 from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get
+
+
+@dataclass(frozen=True)
+class CapEvent:
+    """Caps that were ordered together; `event_id` and `program_id` are those of an OpenADR server, "" in a file."""
+
+    caps: tuple[PowerCap, ...]
+    event_id: str = ""
+    program_id: str = ""
+
 
 EVENT_KEYS = ("begin", "end", "cap_w", "reason")
 EVENT_EXAMPLE = 'write [[event]] and below it begin = 2026-11-22T17:00:00+01:00, end, cap_w = 40000 and reason = "..."'
@@ -114,6 +124,7 @@ class OpenAdrEvent(OpenAdrShape):
     """What is used of an event."""
 
     id: str = ""
+    program_id: str = Field("", alias="programID")
     event_name: str | None = None
     interval_period: EventPeriod | None = None
     payload_descriptors: tuple[PayloadDescriptor, ...] | None = None
@@ -129,8 +140,8 @@ class OpenAdr:
     timeout_s: float = TIMEOUT_S
     name: str = "openadr"
 
-    def fetch(self) -> tuple[PowerCap, ...] | FeedProblem:
-        """Return all caps of its events. Never raises for what the world does."""
+    def fetch(self) -> tuple[CapEvent, ...] | FeedProblem:
+        """Return its events that have caps. Never raises for what the world does."""
         try:
             token = self.token.read_text().strip() if self.token else ""
         except OSError as problem:
@@ -141,7 +152,8 @@ class OpenAdr:
             return body
         try:
             events = TypeAdapter(tuple[OpenAdrEvent, ...]).validate_json(body)
-            return tuple(cap for event in events for cap in _caps(event, self.name))
+            found = (CapEvent(tuple(_caps(event, self.name)), event.id, event.program_id) for event in events)
+            return tuple(event for event in found if event.caps)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False, include_context=False)[0]
             return FeedProblem(FeedCondition.GARBAGE, self.name, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
@@ -192,29 +204,31 @@ def _duration_s(text: str | None) -> int:
 
 
 @dataclass(frozen=True)
-class OrderedCaps:
-    """The caps of a file and a server; if one cannot be read, its last caps. `problems` are sentences."""
+class OrderedEvents:
+    """The events of one source, and why they could not be read last, "" if they could: then they are the last ones."""
 
-    of_file: tuple[PowerCap, ...] = ()
-    of_server: tuple[PowerCap, ...] = ()
-    problems: tuple[str, ...] = ()
-
-    def ahead(self, now_s: int) -> tuple[PowerCap, ...]:
-        """Return those that are not over, the first to begin first."""
-        caps = {cap for cap in (*self.of_file, *self.of_server) if cap.until_s > now_s}
-        return tuple(sorted(caps, key=lambda cap: (cap.from_s, cap.until_s, cap.cap_w)))
+    events: tuple[CapEvent, ...] = ()
+    problem: str = ""
 
 
-def read_caps(plan: PlanSettings, zone: tzinfo, before: OrderedCaps, *, timeout_s: float = TIMEOUT_S) -> OrderedCaps:
-    """Read the file and query the server. Never raises: a known cap stays in force."""
-    of_file, of_server, problems = before.of_file, before.of_server, []
+def read_file_events(plan: PlanSettings, zone: tzinfo, before: OrderedEvents) -> OrderedEvents:
+    """Read the file. Never raises: a known cap stays in force."""
     try:
-        of_file = read_events(plan.events, zone) if plan.events else ()
+        caps = read_events(plan.events, zone) if plan.events else ()
     except BadInput as problem:
-        problems.append(f"{problem}; {problem.hint}")
+        return OrderedEvents(before.events, f"{problem}; {problem.hint}")
+    return OrderedEvents(tuple(CapEvent((cap,)) for cap in caps))
+
+
+def read_server_events(plan: PlanSettings, before: OrderedEvents, *, timeout_s: float = TIMEOUT_S) -> OrderedEvents:
+    """Query the server. Never raises: a known cap stays in force."""
     answer = OpenAdr(plan.openadr, plan.openadr_token, timeout_s).fetch() if plan.openadr else ()
     if isinstance(answer, FeedProblem):
-        problems.append(f"{answer}; {answer.hint}")
-    else:
-        of_server = answer
-    return OrderedCaps(of_file, of_server, tuple(problems))
+        return OrderedEvents(before.events, f"{answer}; {answer.hint}")
+    return OrderedEvents(answer)
+
+
+def caps_ahead(events: Iterable[CapEvent], now_s: int) -> tuple[PowerCap, ...]:
+    """Return the caps that are not over, the first to begin first."""
+    caps = {cap for event in events for cap in event.caps if cap.until_s > now_s}
+    return tuple(sorted(caps, key=lambda cap: (cap.from_s, cap.until_s, cap.cap_w)))

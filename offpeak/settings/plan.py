@@ -113,3 +113,8 @@ class PlanSettings:
         "File of mode 0600 with the bearer token for that server.",
         example="/etc/offpeak/openadr.token",
     )
+
+    @property
+    def has_cap_source(self) -> bool:
+        """Whether a source of caps on power is set."""
+        return bool(self.events or self.openadr)

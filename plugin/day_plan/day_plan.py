@@ -1,6 +1,6 @@
 """The plan of the live queue as values: planned starts, power over time, omitted jobs, and its JSON form.
 
-The agent sends the plan as JSON to its clients. `planned_of` passes it to the queue hook.
+The agent sends the plan as JSON to its clients. `planned_of` and `constraints_of` pass it to the queue hook.
 """
 
 from collections.abc import Mapping
@@ -138,12 +138,14 @@ def _tuples(data: dict[str, Any]) -> dict[str, Any]:
 
 def planned_of(plan: DayPlan) -> PlannedStarts:
     """Return the starts that the hook must carry out."""
-    return PlannedStarts(
-        start_s={job.job_id: job.start_s for job in plan.jobs if job.start_s is not None},
-        constraints={
-            job.job_id: StartConstraint(job.begin_s, job.why)
-            for job in plan.jobs
-            if job.begin_s > plan.at_s and job.why and not job.waits_for_price
-        },
-        not_held=plan.not_held,
-    )
+    starts_s = {job.job_id: job.start_s for job in plan.jobs if job.start_s is not None}
+    return PlannedStarts(starts_s, not_held=plan.not_held)
+
+
+def constraints_of(plan: DayPlan) -> dict[str, StartConstraint]:
+    """Return the begin times that caps impose, by job."""
+    return {
+        job.job_id: StartConstraint(job.begin_s, job.why)
+        for job in plan.jobs
+        if job.begin_s > plan.at_s and job.why and not job.waits_for_price
+    }

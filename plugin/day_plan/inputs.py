@@ -3,7 +3,8 @@
 Rates are the price, the outside temperature and the cap on power over the time of the plan.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,7 +35,10 @@ class PlanFacility:
 
 @dataclass(frozen=True, eq=False)
 class PlanInputs:
-    """The inputs at `queue.now_s`; `weather` is the outside temperature [degC], as far as known."""
+    """The inputs at `queue.now_s`; `weather` is the outside temperature [degC], as far as known.
+
+    `measured_w` is the present draw of each node that is measured.
+    """
 
     queue: QueueFacts
     rules: QueueRules
@@ -43,6 +47,7 @@ class PlanInputs:
     room: PlanFacility
     caps: tuple[PowerCap, ...] = ()
     weather: Series | None = None
+    measured_w: Mapping[str, float] = field(default_factory=dict)
 
 
 def expected_run_s_of(job: Job, facts: QueueFacts) -> int | None:

@@ -1,9 +1,7 @@
 """Joins the plans of all pools into one plan of the queue, in the scheduler's words and on its clock.
 
-It adds consumers outside the pools (idle nodes, jobs on other nodes), the power profile (power of jobs and idle nodes,
-price, temperature and PUE), the reasons for changed starts, and remarks for the operator. A job that could run while a
-cap holds gets its planned start as begin time: without it the scheduler starts a job as soon as nodes are free,
-whatever its power.
+It adds the power profile (power of jobs and idle nodes, price, temperature and PUE), the reasons for changed starts,
+and remarks for the operator.
 """
 
 from collections import Counter
@@ -12,58 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.display import watts_text
-from offpeak.model.facility import PowerCap
-from offpeak.model.orders import PowerState
 from offpeak.text import counted
+from plugin.day_plan.caps import NAMED, BindingCaps, idle_w, list_cap_remarks
 from plugin.day_plan.day_plan import DayPlan, Load, PlannedJob, PowerProfile, StartChange
-from plugin.day_plan.inputs import PlanInputs, expected_run_s_of, power_over_time, subtract_power
+from plugin.day_plan.inputs import PlanInputs, expected_run_s_of, power_over_time
 from plugin.day_plan.limits import NEVER_ADMITTED
 from plugin.day_plan.pool_plan import SAME_START_S
-from plugin.day_plan.pools import PoolProblem, StartHold, is_usable
+from plugin.day_plan.pools import PoolProblem, StartHold
 from plugin.planner.problem import TOMORROW, Plan, Rates, first_unit
 from plugin.planner.verify import verify_plan
 from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, NodeUse
-
-
-def idle_w(inputs: PlanInputs) -> float:
-    """Return the power of the nodes that are up without a job, counted for the whole plan to be on the safe side."""
-    return inputs.room.idle_w * sum(map(_is_idle, inputs.nodes))
-
-
-def subtract_outside_load(rates: Rates, inputs: PlanInputs, loads: Sequence[Load]) -> Rates:
-    """Return the rates with caps lowered by idle nodes and by jobs that no pool has."""
-    ends_s = np.array([*(load.until_s - inputs.queue.now_s for load in loads), rates.horizon_s], np.int64)
-    power_w = np.array([*(load.power_w for load in loads), idle_w(inputs)])
-    return subtract_power(rates, *power_over_time(np.zeros(len(ends_s), np.int64), ends_s, power_w))
-
-
-def _is_idle(node: Node) -> bool:
-    return is_usable(node) and node.use is NodeUse.FREE and node.power is PowerState.ON
-
-
-def bind_to_caps(job: PlannedJob, inputs: PlanInputs) -> PlannedJob:
-    """Return the job with its planned start as its begin, if by starting sooner it could run while a cap holds.
-
-    After the cap the job may start at any time. A job with the hint offpeak:now is not constrained.
-    """
-    now_s = inputs.queue.now_s
-    caps = _caps_before_start(inputs, job)
-    if not caps or job.opted_out or (job.start_s is not None and job.start_s <= now_s):
-        return job
-    cap = max(caps, key=lambda each: each.until_s)
-    begin_s = cap.until_s if job.start_s is None else min(job.start_s, cap.until_s)
-    until = inputs.rules.clock(cap.until_s, now_s)
-    why = f"power is capped at {watts_text(cap.cap_w)} until {until}: {cap.reason}"
-    return replace(job, begin_s=begin_s, waits_for_price=False, why=why)
-
-
-def _caps_before_start(inputs: PlanInputs, job: PlannedJob) -> list[PowerCap]:
-    """Return the caps under which the job could run if it started between now and its planned start."""
-    now_s = inputs.queue.now_s
-    over_s = (now_s if job.start_s is None else job.start_s) + job.run_s
-    return [cap for cap in inputs.caps if cap.until_s > now_s and cap.from_s < over_s]
 
 
 def build_power_profile(
@@ -142,7 +98,6 @@ def _what_happened(before: DayPlan, plan: DayPlan) -> str:
     return ", ".join(change for change in changes if change) or "nodes, prices or the order have changed"
 
 
-NAMED = 5
 NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, and so does cooling"
 NOTHING_EARNS = "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
 
@@ -164,8 +119,7 @@ def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
         and not any(revenue.per_core_h for revenue in inputs.room.revenues)
     ):
         yield NOTHING_EARNS
-    yield from _broken_caps(inputs, plan)
-    yield from _above_caps(inputs, plan)
+    yield from list_cap_remarks(inputs, plan)
     for why, count in Counter(plan.left_out.values()).most_common():
         yield f"{counted(count, 'job')} left unchanged: {why}{_never_admitted(plan, why)}"
     unplaced = sum(job.start_s is None for job in plan.jobs)
@@ -181,41 +135,6 @@ def _never_admitted(plan: DayPlan, why: str) -> str:
     jobs = [job for job, reason in plan.left_out.items() if reason == why]
     more = f" and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
     return f" ({', '.join(jobs[:NAMED])}{more})"
-
-
-def _broken_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
-    """Report the running jobs that exceed a cap: running jobs are not stopped."""
-    for cap in plan.caps:
-        from_s = max(cap.from_s, plan.at_s)
-        loads = [load for load in plan.loads if load.until_s > from_s]
-        drawn_w = sum(load.power_w for load in loads)
-        if cap.until_s <= plan.at_s or drawn_w <= cap.cap_w:
-            continue
-        begin = inputs.rules.clock(from_s, plan.at_s)
-        yield (
-            f"the cap of {watts_text(cap.cap_w)} from {begin} ({cap.reason}) cannot hold at first: running jobs draw"
-            f" {watts_text(drawn_w)}, and are not stopped: {_named(loads)}"
-        )
-
-
-def _above_caps(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
-    """Name the waiting jobs that could not start under a cap if they had the machine to themselves."""
-    for cap in plan.caps:
-        alone = [job for job in plan.jobs if job.power_w > cap.cap_w]
-        if cap.until_s <= plan.at_s or not alone:
-            continue
-        until = inputs.rules.clock(cap.until_s, plan.at_s)
-        yield (
-            f"{counted(len(alone), 'job')} by itself above the cap of {watts_text(cap.cap_w)} ({cap.reason}), and"
-            f" not to run before {until}: {_named(alone)}"
-        )
-
-
-def _named(jobs: Sequence[Load | PlannedJob]) -> str:
-    """Return the jobs with the most power by number and power, and the number of the others."""
-    first = sorted(jobs, key=lambda job: -job.power_w)[:NAMED]
-    more = f" and {len(jobs) - NAMED} more" if len(jobs) > NAMED else ""
-    return ", ".join(f"{job.job_id} ({watts_text(job.power_w)})" for job in first) + more
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,10 +154,16 @@ def join_pool_plans(
     left_out: Mapping[str, str],
     results: Sequence[PoolResult],
     previous: DayPlan | None,
+    *,
+    others_w: float,
 ) -> DayPlan:
-    """Return the plan of all pools; `loads` are all jobs that have nodes, `rates` hold for the whole machine."""
+    """Return the plan of all pools; `loads` are all jobs that have nodes, `rates` hold for the whole machine.
+
+    `others_w` is drawn besides jobs and idle nodes.
+    """
     parts = [job for result in results for job in _planned(inputs, result)]
-    jobs = tuple(bind_to_caps(job, inputs) for job in _join_arrays(parts))
+    caps = BindingCaps.of(inputs, others_w)
+    jobs = tuple(caps.bind(job) for job in _join_arrays(parts))
     wants_delay = frozenset[str]().union(*(result.wants_delay for result in results))
     held = {job.job_id for job in jobs if job.waits_for_price}
     plan = DayPlan(
@@ -248,7 +173,7 @@ def join_pool_plans(
         jobs=jobs,
         loads=loads,
         left_out=left_out,
-        power_profile=build_power_profile(inputs, rates, parts, loads, idle_w=idle_w(inputs)),
+        power_profile=build_power_profile(inputs, rates, parts, loads, idle_w=idle_w(inputs) + others_w),
         caps=inputs.caps,
         not_held=wants_delay - held,
         violations=tuple(

@@ -7,9 +7,12 @@ from functools import partial
 import numpy as np
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S
+from offpeak.model.step_series import Series
+from plugin.day_plan.caps import subtract_outside_load, unexplained_w
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.inputs import PlanInputs, build_rates, planned_power, subtract_power
-from plugin.day_plan.join import PoolResult, join_pool_plans, subtract_outside_load
+from plugin.day_plan.join import PoolResult, join_pool_plans
 from plugin.day_plan.limits import Supply, taken_by_planned, taken_by_running
 from plugin.day_plan.pool_plan import QueueOrder, find_queue_order, refit_plan
 from plugin.day_plan.pools import (
@@ -26,9 +29,13 @@ from plugin.day_plan.pools import (
 )
 from plugin.planner.placement import place_one_by_one
 from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, first_unit
-from plugin.planner.searches import Budget
+from plugin.planner.searches import Budget, budget_of
+from plugin.queue_hook.positions import job_number
 from plugin.queue_hook.start_times import BeginTimePlanner
 from plugin.scheduler.job import HOLDING
+
+UNPRICED_S = 2 * DAY_S
+"""The time of a plan without prices."""
 
 
 def plan_day(inputs: PlanInputs, previous: DayPlan | None, budget: Budget) -> DayPlan | None:
@@ -36,18 +43,34 @@ def plan_day(inputs: PlanInputs, previous: DayPlan | None, budget: Budget) -> Da
     prices = inputs.queue.prices
     if prices is None or not prices.known.any():
         return None
-    order = find_queue_order(inputs)
+    return _plan_in_order(inputs, prices, find_queue_order(inputs), previous, budget)
+
+
+def plan_under_caps(inputs: PlanInputs) -> DayPlan:
+    """Return the plan in the scheduler's present order, for what caps leave to each job; it needs no prices."""
+    facts, now_s = inputs.queue, inputs.queue.now_s
+    prices = facts.prices
+    if prices is None or not prices.known.any():
+        prices = Series(np.array([now_s]), now_s + UNPRICED_S, np.zeros(1), "", "none")
+    in_line = sorted(facts.pending, key=lambda job: (-job.priority, job_number(job.job_id)))
+    return _plan_in_order(inputs, prices, QueueOrder(tuple(in_line), ()), None, budget_of(0.0))
+
+
+def _plan_in_order(
+    inputs: PlanInputs, prices: Series, order: QueueOrder, previous: DayPlan | None, budget: Budget
+) -> DayPlan:
     pools, left_out = split_into_pools(inputs.queue, inputs.nodes, order.ordered)
     rates = whole = build_rates(inputs, prices)
     loads = running_loads(inputs, [job for job in inputs.queue.jobs if job.state in HOLDING and allocated_hosts(job)])
     in_pools = {job.job_id for pool in pools for job in pool.holding}
-    rates = subtract_outside_load(rates, inputs, [load for load in loads if load.job_id not in in_pools])
+    others_w = unexplained_w(inputs, loads)
+    rates = subtract_outside_load(rates, inputs, [load for load in loads if load.job_id not in in_pools], others_w)
     supply = Supply(rates, taken_by_running(inputs))
     results = []
     for pool in (split_arrays(inputs, each) for each in pools):
         results.append(_plan_pool(inputs, pool, order, supply, previous, budget))
         supply = _without_pool(supply, results[-1])
-    plan = join_pool_plans(inputs, whole, loads, left_out, results, previous)
+    plan = join_pool_plans(inputs, whole, loads, left_out, results, previous, others_w=others_w)
     return replace(plan, remarks=(*filter(None, (order.remark,)), *plan.remarks))
 
 

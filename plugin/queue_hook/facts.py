@@ -35,12 +35,11 @@ class StartConstraint:
 class PlannedStarts:
     """The day plan as the hook needs it, by job.
 
-    `start_s` is the planned start [Unix s]. `constraints` are the jobs that a power cap delays. `not_held` are the jobs
-    whose owners allow a delay, but which would not start in a cheaper hour.
+    `start_s` is the planned start [Unix s]. `not_held` are the jobs whose owners allow a delay, but which would not
+    start in a cheaper hour.
     """
 
     start_s: Mapping[str, int] = field(default_factory=dict)
-    constraints: Mapping[str, StartConstraint] = field(default_factory=dict)
     not_held: frozenset[str] = frozenset()
 
 
@@ -78,7 +77,8 @@ class QueueFacts:
     job: `node_power_w` [W per node], `expected_run_s` and `expected_wait_s` as predicted (waits of jobs that
     may be delayed), `notices` the last notice to its owner. `free_nodes` are those of each pool of the `cluster`, by
     number. The next decision is `cycle_s` later; 0: only what is free now is weighed. `planned` is the day plan, None
-    before the first one. `marks` record our earlier changes.
+    before the first one. `constraints` are the jobs that a cap on power delays, under any policy. `marks` record our
+    earlier changes.
     """
 
     now_s: int
@@ -97,6 +97,7 @@ class QueueFacts:
     marks: tuple[JobMark, ...] = ()
     notices: Mapping[str, str] = field(default_factory=dict)
     planned: PlannedStarts | None = None
+    constraints: Mapping[str, StartConstraint] = field(default_factory=dict)
 
     @cached_property
     def pending(self) -> tuple[Job, ...]:

@@ -135,7 +135,7 @@ class BeginTimePlanner:
 
     def constraint(self, job: Job) -> StartConstraint | None:
         """Return the begin time that a power cap imposes on the job."""
-        return self.facts.planned.constraints.get(job.job_id) if self.facts.planned else None
+        return self.facts.constraints.get(job.job_id)
 
     def latest_start(self, job: Job, hints: UserHints) -> LatestStart | None:
         """Return the latest start; None if its owner allows no delay, or if its run time is not known."""
@@ -189,8 +189,7 @@ class BeginTimePlanner:
     def _revise_delay(self, job: Job, hints: UserHints, begin_s: int) -> BeginChoice | None:
         now_s, latest = self.facts.now_s, self.latest_start(job, hints)
         if latest is None:
-            capless = "" if self.facts.planned is None else "no cap on power keeps it back, and "
-            return BeginChoice(NOW, "let go", f"{capless}its owner allows no delay any more")
+            return BeginChoice(NOW, "let go", "no cap on power keeps it back, and its owner allows no delay")
         if self._gains_nothing(job):
             return BeginChoice(NOW, "let go", f"by the plan it would start in no {self._gain} hour")
         if latest.begin_s <= now_s:
@@ -287,9 +286,8 @@ class BeginTimes:
 def plan_begin_times(jobs: Iterable[Job], marks: MarksByJob, *, facts: QueueFacts, rules: QueueRules) -> BeginTimes:
     """Return the begin times of plain pending jobs."""
     plan, planner = BeginTimes(), BeginTimePlanner(facts, rules)
-    constrained = facts.planned.constraints if facts.planned else {}
     for job in jobs:
-        of_job, constraint = marks.get(job.job_id, NO_MARKS), job.job_id in constrained
+        of_job, constraint = marks.get(job.job_id, NO_MARKS), job.job_id in facts.constraints
         # Queues are long, and most jobs have neither a hint nor a change.
         if not (constraint or of_job or job.begin_s or HINT_PREFIX in job.comment or job.job_id in facts.notices):
             continue

@@ -29,10 +29,18 @@ from services.agent.accounting_loops import (
     SavingsSection,
     meter_period_s,
 )
+from services.agent.demand_response import CapSection, EventFileLoop, EventServerLoop, OrderedCaps
 from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
-from services.agent.observer import Observer, OutsideLoop, OutsideSection, PriceLoop
+from services.agent.observer import Observer, PriceLoop, WeatherLoop, WeatherSection
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
-from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
+from services.agent.queue_loop import (
+    QueueController,
+    QueueLoop,
+    QueuePlanner,
+    QueueSection,
+    Surroundings,
+    queue_rules,
+)
 from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeContext, WakeReply, make_wake_reply, parse_order
 from services.agent.site_context import PartitionModes, SiteContext, SiteOrders, open_doors, open_site_scheduler_door
 from services.agent.wait_forecast import WaitForecast
@@ -56,10 +64,11 @@ class SiteAgent:
         self._orders: SiteOrders | None = None
         self._opening = asyncio.Lock()
         self.prices = PriceLoop(lambda: self.site.price_section, ledger, problem_log, clock)
-        self.outside = OutsideLoop(self._outside_section, problem_log, clock)
+        self.weather = WeatherLoop(self._weather_section, problem_log, clock)
+        self.caps = OrderedCaps(self._cap_section, problem_log, clock, self._follow_caps)
         self.observer = Observer(site.scheduler, problem_log, steady, prices=lambda: self.prices.curve)
         self.accounts = JobAccounts(self._account_section(), ledger, problem_log)
-        self.planner = QueuePlanner(ledger, problem_log, self.outside)
+        self.planner = QueuePlanner(ledger, problem_log, self._surroundings)
         self.queue = QueueController(ledger, problem_log)
         self.power = PowerController(self._power_section, ledger, problem_log, clock, steady)
         self.waits = WaitForecast()
@@ -86,7 +95,9 @@ class SiteAgent:
         self.savings = SavingsLoop(self._savings_section, ledger, clock)
         self.loops: tuple[Loop, ...] = (
             self.prices,
-            self.outside,
+            EventFileLoop(self.caps),
+            EventServerLoop(self.caps),
+            self.weather,
             self.queue_loop,
             self.power_loop,
             self.meters,
@@ -234,9 +245,22 @@ class SiteAgent:
     def _runner(self, loop: Loop) -> LoopRunner:
         return self.runners[self.loops.index(loop)]
 
-    def _outside_section(self) -> OutsideSection:
+    def _follow_caps(self) -> None:
+        """Decide at once about jobs and nodes, because the caps on power have changed."""
+        self._runner(self.queue_loop).trigger()
+        self.look_soon()
+
+    async def _surroundings(self) -> Surroundings:
+        await self.caps.first_reading()
+        return Surroundings(self.caps.ahead(), self.weather.weather, self.meters.node_watts)
+
+    def _cap_section(self) -> CapSection:
         settings = self.site.settings
-        return OutsideSection(settings.plan, settings.feeds, self.site.zone, is_used=settings.agent.queue == PLAN)
+        return CapSection(settings.plan, self.site.zone, settings.feeds.timeout_s)
+
+    def _weather_section(self) -> WeatherSection:
+        settings = self.site.settings
+        return WeatherSection(settings.feeds, is_used=settings.agent.queue == PLAN)
 
     def _queue_section(self) -> QueueSection:
         settings = self.site.settings

@@ -1,7 +1,7 @@
-"""What the agent observes: the scheduler, prices and carbon of the coming days, caps on power, and the weather.
+"""What the agent observes: the scheduler, prices and carbon of the coming days, and the weather.
 
 The agent reads the scheduler once for all loops that need it at the same moment. The price loop writes each price to
-the ledger once, and again if it changes. Caps and weather serve the policy plan.
+the ledger once, and again if it changes. The weather serves the policy plan.
 """
 
 import asyncio
@@ -17,14 +17,11 @@ from offpeak.errors import SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Price
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_PRICE, Weighing
 from offpeak.prices.peak import Peak, PeakRule
 from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.plan import PlanSettings
 from plugin.scheduler.port import Scheduler, SchedulerTraits, SchedulerView
-from predictors.demand_response import OrderedCaps, read_caps
 from predictors.feeds.feed import Feed, fetched
 from predictors.feeds.port import INCOMPLETE, FeedProblem, Window
 from predictors.feeds.registry import temperature_feed
@@ -177,54 +174,35 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-OUTSIDE_EVERY_S = 60.0
-"""A cap may be ordered at short notice."""
 WEATHER_EVERY_S = HOUR_S
 
 
 @dataclass(frozen=True)
-class OutsideSection:
-    """The sources of caps and of the weather; they are read only for the policy plan (`is_used`)."""
+class WeatherSection:
+    """The source of the weather; it is read only for the policy plan (`is_used`)."""
 
-    plan: PlanSettings
     feeds: FeedSettings
-    zone: tzinfo
     is_used: bool
 
 
-class OutsideLoop(Loop):
-    """Reads caps and weather in threads. `weather` [degC] is None before it is known, or without a source."""
+class WeatherLoop(Loop):
+    """Reads the weather in a thread. `weather` [degC] is None before it is known, or without a source."""
 
-    name = "outside"
+    name = "weather"
     fetches = True
     least_pause_s = SLOW_S
-    period_s = OUTSIDE_EVERY_S
+    period_s = WEATHER_EVERY_S
 
     def __init__(
-        self, section: Callable[[], OutsideSection], problem_log: ProblemLog, clock: Callable[[], float]
+        self, section: Callable[[], WeatherSection], problem_log: ProblemLog, clock: Callable[[], float]
     ) -> None:
         self._section, self._problem_log, self._clock = section, problem_log, clock
-        self._caps, self._weather_s = OrderedCaps(), float("-inf")
         self.weather: Series | None = None
 
-    def caps(self) -> tuple[PowerCap, ...]:
-        """Return the caps that are not over."""
-        return self._caps.ahead(int(self._clock()))
-
     async def round(self) -> None:
-        """Read the caps, and once an hour the weather."""
-        section = self._section()
-        if not section.is_used:
-            return
-        before, timeout_s = self._caps, section.feeds.timeout_s
-        self._caps = await fetched(lambda: read_caps(section.plan, section.zone, before, timeout_s=timeout_s))
-        self._problem_log.report("caps on power", "; ".join(self._caps.problems) or None)
-        if section.feeds.temperature and self._clock() - self._weather_s > WEATHER_EVERY_S:
-            await self._read_weather(section.feeds, int(self._clock()))
-            self._weather_s = self._clock()
-
-    async def _read_weather(self, feeds: FeedSettings, now_s: int) -> None:
-        feed = temperature_feed(feeds)
+        """Read the weather."""
+        section, now_s = self._section(), int(self._clock())
+        feed = temperature_feed(section.feeds) if section.is_used and section.feeds.temperature else None
         if feed is None:
             return
         known = await fetched(lambda: feed.known(Window(now_s - HOUR_S, now_s + int(PRICES_AHEAD_S)), now_s))

@@ -12,7 +12,7 @@ from offpeak.ledger.rows import JobMark
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.day_plan.day_plan import DayPlan, planned_of
+from plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
 from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import PLAN, QueueFacts
@@ -21,9 +21,17 @@ from power.door.scheduler_orders import ALLOW_OWN_POLICIES, find_partitions
 from predictors.price_forecast import PriceSource
 from services.accounts.job_draws import find_node_kinds
 from services.agent.accounting_loops import open_forecasts
+from services.agent.demand_response import CapSection, OrderedCaps
 from services.agent.loop import ProblemLog
-from services.agent.observer import ClusterObservation, OutsideLoop, OutsideSection, describe_problems, observe_cluster
-from services.agent.queue_loop import QueueController, QueueSection, make_plan_inputs, queue_facts, queue_rules
+from services.agent.observer import ClusterObservation, WeatherLoop, WeatherSection, describe_problems, observe_cluster
+from services.agent.queue_loop import (
+    QueueController,
+    QueueSection,
+    Surroundings,
+    make_plan_inputs,
+    queue_facts,
+    queue_rules,
+)
 from services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 
 SEARCH_S = 5.0
@@ -31,22 +39,20 @@ SEARCH_S = 5.0
 
 @dataclass(frozen=True, eq=False)
 class PlanContext:
-    """The cluster, the facts about its queue, and the sources of caps and weather; problems are in `problem_log`."""
+    """The cluster, the facts about its queue, and its caps and weather; problems are in `problem_log`."""
 
     site: SiteContext
     observed: ClusterObservation
     facts: QueueFacts
     section: QueueSection
-    outside: OutsideLoop
+    surroundings: Surroundings
     problem_log: ProblemLog
 
 
 def read_plan_context(site: SiteContext, marks: tuple[JobMark, ...]) -> PlanContext:
     """Read the scheduler, prices, weather and caps once. Raises SchedulerError."""
     settings, problem_log = site.settings, ProblemLog()
-    outside_section = OutsideSection(settings.plan, settings.feeds, site.zone, is_used=True)
-    outside = OutsideLoop(lambda: outside_section, problem_log, time.time)
-    asyncio.run(outside.round())
+    surroundings = asyncio.run(_read_surroundings(site, problem_log))
     observed = observe_cluster(site.scheduler, site.price_section)
     view, prices = observed.view, observed.prices
     problem_log.report("prices", describe_problems(prices.problems) if prices else None)
@@ -55,12 +61,22 @@ def read_plan_context(site: SiteContext, marks: tuple[JobMark, ...]) -> PlanCont
     facts = queue_facts(observed, draws=draws, run_s=times.of(view.jobs, at_s=view.at_s), marks=marks)
     rules = queue_rules(settings, site.zone, site.own_policy)
     section = QueueSection(rules, site.modes, settings.plan, settings.power.idle_node_w, settings.agent.cycle_s)
-    return PlanContext(site, observed, facts, section, outside, problem_log)
+    return PlanContext(site, observed, facts, section, surroundings, problem_log)
+
+
+async def _read_surroundings(site: SiteContext, problem_log: ProblemLog) -> Surroundings:
+    settings = site.settings
+    caps_section = CapSection(settings.plan, site.zone, settings.feeds.timeout_s)
+    caps = OrderedCaps(lambda: caps_section, problem_log, time.time)
+    weather_section = WeatherSection(settings.feeds, is_used=True)
+    weather = WeatherLoop(lambda: weather_section, problem_log, time.time)
+    await asyncio.gather(caps.read_file(), caps.query_server(), weather.round())
+    return Surroundings(caps.ahead(), weather.weather)
 
 
 def make_plan(context: PlanContext) -> DayPlan:
     """Return the plan. Raises BadPrices if no price is known, BadInput for a facility that cannot be read."""
-    inputs = make_plan_inputs(context.facts, context.section, context.observed, context.outside)
+    inputs = make_plan_inputs(context.facts, context.section, context.observed, context.surroundings)
     # The first run compiles kernels; their compilation does not count as time of the search.
     plan_day(inputs, None, budget_of(0.0))
     plan = plan_day(inputs, None, budget_of(SEARCH_S))
@@ -137,7 +153,7 @@ async def _apply(context: PlanContext, plan: DayPlan, ledger: Ledger) -> QueuePl
         _mode_for_admin(modes.usual), {partition: _mode_for_admin(mode) for partition, mode in modes.own.items()}
     )
     controller = QueueController(ledger, context.problem_log, by=f"{ADMIN}{login_name()}")
-    facts = replace(context.facts, planned=planned_of(plan))
+    facts = replace(context.facts, planned=planned_of(plan), constraints=constraints_of(plan))
     rules = replace(context.section.rules, policy=PLAN, own_policy=None)
     return await controller.run_cycle(facts, rules, orders, for_admin)
 

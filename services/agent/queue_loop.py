@@ -1,8 +1,9 @@
 """The queue loop: orders pending jobs and delays those whose owners agree, as far as the mode of each partition allows.
 
 `QueueLoop` is the loop of the agent. `queue_facts` collects the facts for the decision, and `QueuePlanner` adds the
-plan of the day to them if the policy is "plan". `QueueController` decides and carries the decision out. It splits the
-decision by the partitions of the jobs, because each partition may have a mode of its own.
+plan of the day to them if the policy is "plan", and under any policy the begin times that caps on power impose.
+`QueueController` decides and carries the decision out. It splits the decision by the partitions of the jobs, because
+each partition may have a mode of its own.
 """
 
 import asyncio
@@ -14,11 +15,13 @@ from operator import attrgetter
 
 import numpy as np
 
+from offpeak.display import watts_text
 from offpeak.door.effect import US, Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.model.constants import HOUR_S
-from offpeak.model.facility import Facility, facility_named
+from offpeak.model.facility import Facility, PowerCap, facility_named
+from offpeak.model.step_series import Series
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan, StartChange
@@ -34,7 +37,7 @@ from power.live.pool_state import find_undecided_jobs
 from services.accounts.job_draws import JobDraw
 from services.agent.accounting_loops import JobAccounts
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
-from services.agent.observer import ClusterObservation, Observer, OutsideLoop
+from services.agent.observer import ClusterObservation, Observer
 from services.agent.site_context import PartitionModes, SiteOrders
 from services.agent.wait_forecast import WaitForecast
 
@@ -256,8 +259,17 @@ class QueueController:
         self._problem_log.report(f"queue in mode {mode}", problem)
 
 
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """What bounds a plan from outside the queue: caps on power, the weather, and the draw of the measured nodes [W]."""
+
+    caps: tuple[PowerCap, ...] = ()
+    weather: Series | None = None
+    measured_w: Mapping[str, float] = field(default_factory=dict)
+
+
 def make_plan_inputs(
-    facts: QueueFacts, section: QueueSection, observed: ClusterObservation, outside: OutsideLoop
+    facts: QueueFacts, section: QueueSection, observed: ClusterObservation, surroundings: Surroundings
 ) -> PlanInputs:
     """Return the inputs of the planner. Raises BadInput for a facility that cannot be read."""
     nodes, plan = observed.view.nodes, section.plan
@@ -274,8 +286,9 @@ def make_plan_inputs(
         nodes=tuple(nodes),
         shared_nodes=observed.traits.shared_nodes,
         room=room,
-        caps=outside.caps(),
-        weather=outside.weather,
+        caps=surroundings.caps,
+        weather=surroundings.weather,
+        measured_w=surroundings.measured_w,
     )
 
 
@@ -290,36 +303,82 @@ MOVES_S = float(HOUR_S)
 """The time between two recorded moves of a job that is planned again in every cycle."""
 
 
-class QueuePlanner:
-    """Keeps the plan of the day, and repairs it in each cycle. `latest` is the last plan, None before the first."""
+CAPS = "caps on power"
+"""The subject of their problems in the log."""
 
-    def __init__(self, ledger: Ledger, problem_log: ProblemLog, outside: OutsideLoop) -> None:
-        self._ledger, self._problem_log, self._outside = ledger, problem_log, outside
+
+class QueuePlanner:
+    """Keeps the plan of the day, and repairs it in each cycle. `latest` is the last plan, None before the first.
+
+    Under the other policies it plans only what caps on power leave to each job.
+    """
+
+    def __init__(
+        self, ledger: Ledger, problem_log: ProblemLog, surroundings: Callable[[], Awaitable[Surroundings]]
+    ) -> None:
+        self._ledger, self._problem_log, self._surroundings = ledger, problem_log, surroundings
         self.latest: DayPlan | None = None
         self._changed = DecisionFilter(again_after_s=MOVES_S)
+        self._is_warm = False
 
     async def add_plan(self, facts: QueueFacts, section: QueueSection, observed: ClusterObservation) -> QueueFacts:
-        """Return the facts with the planned starts, or unchanged without prices."""
-        # An agent with another policy does without the kernels of the planner.
-        from plugin.day_plan.day_plan import planned_of
+        """Return the facts with the planned starts and the begin times that caps impose."""
+        surroundings = await self._surroundings()
+        if section.rules.policy == PLAN:
+            facts = await self._add_starts(facts, section, observed, surroundings)
+            if facts.planned is not None:
+                return facts
+        else:
+            self._problem_log.report("plan", None)
+        if surroundings.caps or (section.plan.has_cap_source and not self._is_warm):
+            return await self._add_constraints(facts, section, observed, surroundings)
+        self._problem_log.report(CAPS, None)
+        return facts
+
+    async def _add_starts(
+        self, facts: QueueFacts, section: QueueSection, observed: ClusterObservation, surroundings: Surroundings
+    ) -> QueueFacts:
+        """Return the facts with the plan, or unchanged without prices."""
+        # An agent with another policy, and without caps, does without the kernels of the planner.
+        from plugin.day_plan.day_plan import constraints_of, planned_of
         from plugin.day_plan.make import plan_day
         from plugin.planner.searches import budget_of
 
-        inputs = make_plan_inputs(facts, section, observed, self._outside)
+        inputs = make_plan_inputs(facts, section, observed, surroundings)
         plan = await asyncio.to_thread(plan_day, inputs, self.latest, budget_of(SEARCH_S))
-        self._problem_log.report("plan", "no price is known" if plan is None else _plan_problem(plan))
+        problems = ("no price is known",) if plan is None else plan.violations[:1]
+        self._problem_log.report("plan", "; ".join(problems) or None)
         if plan is None:
             return facts
         moves = [_move_decision(move, facts, section.rules.zone) for move in plan.moves]
         self._ledger.write_decisions(self._changed.of(moves, {f"job {job.job_id}" for job in facts.jobs}))
         self.latest = plan
-        return replace(facts, planned=planned_of(plan))
+        self._report_exceeded(plan, section.rules.zone)
+        return replace(facts, planned=planned_of(plan), constraints=constraints_of(plan))
 
+    async def _add_constraints(
+        self, facts: QueueFacts, section: QueueSection, observed: ClusterObservation, surroundings: Surroundings
+    ) -> QueueFacts:
+        """Return the facts with the begin times alone. The first time compiles kernels, before a cap needs them."""
+        from plugin.day_plan.day_plan import constraints_of
+        from plugin.day_plan.make import plan_under_caps
 
-def _plan_problem(plan: DayPlan) -> str | None:
-    """Return the problems for an operator: a cap that cannot hold, or a violation that the verifier found."""
-    broken = [remark for remark in plan.remarks if remark.startswith("the cap of")]
-    return "; ".join((*plan.violations[:1], *broken)) or None
+        inputs = make_plan_inputs(facts, section, observed, surroundings)
+        plan = await asyncio.to_thread(plan_under_caps, inputs)
+        self._is_warm = True
+        self._report_exceeded(plan, section.rules.zone)
+        return replace(facts, constraints=constraints_of(plan))
+
+    def _report_exceeded(self, plan: DayPlan, zone: tzinfo) -> None:
+        """Report the caps that running jobs exceed, in words that stay the same while the cap lasts."""
+        from plugin.day_plan.caps import find_exceeded_caps
+
+        exceeded = [
+            f"the cap of {watts_text(cap.cap_w)} until {format_clock(cap.until_s, plan.at_s, zone)} ({cap.reason})"
+            " cannot hold yet: running jobs draw more, and are not stopped"
+            for cap, _ in find_exceeded_caps(plan)
+        ]
+        self._problem_log.report(CAPS, "; ".join(exceeded) or None)
 
 
 def _move_decision(move: StartChange, facts: QueueFacts, zone: tzinfo) -> DecisionRecord:
@@ -374,8 +433,7 @@ class QueueLoop(Loop):
         )
         section = self.section()
         self.facts = add_expected_waits(self.facts, observed, self.waits, section.rules.zone)
-        if section.rules.policy == PLAN:
-            self.facts = await self.planner.add_plan(self.facts, section, observed)
+        self.facts = await self.planner.add_plan(self.facts, section, observed)
         await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)
         if find_undecided_jobs(view, self.decided, section.rules.zone):
             self.on_new_jobs()

@@ -132,7 +132,8 @@ def _is_on_its_way(node: Node, record: NodeRecord, now: Instant) -> bool:
 async def give_back(
     agent: SiteAgent, acted: PartitionModes, stays: PartitionModes, *, leaves: Collection[str] = ()
 ) -> dict[str, str]:
-    """Undo what holds jobs back: the order that the agent wrote, and the nodes that it closed and that jobs can use.
+    """Undo what holds jobs back: the order that the agent wrote, begin times that a cap on power imposed, and the nodes
+    that it closed and that jobs can use.
 
     The orders are allowed by the modes in which the agent has `acted`; partitions that `stays` keeps active are
     left alone, except for nodes that `leaves` names: the agent switches them no longer. A node with a recent order
@@ -147,8 +148,10 @@ async def give_back(
     orders = agent.undoing(acted)
     jobs = [job for job in view.jobs if stays.of_order(job.partitions) is not Mode.ACTIVE]
     nodes = [node for node in view.nodes if node.name in leaves or stays.of(node.partitions) is not Mode.ACTIVE]
-    ranks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank")]
-    await restore_queue(jobs, ranks, traits.ranking, orders, by=US)
+    # A delay that the owner allows ends by itself. One that a cap imposes needs an agent that sees the cap withdrawn.
+    capped = agent.queue_loop.facts.constraints if agent.queue_loop.facts else {}
+    marks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank") or mark.job in capped]
+    await restore_queue(jobs, marks, traits.ranking, orders, by=US)
     now = agent.power.now
     sleep_orders = await asyncio.to_thread(read_last_sleep_orders, agent.ledger, now.unix_s)
     but = on_their_way(nodes, agent.power.records, sleep_orders, now)

@@ -161,7 +161,7 @@ class Service:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _give_back(self, stays: PartitionModes) -> None:
-        """Give the site its own order and the nodes that are up; begin times stay, because they end by themselves."""
+        """Give the site its own order, the jobs that a cap holds back, and the nodes that are up."""
         try:
             async with asyncio.timeout(GIVE_BACK_S):
                 left = await give_back(self._agent, self._acted, stays, leaves=self._leaves)

@@ -10,9 +10,9 @@ from offpeak.ledger.rows import JobMark
 from offpeak.model.facility import PowerCap
 from offpeak.model.request import Chunk
 from offpeak.prices.peak import Peak
-from plugin.day_plan.day_plan import DayPlan, planned_of
+from plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
 from plugin.day_plan.inputs import PlanInputs
-from plugin.day_plan.make import plan_day
+from plugin.day_plan.make import plan_day, plan_under_caps
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import plan_queue
@@ -24,7 +24,6 @@ from sim_backend.scheduler.simulated import SimulatedScheduler
 
 CYCLE_S = 300
 WATTS = 400.0
-BY_PLAN = replace(RULES, policy="plan")
 
 
 @dataclass
@@ -32,6 +31,7 @@ class Site:
     """Four nodes, their queue, and the agent's two halves: the plan and the queue hook."""
 
     caps: tuple[PowerCap, ...] = ()
+    policy: str = "plan"
     now_s: int = NOW_S
     standing: DayPlan | None = None
     marks: dict[tuple[str, str], JobMark] = field(default_factory=dict)
@@ -57,11 +57,14 @@ class Site:
             self.now_s, view.jobs, Ranking.OFFSET, Peak.ON_PEAK, prices=CHEAP_AT_NIGHT, node_power_w=watts, marks=marks,
             cluster=cluster_of(view),
         )  # fmt: skip
-        snapshot = PlanInputs(facts, BY_PLAN, view.nodes, shared_nodes=False, room=ROOM, caps=self.caps)
-        plan = self.standing = plan_day(snapshot, self.standing, budget_of(0.2))
+        rules = replace(RULES, policy=self.policy)
+        snapshot = PlanInputs(facts, rules, view.nodes, shared_nodes=False, room=ROOM, caps=self.caps)
+        by_plan = self.policy == "plan"
+        plan = plan_day(snapshot, self.standing, budget_of(0.2)) if by_plan else plan_under_caps(snapshot)
         assert plan is not None
         assert plan.violations == ()
-        written = plan_queue(replace(facts, planned=planned_of(plan)), BY_PLAN)
+        self.standing, planned = plan, planned_of(plan) if by_plan else None
+        written = plan_queue(replace(facts, planned=planned, constraints=constraints_of(plan)), rules)
         self.marks |= {(mark.job, mark.kind): mark for mark in (*written.remember, *written.seen)}
         assert self.scheduler.rank(written.rank) == {}
         assert self.scheduler.defer(written.begin_s) == {}
@@ -104,10 +107,11 @@ def test_jobs_start_by_the_plan_and_earlier_where_others_end_early():
     assert hours[waits] == pytest.approx(4, abs=0.1)
 
 
+@pytest.mark.parametrize("policy", ["greedy", "knapsack", "off", "plan"])
 @pytest.mark.parametrize("consenting", [True, False])
-def test_a_cap_is_never_exceeded_and_all_jobs_run(consenting):
+def test_a_cap_is_never_exceeded_and_all_jobs_run(consenting, policy):
     cap = PowerCap(NOW_S + HOUR_S, NOW_S + 3 * HOUR_S, 1000, "the grid asks", "events.toml")
-    site = Site((cap,))
+    site = Site((cap,), policy)
     for number in range(8):
         site.submit(1 + number % 3, HOUR_S, share=0.4 + 0.1 * (number % 5), comment="offpeak:delay=2h" * consenting)
     for _ in site.run():

@@ -12,7 +12,7 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted
 from plugin.day_plan.day_plan import DayPlan
 from plugin.queue_hook.facts import PLAN
-from predictors.demand_response import OrderedCaps, read_caps
+from predictors.demand_response import OrderedEvents, read_file_events, read_server_events
 from services.agent.plan_once import AppliedPlan, apply_once, plan_once
 from services.agent.status import AgentSilent, fetch_plan
 from ui.plan.text import plan_json, print_plan
@@ -72,9 +72,11 @@ def _applied(settings: Settings) -> AppliedPlan:
 
 def _check_events(settings: Settings) -> None:
     """Raise an error for settings that the agent would only log, because here a user waits for the plan."""
-    problems = read_caps(settings.plan, machine_zone(), OrderedCaps()).problems
-    if problems:
-        what, _, hint = problems[0].rpartition("; ")
+    known = OrderedEvents()
+    problem = read_file_events(settings.plan, machine_zone(), known).problem
+    problem = problem or read_server_events(settings.plan, known).problem
+    if problem:
+        what, _, hint = problem.rpartition("; ")
         raise BadSetting(what, hint=hint)
 
 

@@ -13,7 +13,7 @@ from offpeak.model.facility import PowerCap
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
 from offpeak.settings.plan import Revenue
-from plugin.day_plan.day_plan import DayPlan, planned_of
+from plugin.day_plan.day_plan import DayPlan, constraints_of
 from plugin.day_plan.inputs import PlanInputs
 from plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS
 from plugin.day_plan.make import plan_day
@@ -96,7 +96,7 @@ def test_job_past_its_latest_start_is_planned_without_a_hold():
     plan = planned(make_inputs((over, past, a_job(3)), rules=replace(RULES, window=1)))
     assert starts(plan) == {"1": 0, "2": 1, "3": 0}
     assert [job.begin_s for job in plan.jobs] == [0, 0, 0]
-    assert planned_of(plan).constraints == {}
+    assert constraints_of(plan) == {}
 
 
 def test_no_job_is_left_out_because_it_loses_money():
@@ -128,10 +128,10 @@ def test_a_cap_lets_jobs_start_later_and_binds_them():
     plan = planned(make_inputs(jobs, caps=(cap,)))
     # Four idle nodes take 200 W of the 1000: of the jobs of 800, 400 and 400 W the wide one fits, or the two others.
     assert starts(plan) == {"1": 0, "2": 1, "3": 1}
-    hook = planned_of(plan)
-    assert hook.constraints["2"].begin_s == NOW_S + HOUR_S
-    assert hook.constraints["2"].why == "power is capped at 1,000 W until 21:00: the grid asks"
-    assert "3" not in hook.constraints
+    hook = constraints_of(plan)
+    assert hook["2"].begin_s == NOW_S + HOUR_S
+    assert hook["2"].why == "power is capped at 1,000 W until 21:00: the grid asks"
+    assert "3" not in hook
     assert max(plan.power_profile.power_w[plan.power_profile.edge_s[:-1] < cap.until_s]) <= cap.cap_w
 
 

@@ -44,27 +44,27 @@ def test_without_a_plan_nothing_is_moved():
 
 
 def test_a_cap_keeps_jobs_back_also_those_without_a_hint():
-    planned = replace(starts(0, 3, 3), constraints={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
-    plan = THREE.plan(BY_PLAN, planned=planned)
+    planned = {"planned": starts(0, 3, 3), "constraints": {"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)}}
+    plan = THREE.plan(BY_PLAN, **planned)
     assert plan.begin_s == {"2": NOW_S + 3 * HOUR_S}
     assert reasons(plan)["job 2"] == f"kept back: not before 21:00: {CAP}"
     assert plan.tell == {"2": f"not before 2026-11-21 21:00: {CAP}"}
     written = THREE.apply(plan)
-    assert written.plan(BY_PLAN, planned=planned).changes_nothing
+    assert written.plan(BY_PLAN, **planned).changes_nothing
 
 
 def test_job_is_released_when_the_cap_ends():
-    planned = replace(starts(0, 3, 3), constraints={"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)})
-    written = THREE.apply(THREE.plan(BY_PLAN, planned=planned))
+    constraints = {"2": StartConstraint(NOW_S + 3 * HOUR_S, CAP)}
+    written = THREE.apply(THREE.plan(BY_PLAN, planned=starts(0, 3, 3), constraints=constraints))
     plan = written.plan(BY_PLAN, planned=starts(0, 0, 0))
     assert plan.begin_s == {"2": 0}
     assert plan.tell == {"2": ""}
 
 
 def test_a_begin_that_is_not_ours_and_a_job_that_may_not_wait_are_left_alone():
-    planned = replace(starts(0, 3, 3), constraints={str(at): StartConstraint(NOW_S + 3 * HOUR_S, CAP) for at in (1, 2)})
+    constraints = {str(at): StartConstraint(NOW_S + 3 * HOUR_S, CAP) for at in (1, 2)}
     jobs = (a_job(1, begin_s=NOW_S + HOUR_S), a_job(2, comment="offpeak:now"), a_job(3))
-    assert replace(THREE, jobs=jobs).plan(BY_PLAN, planned=planned).begin_s == {}
+    assert replace(THREE, jobs=jobs).plan(BY_PLAN, planned=starts(0, 3, 3), constraints=constraints).begin_s == {}
 
 
 def test_a_cheap_hour_that_the_plan_does_not_reach_is_not_waited_for():

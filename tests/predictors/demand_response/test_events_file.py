@@ -8,7 +8,7 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
 from offpeak.settings.plan import PlanSettings
-from predictors.demand_response import OrderedCaps, read_caps, read_events
+from predictors.demand_response import OrderedEvents, caps_ahead, read_events, read_file_events
 
 ZONE = ZoneInfo("Europe/Berlin")
 EVENT = """[[event]]
@@ -55,10 +55,10 @@ def test_invalid_events_file_is_refused(tmp_path, old, new, message):
 
 def test_a_file_that_is_damaged_leaves_what_it_reported_before(tmp_path):
     settings = PlanSettings(events=written(tmp_path, EVENT))
-    known = read_caps(settings, ZONE, OrderedCaps())
-    assert len(known.ahead(FIVE_PM)) == 1
+    known = read_file_events(settings, ZONE, OrderedEvents())
+    assert len(caps_ahead(known.events, FIVE_PM)) == 1
     written(tmp_path, "[[event]]\n")
-    damaged = read_caps(settings, ZONE, known)
-    assert damaged.of_file == known.of_file
-    assert "event 1" in damaged.problems[0]
-    assert damaged.ahead(FIVE_PM + 4 * 3600) == ()
+    damaged = read_file_events(settings, ZONE, known)
+    assert damaged.events == known.events
+    assert "event 1" in damaged.problem
+    assert caps_ahead(damaged.events, FIVE_PM + 4 * 3600) == ()

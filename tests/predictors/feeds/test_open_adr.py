@@ -1,12 +1,11 @@
 """Caps of an OpenADR 3 server: what its events say, and what is wrong when they say nothing."""
 
 from dataclasses import replace
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from offpeak.settings.plan import PlanSettings
-from predictors.demand_response import OpenAdr, OrderedCaps, read_caps
+from predictors.demand_response import OpenAdr, OrderedEvents, read_server_events
 from predictors.feeds.port import FeedCondition
 
 BEGIN = 1_795_363_200
@@ -42,7 +41,9 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
     token = tmp_path / "token"
     token.write_text("the-secret\n")
     player.plays_json([EVENT, {"id": "e2", "programID": "p2", "intervals": []}])
-    caps = fetched(player, token=token)
+    (event,) = fetched(player, token=token)
+    caps = event.caps
+    assert (event.event_id, event.program_id) == ("e1", "p1")
     assert [(cap.from_s - BEGIN, cap.until_s - BEGIN, cap.cap_w) for cap in caps] == [
         (0, 3600, 40_000),
         (3600, 7200, 55_500),
@@ -73,13 +74,13 @@ def test_invalid_openadr_answer_is_garbage(player, change):
 
 
 def test_while_the_server_is_away_what_it_reported_holds(player, reply):
-    settings, zone = PlanSettings(openadr=player.url), ZoneInfo("UTC")
+    settings = PlanSettings(openadr=player.url)
     player.plays_json([EVENT])
-    known = read_caps(settings, zone, OrderedCaps(), timeout_s=5)
+    known = read_server_events(settings, OrderedEvents(), timeout_s=5)
     player.plays(reply(status=503))
-    away = read_caps(settings, zone, known, timeout_s=5)
-    assert away == replace(known, problems=away.problems)
-    assert "service unavailable" in away.problems[0]
+    away = read_server_events(settings, known, timeout_s=5)
+    assert away == replace(known, problem=away.problem)
+    assert "service unavailable" in away.problem
 
 
 def test_a_token_that_cannot_be_read_is_reported(player, tmp_path):

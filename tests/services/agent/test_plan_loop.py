@@ -1,7 +1,9 @@
-"""The agent with queue = "plan": what its rounds write, what they record, and what an event changes."""
+"""The agent with queue = "plan", and caps on power under every policy: what rounds write, record and let go."""
 
 import asyncio
+import logging
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from plugin.scheduler.port import Ranking
 from services.agent import queue_loop, site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
+from services.agent.restore import give_back
+from services.agent.service import NO_MODES
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
@@ -25,7 +29,9 @@ from sim_backend.scheduler.simulated import SimulatedScheduler
 class Stage:
     """A node that is taken for an hour of the two that electricity is dear, and two jobs that wait for it."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    def __init__(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str = "active", queue: str = "plan"
+    ) -> None:
         self.now_s = int(time.time()) // HOUR_S * HOUR_S
         self.scheduler = SimulatedScheduler(
             SimulatedCluster({"n1": SimNode("n1", 8)}), clock=lambda: self.now_s, ranking=Ranking.VALUE
@@ -39,7 +45,7 @@ class Stage:
         self.events = folder / "events.toml"
         self.events.write_text("")
         settings = Settings(
-            agent=AgentSettings(mode=mode, queue="plan", state_folder=folder),
+            agent=AgentSettings(mode=mode, queue=queue, state_folder=folder),
             plan=PlanSettings(events=self.events),
             power=PowerSettings(classes=("hot=400W", "cool=100W")),
             prices=PriceSettings(tariff=f"on=90EUR/MWh,off=30EUR/MWh,hours={from_}-{until},zone=UTC"),
@@ -50,15 +56,28 @@ class Stage:
             site_context.make_site_context(settings), self.ledger, ProblemLog(), clock=lambda: float(self.now_s)
         )
 
-    def rounds(self, count: int = 1) -> None:
+    def rounds(self, count: int = 1, *, with_prices: bool = True) -> None:
         async def some() -> None:
-            await self.agent.prices.round()
+            if with_prices:
+                await self.agent.prices.round()
             for _ in range(count):
                 self.agent.observer.forget()
-                await self.agent.outside.round()
+                await self.agent.caps.read_file()
+                await self.agent.caps.query_server()
                 await self.agent.queue_loop.round()
 
         asyncio.run(some())
+
+    def order(self, *, hours: tuple[float, float], cap_w: int) -> int:
+        """Order a cap between these hours from now; return its end."""
+        begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.now_s + h * HOUR_S)) for h in hours)
+        self.events.write_text(f'[[event]]\nbegin = {begin}\nend = {end}\ncap_w = {cap_w}\nreason = "the grid asks"\n')
+        return self.now_s + int(hours[1] * HOUR_S)
+
+    def begins(self) -> dict[str, int | None]:
+        """Return the begin times that keep jobs back."""
+        waiting = [job for job in self.scheduler.view().jobs if job.job_id != "1"]
+        return {job.job_id: job.begin_s if job.begin_s and job.begin_s > self.now_s else None for job in waiting}
 
     def priorities(self) -> dict[str, int]:
         return {job.job_id: job.priority for job in self.scheduler.view().jobs}
@@ -77,8 +96,7 @@ def test_the_plan_is_carried_out_in_mode_active_only_and_a_cap_has_it_planned_an
     priorities = stage.priorities()
     assert (priorities["3"] > priorities["2"]) is done
     assert stage.agent.queue.changed.latest["job 3"].reason.startswith("before 2: planned for ")
-    begin, end = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stage.now_s + hours * HOUR_S)) for hours in (0, 5))
-    stage.events.write_text(f'[[event]]\nbegin = {begin}\nend = {end}\ncap_w = 200\nreason = "the grid asks"\n')
+    stage.order(hours=(0, 5), cap_w=200)
     stage.rounds()
     standing = stage.agent.planner.latest
     assert standing is not None
@@ -89,3 +107,111 @@ def test_the_plan_is_carried_out_in_mode_active_only_and_a_cap_has_it_planned_an
     assert (begins["2"] == stage.now_s + 5 * HOUR_S) is done
     assert (begins["2"] is None) is not done
     asyncio.run(stage.agent.close())
+
+
+ANY_POLICY = pytest.mark.parametrize("queue", ["greedy", "knapsack", "off", "plan"])
+FREE = {"2": None, "3": None}
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
+    monkeypatch.setattr(queue_loop, "SEARCH_S", 120.0)
+    stages: list[Stage] = []
+
+    def started(**settings: str) -> Stage:
+        stages.append(Stage(tmp_path, monkeypatch, **settings))
+        return stages[-1]
+
+    yield started
+    for stage in stages:
+        asyncio.run(stage.agent.close())
+
+
+@ANY_POLICY
+def test_a_cap_keeps_a_job_back_that_does_not_fit_and_lets_it_go_when_it_is_withdrawn(start, queue):
+    stage = start(queue=queue)
+    until_s = stage.order(hours=(0, 5), cap_w=200)
+    stage.rounds(2)
+    # The first job ends in an hour, and then the cool one fits below the cap.
+    assert stage.begins() == {"2": until_s, "3": stage.now_s + HOUR_S}
+    assert stage.agent.queue.changed.latest["job 2"].decided == "kept back"
+    stage.events.write_text("")
+    stage.rounds()
+    assert stage.begins() == FREE
+
+
+@ANY_POLICY
+def test_a_coming_cap_keeps_a_job_back_that_would_run_into_it(start, queue):
+    stage = start(queue=queue)
+    until_s = stage.order(hours=(1.5, 3), cap_w=200)
+    stage.rounds()
+    assert stage.begins()["2"] == until_s
+
+
+@ANY_POLICY
+def test_a_cap_that_all_jobs_together_cannot_exceed_delays_none(start, queue):
+    stage = start(queue=queue)
+    stage.order(hours=(0, 5), cap_w=100_000)
+    stage.rounds()
+    assert stage.begins() == FREE
+
+
+@ANY_POLICY
+def test_in_mode_shadow_a_cap_writes_nothing_and_says_what_it_would_do(start, queue):
+    stage = start(mode="shadow", queue=queue)
+    stage.order(hours=(0, 5), cap_w=200)
+    stage.rounds(2)
+    assert stage.begins() == FREE
+    assert stage.agent.queue.changed.latest["job 2"].decided == "kept back"
+
+
+@ANY_POLICY
+def test_a_cap_holds_without_any_price(start, queue):
+    stage = start(queue=queue)
+    until_s = stage.order(hours=(0, 5), cap_w=200)
+    stage.rounds(with_prices=False)
+    assert stage.begins()["2"] == until_s
+
+
+def test_a_cap_stays_in_force_while_its_source_cannot_be_read(start):
+    stage = start(queue="greedy")
+    until_s = stage.order(hours=(0, 5), cap_w=200)
+    stage.rounds()
+    stage.events.write_text("[[event")
+    stage.rounds()
+    assert stage.begins()["2"] == until_s
+    assert any(problem.startswith("events file: ") for problem in stage.agent.problem_log.problems)
+    # It is over by its own end, also without its source.
+    stage.now_s = until_s + 1
+    assert stage.agent.caps.ahead() == ()
+
+
+def test_running_jobs_above_a_cap_are_reported_once(start, caplog):
+    stage = start(queue="greedy")
+    stage.order(hours=(0, 5), cap_w=50)
+    with caplog.at_level(logging.INFO, logger="offpeak"):
+        stage.rounds()
+        stage.now_s += 120
+        stage.rounds(3)
+    (problem,) = [each for each in stage.agent.problem_log.problems if each.startswith("caps on power")]
+    assert "(the grid asks) cannot hold yet: running jobs draw more, and are not stopped" in problem
+    assert sum("cannot hold yet" in record.message for record in caplog.records) == 1
+
+
+def test_the_draw_that_forecasts_do_not_explain_counts_against_the_cap(start, monkeypatch):
+    stage = start(queue="greedy")
+    stage.order(hours=(2, 5), cap_w=200)
+    stage.rounds()
+    assert stage.begins()["3"] is None or stage.begins()["3"] < stage.now_s + 5 * HOUR_S
+    monkeypatch.setattr(type(stage.agent.meters), "node_watts", {"n1": 5000.0})
+    stage.rounds()
+    assert stage.begins()["3"] == stage.now_s + 5 * HOUR_S
+
+
+def test_an_agent_that_ends_in_the_middle_of_a_cap_lets_the_jobs_go(start):
+    stage = start(queue="greedy")
+    stage.order(hours=(0, 5), cap_w=200)
+    stage.rounds()
+    assert None not in stage.begins().values()
+    asyncio.run(give_back(stage.agent, stage.agent.modes, NO_MODES))
+    assert stage.begins() == FREE
