@@ -1,6 +1,5 @@
 """The price curve of the agent: the prices of today and the coming days, their basis, and the on-peak intervals."""
 
-import math
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
@@ -15,6 +14,7 @@ from offpeak.model.weighing import Weighing
 from offpeak.prices.peak import Peak, PeakRule, classify
 from offpeak.prices.tariff import Tariff, tariff_series
 from offpeak.prices.weighing import CO2_UNIT, weigh
+from predictors.choice import ChosenErrors
 from predictors.feeds.port import FeedProblem, Window
 from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices
 
@@ -24,9 +24,8 @@ class PriceCurve:
     """A series of prices without gaps from a midnight on, and of each interval its class (`Peak`) and its basis.
 
     `basis` is "published", "tariff" or "forecast ...". `problems` are those of the sources. `quantiles` are the lowest
-    and the highest of predictors.port.LEVELS for each interval, float64[n, 2]; None without forecast. `mae` is the
-    recent mean absolute error of such forecasts [unit], NaN if unknown, from so many `outcomes`. `weighed` replaces
-    the prices where the site's decisions weigh CO2.
+    and the highest of predictors.port.LEVELS for each interval, float64[n, 2]; None without forecast. `errors` [unit]
+    are those of recent forecasts, None if unknown. `weighed` replaces the prices where the site's decisions weigh CO2.
     """
 
     series: Series
@@ -34,8 +33,7 @@ class PriceCurve:
     basis: tuple[str, ...]
     problems: tuple[FeedProblem, ...] = ()
     quantiles: Float64 | None = None
-    mae: float = math.nan
-    outcomes: int = 0
+    errors: ChosenErrors | None = None
     weighed: "PriceCurve | None" = None
     decided_by: str = ""
 
@@ -101,16 +99,8 @@ def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:
     whole, basis, quantiles = _by_interval(forecast)
     series, peak = classify(whole, rule)
     at = np.searchsorted(whole.start_s, series.start_s, side="right") - 1
-    origin = forecast.origin
-    return PriceCurve(
-        series,
-        peak,
-        tuple(basis[each] for each in at),
-        forecast.problems,
-        quantiles=quantiles[at],
-        mae=origin.mae if origin else math.nan,
-        outcomes=origin.outcomes if origin else 0,
-    )
+    bases = tuple(basis[each] for each in at)
+    return PriceCurve(series, peak, bases, forecast.problems, quantiles=quantiles[at], errors=forecast.errors)
 
 
 def _by_interval(forecast: PriceForecast) -> tuple[Series, list[str], Float64]:

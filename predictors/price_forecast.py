@@ -1,6 +1,7 @@
 """Prices of the coming hours: published, else forecast, else by the tariff. It never raises.
 
-Published prices are saved with the models' forecasts of them, so that each day only needs one day of learning.
+Published prices are saved with the models' forecasts of them, so that each day only needs one day of learning. While
+the forecast has erred more than the prices of the week before, these stand for it.
 """
 
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
+from predictors.choice import NAIVE, ChosenErrors
 from predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tariff
 from predictors.feeds.energy_charts import format_utc
 from predictors.feeds.feed import Feed
@@ -20,7 +22,7 @@ from predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownS
 from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import Prediction, certain
 from predictors.prices.history import STEPS_S, PriceSteps, price_history
-from predictors.prices.predictor import KEPT_S, PricePredictor
+from predictors.prices.predictor import KEPT_S, PricePredictor, price_fallback
 
 HISTORY_OF_OWN_S = KEPT_S
 """How much of the operator's own file is read; a service is not queried for years."""
@@ -33,7 +35,8 @@ class PriceForecast:
     """The price of each of `steps` [unit] with its basis, and the problems of the sources.
 
     `exact` holds the prices of the source or the tariff, in the intervals of that source, which may differ from
-    `steps`; None if every price is forecast. `origin` is the training data of the forecast, None without one.
+    `steps`; None if every price is forecast. `origin` is the training data of the forecast, None without one. `errors`
+    compare it with the prices of the week before, None before there are any.
     """
 
     steps: PriceSteps
@@ -41,6 +44,7 @@ class PriceForecast:
     unit: str
     problems: tuple[FeedProblem, ...] = ()
     origin: ModelOrigin | None = None
+    errors: ChosenErrors | None = None
     exact: BasedSeries | None = None
 
 
@@ -87,9 +91,23 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     basis = tuple(known.basis if now else pair for now, pair in pairs)
     # Missing prices in the requested hours are forecast; the basis says so.
     serious = tuple(problem for problem in current.problems if problem.condition not in INCOMPLETE)
-    unit, problems = source.feed.quantity.unit, (*serious, *failed)
     exact = BasedSeries(known.series, (known.basis,) * len(known.series)) if known.series else None
-    return PriceForecast(steps, replace(prediction, basis=basis), unit, problems, predictor.origin, exact)
+    return PriceForecast(
+        steps,
+        replace(prediction, basis=basis),
+        unit=source.feed.quantity.unit,
+        problems=(*serious, *_worse(predictor), *failed),
+        origin=predictor.origin,
+        errors=predictor.fallback.errors if predictor.fallback else None,
+        exact=exact,
+    )
+
+
+def _worse(predictor: PricePredictor) -> tuple[FeedProblem, ...]:
+    # The detail has no figures, so that the log has one line and not one for each day.
+    if predictor.fallback is None or predictor.fallback.used != NAIVE:
+        return ()
+    return (FeedProblem(FeedCondition.WORSE, "forecast", "they are used until the forecast errs less"),)
 
 
 def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[FeedProblem, ...]]:
@@ -105,7 +123,7 @@ def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[FeedProblem, .
 
 
 def _fresh(source: PriceSource) -> PricePredictor:
-    return PricePredictor(source.feed.clock, holidays=source.holidays)
+    return PricePredictor(source.feed.clock, holidays=source.holidays, fallback=price_fallback())
 
 
 def _kept(model: Path | None, predictor: PricePredictor) -> tuple[FeedProblem, ...]:

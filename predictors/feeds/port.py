@@ -40,6 +40,7 @@ class FeedCondition(StrEnum):
     HALF_MISSING = "values missing"
     NOT_YET_PUBLISHED = "not yet published"
     TOO_OLD = "known prices too old to forecast from"
+    WORSE = "worse than the prices of the week before"
     CACHE_DAMAGED = "cache damaged"
     CACHE_UNWRITABLE = "cache cannot be written"
 
@@ -67,6 +68,7 @@ HINTS: Mapping[FeedCondition, str] = MappingProxyType(
         FeedCondition.HALF_MISSING: "name a second source in [feeds]; the hours that are missing are forecast",
         FeedCondition.NOT_YET_PUBLISHED: "nothing: it is asked again soon",
         FeedCondition.TOO_OLD: "append newer prices; --from the day on which they end forecasts from there",
+        FeedCondition.WORSE: "check whether recent prices of the feed are those of the exchange's page",
         FeedCondition.CACHE_DAMAGED: "nothing: the next good answer replaces it",
         FeedCondition.CACHE_UNWRITABLE: "let the service's user write to feeds.cache; try `df` and `ls -ld` there",
     }

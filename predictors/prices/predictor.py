@@ -5,6 +5,9 @@ It learns published prices and forecasts the rest. A model counts the more, the 
 The quantiles are those of the ensemble's own last errors, scaled by the size of each hour's: a split conformal interval
 on a sliding window, by hour. No distribution is assumed, and the interval widens and narrows as the errors do. Source
 of the idea: Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005.
+
+With a fallback, published prices judge what was forecast for them the day before: while the forecast errs more than the
+prices of the week before, these are the forecast.
 """
 
 from collections.abc import Mapping
@@ -17,10 +20,11 @@ from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s
+from predictors.choice import NAIVE, ChoiceRule, PredictorChoice
 from predictors.model_file import ModelOrigin
-from predictors.port import LEVELS, MEDIAN, Prediction, State, check_state, scalar_array
+from predictors.port import LEVELS, MEDIAN, Prediction, State, check_state, join_states, scalar_array, state_part
 from predictors.prices.history import QUARTER_S, PriceHistory, PriceSteps, join_histories, price_at
-from predictors.prices.models import MEMBERS, Member, Model, fit_all, forecasts, one_thread
+from predictors.prices.models import MEMBERS, WEEK, Member, Model, fit_all, forecasts, one_thread
 from predictors.prices.past import QUARTERS, Past, fill_days, mean_known, split_days
 
 # Half the error counts 2 to that power as much.
@@ -62,6 +66,8 @@ def mix_forecasts(forecast: Float64, share: Float64) -> Float64:
 AHEAD_DAYS = 7
 # The number of days of forecasts on which the weights of the models and the intervals are based.
 TRACKED_DAYS = 28
+# The share of the recent bias that is corrected: the best value over the first years of five markets.
+BIAS_SHARE = 0.5
 
 Track = Mapping[int, Float64]
 """The forecast of each member before a local day began: day number -> float64[members, 24]."""
@@ -72,13 +78,15 @@ class Outlook:
     """What follows a past.
 
     `price` float64[AHEAD_DAYS, 24] are the following days; `error` float64[days, 24] is price minus forecast of the
-    previous days; `basis` describes the basis of the forecast; `track` is the state for the next outlook.
+    previous days; `basis` describes the basis of the forecast; `track` is the state for the next outlook. The median
+    is corrected by `bias_share` of the recent bias.
     """
 
     price: Float64
     error: Float64
     basis: str
     track: Track
+    bias_share: float = BIAS_SHARE
 
 
 @one_thread
@@ -137,15 +145,50 @@ def _basis(past: Past, members: tuple[Member, ...], share: Float64) -> str:
     return f"forecast from {int(past.known.sum())} days: {parts}"
 
 
+FALLBACK_RULE = ChoiceRule(window=14 * 24, least=ENOUGH_DAYS * 24)
+"""Two weeks of hours: the errors of a single week vary so much that a working market would leave its forecast."""
+
+
+def price_fallback() -> PredictorChoice:
+    """Return the choice between the prices of the week before and the forecast, which is used until it is judged."""
+    return PredictorChoice(("week before", "forecast"), FALLBACK_RULE, at_first=1)
+
+
+def copy_last_week(past: Past, track: Track) -> Outlook:
+    """Return the prices of the last week of the past as the outlook, from a past of more than a week."""
+    days = np.flatnonzero(past.known)
+    days = days[days >= max(WEEK, len(past) - TRACKED_DAYS)]
+    error = past.price[days] - past.price[days - WEEK]
+    basis = "forecast: the prices of the week before, which err less"
+    return Outlook(past.price[-WEEK:], _errors(error, past), basis, track, bias_share=0.0)
+
+
+def judge_forecasts(past: Past, track: Track, choice: PredictorChoice, from_day: int) -> None:
+    """Let the choice learn the errors of each tracked day from local day `from_day` on, hour by hour.
+
+    A day's forecast has the shares that its models had the day before.
+    """
+    error = np.empty((0, *next(iter(track.values())).shape))
+    for day, predictions in sorted(track.items()):
+        at = day - past.first_day
+        if not 0 <= at < len(past):
+            continue
+        if day >= from_day and at >= WEEK:
+            price = past.price[at]
+            given = price - mix_forecasts(predictions, shares(error, predictions))
+            used = choice.used
+            for errors in zip((price - past.price[at - WEEK]).tolist(), given.tolist(), strict=True):
+                choice.learn(errors, used)
+        error = np.concatenate([error, (past.price[at] - predictions)[None]])
+
+
 # With errors of so many days, an hour's own mean error counts as much as that of all hours together.
 POOLED_DAYS = 7
 # The errors of a day grow with this power of how many days ahead it is.
 GROWTH = 0.4
-# The share of the recent bias that is corrected: the best value over the first years of five markets.
-BIAS_SHARE = 0.5
 
 
-def error_offsets(error: Float64, *, ahead: int) -> Float64:
+def error_offsets(error: Float64, *, ahead: int, bias_share: float = BIAS_SHARE) -> Float64:
     """Return what to add to a day's forecast for each of LEVELS, float64[24, len(LEVELS)], rising along each row.
 
     `error` float64[days, 24] is price less forecast of the last days; `ahead` is 1 for the coming day.
@@ -156,7 +199,10 @@ def error_offsets(error: Float64, *, ahead: int) -> Float64:
     scale = (size.sum(axis=0) + POOLED_DAYS * size.mean()) / (len(error) + POOLED_DAYS)
     relative = error / np.maximum(scale, 1e-9)
     quantile = np.quantile(relative, [_conformal(level, len(error)) for level in LEVELS])
-    quantile[MEDIAN] = np.clip(BIAS_SHARE * quantile[MEDIAN], quantile[0], quantile[-1])
+    if bias_share:
+        quantile[MEDIAN] = np.clip(bias_share * quantile[MEDIAN], quantile[0], quantile[-1])
+    else:
+        quantile = np.array([min(quantile[0], 0.0), 0.0, max(quantile[-1], 0.0)])
     return np.asarray(scale[:, None] * quantile * ahead**GROWTH)
 
 
@@ -186,6 +232,7 @@ class PricePredictor:
 
     `zone` is the time zone of the market's days; `holidays` names the country, or country and subdivision ("DE-BY"),
     whose public holidays count as Sundays, "" for none; None if dates are artificial, so that weekdays have no meaning.
+    `fallback` chooses between the forecast and the prices of the week before; without one the forecast is used.
     """
 
     def __init__(
@@ -195,12 +242,14 @@ class PricePredictor:
         holidays: str | None = "",
         name: str = "day-ahead price",
         members: tuple[Member, ...] = MEMBERS,
+        fallback: PredictorChoice | None = None,
     ) -> None:
-        self.name = name
+        self.name, self.fallback = name, fallback
         self._zone, self._holidays, self._members = zone, holidays, members
         self._history = join_histories(None, PriceHistory(0, QUARTER_S, np.empty(0)), kept_s=KEPT_S)
         self._view: _View | None = None
         self._track: Track = {}
+        self._judged_until_day = 0
         self._stale = True
 
     def learn(self, outcome: PriceHistory, at_s: int) -> None:  # noqa: ARG002 - the port's: these are all known by now
@@ -233,7 +282,17 @@ class PricePredictor:
         past = fill_days(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays)
         outlook = look_ahead(past, self._members, self._track)
         self._track = outlook.track
+        if self._errs_more(past):
+            outlook = copy_last_week(past, outlook.track)
         return _View(past, _quarter_profile(days.quarter), outlook)
+
+    def _errs_more(self, past: Past) -> bool:
+        """Judge the forecasts of the days that are known by now, and return whether the week before is used instead."""
+        if self.fallback is None:
+            return False
+        judge_forecasts(past, self._track, self.fallback, self._judged_until_day)
+        self._judged_until_day = past.first_day + len(past)
+        return self.fallback.used == NAIVE and len(past) > WEEK
 
     @property
     def known_until_s(self) -> int:
@@ -251,19 +310,27 @@ class PricePredictor:
         return ModelOrigin(len(known), first_s, self.known_until_s, mae)
 
     def state(self) -> State:
-        """Return the prices and the recent forecasts of each member."""
+        """Return the prices, the recent forecasts of each member, and the errors of both choices."""
         predictions = np.array([*self._track.values()]).reshape(-1, len(self._members), 24)
         days = np.fromiter(self._track, np.int64, len(self._track))
         history = self._history
-        return {"start_s": scalar_array(history.start_s), "price": history.price, "day": days, "said": predictions}
+        own = {"start_s": scalar_array(history.start_s), "price": history.price, "day": days, "said": predictions}
+        if self.fallback is None:
+            return own
+        choice = {**self.fallback.state(), "until_day": scalar_array(self._judged_until_day)}
+        return {**own, **join_states({"choice": choice})}
 
     def restore(self, state: State) -> None:
-        """Restore prices and forecasts."""
+        """Restore prices and forecasts. Without errors of both choices the forecasts are judged again."""
         predictions, day, start_s = state["said"], state["day"], int(state["start_s"])
         fits = predictions.shape == (len(day), len(self._members), 24) and state["price"].ndim == 1
         check_state(is_so=fits and start_s % QUARTER_S == 0, what="the forecasts of other members")
         self._history = PriceHistory(start_s, QUARTER_S, np.array(state["price"], np.float64))
         self._track = dict(zip(day.tolist(), predictions.astype(np.float64), strict=True))
+        choice = state_part(state, "choice")
+        if self.fallback is not None and choice:
+            self.fallback.restore(choice)
+            self._judged_until_day = int(choice["until_day"])
         self._stale = True
 
 
@@ -285,7 +352,8 @@ def _forecast(view: _View, quarter_s: Int64, zone: tzinfo) -> tuple[Float64, Flo
     slot = clock_s // QUARTER_S
     hour = slot // (QUARTERS // 24)
     ahead = np.clip(day - view.past.first_day - len(view.past) + 1, 1, AHEAD_DAYS)
-    spreads = np.array([error_offsets(view.outlook.error, ahead=days) for days in range(1, AHEAD_DAYS + 1)])
+    error, bias_share = view.outlook.error, view.outlook.bias_share
+    spreads = np.array([error_offsets(error, ahead=days, bias_share=bias_share) for days in range(1, AHEAD_DAYS + 1)])
     return price[index, hour] + view.quarter_profile[slot], spreads[ahead - 1, hour]
 
 

@@ -148,9 +148,9 @@ class PriceLoop(Loop):
     def errors(self) -> tuple[ForecastError, ...]:
         """The error of recent price forecasts, if it is known."""
         curve = self.curve
-        if curve is None or not math.isfinite(curve.mae):
+        if curve is None or curve.errors is None:
             return ()
-        return (ForecastError("price", curve.series.unit, curve.mae, curve.outcomes),)
+        return (ForecastError("price", curve.series.unit, curve.errors.mae, curve.errors.outcomes),)
 
 
 def price_slots(curve: PriceCurve) -> tuple[PriceSlot, ...]:
