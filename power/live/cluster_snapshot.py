@@ -17,6 +17,7 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.facility import PowerCap
 from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_DEPTH, POWERSAVE, SleepDepth
 from offpeak.model.orders import NodeOrder, NodeState
@@ -195,7 +196,9 @@ class ClusterSnapshot:
     """The cluster at one instant.
 
     `run_s` are predicted run times by job id. `price_per_mwh[i]` holds from `price_at_s[i]` (Unix seconds) on, NaN
-    if the price is unknown. `cycle_took_s` is the duration of the previous cycle.
+    if the price is unknown. `cycle_took_s` is the duration of the previous cycle. `caps` on power hold now or begin
+    later; `measured_w` is the present draw of measured nodes, `job_w` the expected draw of jobs on each of their nodes.
+    Owners let the `undelayable` jobs not wait for a cap.
     """
 
     now: Instant
@@ -205,6 +208,10 @@ class ClusterSnapshot:
     price_at_s: Int64 = field(default_factory=no_times)
     price_per_mwh: Float64 = field(default_factory=no_prices)
     cycle_took_s: float = 0.0
+    caps: tuple[PowerCap, ...] = ()
+    measured_w: Mapping[str, float] = field(default_factory=dict)
+    job_w: Mapping[str, float] = field(default_factory=dict)
+    undelayable: frozenset[str] = frozenset()
     _candidates: dict[Request, tuple[int, ...]] = field(default_factory=dict, init=False)
     _candidates_of_id: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False)
 

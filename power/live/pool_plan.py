@@ -10,6 +10,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,18 +38,26 @@ NEW_JOB_S = 60
 ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
 
 
+class LeastNodes(NamedTuple):
+    """The nodes that the settings keep awake, whatever is needed: in all, and idle."""
+
+    awake: int
+    idle: int
+
+
 @dataclass(frozen=True)
 class PoolPlan:
     """The nodes to put to sleep, each with order and reason; the nodes to wake, with reason; the pool's new memory.
 
-    If the capacity is limited, `offer` says how, and the `withdrawn` nodes are closed to jobs.
+    If the capacity is limited, `offer` says how. The `withdrawn` nodes are closed to jobs, each for a reason.
     """
 
     sleep: Mapping[str, tuple[NodeOrder, str]]
     wake: Mapping[str, str]
     memory: PoolMemory
+    least: LeastNodes
     offer: PoolOffer | None = None
-    withdrawn: frozenset[str] = frozenset()
+    withdrawn: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_pool(
@@ -80,16 +89,24 @@ def plan_pool(
     missing = _count_missing(pool, targets, demand)
     if any(missing.values()):
         why = demand.why if demand.idle_now and demand.why else targets.why
-        candidates = _list_nodes_to_wake(pool, ours, memory, min_asleep_s=site.bounds.min_asleep_s)
+        candidates = list_nodes_to_wake(pool, ours, memory, min_asleep_s=site.bounds.min_asleep_s)
         to_wake = _choose_nodes_to_wake(pool, [name for name in candidates if name not in needed], missing, len(needed))
-        return PoolPlan({}, {**dict.fromkeys(to_wake, why), **needed}, targets.memory)
+        return PoolPlan({}, {**dict.fromkeys(to_wake, why), **needed}, targets.memory, find_least_nodes(pool, targets))
     may_sleep = {
         node.name
         for node in ours
         if node.name not in demand.kept and _may_sleep(node, pool, demand, memory, site=site, snapshot=snapshot)
     }
     sleepers = _choose_sleepers(pool, targets, demand, memory, may_sleep, most=most_to_sleep)
-    return PoolPlan(sleepers, needed, targets.memory)
+    return PoolPlan(sleepers, needed, targets.memory, find_least_nodes(pool, targets))
+
+
+def find_least_nodes(pool: PoolState, targets: "PoolTargets") -> LeastNodes:
+    """Return the nodes that the settings keep awake; what a policy decides by a forecast is left out."""
+    rules, schedule = targets.capacity.rules, targets.capacity.schedule
+    if targets.capacity.keeps_all_awake:
+        return LeastNodes(pool.usable_nodes, 0)
+    return LeastNodes(rules.keep_hot, 0 if rules.period_s else int(schedule.reserve[targets.row]))
 
 
 @dataclass(frozen=True)
@@ -327,10 +344,9 @@ def _plan_limited(
     """
     now_s = snapshot.now_s
     lead_s = max((site.lead_s(node.name, snapshot) for node in pool.pool.nodes[:1]), default=0)
-    always = dict(_list_names_always_offered(pool, ours, site, now_s + lead_s))
-    unclear = _find_unclear_nodes(pool)
-    may_leave = {node.name for node in ours if node.name not in unclear and _may_leave(node, pool, memory, site=site)}
-    candidates = _list_nodes_to_wake(pool, ours, memory, min_asleep_s=site.bounds.min_asleep_s)
+    always = dict(list_names_always_offered(pool, ours, site, now_s + lead_s))
+    may_leave = find_nodes_that_may_leave(pool, ours, memory, site=site)
+    candidates = list_nodes_to_wake(pool, ours, memory, min_asleep_s=site.bounds.min_asleep_s)
     may_sleep = {node.name for node in ours if node.name in may_leave and node.is_on}
     offer = Offer.of(
         pool,
@@ -346,16 +362,18 @@ def _plan_limited(
     awake = {node.name for node in pool.nodes_at((pool.state == ACTIVE) | pool.rising)}
     named = {node.name: f"for {always[node.name]}" for node in ours if node.is_asleep and node.name in always}
     woken = [node.name for node in ours if node.name in offer.nodes - awake]
+    described = offer.describe(pool, targets.capacity.name, targets.why)
     return PoolPlan(
         sleep=_describe_sleepers(pool, f"{CAPACITY}: {targets.why}", memory, offer.sleepers),
         wake={**dict.fromkeys(woken, targets.why), **named},
         memory=targets.memory,
-        offer=offer.describe(pool, targets.capacity.name, targets.why),
-        withdrawn=frozenset(may_leave - offer.nodes - offer.sleepers.keys()),
+        least=find_least_nodes(pool, targets),
+        offer=described,
+        withdrawn=dict.fromkeys(may_leave - offer.nodes - offer.sleepers.keys(), described.limit),
     )
 
 
-def _list_names_always_offered(
+def list_names_always_offered(
     pool: PoolState, ours: Iterable[ObservedNode], site: PowerSite, until_s: int
 ) -> Iterable[tuple[str, str]]:
     """Yield the nodes that reservations, jobs and admins name, and by what."""
@@ -368,6 +386,16 @@ def _list_names_always_offered(
             continue
         if pool.cluster.now.unix_s - desired.since_unix_s < site.agent.hands_off_s:
             yield node.name, f"{desired.by}, who has woken it"
+
+
+def find_nodes_that_may_leave(
+    pool: PoolState, ours: Iterable[ObservedNode], memory: PowerMemory, *, site: PowerSite
+) -> frozenset[str]:
+    """Return the nodes, awake or asleep, that may be withdrawn: a job that is not understood may need any of its."""
+    unclear = _find_unclear_nodes(pool)
+    return frozenset(
+        node.name for node in ours if node.name not in unclear and _may_leave(node, pool, memory, site=site)
+    )
 
 
 def _may_leave(node: ObservedNode, pool: PoolState, memory: PowerMemory, *, site: PowerSite) -> bool:
@@ -480,7 +508,7 @@ def make_node_table(pool: PoolState, memory: PowerMemory, may_sleep: set[str]) -
     )
 
 
-def _list_nodes_to_wake(
+def list_nodes_to_wake(
     pool: PoolState, ours: list[ObservedNode], memory: PowerMemory, *, min_asleep_s: int
 ) -> tuple[str, ...]:
     """Return the nodes that can be woken or called back: those still awake, then light sleepers."""

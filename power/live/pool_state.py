@@ -332,16 +332,21 @@ LONGEST_UNDECIDED_S = 60
 """After this time nodes are woken for a new job even if the queue loop has not decided on it."""
 
 
-def find_undecided_jobs(view: SchedulerView, decided: Container[str], zone: tzinfo) -> frozenset[str]:
-    """Return the new jobs that the queue loop has not decided on and that their owners allow to delay."""
-    return frozenset(
-        job.job_id
+def find_undecided_jobs(
+    view: SchedulerView, decided: Container[str], zone: tzinfo, *, is_capped: bool = False
+) -> frozenset[str]:
+    """Return the new jobs that the queue loop has not decided on and that it may delay: their owners allow that, or
+    power `is_capped`.
+    """
+    new = (
+        job
         for job in view.jobs
         if job.state is JobState.PENDING
         and job.job_id not in decided
         and view.at_s - job.submit_s < LONGEST_UNDECIDED_S
-        and parse_user_hints(job.comment, zone).allows_delay
     )
+    hints = ((job.job_id, parse_user_hints(job.comment, zone)) for job in new)
+    return frozenset(job_id for job_id, hint in hints if (not hint.now if is_capped else hint.allows_delay))
 
 
 def without_jobs(view: SchedulerView, jobs: Container[str]) -> SchedulerView:

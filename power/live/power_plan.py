@@ -1,7 +1,7 @@
 """The plan of the power loop, over all pools: desired states, updates for the scheduler, and the reasons.
 
-The decision runs in this order: observe all nodes, plan each pool (targets, then the nodes to put to sleep or to wake),
-choose the next step of each node.
+The decision runs in this order: observe all nodes, plan each pool (targets, then the nodes to put to sleep or to wake,
+then what a cap on power changes), choose the next step of each node.
 """
 
 from collections.abc import Mapping
@@ -27,6 +27,7 @@ from power.live.node_types import TypeSplit
 from power.live.offer import PoolOffer
 from power.live.pool_plan import PoolPlan, plan_pool
 from power.live.pool_state import NodePool, find_pools, observe_pool
+from power.live.power_cap import PowerBudget, find_budget, obey_cap
 
 CHANGE_ORDER = (
     NodeChange.RESUME,
@@ -75,7 +76,7 @@ class PowerPlan:
 
     `desired_states` are the changed ones, None for a node that has no desired state any more. `offers` are those of the
     pools whose capacity is limited, and the `withdrawn` nodes are not on offer to jobs, each for a reason. `problems`
-    are messages with hints.
+    are messages with hints. `budget` is the cap on power in force, and the draw of the nodes by this plan.
     """
 
     desired_states: Mapping[str, DesiredState | None]
@@ -86,14 +87,17 @@ class PowerPlan:
     offers: tuple[PoolOffer, ...] = ()
     withdrawn: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[tuple[str, str], ...] = ()
+    budget: PowerBudget | None = None
 
 
 def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PowerPlan:
     """Return the plan of this cycle; `memory` is that of the last cycle, or empty. No I/O, no clock."""
     nodes, known = _observe_nodes(snapshot, site, memory)
-    memory, plans, problems = _plan_pools(nodes, replace(memory, nodes=known), snapshot, site)
+    memory = replace(memory, nodes=known)
+    budget = find_budget(nodes, memory, snapshot, site)
+    memory, plans, problems, budget = _plan_pools(nodes, memory, snapshot, site, budget)
     wake = {name: why for plan in plans for name, why in plan.wake.items()}
-    withdrawn = {name: plan.offer.limit for plan in plans if plan.offer is not None for name in plan.withdrawn}
+    withdrawn = {name: why for plan in plans for name, why in plan.withdrawn.items()}
     known = dict(memory.nodes)
     desired_states: dict[str, DesiredState | None] = {}
     changes, decisions = [], []
@@ -132,6 +136,7 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         offers=tuple(plan.offer for plan in plans if plan.offer is not None),
         withdrawn=withdrawn,
         problems=problems,
+        budget=budget,
     )
 
 
@@ -153,9 +158,15 @@ def _observe_nodes(
 
 
 def _plan_pools(
-    nodes: Mapping[str, ObservedNode], memory: PowerMemory, snapshot: ClusterSnapshot, site: PowerSite
-) -> tuple[PowerMemory, list[PoolPlan], tuple[tuple[str, str], ...]]:
-    """Return the memory with the sleeps that begin or end, the plans of the pools, and the problems."""
+    nodes: Mapping[str, ObservedNode],
+    memory: PowerMemory,
+    snapshot: ClusterSnapshot,
+    site: PowerSite,
+    budget: PowerBudget | None,
+) -> tuple[PowerMemory, list[PoolPlan], tuple[tuple[str, str], ...], PowerBudget | None]:
+    """Return the memory with the sleeps that begin or end, the plans of the pools, the problems, and what is left of
+    the budget.
+    """
     states = {name: node.state for name, node in nodes.items()}
     plans: list[PoolPlan] = []
     pools: dict[str, PoolMemory] = {}
@@ -174,6 +185,17 @@ def _plan_pools(
                 plan = plan_pool(
                     state, nodes, memory, site=site, snapshot=snapshot, most_to_sleep=max(most_to_sleep, 0)
                 )
+                if budget is not None:
+                    plan, budget = obey_cap(
+                        state,
+                        plan,
+                        nodes,
+                        memory,
+                        budget,
+                        site=site,
+                        snapshot=snapshot,
+                        most_to_sleep=max(most_to_sleep, 0),
+                    )
             except BadInput as problem:
                 problems.append((f"pool {pool.name}: its nodes cannot sleep: {problem}", problem.hint))
                 leaving = dict.fromkeys(names)
@@ -186,7 +208,11 @@ def _plan_pools(
             changed = {name: replace(memory.nodes[name], leaving=sleep) for name, sleep in leaving.items()}
             memory = replace(memory, nodes={**memory.nodes, **changed})
         problems += _list_unclear_requests(group, snapshot.now_s)
-    return replace(memory, pools=pools), plans, tuple(problems)
+    on_their_way = sum(node.leaving is not None for node in memory.nodes.values())
+    if budget is not None and budget.spare_w < 0 and on_their_way < site.agent.nodes_per_sweep:
+        hint = "end jobs, or change what keeps nodes awake: keep_hot, min_on, capacity"
+        problems.append((f"{budget.why}: the nodes draw more, and no other idle node may sleep", hint))
+    return replace(memory, pools=pools), plans, tuple(problems), budget
 
 
 def _count_most_to_sleep(nodes: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite) -> int:

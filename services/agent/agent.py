@@ -29,7 +29,7 @@ from services.agent.accounting_loops import (
     SavingsSection,
     meter_period_s,
 )
-from services.agent.demand_response import CapSection, EventFileLoop, EventServerLoop, OrderedCaps
+from services.agent.demand_response import CapSection, EventFileLoop, EventServerLoop, OrderedCaps, Surroundings
 from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
 from services.agent.observer import Observer, PriceLoop, WeatherLoop, WeatherSection
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
@@ -38,7 +38,6 @@ from services.agent.queue_loop import (
     QueueLoop,
     QueuePlanner,
     QueueSection,
-    Surroundings,
     queue_rules,
 )
 from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeContext, WakeReply, make_wake_reply, parse_order
@@ -89,6 +88,7 @@ class SiteAgent:
             doors=lambda: self.orders(),
             controller=self.power,
             decided=lambda: self.queue_loop.decided,
+            surroundings=self._surroundings,
             steady=steady,
         )
         self.meters = MeterLoop(self._open_meters, self._meter_pace, ledger, clock, steady)

@@ -5,11 +5,12 @@ slow server delays nothing else. A source that cannot be read leaves its last ev
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from offpeak.model.facility import PowerCap
+from offpeak.model.step_series import Series
 from offpeak.settings.plan import PlanSettings
 from predictors.demand_response import CapEvent, OrderedEvents, caps_ahead, read_file_events, read_server_events
 from predictors.feeds.feed import fetched
@@ -92,6 +93,15 @@ class OrderedCaps:
         if known != self._known:
             self._known = known
             self._on_change()
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """What bounds the decisions from outside: caps on power, the weather, and the draw of the measured nodes [W]."""
+
+    caps: tuple[PowerCap, ...] = ()
+    weather: Series | None = None
+    measured_w: Mapping[str, float] = field(default_factory=dict)
 
 
 class EventFileLoop(Loop):

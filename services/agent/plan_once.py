@@ -21,13 +21,12 @@ from power.door.scheduler_orders import ALLOW_OWN_POLICIES, find_partitions
 from predictors.price_forecast import PriceSource
 from services.accounts.job_draws import find_node_kinds
 from services.agent.accounting_loops import open_forecasts
-from services.agent.demand_response import CapSection, OrderedCaps
+from services.agent.demand_response import CapSection, OrderedCaps, Surroundings
 from services.agent.loop import ProblemLog
 from services.agent.observer import ClusterObservation, WeatherLoop, WeatherSection, describe_problems, observe_cluster
 from services.agent.queue_loop import (
     QueueController,
     QueueSection,
-    Surroundings,
     make_plan_inputs,
     queue_facts,
     queue_rules,

@@ -22,6 +22,7 @@ from offpeak.model.node_class import NodeClass
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
+from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.node import SchedulerState, scheduler_states
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.interlocks.preconditions import StateReading
@@ -33,8 +34,10 @@ from power.lifecycle.transitions import apply_event
 from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
 from power.live.offer import PoolOffer
 from power.live.pool_state import find_undecided_jobs, without_jobs
+from power.live.power_cap import PowerBudget
 from power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
 from services.agent.accounting_loops import JobAccounts
+from services.agent.demand_response import Surroundings
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
 from services.agent.node_memory import load_node_records, save_node_records
 from services.agent.observer import Observer
@@ -100,7 +103,7 @@ class PowerController:
     """Keeps the records of the nodes, decides about them, and carries the decisions out.
 
     `records` are those of the last poll, `changed` has the last decision about each node, `offers` those of the last
-    plan about pools.
+    plan about pools, `budget` the cap on power that it obeys.
     """
 
     def __init__(
@@ -120,6 +123,7 @@ class PowerController:
         self._received: list[tuple[str, Event]] = []
         self.records, self._is_polled, self._saved = NodeRecords(), False, NodeRecords()
         self.offers: tuple[PoolOffer, ...] = ()
+        self.budget: PowerBudget | None = None
         self.changed = DecisionFilter()
 
     @property
@@ -178,7 +182,7 @@ class PowerController:
         """Decide, and record the decisions that are new."""
         self._received.clear()
         plan = await asyncio.to_thread(plan_power, snapshot, site=site, memory=self._memory)
-        self._memory, self.offers = plan.memory, plan.offers
+        self._memory, self.offers, self.budget = plan.memory, plan.offers, plan.budget
         self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.problems) or None)
         decisions = [
             DecisionRecord(snapshot.now.unix_s, decision.node, decision.what, decision.reason)
@@ -287,7 +291,8 @@ NO_WAKES_S = 600.0
 class PowerLoop(Loop):
     """Takes each node that may be switched a step further, once a cycle, more often while nodes are on their way.
 
-    `doors` opens the doors to nodes and scheduler, `decided` gives the jobs that the queue loop has decided about.
+    `doors` opens the doors to nodes and scheduler, `decided` gives the jobs that the queue loop has decided about,
+    `surroundings` the caps on power and the draw of measured nodes.
     `wake_problem` says why the last round could wake no node, "" if it could; `could_wake_s` is the last time that one
     could, on the clock of `steady`.
     """
@@ -298,6 +303,7 @@ class PowerLoop(Loop):
     doors: Callable[[], Awaitable[SiteOrders]]
     controller: PowerController
     decided: Callable[[], frozenset[str]]
+    surroundings: Callable[[], Awaitable[Surroundings]]
     steady: Callable[[], float]
 
     name = "power"
@@ -342,7 +348,7 @@ class PowerLoop(Loop):
             return "no node may be switched"
         orders, controller = await self.doors(), self.controller
         await controller.read_holds()
-        decided = self.decided()
+        decided, around = self.decided(), await self.surroundings()
         observed = await self.observer.observe()
         if observed is None or not observed.traits.power_saving:
             # Pending orders are followed; without the states of the scheduler no node gets a new desired state.
@@ -354,7 +360,9 @@ class PowerLoop(Loop):
         site = PowerSite(section.inventory, section.agent, section.capacity, section.class_of, shared)
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
         run_s, took_s = await self.accounts.run_s(view), self._took_s * section.clock_factor
-        view = without_jobs(view, find_undecided_jobs(view, decided, section.zone))
+        undecided = find_undecided_jobs(view, decided, section.zone, is_capped=bool(around.caps))
+        draws = await self.accounts.draws(view) if around.caps else {}
+        view = without_jobs(view, undecided)
         snapshot = ClusterSnapshot(
             now=controller.now,
             view=view,
@@ -363,6 +371,12 @@ class PowerLoop(Loop):
             price_at_s=at_s,
             price_per_mwh=per_mwh,
             cycle_took_s=took_s,
+            caps=around.caps,
+            measured_w=around.measured_w,
+            job_w={job: draw.node_w for job, draw in draws.items()},
+            undelayable=frozenset(
+                job.job_id for job in view.jobs if around.caps and parse_user_hints(job.comment, section.zone).now
+            ),
         )
         plan = await controller.plan(snapshot, site)
         # Slurm 22.05 opens a node that it powers down, until the agent withdraws it again.

@@ -20,8 +20,7 @@ from offpeak.door.effect import US, Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.model.constants import HOUR_S
-from offpeak.model.facility import Facility, PowerCap, facility_named
-from offpeak.model.step_series import Series
+from offpeak.model.facility import Facility, facility_named
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan, StartChange
@@ -36,6 +35,7 @@ from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.live.pool_state import find_undecided_jobs
 from services.accounts.job_draws import JobDraw
 from services.agent.accounting_loops import JobAccounts
+from services.agent.demand_response import Surroundings
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
 from services.agent.observer import ClusterObservation, Observer
 from services.agent.site_context import PartitionModes, SiteOrders
@@ -259,15 +259,6 @@ class QueueController:
         self._problem_log.report(f"queue in mode {mode}", problem)
 
 
-@dataclass(frozen=True, eq=False)
-class Surroundings:
-    """What bounds a plan from outside the queue: caps on power, the weather, and the draw of the measured nodes [W]."""
-
-    caps: tuple[PowerCap, ...] = ()
-    weather: Series | None = None
-    measured_w: Mapping[str, float] = field(default_factory=dict)
-
-
 def make_plan_inputs(
     facts: QueueFacts, section: QueueSection, observed: ClusterObservation, surroundings: Surroundings
 ) -> PlanInputs:
@@ -310,7 +301,7 @@ CAPS = "caps on power"
 class QueuePlanner:
     """Keeps the plan of the day, and repairs it in each cycle. `latest` is the last plan, None before the first.
 
-    Under the other policies it plans only what caps on power leave to each job.
+    Under the other policies it plans only what caps on power leave to each job. `is_capped`: some cap was ahead.
     """
 
     def __init__(
@@ -319,11 +310,12 @@ class QueuePlanner:
         self._ledger, self._problem_log, self._surroundings = ledger, problem_log, surroundings
         self.latest: DayPlan | None = None
         self._changed = DecisionFilter(again_after_s=MOVES_S)
-        self._is_warm = False
+        self.is_capped, self._is_warm = False, False
 
     async def add_plan(self, facts: QueueFacts, section: QueueSection, observed: ClusterObservation) -> QueueFacts:
         """Return the facts with the planned starts and the begin times that caps impose."""
         surroundings = await self._surroundings()
+        self.is_capped = bool(surroundings.caps)
         if section.rules.policy == PLAN:
             facts = await self._add_starts(facts, section, observed, surroundings)
             if facts.planned is not None:
@@ -435,7 +427,7 @@ class QueueLoop(Loop):
         self.facts = add_expected_waits(self.facts, observed, self.waits, section.rules.zone)
         self.facts = await self.planner.add_plan(self.facts, section, observed)
         await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)
-        if find_undecided_jobs(view, self.decided, section.rules.zone):
+        if find_undecided_jobs(view, self.decided, section.rules.zone, is_capped=self.planner.is_capped):
             self.on_new_jobs()
         self.decided = frozenset(job.job_id for job in view.jobs)
         await self.accounts.book(view)

@@ -165,7 +165,10 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         own_policy=agent.site.settings.agent.own_policy,
         own_policy_is_shadowed=not agent.modes.may_rank,
         last_round_unix_s=agent.last_round_unix_s,
-        capacity=tuple(f"{offer.pool}: {offer.text}: {offer.why}" for offer in agent.power.offers),
+        capacity=(
+            *(f"{offer.pool}: {offer.text}: {offer.why}" for offer in agent.power.offers),
+            *((agent.power.budget.text,) if agent.power.budget else ()),
+        ),
     )
 
 

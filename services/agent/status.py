@@ -101,7 +101,8 @@ class StatusReply:
     `has_looked`: a round of the queue has succeeded, and `at_unix_s` is that of the latest one; else it is the present.
     `own_policy` orders the queue, "" for a built-in policy; if it is shadowed, its order is only recorded.
     `last_round_unix_s` is the end of the latest round of the queue, also of one without an answer of the scheduler.
-    `capacity` says for each pool whose capacity is limited how many nodes are on offer, and why.
+    `capacity` says for each pool whose capacity is limited how many nodes are on offer, and why, and which cap on power
+    holds.
     """
 
     at_unix_s: float

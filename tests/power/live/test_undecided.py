@@ -20,6 +20,7 @@ def test_new_jobs_whose_owners_consent_and_no_others() -> None:
     )
     view = SchedulerView(NOW_S, jobs, (), ())
     assert find_undecided_jobs(view, {"decided"}, UTC) == {"new"}
+    assert find_undecided_jobs(view, {"decided"}, UTC, is_capped=True) == {"new", "no word"}
     left = without_jobs(view, {"new", "who?"})
     assert [job.job_id for job in left.jobs] == ["decided", "old", "at once", "no word", "runs"]
     assert left.at_s == NOW_S
