@@ -10,27 +10,30 @@ The site's file is TOML; times without an offset are on the site's clock:
 
 An OpenADR 3 server sends events whose intervals have a payload IMPORT_CAPACITY_LIMIT. Shapes after the OpenADR 3.0.1
 specification: GET /events answers with a list of events; an interval starts with its own intervalPeriod, else after the
-previous interval, within the event's. Limits are kW unless the event says otherwise.
+previous interval, within the event's. Limits are kW unless the event says otherwise. POST /reports tells the server
+what the site drew during an interval: its energy (USAGE) and its mean power (DEMAND).
 """
 
+import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S, WEEK_S
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, MINUTE_S, WEEK_S
 from offpeak.model.facility import PowerCap
 from offpeak.settings.plan import PlanSettings
 from predictors.feeds.port import FeedCondition, FeedProblem
-from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get
+from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get, post
 
 
 @dataclass(frozen=True)
@@ -142,12 +145,8 @@ class OpenAdr:
 
     def fetch(self) -> tuple[CapEvent, ...] | FeedProblem:
         """Return its events that have caps. Never raises for what the world does."""
-        try:
-            token = self.token.read_text().strip() if self.token else ""
-        except OSError as problem:
-            return FeedProblem(FeedCondition.NO_KEY, self.name, f"{self.token}: {problem.strerror}")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        body = get(HttpRequest(self.name, f"{self.url.rstrip('/')}/events", {}, headers, self.timeout_s))
+        request = self._request("events")
+        body = request if isinstance(request, FeedProblem) else get(request)
         if isinstance(body, FeedProblem):
             return body
         try:
@@ -159,6 +158,27 @@ class OpenAdr:
             return FeedProblem(FeedCondition.GARBAGE, self.name, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
         except ValueError as error:
             return FeedProblem(FeedCondition.GARBAGE, self.name, str(error))
+
+    def send_report(self, report: Mapping[str, Any]) -> str:
+        """Send a report; return why the server has not taken it, "" if it has. Never raises, as `fetch`."""
+        request = self._request("reports")
+        answer = request if isinstance(request, FeedProblem) else post(request, json.dumps(report).encode())
+        if isinstance(answer, FeedProblem):
+            return f"{answer}; {answer.hint}"
+        return "" if answer in TAKEN else f"{self.name}: HTTP {answer} from {urlsplit(self.url).netloc}; {REFUSED_HINT}"
+
+    def _request(self, resource: str) -> HttpRequest | FeedProblem:
+        try:
+            token = self.token.read_text().strip() if self.token else ""
+        except OSError as problem:
+            return FeedProblem(FeedCondition.NO_KEY, self.name, f"{self.token}: {problem.strerror}")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return HttpRequest(self.name, f"{self.url.rstrip('/')}/{resource}", {}, headers, self.timeout_s)
+
+
+TAKEN = frozenset({200, 201, 409})
+"""The statuses of a report that the server has: 409 is that of one that it has already."""
+REFUSED_HINT = "does it know openadr_client and the token? The report is sent again later"
 
 
 def _caps(event: OpenAdrEvent, source: str) -> Iterator[PowerCap]:
@@ -232,3 +252,67 @@ def caps_ahead(events: Iterable[CapEvent], now_s: int) -> tuple[PowerCap, ...]:
     """Return the caps that are not over, the first to begin first."""
     caps = {cap for event in events for cap in event.caps if cap.until_s > now_s}
     return tuple(sorted(caps, key=lambda cap: (cap.from_s, cap.until_s, cap.cap_w)))
+
+
+@dataclass(frozen=True)
+class MeasuredInterval:
+    """The energy of all measured nodes in an interval [Unix s], of which the share `covered` was measured."""
+
+    from_s: int
+    until_s: int
+    energy_j: float
+    covered: float
+
+    @property
+    def whole_j(self) -> float:
+        """The energy of the whole interval, as if the rest of it were like the measured share."""
+        return self.energy_j / self.covered
+
+
+def make_report(event: CapEvent, cap: PowerCap, intervals: Sequence[MeasuredInterval], client: str) -> dict[str, Any]:
+    """Return the report on a cap of an event, of intervals that follow one another; `client` is the site's name."""
+    confidence = min(100, round(100 * min(interval.covered for interval in intervals)))
+    kinds = (("USAGE", "DIRECT_READ", "KWH"), ("DEMAND", "MEAN", "KW"))
+    return {
+        "objectType": "REPORT",
+        "programID": event.program_id,
+        "eventID": event.event_id,
+        "clientName": client,
+        "reportName": f"{cap.reason} {_utc_text(cap.from_s)}",
+        "payloadDescriptors": [
+            {
+                "objectType": "REPORT_PAYLOAD_DESCRIPTOR",
+                "payloadType": kind,
+                "readingType": reading,
+                "units": units,
+                "confidence": confidence,
+            }
+            for kind, reading, units in kinds
+        ],
+        "resources": [
+            {
+                "resourceName": client,
+                "intervalPeriod": _period(intervals[0].from_s, intervals[-1].until_s),
+                "intervals": [_report_interval(number, interval) for number, interval in enumerate(intervals)],
+            }
+        ],
+    }
+
+
+def _report_interval(number: int, interval: MeasuredInterval) -> dict[str, Any]:
+    usage_kwh = interval.whole_j / J_PER_KWH
+    demand_kw = interval.whole_j / (interval.until_s - interval.from_s) / 1e3
+    payloads = (("USAGE", usage_kwh), ("DEMAND", demand_kw))
+    return {
+        "id": number,
+        "intervalPeriod": _period(interval.from_s, interval.until_s),
+        "payloads": [{"type": kind, "values": [round(value, 6)]} for kind, value in payloads],
+    }
+
+
+def _period(from_s: int, until_s: int) -> dict[str, str]:
+    return {"start": _utc_text(from_s), "duration": f"PT{until_s - from_s}S"}
+
+
+def _utc_text(at_s: int) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"

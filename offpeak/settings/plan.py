@@ -113,6 +113,13 @@ class PlanSettings:
         "File of mode 0600 with the bearer token for that server.",
         example="/etc/offpeak/openadr.token",
     )
+    openadr_client: str | None = row(
+        TEXT,
+        "--openadr-client",
+        "Name of the site at that server: the agent reports to it what the site drew during an event; when not set: "
+        "it sends no reports.",
+        example="hpc-site-1",
+    )
 
     @property
     def has_cap_source(self) -> bool:

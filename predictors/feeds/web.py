@@ -1,4 +1,4 @@
-"""One HTTP GET, bounded as a whole, that returns the body or the problem and never raises; JSON answers and keys.
+"""HTTP exchanges, bounded as a whole, that return an answer or the problem and never raise; JSON answers and keys.
 
 JSON is validated when it arrives. Keys of services are read when they are needed, from the environment or from a file
 that no other user can read.
@@ -73,6 +73,28 @@ def get(ask: HttpRequest) -> bytes | FeedProblem:
             ) as response,
         ):
             return status_problem(ask.source, response) or _body(ask, response)
+    except requests.RequestException as error:
+        return request_problem(ask.source, ask.url, error)
+
+
+def post(ask: HttpRequest, body: bytes) -> int | FeedProblem:
+    """Send a JSON text, and return the status of the answer, whatever it is. Redirections are not followed."""
+    headers = {**ask.headers, "Content-Type": "application/json"}
+    try:
+        with (
+            WebSession() as session,
+            session.within(ask.timeout_s),
+            session.post(
+                ask.url,
+                params=ask.query,
+                data=body,
+                headers=headers,
+                timeout=ask.timeout_s,
+                stream=True,
+                allow_redirects=False,
+            ) as response,
+        ):
+            return response.status_code
     except requests.RequestException as error:
         return request_problem(ask.source, ask.url, error)
 

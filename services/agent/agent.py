@@ -29,7 +29,14 @@ from services.agent.accounting_loops import (
     SavingsSection,
     meter_period_s,
 )
-from services.agent.demand_response import CapSection, EventFileLoop, EventServerLoop, OrderedCaps, Surroundings
+from services.agent.demand_response import (
+    CapSection,
+    EventFileLoop,
+    EventServerLoop,
+    OrderedCaps,
+    ReportLoop,
+    Surroundings,
+)
 from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
 from services.agent.observer import Observer, PriceLoop, WeatherLoop, WeatherSection
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
@@ -97,6 +104,7 @@ class SiteAgent:
             self.prices,
             EventFileLoop(self.caps),
             EventServerLoop(self.caps),
+            ReportLoop(self.caps, ledger, problem_log, clock, lambda: self.modes.usual is Mode.ACTIVE),
             self.weather,
             self.queue_loop,
             self.power_loop,

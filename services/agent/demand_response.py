@@ -1,18 +1,35 @@
-"""The caps on power that the grid or the site orders, known to the agent until they end.
+"""The caps on power that the grid or the site orders, known to the agent until they end, and the reports on them.
 
 `OrderedCaps` holds the events of the site's file and of an OpenADR server. Each source has a loop of its own, so that a
-slow server delays nothing else. A source that cannot be read leaves its last events in force.
+slow server delays nothing else. A source that cannot be read leaves its last events in force. `ReportLoop` reports to
+the server what the nodes drew.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import tzinfo
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from functools import partial
+from itertools import pairwise
 
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.node_energy import node_energy
+from offpeak.model.constants import DAY_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.plan import PlanSettings
-from predictors.demand_response import CapEvent, OrderedEvents, caps_ahead, read_file_events, read_server_events
+from predictors.demand_response import (
+    CapEvent,
+    MeasuredInterval,
+    OpenAdr,
+    OrderedEvents,
+    caps_ahead,
+    make_report,
+    read_file_events,
+    read_server_events,
+)
 from predictors.feeds.feed import fetched
 from services.agent.loop import Loop, ProblemLog
 from services.agent.observer import SLOW_S
@@ -47,6 +64,11 @@ class OrderedCaps:
         self._file, self._server = OrderedEvents(), OrderedEvents()
         self._file_is_read, self._server_is_read = asyncio.Event(), asyncio.Event()
         self._known: tuple[tuple[PowerCap, ...], tuple[PowerCap, ...]] = (), ()
+
+    @property
+    def server_events(self) -> tuple[CapEvent, ...]:
+        """The events of the server."""
+        return self._server.events
 
     @property
     def events(self) -> tuple[CapEvent, ...]:
@@ -134,3 +156,81 @@ class EventServerLoop(Loop):
     async def round(self) -> None:
         """Query the server once."""
         await self._caps.query_server()
+
+
+REPORT_INTERVAL_S = 300
+SETTLE_S = 30
+"""The time until the last readings of an interval are in the ledger."""
+REPORTS = "reports to the OpenADR server"
+"""The subject of their problems in the log."""
+
+
+class ReportLoop(Loop):
+    """Reports the measured power to the server after each cap of its events, and tries again for a day.
+
+    A cap that the server withdraws before its end is reported up to then. In the other modes than active nothing is
+    delivered, and `may_report` is false.
+    """
+
+    name = "OpenADR reports"
+    fetches = True
+    least_pause_s = SLOW_S
+    period_s = SERVER_EVERY_S
+
+    def __init__(
+        self,
+        caps: OrderedCaps,
+        ledger: Ledger,
+        problem_log: ProblemLog,
+        clock: Callable[[], float],
+        may_report: Callable[[], bool],
+    ) -> None:
+        self._caps, self._ledger, self._problem_log, self._clock = caps, ledger, problem_log, clock
+        self._may_report = may_report
+        self._due: dict[tuple[str, int], tuple[CapEvent, PowerCap]] = {}
+
+    async def round(self) -> None:
+        """Send the reports that are due. Raises BadLedger if the ledger cannot be read."""
+        section, now_s = self._caps.section(), int(self._clock())
+        client = section.plan.openadr_client
+        if section.plan.openadr is None or client is None or not self._may_report():
+            self._due.clear()
+            return
+        self._follow_events(now_s)
+        server = OpenAdr(section.plan.openadr, section.plan.openadr_token, section.timeout_s)
+        problems = []
+        for key, (event, cap) in list(self._due.items()):
+            if now_s < cap.until_s + SETTLE_S:
+                continue
+            intervals = await asyncio.to_thread(measure_intervals, self._ledger.settings.url, cap)
+            problem = "no node was measured during the event; see `offpeak ledger energy`"
+            if intervals:
+                report = make_report(event, cap, intervals, client)
+                problem = await fetched(partial(server.send_report, report))
+            if problem:
+                problems.append(f"{cap.reason}: {problem}")
+            if not problem or now_s > cap.until_s + DAY_S:
+                del self._due[key]
+        self._problem_log.report(REPORTS, "; ".join(problems) or None)
+
+    def _follow_events(self, now_s: int) -> None:
+        """Remember the caps in force, and end those that the server has withdrawn."""
+        known = {(event.event_id, cap.from_s): (event, cap) for event in self._caps.server_events for cap in event.caps}
+        self._due |= {key: due for key, due in known.items() if due[1].from_s <= now_s < due[1].until_s}
+        for key, (event, cap) in self._due.items():
+            if key not in known and cap.until_s > now_s > cap.from_s:
+                self._due[key] = event, replace(cap, until_s=now_s)
+
+
+def measure_intervals(url: str, cap: PowerCap) -> tuple[MeasuredInterval, ...]:
+    """Return the measured energy of each five minutes of a cap; none if no node was measured in one of them.
+
+    It reads the ledger. Raises BadLedger if that cannot be read.
+    """
+    edges_s = [*range(cap.from_s, cap.until_s, REPORT_INTERVAL_S), cap.until_s]
+    found = []
+    with open_ledger(url) as connection:
+        for from_s, until_s in pairwise(edges_s):
+            used = node_energy(connection, TimeRange(from_s, until_s), (), UTC)
+            found += [MeasuredInterval(from_s, until_s, each.energy_j, each.covered) for each in used if each.covered]
+    return tuple(found) if len(found) == len(edges_s) - 1 else ()

@@ -1,0 +1,87 @@
+"""A small OpenADR 3 server (VTN): it sends its events, keeps the reports that it gets, and can refuse them or hang.
+
+It takes a report of one name once, also if it hangs then and the client does not learn that.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class TestVtn:
+    """`events` are what it answers; `refuses` is the status that a report gets instead of 201, `hangs`: no answer."""
+
+    __test__ = False
+
+    url: str
+    events: list[dict[str, Any]] = field(default_factory=list)
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    refuses: int = 0
+    hangs: bool = False
+    asked: int = 0
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    def order(self, event: str, *, from_s: float, until_s: float, cap_w: float) -> None:
+        """Order a cap between these times [Unix s]."""
+        start = datetime.fromtimestamp(int(from_s), UTC).isoformat().replace("+00:00", "Z")
+        self.events.append(
+            {
+                "id": event,
+                "objectType": "EVENT",
+                "programID": "flex",
+                "eventName": "evening peak",
+                "intervalPeriod": {"start": start, "duration": f"PT{int(until_s) - int(from_s)}S"},
+                "payloadDescriptors": [{"payloadType": "IMPORT_CAPACITY_LIMIT", "units": "KW"}],
+                "intervals": [{"id": 0, "payloads": [{"type": "IMPORT_CAPACITY_LIMIT", "values": [cap_w / 1000]}]}],
+            }
+        )
+
+
+@contextmanager
+def openadr_vtn() -> Iterator[TestVtn]:
+    """Run a server on loopback until the block ends."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            vtn.asked += 1
+            self._answer(200 if self.path == "/openadr3/events" else 404, vtn.events)
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status = vtn.refuses or (201 if self.path == "/openadr3/reports" else 404)
+            if status == 201 and any(report["reportName"] == body["reportName"] for report in vtn.reports):
+                status = 409
+            if status == 201:
+                vtn.reports.append(body)
+            self._answer(status, body)
+
+        def _answer(self, status: int, answer: list[Any] | Mapping[str, Any]) -> None:
+            if vtn.hangs:
+                vtn.closing.wait(60)
+                return
+            text = json.dumps(answer).encode()
+            with suppress(BrokenPipeError, ConnectionResetError):
+                self.send_response_only(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        vtn = TestVtn(f"http://127.0.0.1:{server.server_port}/openadr3")
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield vtn
+        vtn.closing.set()
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,170 @@
+"""Reports to an OpenADR server: measured energy and power of each cap, sent once, and again while it is refused."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from openadr_vtn import TestVtn, openadr_vtn
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import MeterReading
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.plan import PlanSettings
+from services.agent.demand_response import REPORTS, SETTLE_S, CapSection, OrderedCaps, ReportLoop
+from services.agent.loop import ProblemLog
+
+BEGIN_S = 1_795_363_200
+LASTS_S = 700
+END_S = BEGIN_S + LASTS_S
+
+
+@pytest.fixture
+def vtn() -> Iterator[TestVtn]:
+    with openadr_vtn() as made:
+        made.order("e1", from_s=BEGIN_S, until_s=END_S, cap_w=900.0)
+        yield made
+
+
+class Reporter:
+    """The loops of server and reports, on a clock of their own, with a ledger of two nodes of 300 and 400 W."""
+
+    def __init__(self, folder: Path, vtn: TestVtn, *, client: str | None = "hpc-1", mode: str = "active") -> None:
+        self.now_s, self.problems = float(BEGIN_S + 10), ProblemLog()
+        plan = PlanSettings(openadr=vtn.url, openadr_client=client)
+        section = CapSection(plan, UTC, timeout_s=1.0)
+        self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
+        self.ledger.ready()
+        self.caps = OrderedCaps(lambda: section, self.problems, lambda: self.now_s)
+        self.loop = ReportLoop(self.caps, self.ledger, self.problems, lambda: self.now_s, lambda: mode == "active")
+
+    def measure(self, from_s: float = BEGIN_S - 60, until_s: float = END_S + 60) -> None:
+        rows = [
+            MeterReading(f"bmc of {node}", "dcmi", "total", from_s, until_s, power_w, node=node)
+            for node, power_w in (("n1", 300.0), ("n2", 400.0))
+        ]
+        self.ledger.write_readings(rows)
+        self.ledger.settle()
+
+    def round(self, at_s: float) -> None:
+        async def once() -> None:
+            await self.caps.query_server()
+            await self.loop.round()
+
+        self.now_s = float(at_s)
+        asyncio.run(once())
+
+    @property
+    def problem(self) -> str:
+        return "; ".join(each for each in self.problems.problems if each.startswith(REPORTS))
+
+
+@pytest.fixture
+def reporter(tmp_path: Path, vtn: TestVtn) -> Iterator[Reporter]:
+    made = Reporter(tmp_path, vtn)
+    yield made
+    made.ledger.close()
+
+
+def test_what_was_drawn_is_reported_once_after_the_end(reporter: Reporter, vtn: TestVtn) -> None:
+    reporter.measure()
+    reporter.round(BEGIN_S + 30)
+    reporter.round(END_S + SETTLE_S - 1)
+    assert vtn.reports == []
+    vtn.events.clear()
+    for later_s in (0, 30, 60):
+        reporter.round(END_S + SETTLE_S + later_s)
+    (report,) = vtn.reports
+    assert {key: report[key] for key in ("programID", "eventID", "clientName", "reportName")} == {
+        "programID": "flex",
+        "eventID": "e1",
+        "clientName": "hpc-1",
+        "reportName": "evening peak 2026-11-22T16:00:00Z",
+    }
+    units = {each["payloadType"]: (each["units"], each["confidence"]) for each in report["payloadDescriptors"]}
+    assert units == {"USAGE": ("KWH", 100), "DEMAND": ("KW", 100)}
+    (resource,) = report["resources"]
+    assert resource["resourceName"] == "hpc-1"
+    assert resource["intervalPeriod"] == {"start": "2026-11-22T16:00:00Z", "duration": "PT700S"}
+    lengths_s = [300, 300, 100]
+    assert [interval["intervalPeriod"]["duration"] for interval in resource["intervals"]] == [
+        f"PT{length_s}S" for length_s in lengths_s
+    ]
+    for interval, length_s in zip(resource["intervals"], lengths_s, strict=True):
+        values = {payload["type"]: payload["values"] for payload in interval["payloads"]}
+        assert values["DEMAND"] == [pytest.approx(0.7)]
+        assert values["USAGE"] == [pytest.approx(0.7 * length_s / 3600, abs=1e-6)]
+
+
+def test_a_report_that_is_refused_is_one_problem_and_is_sent_again(reporter: Reporter, vtn: TestVtn) -> None:
+    reporter.measure()
+    reporter.round(BEGIN_S + 30)
+    vtn.refuses = 403
+    reporter.round(END_S + SETTLE_S)
+    assert "evening peak: openadr: HTTP 403 from 127.0.0.1:" in reporter.problem
+    vtn.refuses = 0
+    reporter.round(END_S + SETTLE_S + 30)
+    assert len(vtn.reports) == 1
+    assert reporter.problem == ""
+
+
+@pytest.mark.parametrize("fault", ["hangs", "gone"])
+def test_a_server_that_hangs_or_is_gone_blocks_nothing_and_gets_its_report_later(
+    reporter: Reporter, vtn: TestVtn, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter.measure()
+    reporter.round(BEGIN_S + 30)
+    with monkeypatch.context() as away:
+        if fault == "hangs":
+            vtn.hangs = True
+        else:
+            plan = PlanSettings(openadr="http://127.0.0.1:9/openadr3", openadr_client="hpc-1")
+            away.setattr(reporter.caps, "section", lambda: CapSection(plan, UTC, timeout_s=1.0))
+        begun_s = time.monotonic()
+        reporter.round(END_S + SETTLE_S)
+        assert time.monotonic() - begun_s < 30
+        assert reporter.problem
+        # The cap itself stays known.
+        assert reporter.caps.server_events[0].event_id == "e1"
+        vtn.hangs = False
+    reporter.round(END_S + SETTLE_S + 60)
+    assert (len(vtn.reports), reporter.problem) == (1, "")
+
+
+def test_a_cap_that_is_withdrawn_is_reported_up_to_then(reporter: Reporter, vtn: TestVtn) -> None:
+    reporter.measure()
+    reporter.round(BEGIN_S + 30)
+    vtn.events.clear()
+    reporter.round(BEGIN_S + 120)
+    reporter.round(BEGIN_S + 120 + SETTLE_S)
+    (report,) = vtn.reports
+    assert report["resources"][0]["intervalPeriod"]["duration"] == "PT120S"
+
+
+def test_gaps_lower_the_confidence_and_the_mean_stands_for_them(reporter: Reporter, vtn: TestVtn) -> None:
+    reporter.measure(BEGIN_S, END_S - 50)
+    reporter.round(BEGIN_S + 30)
+    reporter.round(END_S + SETTLE_S)
+    (report,) = vtn.reports
+    assert {each["confidence"] for each in report["payloadDescriptors"]} == {50}
+    last = report["resources"][0]["intervals"][-1]["payloads"]
+    assert next(each["values"] for each in last if each["type"] == "DEMAND") == [pytest.approx(0.7)]
+
+
+def test_without_meters_there_is_one_problem_and_no_report(reporter: Reporter, vtn: TestVtn) -> None:
+    reporter.round(BEGIN_S + 30)
+    reporter.round(END_S + SETTLE_S)
+    assert vtn.reports == []
+    assert "no node was measured during the event" in reporter.problem
+
+
+@pytest.mark.parametrize("settings", [{"client": None}, {"mode": "shadow"}])
+def test_without_a_name_and_in_mode_shadow_nothing_is_sent(tmp_path: Path, vtn: TestVtn, settings) -> None:
+    reporter = Reporter(tmp_path, vtn, **settings)
+    reporter.measure()
+    reporter.round(BEGIN_S + 30)
+    reporter.round(END_S + SETTLE_S)
+    assert (vtn.reports, reporter.problem) == ([], "")
+    reporter.ledger.close()
