@@ -1,0 +1,229 @@
+"""A cap of 30 % below the present draw of a Slurm cluster: starts are held, idle nodes sleep, and all comes back."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_story import FLAT, wait_for_line
+from openadr_vtn import openadr_vtn
+from powered_fixtures import StartPowered
+from zygote import Zygote
+
+from offpeak.model.orders import NodeState
+from sim_backend.local_slurm.agent import RunningAgent, agent, run_offpeak, write_site
+from sim_backend.local_slurm.cluster import PATIENCE_S, PoweredCluster
+from sim_backend.local_slurm.meters import MeteredRacks, metered_racks
+from sim_backend.local_slurm.node import BUSY_W, IDLE_W
+from sim_backend.local_slurm.plan import PoweredPlan
+
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+
+NODES, USED = 8, 3
+DRAW_W = USED * BUSY_W + (NODES - USED) * IDLE_W
+CAP_W = 0.7 * DRAW_W
+LASTS_S = 120.0
+BELOW_WITHIN_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster(start_powered: StartPowered) -> PoweredCluster:
+    return start_powered(
+        PoweredPlan(nodes=NODES, boot_s=8.0, shutdown_s=8.0, suspend_timeout_s=10, resume_timeout_s=60)
+    )
+
+
+@pytest.fixture(scope="module")
+def racks(cluster: PoweredCluster) -> Iterator[MeteredRacks]:
+    with metered_racks(cluster) as made:
+        yield made
+
+
+class DrawLog:
+    """The power at the outlets of all nodes, twenty times a second."""
+
+    def __init__(self, racks: MeteredRacks) -> None:
+        self._racks, self.samples = racks, list[tuple[float, float]]()
+
+    def read_w(self) -> float:
+        """Return the present power."""
+        outlets = (load for pdu in self._racks.pdus.values() for load in pdu.outlets.values())
+        return sum(load.power_w for load in outlets if load is not None)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        ended = threading.Event()
+
+        def sample() -> None:
+            while not ended.wait(0.05):
+                self.samples.append((time.time(), self.read_w()))
+
+        thread = threading.Thread(target=sample)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def most_w(self, from_s: float, until_s: float) -> float:
+        """Return the largest power between these times."""
+        return max(power_w for at_s, power_w in self.samples if from_s <= at_s < until_s)
+
+    def mean_w(self, start: str, lasts_s: float) -> float:
+        """Return the mean power from a time in UTC on."""
+        from_s = datetime.fromisoformat(start).timestamp()
+        inside = [power_w for at_s, power_w in self.samples if from_s <= at_s < from_s + lasts_s]
+        return sum(inside) / len(inside)
+
+    def below_s(self, from_s: float, cap_w: float) -> float:
+        """Return how long it took from then until the power was at most the cap."""
+        return next(at_s for at_s, power_w in self.samples if at_s >= from_s and power_w <= cap_w) - from_s
+
+
+def settings(cluster: PoweredCluster, racks: MeteredRacks, **plan: str) -> Path:
+    """Write a site whose nodes would idle for an hour, with the usual cycle."""
+    changes = {"agent": {"capacity": "timeout:1h", "cycle": "30s", "hands_off": "10min"}, "plan": plan, **FLAT}
+    return write_site(cluster, changes, racks=racks)
+
+
+def order(events: Path, *, from_s: float, until_s: float, cap_w: float) -> None:
+    """Write the file of events in one step."""
+    begin, end = (datetime.fromtimestamp(int(at_s), UTC).isoformat() for at_s in (from_s, until_s))
+    new = events.with_suffix(".new")
+    new.write_text(f'[[event]]\nbegin = {begin}\nend = {end}\ncap_w = {cap_w:.0f}\nreason = "the grid asks"\n')
+    new.replace(events)
+
+
+@pytest.fixture
+def queue(cluster: PoweredCluster) -> Iterator[tuple[str, str]]:
+    """A job that has three nodes, and one that waits for six of eight, so that five are idle."""
+    (first,) = cluster.jobs.submit(nodes=USED, seconds=600)
+    cluster.wait(lambda: cluster.jobs.states()[first] == "RUNNING", what="the first job to run")
+    (wide,) = cluster.jobs.submit(nodes=NODES - 2, seconds=5)
+    yield first, wide
+    cluster.jobs.cancel([job for job, state in cluster.jobs.states().items() if state in ("PENDING", "RUNNING")])
+    cluster.wait(lambda: all(is_free(cluster, node) for node in cluster.nodes), what="all nodes to be up and free")
+
+
+def is_free(cluster: PoweredCluster, node: str) -> bool:
+    return not cluster.admin.has_jobs(node) and not cluster.admin.is_shut(node)
+
+
+def withdrawn(cluster: PoweredCluster) -> set[str]:
+    """Return the nodes that are off, and that no job wakes."""
+    off = [name for name, node in cluster.nodes.items() if node.state is NodeState.OFF]
+    return {name for name in off if cluster.admin.is_withdrawn(name)}
+
+
+def wait_until_settled(cluster: PoweredCluster, draw: DrawLog, running: RunningAgent) -> None:
+    wait_for_line(running, "started")
+    cluster.wait(lambda: draw.read_w() == DRAW_W, what="the draw before the cap")
+    cluster.wait(lambda: measured_w(cluster) == DRAW_W, what="the agent to measure it")
+
+
+def measured_w(cluster: PoweredCluster) -> float | None:
+    """Return what the agent measures, None before its first round has ended."""
+    answer = run_offpeak(cluster, "status", "--json")
+    return json.loads(answer.stdout)["nodes"]["watts"] if answer.returncode == 0 else None
+
+
+def obeyed(
+    cluster: PoweredCluster, draw: DrawLog, queue: tuple[str, str], begin: Callable[[float, float], None]
+) -> tuple[float, float]:
+    """Order a cap, see to all that it must do, and return how long the draw and the jobs took."""
+    first, wide = queue
+    with draw.running():
+        ordered_s = time.time()
+        until_s = float(int(ordered_s + LASTS_S))
+        begin(ordered_s, until_s)
+        cluster.wait(lambda: draw.read_w() <= CAP_W, what="the draw to be below the cap", seconds=BELOW_WITHIN_S)
+        below_s = draw.below_s(ordered_s, CAP_W)
+        # New jobs do not start: one would fit on the nodes, but not below the cap.
+        (late,) = cluster.jobs.submit(nodes=2, seconds=5)
+        cluster.wait(lambda: cluster.jobs.begin_s(wide) > 0, what="the wide job to be held")
+        cluster.wait(lambda: cluster.jobs.begin_s(late) > 0, what="the new job to be held")
+        assert cluster.jobs.begin_s(wide) == pytest.approx(until_s, abs=2)
+        cluster.jobs.cancel([first])
+        # Two nodes may run a job now.
+        cluster.wait(lambda: cluster.jobs.states()[late] == "COMPLETED", what="the job that fits to run")
+        assert time.time() < until_s
+        assert cluster.jobs.states()[wide] == "PENDING"
+        cluster.wait(lambda: cluster.jobs.states()[wide] == "COMPLETED", what="the wide job to run", seconds=300)
+    started_s = next(entry.at_s for entry in cluster.jobs.trace() if entry.job == wide and entry.what == "start")
+    assert draw.most_w(ordered_s + below_s + 0.1, until_s) <= CAP_W
+    assert started_s >= until_s
+    return below_s, started_s - until_s
+
+
+def test_a_cap_by_file(
+    cluster: PoweredCluster, racks: MeteredRacks, queue: tuple[str, str], zygote: Zygote, record_property: Any
+) -> None:
+    events = cluster.folder / "events.toml"
+    events.write_text("")
+    draw = DrawLog(racks)
+    with agent(cluster, settings(cluster, racks, events=str(events)), by=zygote.start) as running:
+        wait_until_settled(cluster, draw, running)
+        below_s, back_s = obeyed(
+            cluster, draw, queue, lambda from_s, until_s: order(events, from_s=from_s, until_s=until_s, cap_w=CAP_W)
+        )
+    record_property("below_s", below_s)
+    record_property("back_s", back_s)
+    assert below_s < BELOW_WITHIN_S
+
+
+def test_a_cap_by_openadr(
+    cluster: PoweredCluster, racks: MeteredRacks, queue: tuple[str, str], zygote: Zygote, record_property: Any
+) -> None:
+    draw = DrawLog(racks)
+    with (
+        openadr_vtn() as vtn,
+        agent(cluster, settings(cluster, racks, openadr=vtn.url, openadr_client="hpc-1"), by=zygote.start) as running,
+    ):
+        wait_until_settled(cluster, draw, running)
+        below_s, back_s = obeyed(
+            cluster,
+            draw,
+            queue,
+            lambda from_s, until_s: vtn.order("e1", from_s=from_s, until_s=until_s, cap_w=CAP_W),
+        )
+        cluster.wait(lambda: bool(vtn.reports), what="the report")
+        assert running.runs
+    (report,) = vtn.reports
+    assert (report["eventID"], report["clientName"]) == ("e1", "hpc-1")
+    (interval,) = report["resources"][0]["intervals"]
+    reported_kw = next(each["values"][0] for each in interval["payloads"] if each["type"] == "DEMAND")
+    assert reported_kw == pytest.approx(draw.mean_w(interval["intervalPeriod"]["start"], LASTS_S) / 1000, rel=0.1)
+    record_property("below_s", below_s)
+    record_property("back_s", back_s)
+    assert below_s < BELOW_WITHIN_S
+
+
+def test_an_agent_that_ends_in_the_middle_gives_all_back(
+    cluster: PoweredCluster, racks: MeteredRacks, queue: tuple[str, str], zygote: Zygote
+) -> None:
+    _, wide = queue
+    events = cluster.folder / "events.toml"
+    now_s = time.time()
+    order(events, from_s=now_s, until_s=now_s + 3600, cap_w=CAP_W)
+    draw = DrawLog(racks)
+    with agent(cluster, settings(cluster, racks, events=str(events)), by=zygote.start) as running:
+        cluster.wait(lambda: draw.read_w() <= CAP_W, what="the draw to be below the cap", seconds=PATIENCE_S)
+        cluster.wait(lambda: cluster.jobs.begin_s(wide) > now_s, what="the wide job to be held")
+        # A node that is still on its way down stays closed, and `offpeak agent --restore` opens it.
+        cluster.wait(lambda: len(withdrawn(cluster)) == 4, what="the nodes to count as off, and as closed")
+        running.reread()
+        wait_for_line(running, "settings are read again")
+        time.sleep(5)
+        assert cluster.jobs.begin_s(wide) > now_s
+        assert draw.read_w() <= CAP_W
+        assert running.process is not None
+        running.process.terminate()
+        running.process.wait(PATIENCE_S)
+    assert cluster.jobs.begin_s(wide) <= time.time()
+    assert not any(cluster.admin.is_shut(node) for node in cluster.nodes)
