@@ -32,7 +32,7 @@ from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.cluster_view import cluster_of, free_nodes
 from plugin.scheduler.job import Job, JobState, join_array_tasks
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
-from power.live.pool_state import find_undecided_jobs
+from power.live.pool_state import find_undecided_jobs, without_jobs
 from services.accounts.job_draws import JobDraw
 from services.agent.accounting_loops import JobAccounts
 from services.agent.demand_response import Surroundings
@@ -113,7 +113,7 @@ def add_expected_waits(
 ) -> QueueFacts:
     """Return the facts with the expected waits of the jobs whose owners allow a delay.
 
-    A simulation that is due begins, and its result counts in a later cycle.
+    A simulation of `observed` that is due begins, and its result counts in a later cycle.
     """
     delayable = [job for job in facts.pending if parse_user_hints(job.comment, zone).allows_delay]
     if not delayable:
@@ -424,7 +424,9 @@ class QueueLoop(Loop):
             cycle_s=self.period_s,
         )
         section = self.section()
-        self.facts = add_expected_waits(self.facts, observed, self.waits, section.rules.zone)
+        # A job that this round may delay would wait behind itself.
+        counted = without_jobs(view, find_undecided_jobs(view, self.decided, section.rules.zone))
+        self.facts = add_expected_waits(self.facts, replace(observed, view=counted), self.waits, section.rules.zone)
         self.facts = await self.planner.add_plan(self.facts, section, observed)
         await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)
         if find_undecided_jobs(view, self.decided, section.rules.zone, is_capped=self.planner.is_capped):

@@ -25,7 +25,7 @@ from plugin.scheduler.node import Node, NodeUse, SchedulerState
 from power.lifecycle.node_record import Instant, NodeRecord, make_state_row
 from power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
 from power.live.offer import PoolOffer
-from power.live.pool_state import is_waiting
+from power.live.pool_state import find_undecided_jobs, is_waiting, without_jobs
 from predictors.feeds.port import Window, clip_series
 from services.agent.agent import SiteAgent
 from services.agent.queue_loop import queue_rules
@@ -271,7 +271,8 @@ async def make_site_report(agent: SiteAgent) -> SiteReport | None:
     view, traits, facts = agent.observer.latest, agent.observer.traits, agent.queue_loop.facts
     if view is None or traits is None:
         return None
-    agent.waits.begin(view, traits, facts.expected_run_s if facts else {})
+    undecided = find_undecided_jobs(view, agent.queue_loop.decided, agent.site.zone)
+    agent.waits.begin(without_jobs(view, undecided), traits, facts.expected_run_s if facts else {})
     await agent.waits.finish(patience_s=FIRST_PATIENCE_S if agent.waits.at_s < 0 else PATIENCE_S)
     curve = agent.prices.curve
     return SiteReport(

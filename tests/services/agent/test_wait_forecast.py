@@ -152,8 +152,9 @@ def test_the_first_report_to_brokers_waits_for_the_process_that_loads_the_engine
     async def report() -> None:
         prices = SimpleNamespace(curve=None, carbon=None)
         observer = SimpleNamespace(latest=VIEW, traits=TRAITS)
-        queue_loop = SimpleNamespace(facts=None)
-        agent = SimpleNamespace(observer=observer, queue_loop=queue_loop, waits=WaitForecast(), prices=prices)
+        queue_loop = SimpleNamespace(facts=None, decided=frozenset())
+        parts = {"observer": observer, "queue_loop": queue_loop, "waits": WaitForecast(), "prices": prices}
+        agent = SimpleNamespace(**parts, site=SimpleNamespace(zone=UTC))
         made = await reports.make_site_report(agent)  # type: ignore[arg-type]
         assert made is not None
         assert made.pools == WAITS.pools
