@@ -69,9 +69,13 @@ class RecentErrors:
         insort(self._rising, log_error)
         self._shifts.append(shift)
 
+    def factor(self, level: float) -> float:
+        """Return the factor that turns a prediction into its quantile at that level; it never falls with the level."""
+        return math.exp(self._rising[_rank(level, len(self._rising))])
+
     def factors(self) -> tuple[float, ...]:
-        """Return the factor for each of LEVELS that turns a prediction into that quantile, rising."""
-        return tuple(math.exp(self._rising[_rank(level, len(self._rising))]) for level in LEVELS)
+        """Return the factor for each of LEVELS, rising."""
+        return tuple(map(self.factor, LEVELS))
 
     def shift(self) -> float:
         """Return the correction that makes a prediction right on average."""
@@ -95,21 +99,29 @@ class RecentErrors:
 
 
 class ErrorsBySize:
-    """Recent errors by the size of the prediction: the rising `edges` separate the sizes."""
+    """Recent errors by the size of the prediction: the rising `edges` separate the sizes.
 
-    def __init__(self, edges: tuple[float, ...]) -> None:
-        self._edges = edges
+    `added` is added to both sides of each ratio, so that outcomes below it count as about the same.
+    """
+
+    def __init__(self, edges: tuple[float, ...], *, added: float = 0.0) -> None:
+        self._edges, self._added = edges, added
         self._errors = [RecentErrors() for _ in range(len(edges) + 1)]
 
     def add(self, predicted: float, came: float) -> None:
         """Add a prediction and its outcome."""
-        log_error = math.log(max(came, LEAST) / max(predicted, LEAST))
+        log_error = math.log(max(came + self._added, LEAST) / max(predicted + self._added, LEAST))
         self._errors_of(predicted).add(log_error, came - predicted)
 
     def corrected(self, predicted: float) -> tuple[float, ...]:
         """Return the mean and the quantiles at LEVELS for a prediction."""
         errors = self._errors_of(predicted)
-        return (predicted + errors.shift(), *(predicted * factor for factor in errors.factors()))
+        ratios = (factor * (predicted + self._added) - self._added for factor in errors.factors())
+        return (predicted + errors.shift(), *ratios)
+
+    def quantile(self, predicted: float, level: float) -> float:
+        """Return the quantile at that level for a prediction."""
+        return self._errors_of(predicted).factor(level) * (predicted + self._added) - self._added
 
     def state(self) -> State:
         """Return the errors of all sizes."""

@@ -56,8 +56,12 @@ class WaitOutcomes:
         return WaitOutcomes(self.questions.take(which), self.wait_s[which])
 
 
-"""Added to both sides of a ratio: a wait of ten seconds counts as no wait."""
 EDGES_S = (60.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
+
+
+def wait_errors() -> ErrorsBySize:
+    """Return no errors of predicted waits [s] yet. A minute is added to each side: a wait of ten seconds is none."""
+    return ErrorsBySize(EDGES_S, added=MINUTE_S)
 
 
 class WaitSpread:
@@ -65,21 +69,21 @@ class WaitSpread:
 
     def __init__(self) -> None:
         self._open: OpenQuestions[float] = OpenQuestions()
-        self._errors = ErrorsBySize(tuple(edge_s + MINUTE_S for edge_s in EDGES_S))
+        self._errors = wait_errors()
 
     def learn(self, outcome: WaitOutcomes) -> None:
         """Learn how long queried jobs waited."""
         for job_id, wait_s in zip(outcome.questions.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
             predicted_s = self._open.take_out(job_id)
             if predicted_s is not None:
-                self._errors.add(predicted_s + MINUTE_S, wait_s + MINUTE_S)
+                self._errors.add(predicted_s, wait_s)
 
     def around(self, question: WaitQuestions, predicted_s: Float64, basis: tuple[str, ...]) -> Prediction:
         """Return the prediction around the predicted waits, float64[n] [s], which are its medians."""
         real = question.job_id != NO_JOB
         self._open.remember(question.job_id[real].tolist(), predicted_s[real].tolist())
-        corrected = np.array([self._errors.corrected(each + MINUTE_S) for each in predicted_s.tolist()])
-        mean_s, *levels_s = np.maximum(corrected.reshape(-1, 1 + len(LEVELS)) - MINUTE_S, 0.0).T
+        corrected_s = np.array([self._errors.corrected(each) for each in predicted_s.tolist()])
+        mean_s, *levels_s = np.maximum(corrected_s.reshape(-1, 1 + len(LEVELS)), 0.0).T
         low_s, high_s = np.minimum(levels_s[0], predicted_s), np.maximum(levels_s[-1], predicted_s)
         return Prediction(mean_s, np.stack([low_s, predicted_s, high_s], axis=1), basis)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
+from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread, wait_errors
 from predictors.waits.state_row import FEATURES
 
 seconds = st.lists(st.integers(0, 10**6), min_size=1, max_size=20)
@@ -47,3 +47,30 @@ def test_prediction_for_an_unknown_job_is_not_evaluated():
     before = around(spread, [NO_JOB], [600.0])
     spread.learn(WaitOutcomes(requests([NO_JOB]), np.array([10**6])))
     assert around(spread, [NO_JOB], [600.0]).quantiles.tolist() == before.quantiles.tolist()
+
+
+waits_s = st.floats(0, 1e6)
+
+
+@given(st.lists(st.tuples(waits_s, waits_s), max_size=40), waits_s, st.lists(st.floats(0.01, 0.99), min_size=2))
+def test_a_quantile_never_falls_with_its_level(came, predicted_s, levels):
+    errors = wait_errors()
+    for each in came:
+        errors.add(*each)
+    found = [errors.quantile(predicted_s, level) for level in sorted(levels)]
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.75, 0.9, 0.97])
+def test_the_share_of_waits_within_a_quantile_is_its_level(level):
+    """Short and long waits are off by other factors, and many waits are none."""
+    rng = np.random.default_rng(1)
+    errors, within = wait_errors(), {False: [], True: []}
+    for predicted_s in rng.choice([0.0, 300.0, 20_000.0], 6000).tolist():
+        is_long = predicted_s > 1000
+        wait_s = rng.poisson(0.5) * predicted_s if not is_long else predicted_s * rng.lognormal(0.4, 0.8)
+        wait_s += rng.exponential(120)
+        within[is_long].append(wait_s <= errors.quantile(predicted_s, level))
+        errors.add(predicted_s, wait_s)
+    for kind in within.values():
+        assert np.mean(kind) == pytest.approx(level, abs=0.025)
