@@ -48,7 +48,7 @@ def test_the_page_on_the_queue_says_which_wait_is_subtracted() -> None:
     traits = SimpleNamespace(ranking=Ranking.OFFSET, partitions=(), limits=SiteLimits())
     observed = SimpleNamespace(view=SchedulerView(0, (), (), ()), prices=None, traits=traits)
     facts = queue_facts(observed, draws={}, run_s={})  # type: ignore[arg-type]
-    assert not facts.expected_wait_s
+    assert not facts.wait_allowances
     assert "The latest begin time is earlier by the wait that the agent expects" in page
 
 

@@ -72,6 +72,13 @@ class AgentSettings:
         default="3d",
         unit="per job",
     )
+    deadline_wait_percent: int = row(
+        whole_number(50, 99),
+        "--deadline-wait-percent",
+        "Share of jobs that wait no longer than the time which the agent leaves for the queue before a deadline.",
+        default=90,
+        unit="%",
+    )
     capacity: str = row(
         TEXT,
         "--agent-capacity",

@@ -7,9 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from offpeak.display import duration_text, percent_text
 from offpeak.ledger.rows import JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
+from offpeak.model.constants import MINUTE_S
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.prices.peak import Peak
 from offpeak.prices.weighing import CO2_UNIT
@@ -65,6 +67,22 @@ class PriceIntegral:
         return np.where(known, self._paid.between(at_s, end_s), np.nan)
 
 
+@dataclass(frozen=True)
+class WaitAllowance:
+    """The time for the queue after a begin time: the wait that `percent` of jobs do not exceed, None: the expected."""
+
+    wait_s: int = 0
+    percent: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The allowance as a part of a reason, "" for less than a minute."""
+        if self.wait_s < MINUTE_S:
+            return ""
+        basis = "expected wait" if self.percent is None else f"{percent_text(self.percent)} of jobs wait no longer"
+        return f", less {duration_text(self.wait_s)} for the queue ({basis})"
+
+
 NO_CLUSTER = Cluster(())
 
 
@@ -74,11 +92,10 @@ class QueueFacts:
 
     `jobs` are all jobs that the scheduler lists, recently ended ones included. `peak` holds until `peak_until_s`.
     `prices` are what decisions go by, per MWh, published and forecast; `basis` names the source of each interval. By
-    job: `node_power_w` [W per node], `expected_run_s` and `expected_wait_s` as predicted (waits of jobs that
-    may be delayed), `notices` the last notice to its owner. `free_nodes` are those of each pool of the `cluster`, by
-    number. The next decision is `cycle_s` later; 0: only what is free now is weighed. `planned` is the day plan, None
-    before the first one. `constraints` are the jobs that a cap on power delays, under any policy. `marks` record our
-    earlier changes.
+    job: `node_power_w` [W per node] and `expected_run_s` as predicted, `wait_allowances` of jobs that may be delayed,
+    `notices` the last notice to its owner. `free_nodes` are those of each pool of the `cluster`, by number. The next
+    decision is `cycle_s` later; 0: only what is free now is weighed. `planned` is the day plan, None before the first
+    one. `constraints` are the jobs that a cap on power delays, under any policy. `marks` record our earlier changes.
     """
 
     now_s: int
@@ -90,7 +107,7 @@ class QueueFacts:
     basis: tuple[str, ...] = ()
     node_power_w: Mapping[str, float] = field(default_factory=dict)
     expected_run_s: Mapping[str, int] = field(default_factory=dict)
-    expected_wait_s: Mapping[str, int] = field(default_factory=dict)
+    wait_allowances: Mapping[str, WaitAllowance] = field(default_factory=dict)
     cluster: Cluster = NO_CLUSTER
     free_nodes: tuple[float, ...] = ()
     cycle_s: float = 0.0
@@ -122,6 +139,10 @@ class QueueFacts:
     def startable_tasks(self, job: Job) -> int:
         """Return how many tasks of the job could start now; 1 for a job that is no array."""
         return count_startable_tasks(job, self.running_tasks)
+
+    def wait_allowance(self, job: Job) -> WaitAllowance:
+        """Return the allowance of a job that may be delayed; none if its wait is not known."""
+        return self.wait_allowances.get(job.job_id, WaitAllowance())
 
     @property
     def decides_by_co2(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
-from plugin.queue_hook.facts import EQUAL, PriceIntegral, QueueFacts, QueueRules, StartConstraint
+from plugin.queue_hook.facts import EQUAL, PriceIntegral, QueueFacts, QueueRules, StartConstraint, WaitAllowance
 from plugin.queue_hook.positions import BEGIN, BY_ADMIN, NO_MARKS, JobMarks, MarksByJob
 from plugin.queue_hook.user_hints import HINT_PREFIX, UserHints
 from plugin.scheduler.job import Job
@@ -74,14 +74,19 @@ def _upper_tolerance(least: float) -> float:
 
 @dataclass(frozen=True)
 class LatestStart:
-    """The latest start that a job's owner allows, and the latest begin time: that less the expected wait [Unix s].
+    """The latest start that a job's owner allows [Unix s], and the wait that is subtracted for the latest begin time.
 
-    The job starts later than `start_s` if it waits longer than expected.
+    The job starts later than `start_s` if it waits longer than that.
     """
 
     start_s: int
-    begin_s: int
     run_s: int
+    allowance: WaitAllowance
+
+    @property
+    def begin_s(self) -> int:
+        """The latest begin time [Unix s]."""
+        return self.start_s - max(0, self.allowance.wait_s)
 
 
 def latest_start_s(job: Job, hints: UserHints, rules: QueueRules) -> int | None:
@@ -144,7 +149,7 @@ class BeginTimePlanner:
         start_s = latest_start_s(job, hints, self.rules)
         if start_s is None or run_s is None:
             return None
-        return LatestStart(start_s, start_s - max(0, self.facts.expected_wait_s.get(job.job_id, 0)), run_s)
+        return LatestStart(start_s, run_s, self.facts.wait_allowance(job))
 
     def choose_begin(self, job: Job, hints: UserHints, marks: JobMarks) -> BeginChoice | None:
         """Return the change of the job's begin time; None if it does not change."""
@@ -193,7 +198,8 @@ class BeginTimePlanner:
         if self._gains_nothing(job):
             return BeginChoice(NOW, "let go", f"by the plan it would start in no {self._gain} hour")
         if latest.begin_s <= now_s:
-            return BeginChoice(NOW, "let go", f"it may be kept back until {self._clock(latest.start_s)} only")
+            until = f"{self._clock(latest.start_s)} only{latest.allowance.text}"
+            return BeginChoice(NOW, "let go", f"it may be kept back until {until}")
         starts = self.start_costs(latest.run_s)
         best = starts.cheapest(now_s, latest.begin_s) if starts else None
         if starts is None or best is None:
@@ -215,10 +221,12 @@ class BeginTimePlanner:
         reason = (
             f"not before {self._clock(best.at_s)}: {mean:.2f} {unit} over its run{against}"
             f"{self._price_basis(best.at_s)}; kept back until {self._clock(latest.start_s)} at the latest"
+            f"{latest.allowance.text}"
         )
         inputs: Inputs = (
             ("begin_s", float(best.at_s)),
             ("latest_start_s", float(latest.start_s)),
+            ("wait_allowance_s", float(latest.start_s - latest.begin_s)),
             ("run_s", float(latest.run_s)),
             ("price_per_mwh", mean),
             ("price_now_per_mwh", mean_now),

@@ -55,10 +55,10 @@ def job_key(job: Job) -> JobKey:
 def after_view(before: JobWatch | None, view: SchedulerView) -> JobWatch:
     """Return the watch after one more view; `before` is None if no earlier one was saved."""
     before = before or JobWatch(view.at_s)
-    running = {job.job_id: job for job in view.jobs if job.state in RUNS and _has_run(job)}
+    running = {job.job_id: job for job in view.jobs if job.state in RUNS and has_run(job)}
     unclear = {job.job_id for job in view.jobs if job.state is JobState.OTHER}
     running |= {number: job for number, job in before.running.items() if number in unclear and number not in running}
-    shown = {job_key(job): job for job in view.jobs if job.state is JobState.ENDED and _has_run(job)}
+    shown = {job_key(job): job for job in view.jobs if job.state is JobState.ENDED and has_run(job)}
     runs = {job_key(job) for job in running.values()}
     vanished = (job for job in before.running.values() if job_key(job) not in runs and job_key(job) not in shown)
     waiting = {key: ended for key, ended in before.waiting.items() if key not in runs}
@@ -100,7 +100,8 @@ def _latest(waiting: dict[JobKey, EndedJob]) -> dict[JobKey, EndedJob]:
     return dict(list(waiting.items())[-MOST_WAITING:])
 
 
-def _has_run(job: Job) -> bool:
+def has_run(job: Job) -> bool:
+    """Whether the job has nodes or had them; pending and cancelled jobs may show a start too."""
     return bool(job.hosts) and job.start_s is not None
 
 

@@ -49,7 +49,7 @@ from services.agent.queue_loop import (
 )
 from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeContext, WakeReply, make_wake_reply, parse_order
 from services.agent.site_context import PartitionModes, SiteContext, SiteOrders, open_doors, open_site_scheduler_door
-from services.agent.wait_forecast import WaitForecast
+from services.agent.wait_forecast import WaitForecast, WaitHistory
 
 LOG_OUT_S = 5.0
 
@@ -78,6 +78,7 @@ class SiteAgent:
         self.queue = QueueController(ledger, problem_log)
         self.power = PowerController(self._power_section, ledger, problem_log, clock, steady)
         self.waits = WaitForecast()
+        self.wait_history = WaitHistory(self.waits, ledger)
         self.queue_loop = QueueLoop(
             section=self._queue_section,
             observer=self.observer,
@@ -86,7 +87,7 @@ class SiteAgent:
             controller=self.queue,
             planner=self.planner,
             on_new_jobs=self.look_soon,
-            waits=self.waits,
+            waits=self.wait_history,
         )
         self.power_loop = PowerLoop(
             section=self._power_section,
@@ -131,6 +132,7 @@ class SiteAgent:
                 await reconcile(self.ledger, self._read_state, self._clock)
                 await asyncio.to_thread(self.power.load)
                 await asyncio.to_thread(self.accounts.load)
+                await asyncio.to_thread(self.wait_history.load)
                 self._orders = await asyncio.to_thread(
                     open_doors, self.site, self.ledger, self.observer, self.power.known, lambda: self.modes
                 )
@@ -240,7 +242,7 @@ class SiteAgent:
             runner.trigger()
 
     async def close(self) -> int:
-        """Save the predictors and log out; return the number of rows that did not reach the ledger."""
+        """Save what was learned and log out; return the number of rows that did not reach the ledger."""
         try:
             async with asyncio.timeout(LOG_OUT_S):
                 await self.meters.close()
@@ -248,6 +250,7 @@ class SiteAgent:
         except TimeoutError:
             LOG.warning("not logged out of all devices within %g s", LOG_OUT_S)
         await asyncio.to_thread(self.accounts.close)
+        self.wait_history.save()
         return await asyncio.to_thread(self.ledger.close)
 
     def _runner(self, loop: Loop) -> LoopRunner:
@@ -273,7 +276,7 @@ class SiteAgent:
     def _queue_section(self) -> QueueSection:
         settings = self.site.settings
         rules = queue_rules(settings, self.site.zone, self.site.own_policy)
-        return QueueSection(rules, self.modes, settings.plan, settings.power.idle_node_w, settings.agent.cycle_s)
+        return QueueSection(rules, self.modes, settings.plan, settings.power.idle_node_w, settings.agent)
 
     def _power_section(self) -> PowerSection:
         site, settings = self.site, self.site.settings

@@ -59,7 +59,7 @@ def read_plan_context(site: SiteContext, marks: tuple[JobMark, ...]) -> PlanCont
     draws = powers.of(view.jobs, find_node_kinds(view.nodes, site.node_class), at_s=view.at_s)
     facts = queue_facts(observed, draws=draws, run_s=times.of(view.jobs, at_s=view.at_s), marks=marks)
     rules = queue_rules(settings, site.zone, site.own_policy)
-    section = QueueSection(rules, site.modes, settings.plan, settings.power.idle_node_w, settings.agent.cycle_s)
+    section = QueueSection(rules, site.modes, settings.plan, settings.power.idle_node_w, settings.agent)
     return PlanContext(site, observed, facts, section, surroundings, problem_log)
 
 

@@ -21,14 +21,14 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import Facility, facility_named
+from offpeak.settings.agent import AgentSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan, StartChange
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
 from plugin.policy_process import PolicyProcess
-from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, format_clock
+from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, WaitAllowance, format_clock
 from plugin.queue_hook.queue_plan import MOVES, QueuePlan, plan_queue
-from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.cluster_view import cluster_of, free_nodes
 from plugin.scheduler.job import Job, JobState, join_array_tasks
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
@@ -39,18 +39,18 @@ from services.agent.demand_response import Surroundings
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
 from services.agent.observer import ClusterObservation, Observer
 from services.agent.site_context import PartitionModes, SiteOrders
-from services.agent.wait_forecast import WaitForecast
+from services.agent.wait_forecast import WaitHistory
 
 
 @dataclass(frozen=True)
 class QueueSection:
-    """The rules of the queue, the modes of the partitions, the inputs of the planner, and the cycle of the agent."""
+    """The rules of the queue, the modes of the partitions, the inputs of the planner, and the section of the agent."""
 
     rules: QueueRules
     modes: PartitionModes
     plan: PlanSettings
     idle_node_w: float
-    cycle_s: float
+    agent: AgentSettings
 
 
 def queue_rules(settings: Settings, zone: tzinfo, own_policy: PolicyProcess | None = None) -> QueueRules:
@@ -108,19 +108,29 @@ def queue_facts(
     )
 
 
-def add_expected_waits(
-    facts: QueueFacts, observed: ClusterObservation, waits: WaitForecast, zone: tzinfo
+def add_wait_allowances(
+    facts: QueueFacts, observed: ClusterObservation, waits: WaitHistory, section: QueueSection
 ) -> QueueFacts:
-    """Return the facts with the expected waits of the jobs whose owners allow a delay.
+    """Return the facts with the wait allowances of the jobs whose owners allow a delay.
 
-    A simulation of `observed` that is due begins, and its result counts in a later cycle.
+    A job with a deadline gets the wait that `deadline_wait_percent` of jobs do not exceed, any other one the expected
+    wait. A simulation of `observed` that is due begins, and its result counts in a later cycle.
     """
-    delayable = [job for job in facts.pending if parse_user_hints(job.comment, zone).allows_delay]
+    hints = {job.job_id: section.rules.hints(job) for job in facts.pending}
+    delayable = [job for job in facts.pending if hints[job.job_id].allows_delay]
     if not delayable:
         return facts
-    if waits.is_due(facts.now_s):
-        waits.begin(observed.view, observed.traits, facts.expected_run_s)
-    return replace(facts, expected_wait_s=waits.of_jobs(delayable, facts.now_s))
+    if waits.forecast.is_due(facts.now_s):
+        waits.forecast.begin(observed.view, observed.traits, facts.expected_run_s)
+    expected_s = waits.forecast.of_jobs(delayable, facts.now_s)
+    percent = section.agent.deadline_wait_percent
+    allowances = {
+        job_id: WaitAllowance(wait_s)
+        if hints[job_id].deadline_s is None
+        else WaitAllowance(waits.quantile_s(wait_s, percent), percent)
+        for job_id, wait_s in expected_s.items()
+    }
+    return replace(facts, wait_allowances=allowances)
 
 
 @dataclass(frozen=True)
@@ -397,7 +407,7 @@ class QueueLoop(Loop):
     controller: QueueController
     planner: QueuePlanner
     on_new_jobs: Callable[[], None]
-    waits: WaitForecast
+    waits: WaitHistory
     facts: QueueFacts | None = None
     decided: frozenset[str] = frozenset()
 
@@ -406,7 +416,7 @@ class QueueLoop(Loop):
     @property
     def period_s(self) -> float:
         """The cycle of the agent."""
-        return self.section().cycle_s
+        return self.section().agent.cycle_s
 
     async def round(self) -> None:
         """Put the queue in order once."""
@@ -424,9 +434,10 @@ class QueueLoop(Loop):
             cycle_s=self.period_s,
         )
         section = self.section()
+        await asyncio.to_thread(self.waits.observe, self.facts.jobs, view.at_s)
         # A job that this round may delay would wait behind itself.
         counted = without_jobs(view, find_undecided_jobs(view, self.decided, section.rules.zone))
-        self.facts = add_expected_waits(self.facts, replace(observed, view=counted), self.waits, section.rules.zone)
+        self.facts = add_wait_allowances(self.facts, replace(observed, view=counted), self.waits, section)
         self.facts = await self.planner.add_plan(self.facts, section, observed)
         await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)
         if find_undecided_jobs(view, self.decided, section.rules.zone, is_capped=self.planner.is_capped):

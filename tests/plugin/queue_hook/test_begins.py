@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from queue_site import HOUR_S, MIDNIGHT_S, NOW_S, RULES, Site, a_job, by_id, prices
 
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import PriceIntegral
+from plugin.queue_hook.facts import PriceIntegral, WaitAllowance
 from plugin.queue_hook.start_times import StartCosts
 from plugin.scheduler.job import JobState
 
@@ -48,8 +48,32 @@ def test_a_consenting_job_waits_for_the_cheapest_hours():
 
 
 def test_a_long_queue_takes_its_time_off_the_delay():
-    assert begin_of(consenting(), expected_wait_s={"1": 5 * HOUR_S}) == NOW_S + 4 * HOUR_S
-    assert begin_of(consenting(), expected_wait_s={"1": 20 * HOUR_S}) is None
+    assert begin_of(consenting(), wait_allowances={"1": WaitAllowance(5 * HOUR_S)}) == NOW_S + 4 * HOUR_S
+    assert begin_of(consenting(), wait_allowances={"1": WaitAllowance(20 * HOUR_S)}) is None
+
+
+@pytest.mark.parametrize(
+    ("allowance", "text"),
+    [
+        (
+            WaitAllowance(80 * 60, 90),
+            "Sun 05:00 at the latest, less 80 min for the queue (90 % of jobs wait no longer)",
+        ),
+        (WaitAllowance(3 * HOUR_S), "Sun 05:00 at the latest, less 3.0 h for the queue (expected wait)"),
+        (WaitAllowance(59, 90), "Sun 05:00 at the latest"),
+        (WaitAllowance(-HOUR_S, 90), "Sun 05:00 at the latest"),
+    ],
+)
+def test_the_reason_names_the_time_for_the_queue(allowance, text):
+    site = consenting()
+    plan = site.plan(wait_allowances={"1": allowance})
+    (decision,) = plan.decisions
+    assert decision.reason.endswith(f"; kept back until {text}")
+    assert dict(decision.inputs)["wait_allowance_s"] == max(0, allowance.wait_s)
+    longer = site.apply(plan).plan(wait_allowances={"1": WaitAllowance(11 * HOUR_S, 90)})
+    assert longer.begin_s == {"1": 0}
+    reason = "it may be kept back until Sun 05:00 only, less 11.0 h for the queue (90 % of jobs wait no longer)"
+    assert [decision.reason for decision in longer.decisions] == [reason]
 
 
 def test_the_deadline_leaves_room_for_the_whole_limit():

@@ -1,30 +1,37 @@
 """The agent keeps expected waits: nothing waits for them for long, and old ones do not count."""
 
 import asyncio
+import math
 import pickle
 import sys
 import threading
 from datetime import UTC
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
 from offpeak.door.effect import Mode
+from offpeak.ledger.ledger import Ledger
 from offpeak.model.cluster import Partition
 from offpeak.model.request import Chunk, Request
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.plan import PlanSettings
+from offpeak.settings.table import Settings
 from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits
-from plugin.queue_hook.facts import QueueFacts
+from plugin.queue_hook.facts import QueueFacts, WaitAllowance
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse, PowerState
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 from power.live import wait_process
 from power.live.offer import PoolOffer
 from services.agent import reports
-from services.agent.queue_loop import add_expected_waits
+from services.agent.queue_loop import QueueSection, add_wait_allowances, queue_rules
 from services.agent.site_context import PartitionModes
-from services.agent.wait_forecast import EVERY_S, WaitForecast
+from services.agent.wait_forecast import EVERY_S, WaitForecast, WaitHistory
 
 HOUR_S = 3600
 NOW_S = 1_795_215_600
@@ -201,21 +208,38 @@ def test_the_process_answers_for_a_cluster_and_leaves_the_agent_small(caplog: py
     assert psutil.Process().memory_info().rss - before < 20 << 20
 
 
-def test_only_jobs_that_may_be_delayed_have_a_wait_in_the_facts(simulated: Path) -> None:
+SECTION = QueueSection(
+    queue_rules(Settings(), UTC), PartitionModes(Mode.SHADOW, {}), PlanSettings(), 0.0, AgentSettings()
+)
+
+
+def test_only_jobs_that_may_be_delayed_get_an_allowance_and_a_deadline_gets_the_quantile(
+    simulated: Path, tmp_path: Path
+) -> None:
     simulated.touch()
-    jobs = (job(1, "gpu", 1), job(2, "gpu", 1, comment=""), job(3, "gpu", 1, comment="offpeak:now"))
-    observed = SimpleNamespace(view=VIEW, traits=TRAITS)
+    comments = ("offpeak:delay=12h", "", "offpeak:now", "offpeak:deadline=2099-01-01T00:00")
+    jobs = tuple(job(number, "gpu", 1, comment) for number, comment in enumerate(comments))
+    observed: Any = SimpleNamespace(view=VIEW, traits=TRAITS)
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
 
     async def use() -> None:
         forecast = WaitForecast()
+        history = WaitHistory(forecast, ledger)
         facts = QueueFacts(NOW_S, jobs, Ranking.VALUE)
-        undelayed = QueueFacts(NOW_S, jobs[1:], Ranking.VALUE)
-        assert add_expected_waits(undelayed, observed, forecast, UTC).expected_wait_s == {}  # type: ignore[arg-type]
+        undelayed = QueueFacts(NOW_S, jobs[1:3], Ranking.VALUE)
+        assert add_wait_allowances(undelayed, observed, history, SECTION).wait_allowances == {}
         await forecast.finish(patience_s=20)
         assert forecast.at_s == -1
-        assert add_expected_waits(facts, observed, forecast, UTC).expected_wait_s == {}  # type: ignore[arg-type]
+        assert add_wait_allowances(facts, observed, history, SECTION).wait_allowances == {}
         await forecast.finish(patience_s=20)
-        found = add_expected_waits(facts, observed, forecast, UTC)  # type: ignore[arg-type]
-        assert found.expected_wait_s == {"1": 5 * HOUR_S}
+        found = add_wait_allowances(facts, observed, history, SECTION).wait_allowances
+        assert found == {
+            "0": WaitAllowance(5 * HOUR_S),
+            "3": WaitAllowance(history.quantile_s(5 * HOUR_S, 90), 90),
+        }
+        assert found["3"].wait_s == pytest.approx(5 * HOUR_S * math.exp(0.9), abs=120)
+        forecast.latest = NO_WAITS
+        assert add_wait_allowances(facts, observed, history, SECTION).wait_allowances == {}
 
     asyncio.run(use())
+    ledger.close()
