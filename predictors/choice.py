@@ -11,13 +11,16 @@ plus a constant: the margin of the largest window, and the errors of the answers
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from offpeak.model.arrays import Float64
-from predictors.port import State, check_state, scalar_array
-from predictors.recent_errors import WINDOW
+from offpeak.model.jobs import Jobs
+from predictors.port import Prediction, Predictor, State, check_state, join_states, scalar_array, state_part
+from predictors.recent_errors import WINDOW, OpenQuestions
 
 NAIVE = 0
 """The index of the naive candidate."""
@@ -38,12 +41,12 @@ class ChoiceRule:
 
 @dataclass(frozen=True)
 class ChosenErrors:
-    """The mean absolute errors of the predictor in use and of the naive one over the same `outcomes`."""
+    """The mean absolute errors of the predictor in use and of the naive one over the same outcomes, None for none."""
 
     used: str
-    mae: float
+    mae: float | None
     naive: str
-    naive_mae: float
+    naive_mae: float | None
     outcomes: int
 
 
@@ -58,11 +61,9 @@ class PredictorChoice:
         self.used = at_first
 
     @property
-    def errors(self) -> ChosenErrors | None:
-        """The errors over the latest outcomes, None before the first."""
-        if len(self._errors) == 0:
-            return None
-        mae = self._errors.mean(axis=0).tolist()
+    def errors(self) -> ChosenErrors:
+        """The errors over the latest outcomes."""
+        mae = self._errors.mean(axis=0).tolist() if len(self._errors) else [None] * len(self.candidates)
         return ChosenErrors(
             self.candidates[self.used], mae[self.used], self.candidates[NAIVE], mae[NAIVE], len(self._errors)
         )
@@ -107,3 +108,64 @@ class PredictorChoice:
         if mae[best] < (1 - self._rule.margin) * present:
             return best
         return NAIVE if present > mae[NAIVE] else self.used
+
+
+class OpenAnswers(NamedTuple):
+    """The first answers of all candidates about a job, and which of them was used."""
+
+    predicted: tuple[float, ...]
+    used: int
+
+
+class ChosenPredictor:
+    """Predicts a quantity of jobs by the naive predictor or one of the `others`, whichever the rule chooses.
+
+    `actual` returns the quantity of jobs that have ended, NaN if unknown; `naive_name` is for the operator. The first
+    prediction of each job is judged.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        naive: Predictor[Jobs, Jobs],
+        others: tuple[Predictor[Jobs, Jobs], ...],
+        actual: Callable[[Jobs], Float64],
+        *,
+        naive_name: str,
+    ) -> None:
+        self.name, self._naive, self._others, self._actual = name, naive, others, actual
+        self.choice = PredictorChoice((naive_name, *(other.name for other in others)))
+        self._open: OpenQuestions[OpenAnswers] = OpenQuestions()
+
+    def learn(self, outcome: Jobs, at_s: int) -> None:
+        """Learn jobs that have ended, and the errors of the first predictions of each."""
+        for job_id, actual in zip(outcome.job_id.tolist(), self._actual(outcome).tolist(), strict=True):
+            given = self._open.take_out(job_id)
+            if given is not None and math.isfinite(actual):
+                self.choice.learn(tuple(each - actual for each in given.predicted), given.used)
+        for predictor in (self._naive, *self._others):
+            predictor.learn(outcome, at_s)
+
+    def predict(self, question: Jobs, at_s: int) -> Prediction:
+        """Return the predictions of the predictor in use."""
+        return self.predict_beside(self._naive.predict(question, at_s), question, at_s)
+
+    def predict_beside(self, naive: Prediction, question: Jobs, at_s: int) -> Prediction:
+        """Return the predictions of the predictor in use, where the caller has the `naive` ones."""
+        answers = [naive, *(other.predict(question, at_s) for other in self._others)]
+        points = np.column_stack([answer.point for answer in answers])
+        used = self.choice.used
+        self._open.remember(question.job_id.tolist(), (OpenAnswers(tuple(row), used) for row in points.tolist()))
+        return answers[used]
+
+    def state(self) -> State:
+        """Return the choice, and the state of each candidate."""
+        parts = {"choice": self.choice.state(), "naive": self._naive.state()}
+        return join_states(parts | {str(number): other.state() for number, other in enumerate(self._others)})
+
+    def restore(self, state: State) -> None:
+        """Restore the choice and the candidates."""
+        self.choice.restore(state_part(state, "choice"))
+        self._naive.restore(state_part(state, "naive"))
+        for number, other in enumerate(self._others):
+            other.restore(state_part(state, str(number)))

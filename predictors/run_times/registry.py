@@ -1,4 +1,4 @@
-"""The predictors of run times, by name: the user's estimate, and boosted trees beside the last two run times.
+"""The predictors of run times, by name: the user's estimate, similar jobs, and boosted trees beside the last two.
 
 The trees predict the share of the estimate that a job uses, from its request and its user's past. The features are
 those that Gaussier, Glesser, Reis and Trystram ("Improving backfilling by using machine learning to predict running
@@ -12,9 +12,11 @@ import numpy as np
 
 from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs
+from predictors.choice import ChosenPredictor
+from predictors.job_history import JobHistory, JobSimilarity
 from predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain
 from predictors.run_times.last_two import LastTwo
-from predictors.trees.boosted import SCHEDULE, BoostedTrees
+from predictors.trees.boosted import APPLICATION, ESTIMATE, SCHEDULE, SIZE, USER, BoostedTrees
 from predictors.trees.grow import GrowthSchedule
 
 
@@ -64,10 +66,34 @@ class RunTimeQuantity:
         return self.scale(jobs)
 
 
+KINDS = (
+    JobSimilarity((USER, APPLICATION, SIZE, ESTIMATE), "jobs of the same user, name, size and estimate"),
+    JobSimilarity((USER, APPLICATION, ESTIMATE), "jobs of the same user, name and estimate"),
+    JobSimilarity((USER, APPLICATION), "jobs of the same user and name"),
+    JobSimilarity((USER,), "jobs of the same user"),
+)
+
+
+def similar_run_times() -> JobHistory:
+    """Return a predictor that has learned nothing; users without ended jobs are taken at their estimate."""
+    return JobHistory("similar jobs", RunTimeQuantity(), KINDS)
+
+
 def boosted_run_time(schedule: GrowthSchedule = SCHEDULE) -> BoostedTrees:
     """Return a predictor that has learned nothing."""
     return BoostedTrees("boosted", RunTimeQuantity(), schedule=schedule)
 
 
-RUN_TIME_PREDICTORS: tuple[Callable[[], Predictor[Jobs, Jobs]], ...] = (UserEstimate, LastTwo, boosted_run_time)
+RUN_TIME_PREDICTORS: tuple[Callable[[], Predictor[Jobs, Jobs]], ...] = (
+    UserEstimate,
+    LastTwo,
+    similar_run_times,
+    boosted_run_time,
+)
 """Each makes a predictor that has learned nothing."""
+
+
+def chosen_run_time() -> ChosenPredictor:
+    """Return what the agent uses: the best of those that need no training, by their errors on its own jobs."""
+    others = (LastTwo(), similar_run_times())
+    return ChosenPredictor("run time", UserEstimate(), others, RunTimeQuantity().actual, naive_name="time limit")

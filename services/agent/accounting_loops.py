@@ -31,7 +31,7 @@ from services.accounts.metering import Metering, Pace, read_all_meters
 from services.accounts.savings import book_savings
 from services.agent.loop import LOG, Loop, ProblemLog
 from services.agent.observer import SLOW_S
-from services.agent.status import ForecastError, SavingStatus
+from services.agent.status import ForecastStatus, SavingStatus
 
 ClassOf = Callable[[str], NodeClass | None]
 """Gives the class of a node by its name, None if no class is set."""
@@ -162,16 +162,11 @@ class JobAccounts:
             LOG.warning("jobs: %s", self._last.line)
 
     @property
-    def errors(self) -> tuple[ForecastError, ...]:
-        """The errors of recent forecasts, of those that have outcomes."""
-        forecasts = (
-            ("run time", "s", self._accounts.times.error),
-            ("job power", "W/node", self._accounts.powers.error),
-        )
-        return tuple(
-            ForecastError(about, unit, errors.mae, errors.outcomes)
-            for about, unit, errors in forecasts
-            if errors.mae is not None
+    def forecasts(self) -> tuple[ForecastStatus, ...]:
+        """The errors of recent forecasts."""
+        return (
+            ForecastStatus("run time", "s", **vars(self._accounts.times.errors)),
+            ForecastStatus("job power", "W/node", **vars(self._accounts.powers.errors)),
         )
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from predictors.price_curve import PriceCurve, price_curve, weigh_curve
 from predictors.price_forecast import PriceSource
 from predictors.site_sources import carbon_series
 from services.agent.loop import Loop, ProblemLog
-from services.agent.status import ForecastError, PriceSlot, PriceStatus
+from services.agent.status import ForecastStatus, PriceSlot, PriceStatus
 
 SLOW_S = 3.0
 """Real seconds between two rounds that take long, where the clock runs faster."""
@@ -145,12 +145,12 @@ class PriceLoop(Loop):
         return price_slots(self.curve) if self.curve else ()
 
     @property
-    def errors(self) -> tuple[ForecastError, ...]:
-        """The error of recent price forecasts, if it is known."""
+    def forecasts(self) -> tuple[ForecastStatus, ...]:
+        """The errors of recent price forecasts, if there are forecasts."""
         curve = self.curve
         if curve is None or curve.errors is None:
             return ()
-        return (ForecastError("price", curve.series.unit, curve.errors.mae, curve.errors.outcomes),)
+        return (ForecastStatus("price", curve.series.unit, **vars(curve.errors)),)
 
 
 def price_slots(curve: PriceCurve) -> tuple[PriceSlot, ...]:

@@ -169,6 +169,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
             *(f"{offer.pool}: {offer.text}: {offer.why}" for offer in agent.power.offers),
             *((agent.power.budget.text,) if agent.power.budget else ()),
         ),
+        forecasts=(*agent.prices.forecasts, *agent.accounts.forecasts),
     )
 
 
@@ -206,7 +207,6 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
             node_status(record, now, watts, agent.site.node_class(node), places.get(node, UNKNOWN_PLACE))
             for node, record in agent.power.records.nodes.items()
         ),
-        errors=(*agent.prices.errors, *agent.accounts.errors),
         jobs_left_out=seen,
     )
 

@@ -93,6 +93,22 @@ class JobStatus:
 
 
 @dataclass(frozen=True)
+class ForecastStatus:
+    """The predictor of a quantity that is `used`, and its mean absolute error beside that of the naive one.
+
+    Both are over the same latest outcomes, None before the first.
+    """
+
+    about: str
+    unit: str
+    used: str
+    mae: float | None
+    naive: str
+    naive_mae: float | None
+    outcomes: int
+
+
+@dataclass(frozen=True)
 class StatusReply:
     """The status of one cycle; the next one follows after `cycle_s`.
 
@@ -123,6 +139,7 @@ class StatusReply:
     own_policy_is_shadowed: bool = False
     last_round_unix_s: float | None = None
     capacity: tuple[str, ...] = ()
+    forecasts: tuple[ForecastStatus, ...] = ()
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""
@@ -185,15 +202,6 @@ class PriceSlot(NamedTuple):
     basis: str
 
 
-class ForecastError(NamedTuple):
-    """The mean absolute error of a recent forecast, over so many outcomes."""
-
-    about: str
-    unit: str
-    mae: float
-    outcomes: int
-
-
 @dataclass(frozen=True)
 class StatusSnapshot:
     """The site at one moment. The prices end at `prices_until_unix_s`; day and month began on the clock of `zone`.
@@ -209,20 +217,18 @@ class StatusSnapshot:
     slots: tuple[PriceSlot, ...] = ()
     prices_until_unix_s: int | None = None
     nodes: tuple[NodeStatus, ...] = ()
-    errors: tuple[ForecastError, ...] = ()
     jobs_left_out: bool = False
 
 
 _ROWS: tuple[tuple[str, str, Any], ...] = (
     ("nodes", "node_fields", NodeStatus),
     ("slots", "slot_fields", PriceSlot),
-    ("errors", "error_fields", ForecastError),
 )
 """The keys of rows, the keys of the names of their fields, and their types."""
 
 
 def snapshot_json(snapshot: StatusSnapshot) -> dict[str, Any]:
-    """Return the snapshot as JSON objects, lists, numbers and texts; a node, slot or error is a list of its fields."""
+    """Return the snapshot as JSON objects, lists, numbers and texts; a node or slot is a list of its fields."""
     names = {key: row._fields for _, key, row in _ROWS}
     return {**vars(snapshot), "published": status_json(snapshot.published), **names}
 

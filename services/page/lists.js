@@ -1,4 +1,4 @@
-// The queue, what was decided and done, and how wrong forecasts were.
+// The queue, what was decided and done, and which forecasts are used.
 import { clock, counted, element, figure, number, say } from "./text.js";
 
 const SHOWN = 100;
@@ -48,14 +48,15 @@ export function showEvents({ trouble, rows }, atS) {
   }));
 }
 
-export function showErrors(errors) {
-  const rows = errors.map(([about, unit, mae, outcomes]) => {
-    const [value, shown] = unit === "s" ? [mae / 60, "min"] : [mae, unit];
-    return element("tr", {}, element("td", {}, about), element("td", { className: "number" }, `${figure(value)} ${shown}`),
-      element("td", { className: "number" }, number(outcomes)));
+export function showForecasts(forecasts) {
+  const error = (value, unit) => value === null ? "" : unit === "s" ? `${figure(value / 60)} min` : `${figure(value)} ${unit}`;
+  const rows = forecasts.map(({ about, unit, used, mae, naive, naive_mae, outcomes }) => {
+    const by = used === naive || naive_mae === null ? `by ${used}` : `by ${used}; ${naive}: ${error(naive_mae, unit)}`;
+    return element("tr", {}, element("td", {}, about, element("p", { className: "note" }, by)),
+      element("td", { className: "number" }, error(mae, unit) || "not known"), element("td", { className: "number" }, number(outcomes)));
   });
   document.querySelector("#errors tbody").replaceChildren(
-    ...(rows.length ? rows : [element("tr", {}, element("td", { colSpan: 3, className: "note" }, "no forecast has an outcome yet"))]));
+    ...(rows.length ? rows : [element("tr", {}, element("td", { colSpan: 3, className: "note" }, "nothing is forecast yet"))]));
 }
 
 find.addEventListener("input", fill);

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from offpeak.errors import OffpeakError
 from offpeak.ledger.records import ActionCounts
 from offpeak.settings.table import Settings
-from services.agent.status import ForecastError, PriceStatus, SavingStatus, StatusSnapshot, fetch_snapshot
+from services.agent.status import ForecastStatus, PriceStatus, SavingStatus, StatusSnapshot, fetch_snapshot
 
 MODES = ("shadow", "advise", "active")
 
@@ -87,7 +87,7 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     yield from _node_families(snapshot)
     yield from _price_families(status.price)
     yield from _savings_families(status.saved_today)
-    yield from _forecast_families(snapshot.errors)
+    yield from _forecast_families(snapshot.published.forecasts)
 
 
 def _node_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
@@ -119,12 +119,22 @@ def _savings_families(saved: SavingStatus) -> Iterator[Metric]:
         yield _by_labels("offpeak_saved_today_cost", text, "currency", [(saved.currency, saved.cost)])
 
 
-def _forecast_families(errors: Iterable[ForecastError]) -> Iterator[Metric]:
+def _forecast_families(forecasts: Iterable[ForecastStatus]) -> Iterator[Metric]:
     text = "Mean absolute error of recent forecasts, in their unit."
-    family = GaugeMetricFamily("offpeak_forecast_mean_absolute_error", text, labels=("about", "unit"))
-    for error in errors:
-        family.add_metric((error.about, error.unit), error.mae)
-    yield family
+    mae = GaugeMetricFamily("offpeak_forecast_mean_absolute_error", text, labels=("about", "unit"))
+    text = "Mean absolute error that the naive forecasts of the same outcomes would have had."
+    naive_mae = GaugeMetricFamily("offpeak_forecast_naive_mean_absolute_error", text, labels=("about", "unit"))
+    text = "The predictor in use, always 1."
+    used = GaugeMetricFamily("offpeak_forecast_predictor", text, labels=("about", "predictor"))
+    text = "Number of the latest outcomes that the errors are of."
+    outcomes = GaugeMetricFamily("offpeak_forecast_outcomes", text, labels=("about",))
+    for each in forecasts:
+        if each.mae is not None and each.naive_mae is not None:
+            mae.add_metric((each.about, each.unit), each.mae)
+            naive_mae.add_metric((each.about, each.unit), each.naive_mae)
+        used.add_metric((each.about, each.used), 1.0)
+        outcomes.add_metric((each.about,), each.outcomes)
+    yield from (mae, naive_mae, used, outcomes)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -1,6 +1,6 @@
 // Follows the stream of events; each section of the page is drawn when there is something new of it.
 import { redraw, setNow, showPowerSlots, showPrices } from "./figures.js";
-import { showErrors, showEvents, showJobs } from "./lists.js";
+import { showEvents, showForecasts, showJobs } from "./lists.js";
 import { nodeRows, showNodes } from "./nodes.js";
 import { setZone } from "./text.js";
 import { showAge, showPower, showSaved, showStatus } from "./tiles.js";
@@ -20,7 +20,7 @@ const SECTIONS = {
     if (said.silent) return;
     nowS = said.at_unix_s;
     setNow(nowS);
-    showErrors(said.errors);
+    showForecasts(said.forecasts);
     showAge(status, heardMs);
   },
   prices: showPrices,

@@ -128,6 +128,8 @@ def test_what_a_scrape_brings(prometheus: Prometheus) -> None:
     assert value("sum(offpeak_node_power_watts)") == pytest.approx(sum(node.watts or 0 for node in shown.nodes))
     assert value('offpeak_jobs{state="pending"}') == 30
     assert value('offpeak_forecast_mean_absolute_error{about="run time",unit="s"}') == 1860
+    assert value('offpeak_forecast_naive_mean_absolute_error{about="run time",unit="s"}') == 26_400
+    assert value('offpeak_forecast_predictor{about="run time",predictor="similar jobs"}') == 1
 
 
 def test_every_panel_of_the_dashboard_has_something_to_show(prometheus: Prometheus, repository: Path) -> None:

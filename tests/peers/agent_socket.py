@@ -16,7 +16,15 @@ from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_report import SiteReport
 from services.agent.requests import Callers, HoldRequest, NodeRequest, WakeReply
 from services.agent.socket_server import SocketServer, serve_socket
-from services.agent.status import JobStatus, NodeCounts, PriceStatus, SavingStatus, StatusReply, StatusSnapshot
+from services.agent.status import (
+    ForecastStatus,
+    JobStatus,
+    NodeCounts,
+    PriceStatus,
+    SavingStatus,
+    StatusReply,
+    StatusSnapshot,
+)
 
 AT_S = 1_793_520_000
 """2026-11-01 09:00 in Berlin."""
@@ -43,6 +51,11 @@ PUBLISHED = StatusReply(
         JobStatus("1850", "nobody", "long", "PENDING", 1, None, 0, None, "its power is not known", opted_out=True),
     ),
     problems=("prices are of yesterday",),
+    forecasts=(
+        ForecastStatus("price", "EUR/MWh", "week before", 21.4, "week before", 21.4, 336),
+        ForecastStatus("run time", "s", "similar jobs", 1860.0, "time limit", 26_400.0, 500),
+        ForecastStatus("job power", "W/node", "node class", None, "node class", None, 0),
+    ),
 )
 
 

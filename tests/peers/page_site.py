@@ -21,7 +21,7 @@ from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
 from services.agent.status import (
-    ForecastError,
+    ForecastStatus,
     JobStatus,
     NodeCounts,
     NodeStatus,
@@ -62,6 +62,11 @@ def make_snapshot(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSn
         nodes=NodeCounts(counts, watts),
         saved_today=SavingStatus(30.4 * 3.6e6, 2.71, "EUR", "96.0 h of rest of 20 nodes; 100% measured"),
         jobs=tuple(_job(at, jobs, chance) for at in range(jobs)),
+        forecasts=(
+            ForecastStatus("price", "EUR/MWh", "forecast", 11.3, "week before", 18.2, 336),
+            ForecastStatus("run time", "s", "similar jobs", 1860.0, "time limit", 26_400.0, 500),
+            ForecastStatus("job power", "W/node", "node class", 14.2, "node class", 14.2, 42),
+        ),
     )
     return StatusSnapshot(
         published,
@@ -72,11 +77,6 @@ def make_snapshot(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSn
         slots=tuple(_slot(hour) for hour in range(-15, 57)),
         prices_until_unix_s=_slot(57).from_unix_s,
         nodes=each,
-        errors=(
-            ForecastError("price", "EUR/MWh", 11.3, 5376),
-            ForecastError("run time", "s", 1860.0, 200),
-            ForecastError("job power", "W/node", 14.2, 186),
-        ),
     )
 
 

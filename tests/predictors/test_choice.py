@@ -59,7 +59,7 @@ def test_it_follows_the_best_and_says_the_errors_of_the_window() -> None:
     choice, _ = follow([(-10, 8, 100)] * 30 + [(20, 16, 4)] * 30)
     assert choice.used == 2
     assert choice.errors == ChosenErrors("two", 4.0, "naive", 20.0, RULE.window)
-    assert PredictorChoice(NAMES).errors is None
+    assert PredictorChoice(NAMES).errors == ChosenErrors("naive", None, "naive", None, 0)
 
 
 def test_a_candidate_that_becomes_worse_than_naive_is_left() -> None:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from laws import LAWS, Subject
 from random_jobs import alike, populations
 
-from predictors.job_power import POWER_PREDICTORS, DeclaredPower, JobPowerQuantity
-from predictors.run_times.registry import RUN_TIME_PREDICTORS, RunTimeQuantity
+from predictors.job_power import POWER_PREDICTORS, DeclaredPower, JobPowerQuantity, chosen_power
+from predictors.run_times.registry import RUN_TIME_PREDICTORS, RunTimeQuantity, chosen_run_time
 from predictors.scores.exams import power_exam, run_time_exam
 from predictors.trees.boosted import BoostedTrees
 from predictors.trees.grow import Growth, GrowthSchedule
@@ -19,8 +19,10 @@ SOON = {"growth": Growth(trees=3, leaves=4, least_rows=2), "schedule": GrowthSch
 
 SUBJECTS = (
     *(Subject(f"run time: {make().name}", make, run_times) for make in RUN_TIME_PREDICTORS),
+    Subject("run time: chosen", chosen_run_time, run_times),
     Subject("run time: boosted soon", lambda: BoostedTrees("soon", RunTimeQuantity(), **SOON), run_times),
     *(Subject(f"power: {make(200).name}", lambda make=make: make(200), powers) for make in POWER_PREDICTORS),
+    Subject("power: chosen", lambda: chosen_power(200), powers),
     Subject("power: by class", lambda: DeclaredPower(200, {0: 150, 2: 350}), powers),
     Subject("power: boosted soon", lambda: BoostedTrees("soon", JobPowerQuantity(200), **SOON), powers),
 )

@@ -64,7 +64,7 @@ def test_missing_extra_package_is_an_error(
 @pytest.mark.parametrize(
     ("quantity", "predictors"),
     [
-        ("runtime", ["estimate", "last two"]),
+        ("runtime", ["estimate", "last two", "similar jobs"]),
         ("power", ["constant", "history"]),
         ("wait", ["arbiter without trees", "similar jobs", "what-if"]),
     ],

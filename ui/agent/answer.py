@@ -10,13 +10,21 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from offpeak.display import NOT_KNOWN, clock_text, energy_text, iso_text, minute_text, money_text, power_text
+from offpeak.display import NOT_KNOWN, clock_text, energy_text, figure, iso_text, minute_text, money_text, power_text
 from offpeak.errors import OffpeakError
-from offpeak.model.constants import J_PER_KWH
+from offpeak.model.constants import J_PER_KWH, MINUTE_S
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
-from services.agent.status import AgentSilent, JobStatus, PriceStatus, StatusReply, fetch_status, status_json
+from services.agent.status import (
+    AgentSilent,
+    ForecastStatus,
+    JobStatus,
+    PriceStatus,
+    StatusReply,
+    fetch_status,
+    status_json,
+)
 from ui.ledger.text import print_table, rows_json, with_times
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
@@ -58,6 +66,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"nodes        {counts_text(reply.nodes.counts) or 'none'}{drawn}",
         f"saved today  {energy}{cost}",
         *(f"capacity     {printable(each)}" for each in reply.capacity),
+        *(f"forecast     {_forecast_text(each)}" for each in reply.forecasts),
         *([f"queue        {_own_policy_text(reply)}"] if reply.own_policy else ()),
         *(f"- {printable(each)}" for each in reply.problems),
     ]
@@ -82,6 +91,21 @@ def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     elif reply.own_policy_is_shadowed:
         lines.append(f"order      {_own_policy_text(reply)}")
     return lines
+
+
+def _forecast_text(forecast: ForecastStatus) -> str:
+    by = f"{forecast.about} by {forecast.used}"
+    if forecast.mae is None:
+        return printable(f"{by}, no outcome yet")
+    naive = f", by {forecast.naive} {_error_text(forecast.naive_mae, forecast.unit)}"
+    errors = _error_text(forecast.mae, forecast.unit) + (naive if forecast.used != forecast.naive else "")
+    return printable(f"{by}: mean error {errors} ({counted(forecast.outcomes, 'outcome')})")
+
+
+def _error_text(mae: float | None, unit: str) -> str:
+    if mae is None:
+        return NOT_KNOWN
+    return f"{figure(mae / MINUTE_S)} min" if unit == "s" else f"{figure(mae)} {unit}"
 
 
 def _own_policy_text(reply: StatusReply) -> str:

@@ -19,11 +19,11 @@ from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
 from power.whatif.simulation import simulate_waits_s
 from power.whatif.snapshot_file import read_snapshot
-from predictors.job_power import DeclaredPower, JobPowerHistory, boosted_power
+from predictors.job_power import DeclaredPower, boosted_power, power_history
 from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import Prediction, Predictor
 from predictors.run_times.last_two import LastTwo
-from predictors.run_times.registry import UserEstimate, boosted_run_time
+from predictors.run_times.registry import UserEstimate, boosted_run_time, similar_run_times
 from predictors.scores.evaluation import Exam, teach
 from predictors.submitted_jobs import jobs_at_submission, stable_code, with_stable_codes
 from predictors.trees.grow import SELDOM
@@ -174,7 +174,7 @@ def answer_run_time(settings: Settings, request: JobForecastRequest) -> None:
     """Print how long the job will run."""
     log = _log(settings, request)
     exam = run_times_of(log)
-    predictors = available_predictors((UserEstimate(), LastTwo(), boosted_run_time(SELDOM)))
+    predictors = available_predictors((UserEstimate(), LastTwo(), similar_run_times(), boosted_run_time(SELDOM)))
     _answer_quantity(PredictedQuantity(RUN_TIME, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
 
@@ -183,7 +183,7 @@ def answer_power(settings: Settings, request: JobForecastRequest) -> None:
     log = _log(settings, request)
     exam = powers_of(log)
     predictors = available_predictors(
-        (DeclaredPower(DECLARED_W), JobPowerHistory(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
+        (DeclaredPower(DECLARED_W), power_history(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
     )
     _answer_quantity(PredictedQuantity(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 

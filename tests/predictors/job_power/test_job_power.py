@@ -8,8 +8,8 @@ from random_jobs import jobs_of, user_habits
 
 from predictors.job_power import (
     DeclaredPower,
-    JobPowerHistory,
     boosted_power,
+    power_history,
     readings_w,
 )
 from predictors.scores.evaluation import compute_score, take_exam
@@ -25,7 +25,7 @@ def job(*, user=USER, application=1, size=4, power_w=float("nan"), queue=0):
 
 
 def learned(*rows):
-    predictor = JobPowerHistory(at_first_w=200)
+    predictor = power_history(at_first_w=200)
     predictor.learn(jobs_of(rows), 10**6)
     return predictor
 
@@ -56,7 +56,7 @@ def test_impossible_power_is_no_reading():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("make", [JobPowerHistory, boosted_power])
+@pytest.mark.parametrize("make", [power_history, boosted_power])
 def test_habits_are_learned_and_four_fifths_lie_in_the_interval(make):
     jobs = user_habits(1500, 2)
     exam = power_exam(jobs, jobs.logged_start_s)
@@ -72,7 +72,7 @@ def test_readings_of_sacct_teach(repository):
     log = repository / "sim_backend" / "sample" / "sample_sacct.txt.gz"
     jobs = read_log(str(log), lenient=False, zone=UTC).jobs
     exam = power_exam(jobs, jobs.logged_start_s)
-    score = compute_score(exam.actual, take_exam(JobPowerHistory(200), exam), naive=take_exam(DeclaredPower(200), exam))
+    score = compute_score(exam.actual, take_exam(power_history(200), exam), naive=take_exam(DeclaredPower(200), exam))
     assert score.count > 0
     assert score.relative_mae < 1
 

@@ -128,7 +128,7 @@ def test_a_model_file_without_a_choice_keeps_its_prices_and_is_judged_again(hist
     save_model(tmp_path / "model.npz", older, older.origin)
     newer = predictor_of()
     load_model(tmp_path / "model.npz", newer)
-    assert newer.fallback.errors is None
+    assert newer.fallback.errors.outcomes == 0
     newer.predict(PriceSteps(weeks.steps.end_s, 3600, 24), weeks.steps.end_s)
     assert newer.known_until_s == older.known_until_s
     assert newer.fallback.errors.outcomes == FALLBACK_RULE.window

@@ -1,12 +1,15 @@
 """Run times stay between a second and the estimate, and the last two are those of the engine."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from random_jobs import jobs_of, populations
 
 from predictors.run_times.last_two import LastTwo
-from predictors.run_times.registry import RUN_TIME_PREDICTORS
+from predictors.run_times.registry import RUN_TIME_PREDICTORS, UserEstimate, chosen_run_time, similar_run_times
+from predictors.scores.evaluation import compute_score, take_exam
 from predictors.submitted_jobs import jobs_at_submission
+from studies.scores.log_scores import read_log_file, run_times_of
 
 
 @given(populations)
@@ -36,3 +39,25 @@ def test_more_users_than_there_was_room_for():
     predictor = LastTwo()
     predictor.learn(jobs, 10**8)
     assert predictor.predict(jobs_at_submission(jobs), 10**8).mean.tolist() == (jobs.user + 1).tolist()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("log", "most", "best"),
+    [
+        ("sim_backend/sample/sample.swf.gz", 0.15, "similar jobs"),
+        ("shared/data/traces/SDSC-SP2_first5000.swf.gz", 0.40, "similar jobs"),
+    ],
+)
+def test_chosen_predictor_of_a_log_errs_little_more_than_the_best(repository, shared, log, most, best):
+    path = shared / log.removeprefix("shared/") if log.startswith("shared/") else repository / log
+    exam = run_times_of(read_log_file(path))
+    naive = take_exam(UserEstimate(), exam)
+    scores = {
+        each.name: compute_score(exam.actual, take_exam(each, exam), naive=naive).relative_mae
+        for each in (LastTwo(), similar_run_times(), chosen_run_time())
+    }
+    chosen = scores.pop("run time")
+    assert min(scores, key=scores.__getitem__) == best
+    assert chosen < most
+    assert chosen <= 1.1 * scores[best]

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from account_jobs import job
 
@@ -14,6 +15,7 @@ from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from power.capacity.price_profile import JOB_UTILISATION
+from predictors.choice import ChoiceRule, ChosenErrors
 from services.accounts import job_forecasts as kept_predictor
 from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_draws import (
@@ -28,6 +30,7 @@ from services.accounts.job_draws import (
 from services.accounts.job_forecasts import JobPowers, RunTimes, job_columns
 from services.accounts.job_use import BookedJob
 
+ENOUGH = ChoiceRule().least
 SERVER = bundled_node_class("server")
 
 
@@ -73,14 +76,27 @@ def test_without_history_the_kind_of_nodes_decides() -> None:
     assert JobPowers().of([], KINDS, at_s=0) == {}
 
 
-def test_jobs_of_the_same_user_and_name_tell() -> None:
+def learn_watched(powers: JobPowers, booked: list[BookedJob], *, at_s: int = 3600) -> None:
+    """Forecast jobs before they end, as the agent does, and learn them."""
+    powers.of([done.ended.job for done in booked], KINDS, at_s=at_s)
+    powers.learn(booked, at_s=at_s)
+
+
+def test_jobs_of_the_same_user_and_name_tell_once_they_did_better_than_the_nodes() -> None:
     powers = JobPowers()
     powers.learn([ran("1", 400.0, name="hot_1"), ran("2", 100.0, name="cold"), ran("3", 9e9, measured=0.2)], at_s=3600)
+    assert powers.of([pending("4", name="hot_27")], KINDS, at_s=4000)["4"].basis == "node class server"
+    assert powers.errors == ChosenErrors("node class", None, "node class", None, 0)
+    for number in range(10, 10 + ENOUGH, 2):
+        learn_watched(powers, [ran(str(number), 400.0, name="hot_1"), ran(str(number + 1), 100.0, name="cold")])
+    assert (powers.errors.used, powers.errors.outcomes) == ("history", ENOUGH)
     draws = powers.of(
         [pending("4", name="hot_27"), pending("5", name="cold"), pending("6", user="bob")], KINDS, at_s=4000
     )
     assert draws["4"] == (pytest.approx(400), "jobs of the same user, name and size")
     assert draws["5"].node_w == pytest.approx(100)
+    assert powers.errors.mae is not None
+    assert powers.errors.mae < 1 < powers.errors.naive_mae
     assert draws["6"].basis == "all jobs"
 
 
@@ -118,16 +134,26 @@ def test_empty_declaration_is_refused_with_an_example(text: str) -> None:
     assert refused.value.hint
 
 
+def train(powers: JobPowers, times: RunTimes) -> None:
+    """Let both learn enough jobs of 400 W and an hour to use them."""
+    done = [ran(str(number), 400.0) for number in range(100, 101 + ENOUGH)]
+    learn_watched(powers, done[:1])
+    learn_watched(powers, done[1:])
+    for each in done:
+        times.learn([each.ended], at_s=3600)
+
+
 def test_learned_model_survives_a_restart(tmp_path: Path) -> None:
     powers, times = JobPowers(path=tmp_path / "powers.npz"), RunTimes(path=tmp_path / "times.npz")
-    powers.learn([ran("1", 400.0)], at_s=3600)
-    times.learn([ran("1", 400.0).ended, ran("2", 400.0).ended], at_s=3600)
+    train(powers, times)
     powers.keep()
     times.keep()
     again, times_again = JobPowers(path=tmp_path / "powers.npz"), RunTimes(path=tmp_path / "times.npz")
     assert (again.problem, times_again.problem) == ("", "")
     assert again.of([pending("2")], KINDS, at_s=10)["2"].node_w == pytest.approx(400)
     assert times_again.of([pending("2")], at_s=10) == {"2": 3600}
+    assert (again.errors, times_again.errors) == (powers.errors, times.errors)
+    assert (times.errors.used, times.errors.naive, times.errors.naive_mae) == ("similar jobs", "time limit", 82_800.0)
 
 
 def test_a_damaged_file_is_reported_and_the_predictor_begins_anew(tmp_path: Path) -> None:
@@ -146,7 +172,7 @@ def test_learned_model_is_saved_periodically_despite_failures(tmp_path: Path, mo
     monkeypatch.setattr(kept_predictor, "SAVE_PREDICTOR_EVERY_S", 0.0)
     folder = tmp_path / "state"
     powers = JobPowers(path=folder / "powers.npz")
-    powers.learn([ran("1", 400.0)], at_s=3600)
+    train(powers, RunTimes())
     assert "cannot be written" in powers.problem
     folder.mkdir()
     powers.learn([ran("2", 400.0)], at_s=3600)
@@ -157,29 +183,48 @@ def test_learned_model_is_saved_periodically_despite_failures(tmp_path: Path, mo
 def test_knowledge_stays_within_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_predictor, "MOST_PREDICTOR_BYTES", 100)
     powers = JobPowers(path=tmp_path / "powers.npz")
-    powers.learn([ran("1", 400.0)], at_s=3600)
+    train(powers, RunTimes())
     powers.keep()
     assert powers.of([pending("3")], KINDS, at_s=4000)["3"].basis == "node class server"
 
 
-def test_run_times_are_those_of_the_users_last_two_jobs() -> None:
+def ended(length_s: int, number: str = "", **other: object) -> EndedJob:
+    return EndedJob(
+        job(number or str(length_s), JobState.ENDED, start_s=100, end_s=100 + length_s, **other), 100 + length_s
+    )
+
+
+def test_run_times_are_the_limits_until_something_was_better() -> None:
     times = RunTimes()
-    done = [
-        EndedJob(job(str(length_s), JobState.ENDED, start_s=100, end_s=100 + length_s), 9000)
-        for length_s in (50, 150, 250)
-    ]
-    times.learn([done[2], done[0], done[1]], at_s=9000)
+    times.learn([ended(50), ended(150)], at_s=9000)
+    jobs = [pending("10"), pending("12", user="bob", limit_s=None)]
+    assert times.of(jobs, at_s=9000) == {"10": 86_400, "12": 30 * 86_400}
+    for number in range(ENOUGH):
+        times.learn([ended(200, str(number))], at_s=9000)
+    assert times.of(jobs[:1], at_s=9000) == {"10": 200}
+    assert (times.errors.used, times.errors.outcomes) == ("similar jobs", ENOUGH + 2)
+
+
+def test_run_times_never_exceed_the_limit_and_ends_that_were_not_seen_teach_nothing() -> None:
+    times = RunTimes()
+    for number in range(2 * ENOUGH):
+        times.learn([ended(150, str(number))], at_s=8000)
     times.learn(
         [EndedJob(job("9", JobState.ENDED, start_s=0, end_s=8000), 9000, "ended unseen within 8000 s")], at_s=9000
     )
-    jobs = [
-        pending("10"),
-        pending("11", limit_s=120),
-        pending("12", user="bob"),
-        pending("13", user="bob", limit_s=None),
-    ]
-    assert times.of(jobs, at_s=9000) == {"10": 200, "11": 120, "12": 86_400, "13": 30 * 86_400}
+    assert times.of([pending("10")], at_s=9000) == {"10": 150}
+    assert 1 <= times.of([pending("11", limit_s=120)], at_s=9000)["11"] <= 120
     assert times.of([], at_s=0) == {}
+
+
+def test_run_times_of_limits_that_are_right_stay_the_limits() -> None:
+    times, random = RunTimes(), np.random.default_rng(1)
+    for number in range(4 * ENOUGH):
+        limit_s = int(random.integers(1, 1000)) * 60
+        times.of([pending(str(number), limit_s=limit_s)], at_s=9000)
+        times.learn([ended(limit_s - 30, str(number), limit_s=limit_s, submit_s=0)], at_s=9000)
+    assert times.errors.used == times.errors.naive
+    assert times.errors.naive_mae == 30
 
 
 def test_columns_are_the_same_for_the_same_texts_and_have_no_end_of_running_jobs() -> None:

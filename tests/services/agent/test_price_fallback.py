@@ -59,7 +59,7 @@ def test_a_feed_that_becomes_nonsense_and_recovers(tmp_path: Path, caplog: pytes
             market.until_s = FIRST_S + day * DAY_S
             asyncio.run(loop.round())
             assert loop.curve is not None
-            (error,) = loop.errors
+            (forecast,) = loop.forecasts
             reported[day] = PROBLEM in "".join(problem_log.problems)
             at = loop.curve.at(market.until_s)
             if reported[day]:
@@ -70,7 +70,8 @@ def test_a_feed_that_becomes_nonsense_and_recovers(tmp_path: Path, caplog: pytes
                 assert loop.curve.decisions is loop.curve
             else:
                 assert loop.curve.basis[at].startswith("forecast from")
-            assert error.mae > 0
+            assert forecast.mae is not None
+            assert (forecast.used == forecast.naive) == reported[day]
     ledger.close()
     assert not reported[29]
     assert not reported[69]

@@ -25,7 +25,7 @@ from studies.scores.log_scores import (
 pytestmark = pytest.mark.thorough
 
 NAMES = {
-    RUN_TIME: ["estimate", "last two", "boosted"],
+    RUN_TIME: ["estimate", "last two", "similar jobs", "boosted"],
     POWER: ["constant", "history", "boosted"],
     WAIT: ["nobody waits", "similar jobs", "boosted", "what-if", "arbiter"],
 }

@@ -20,7 +20,12 @@ Golden = Callable[[str, str], None]
 
 def test_status(golden: Golden) -> None:
     little = replace(
-        PUBLISHED, price=PriceStatus(None, "", ""), nodes=NodeCounts(), saved_today=SavingStatus(), problems=()
+        PUBLISHED,
+        price=PriceStatus(None, "", ""),
+        nodes=NodeCounts(),
+        saved_today=SavingStatus(),
+        problems=(),
+        forecasts=(),
     )
     hangs = replace(little, at_unix_s=AT_S - 3600)
     golden(

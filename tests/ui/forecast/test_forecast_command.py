@@ -104,7 +104,7 @@ def short_log(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     ("quantity", "predictors"),
     [
-        ("runtime", ["estimate", "last two", "boosted"]),
+        ("runtime", ["estimate", "last two", "similar jobs", "boosted"]),
         ("power", ["constant", "history", "boosted"]),
         ("wait", ["arbiter", "similar jobs", "boosted", "what-if"]),
     ],
@@ -131,6 +131,7 @@ def test_saved_model_gives_the_same_forecast(offpeak, short_log, tmp_path) -> No
         "run-time-boosted.npz",
         "run-time-estimate.npz",
         "run-time-last-two.npz",
+        "run-time-similar-jobs.npz",
     }
 
 

@@ -43,7 +43,7 @@ def test_all_files_of_a_folder_are_scored(document) -> None:
     assert {row["file"] for row in document["price-scores"]} == {"few_eur_per_mwh.csv"}
     assert {row["log"] for row in document["waits"]} == {"sacct"}
     rows = {row["predictor"]: row for row in document["run-times"]}
-    assert list(rows) == ["estimate", "last two", "boosted"]
+    assert list(rows) == ["estimate", "last two", "similar jobs", "boosted"]
     assert rows["estimate"]["rel. MAE"] == 1
     assert rows["last two"]["MAE [s]"] < rows["estimate"]["MAE [s]"]
 
@@ -58,7 +58,12 @@ def test_one_process_or_two_give_the_same(offpeak, folder, document) -> None:
 def test_the_tables_are_printed(offpeak, folder) -> None:
     lines = offpeak("score", folder / "logs", "--processes", "1").stdout.splitlines()
     assert lines[0] == "Predictors side by side, each answer given before its outcome was known"
-    assert [line.split()[1] for line in lines if line.startswith("sacct  ")][:3] == ["estimate", "last", "boosted"]
+    assert [line.split()[1] for line in lines if line.startswith("sacct  ")][:4] == [
+        "estimate",
+        "last",
+        "similar",
+        "boosted",
+    ]
 
 
 @pytest.mark.parametrize(
