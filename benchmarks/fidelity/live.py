@@ -37,12 +37,13 @@ from sim_backend.local_slurm.agent import agent, write_site
 from sim_backend.local_slurm.cluster import PoweredCluster, powered_cluster
 from sim_backend.local_slurm.plan import PoweredPlan
 
-OWN, SLEEPING = "own", "sleeping"
+OWN, SLEEPING, LIMITED = "own", "sleeping", "limited"
 QUEUE_POLICIES = ("greedy", "knapsack")
 LOOK_S = 0.5
 CYCLE_S = 1
 """The agent decides twice a second; this is how far it looks ahead, in whole seconds."""
 SLEEP_AFTER_H = 1.0
+OLS_PERIOD_H = 1.0
 ON_PEAK_PRICE, OFF_PEAK_PRICE = 90.0, 30.0
 
 SCRIPT = """\
@@ -99,8 +100,8 @@ def live_run(day: MixedDay, clock: Clock, policy: str) -> LiveRun:
         _set_qos(cluster)
         _set_weights(cluster)
         with ExitStack() as agents:
-            if policy == SLEEPING:
-                agents.enter_context(_sleeping_agent(cluster, clock))
+            if policy in (SLEEPING, LIMITED):
+                agents.enter_context(_power_agent(cluster, clock, policy))
             begin_s, load, ordered_s = asyncio.run(_run(cluster, day, clock, policy))
         log = (cluster.folder / "slurmctld.log").read_text(errors="replace")
         diagnostics = cluster.run("sdiag")
@@ -179,9 +180,12 @@ def _set_weights(cluster: PoweredCluster) -> None:
 
 
 @contextmanager
-def _sleeping_agent(cluster: PoweredCluster, clock: Clock) -> Iterator[None]:
-    capacity = f"timeout:{round(SLEEP_AFTER_H * clock.hour_s)}s"
-    with agent(cluster, write_site(cluster, {"agent": {"capacity": capacity, "queue": "off"}})):
+def _power_agent(cluster: PoweredCluster, clock: Clock, policy: str) -> Iterator[None]:
+    """Let nodes sleep after a time-out, or by the OLS policy with limited capacity."""
+    power: dict[str, str | bool] = {"capacity": f"timeout:{round(SLEEP_AFTER_H * clock.hour_s)}s"}
+    if policy == LIMITED:
+        power = {"capacity": f"ols:{round(OLS_PERIOD_H * clock.hour_s)}s", "limit_capacity": True}
+    with agent(cluster, write_site(cluster, {"agent": power | {"queue": "off"}})):
         yield
 
 

@@ -14,8 +14,8 @@ from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import OFF, asleep
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.policies import timeout
 from plugin.capacity.port import Fleet
+from power.capacity.registry import make_capacity_policy
 from sim_backend.engine.state import PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.powered import PoweredMixedReplay
@@ -94,10 +94,12 @@ class Timing:
 class Sleep:
     """Nodes sleep that were idle for `after_h` [h]; they need `shutdown_s` to go down and `boot_s` to come up [s].
 
-    slurmctld starts jobs on woken nodes at multiples of `check_s`.
+    `limited`: the OLS policy decides once in `after_h` how many nodes jobs get. slurmctld starts jobs on woken nodes at
+    multiples of `check_s`.
     """
 
     after_h: float
+    limited: bool = False
     shutdown_s: float = 0.5
     boot_s: float = 1.0
     check_s: int = 30
@@ -159,9 +161,9 @@ def engine_run(
         schedule = replay_mixed(case, named, rules, peaks=clock.peaks())
     else:
         classes = [_node_class(group, sleep) for group in GROUPS]
-        after = f"{clock.ticks(np.array([sleep.after_h]))[0]}s"
+        name = f"{'ols' if sleep.limited else 'timeout'}:{clock.ticks(np.array([sleep.after_h]))[0]}s"
         capacity = [
-            timeout(Fleet(group.nodes, 1, each), CapacitySettings(), after)
+            make_capacity_policy(name, Fleet(group.nodes, 1, each), CapacitySettings())
             for group, each in zip(GROUPS, classes, strict=True)
         ]
         powered = PoweredMixedReplay(case, named, rules, capacity, classes, peaks=clock.peaks())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.fidelity.compare import Figures, figures, nearest, saving, spearman
-from benchmarks.fidelity.live import OWN, SLEEP_AFTER_H, SLEEPING, LiveRun
+from benchmarks.fidelity.live import LIMITED, OLS_PERIOD_H, OWN, SLEEP_AFTER_H, SLEEPING, LiveRun
 from benchmarks.fidelity.replay import (
     BF_RESOLUTION_S,
     END_WINDOW_S,
@@ -22,18 +22,19 @@ from benchmarks.fidelity.replay import (
 )
 from benchmarks.fidelity.workload import GROUPS, MixedDay, NodeGroup
 from offpeak.model.arrays import Float64
+from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 
 REPLAYS, LATE_S = 100, 0.3
 DRAWS = 2000
 SLEEP = Sleep(SLEEP_AFTER_H)
+SLEEPS = {SLEEPING: SLEEP, LIMITED: Sleep(OLS_PERIOD_H, limited=True)}
 ENGINE = {OWN: OWN_ORDER, "greedy": "conservative+greedy", "knapsack": "conservative+knapsack"}
 GROUP_OF_NODE = dict(enumerate((group for group in GROUPS for _ in range(group.nodes)), start=1))
 
 
 def replayed(day: MixedDay, clock: Clock, policy: str, timing: Timing, late_s: Float64 | None = None) -> Run:
     """Return the engine's replay of a policy with Slurm's timing."""
-    sleep = SLEEP if policy == SLEEPING else None
-    return engine_run(day, clock, ENGINE.get(policy, OWN_ORDER), timing, late_s=late_s, sleep=sleep)
+    return engine_run(day, clock, ENGINE.get(policy, OWN_ORDER), timing, late_s=late_s, sleep=SLEEPS.get(policy))
 
 
 def replays(day: MixedDay, clock: Clock, policy: str, timing: Timing) -> list[Run]:
@@ -191,6 +192,30 @@ def _money_lines(day: MixedDay, own: Sequence[LiveRun], compared: Sequence[Repla
             found, in_engine = (Spread.of([getattr(each, name) for each in some]) for some in (live, engine))
             ratio = found.middle / in_engine.middle
             yield f"  {unit}: live {found:.2f}, engine {in_engine:.2f}: live over simulated {ratio:.2f}"
+
+
+def limited_lines(day: MixedDay, runs: Sequence[LiveRun]) -> Iterator[str]:
+    """Yield node hours asleep until the last submission, and the slowdowns, of runs with limited capacity."""
+    until_h = float(day.submit_h[-1])
+    for run in runs:
+        clock = Clock(run.hour_s)
+        engine = replays(day, clock, LIMITED, timing_of(run))
+        off = [Asleep(_group(node).idle_w, from_h, on_h) for node, from_h, on_h in run.asleep_h]
+        live = Run(np.array(run.start_h), np.array(run.end_h), np.zeros(len(day)), off)
+        yield f"limited capacity, an hour in {run.hour_s:g} s, load average {run.load[1]:.1f}"
+        asleep_h = [figures(day, each, until_h).asleep_node_h for each in (live, *engine)]
+        mean_slowdown, worst = zip(*(_slowdowns(day, clock, each) for each in (live, *engine)), strict=True)
+        rows = (("node hours asleep", asleep_h), ("mean slowdown", mean_slowdown), ("worst slowdown", worst))
+        for name, (found, *simulated) in rows:
+            middle = Spread.of(simulated)
+            yield f"  {name}: live {found:.2f}, engine {middle:.2f}: live over simulated {found / middle.middle:.2f}"
+
+
+def _slowdowns(day: MixedDay, clock: Clock, run: Run) -> tuple[float, float]:
+    """Return the mean slowdown of the jobs and the worst."""
+    wait, runtime = (np.maximum(clock.ticks(each), 0) for each in (run.start_h - day.submit_h, day.run_h))
+    slowdown = bounded_slowdown_by_delay(wait, runtime)
+    return float(slowdown.mean()), float(slowdown.max())
 
 
 def _mean_eur(some: Sequence[Figures]) -> float:
