@@ -3,37 +3,40 @@
 python -m benchmarks.fidelity [easy] [greedy]: the homogeneous sample on Slurm and in the engine; engine: without Slurm.
 python -m benchmarks.fidelity mixed POLICY HOUR_S FILE: run the mixed workload on Slurm, an hour in HOUR_S seconds.
 python -m benchmarks.fidelity compare FILE...: compare such runs with the mixed engine.
-python -m benchmarks.fidelity limited HOUR_S FILE: run half of that workload with limited capacity, and compare.
 
-There may be several runs of each policy; at least one must be of the own order.
+There may be several runs of each policy. Runs of all policies but `limited` need at least one run of the own order;
+`limited`, the OLS policy with limited capacity, runs a workload of half as many jobs in one day.
 """
 
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.fidelity import homogeneous
 from benchmarks.fidelity.live import LIMITED, LiveRun, live_run
 from benchmarks.fidelity.replay import Clock
 from benchmarks.fidelity.report import limited_lines, report_lines
-from benchmarks.fidelity.workload import DAYS, JOBS, mixed_day
+from benchmarks.fidelity.workload import DAYS, JOBS, MixedDay, mixed_day
+
+
+def day_of(policy: str) -> MixedDay:
+    """Return the workload of a policy's runs."""
+    return mixed_day(JOBS // 2, DAYS / 2) if policy == LIMITED else mixed_day()
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run what the arguments say and print it."""
     match arguments:
         case ["mixed", policy, hour_s, file]:
-            run = live_run(mixed_day(), Clock(float(hour_s)), policy)
+            run = live_run(day_of(policy), Clock(float(hour_s)), policy)
             run.write(Path(file))
             print(run.timing)
-        case ["limited", hour_s, file]:
-            day = mixed_day(JOBS // 2, DAYS / 2)
-            run = live_run(day, Clock(float(hour_s)), LIMITED)
-            run.write(Path(file))
-            for line in limited_lines(day, [run]):
-                print(line, flush=True)
         case ["compare", *files]:
-            for line in report_lines(mixed_day(), [LiveRun.read(Path(file)) for file in files]):
+            runs = [LiveRun.read(Path(file)) for file in files]
+            limited = [run for run in runs if run.policy == LIMITED]
+            others = [run for run in runs if run.policy != LIMITED]
+            for line in chain(report_lines(mixed_day(), others), limited_lines(day_of(LIMITED), limited)):
                 print(line, flush=True)
         case _:
             homogeneous.main(arguments or ("easy", "greedy"))

@@ -12,7 +12,7 @@ from benchmarks.fidelity.compare import Figures, figures, nearest, price_integra
 from benchmarks.fidelity.controller_log import ScriptRun, controller_timing, parse_controller_log
 from benchmarks.fidelity.live import LiveRun, job_keys, live_run
 from benchmarks.fidelity.replay import Asleep, Clock, Sleep, Timing, engine_run
-from benchmarks.fidelity.report import Spread, chance_of_ratio, live_to_run, report_lines
+from benchmarks.fidelity.report import Spread, chance_of_ratio, limited_lines, live_to_run, report_lines
 from benchmarks.fidelity.workload import BATCH, GPU, GROUPS, HIGH, OFF_W, WHOLE, MixedDay, mixed_cluster, mixed_day
 
 CLOCK = Clock(3.0)
@@ -118,6 +118,25 @@ def test_jobs_wait_for_nodes_that_wake(day: MixedDay, whole_job: int) -> None:
     run = engine_run(two, CLOCK, "easy", Timing(), sleep=Sleep(1.0, boot_s=1.0, check_s=30))
     assert run.start_h.tolist() == [0.0, 20.0], "it came at 36 s, and the next check is at 60 s"
     assert engine_run(two, CLOCK, "easy", Timing(), sleep=Sleep(15.0)).start_h.tolist() == [0.0, 12.0]
+
+
+def test_limited_capacity_lets_jobs_wait_while_the_slowdown_allows() -> None:
+    few = mixed_day(20, 0.3)
+    until_h = float(few.submit_h[-1])
+    limited = engine_run(few, CLOCK, "conservative", Timing(), sleep=Sleep(1.0, limited=True, check_s=0))
+    at_once = engine_run(few, CLOCK, "conservative", Timing(), sleep=Sleep(0.0, check_s=0))
+    asleep_h = [figures(few, run, until_h).asleep_node_h for run in (limited, at_once)]
+    assert asleep_h[0] > asleep_h[1] > 0
+    assert limited.start_h.mean() > at_once.start_h.mean()
+    off = [("node1", 0.0, until_h + 1.0)]
+    nodes = [["node1"] for _ in range(len(few))]
+    run = LiveRun("limited", 3.0, few.submit_h.tolist(), (few.submit_h + 1).tolist(), nodes, off, NO_LOG, [0.0] * 3, "")
+    with mock.patch("benchmarks.fidelity.report.REPLAYS", 1):
+        head, asleep, mean, worst = limited_lines(few, [run])
+    assert head.startswith("limited capacity, an hour in 3 s")
+    assert f"node hours asleep: live {until_h:.2f}, engine" in asleep
+    assert "mean slowdown: live 1.00, engine" in mean
+    assert "worst slowdown: live 1.00, engine" in worst
 
 
 def test_nodes_sleep_on_after_the_last_job_of_a_live_run(day: MixedDay, whole_job: int) -> None:
