@@ -14,7 +14,7 @@ from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
 from predictors.run_times.registry import RunTimeQuantity
 from predictors.trees.boosted import BoostedTrees
-from predictors.trees.grow import grow
+from predictors.trees.grow import GrowthSchedule, grow
 
 JOBS = 200_000
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +42,7 @@ def training_jobs() -> tuple[Jobs, str]:
 def train() -> tuple[float, float]:
     """Return the processor time [s] of learning and of growing."""
     jobs, _ = training_jobs()
-    predictor = BoostedTrees("", RunTimeQuantity(), grows_itself=False)
+    predictor = BoostedTrees("", RunTimeQuantity(), schedule=GrowthSchedule(least=JOBS + 1))
     begin_s = time.process_time()
     predictor.learn(jobs, int(jobs.submit_s[-1]))
     learned_s = time.process_time()

@@ -120,7 +120,7 @@ class Sarima:
 
         It predicts yesterday's prices if the fit fails or diverges. Raises BadInput without statsmodels.
         """
-        _load()
+        need_statsmodels()
         terms = _or_none(lambda: _terms(self._learned(past)[0]))
 
         def coming(now: Past) -> Float64:
@@ -137,7 +137,8 @@ class Sarima:
         return (known - middle) / scale, middle, scale
 
 
-def _load() -> None:
+def need_statsmodels() -> None:
+    """Raise BadInput without statsmodels."""
     # Import it before `one_thread`, which affects only loaded libraries.
     try:
         import statsmodels.tsa.statespace.sarimax  # noqa: F401

@@ -116,19 +116,16 @@ class OpenJob(NamedTuple):
 class BoostedTrees:
     """Predicts a `quantity`. It keeps each question and prediction until the job ends, and then learns from them.
 
-    With `grows_itself` a forest is grown within `learn`, as replays need it. Else the caller does it where it likes:
-    if `is_due`, `grow(predictor.lessons(), predictor.growth)` in a thread or process, then `adopt` the result.
+    It grows a forest within `learn`, which takes seconds: it serves replays and commands, not a loop.
     """
 
     def __init__(
-        self, name: str, quantity: TreeQuantity, *, growth: Growth = GROWTH, schedule: GrowthSchedule = SCHEDULE,
-        grows_itself: bool = True,
-    ) -> None:  # fmt: skip
+        self, name: str, quantity: TreeQuantity, *, growth: Growth = GROWTH, schedule: GrowthSchedule = SCHEDULE
+    ) -> None:
         self.name = name
         self.growth = growth
         self._quantity = quantity
         self._schedule = schedule
-        self._grows_itself = grows_itself
         self._can_grow, self._no_trees = can_grow(), no_trees()
         self._features = JobFeatures()
         self._history = TrainingHistory(self._features.columns, MOST_ROWS)
@@ -156,8 +153,8 @@ class BoostedTrees:
             self._grow_if_due()
 
     def _grow_if_due(self) -> None:
-        if self.is_due and self._grows_itself:
-            self.adopt(grow(self.lessons(), self.growth))
+        if self._can_grow and self._history.count >= self._due_at:
+            self._adopt(grow(self.lessons(), self.growth))
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return the prediction of the trees for each job, corrected by their latest errors."""
@@ -182,17 +179,11 @@ class BoostedTrees:
         value = self._forest.answer(features) * self._quantity.scale(question)
         return self._quantity.bounded(value[:, None], question)[:, 0]
 
-    @property
-    def is_due(self) -> bool:
-        """Whether enough jobs have ended for another forest."""
-        return self._can_grow and self._history.count >= self._due_at
-
     def lessons(self) -> TrainingData:
         """Return a copy of the latest MOST_ROWS outcomes and of their features at the time of the question."""
         return self._history.lessons()
 
-    def adopt(self, forest: Forest) -> None:
-        """Predict with this forest from now on."""
+    def _adopt(self, forest: Forest) -> None:
         if self._forest is None:
             self._errors = ErrorsBySize(self._quantity.edges)
         self._forest = forest

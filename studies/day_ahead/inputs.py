@@ -20,7 +20,7 @@ from numpy.random import Generator
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.text import counted
-from predictors.prices.models import SARIMA
+from predictors.prices.models import SARIMA, need_statsmodels
 from sim_backend.grid.electricity import forecast_days
 from sim_backend.workloads.lublin_model import TYPELESS, Gamma, draw_arrivals, draw_runtimes_s, draw_sizes, stretched
 from sim_backend.workloads.tsafrir import tsafrir_estimates_s
@@ -116,6 +116,8 @@ def make_forecasts(every: Mapping[str, PricePlace], days: range, processes: int)
     forecasts.
     """
     missing = {place.kept: place for place in every.values() if not place.kept.exists()}
+    if missing:
+        need_statsmodels()
     run_all(partial(_make, days), list(missing.values()), processes, lambda _place, _done: None)
     return f"prices: forecast by SARIMA from three days, {counted(len(every), 'place')}"
 

@@ -3,12 +3,18 @@
 import gzip
 import json
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from offpeak.errors import BadInput
 from offpeak.installation import install_hint
+from predictors.run_times.registry import chosen_run_time
+from predictors.scores.evaluation import take_exam
 from sim_backend.sample import SAMPLE_SACCT
+from studies.day_ahead.inputs import PricePlace, make_forecasts
+from studies.scores.log_scores import read_log_file, run_times_of
 from ui.command import run
 
 pytestmark = pytest.mark.thorough
@@ -28,6 +34,7 @@ CASES = [
     ("feeds-us", "gridstatus", ["forecast", "price", *US], GRIDSTATUS),
     ("predictors", "sklearn", ["simulate", "LOG", "--estimates", "boosted"], BOOSTED),
     ("predictors", "sklearn", ["simulate", "LOG", "--config", "SETTINGS"], BOOSTED),
+    ("predictors", "sklearn", ["estimate", "LOG", "--config", "SETTINGS"], BOOSTED),
     ("planner", "ortools", ["study", "profit-cooling"], f"a search by constraint programming {OR_TOOLS}"),
     ("federation", "ortools", ["study", "day-ahead", "--part", "xsede"], FLOW),
     ("federation", "ortools", ["study", "day-ahead", "--part", "nordugrid"], FLOW),
@@ -41,6 +48,16 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("log") / "sacct.txt"
     with gzip.open(SAMPLE_SACCT, "rt") as whole:
         path.write_text("".join(line for line, _ in zip(whole, range(400), strict=False)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six weeks of hourly prices, of which LEAR needs all."""
+    path = tmp_path_factory.mktemp("prices") / "few_eur_per_mwh.csv"
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    hours = [(start + timedelta(hours=hour), 50 + hour % 24 + hour // 24 % 7) for hour in range(24 * 43)]
+    path.write_text("\n".join(["utc,price", *(f"{at:%Y-%m-%dT%H:%MZ},{price}" for at, price in hours)]) + "\n")
     return path
 
 
@@ -97,6 +114,50 @@ def test_scores_without_trees_name_what_is_left_out(
     assert answered["notes"][-1] == NOTE + install_hint("predictors")
     named = {row["predictor"] for rows in (answered["run-times"], answered["waits"]) for row in rows}
     assert named == {"estimate", "last two", "nobody waits", "similar jobs", "what-if", "arbiter without trees"}
+
+
+def test_scores_of_prices_without_statsmodels_name_what_is_left_out(
+    prices: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels", None)
+    assert run(["score", str(prices), "--processes", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert f"SARIMA needs statsmodels, which is not installed; {install_hint('predictors')}" in printed
+    assert not [line for line in printed.splitlines() if "SARIMA" in line and "needs statsmodels" not in line]
+
+
+def test_forecasts_of_the_day_ahead_study_need_statsmodels(
+    prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels", None)
+    monkeypatch.setitem(sys.modules, "statsmodels.tsa.statespace.sarimax", None)
+    with pytest.raises(BadInput, match="SARIMA needs statsmodels") as refused:
+        make_forecasts({"here": PricePlace(prices, tmp_path / "none.npy")}, range(7, 9), 1)
+    assert refused.value.hint == install_hint("predictors")
+
+
+@pytest.mark.parametrize("command", [["estimate", "LOG"], ["forecast", "price", "--prices", "PRICES", "--from", "DAY"]])
+def test_figures_of_a_command_that_needs_no_extra_are_the_same_without(
+    command: list[str], log: Path, prices: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = {"LOG": str(log), "PRICES": str(prices), "DAY": "2024-02-12"}
+    arguments = [named.get(argument, argument) for argument in command]
+    assert run(arguments) == 0
+    printed = capsys.readouterr()
+    for module in ("sklearn", "statsmodels", "threadpoolctl", "ortools"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert run(arguments) == 0
+    assert capsys.readouterr().out == printed.out
+
+
+def test_the_agent_predicts_the_same_without_any_extra(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exam = run_times_of(read_log_file(log))
+    with_extras = take_exam(chosen_run_time(), exam)
+    for module in ("sklearn", "statsmodels", "threadpoolctl", "ortools"):
+        monkeypatch.setitem(sys.modules, module, None)
+    without = take_exam(chosen_run_time(), exam)
+    assert without.mean.tolist() == with_extras.mean.tolist()
+    assert without.basis == with_extras.basis
 
 
 def test_all_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
