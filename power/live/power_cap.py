@@ -7,12 +7,14 @@ All other free nodes are withdrawn, because the scheduler would start any new jo
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from offpeak.display import watts_text
+from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
 from offpeak.model.node_states import ACTIVE, FAILED, ORDER_OF_DEPTH
 from offpeak.model.orders import NodeOrder
@@ -83,7 +85,10 @@ class NodeDraws:
         """The expected power of the jobs on each node."""
         found: dict[str, float] = {}
         for job in self.snapshot.view.jobs:
-            if job.state in HOLDING and job.hosts:
+            if job.state not in HOLDING or not job.hosts:
+                continue
+            # A job on nodes that are not understood counts by what its nodes draw.
+            with suppress(BadInput):
                 for host in job.host_names:
                     found[host] = found.get(host, 0.0) + self.snapshot.job_w.get(job.job_id, 0.0)
         return found
@@ -145,7 +150,7 @@ def obey_cap(
     """Return the pool's plan under the cap, and what it leaves of the budget to other pools."""
     ours = [nodes[node.name] for node in pool.pool.nodes if nodes[node.name].is_ours]
     may_leave = find_nodes_that_may_leave(pool, ours, memory, site=site)
-    free = _FreeNodes(pool, ours, budget, NodeDraws(snapshot, site, memory), may_leave)
+    free = _FreeNodes(pool, ours, budget, NodeDraws(snapshot, site, memory), may_leave, plan.withdrawn.keys())
     offered = free.offer_for_jobs()
     sleep = {name: how for name, how in plan.sleep.items() if name not in offered}
     free.put_to_sleep(sleep)
@@ -155,19 +160,24 @@ def obey_cap(
     sleep |= free.find_more_sleepers(offered | sleep.keys(), max(most, 0))
     offered |= free.offer_spare(offered | sleep.keys())
     wake = dict.fromkeys(free.woken, budget.why)
-    withdrawn = dict.fromkeys(may_leave & free.present_w.keys() - offered - sleep.keys(), budget.why)
+    withdrawn = dict.fromkeys(may_leave & free.present_w.keys() - offered, budget.why) | dict(plan.withdrawn)
+    withdrawn = {name: why for name, why in withdrawn.items() if name not in sleep}
     return replace(plan, sleep=sleep, wake=wake, withdrawn=withdrawn), replace(budget, draw_w=free.draw_w)
 
 
 @dataclass
 class _FreeNodes:
-    """The free nodes of a pool while they are divided; `draw_w` is the draw of all nodes, `woken` those to wake."""
+    """The free nodes of a pool while they are divided; `draw_w` is the draw of all nodes, `woken` those to wake.
+
+    The `withdrawn` nodes are closed to jobs in any case, because the capacity is limited.
+    """
 
     pool: PoolState
     ours: list[ObservedNode]
     budget: PowerBudget
     draws: NodeDraws
     may_leave: frozenset[str]
+    withdrawn: Collection[str]
     woken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -178,7 +188,9 @@ class _FreeNodes:
         wakeable = list_nodes_to_wake(self.pool, self.ours, self.draws.memory, min_asleep_s=min_asleep_s)
         self.present_w = {node.name: self.draws.expected_w(node) for node in usable}
         self.ready = [node.name for node in usable if node.name in ready]
-        self.wakeable = [name for name in wakeable if name in self.present_w and name not in ready]
+        offerable = self.present_w.keys() - set(self.withdrawn)
+        self.offerable = [name for name in self.ready if name in offerable]
+        self.wakeable = [name for name in wakeable if name in offerable and name not in ready]
 
     @property
     def spare_w(self) -> float:
@@ -189,7 +201,7 @@ class _FreeNodes:
         """Return the nodes that stay open, or wake, for what must not wait and for jobs that may start now."""
         snapshot = self.draws.snapshot
         always = dict(list_names_always_offered(self.pool, self.ours, self.draws.site, snapshot.now_s))
-        offered = {name for name in (*self.ready, *self.wakeable) if name in always}
+        offered = {name for name in (*self.offerable, *self.wakeable) if name in always}
         self._wake(name for name in self.wakeable if name in offered)
         room = self.pool.free_room(np.array([node.name in offered for node in self.pool.pool.nodes], np.bool_))
         for job in sorted(self.pool.waiting, key=lambda job: (-job.priority, job.submit_s)):
@@ -227,7 +239,7 @@ class _FreeNodes:
     def offer_spare(self, others: Collection[str]) -> set[str]:
         """Return the nodes on which a job of full power would still fit: they stay open, asleep or awake."""
         left_w, offered = self.spare_w, set[str]()
-        for name in (*self.ready, *self.wakeable):
+        for name in (*self.offerable, *self.wakeable):
             rise_w = max(self.draws.full_w(name) - self.present_w[name], 0.0)
             factor = OPEN_AGAIN if self.draws.memory.nodes[name].withdrawn else 1.0
             if name not in others and factor * rise_w <= left_w:
@@ -244,7 +256,7 @@ class _FreeNodes:
     def _choose(self, counts: Mapping[int, int], others: Collection[str]) -> list[str]:
         """Return so many nodes of each pool of the cluster model, awake ones first."""
         left, found = dict(counts), list[str]()
-        for name in (*self.ready, *self.wakeable):
+        for name in (*self.offerable, *self.wakeable):
             number = self.pool.cluster.pool_of_node[name]
             if left.get(number, 0) > 0 and name not in others:
                 left[number] -= 1

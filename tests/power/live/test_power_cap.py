@@ -158,6 +158,16 @@ def test_measured_power_counts_and_a_job_that_has_just_started_counts_as_expecte
     assert plan.budget.draw_w == 400 + OFF_W + 180
 
 
+@pytest.mark.parametrize("cap_w", [0, 4 * FULL_W])
+def test_nodes_beyond_a_limited_capacity_stay_closed_under_any_cap(cap_w) -> None:
+    closed = {"closed": True, "reason": "offpeak: capacity: ols:1h offers 1 of 4 nodes"}
+    nodes, records, memory = asleep("n02", "n03", "n04", **closed)
+    site = site_of(4, bounds=replace(CapacitySettings(), sla=200.0), capacity="ols:1h", limit_capacity=True)
+    sight = cluster_snapshot([busy("n01"), *nodes], jobs=[running(hosts="n01")], records=records, **cap(cap_w))
+    plan = planned(sight, site, memory)
+    assert (changes_of(plan), set(plan.withdrawn)) == ({}, {"n02", "n03", "n04"})
+
+
 def test_a_meter_that_still_shows_the_power_of_the_last_job_puts_no_node_to_sleep() -> None:
     given = {"measured_w": {"n01": 600.0, "n02": 600.0}, **cap(500)}
     assert of(planned(cluster_snapshot(idle("n01", "n02"), **given), site_of(2)), "close") == ["n01", "n02"]
