@@ -52,6 +52,7 @@ from services.agent.site_context import PartitionModes, SiteContext, SiteOrders,
 from services.agent.wait_forecast import WaitForecast, WaitHistory
 
 LOG_OUT_S = 5.0
+OPENADR_EVENTS_FILE = "openadr-events.json"
 
 
 class SiteAgent:
@@ -267,7 +268,8 @@ class SiteAgent:
 
     def _cap_section(self) -> CapSection:
         settings = self.site.settings
-        return CapSection(settings.plan, self.site.zone, settings.feeds.timeout_s)
+        memory = settings.agent.state_folder / OPENADR_EVENTS_FILE
+        return CapSection(settings.plan, self.site.zone, settings.feeds.timeout_s, memory)
 
     def _weather_section(self) -> WeatherSection:
         settings = self.site.settings

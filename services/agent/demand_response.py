@@ -1,17 +1,24 @@
 """The caps on power that the grid or the site orders, known to the agent until they end, and the reports on them.
 
 `OrderedCaps` holds the events of the site's file and of an OpenADR server. Each source has a loop of its own, so that a
-slow server delays nothing else. A source that cannot be read leaves its last events in force. `ReportLoop` reports to
-the server what the nodes drew.
+slow server delays nothing else. A source that cannot be read leaves its last events in force,
+also over a restart of the agent. `ReportLoop` reports to the server what the nodes drew.
 """
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
+from offpeak.errors import CannotWrite
+from offpeak.files import replacing
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
@@ -43,11 +50,15 @@ FIRST_READING_S = 20.0
 
 @dataclass(frozen=True)
 class CapSection:
-    """The sources of caps, the clock of the file, and the time limit of the server."""
+    """The sources of caps, the clock of the file, and the time limit of the server.
+
+    `memory` is the file that keeps the events of the server over a restart, None for none.
+    """
 
     plan: PlanSettings
     zone: tzinfo
     timeout_s: float
+    memory: Path | None = None
 
 
 class OrderedCaps:
@@ -104,9 +115,14 @@ class OrderedCaps:
 
     async def query_server(self) -> None:
         """Query the server of the settings."""
-        section, before = self.section(), self._server
+        section = self.section()
+        if not self._server_is_read.is_set():
+            self._server = await asyncio.to_thread(load_events, section)
+        before = self._server
         self._server = await fetched(lambda: read_server_events(section.plan, before, timeout_s=section.timeout_s))
         self._problem_log.report("OpenADR server", self._server.problem or None)
+        if self._server.events != before.events:
+            await asyncio.to_thread(save_events, section, self._server.events)
         self._server_is_read.set()
         self._tell_changes()
 
@@ -156,6 +172,35 @@ class EventServerLoop(Loop):
     async def round(self) -> None:
         """Query the server once."""
         await self._caps.query_server()
+
+
+class KeptEvents(NamedTuple):
+    """The events of the server at that address."""
+
+    url: str
+    events: tuple[CapEvent, ...]
+
+
+KEPT_EVENTS = TypeAdapter(KeptEvents)
+
+
+def load_events(section: CapSection) -> OrderedEvents:
+    """Return the events that an agent before this one had from the same server; none if it kept none."""
+    if section.memory is None or section.plan.openadr is None:
+        return OrderedEvents()
+    try:
+        kept = KEPT_EVENTS.validate_json(section.memory.read_bytes())
+    except (OSError, ValueError):
+        return OrderedEvents()
+    return OrderedEvents(kept.events if kept.url == section.plan.openadr else ())
+
+
+def save_events(section: CapSection, events: tuple[CapEvent, ...]) -> None:
+    """Keep the events for the next start. A disk that cannot be written costs only that."""
+    if section.memory is None:
+        return
+    with suppress(OSError, CannotWrite), replacing(section.memory) as file:
+        file.write(KEPT_EVENTS.dump_json(KeptEvents(section.plan.openadr or "", events)))
 
 
 REPORT_INTERVAL_S = 300

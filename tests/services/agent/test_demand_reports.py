@@ -34,7 +34,7 @@ class Reporter:
     def __init__(self, folder: Path, vtn: TestVtn, *, client: str | None = "hpc-1", mode: str = "active") -> None:
         self.now_s, self.problems = float(BEGIN_S + 10), ProblemLog()
         plan = PlanSettings(openadr=vtn.url, openadr_client=client)
-        section = CapSection(plan, UTC, timeout_s=1.0)
+        section = CapSection(plan, UTC, timeout_s=1.0, memory=folder / "events.json")
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder}/ledger.sqlite"))
         self.ledger.ready()
         self.caps = OrderedCaps(lambda: section, self.problems, lambda: self.now_s)
@@ -168,3 +168,23 @@ def test_without_a_name_and_in_mode_shadow_nothing_is_sent(tmp_path: Path, vtn: 
     reporter.round(END_S + SETTLE_S)
     assert (vtn.reports, reporter.problem) == ([], "")
     reporter.ledger.close()
+
+
+def test_a_restart_while_the_server_is_away_leaves_its_caps_in_force(
+    reporter: Reporter, vtn: TestVtn, tmp_path: Path
+) -> None:
+    reporter.round(BEGIN_S + 30)
+    (known,) = reporter.caps.ahead()
+
+    def caps_after_restart(**plan: str) -> OrderedCaps:
+        section = CapSection(PlanSettings(**plan), UTC, timeout_s=1.0, memory=tmp_path / "events.json")
+        caps = OrderedCaps(lambda: section, ProblemLog(), lambda: float(BEGIN_S + 60))
+        asyncio.run(caps.query_server())
+        return caps
+
+    vtn.hangs = True
+    assert caps_after_restart(openadr=vtn.url).ahead() == (known,)
+    # The events of another server say nothing about this one.
+    assert caps_after_restart(openadr="http://127.0.0.1:9/openadr3").ahead() == ()
+    (tmp_path / "events.json").write_text("{")
+    assert caps_after_restart(openadr=vtn.url).ahead() == ()
