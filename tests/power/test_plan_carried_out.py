@@ -15,7 +15,7 @@ from plugin.day_plan.inputs import PlanInputs
 from plugin.day_plan.make import plan_day, plan_under_caps
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts
-from plugin.queue_hook.queue_plan import plan_queue
+from plugin.queue_hook.queue_plan import keep_site_order, plan_queue
 from plugin.scheduler.cluster_view import cluster_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
@@ -57,7 +57,7 @@ class Site:
             self.now_s, view.jobs, Ranking.OFFSET, Peak.ON_PEAK, prices=CHEAP_AT_NIGHT, node_power_w=watts, marks=marks,
             cluster=cluster_of(view),
         )  # fmt: skip
-        rules = replace(RULES, policy=self.policy)
+        rules = replace(RULES, policy=self.policy, own_policy=keep_site_order if self.policy == "own" else None)
         snapshot = PlanInputs(facts, rules, view.nodes, shared_nodes=False, room=ROOM, caps=self.caps)
         by_plan = self.policy == "plan"
         plan = plan_day(snapshot, self.standing, budget_of(0.2)) if by_plan else plan_under_caps(snapshot)
@@ -107,7 +107,7 @@ def test_jobs_start_by_the_plan_and_earlier_where_others_end_early():
     assert hours[waits] == pytest.approx(4, abs=0.1)
 
 
-@pytest.mark.parametrize("policy", ["greedy", "knapsack", "off", "plan"])
+@pytest.mark.parametrize("policy", ["greedy", "knapsack", "off", "own", "plan"])
 @pytest.mark.parametrize("consenting", [True, False])
 def test_a_cap_is_never_exceeded_and_all_jobs_run(consenting, policy):
     cap = PowerCap(NOW_S + HOUR_S, NOW_S + 3 * HOUR_S, 1000, "the grid asks", "events.toml")
