@@ -22,7 +22,13 @@ from plugin.scheduler.job import HOLDING
 from plugin.scheduler.node import NodeUse
 from power.live.cluster_snapshot import HANDOVER_S, ClusterSnapshot, PowerMemory, PowerSite
 from power.live.node_steps import GOING_OFF, ObservedNode
-from power.live.pool_plan import PoolPlan, find_nodes_that_may_leave, list_names_always_offered, list_nodes_to_wake
+from power.live.pool_plan import (
+    LeastNodes,
+    PoolPlan,
+    find_nodes_that_may_leave,
+    list_names_always_offered,
+    list_nodes_to_wake,
+)
 from power.live.pool_state import RISING_DEPTH, PoolState
 
 OPEN_AGAIN = 1.1
@@ -31,10 +37,14 @@ OPEN_AGAIN = 1.1
 
 @dataclass(frozen=True)
 class PowerBudget:
-    """The least of the caps that hold, or begin so soon that nodes must sleep now; `draw_w` is that of all nodes."""
+    """The least of the caps that hold, or begin so soon that nodes must sleep now; `draw_w` is that of all nodes.
+
+    `open_w` is what jobs may draw in addition on the nodes that are open to any job.
+    """
 
     cap: PowerCap
     draw_w: float
+    open_w: float = 0.0
 
     @property
     def spare_w(self) -> float:
@@ -150,7 +160,8 @@ def obey_cap(
     """Return the pool's plan under the cap, and what it leaves of the budget to other pools."""
     ours = [nodes[node.name] for node in pool.pool.nodes if nodes[node.name].is_ours]
     may_leave = find_nodes_that_may_leave(pool, ours, memory, site=site)
-    free = _FreeNodes(pool, ours, budget, NodeDraws(snapshot, site, memory), may_leave, plan.withdrawn.keys())
+    limited = plan.withdrawn.keys() | plan.sleep.keys() if plan.offer else frozenset[str]()
+    free = _FreeNodes(pool, ours, budget, NodeDraws(snapshot, site, memory), may_leave, limited)
     offered = free.offer_for_jobs()
     sleep = {name: how for name, how in plan.sleep.items() if name not in offered}
     free.put_to_sleep(sleep)
@@ -158,18 +169,26 @@ def obey_cap(
     awake = int((pool.state == ACTIVE).sum()) - len(sleep)
     most = min(awake - plan.least.awake, idle - plan.least.idle, most_to_sleep - len(sleep))
     sleep |= free.find_more_sleepers(offered | sleep.keys(), max(most, 0))
+    free.wake_for_plan(list(plan.wake), _count_least_missing(pool, plan.least))
     offered |= free.offer_spare(offered | sleep.keys())
-    wake = dict.fromkeys(free.woken, budget.why)
-    withdrawn = dict.fromkeys(may_leave & free.present_w.keys() - offered, budget.why) | dict(plan.withdrawn)
-    withdrawn = {name: why for name, why in withdrawn.items() if name not in sleep}
-    return replace(plan, sleep=sleep, wake=wake, withdrawn=withdrawn), replace(budget, draw_w=free.draw_w)
+    wake = {name: plan.wake.get(name, budget.why) for name in free.woken}
+    closed = dict.fromkeys(may_leave & free.present_w.keys() - offered - sleep.keys(), budget.why)
+    limits = {name: why for name, why in plan.withdrawn.items() if name not in sleep}
+    left = replace(budget, draw_w=free.draw_w, open_w=free.open_w)
+    return replace(plan, sleep=sleep, wake=wake, withdrawn=closed | limits), left
+
+
+def _count_least_missing(pool: PoolState, least: LeastNodes) -> int:
+    """Return how many more nodes must wake for the settings."""
+    up = int((pool.state == ACTIVE).sum() + pool.rising.sum())
+    return max(least.awake - up, least.idle - int(pool.ready.sum()), 0)
 
 
 @dataclass
 class _FreeNodes:
     """The free nodes of a pool while they are divided; `draw_w` is the draw of all nodes, `woken` those to wake.
 
-    The `withdrawn` nodes are closed to jobs in any case, because the capacity is limited.
+    The `limited` nodes are closed to jobs in any case, because the capacity is limited. `open_w` is that of the budget.
     """
 
     pool: PoolState
@@ -177,18 +196,18 @@ class _FreeNodes:
     budget: PowerBudget
     draws: NodeDraws
     may_leave: frozenset[str]
-    withdrawn: Collection[str]
+    limited: Collection[str]
     woken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.draw_w = self.budget.draw_w
+        self.draw_w, self.open_w = self.budget.draw_w, self.budget.open_w
         usable = [node for node in self.ours if node.state != FAILED and node.node.use is NodeUse.FREE]
         ready = {node.name for node in self.pool.nodes_at(self.pool.ready)}
         min_asleep_s = self.draws.site.bounds.min_asleep_s
         wakeable = list_nodes_to_wake(self.pool, self.ours, self.draws.memory, min_asleep_s=min_asleep_s)
         self.present_w = {node.name: self.draws.expected_w(node) for node in usable}
         self.ready = [node.name for node in usable if node.name in ready]
-        offerable = self.present_w.keys() - set(self.withdrawn)
+        offerable = self.present_w.keys() - set(self.limited)
         self.offerable = [name for name in self.ready if name in offerable]
         self.wakeable = [name for name in wakeable if name in offerable and name not in ready]
 
@@ -203,14 +222,15 @@ class _FreeNodes:
         always = dict(list_names_always_offered(self.pool, self.ours, self.draws.site, snapshot.now_s))
         offered = {name for name in (*self.offerable, *self.wakeable) if name in always}
         self._wake(name for name in self.wakeable if name in offered)
-        room = self.pool.free_room(np.array([node.name in offered for node in self.pool.pool.nodes], np.bool_))
+        taken = offered | {*self.limited}
+        room = self.pool.free_room(np.array([node.name in taken for node in self.pool.pool.nodes], np.bool_))
         for job in sorted(self.pool.waiting, key=lambda job: (-job.priority, job.submit_s)):
             counts = {number: len(tasks) for number, tasks in room.take(job).items()}
             if sum(counts.values()) < job.nodes and not job.is_array:
                 continue
             names = self._choose(counts, offered)
             asleep = [name for name in names if name in self.wakeable]
-            rise_w = sum(max(self.draws.rising_w(name) - self.present_w[name], 0.0) for name in asleep)
+            rise_w = sum(map(self._wake_w, asleep))
             if rise_w > max(self.spare_w, 0.0) and job.job_id not in snapshot.undelayable:
                 continue
             offered |= set(names)
@@ -236,21 +256,38 @@ class _FreeNodes:
             self.put_to_sleep((name,))
         return found
 
+    def wake_for_plan(self, names: Collection[str], least: int) -> None:
+        """Wake the nodes that the plan without a cap wakes if all fit, else the `least` of them, as far as they fit.
+
+        Of nodes for a job that does not fit, none wakes: it would only idle.
+        """
+        asleep = [name for name in names if name in self.wakeable and name not in self.woken]
+        asleep = asleep[: max(len(names) - len(self.woken), 0)]
+        if sum(self._wake_w(name) for name in asleep) > self.spare_w:
+            asleep = asleep[: max(least - len(self.woken), 0)]
+        for name in asleep:
+            if self._wake_w(name) <= self.spare_w:
+                self._wake((name,))
+
     def offer_spare(self, others: Collection[str]) -> set[str]:
         """Return the nodes on which a job of full power would still fit: they stay open, asleep or awake."""
-        left_w, offered = self.spare_w, set[str]()
+        offered = set[str]()
         for name in (*self.offerable, *self.wakeable):
             rise_w = max(self.draws.full_w(name) - self.present_w[name], 0.0)
             factor = OPEN_AGAIN if self.draws.memory.nodes[name].withdrawn else 1.0
-            if name not in others and factor * rise_w <= left_w:
-                left_w -= rise_w
+            if name not in others and factor * rise_w <= self.spare_w - self.open_w:
+                self.open_w += rise_w
                 offered.add(name)
         return offered
+
+    def _wake_w(self, name: str) -> float:
+        """Return how much more the node draws if it wakes."""
+        return max(self.draws.rising_w(name) - self.present_w[name], 0.0)
 
     def _wake(self, names: Iterable[str]) -> None:
         for name in names:
             self.woken.append(name)
-            self.draw_w += max(self.draws.rising_w(name) - self.present_w[name], 0.0)
+            self.draw_w += self._wake_w(name)
             self.present_w[name] = self.draws.rising_w(name)
 
     def _choose(self, counts: Mapping[int, int], others: Collection[str]) -> list[str]:

@@ -12,8 +12,9 @@ from offpeak.door.effect import Hold
 from offpeak.model.facility import PowerCap
 from offpeak.model.orders import NodeState, PowerState
 from offpeak.settings.capacity import CapacitySettings
+from plugin.capacity.port import CapacityTargets
 from plugin.scheduler.node import NodeUse
-from power.live.cluster_snapshot import NodeMemory, PowerMemory
+from power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory
 from power.live.power_plan import PowerPlan
 
 OFF = NodeState.OFF
@@ -203,10 +204,60 @@ def test_no_more_nodes_sleep_than_needed_and_none_that_must_stay(uses, cap_w, ke
     assert plan.budget is not None
     before_w = 500.0 * len(jobs) + sum(measured.values()) + OFF_W * len(sleepers)
     saved_w = {name: measured[name] - OFF_W for name in awake}
-    assert plan.budget.draw_w == pytest.approx(before_w - sum(saved_w[name] for name in closed))
+    woken = of(plan, "power_up")
+    after_w = before_w - sum(saved_w[name] for name in closed) + len(woken) * (BOOT_W - OFF_W)
+    assert plan.budget.draw_w == pytest.approx(after_w)
     may_sleep = max(0, min(len(awake), len(awake) + len(jobs) - keep_hot))
     assert len(closed) <= may_sleep
     if closed:
         assert plan.budget.draw_w + min(saved_w[name] for name in closed) > cap_w
     assert plan.budget.draw_w <= cap_w or len(closed) == may_sleep
-    assert of(plan, "power_up") == []
+    assert len(woken) <= max(0, keep_hot - len(awake) - len(jobs))
+    assert not woken or plan.budget.draw_w <= cap_w
+
+
+@pytest.mark.parametrize(
+    ("settings", "woken"),
+    [
+        ({"bounds": replace(CapacitySettings(), keep_hot=2)}, 2),
+        ({"capacity": "green-pool:1"}, 1),
+    ],
+)
+def test_what_the_settings_keep_awake_wakes_as_far_as_the_cap_allows(settings, woken) -> None:
+    nodes, records, memory = asleep(*names(3))
+    sight, site = cluster_snapshot(nodes, records=records), site_of(3, **settings)
+    assert of(planned(replace(sight, **cap(100_000)), site, memory), "power_up") == names(woken)
+    assert of(planned(replace(sight, **cap(BOOT_W + 2 * OFF_W)), site, memory), "power_up") == ["n01"]
+    assert of(planned(replace(sight, **cap(BOOT_W)), site, memory), "power_up") == []
+
+
+def test_a_cap_that_is_far_above_the_draw_wakes_no_fewer_nodes_for_jobs() -> None:
+    nodes, records, memory = asleep("n01", "n02")
+    jobs = [job_of(begin_s=NOW_S + 60, reason="BeginTime", nodes=2)]
+    sight = cluster_snapshot(nodes, jobs=jobs, records=records, **cap(100_000))
+    assert of(planned(sight, site_of(2), memory), "power_up") == ["n01", "n02"]
+
+
+@pytest.mark.parametrize("others", ["asleep", "busy"])
+def test_a_cap_opens_no_node_that_the_limited_capacity_withdraws(others) -> None:
+    nodes, records, memory = asleep("n02", "n03", "n04")
+    jobs = [running("n01", hosts="n01"), job_of("9", submit_s=NOW_S - 86_400, limit_s=3600)]
+    if others == "busy":
+        nodes, records = [busy(name) for name in names(4)[1:]], {}
+        jobs += [running(name, hosts=name, start_s=NOW_S - 60, limit_s=7200) for name in names(4)[1:]]
+    decided = replace(memory, pools={"batch": PoolMemory("ols:1h", NOW_S, CapacityTargets(1))})
+    site = site_of(4, bounds=replace(CapacitySettings(), sla=200.0), capacity="ols:1h", limit_capacity=True)
+    sight = cluster_snapshot([busy("n01"), *nodes], jobs=jobs, records=records)
+    without, capped = (planned(each, site, decided) for each in (sight, replace(sight, **cap(100_000))))
+    assert without.withdrawn
+    assert (capped.withdrawn, changes_of(capped)) == (without.withdrawn, changes_of(without))
+
+
+@given(pools=st.lists(st.integers(1, 3), min_size=1, max_size=4), spare_w=st.integers(0, 3000))
+def test_jobs_of_full_power_on_all_open_nodes_of_all_pools_fit_below_the_cap(pools, spare_w) -> None:
+    every = names(sum(pools))
+    of_pool = [number for number, count in enumerate(pools) for _ in range(count)]
+    nodes = [node._replace(partitions=(f"p{at}",)) for node, at in zip(idle(*every), of_pool, strict=True)]
+    plan = planned(cluster_snapshot(nodes, **cap(IDLE_W * len(every) + spare_w)), site_of(len(every)))
+    still_open = len(every) - len(plan.withdrawn)
+    assert still_open == min(spare_w // (FULL_W - IDLE_W), len(every))
