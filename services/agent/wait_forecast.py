@@ -17,6 +17,7 @@ import numpy as np
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import MINUTE_S, WEEK_S
+from offpeak.model.request import Request
 from plugin.federation.site_report import NO_WAITS, PartitionTerms
 from plugin.federation.site_waits import wait_on_pools
 from plugin.scheduler.job import Job, JobState
@@ -70,13 +71,17 @@ class WaitForecast:
         """Return the expected wait of each job, by its own request; none without recent waits or if it fits no node."""
         if now_s - self.at_s > 3 * EVERY_S or not self.latest.pools:
             return {}
-        found = {}
+        found: dict[str, int] = {}
+        # Thousands of jobs have few different requests, and a wait takes up to a millisecond.
+        alike: dict[tuple[Request, int], float] = {}
         for job in jobs:
             if job.request is None:
                 continue
-            wait_s = wait_on_pools(self.latest.pools, self._terms, job.request, job.limit_s or WEEK_S).wait_s
-            if math.isfinite(wait_s):
-                found[job.job_id] = int(wait_s)
+            key = job.request, job.limit_s or WEEK_S
+            if key not in alike:
+                alike[key] = wait_on_pools(self.latest.pools, self._terms, *key).wait_s
+            if math.isfinite(alike[key]):
+                found[job.job_id] = int(alike[key])
         return found
 
 

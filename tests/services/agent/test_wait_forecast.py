@@ -22,13 +22,14 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits
+from plugin.federation.site_waits import SiteWait
 from plugin.queue_hook.facts import QueueFacts, WaitAllowance
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse, PowerState
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 from power.live import wait_process
 from power.live.offer import PoolOffer
-from services.agent import reports
+from services.agent import reports, wait_forecast
 from services.agent.queue_loop import QueueSection, add_wait_allowances, queue_rules
 from services.agent.site_context import PartitionModes
 from services.agent.wait_forecast import EVERY_S, WaitForecast, WaitHistory
@@ -114,6 +115,23 @@ def test_each_job_gets_the_wait_of_its_own_request_and_old_waits_do_not_count(si
         assert forecast.of_jobs(jobs, NOW_S + 4 * EVERY_S) == {}
 
     asyncio.run(use())
+
+
+def test_the_wait_of_equal_requests_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Request] = []
+
+    def wait(_pools: object, _terms: object, request: Request, limit_s: int) -> SiteWait:
+        found.append(request)
+        return SiteWait(float(limit_s))
+
+    monkeypatch.setattr(wait_forecast, "wait_on_pools", wait)
+    forecast = WaitForecast()
+    forecast.latest, forecast.at_s = WAITS, NOW_S
+    jobs = [job(number, "cpu", number % 2) for number in range(1000)]
+    longer = job(1000, "cpu", 0)._replace(limit_s=2 * HOUR_S)
+    waits_s = forecast.of_jobs([*jobs, longer], NOW_S)
+    assert waits_s == {str(number): HOUR_S for number in range(1000)} | {"1000": 2 * HOUR_S}
+    assert len(found) == 3
 
 
 def crash(problem: str) -> str:
