@@ -209,11 +209,10 @@ class JobPowers:
         return self._saved.predictor.choice.errors
 
     def learn(self, booked: Sequence[BookedJob], *, at_s: int) -> None:
-        """Learn jobs that have ended and were measured."""
-        measured = [(ended_job.ended.job, ended_job.node_w) for ended_job in booked if ended_job.node_w is not None]
-        if measured:
-            jobs, node_w = zip(*measured, strict=True)
-            self._saved.learn(job_columns(jobs, np.array(node_w, np.float64)), at_s)
+        """Learn jobs that have ended; those that were not measured teach nothing, and their forecasts are dropped."""
+        if booked:
+            node_w = np.array([np.nan if each.node_w is None else each.node_w for each in booked], np.float64)
+            self._saved.learn(job_columns([each.ended.job for each in booked], node_w), at_s)
 
     def of(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], *, at_s: int) -> dict[str, JobDraw]:
         """Return the power of each job by its number; `kinds` are the nodes of each partition."""

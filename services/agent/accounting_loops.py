@@ -21,6 +21,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.replay import PowerSettings
+from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
@@ -143,15 +144,15 @@ class JobAccounts:
         self._last = self._last or first_round(self._accounts.ledger)
 
     async def draws(self, view: SchedulerView) -> dict[str, JobDraw]:
-        """Return the expected power of every job by its number."""
+        """Return the expected power of every job that has not ended, by its number."""
         async with self._turn:
             kinds = find_node_kinds(view.nodes, self._section.class_of)
-            return await asyncio.to_thread(self._accounts.powers.of, view.jobs, kinds, at_s=view.at_s)
+            return await asyncio.to_thread(self._accounts.powers.of, _not_ended(view), kinds, at_s=view.at_s)
 
     async def run_s(self, view: SchedulerView) -> dict[str, int]:
-        """Return the expected run time of every job [s] by its number."""
+        """Return the expected run time of every job that has not ended [s], by its number."""
         async with self._turn:
-            return await asyncio.to_thread(self._accounts.times.of, view.jobs, at_s=view.at_s)
+            return await asyncio.to_thread(self._accounts.times.of, _not_ended(view), at_s=view.at_s)
 
     async def book(self, view: SchedulerView) -> None:
         """Book the jobs that have ended since the last call. BadLedger: they are booked by a later call."""
@@ -176,6 +177,11 @@ class JobAccounts:
             self._accounts.times.keep()
         except CannotWrite as problem:
             self._problem_log.report("predictors", f"{problem}; {problem.hint}")
+
+
+def _not_ended(view: SchedulerView) -> list[Job]:
+    """Return the jobs to forecast; the forecast of a job that is booked would stay open."""
+    return [job for job in view.jobs if job.state is not JobState.ENDED]
 
 
 SAVINGS_EVERY_S = 900.0

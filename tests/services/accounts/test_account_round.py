@@ -18,10 +18,14 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
+from predictors import recent_errors
 from services.accounts.booking import AccountRound, Accounts, account_round, first_round
 from services.accounts.job_draws import ASSUMED
 from services.accounts.job_forecasts import JobPowers, RunTimes
+from services.agent.accounting_loops import AccountSection, JobAccounts
+from services.agent.loop import ProblemLog
 
 STEP_S, LENGTH_S, JOBS = 30, 100, 20
 Shown = Callable[[int], list[Job]]
@@ -95,6 +99,31 @@ def test_a_queue_is_booked_whole(ledger: Ledger) -> None:
     assert rounds(ledger, queue, range(0, 2400, STEP_S)) == []
     count, energy_j = in_the_book(ledger)
     assert (count, energy_j) == (JOBS, pytest.approx(300.0 * JOBS * LENGTH_S))
+
+
+def test_ended_jobs_that_are_still_listed_leave_the_first_forecasts_of_others(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent_errors, "MOST_OPEN", 4)
+    section = AccountSection(tmp_path, PowerSettings(), lambda _: None, settle_s=60)
+    accounts, end_s = JobAccounts(section, ledger, ProblemLog()), JOBS * LENGTH_S
+    longer = job("long", JobState.PENDING, start_s=None, hosts="", limit_s=end_s)
+
+    async def run() -> None:
+        for at_s in range(0, end_s + 300, STEP_S):
+            # Its time limit is changed later, but its first forecast counts.
+            of_long = longer._replace(limit_s=end_s if at_s < 100 else 10 * end_s)
+            if at_s > end_s:
+                of_long = of_long._replace(state=JobState.ENDED, start_s=0, end_s=end_s, hosts="n2")
+            shown = view(at_s, [of_long, *queue(at_s)])
+            await accounts.draws(shown)
+            await accounts.run_s(shown)
+            await accounts.book(shown)
+
+    asyncio.run(run())
+    errors = accounts.forecasts[0]
+    assert errors.outcomes == JOBS + 1
+    assert errors.naive_mae == pytest.approx(JOBS * (86_400 - LENGTH_S) / (JOBS + 1))
 
 
 @pytest.mark.thorough

@@ -15,6 +15,7 @@ from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from power.capacity.price_profile import JOB_UTILISATION
+from predictors import recent_errors
 from predictors.choice import ChoiceRule, ChosenErrors
 from services.accounts import job_forecasts as kept_predictor
 from services.accounts.ended_jobs import EndedJob
@@ -98,6 +99,17 @@ def test_jobs_of_the_same_user_and_name_tell_once_they_did_better_than_the_nodes
     assert powers.errors.mae is not None
     assert powers.errors.mae < 1 < powers.errors.naive_mae
     assert draws["6"].basis == "all jobs"
+
+
+def test_jobs_without_a_measurement_leave_the_first_forecasts_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_errors, "MOST_OPEN", 2)
+    powers, busy_w = JobPowers(), SERVER.running_w(JOB_UTILISATION)
+    powers.of([pending("1")], KINDS, at_s=0)
+    for number in ("2", "3", "4"):
+        learn_watched(powers, [ran(number, 400.0, measured=0.2)])
+    powers.of([pending("1", partitions=("dark",))], KINDS, at_s=4000)
+    powers.learn([ran("1", busy_w)], at_s=7200)
+    assert (powers.errors.naive_mae, powers.errors.outcomes) == (pytest.approx(0), 1)
 
 
 def test_declared_job_power_overrides_learned_power() -> None:
