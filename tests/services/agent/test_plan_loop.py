@@ -215,3 +215,40 @@ def test_an_agent_that_ends_in_the_middle_of_a_cap_lets_the_jobs_go(start):
     assert None not in stage.begins().values()
     asyncio.run(give_back(stage.agent, stage.agent.modes, NO_MODES))
     assert stage.begins() == FREE
+
+
+def test_an_agent_that_ends_in_the_middle_of_a_round_lets_the_jobs_go(start, monkeypatch):
+    stage = start(queue="greedy")
+    stage.order(hours=(0, 5), cap_w=200)
+    stage.rounds()
+    assert None not in stage.begins().values()
+
+    async def cut_off(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(stage.agent.planner, "add_plan", cut_off)
+    with pytest.raises(asyncio.CancelledError):
+        stage.rounds()
+    asyncio.run(give_back(stage.agent, stage.agent.modes, NO_MODES))
+    assert stage.begins() == FREE
+
+
+def test_an_agent_that_ends_before_its_first_round_lets_the_jobs_go_that_the_last_one_has_held(start):
+    stage = start(queue="greedy")
+    stage.order(hours=(0, 5), cap_w=200)
+    stage.rounds()
+    assert None not in stage.begins().values()
+    again = SiteAgent(stage.agent.site, stage.ledger, ProblemLog(), clock=lambda: float(stage.now_s))
+    asyncio.run(give_back(again, again.modes, NO_MODES))
+    assert stage.begins() == FREE
+
+
+def test_a_delay_that_the_owner_allows_stays_when_the_agent_ends(start):
+    stage = start(queue="greedy")
+    next(job for job in stage.scheduler.cluster.jobs.values() if job.name == "hot").comment = "offpeak:delay=12h"
+    stage.rounds()
+    kept = stage.begins()
+    assert kept["3"] is None
+    assert kept["2"] is not None
+    asyncio.run(give_back(stage.agent, stage.agent.modes, NO_MODES))
+    assert stage.begins() == kept
