@@ -45,6 +45,8 @@ class CapEvent:
     program_id: str = ""
 
 
+MOST = 1e12
+"""A larger number is no power, in any unit."""
 EVENT_KEYS = ("begin", "end", "cap_w", "reason")
 EVENT_EXAMPLE = 'write [[event]] and below it begin = 2026-11-22T17:00:00+01:00, end, cap_w = 40000 and reason = "..."'
 
@@ -69,7 +71,7 @@ def _cap(event: Any, where: str, zone: tzinfo, source: str) -> PowerCap:
     cap_w, reason = event["cap_w"], event["reason"]
     if until_s <= from_s:
         raise BadInput(f"{where}: ends before it begins", hint="end is a time behind begin")
-    if isinstance(cap_w, bool) or not isinstance(cap_w, int | float) or not 0 <= cap_w < 1e12:
+    if isinstance(cap_w, bool) or not isinstance(cap_w, int | float) or not 0 <= cap_w < MOST:
         raise BadInput(f"{where}: cap_w: {cap_w!r} is no power", hint="write watts as a number, such as 40000")
     if not isinstance(reason, str):
         raise BadInput(f"{where}: reason: {reason!r} is no text", hint=EVENT_EXAMPLE)
@@ -200,7 +202,7 @@ def _watts(payload: EventPayload, unit: str, event: str) -> int:
     if unit.upper() not in WATTS:
         raise ValueError(f"event {event}: {LIMIT} in {unit!r}, not kW")
     values = [value for value in payload.values if isinstance(value, float | int) and not isinstance(value, bool)]
-    if not values or min(values) < 0:
+    if not values or not all(0 <= value < MOST for value in values):
         raise ValueError(f"event {event}: {LIMIT} without a power")
     return int(min(values) * WATTS[unit.upper()])
 

@@ -1,5 +1,6 @@
 """Caps of an OpenADR 3 server: what its events say, and what is wrong when they say nothing."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -55,6 +56,9 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
     assert headers["Authorization"] == "Bearer the-secret"
 
 
+NO_POWERS = ("much", -1, math.nan, math.inf, 1e300, 10**400)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -62,7 +66,7 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
         {"intervalPeriod": {"start": "2026-11-22T16:00:00Z", "duration": "an hour"}},
         {"intervalPeriod": None},
         {"payloadDescriptors": [{"payloadType": "IMPORT_CAPACITY_LIMIT", "units": "AMPS"}]},
-        {"intervals": [{"payloads": [{"type": "IMPORT_CAPACITY_LIMIT", "values": ["much"]}]}]},
+        *({"intervals": [{"payloads": [{"type": "IMPORT_CAPACITY_LIMIT", "values": [value]}]}]} for value in NO_POWERS),
         {"intervals": "none"},
     ],
 )
