@@ -258,17 +258,12 @@ def caps_ahead(events: Iterable[CapEvent], now_s: int) -> tuple[PowerCap, ...]:
 
 @dataclass(frozen=True)
 class MeasuredInterval:
-    """The energy of all measured nodes in an interval [Unix s], of which the share `covered` was measured."""
+    """The mean power of all measured nodes in an interval [Unix s], of which the share `covered` was measured."""
 
     from_s: int
     until_s: int
-    energy_j: float
+    power_w: float
     covered: float
-
-    @property
-    def whole_j(self) -> float:
-        """The energy of the whole interval, as if the rest of it were like the measured share."""
-        return self.energy_j / self.covered
 
 
 def make_report(event: CapEvent, cap: PowerCap, intervals: Sequence[MeasuredInterval], client: str) -> dict[str, Any]:
@@ -302,8 +297,8 @@ def make_report(event: CapEvent, cap: PowerCap, intervals: Sequence[MeasuredInte
 
 
 def _report_interval(number: int, interval: MeasuredInterval) -> dict[str, Any]:
-    usage_kwh = interval.whole_j / J_PER_KWH
-    demand_kw = interval.whole_j / (interval.until_s - interval.from_s) / 1e3
+    usage_kwh = interval.power_w * (interval.until_s - interval.from_s) / J_PER_KWH
+    demand_kw = interval.power_w / 1e3
     payloads = (("USAGE", usage_kwh), ("DEMAND", demand_kw))
     return {
         "id": number,

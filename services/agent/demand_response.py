@@ -20,8 +20,9 @@ from pydantic import TypeAdapter
 from offpeak.errors import CannotWrite
 from offpeak.files import replacing
 from offpeak.ledger.database import open_ledger
+from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.node_energy import node_energy
+from offpeak.ledger.node_energy import node_energy, spans_energy
 from offpeak.model.constants import DAY_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series
@@ -268,14 +269,30 @@ class ReportLoop(Loop):
 
 
 def measure_intervals(url: str, cap: PowerCap) -> tuple[MeasuredInterval, ...]:
-    """Return the measured energy of each five minutes of a cap; none if no node was measured in one of them.
+    """Return the energy of each five minutes of a cap, of the nodes that were measured during it; none if none was.
 
-    It reads the ledger. Raises BadLedger if that cannot be read.
+    A node counts with its mean in the measured part of the interval, without one with its mean during the cap. It reads
+    the ledger. Raises BadLedger if that cannot be read.
     """
+    whole = TimeRange(cap.from_s, cap.until_s)
     edges_s = [*range(cap.from_s, cap.until_s, REPORT_INTERVAL_S), cap.until_s]
-    found = []
+    spans = [TimeRange(*edges) for edges in pairwise(edges_s)]
     with open_ledger(url) as connection:
-        for from_s, until_s in pairwise(edges_s):
-            used = node_energy(connection, TimeRange(from_s, until_s), (), UTC)
-            found += [MeasuredInterval(from_s, until_s, each.energy_j, each.covered) for each in used if each.covered]
-    return tuple(found) if len(found) == len(edges_s) - 1 else ()
+        by_node = {use.of[0]: mean_w(use, whole) for use in node_energy(connection, whole, ("node",), UTC)}
+        means_w = {node: mean for node, mean in by_node.items() if mean is not None}
+        found = spans_energy(connection, spans, [means_w] * len(spans)) if means_w else []
+    return tuple(_measured_interval(*each, means_w) for each in zip(spans, found, strict=False))
+
+
+def _measured_interval(
+    span: TimeRange, used: Mapping[str, EnergyUse], means_w: Mapping[str, float]
+) -> MeasuredInterval:
+    inside_w = {node: mean_w(use, span) for node, use in used.items()}
+    power_w = sum(mean if (own := inside_w.get(node)) is None else own for node, mean in means_w.items())
+    covered = sum(use.covered or 0.0 for use in used.values()) / len(means_w)
+    return MeasuredInterval(int(span.from_unix_s), int(span.until_unix_s), power_w, covered)
+
+
+def mean_w(use: EnergyUse, span: TimeRange) -> float | None:
+    """Return the mean power over the measured part of that time, None without one."""
+    return use.energy_j / use.covered / (span.until_unix_s - span.from_unix_s) if use.covered else None

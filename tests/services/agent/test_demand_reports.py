@@ -40,10 +40,13 @@ class Reporter:
         self.caps = OrderedCaps(lambda: section, self.problems, lambda: self.now_s)
         self.loop = ReportLoop(self.caps, self.ledger, self.problems, lambda: self.now_s, lambda: mode == "active")
 
-    def measure(self, from_s: float = BEGIN_S - 60, until_s: float = END_S + 60) -> None:
+    def measure(
+        self, from_s: float = BEGIN_S - 60, until_s: float = END_S + 60, *, nodes: tuple[str, ...] = ("n1", "n2")
+    ) -> None:
         rows = [
             MeterReading(f"bmc of {node}", "dcmi", "total", from_s, until_s, power_w, node=node)
             for node, power_w in (("n1", 300.0), ("n2", 400.0))
+            if node in nodes
         ]
         self.ledger.write_readings(rows)
         self.ledger.settle()
@@ -151,6 +154,27 @@ def test_gaps_lower_the_confidence_and_the_mean_stands_for_them(reporter: Report
     assert {each["confidence"] for each in report["payloadDescriptors"]} == {50}
     last = report["resources"][0]["intervals"][-1]["payloads"]
     assert next(each["values"] for each in last if each["type"] == "DEMAND") == [pytest.approx(0.7)]
+
+
+@pytest.mark.parametrize(("silent", "confidence"), [(("n2",), 50), (("n1", "n2"), 0)])
+def test_a_node_without_a_reading_in_an_interval_counts_with_its_mean_during_the_cap(
+    reporter: Reporter, vtn: TestVtn, silent: tuple[str, ...], confidence: int
+) -> None:
+    reporter.measure(BEGIN_S - 60, BEGIN_S + 300)
+    reporter.measure(BEGIN_S + 300, BEGIN_S + 600, nodes=tuple({"n1", "n2"} - {*silent}))
+    reporter.measure(BEGIN_S + 600, END_S + 60)
+    reporter.round(BEGIN_S + 30)
+    reporter.round(END_S + SETTLE_S)
+    (report,) = vtn.reports
+    assert {each["confidence"] for each in report["payloadDescriptors"]} == {confidence}
+    demands = [
+        value
+        for interval in report["resources"][0]["intervals"]
+        for each in interval["payloads"]
+        for value in each["values"]
+        if each["type"] == "DEMAND"
+    ]
+    assert demands == pytest.approx([0.7, 0.7, 0.7])
 
 
 def test_without_meters_there_is_one_problem_and_no_report(reporter: Reporter, vtn: TestVtn) -> None:
