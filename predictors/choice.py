@@ -6,8 +6,10 @@ change with each job: this is "follow the leader" on a sliding window with full 
 "Prediction, Learning, and Games", Cambridge 2006, chapters 3 and 4). A leader can lose on a stream on which the best
 candidate keeps changing. Therefore the given answers have an account: it is charged what they err beyond the naive
 error and the margin. Once it is overdrawn by the margin of a window, the naive candidate answers until the account is
-balanced. Thus on any stream the sum of the errors of the given answers is at most (1 + margin) times the naive sum,
-plus a constant: the margin of the largest window, and the errors of the answers that were open at that moment.
+balanced. It is never overdrawn further, so that a candidate that is better again is used after about two windows. Thus
+on any stream the sum of the errors of the given answers is at most (1 + margin) times the naive sum, plus a constant,
+which counts once more for each time at which the naive candidate takes over: the margin of the largest window, and the
+errors of the answers that were open at that moment.
 """
 
 import math
@@ -76,7 +78,10 @@ class PredictorChoice:
         overdrawn = self._overdrawn + float(row[used] - (1 + self._rule.margin) * row[NAIVE])
         # What was gained more than a window ago is no credit: it was another time.
         self._overdrawn = max(overdrawn, -naive)
-        self._pays_back = self._overdrawn > (0.0 if self._pays_back else self._rule.margin * naive)
+        most = self._rule.margin * naive
+        self._pays_back = self._overdrawn > (0.0 if self._pays_back else most)
+        # Each outcome pays back its share of this: without a limit the errors of one bad day would take years.
+        self._overdrawn = min(self._overdrawn, most)
         self.used = self._next()
 
     def state(self) -> State:

@@ -34,7 +34,15 @@ def test_on_any_stream_the_answers_err_little_more_than_the_naive_ones(rows) -> 
     worst = np.maximum.accumulate(errors.max(axis=1)) if rows else np.empty(0)
     windows = np.convolve(errors[:, NAIVE], np.ones(RULE.window)) if rows else np.empty(0)
     constant = worst + RULE.margin * np.maximum.accumulate(windows)[: len(rows)]
-    assert (given_errors <= (1 + RULE.margin) * naive + constant + 1e-6 * (1 + given_errors)).all()
+    times = 1 + np.cumsum(np.diff([NAIVE, *used]) * (np.array(used) == NAIVE) != 0)
+    assert (given_errors <= (1 + RULE.margin) * naive + times * constant + 1e-6 * (1 + given_errors)).all()
+
+
+@given(st.integers(1, 20), st.floats(1000, 1e6))
+def test_after_errors_of_any_size_a_better_candidate_is_used_again(count, error) -> None:
+    _, used = follow([(10, 5, 50)] * 30 + [(10, error, 50)] * count + [(10, 5, 50)] * 3 * RULE.window)
+    assert used[29] == used[-1] == 1
+    assert NAIVE in used[30:]
 
 
 @given(STREAMS, st.integers(0, 200))

@@ -168,6 +168,22 @@ def test_a_process_that_fails_leaves_no_waits(
     assert children() <= before
 
 
+def test_without_a_process_for_the_simulation_no_wait_is_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wait_process, "COMMAND", ("/nowhere/python",))
+
+    async def use() -> None:
+        forecast = WaitForecast()
+        forecast.latest = WAITS
+        forecast.begin(VIEW, TRAITS, {})
+        await forecast.finish(patience_s=20)
+        assert forecast.of_jobs((job(1, "gpu", 1),), NOW_S) == {}
+
+    asyncio.run(use())
+    assert "waits are not known" in caplog.text
+
+
 def test_the_first_report_to_brokers_waits_for_the_process_that_loads_the_engine(
     monkeypatch: pytest.MonkeyPatch, simulated: Path
 ) -> None:
