@@ -372,6 +372,11 @@ def _running(inputs: PlanInputs, pool: PlanPool, capacity: Sequence[NodeShare]) 
 
 
 def _not_below(rates: Rates, running: Running) -> Rates:
-    """Return the rates with no cap below the running jobs, which are not stopped."""
-    drawn = [int(np.ceil(running.power_w[running.until_s > from_s].sum())) for from_s in rates.edge_s[:-1].tolist()]
-    return Rates(rates.edge_s, rates.price_per_kwh, rates.temperature_c, np.maximum(rates.cap_w, drawn))
+    """Return the rates with no cap below the running jobs, which are not stopped, as long as each of them runs."""
+    if not (rates.cap_w < NO_LIMIT).any():
+        return rates
+    ends_s = running.until_s[(running.until_s > 0) & (running.until_s < rates.horizon_s)]
+    edges = np.union1d(rates.edge_s, ends_s)
+    old = np.searchsorted(rates.edge_s, edges[:-1], side="right") - 1
+    drawn = [int(np.ceil(running.power_w[running.until_s > from_s].sum())) for from_s in edges[:-1].tolist()]
+    return Rates(edges, rates.price_per_kwh[old], rates.temperature_c[old], np.maximum(rates.cap_w[old], drawn))

@@ -141,6 +141,20 @@ def test_a_cap_keeps_a_job_back_that_does_not_fit_and_lets_it_go_when_it_is_with
 
 
 @ANY_POLICY
+def test_no_job_takes_the_place_of_one_that_exceeds_the_cap(start, queue):
+    stage = start(queue=queue)
+    until_s = stage.order(hours=(0, 5), cap_w=50)
+    stage.rounds()
+    assert stage.begins() == {"2": until_s, "3": until_s}
+    # The first job has ended.
+    stage.now_s += HOUR_S
+    assert {job.job_id: str(job.state) for job in stage.scheduler.view().jobs if job.job_id != "1"} == {
+        "2": "pending",
+        "3": "pending",
+    }
+
+
+@ANY_POLICY
 def test_a_coming_cap_keeps_a_job_back_that_would_run_into_it(start, queue):
     stage = start(queue=queue)
     until_s = stage.order(hours=(1.5, 3), cap_w=200)
