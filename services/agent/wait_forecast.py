@@ -57,7 +57,7 @@ class WaitForecast:
         try:
             self.latest = await simulate_apart(view, traits, run_s)
             self._terms = partition_terms(traits)
-        except OffpeakError as problem:
+        except (OffpeakError, OSError) as problem:
             self.latest = NO_WAITS
             LOG.warning("waits are not known: %s", problem)
         finally:
