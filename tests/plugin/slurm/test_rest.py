@@ -12,6 +12,7 @@ from slurmrestd_server import PACKAGES, PROGRAMS, settings_with_key, slurmrestd,
 from offpeak.errors import BadInput, BadSetting
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.port import SchedulerView
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.readers import SlurmRest, newest_rest_version
 from plugin.slurm.scheduler import SlurmScheduler
@@ -35,6 +36,18 @@ def comparable(job: Job) -> Job:
     return job._replace(hosts="", start_s=None, end_s=None, reason="")
 
 
+def views_of_one_moment(one: SlurmScheduler, other: SlurmScheduler) -> tuple[SchedulerView, SchedulerView]:
+    """Return two views between which slurmctld has changed nothing."""
+    views: list[SchedulerView] = []
+
+    def is_unchanged() -> bool:
+        views[:] = [other.view(), one.view(), other.view()]
+        return views[0].jobs == views[2].jobs and views[0].nodes == views[2].nodes
+
+    wait_until(is_unchanged, what="slurmctld to change nothing")
+    return views[1], views[2]
+
+
 def test_slurmrestd_agrees_with_squeue_and_scontrol(
     cluster_with_rest: tuple[SlurmCluster, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,9 +67,8 @@ def test_slurmrestd_agrees_with_squeue_and_scontrol(
             lambda: all(job.reason for job in rest.view().jobs if job.state is JobState.PENDING),
             what="a reason for each pending job",
         )
-        by_rest = rest.view()
         for read in ("text", "json"):
-            other = SlurmScheduler(SlurmSettings(read=read)).view()
+            by_rest, other = views_of_one_moment(rest, SlurmScheduler(SlurmSettings(read=read)))
             assert set(map(comparable, by_rest.jobs)) == set(map(comparable, other.jobs))
             assert set(by_rest.nodes) == set(other.nodes)
             assert by_rest.reservations == other.reservations
