@@ -1,8 +1,8 @@
 """The caps on power that the grid or the site orders, known to the agent until they end, and the reports on them.
 
 `OrderedCaps` holds the events of the site's file and of an OpenADR server. Each source has a loop of its own, so that a
-slow server delays nothing else. A source that cannot be read leaves its last events in force,
-also over a restart of the agent. `ReportLoop` reports to the server what the nodes drew.
+slow server delays nothing else. A source that cannot be read leaves its last events in force, those of the server also
+over a restart of the agent. `ReportLoop` reports to the server what the nodes drew.
 """
 
 import asyncio
