@@ -6,6 +6,7 @@ that no other user can read.
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -60,18 +61,7 @@ class HttpRequest:
 def get(ask: HttpRequest) -> bytes | FeedProblem:
     """Return the body of an answer of status 200. Redirections are not followed: they would take the key along."""
     try:
-        with (
-            WebSession() as session,
-            session.within(ask.timeout_s),
-            session.get(
-                ask.url,
-                params=ask.query,
-                headers=ask.headers,
-                timeout=ask.timeout_s,
-                stream=True,
-                allow_redirects=False,
-            ) as response,
-        ):
+        with _answer(ask, "GET") as response:
             return status_problem(ask.source, response) or _body(ask, response)
     except requests.RequestException as error:
         return request_problem(ask.source, ask.url, error)
@@ -79,24 +69,32 @@ def get(ask: HttpRequest) -> bytes | FeedProblem:
 
 def post(ask: HttpRequest, body: bytes) -> int | FeedProblem:
     """Send a JSON text, and return the status of the answer, whatever it is. Redirections are not followed."""
-    headers = {**ask.headers, "Content-Type": "application/json"}
     try:
-        with (
-            WebSession() as session,
-            session.within(ask.timeout_s),
-            session.post(
-                ask.url,
-                params=ask.query,
-                data=body,
-                headers=headers,
-                timeout=ask.timeout_s,
-                stream=True,
-                allow_redirects=False,
-            ) as response,
-        ):
+        with _answer(ask, "POST", {"Content-Type": "application/json"}, body) as response:
             return response.status_code
     except requests.RequestException as error:
         return request_problem(ask.source, ask.url, error)
+
+
+@contextmanager
+def _answer(
+    ask: HttpRequest, method: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
+) -> Iterator[requests.Response]:
+    with (
+        WebSession() as session,
+        session.within(ask.timeout_s),
+        session.request(
+            method,
+            ask.url,
+            params=ask.query,
+            data=body,
+            headers={**ask.headers, **(headers or {})},
+            timeout=ask.timeout_s,
+            stream=True,
+            allow_redirects=False,
+        ) as response,
+    ):
+        yield response
 
 
 def _body(ask: HttpRequest, response: requests.Response) -> bytes | FeedProblem:
