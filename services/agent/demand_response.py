@@ -260,9 +260,13 @@ class ReportLoop(Loop):
         self._problem_log.report(REPORTS, "; ".join(problems) or None)
 
     def _follow_events(self, now_s: int) -> None:
-        """Remember the caps in force, and end those that the server has withdrawn."""
+        """Remember the caps in force, take over their new ends, and end those that the server has withdrawn."""
         known = {(event.event_id, cap.from_s): (event, cap) for event in self._caps.server_events for cap in event.caps}
-        self._due |= {key: due for key, due in known.items() if due[1].from_s <= now_s < due[1].until_s}
+        self._due |= {
+            key: (event, cap)
+            for key, (event, cap) in known.items()
+            if key in self._due or cap.from_s <= now_s < cap.until_s
+        }
         for key, (event, cap) in self._due.items():
             if key not in known and cap.until_s > now_s > cap.from_s:
                 self._due[key] = event, replace(cap, until_s=now_s)

@@ -146,6 +146,20 @@ def test_a_cap_that_is_withdrawn_is_reported_up_to_then(reporter: Reporter, vtn:
     assert report["resources"][0]["intervalPeriod"]["duration"] == "PT120S"
 
 
+@pytest.mark.parametrize("lasts_s", [60, 240])
+def test_a_cap_that_the_server_shortens_is_reported_up_to_its_new_end(
+    reporter: Reporter, vtn: TestVtn, lasts_s: int
+) -> None:
+    reporter.measure()
+    reporter.round(BEGIN_S + 30)
+    vtn.events.clear()
+    vtn.order("e1", from_s=BEGIN_S, until_s=BEGIN_S + lasts_s, cap_w=900.0)
+    reporter.round(BEGIN_S + 120)
+    reporter.round(BEGIN_S + 240 + SETTLE_S)
+    (report,) = vtn.reports
+    assert report["resources"][0]["intervalPeriod"]["duration"] == f"PT{lasts_s}S"
+
+
 def test_gaps_lower_the_confidence_and_the_mean_stands_for_them(reporter: Reporter, vtn: TestVtn) -> None:
     reporter.measure(BEGIN_S, END_S - 50)
     reporter.round(BEGIN_S + 30)
