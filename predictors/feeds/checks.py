@@ -68,7 +68,7 @@ def contradicts(new: Series, last: Series) -> bool:
 STEPS_S = (900, 1800, 3600)
 # What sensors and programs write where they know nothing.
 SENTINELS = (-127.0, -999.0, -9999.0, -32768.0, 999.0, 9999.0, 32767.0, 65535.0, 99999.0)
-NEAR = 50.0
+NEAR, NEAR_SHARE = 50.0, 0.05
 FLAT_S = 23 * HOUR_S
 
 
@@ -115,8 +115,8 @@ def _sentinels(series: Series, _: CheckContext) -> tuple[FeedCondition, str] | N
     marked = np.isin(series.value, SENTINELS)
     others = series.value[series.known & ~marked]
     for value in np.unique(series.value[marked]):
-        # A true price of -127 has similar prices around it.
-        if len(others) == 0 or np.abs(others - value).min() > NEAR:
+        # A true price of -127 has similar prices around it, and a load of 9999 MW has similar loads.
+        if len(others) == 0 or np.abs(others - value).min() > max(NEAR, NEAR_SHARE * abs(value)):
             return FeedCondition.IMPLAUSIBLE, f"{value:g} at {_when(series, series.value == value)} stands for no value"
     return None
 

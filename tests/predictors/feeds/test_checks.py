@@ -12,7 +12,15 @@ from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from predictors.feeds.checks import SENTINELS, CheckContext, check_series
-from predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedCondition, Window, clip_series, price_quantity
+from predictors.feeds.port import (
+    CARBON,
+    OUTSIDE_TEMPERATURE,
+    FeedCondition,
+    FeedQuantity,
+    Window,
+    clip_series,
+    price_quantity,
+)
 
 HOUR = 3600
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -71,6 +79,15 @@ def test_a_true_price_of_the_same_number_lies_among_others_like_it():
     valley = with_value(-127.0)
     valley[18:20] = [-100.0, -118.0]
     assert condition(series(valley)) is None
+
+
+def test_a_true_load_of_the_same_number_lies_among_others_like_it():
+    mw = FeedQuantity("MW", 10.0, 2e5, final=False)
+    loads = 4000 + 10 * day()
+    loads[20] = 9999.0
+    assert condition(series(loads, unit="MW"), quantity=mw) is FeedCondition.IMPLAUSIBLE
+    loads[18:20] = [9500.0, 9800.0]
+    assert condition(series(loads, unit="MW"), quantity=mw) is None
 
 
 @pytest.mark.parametrize(
