@@ -1,14 +1,23 @@
-"""Outside temperature from Open-Meteo: the forecast and the recent past, or the archive; public, no key.
+"""Weather from Open-Meteo: the forecast and the recent past, or the archive; public, no key.
 
-Shapes after its documentation of /v1/forecast and /v1/archive. The forecast reaches some 90 days back and 16 ahead.
+Shapes after its documentation of /v1/forecast and /v1/archive. The forecast reaches 92 days back and 16 ahead.
 """
 
 from dataclasses import dataclass
 
-from pydantic import FiniteFloat
+from pydantic import ConfigDict, Field, FiniteFloat
 
+from offpeak.model.constants import HOUR_S
 from predictors.feeds.energy_charts import format_utc
-from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
+from predictors.feeds.port import (
+    OUTSIDE_TEMPERATURE,
+    FeedCondition,
+    FeedProblem,
+    FeedQuantity,
+    SourceAnswer,
+    Window,
+    build_series,
+)
 from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get_json
 
 FORECAST_URL = "https://api.open-meteo.com/v1/forecast"
@@ -17,17 +26,31 @@ ARCHIVE_URL = "https://archive-api.open-meteo.com/v1/archive"
 GRID_DEGREES = 1.0
 
 
-class WeatherUnits(AnswerShape):
-    """Units of the columns."""
+@dataclass(frozen=True)
+class WeatherVariable:
+    """A column of the answer and its unit there; a value holds for an hour that begins `early_s` before its time."""
 
-    temperature_2m: str
+    column: str
+    answer_unit: str
+    quantity: FeedQuantity
+    early_s: int = 0
+
+
+TEMPERATURE = WeatherVariable("temperature_2m", "°C", OUTSIDE_TEMPERATURE)
+WIND_AT_100_M = WeatherVariable("wind_speed_100m", "m/s", FeedQuantity("m/s", 0.0, 75.0, final=False))
+# Radiation is the mean of the hour before its time; above the atmosphere it is 1361 W/m2.
+SUNSHINE = WeatherVariable(
+    "shortwave_radiation", "W/m²", FeedQuantity("W/m2", 0.0, 1400.0, final=False), early_s=HOUR_S
+)
 
 
 class WeatherColumns(AnswerShape):
-    """Start of each hour [Unix s] and its temperature."""
+    """The times [Unix s] and the values of each column beside them."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, tuple[FiniteFloat | None, ...]] = Field(init=False)
 
     time: tuple[int, ...]
-    temperature_2m: tuple[FiniteFloat | None, ...]
 
 
 class WeatherAnswer(AnswerShape):
@@ -36,29 +59,30 @@ class WeatherAnswer(AnswerShape):
     latitude: float
     longitude: float
     utc_offset_seconds: int
-    hourly_units: WeatherUnits
+    hourly_units: dict[str, str]
     hourly: WeatherColumns
 
 
 @dataclass(frozen=True)
 class OpenMeteo:
-    """Air temperature two metres above ground [degC] at a place, in degrees north and east."""
+    """The weather at a place, in degrees north and east."""
 
     latitude: float
     longitude: float
     url: str = FORECAST_URL
     timeout_s: float = TIMEOUT_S
     name: str = "open-meteo"
+    variable: WeatherVariable = TEMPERATURE
     own: bool = False
 
     def fetch(self, window: Window) -> SourceAnswer:
         """Return the hours of all UTC days that the window touches."""
-        query = {"latitude": f"{self.latitude}", "longitude": f"{self.longitude}", "hourly": "temperature_2m"}
-        days = {"start_date": format_utc(window.from_s)[:10], "end_date": format_utc(window.until_s - 1)[:10]}
-        clock = {"timeformat": "unixtime", "timezone": "UTC"}
-        answer = get_json(
-            HttpRequest(self.name, self.url, query | days | clock, timeout_s=self.timeout_s), WeatherAnswer
-        )
+        query = {"latitude": f"{self.latitude}", "longitude": f"{self.longitude}", "hourly": self.variable.column}
+        first_s, last_s = (edge_s + self.variable.early_s for edge_s in (window.from_s, window.until_s - 1))
+        days = {"start_date": format_utc(first_s)[:10], "end_date": format_utc(last_s)[:10]}
+        form = {"timeformat": "unixtime", "timezone": "UTC", "wind_speed_unit": "ms"}
+        ask = HttpRequest(self.name, self.url, query | days | form, timeout_s=self.timeout_s)
+        answer = get_json(ask, WeatherAnswer)
         return answer if isinstance(answer, FeedProblem) else self._series(answer)
 
     def _series(self, answer: WeatherAnswer) -> SourceAnswer:
@@ -66,11 +90,12 @@ class OpenMeteo:
             return FeedProblem(
                 FeedCondition.SHIFTED_CLOCK, self.name, f"its times are {answer.utc_offset_seconds} s off UTC"
             )
-        if answer.hourly_units.temperature_2m != "°C":
-            return FeedProblem(
-                FeedCondition.WRONG_CURRENCY, self.name, f"in {answer.hourly_units.temperature_2m[:9]!r}, not °C"
-            )
+        wanted, unit = self.variable, answer.hourly_units.get(self.variable.column, "")
+        if unit != wanted.answer_unit:
+            return FeedProblem(FeedCondition.WRONG_CURRENCY, self.name, f"in {unit[:9]!r}, not {wanted.answer_unit}")
         away = max(abs(answer.latitude - self.latitude), abs(answer.longitude - self.longitude))
         if away > GRID_DEGREES:
             return FeedProblem(FeedCondition.WRONG_ZONE, self.name, f"answers for a place {away:.1f} degrees away")
-        return build_series(self.name, "degC", answer.hourly.time, answer.hourly.temperature_2m)
+        start_s = [time_s - wanted.early_s for time_s in answer.hourly.time]
+        values = answer.hourly.__pydantic_extra__.get(wanted.column, ())
+        return build_series(self.name, wanted.quantity.unit, start_s, values)
