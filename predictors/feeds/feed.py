@@ -19,6 +19,7 @@ import numpy as np
 
 from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.files import replacing
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.step_series import Series
 from predictors.feeds.checks import CheckContext, check_series
 from predictors.feeds.port import (
@@ -149,13 +150,17 @@ def _parse_cache(lines: list[str]) -> CachedSeries:
 
 @dataclass(frozen=True)
 class Feed:
-    """One quantity from several sources; the market's days begin on `clock`, `cache` is a file of this feed alone."""
+    """One quantity from several sources; the market's days begin on `clock`, `cache` is a file of this feed alone.
+
+    The sources are asked for the part of a window within their common `reach`, which counts from now; None: for all.
+    """
 
     sources: tuple[FeedSource, ...]
     cache: Path
     quantity: FeedQuantity
     clock: tzinfo
     limit_s: float = 60.0
+    reach: Window | None = None
 
     def known(self, window: Window, now_s: int) -> KnownSeries:
         """Return the series of the first source with a good and complete answer, else the one that covers most of the
@@ -165,6 +170,15 @@ class Feed:
         final, or that come from the operator's own file, are used only without a new answer. Never raises: failures are
         in `problems`.
         """
+        if self.reach is not None:
+            hour_s = now_s - now_s % HOUR_S
+            near = Window(
+                max(window.from_s, hour_s + self.reach.from_s), min(window.until_s, hour_s + self.reach.until_s)
+            )
+            if near.from_s >= near.until_s:
+                beyond = f"it knows {-self.reach.from_s // DAY_S} days back and {self.reach.until_s // DAY_S} ahead"
+                return KnownSeries(problems=(FeedProblem(FeedCondition.HALF_MISSING, self.sources[0].name, beyond),))
+            window = near
         kept, damage = _usable(read_cache(self.cache), self.quantity)
         published = self._published(kept)
         fresh, source_problems = self._ask(CheckContext(window, self.quantity, self.clock, published))

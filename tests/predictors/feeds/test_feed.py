@@ -27,6 +27,7 @@ from predictors.feeds.port import (
 )
 
 HOUR = 3600
+DAY = 24 * HOUR
 MIDNIGHT = 1_730_674_800
 WINDOW = Window(MIDNIGHT, MIDNIGHT + 48 * HOUR)
 NOW = MIDNIGHT + 15 * HOUR
@@ -221,3 +222,34 @@ def test_an_own_file_that_was_shortened_is_believed(tmp_path) -> None:
     after = replace(feed, sources=(replace(Says(short), own=True),)).known(WINDOW, NOW)
     assert after.series.value.tolist() == [7.0]
     assert after.fresh
+
+
+@dataclass(frozen=True)
+class Records:
+    """A source that records the windows that it is asked for."""
+
+    windows: list[Window]
+    name: str = "records"
+    own: bool = False
+
+    def fetch(self, window: Window) -> SourceAnswer:
+        self.windows.append(window)
+        return replace(series((window.until_s - window.from_s) // HOUR, from_s=window.from_s), source=self.name)
+
+
+def test_a_source_is_asked_for_what_is_within_its_reach(tmp_path) -> None:
+    source = Records([])
+    near = replace(feed(tmp_path, source), reach=Window(-DAY, 2 * DAY))
+    known = near.known(Window(NOW - 9 * DAY, NOW + 9 * DAY), NOW + 17)
+    assert source.windows == [Window(NOW - DAY, NOW + 2 * DAY)]
+    assert (known.fresh, known.problems) == (True, ())
+    assert (int(known.series.start_s[0]), known.series.end_s) == source.windows[0]
+
+
+@pytest.mark.parametrize("days", [-9, 9])
+def test_a_window_beyond_the_reach_is_a_problem_and_no_question(tmp_path, days) -> None:
+    source = Records([])
+    near = replace(feed(tmp_path, source), reach=Window(-DAY, 2 * DAY))
+    known = near.known(Window(NOW + days * DAY, NOW + days * DAY + HOUR), NOW)
+    assert (known.series, source.windows) == (None, [])
+    assert [str(problem) for problem in known.problems] == ["records: values missing: it knows 1 days back and 2 ahead"]
