@@ -26,7 +26,13 @@ from predictors.price_forecast import PriceSource
 EUROPEAN, AMERICAN = ("energy-charts", "nord-pool"), ("us-markets",)
 
 
-LIBRARIES = {"entso-e": ("entsoe", "entsoe-py", "feeds-entsoe"), "us-markets": ("gridstatus", "gridstatus", "feeds-us")}
+_ENTSOE = ("entsoe", "entsoe-py", "feeds-entsoe")
+LIBRARIES = {
+    "entso-e": _ENTSOE,
+    "entso-e-load": _ENTSOE,
+    "entso-e-wind-solar": _ENTSOE,
+    "us-markets": ("gridstatus", "gridstatus", "feeds-us"),
+}
 """The module, the package and the extra of each source that has a library of its own."""
 
 
@@ -36,10 +42,11 @@ def check_libraries(feeds: FeedSettings) -> None:
     For commands that answer once. The agent continues with the next source, or the tariff, and reports the missing
     library.
     """
-    for name in feeds.prices or ():
-        module, package, extra = LIBRARIES.get(name, ("", "", ""))
-        if module and find_spec(module) is None:
-            raise missing_extra(f"feeds.prices: {name}", extra, package)
+    for setting, names in (("prices", feeds.prices), ("inputs", feeds.inputs)):
+        for name in names or ():
+            module, package, extra = LIBRARIES.get(name, ("", "", ""))
+            if module and find_spec(module) is None:
+                raise missing_extra(f"feeds.{setting}: {name}", extra, package)
 
 
 def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:

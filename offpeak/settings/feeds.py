@@ -1,4 +1,4 @@
-"""The settings of feeds: the sources of prices, carbon intensity and outside temperature."""
+"""The settings of feeds: the sources of prices, carbon intensity, outside temperature and forecast inputs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,13 @@ class FeedSettings:
         "Sources of the outside temperature, in order: open-meteo, open-meteo-archive.",
         example=("open-meteo",),
     )
+    inputs: tuple[str, ...] | None = row(
+        NAMES,
+        "--input-feeds",
+        "Inputs of the price forecast, each on its own: entso-e-load, entso-e-wind-solar, open-meteo-wind, "
+        "open-meteo-sun.",
+        example=("entso-e-load", "entso-e-wind-solar"),
+    )
     zone: str | None = row(
         TEXT,
         "--zone",
@@ -44,7 +51,7 @@ class FeedSettings:
     place: str | None = row(
         TEXT,
         "--feed-place",
-        "Location of the machine in degrees north and east, for the outside temperature.",
+        "Location of the machine in degrees north and east, for its weather.",
         example="52.52,13.41",
     )
     key_file: Path | None = row(

@@ -1,31 +1,82 @@
-"""Day-ahead prices from the ENTSO-E transparency platform, through entsoe-py. Needs a key.
+"""Day-ahead prices and forecasts of load, wind and solar power from the ENTSO-E transparency platform. Needs a key.
 
-entsoe-py drops currency, auction and zone of the answer, so the session also parses the text. Needs the extra
-`feeds-entsoe`; pandas, which it brings, is used in this file only.
+entsoe-py, which asks and parses, drops unit, auction and zone of the answer, so the session also parses the text. Needs
+the extra `feeds-entsoe`; pandas, which it brings, is used in this file only.
 """
 
 import logging
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import requests
 
+from offpeak.model.constants import DAY_S
+from offpeak.model.step_series import Series, value_at
 from offpeak.web_session import WebSession
-from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
+from predictors.feeds.port import (
+    FeedCondition,
+    FeedProblem,
+    FeedQuantity,
+    SourceAnswer,
+    Window,
+    build_series,
+    price_quantity,
+)
 from predictors.feeds.web import TIMEOUT_S, KeyLocation, read_key, request_problem, status_problem
 
-DAY_AHEAD = "A01"
-_TAG = re.compile(r"<(currency_Unit\.name|contract_MarketAgreement\.type|out_Domain\.mRID)[^>]*>([^<]*)<")
+DAY_AHEAD, MEGAWATT = "A01", "MAW"
+TAGS = {
+    "currency_Unit.name": FeedCondition.WRONG_CURRENCY,
+    "quantity_Measure_Unit.name": FeedCondition.WRONG_CURRENCY,
+    "contract_MarketAgreement.type": FeedCondition.WRONG_AUCTION,
+    "process.processType": FeedCondition.WRONG_AUCTION,
+    "out_Domain.mRID": FeedCondition.WRONG_ZONE,
+    "outBiddingZone_Domain.mRID": FeedCondition.WRONG_ZONE,
+    "inBiddingZone_Domain.mRID": FeedCondition.WRONG_ZONE,
+}
+"""The tags of an answer that are compared with the question, and what another text is."""
+_TAG = re.compile(rf"<({'|'.join(map(re.escape, TAGS))})[^>]*>([^<]*)<")
+
+
+@dataclass(frozen=True)
+class EntsoEDocument:
+    """One kind of data: the method of entsoe-py's client that asks for it, and what its tags must hold."""
+
+    query: str
+    quantity: FeedQuantity
+    zone_tag: str
+    tags: Mapping[str, str]
+
+
+def day_ahead_prices(currency: str) -> EntsoEDocument:
+    """Return the document of day-ahead prices."""
+    tags = {"currency_Unit.name": currency, "contract_MarketAgreement.type": DAY_AHEAD}
+    return EntsoEDocument("query_day_ahead_prices", price_quantity(currency), "out_Domain.mRID", tags)
+
+
+# No zone is without load; a forecast of wind and solar power may subtract what the plants use themselves.
+LOAD, WIND_AND_SOLAR_POWER = (FeedQuantity("MW", low, 200_000.0, final=False) for low in (10.0, -100.0))
+_OF_FORECASTS = {"quantity_Measure_Unit.name": MEGAWATT, "process.processType": DAY_AHEAD}
+LOAD_FORECAST = EntsoEDocument("query_load_forecast", LOAD, "outBiddingZone_Domain.mRID", _OF_FORECASTS)
+WIND_SOLAR_FORECAST = EntsoEDocument(
+    "query_wind_and_solar_forecast", WIND_AND_SOLAR_POWER, "inBiddingZone_Domain.mRID", _OF_FORECASTS
+)
+
+
+class NoTimeSeries(Exception):
+    """The answer is no document with values, nor does it say that there are none."""
 
 
 @dataclass(frozen=True)
 class EntsoE:
-    """Prices of one area, by its name in entsoe-py ("DE_LU")."""
+    """One document of one area, by its name in entsoe-py ("DE_LU"); if it has several columns, their sum."""
 
     area: str
-    currency: str
+    document: EntsoEDocument
     key: KeyLocation
     url: str = "https://web-api.tp.entsoe.eu/api"
     timeout_s: float = TIMEOUT_S
@@ -33,7 +84,7 @@ class EntsoE:
     own: bool = False
 
     def fetch(self, window: Window) -> SourceAnswer:
-        """Return the area's prices around the window."""
+        """Return the area's values around the window."""
         if not self.area:
             return FeedProblem(FeedCondition.WRONG_ZONE, self.name, "does not publish this zone")
         key = read_key(self.key, self.name)
@@ -47,12 +98,14 @@ class EntsoE:
         client = entsoe.EntsoePandasClient(
             api_key=key, session=session, retry_count=1, retry_delay=0, timeout=self.timeout_s
         )
-        return self._query(client, session, [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in window])
+        # A single row does not tell how long it holds.
+        edges_s = window.from_s - DAY_S, window.until_s + DAY_S
+        return self._query(client, session, [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in edges_s])
 
     def _query(self, client: Any, session: "_TagSession", edges: list[Any]) -> SourceAnswer:
         _keep_keys_out_of_logs()
         try:
-            prices = client.query_day_ahead_prices(self.area, start=edges[0], end=edges[1])
+            answer = getattr(client, self.document.query)(self.area, start=edges[0], end=edges[1])
         except requests.HTTPError as error:
             problem = status_problem(self.name, error.response) if error.response is not None else None
             return problem or request_problem(self.name, self.url, error)
@@ -63,30 +116,39 @@ class EntsoE:
             empty = type(error).__name__ == "NoMatchingDataError"
             condition = FeedCondition.NOT_YET_PUBLISHED if empty else FeedCondition.GARBAGE
             return FeedProblem(condition, self.name, f"entsoe-py: {type(error).__name__}")
-        return self._other_tags(session) or self._series(prices)
+        return self._other_tags(session) or self._series(answer)
 
     def _other_tags(self, session: "_TagSession") -> FeedProblem | None:
         code = import_module("entsoe.mappings").lookup_area(self.area).code
-        expected = {
-            "currency_Unit.name": (self.currency, FeedCondition.WRONG_CURRENCY),
-            "contract_MarketAgreement.type": (DAY_AHEAD, FeedCondition.WRONG_AUCTION),
-            "out_Domain.mRID": (code, FeedCondition.WRONG_ZONE),
-        }
+        expected = {**self.document.tags, self.document.zone_tag: code}
         for tag, received in sorted(session.tags):
-            wanted, condition = expected[tag]
-            if received != wanted:
-                return FeedProblem(condition, self.name, f"answers for {received[:20]!r}, asked for {wanted}")
+            if received != (wanted := expected.get(tag, received)):
+                return FeedProblem(TAGS[tag], self.name, f"answers for {received[:20]!r}, asked for {wanted}")
         return None
 
-    def _series(self, prices: Any) -> SourceAnswer:
-        start_s = [round(time.timestamp()) for time in prices.index]
-        values = [None if price != price else float(price) for price in prices]
-        return build_series(self.name, f"{self.currency}/MWh", start_s, values)
+    def _series(self, answer: Any) -> SourceAnswer:
+        columns = [answer] if answer.ndim == 1 else [answer[name] for name in answer.columns]
+        parts: list[Series] = []
+        for column in columns:
+            # Two answers of entsoe-py about neighbouring months both contain the instant between them.
+            rows = {round(time.timestamp()): float(value) for time, value in column.dropna().items()}
+            part = build_series(self.name, self.document.quantity.unit, list(rows), list(rows.values()))
+            if isinstance(part, FeedProblem):
+                return part
+            parts.append(part)
+        return sum_series(parts)
+
+
+def sum_series(parts: Sequence[Series]) -> Series:
+    """Return the sum, which is unknown while one of the parts is; their steps may differ."""
+    edges_s = np.unique(np.concatenate([np.append(part.start_s, part.end_s) for part in parts]))
+    value = np.sum([value_at(part, edges_s[:-1]) for part in parts], axis=0)
+    return Series(edges_s[:-1], int(edges_s[-1]), value, parts[0].unit, parts[0].source)
 
 
 @dataclass
 class _TagSession(WebSession):
-    """A session with one address that keeps the tags of the answer, which takes at most `timeout_s`."""
+    """A session with one address that keeps the tags of the answers, each of which takes at most `timeout_s`."""
 
     address: str
     timeout_s: float
@@ -98,7 +160,11 @@ class _TagSession(WebSession):
     def get(self, url: str | bytes, **rest: Any) -> requests.Response:  # noqa: ARG002
         with self.within(self.timeout_s):
             response = super().get(self.address, allow_redirects=False, **rest)
-        self.tags.update(_TAG.findall(response.text))
+        text = response.text
+        if response.ok and "<TimeSeries" not in text and "No matching data found" not in text:
+            # A parser of entsoe-py would print a line.
+            raise NoTimeSeries
+        self.tags.update(_TAG.findall(text))
         return response
 
 

@@ -5,9 +5,11 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from functools import partial
 from pathlib import Path
 
 from offpeak.errors import BadSetting
+from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import parse_zone
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
 from offpeak.prices.tariff import site_tariff
@@ -17,17 +19,27 @@ from offpeak.text import did_you_mean
 from predictors.feeds.declared import FileSource, TariffSource
 from predictors.feeds.electricity_maps import ElectricityMaps
 from predictors.feeds.energy_charts import EnergyCharts
-from predictors.feeds.entso_e import EntsoE
+from predictors.feeds.entso_e import LOAD_FORECAST, WIND_SOLAR_FORECAST, EntsoE, EntsoEDocument, day_ahead_prices
 from predictors.feeds.feed import Feed
 from predictors.feeds.markets import Market, find_market
 from predictors.feeds.nord_pool import NordPool
-from predictors.feeds.open_meteo import ARCHIVE_URL, FORECAST_URL, OpenMeteo
-from predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, FeedSource, price_quantity
+from predictors.feeds.open_meteo import (
+    ARCHIVE_URL,
+    FORECAST_URL,
+    SUNSHINE,
+    TEMPERATURE,
+    WIND_AT_100_M,
+    OpenMeteo,
+    WeatherVariable,
+)
+from predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, FeedSource, Window, price_quantity
 from predictors.feeds.us_markets import UsMarket
 from predictors.feeds.web import KeyLocation
 
 # A source may send several requests for one answer.
 ASKS = 3
+# Of all inputs, so that the time limit is enough. Open-Meteo's last hour is at the end of the 15th day after today.
+INPUT_REACH = Window(-90 * DAY_S, 14 * DAY_S)
 
 
 @dataclass(frozen=True)
@@ -62,9 +74,31 @@ def _file(site: SourceSettings) -> FeedSource:
     return FileSource(site.file, site.layout or PriceFileLayout())
 
 
-def _weather(site: SourceSettings, url: str, name: str) -> FeedSource:
-    north, east = _degrees(site.feeds.place or "")
-    return OpenMeteo(north, east, url, site.feeds.timeout_s, name)
+def _weather(site: SourceSettings, url: str, name: str, variable: WeatherVariable = TEMPERATURE) -> FeedSource:
+    if site.feeds.place is None:
+        raise BadSetting("feeds.place: is not set", hint='write such as place = "52.52,13.41" below [feeds]')
+    north, east = _degrees(site.feeds.place)
+    return OpenMeteo(north, east, url, site.feeds.timeout_s, name, variable)
+
+
+def _entso_e(site: SourceSettings, name: str, document: EntsoEDocument) -> FeedSource:
+    key = site.key("ENTSOE_API_KEY")
+    return EntsoE(site.market.entsoe, document, key, timeout_s=site.feeds.timeout_s, name=name)
+
+
+INPUTS: Mapping[str, EntsoEDocument | WeatherVariable] = {
+    "entso-e-load": LOAD_FORECAST,
+    "entso-e-wind-solar": WIND_SOLAR_FORECAST,
+    "open-meteo-wind": WIND_AT_100_M,
+    "open-meteo-sun": SUNSHINE,
+}
+
+
+def _input(name: str, site: SourceSettings) -> FeedSource:
+    wanted = INPUTS[name]
+    if isinstance(wanted, EntsoEDocument):
+        return _entso_e(site, name, wanted)
+    return _weather(site, FORECAST_URL, name, wanted)
 
 
 def _degrees(text: str) -> tuple[float, float]:
@@ -80,9 +114,7 @@ SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
         "tariff": lambda site: TariffSource(site_tariff(site.tariff, site.clock)),
         "energy-charts": lambda site: EnergyCharts(site.market.zone, timeout_s=site.feeds.timeout_s),
         "nord-pool": lambda site: NordPool(site.market.nord_pool, site.feeds.currency, timeout_s=site.feeds.timeout_s),
-        "entso-e": lambda site: EntsoE(
-            site.market.entsoe, site.feeds.currency, site.key("ENTSOE_API_KEY"), timeout_s=site.feeds.timeout_s
-        ),
+        "entso-e": lambda site: _entso_e(site, "entso-e", day_ahead_prices(site.feeds.currency)),
         "us-markets": lambda site: UsMarket(site.market.zone, site.market.place),
     },
     "carbon": {
@@ -95,6 +127,7 @@ SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
         "open-meteo": lambda site: _weather(site, FORECAST_URL, "open-meteo"),
         "open-meteo-archive": lambda site: _weather(site, ARCHIVE_URL, "open-meteo-archive"),
     },
+    "inputs": {name: partial(_input, name) for name in INPUTS},
 }
 
 
@@ -115,6 +148,22 @@ def temperature_feed(feeds: FeedSettings) -> Feed | None:
     return _feed("temperature", feeds.temperature, SourceSettings(feeds), OUTSIDE_TEMPERATURE)
 
 
+def input_feeds(feeds: FeedSettings) -> tuple[tuple[str, Feed], ...]:
+    """Return the feed of each input of the price forecast by its name. Raises BadSetting for what cannot be."""
+    names, site = feeds.inputs or (), SourceSettings(feeds)
+    for name in names:
+        if names.count(name) > 1:
+            raise BadSetting(f"feeds.inputs: {name!r} is named twice", hint="name each input once")
+    return tuple((name, _input_feed(name, site)) for name in names)
+
+
+def _input_feed(name: str, site: SourceSettings) -> Feed:
+    source, quantity = _builder("inputs", name)(site), INPUTS[name].quantity
+    where = site.feeds.place if isinstance(source, OpenMeteo) else site.feeds.zone
+    cache = _cache_file(site, f"input {name} {where} {quantity.unit}")
+    return Feed((source,), cache, quantity, site.clock, ASKS * site.feeds.timeout_s, INPUT_REACH)
+
+
 def _feed(what: str, names: tuple[str, ...] | None, site: SourceSettings, quantity: FeedQuantity) -> Feed | None:
     if names is None:
         return None
@@ -124,8 +173,12 @@ def _feed(what: str, names: tuple[str, ...] | None, site: SourceSettings, quanti
         )
     sources = tuple(_builder(what, name)(site) for name in names)
     place = site.feeds.place if what == "temperature" else site.feeds.zone
-    file = re.sub(r"[^A-Za-z0-9.-]", "_", f"{what} {place or _own_place(site)} {quantity.unit}") + ".csv"
-    return Feed(sources, site.feeds.cache / file, quantity, site.clock, ASKS * site.feeds.timeout_s)
+    cache = _cache_file(site, f"{what} {place or _own_place(site)} {quantity.unit}")
+    return Feed(sources, cache, quantity, site.clock, ASKS * site.feeds.timeout_s)
+
+
+def _cache_file(site: SourceSettings, words: str) -> Path:
+    return site.feeds.cache / (re.sub(r"[^A-Za-z0-9.-]", "_", words) + ".csv")
 
 
 def _own_place(site: SourceSettings) -> str:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.thorough
 BOOSTED = "scheduling.estimates: boosted needs scikit-learn, which is not installed"
 OR_TOOLS = "needs OR-tools, which is not installed"
 ENTSOE = ("--zone", "DE-LU", "--price-feeds", "entso-e,energy-charts")
+INPUTS = ("--zone", "DE-LU", "--input-feeds", "open-meteo-wind,entso-e-load")
 US = ("--zone", "CAISO", "--price-feeds", "us-markets")
 GRIDSTATUS = "feeds.prices: us-markets needs gridstatus, which is not installed"
 FLOW = f"a policy by minimum cost maximum flow {OR_TOOLS}"
@@ -31,6 +32,12 @@ CASES = [
     ("png", "matplotlib", ["prices", "--plot", "x.png"], "--plot x.png needs matplotlib, which is not installed"),
     ("figures", "matplotlib", ["study", "sleeping"], "a study with figures needs matplotlib, which is not installed"),
     ("feeds-entsoe", "entsoe", ["prices", *ENTSOE], "feeds.prices: entso-e needs entsoe-py, which is not installed"),
+    (
+        "feeds-entsoe",
+        "entsoe",
+        ["forecast", "price", *INPUTS],
+        "feeds.inputs: entso-e-load needs entsoe-py, which is not installed",
+    ),
     ("feeds-us", "gridstatus", ["forecast", "price", *US], GRIDSTATUS),
     ("predictors", "sklearn", ["simulate", "LOG", "--estimates", "boosted"], BOOSTED),
     ("predictors", "sklearn", ["simulate", "LOG", "--config", "SETTINGS"], BOOSTED),

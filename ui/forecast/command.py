@@ -60,7 +60,7 @@ TIME_ZONE = Annotated[str | None, option("log.time_zone")]
 
 
 @forecast.command("price", cls=PlainCommand)
-@settings_options(*KNOWN_PRICES)
+@settings_options(*KNOWN_PRICES, "feeds.inputs", "feeds.place")
 def price(
     *,
     options: dict[str, object],

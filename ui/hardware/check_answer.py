@@ -24,7 +24,7 @@ from power.check.findings import CheckVerdict, Finding, FindingGroup, group_find
 from power.door.scheduler_orders import ALLOW_OWN_POLICIES
 from power.drivers.transport import Transport
 from power.meters.registry import pdus_feeding
-from predictors.feeds.registry import carbon_feed, price_feed, temperature_feed
+from predictors.feeds.registry import carbon_feed, input_feeds, price_feed, temperature_feed
 
 PART_ORDER = ("scheduler", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
@@ -62,6 +62,7 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
         ("prices", price_feed(settings.feeds, settings.prices)),
         ("carbon", carbon_feed(settings.feeds, settings.carbon)),
         ("temperature", temperature_feed(settings.feeds)),
+        *input_feeds(settings.feeds),
     )
     found += check_feeds(feeds, now_s=int(time.time()))
     found += check_own_policy(settings.agent)

@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import PriceSettings
 from power.check.access import check_feeds
 from power.check.findings import CheckVerdict
-from predictors.feeds.registry import price_feed
+from predictors.feeds.registry import input_feeds, price_feed
 
 NOW_S = 1_700_000_000
 
@@ -31,3 +33,12 @@ def test_finding_of_a_known_stale_or_unknown_feed(tmp_path: Path) -> None:
     assert later.verdict is CheckVerdict.BAD
     assert later.message
     assert later.hint
+
+
+def test_each_input_of_the_price_forecast_has_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENTSOE_API_KEY", raising=False)
+    names = ("entso-e-load", "entso-e-wind-solar")
+    found = check_feeds(input_feeds(FeedSettings(inputs=names, zone="DE-LU", cache=tmp_path)), now_s=NOW_S)
+    assert tuple(finding.subject for finding in found) == names
+    assert {finding.verdict for finding in found} == {CheckVerdict.BAD}
+    assert found[0].message.startswith("entso-e-load: no key: ENTSOE_API_KEY is not set")
