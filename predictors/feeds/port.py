@@ -62,7 +62,7 @@ HINTS: Mapping[FeedCondition, str] = MappingProxyType(
         FeedCondition.UNREADABLE_FILE: "correct the file that the message names",
         FeedCondition.WRONG_ZONE: "check feeds.zone and feeds.place",
         FeedCondition.WRONG_AUCTION: "compare with the exchange's page; if the cache is what is wrong, remove its file",
-        FeedCondition.WRONG_CURRENCY: "set feeds.currency to what the source answers in",
+        FeedCondition.WRONG_CURRENCY: "set feeds.currency to what the prices are in; other values need another source",
         FeedCondition.SHIFTED_CLOCK: "use another source until this one is put right; tell its operator",
         FeedCondition.IMPLAUSIBLE: "compare with the exchange's page; use another source until this one is put right",
         FeedCondition.HALF_MISSING: "name a second source in [feeds]; the hours that are missing are forecast",

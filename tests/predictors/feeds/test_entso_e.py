@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from offpeak.installation import install_hint
 from offpeak.model.step_series import Series, value_at
+from offpeak.settings.feeds import FeedSettings
 from predictors.feeds.entso_e import (
     LOAD_FORECAST,
     WIND_SOLAR_FORECAST,
@@ -22,7 +23,8 @@ from predictors.feeds.entso_e import (
     day_ahead_prices,
     sum_series,
 )
-from predictors.feeds.port import FeedCondition, Window, clip_series
+from predictors.feeds.port import FeedCondition, KnownSeries, Window, clip_series
+from predictors.feeds.registry import input_feeds
 from predictors.feeds.web import KeyLocation
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)
@@ -277,6 +279,25 @@ def test_a_slow_platform_and_a_refused_key(player, reply, forecasts, kind):
     refused = replace(source, timeout_s=5.0).fetch(WINDOW)
     assert refused.condition is FeedCondition.KEY_REFUSED
     assert "the-secret-key" not in repr(refused)
+
+
+def test_a_forecast_through_its_feed(tmp_path, forecasts):
+    ((_, made),) = input_feeds(FeedSettings(inputs=("entso-e-wind-solar",), zone="DE-LU", cache=tmp_path))
+
+    def known(*series: Forecast, at_s: int = WINDOW.from_s) -> KnownSeries:
+        return replace(made, sources=(forecasts("A69", *series),)).known(WINDOW, at_s)
+
+    calm, windy = Forecast(lambda _: 0.0, QUARTER, WIND), Forecast(load, QUARTER, WIND)
+    first = known(calm)
+    assert (first.basis, first.problems, set(first.series.value.tolist())) == ("published", (), {0.0})
+    revised = known(windy, at_s=WINDOW.from_s + HOUR)
+    assert (revised.basis, revised.problems) == ("published", ())
+    wrong = known(Forecast(lambda _: 1e6, QUARTER, WIND), at_s=WINDOW.from_s + 2 * HOUR)
+    assert [problem.condition for problem in wrong.problems] == [FeedCondition.IMPLAUSIBLE]
+    assert (wrong.basis, wrong.series.value.tolist()) == ("cached 1 h", revised.series.value.tolist())
+    late = known(replace(windy, missing=tuple(range(WINDOW.from_s + 24 * HOUR, WINDOW.until_s + 24 * HOUR, QUARTER))))
+    assert [problem.condition for problem in late.problems] == [FeedCondition.NOT_YET_PUBLISHED]
+    assert late.fresh
 
 
 STEPS = st.sampled_from([QUARTER, 1800, HOUR])

@@ -1,11 +1,15 @@
 """Open-Meteo's answers: the hours of the UTC days, and those of another place, unit or clock."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from offpeak.model.step_series import value_at
+from offpeak.settings.feeds import FeedSettings
 from predictors.feeds.open_meteo import SUNSHINE, TEMPERATURE, WIND_AT_100_M, OpenMeteo
 from predictors.feeds.port import FeedCondition, Window
+from predictors.feeds.registry import input_feeds
 
 WINDOW = Window(1_730_678_400, 1_730_678_400 + 48 * 3600)
 
@@ -98,3 +102,17 @@ def test_a_slow_or_empty_answer_about_the_wind(player, reply):
     player.plays(reply(hangs=True))
     slow = OpenMeteo(52.5, 13.4, player.url, timeout_s=0.2, variable=WIND_AT_100_M)
     assert slow.fetch(WINDOW).condition is FeedCondition.HANGING
+
+
+def test_a_night_without_sun_through_its_feed(player, answer, tmp_path):
+    ((_, made),) = input_feeds(FeedSettings(inputs=("open-meteo-sun",), place="52.5,13.4", cache=tmp_path))
+    feed = replace(made, sources=(replace(made.sources[0], url=player.url),))
+    player.plays_json(answer("open_meteo") | column(SUNSHINE, [0.0] * 72))
+    known = feed.known(WINDOW, WINDOW.from_s)
+    assert (known.basis, known.problems, set(known.series.value.tolist())) == ("published", (), {0.0})
+    player.plays_json(answer("open_meteo") | column(SUNSHINE, [0.0] * 71 + [2000.0]))
+    assert [problem.condition for problem in feed.known(WINDOW, WINDOW.from_s).problems] == [FeedCondition.IMPLAUSIBLE]
+    far = Window(WINDOW.from_s - 365 * 24 * HOUR, WINDOW.until_s + 365 * 24 * HOUR)
+    feed.known(far, WINDOW.from_s)
+    query = player.requests[-1][1]
+    assert (query["start_date"], query["end_date"]) == ("2024-08-06", "2024-11-18")
