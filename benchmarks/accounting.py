@@ -12,10 +12,10 @@ from statistics import median
 from benchmarks.bars import Measured
 from benchmarks.command import ROUNDS, run_cold
 from benchmarks.logs import price_file
+from benchmarks.sacct_dump import write_sacct
 from offpeak.settings.replay import SchedulingSettings
 from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.schedule import replay
-from sim_backend.traces.slurm.write import write_sacct
 from sim_backend.workloads.generate import lublin_jobs
 
 LINES = 1_000_000

@@ -26,8 +26,8 @@ not tested: {} tests that only `make test-all` runs"""
 SCENES_BEGUN_AT = 0.8
 """When this share of the other files is begun, all files of scenes are."""
 
-# The real servers that tests talk to; they import each other from that folder.
-sys.path.append(str(REPOSITORY / "tests" / "peers"))
+# The real servers that tests talk to import each other from their folder; the benchmarks are no installed package.
+sys.path += [str(REPOSITORY / "tests" / "peers"), str(REPOSITORY)]
 pytest_plugins = [
     "chromium_fixture",
     "ipmi_fixtures",

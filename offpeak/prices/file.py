@@ -5,7 +5,6 @@ if the header has no comma; then numbers may have decimal commas. Times become U
 """
 
 import csv
-import gzip
 import io
 import re
 from collections.abc import Callable, Collection
@@ -20,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from offpeak.errors import BadInput, BadPrices
-from offpeak.files import read_bytes, replacing
+from offpeak.errors import BadPrices
+from offpeak.files import read_bytes
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.local_time import offset_at, to_local_s, to_unix_s
 from offpeak.model.step_series import Series, series_of_rows, usual_lengths
@@ -357,22 +356,3 @@ def _times(table: CsvTable, layout: PriceFileLayout, name: str) -> Int64:
             hint="add a row, or declare start= and step= instead of a time column",
         )
     return start_s
-
-
-def write_series_csv(series: Series, path: Path) -> None:
-    """Write `utc,price` (or `utc,carbon`) rows, nothing for an unknown value; gzipped if the name ends in .gz.
-
-    The name must contain the unit (`..._eur_per_mwh.csv`). Raises BadInput otherwise, CannotWrite if the file cannot be
-    written.
-    """
-    suffix = "_" + series.unit.lower().replace("/", "_per_")
-    if suffix not in path.name:
-        raise BadInput(f"{path}: the name does not tell the unit {series.unit}", hint=f"name it ...{suffix}.csv")
-    whole_minutes = not np.any(series.start_s % 60)
-    times = np.datetime_as_string(series.start_s.astype("datetime64[s]"), unit="m" if whole_minutes else "s")
-    values = (repr(value) if known else "" for value, known in zip(series.value.tolist(), series.known, strict=True))
-    rows = "".join(f"{time}Z,{value}\n" for time, value in zip(times, values, strict=True))
-    content = f"utc,{'carbon' if series.unit == 'g/kWh' else 'price'}\n{rows}".encode()
-    with replacing(path) as file:
-        # No time stamp inside: the same series makes the same file.
-        file.write(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

@@ -1,5 +1,5 @@
-"""Generators of logs and prices, seeded.
+"""Generators of logs, seeded.
 
 `generate` is the entry: it draws arrivals, sizes and run times (`lublin_model`), users, limits and power (`users`), or
-limits as users choose them (`tsafrir`). `price_model` generates a year of prices.
+limits as users choose them (`tsafrir`).
 """

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.price_model import write_series_csv
 from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.model.step_series import Series, merge
-from offpeak.prices.file import read_series, write_series_csv
+from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout, parse_layout
 
 NAN = float("nan")

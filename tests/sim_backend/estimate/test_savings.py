@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.price_model import write_series_csv
 from offpeak.errors import BadTrace
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Trace
 from offpeak.model.step_series import Series
-from offpeak.prices.file import write_series_csv
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, SavingsEstimate, estimate_savings, reasons

@@ -1,15 +1,19 @@
-"""A synthetic year of hourly day-ahead prices with a realistic shape, for samples, demos and tests.
+"""A synthetic year of hourly day-ahead prices with a realistic shape, for the bundled sample, and its file.
 
 The prices are not fitted to any market. They have two peaks a day, cheaper weekends, an expensive winter, sun that
 lowers midday prices in spring and summer (some below zero), slow weather, and a few spikes. All amplitudes are shares
 of the year's mean.
 """
 
+import gzip
 from datetime import datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from offpeak.errors import BadInput
+from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import to_local_s, weekday
@@ -82,3 +86,22 @@ def _spikes(local_s: Int64, random: np.random.Generator) -> Float64:
 def _year_angle(local_s: Int64) -> Float64:
     angle: Float64 = 2 * np.pi * (local_s / DAY_S / 365.2425 % 1 - 14 / 365)
     return angle
+
+
+def write_series_csv(series: Series, path: Path) -> None:
+    """Write `utc,price` (or `utc,carbon`) rows, nothing for an unknown value; gzipped if the name ends in .gz.
+
+    The name must contain the unit (`..._eur_per_mwh.csv`). Raises BadInput otherwise, CannotWrite if the file cannot be
+    written.
+    """
+    suffix = "_" + series.unit.lower().replace("/", "_per_")
+    if suffix not in path.name:
+        raise BadInput(f"{path}: the name does not tell the unit {series.unit}", hint=f"name it ...{suffix}.csv")
+    whole_minutes = not np.any(series.start_s % 60)
+    times = np.datetime_as_string(series.start_s.astype("datetime64[s]"), unit="m" if whole_minutes else "s")
+    values = (repr(value) if known else "" for value, known in zip(series.value.tolist(), series.known, strict=True))
+    rows = "".join(f"{time}Z,{value}\n" for time, value in zip(times, values, strict=True))
+    content = f"utc,{'carbon' if series.unit == 'g/kWh' else 'price'}\n{rows}".encode()
+    with replacing(path) as file:
+        # No time stamp inside: the same series makes the same file.
+        file.write(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

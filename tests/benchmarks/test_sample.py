@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.sample import make_sample
 from offpeak.model.job_power import MeasuredPower, default_power_model
-from sim_backend.sample import MONDAY, SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT, make_sample
+from sim_backend.sample import MONDAY, SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
 from sim_backend.traces.read import read_log
 from sim_backend.traces.swf.read import read_swf
 

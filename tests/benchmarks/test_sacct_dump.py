@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.sacct_dump import write_sacct
 from offpeak.errors import BadTrace, CannotWrite
 from offpeak.files import text_of_file
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs, Trace
 from sim_backend.traces.slurm.read import sacct_trace
-from sim_backend.traces.slurm.write import write_sacct
 
 START_S = 1_767_225_600
 HALF_YEAR_S = 15_000_000  # until the end of June: clocks go forward only

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.price_model import synthetic_prices, write_series_csv
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s, weekday
-from offpeak.prices.file import read_series, write_series_csv
+from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
-from sim_backend.workloads.price_model import synthetic_prices
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
