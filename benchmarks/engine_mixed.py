@@ -8,6 +8,7 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from benchmarks.logs import price_file
+from benchmarks.mixed_usage import usage_of
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
@@ -21,7 +22,7 @@ from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.state import PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
-from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of, usage_of
+from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of
 from sim_backend.replay.policy import parse_policy
 
 JOBS, ROUNDS, SEED, LOAD, ARRAY_TASKS = 100_000, 5, 1, 0.9, 20

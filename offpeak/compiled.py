@@ -38,12 +38,6 @@ BEGAN_NS = time.time_ns()
 _DECORATING = threading.Lock()
 
 
-def kernel_sources() -> tuple[Path, ...]:
-    """Return the files that define kernels, without those of parts only."""
-    texts = {path: path.read_bytes() for package in WITH_KERNELS for path in sorted((ROOT / package).rglob("*.py"))}
-    return tuple(path for path, text in texts.items() if re.search(rb"^@(kernel|in_place)$", text, re.MULTILINE))
-
-
 def cache_base() -> Path:
     """Return the folder that holds the machine code of all sources, also of earlier ones."""
     given = os.environ.get("NUMBA_CACHE_DIR")

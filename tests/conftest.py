@@ -3,6 +3,7 @@
 import gc
 import math
 import os
+import re
 import signal
 import sys
 from collections import Counter
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from offpeak.compiled import cache_folder, kernel_sources
+from offpeak.compiled import WITH_KERNELS, cache_folder
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LONGEST_S = 5.0
@@ -58,7 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Say how many files of kernels the tests are about to compile."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
-    sources = kernel_sources()
+    files = (path for package in WITH_KERNELS for path in (REPOSITORY / package).rglob("*.py"))
+    sources = [path for path in files if KERNEL.search(path.read_text())]
     new = sum(not cache_folder(source).is_dir() for source in sources)
     session.config.stash[COMPILES] = new > 0
     if terminal and new:
@@ -66,6 +68,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             f"numba compiles the kernels of {new} of {len(sources)} files, once, as the tests need them"
         )
 
+
+KERNEL = re.compile(r"^@(kernel|in_place)$", re.MULTILINE)
+"""Begins a kernel; a file that defines only parts of kernels has none."""
 
 COMPILES = pytest.StashKey[bool]()
 """Whether this run compiles a kernel, which makes a test slower."""

@@ -8,6 +8,7 @@ from hypothesis import given
 from random_clusters import cases
 from random_logs import PLAIN, policy_of
 
+from benchmarks.mixed_usage import usage_of
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerTiming
 from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
@@ -16,7 +17,7 @@ from offpeak.model.step_integrals import integrate_constant
 from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, FIRST_FIT, PREDICTED_RUNTIME
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.replay import replay_mixed, rules_of, usage_of
+from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.mixed.state import new_state
 
 MIB = 2**20
