@@ -18,41 +18,37 @@ from offpeak.installation import missing_extra
 from offpeak.machines.node_sets import fold
 from offpeak.settings.file import read_values, settings_path, users_settings_path
 from offpeak.settings.table import Settings
-from ui.options import CONFIG, END, START, option
+from ui.options import CONFIG, END, START, option, settings_options
 
 SOCKET = Annotated[str | None, option("agent.socket")]
 LEDGER = Annotated[str | None, option("ledger.url")]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+AGENT_SETTINGS = (
+    "agent.mode",
+    "agent.nodes",
+    "agent.queue",
+    "agent.capacity",
+    "agent.cycle",
+    "hardware.inventory",
+    "agent.state_folder",
+    "agent.socket",
+    "ledger.url",
+)
+
+
+@settings_options(*AGENT_SETTINGS)
 def agent(
+    *,
     context: typer.Context,
-    mode: Annotated[str | None, option("agent.mode")] = None,
-    nodes: Annotated[str | None, option("agent.nodes")] = None,
-    queue: Annotated[str | None, option("agent.queue")] = None,
-    capacity: Annotated[str | None, option("agent.capacity")] = None,
-    cycle: Annotated[str | None, option("agent.cycle")] = None,
-    inventory: Annotated[str | None, option("hardware.inventory")] = None,
-    state_folder: Annotated[str | None, option("agent.state_folder")] = None,
-    socket: SOCKET = None,
-    url: LEDGER = None,
+    options: dict[str, object],
     restore: Annotated[
         bool, typer.Option("--restore", help="Undo the agent's changes to the scheduler's queue and nodes, and exit.")
     ] = False,
     config: CONFIG = None,
 ) -> None:
     """Run the agent: read queue, nodes and prices in each cycle, decide, and carry out what the mode permits."""
-    options = {
-        "agent.mode": mode,
-        "agent.nodes": nodes,
-        "agent.queue": queue,
-        "agent.capacity": capacity,
-        "agent.cycle": cycle,
-        "hardware.inventory": inventory,
-        "agent.state_folder": state_folder,
-        "agent.socket": socket,
-        "ledger.url": url,
-    }
     settings = settings_of(config, options)
     # The loops load numba, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
     from services.agent.restore import run_restore

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
-from ui.agent.command import JSON, LEDGER, SOCKET, settings_of
-from ui.options import CONFIG, option
+from ui.agent.command import JSON, SOCKET, settings_of
+from ui.options import CONFIG, option, settings_options
 
 SCRIPT = Annotated[Path | None, typer.Argument(metavar="JOB.sh", help="The job's script, as for sbatch or qsub.")]
 ARGUMENTS = Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="Arguments of the script.")]
@@ -21,7 +21,6 @@ GOAL = Annotated[
 ]
 DATA = Annotated[str | None, typer.Option(help="Size of the data that moves with the job, such as 20GB.")]
 DATA_AT = Annotated[str | None, typer.Option("--data-at", metavar="SITE", help="Site of the data.")]
-POLICY = Annotated[str | None, option("broker.policy")]
 LATEST = Annotated[
     str | None,
     typer.Option("--latest-finish", help="Latest end; the job may be delayed up to it: 2026-11-22T08:00."),
@@ -64,7 +63,9 @@ def choose(
     print_choice(choice, as_json=as_json)
 
 
+@settings_options("broker.mode", "broker.policy", "broker.sites", "agent.socket", "ledger.url")
 def submit(
+    *,
     script: SCRIPT = None,
     arguments: ARGUMENTS = None,
     goal: GOAL = None,
@@ -79,26 +80,21 @@ def submit(
     ] = None,
     status: Annotated[str | None, typer.Option(metavar="KEY", help="Show the state of the job with this key.")] = None,
     cancel: Annotated[str | None, typer.Option(metavar="KEY", help="Cancel the job with this key.")] = None,
-    mode: Annotated[str | None, option("broker.mode")] = None,
-    policy: POLICY = None,
-    sites: SITES = None,
-    socket: SOCKET = None,
-    url: LEDGER = None,
+    options: dict[str, object],
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
     """Choose a site for a job and submit it there, once; or show or cancel a submitted job."""
     if sum(each is not None for each in (script, status, cancel)) != 1:
         raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
-    chosen = {"broker.sites": sites, "broker.mode": mode, "broker.policy": policy}
-    settings = settings_of(config, chosen | {"agent.socket": socket, "ledger.url": url})
+    settings = settings_of(config, options)
     # What answers loads numpy, pydantic and SQLAlchemy, which --help must not wait for.
     from ui.federation.choose_answer import JobOptions, read_job_file
     from ui.federation.without_daemon import print_cancelled, print_job_state, print_submitted
 
     if script is not None:
-        options = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
-        job = read_job_file(script, tuple(arguments or ()), options)
+        of_job = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
+        job = read_job_file(script, tuple(arguments or ()), of_job)
         print_submitted(settings, job, key, as_json=as_json)
     elif status is not None:
         print_job_state(settings, status, as_json=as_json)
@@ -123,32 +119,28 @@ def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
         raise AgentSilent(f"no agent answers at {agent_socket}: {problem.strerror}", hint=hint) from None
 
 
+BROKER_SETTINGS = (
+    "broker.mode",
+    "broker.policy",
+    "broker.sites",
+    "broker.poll",
+    "broker.token_file",
+    "broker.secret_file",
+    "agent.socket",
+    "agent.state_folder",
+    "ledger.url",
+)
+
+
+@settings_options(*BROKER_SETTINGS)
 def broker(
+    *,
     context: typer.Context,
     listen: Annotated[str, typer.Option(help="Address and port, without TLS.")] = "127.0.0.1:8450",
-    mode: Annotated[str | None, option("broker.mode")] = None,
-    policy: POLICY = None,
-    sites: SITES = None,
-    poll: Annotated[str | None, option("broker.poll")] = None,
-    token_file: Annotated[str | None, option("broker.token_file")] = None,
-    secret_file: Annotated[str | None, option("broker.secret_file")] = None,
-    socket: SOCKET = None,
-    state_folder: Annotated[str | None, option("agent.state_folder")] = None,
-    url: LEDGER = None,
+    options: dict[str, object],
     config: CONFIG = None,
 ) -> None:
     """Poll the sites, and choose and submit for portals that present the token."""
-    options = {
-        "broker.mode": mode,
-        "broker.policy": policy,
-        "broker.sites": sites,
-        "broker.poll": poll,
-        "broker.token_file": token_file,
-        "broker.secret_file": secret_file,
-        "agent.socket": socket,
-        "agent.state_folder": state_folder,
-        "ledger.url": url,
-    }
     settings = settings_of(config, options)
     # What answers loads numpy, pydantic and SQLAlchemy, which `offpeak --version` must not wait for.
     from services.broker.servers import run_broker
