@@ -94,7 +94,7 @@ soak: dev
 	@$(BIN)/python -m benchmarks.soak_agent
 
 reference: dev
-	@$(BIN)/python -m ui.reference
+	@$(BIN)/python docs/reference_pages.py
 	@$(BIN)/python docs/picture.py
 	@$(BIN)/python docs/report_picture.py
 

@@ -27,8 +27,9 @@ not tested: {} tests that only `make test-all` runs"""
 SCENES_BEGUN_AT = 0.8
 """When this share of the other files is begun, all files of scenes are."""
 
-# The real servers that tests talk to import each other from their folder; the benchmarks are no installed package.
-sys.path += [str(REPOSITORY / "tests" / "peers"), str(REPOSITORY)]
+# The real servers that tests talk to import each other from their folder. The benchmarks and the programs that write
+# parts of the documents are not installed.
+sys.path += [str(REPOSITORY / "tests" / "peers"), str(REPOSITORY), str(REPOSITORY / "docs")]
 pytest_plugins = [
     "chromium_fixture",
     "ipmi_fixtures",

@@ -1,19 +1,18 @@
-"""State files: a snapshot as JSON, with one line for each job. Errors name the wrong key.
+"""Reads state files: a snapshot as JSON. Errors name the wrong key.
 
 A site's own program may write such a file.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from itertools import groupby
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.files import read_bytes, replacing
+from offpeak.files import read_bytes
 from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
 from offpeak.model.snapshot import NEVER, QueuedJobs, RunningJobs, Snapshot
@@ -27,62 +26,6 @@ MOVING = ("going_down", "coming_up")
 NOT_GIVEN = {"latest_end_s": NEVER, "node_power_w": 0}
 """The optional keys of a job, and their values in a snapshot if a file does not have them."""
 PEAK_NAMES = {"off-peak": Peak.OFF_PEAK, "on-peak": Peak.ON_PEAK, "unknown": Peak.UNKNOWN}
-
-
-def write_snapshot(snapshot: Snapshot, path: Path) -> None:
-    """Write a state file. Raises CannotWrite."""
-    with replacing(path) as file:
-        file.write(snapshot_json(snapshot).encode())
-
-
-def snapshot_json(snapshot: Snapshot) -> str:
-    """Return the text of a state file."""
-    entries = {
-        "version": str(VERSION),
-        "now_s": str(snapshot.now_s),
-        "units_per_node": str(snapshot.units_per_node),
-        "wake_s": json.dumps(dict(zip(DEPTHS, snapshot.wake_s, strict=True))),
-        "nodes": _format_list(_node_rows(snapshot)),
-        "running": _format_list(_job_rows(snapshot.running)),
-        "queued": _format_list(_job_rows(snapshot.queued)),
-    }
-    if len(snapshot.peak):
-        entries["peaks"] = _format_list(_peak_rows(snapshot))
-    return "{\n" + ",\n".join(f'  "{key}": {text}' for key, text in entries.items()) + "\n}\n"
-
-
-def _format_list(rows: list[dict[str, Any]]) -> str:
-    return "[\n" + ",\n".join(f"    {json.dumps(row)}" for row in rows) + "\n  ]" if rows else "[]"
-
-
-def _job_rows(jobs: RunningJobs | QueuedJobs) -> list[dict[str, Any]]:
-    names = [column.name for column in fields(jobs)]
-    columns = [getattr(jobs, name).tolist() for name in names]
-    rows = (zip(names, row, strict=True) for row in zip(*columns, strict=True))
-    return [{name: round(value) for name, value in row if value != NOT_GIVEN.get(name)} for row in rows]
-
-
-def _peak_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
-    names = {state: name for name, state in PEAK_NAMES.items()}
-    changes = zip(snapshot.peak_from_s.tolist(), snapshot.peak.tolist(), strict=True)
-    return [{"from_s": from_s, "peak": names[Peak(state)]} for from_s, state in changes]
-
-
-def _node_rows(snapshot: Snapshot) -> list[dict[str, Any]]:
-    nodes = zip(snapshot.node_state.tolist(), snapshot.ready_s.tolist(), strict=True)
-    return [_node_row(*node, count=len(list(alike))) for node, alike in groupby(nodes)]
-
-
-def _node_row(state: int, ready_s: int, *, count: int) -> dict[str, Any]:
-    for name, plain in WITHOUT_DEPTH.items():
-        if state == plain:
-            return {"state": name, "count": count}
-    for name, state_of in WITH_DEPTH.items():
-        for number, depth in enumerate(DEPTHS):
-            if state == state_of(number):
-                ready = {"ready_s": ready_s} if name in MOVING else {}
-                return {"state": name, "depth": depth, **ready, "count": count}
-    raise AssertionError(f"no state of a node: {state}")
 
 
 LARGEST_NUMBER = 2**53

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from example_state import snapshot_json, write_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 from random_snapshots import NOW_S, snapshot_of, snapshots
@@ -13,7 +14,7 @@ from offpeak.errors import BadInput, CannotWrite
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up
 from offpeak.model.snapshot import Snapshot
 from offpeak.prices.peak import Peak
-from power.whatif.snapshot_file import read_snapshot, snapshot_json, write_snapshot
+from power.whatif.snapshot_file import read_snapshot
 
 EXAMPLE = snapshot_of(
     running=[(2, NOW_S - 9, NOW_S - 5, NOW_S + 60)], queued=[(1, NOW_S - 3, 50), (3, NOW_S, 20)],

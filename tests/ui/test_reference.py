@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-
-from ui.reference import main, pages
+from reference_pages import main, pages
 
 
 @pytest.mark.parametrize("name", pages())
