@@ -59,7 +59,7 @@ def find_logs(folder: Path | None) -> tuple[tuple[StudyLog, ...], tuple[str, ...
     left_out: list[str] = []
     for path in _files(folder):
         try:
-            logs.append(read_log(LogSource(_name(path), path)))
+            logs.append(read_log(LogSource(path.name.removesuffix(".gz").removesuffix(".swf"), path)))
         except BadTrace as problem:
             left_out.append(f"left out: {problem}")
     if not logs:
@@ -103,10 +103,6 @@ def _files(folder: Path) -> list[Path]:
     if not files:
         raise BadInput(f"{folder}: no logs in it", hint="logs end in .swf or .swf.gz; without --logs one is generated")
     return files
-
-
-def _name(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".swf")
 
 
 def _generated() -> Trace:

@@ -62,7 +62,7 @@ def settings_options(*names: str) -> Callable[[Callable[..., None]], Callable[..
     """
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
-        of_setting = {_parameter_name(name): name for name in names}
+        of_setting = {name.replace(".", "_"): name for name in names}
         hints = get_type_hints(command, include_extras=True)
         shown: dict[str, inspect.Parameter] = {}
         for parameter in inspect.signature(command).parameters.values():
@@ -83,10 +83,6 @@ def settings_options(*names: str) -> Callable[[Callable[..., None]], Callable[..
         return called
 
     return decorated
-
-
-def _parameter_name(setting: str) -> str:
-    return setting.replace(".", "_")
 
 
 def _parameter(parameter: str, setting: str) -> inspect.Parameter:

@@ -69,7 +69,7 @@ def _engine(url: str, begin: str, patience_s: float) -> Engine:
         return _postgresql(parsed, patience_s)
     engine = create_engine(url, connect_args={"timeout": patience_s, "check_same_thread": False})
     event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", lambda connection: _begin(connection, begin))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
 
 
@@ -97,10 +97,6 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
 
 def _let_shrink(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL").close()
-
-
-def _begin(connection: Connection, statement: str) -> None:
-    connection.exec_driver_sql(statement)
 
 
 def make_file(file: Path) -> None:

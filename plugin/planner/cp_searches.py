@@ -64,7 +64,7 @@ def build_cp_question(
     start_s = np.where(incumbent.placed, incumbent.start_s, horizon_s)
     cap_w = int(min(rates.cap_w.max(), NO_LIMIT // 4))
     whole = np.array([machine.cores.sum(), machine.memory_mb.sum(), machine.gpus.sum(), len(machine), cap_w], np.int64)
-    limits = _limits_of(problem, which)
+    limits = np.unique(problem.limits.rows_of(problem.work.demand[which])[1])
     is_small = len(which) * len(machine) <= EXACT_PAIRS
     return CpQuestion(
         asks=_requested_resources(problem, limits)[which],
@@ -125,11 +125,6 @@ def _on_nodes(problem: Problem, kept: Plan, which: Int64, answer: CpAnswer, solv
             start_s[job] = at_s
             node[first[job] : first[job + 1]] = np.flatnonzero(on_node)
     return Plan(start_s, node, solver)
-
-
-def _limits_of(problem: Problem, which: Int64) -> Int64:
-    """Return the limits of which these jobs take something."""
-    return np.unique(problem.limits.rows_of(problem.work.demand[which])[1])
 
 
 POWER = 4

@@ -68,7 +68,7 @@ def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int
     if AS_AGENT_VARIABLE in os.environ or "OFFPEAK_CONFIG" in os.environ:
         return None
     unit = read_installed_unit() if SYSTEMD_FOLDER.exists() else None
-    if unit is None and not _has_user(USER):
+    if unit is None and not any(each.pw_name == USER for each in pwd.getpwall()):
         return None
     me = pwd.getpwuid(os.geteuid()).pw_name
     if me != "root":
@@ -159,10 +159,6 @@ def _run_as_user(arguments: Sequence[str], remark: Callable[[str], None]) -> int
         return None
     remark(f"checked as the user {USER}, outside a sandbox: {why}")
     return run(["offpeak", *arguments]).returncode
-
-
-def _has_user(name: str) -> bool:
-    return any(each.pw_name == name for each in pwd.getpwall())
 
 
 def _run_captured(*arguments: str) -> "subprocess.CompletedProcess[str]":

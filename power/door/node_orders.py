@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from offpeak.door.door import Confirm, Door, Guard, LastRule, Limit, Rule
+from offpeak.door.door import Confirm, Door, Guard, Limit, Rule
 from offpeak.door.effect import Effect, Hold, Mode, ModeOf, Outcome, Refusal
 from offpeak.door.journal import EffectHistory, Intent, Journal
 from offpeak.machines.inventory import Inventory
@@ -107,7 +107,7 @@ def make_node_orders(
         journal=journal,
         clock=site.clock,
         rules=_list_rules(site),
-        last=_list_last_rules(site),
+        last=(("no_job_now", require_no_job(site.in_use, site.answer_clock)),),
         limits=_list_limits(settings, site, history),
         history=history,
         steady=site.answer_clock,
@@ -118,10 +118,6 @@ def make_node_orders(
 def _list_rules(site: InterlockContext) -> tuple[tuple[str, Rule], ...]:
     machines = {machine.node: machine for machine in site.inventory.machines}
     return (("identity", require_identity(machines.__getitem__, site.ways.bmc_of)),)
-
-
-def _list_last_rules(site: InterlockContext) -> tuple[tuple[str, LastRule], ...]:
-    return (("no_job_now", require_no_job(site.in_use, site.answer_clock)),)
 
 
 def _list_limits(

@@ -22,7 +22,7 @@ from sim_backend.case.electricity import LaidSeries, ReplayPrices
 from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
 from sim_backend.comparison.compare import meters_of, usage_of
 from sim_backend.comparison.outcome import Meters, charges_of
-from sim_backend.comparison.replications import WITHIN_PERCENTILES, ReplicationInterval, shifted
+from sim_backend.comparison.replications import ReplicationInterval, interval_of, shifted
 from sim_backend.engine.state import PeakTimes
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import Schedule, replay
@@ -187,7 +187,7 @@ def _compare_bills(
         logged=logged.cost,
         own=own_cost,
         without=logged.cost + saved.mean(axis=0),
-        saved=_interval(saved.sum(axis=1)),
+        saved=interval_of(saved.sum(axis=1)),
         saved_kg=_saved_kg(billed),
         currency=currency,
         error_share=float(np.abs(own_cost - logged.cost)[:-1].sum()) / bill if bill else 0.0,
@@ -203,9 +203,4 @@ def _saved_kg(billed: BilledDays) -> ReplicationInterval | None:
         for site, own in billed.replayed
         if site.co2_kg is not None and own.co2_kg is not None
     ]
-    return _interval(np.array(sums)) if sums else None
-
-
-def _interval(values: Float64) -> ReplicationInterval:
-    low, high = np.percentile(values, WITHIN_PERCENTILES)
-    return ReplicationInterval(float(values.mean()), float(low), float(high))
+    return interval_of(np.array(sums)) if sums else None

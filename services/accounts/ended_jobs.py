@@ -68,7 +68,7 @@ def after_view(before: JobWatch | None, view: SchedulerView) -> JobWatch:
         for key, job in shown.items()
         if key not in before.booked
     }
-    return JobWatch(view.at_s, running, _latest(waiting), before.booked & shown.keys())
+    return JobWatch(view.at_s, running, dict(list(waiting.items())[-MOST_WAITING:]), before.booked & shown.keys())
 
 
 def jobs_to_book(ran: JobWatch, *, settle_s: float) -> tuple[EndedJob, ...]:
@@ -94,10 +94,6 @@ def away_line(before: JobWatch | None, view: SchedulerView) -> str:
     minutes = (view.at_s - before.at_s) // 60
     lost = "jobs that began and ended then, and are shown no more, are in no account"
     return f"the scheduler was not read for {minutes} min: {lost}"
-
-
-def _latest(waiting: dict[JobKey, EndedJob]) -> dict[JobKey, EndedJob]:
-    return dict(list(waiting.items())[-MOST_WAITING:])
 
 
 def has_run(job: Job) -> bool:

@@ -95,7 +95,7 @@ def make_meter_rows(
     """Return the latest readings after a round, and the rows of the time since those before."""
     after, rows = dict(last), list[MeterReading]()
     for reading in _readings(last, taken, now_unix_s):
-        part = _part(reading)
+        part = (reading.meter, reading.way, reading.part, reading.node)
         before = after.get(part)
         if before is None or before.at_unix_s != reading.at_unix_s:
             after[part] = reading
@@ -113,10 +113,6 @@ def _readings(last: LatestReadings, taken: Iterable[MeterResult], now_unix_s: fl
         why = silent.get((reading.meter, reading.way))
         if why is not None:
             yield replace(reading, power_w=None, energy_j=None, at_unix_s=now_unix_s, why=why)
-
-
-def _part(reading: Reading) -> Part:
-    return reading.meter, reading.way, reading.part, reading.node
 
 
 def _between(before: Reading, reading: Reading, longest_hold_s: float) -> Iterator[MeterReading]:

@@ -100,14 +100,15 @@ def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome]
     return ReplicationSpread(
         policy=outcomes[0].policy,
         replays=len(outcomes),
-        figures={name: _interval(own[name]) for name in names},
-        differences={name: _interval(own[name] - first[name]) for name in names},
-        partition_wait_s={name: _interval(wait_s) for name, wait_s in waits_s.items()},
-        partition_wait_change_s={name: _interval(wait_s - first_s[name]) for name, wait_s in waits_s.items()},
+        figures={name: interval_of(own[name]) for name in names},
+        differences={name: interval_of(own[name] - first[name]) for name in names},
+        partition_wait_s={name: interval_of(wait_s) for name, wait_s in waits_s.items()},
+        partition_wait_change_s={name: interval_of(wait_s - first_s[name]) for name, wait_s in waits_s.items()},
     )
 
 
-def _interval(values: Float64) -> ReplicationInterval:
+def interval_of(values: Float64) -> ReplicationInterval:
+    """Return the mean of a figure over the replays, and its percentiles."""
     low, high = np.percentile(values, WITHIN_PERCENTILES)
     return ReplicationInterval(float(values.mean()), float(low), float(high))
 

@@ -122,7 +122,7 @@ def request_classes(cluster: Cluster, requests: Sequence[Request], request: Int6
         partition=partition,
         closes=_closes(cluster, tuple(names)),
         preemption=_preemption(cluster, classes),
-        parts=_parts(classes),
+        parts=np.array([sum(chunk.copies for chunk in request.chunks) for request in classes], dtype=np.float64),
     )
 
 
@@ -178,11 +178,6 @@ def _closes(cluster: Cluster, numbered: Sequence[tuple[str, ...]]) -> Int64:
     return np.array([[other <= own for other in pools] for own in pools], dtype=np.int64).reshape(
         len(pools), len(pools)
     )
-
-
-def _parts(classes: Sequence[Request]) -> Float64:
-    """Return the number of parts of a job of each class."""
-    return np.array([sum(chunk.copies for chunk in request.chunks) for request in classes], dtype=np.float64)
 
 
 def _preemption(cluster: Cluster, classes: Sequence[Request]) -> Preemption:

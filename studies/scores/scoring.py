@@ -53,7 +53,7 @@ def _planned(examined: ScoredFiles) -> tuple[list[Task], tuple[str, ...]]:
     for path in examined.paths or (SAMPLE_PRICES, SAMPLE_SACCT):
         for file in _files(path):
             try:
-                tasks += _tasks(file, examined.start)
+                tasks += price_tasks(file, examined.start) if file.name.endswith(PRICE_SUFFIXES) else log_tasks(file)
             except BadInput as problem:
                 if not path.is_dir():
                     raise
@@ -66,10 +66,6 @@ def _planned(examined: ScoredFiles) -> tuple[list[Task], tuple[str, ...]]:
 def _run(numbered: tuple[int, Task]) -> Result:
     task = numbered[1]
     return run_price_task(task) if isinstance(task, PriceTask) else run_log_task(task)
-
-
-def _tasks(file: Path, start: str | None) -> tuple[Task, ...]:
-    return price_tasks(file, start) if file.name.endswith(PRICE_SUFFIXES) else log_tasks(file)
 
 
 def _files(path: Path) -> list[Path]:

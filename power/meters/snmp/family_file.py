@@ -172,7 +172,7 @@ def bundled_family(name: str) -> PduFamily:
 def parse_family(text: bytes, name: str, file: str) -> PduFamily:
     """Return the family that a TOML file describes. Raises BadInput with the file, the key and a hint."""
     top = FamilyEntry(file, "", _read_toml(text, file)).below(_FAMILY_KEYS)
-    sources = {kind: _read_sources(top[kind], kind) for kind in KINDS if kind in top}
+    sources = {kind: tuple(read_source(item, kind) for item in top[kind].items()) for kind in KINDS if kind in top}
     if not sources.get("total"):
         raise BadInput(f"{file}: has no [[total]]", hint="add [[total]], the source of the power of the whole PDU")
     return PduFamily(
@@ -184,10 +184,6 @@ def parse_family(text: bytes, name: str, file: str) -> PduFamily:
         no_value=frozenset(entry.number() for entry in top["no_value"].items()) if "no_value" in top else frozenset(),
         counters=read_text(top["counters"]) if "counters" in top else "resettable",
     )
-
-
-def _read_sources(entry: FamilyEntry, kind: str) -> tuple[RowSource, ...]:
-    return tuple(read_source(item, kind) for item in entry.items())
 
 
 def _read_toml(text: bytes, file: str) -> dict[str, object]:

@@ -101,7 +101,7 @@ def _total_reading(layout: PduLayout, answers: SnmpValues, blank: Reading) -> Re
         blank,
         power_w=power_w,
         energy_j=_total_energy_j(layout, answers),
-        resolution_w=_coarsest_step_w(layout.total),
+        resolution_w=max((row.power.step for row in layout.total if row.power), default=1.0),
         why=why,
     )
 
@@ -214,10 +214,6 @@ def _unmetered_outlets(rows: Iterable[PduRow], blank: Reading, nodes: Mapping[st
     for outlet, node in nodes.items():
         if outlet not in metered:
             yield replace(blank, part=f"outlet {outlet}", node=node, why=f"the PDU measures no outlet {outlet}")
-
-
-def _coarsest_step_w(rows: Iterable[PduRow]) -> float:
-    return max((row.power.step for row in rows if row.power), default=1.0)
 
 
 SYS_UPTIME = "1.3.6.1.2.1.1.3.0"

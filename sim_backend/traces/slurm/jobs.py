@@ -100,15 +100,11 @@ def ids_of_parents(fields: pa.Table) -> IdColumns:
 def numbered(*tables: Ids) -> tuple[Int64, ...]:
     """Return the numbers, unused ones where only the other name is known."""
     unused = 1 + max((int(ids.number.max(initial=0)) for ids in tables), default=0)
-    unnumbered = [_unnumbered(ids) for ids in tables]
+    unnumbered = [ids.name.filter(pa.array(ids.number[ids.named] < 0)) for ids in tables]
     names = pa.chunked_array([chunk for column in unnumbered for chunk in column.chunks], pa.string()).unique()
     return tuple(
         _with_unused(ids.number, column, names, unused) for ids, column in zip(tables, unnumbered, strict=True)
     )
-
-
-def _unnumbered(ids: Ids) -> pa.ChunkedArray:
-    return ids.name.filter(pa.array(ids.number[ids.named] < 0))
 
 
 def _with_unused(number: Int64, unnumbered: pa.ChunkedArray, names: pa.StringArray, unused: int) -> Int64:
