@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.model.arrays import Float64
+from offpeak.compiled import in_place, index, part
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from predictors.port import Prediction, Predictor, State, check_state, join_states, scalar_array, state_part
 from predictors.recent_errors import WINDOW, OpenQuestions
@@ -28,8 +29,7 @@ NAIVE = 0
 """The index of the naive candidate."""
 
 
-@dataclass(frozen=True)
-class ChoiceRule:
+class ChoiceRule(NamedTuple):
     """How many of the latest outcomes count, how many must be known, and how much better another candidate must be.
 
     The mean error of 500 jobs is known to about a twentieth where the errors of jobs vary as much as their mean, which
@@ -52,67 +52,129 @@ class ChosenErrors:
     outcomes: int
 
 
+LENGTH, NEXT, USED, PAYS_BACK = range(4)
+
+
+class ChoiceMemory(NamedTuple):
+    """The absolute errors of the latest outcomes and what follows from them.
+
+    `errors`, float64[window, candidates], is a ring of `counts[LENGTH]` rows, the next of which is `counts[NEXT]`, and
+    `sums` are those of its columns.
+    `counts[USED]` is the candidate that answers. `overdrawn[0]` is the account; it is paid back if `counts[PAYS_BACK]`.
+    """
+
+    errors: Float64
+    sums: Float64
+    overdrawn: Float64
+    counts: Int64
+
+
+def new_choice(candidates: int, rule: ChoiceRule, *, at_first: int = NAIVE) -> ChoiceMemory:
+    """Return the memory of a choice among so many candidates that has learned nothing."""
+    counts = np.array([0, 0, at_first, 0], dtype=np.int64)
+    return ChoiceMemory(np.zeros((rule.window, candidates)), np.zeros(candidates), np.zeros(1), counts)
+
+
+@in_place
+def sum_errors(memory: ChoiceMemory) -> None:
+    """Write the sum of the absolute errors of each candidate, the oldest first."""
+    errors, sums, window = memory.errors, memory.sums, len(memory.errors)
+    sums[:] = 0.0
+    row = memory.counts[NEXT] - memory.counts[LENGTH]
+    if row < 0:
+        row += window
+    for _ in range(memory.counts[LENGTH]):
+        for candidate in range(len(sums)):
+            sums[index(candidate)] += errors[index(row), index(candidate)]
+        row += 1
+        if row == window:
+            row = 0
+
+
+@part
+def next_choice(memory: ChoiceMemory, rule: ChoiceRule) -> int:
+    """Return the candidate that answers from now on."""
+    used, sums = int(memory.counts[USED]), memory.sums
+    if memory.counts[LENGTH] < rule.least:
+        return used
+    if memory.counts[PAYS_BACK] != 0:
+        return NAIVE
+    best = 0
+    for candidate in range(len(sums)):
+        if sums[index(candidate)] < sums[index(best)]:
+            best = candidate
+    if sums[index(best)] < (1 - rule.margin) * sums[index(used)]:
+        return best
+    return NAIVE if sums[index(used)] > sums[NAIVE] else used
+
+
+@in_place
+def learn_errors(memory: ChoiceMemory, rule: ChoiceRule, error: Float64, used: int) -> None:
+    """Learn the errors of all candidates about one outcome, of either sign, for which `used` gave the answer."""
+    counts, window = memory.counts, len(memory.errors)
+    row = index(counts[NEXT])
+    for candidate in range(len(error)):
+        memory.errors[row, index(candidate)] = abs(error[index(candidate)])
+    counts[NEXT] = (counts[NEXT] + 1) % window
+    counts[LENGTH] = min(counts[LENGTH] + 1, window)
+    sum_errors(memory)
+    naive = memory.sums[NAIVE]
+    charge = memory.errors[row, index(used)] - (1 + rule.margin) * memory.errors[row, NAIVE]
+    # What was gained more than a window ago is no credit: it was another time.
+    overdrawn = max(memory.overdrawn[0] + charge, -naive)
+    most = rule.margin * naive
+    counts[PAYS_BACK] = 1 if overdrawn > (0.0 if counts[PAYS_BACK] != 0 else most) else 0
+    # Each outcome pays back its share of this: without a limit the errors of one bad day would take years.
+    memory.overdrawn[0] = min(overdrawn, most)
+    counts[USED] = next_choice(memory, rule)
+
+
 class PredictorChoice:
     """The choice among named `candidates`. `used` is the index of the one that answers, at first `at_first`."""
 
     def __init__(self, candidates: tuple[str, ...], rule: ChoiceRule | None = None, *, at_first: int = NAIVE) -> None:
         self._rule = rule or ChoiceRule()
         self.candidates = candidates
-        self._errors: Float64 = np.empty((0, len(candidates)))
-        self._overdrawn, self._pays_back = 0.0, False
-        self.used = at_first
+        self._memory = new_choice(len(candidates), self._rule, at_first=at_first)
+
+    @property
+    def used(self) -> int:
+        """The index of the candidate that answers."""
+        return int(self._memory.counts[USED])
 
     @property
     def errors(self) -> ChosenErrors:
         """The errors over the latest outcomes."""
-        mae = self._errors.mean(axis=0).tolist() if len(self._errors) else [None] * len(self.candidates)
-        return ChosenErrors(
-            self.candidates[self.used], mae[self.used], self.candidates[NAIVE], mae[NAIVE], len(self._errors)
-        )
+        length = int(self._memory.counts[LENGTH])
+        mae = (self._memory.sums / length).tolist() if length else [None] * len(self.candidates)
+        return ChosenErrors(self.candidates[self.used], mae[self.used], self.candidates[NAIVE], mae[NAIVE], length)
 
     def learn(self, errors: tuple[float, ...], used: int) -> None:
         """Learn the errors of all candidates about one outcome, of either sign, for which `used` gave the answer."""
-        row = np.abs(errors)
-        self._errors = np.vstack([self._errors, row])[-self._rule.window :]
-        naive = float(self._errors[:, NAIVE].sum())
-        overdrawn = self._overdrawn + float(row[used] - (1 + self._rule.margin) * row[NAIVE])
-        # What was gained more than a window ago is no credit: it was another time.
-        self._overdrawn = max(overdrawn, -naive)
-        most = self._rule.margin * naive
-        self._pays_back = self._overdrawn > (0.0 if self._pays_back else most)
-        # Each outcome pays back its share of this: without a limit the errors of one bad day would take years.
-        self._overdrawn = min(self._overdrawn, most)
-        self.used = self._next()
+        learn_errors(self._memory, self._rule, np.array(errors, np.float64), used)
 
     def state(self) -> State:
-        """Return the errors, the choice and its account."""
+        """Return the errors, the oldest first, the choice and its account."""
+        length, following = (int(each) for each in self._memory.counts[[LENGTH, NEXT]])
         return {
-            "error": self._errors.copy(),
+            "error": np.roll(self._memory.errors, -following, axis=0)[self._rule.window - length :],
             "used": scalar_array(self.used),
-            "overdrawn": scalar_array(self._overdrawn),
-            "pays_back": scalar_array(self._pays_back),
+            "overdrawn": scalar_array(float(self._memory.overdrawn[0])),
+            "pays_back": scalar_array(bool(self._memory.counts[PAYS_BACK])),
         }
 
     def restore(self, state: State) -> None:
         """Restore the errors, the choice and its account."""
         errors, used = np.array(state["error"], np.float64), int(state["used"])
         overdrawn, pays_back = float(state["overdrawn"]), bool(state["pays_back"])
-        fits = errors.ndim == 2 and errors.shape[1:] == self._errors.shape[1:] and 0 <= used < errors.shape[1]
+        fits = errors.ndim == 2 and errors.shape[1] == len(self.candidates) and 0 <= used < errors.shape[1]
         finite = bool(np.isfinite(errors).all()) and math.isfinite(overdrawn)
         check_state(is_so=fits and finite, what="the errors of other candidates")
-        self._errors, self.used = errors[-self._rule.window :], used
-        self._overdrawn, self._pays_back = overdrawn, pays_back
-
-    def _next(self) -> int:
-        if len(self._errors) < self._rule.least:
-            return self.used
-        if self._pays_back:
-            return NAIVE
-        mae = self._errors.mean(axis=0)
-        best, present = int(mae.argmin()), float(mae[self.used])
-        if mae[best] < (1 - self._rule.margin) * present:
-            return best
-        return NAIVE if present > mae[NAIVE] else self.used
+        kept = errors[-self._rule.window :]
+        self._memory.errors[: len(kept)] = kept
+        self._memory.overdrawn[0] = overdrawn
+        self._memory.counts[:] = len(kept), len(kept) % self._rule.window, used, pays_back
+        sum_errors(self._memory)
 
 
 class OpenAnswers(NamedTuple):

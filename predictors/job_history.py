@@ -5,14 +5,28 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from predictors.port import Prediction, State, join_states, state_part
-from predictors.recent_errors import LEAST, OpenQuestions, RecentErrors
+from predictors.recent_errors import (
+    LEAST,
+    ErrorWindow,
+    OpenQuestions,
+    RecentErrors,
+    add_error,
+    new_windows,
+)
 from predictors.trees.boosted import TreeQuantity, categories
-from predictors.trees.running_statistics import COMMON, COUNT, OF_A_TARGET, RECENT_MEAN, RunningStatistics
-
-FIELDS = COMMON + OF_A_TARGET
+from predictors.trees.running_statistics import (
+    COMMON,
+    COUNT,
+    RECENT_MEAN,
+    CategoryTable,
+    RunningStatistics,
+    category_key,
+    find_slot,
+)
 
 
 class JobSimilarity(NamedTuple):
@@ -20,6 +34,39 @@ class JobSimilarity(NamedTuple):
 
     columns: tuple[int, ...]
     basis: str
+
+
+@part
+def closest_kind(table: CategoryTable, category: Int64) -> tuple[int, float]:
+    """Return the first kind of which a job has ended and its recent mean; the number of kinds if there is none."""
+    kinds = table.kinds
+    for kind in range(len(kinds)):
+        slot = find_slot(table.slot_key, category_key(category, kinds[kind], kind))
+        if table.slot_key[index(slot)] != 0 and table.seen[index(slot), COUNT] > 0:
+            return kind, float(table.seen[index(slot), COMMON + RECENT_MEAN])
+    return len(kinds), math.nan
+
+
+@part
+def add_outcome(errors: ErrorWindow, kind: int, predicted: float, actual: float) -> None:
+    """Add the error of a prediction by that kind; both are shares."""
+    add_error(errors, kind, math.log(max(actual, LEAST) / max(predicted, LEAST)), actual - predicted)
+
+
+@in_place
+def find_closest(table: CategoryTable, category: Int64, at_first: Float64, kind: Int64, share: Float64) -> None:
+    """Write for each row of the categories the closest kind and its recent mean, `at_first` where there is none."""
+    for row in range(len(category)):
+        found, mean = closest_kind(table, category[row])
+        kind[index(row)] = found
+        share[index(row)] = mean if found < len(table.kinds) else at_first[index(row)]
+
+
+@in_place
+def add_outcomes(errors: ErrorWindow, kind: Int64, predicted: Float64, actual: Float64) -> None:
+    """Add the errors of predictions, in their order."""
+    for row in range(len(kind)):
+        add_outcome(errors, kind[index(row)], predicted[index(row)], actual[index(row)])
 
 
 class JobHistory:
@@ -33,24 +80,29 @@ class JobHistory:
         self.name = name
         self._quantity, self._kinds = quantity, kinds
         self._running = RunningStatistics(tuple(kind.columns for kind in kinds), targets=1)
-        self._errors = [RecentErrors() for _ in range(len(kinds) + 1)]
+        self._windows = new_windows(len(kinds) + 1)
+        self._errors = [RecentErrors(self._windows, kind) for kind in range(len(kinds) + 1)]
         self._open: OpenQuestions[tuple[int, float]] = OpenQuestions()
 
     def learn(self, outcome: Jobs, _at_s: int) -> None:
         """Take in jobs that ended, one after the other; those without an outcome teach nothing."""
         actual = self._quantity.bounded(self._quantity.actual(outcome)[:, None], outcome)[:, 0]
         share = actual / self._quantity.scale(outcome)
-        for job_id, came in zip(outcome.job_id.tolist(), share.tolist(), strict=True):
-            given = self._open.take_out(job_id)
-            if given is not None and came == came:
-                kind, predicted = given
-                self._errors[kind].add(math.log(max(came, LEAST) / max(predicted, LEAST)), came - predicted)
+        given = [
+            (*answer, came)
+            for job_id, came in zip(outcome.job_id.tolist(), share.tolist(), strict=True)
+            if (answer := self._open.take_out(job_id)) is not None and came == came
+        ]
+        kind, predicted, came = np.array(given, np.float64).reshape(-1, 3).T
+        add_outcomes(self._windows, kind.astype(np.int64), predicted.copy(), came.copy())
         known = np.isfinite(share)
         self._running.learn(categories(outcome)[known], share[known, None])
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return what the closest kind of jobs had."""
-        kind, predicted = self._closest(question)
+        kind, predicted = np.empty(len(question), np.int64), np.empty(len(question))
+        at_first = self._quantity.at_first(question) / self._quantity.scale(question)
+        find_closest(self._running.table, categories(question), at_first, kind, predicted)
         self._open.remember(question.job_id.tolist(), zip(kind.tolist(), predicted.tolist(), strict=True))
         factors = np.array([errors.factors() for errors in self._errors])[kind]
         shift = np.array([errors.shift() for errors in self._errors])[kind]
@@ -69,13 +121,3 @@ class JobHistory:
         self._running.restore(state_part(state, "running"))
         for kind, errors in enumerate(self._errors):
             errors.restore(state_part(state, f"errors{kind}"))
-
-    def _closest(self, question: Jobs) -> tuple[Int64, Float64]:
-        """Return the index of the closest kind that has jobs, len(kinds) if none has, and its mean share."""
-        count = len(self._kinds)
-        seen = self._running.of(categories(question)).reshape(-1, count, FIELDS)
-        known = seen[:, :, COUNT] > 0
-        kind = np.where(known.any(axis=1), known.argmax(axis=1), count)
-        mean = seen[np.arange(len(question)), np.minimum(kind, count - 1), COMMON + RECENT_MEAN]
-        at_first = self._quantity.at_first(question) / self._quantity.scale(question)
-        return kind, np.where(kind < count, mean, at_first)

@@ -5,13 +5,14 @@ for what drifts, Barber et al., "Conformal prediction beyond exchangeability", A
 """
 
 import math
-from bisect import bisect_left, bisect_right, insort
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from offpeak.compiled import in_place, index, part
+from offpeak.model.arrays import Float64, Int64
 from predictors.port import LEVELS, State, check_state, join_states, scalar_array, state_part
 
 MOST_OPEN = 100_000
@@ -50,28 +51,98 @@ Each error that came takes the place of one of them, the outermost first.
 """
 
 
-class RecentErrors:
-    """The latest errors of one kind of prediction, as log(actual / predicted), and the error of the mean."""
+LENGTH, OLDEST, ASSUMED = range(3)
 
-    def __init__(self) -> None:
-        self._errors = deque(PRIOR)
-        self._rising = sorted(PRIOR)
-        self._shifts = deque([0.0] * len(PRIOR))
-        self._assumed = len(PRIOR)
+
+class ErrorWindow(NamedTuple):
+    """The latest errors of one kind of prediction, or of several: then each array has a row for each kind.
+
+    `log_error`, float64[WINDOW], and `shift`, actual - predicted, are rings of `counts[LENGTH]` values from
+    `counts[OLDEST]` on, of which the oldest `counts[ASSUMED]` are assumed; `rising` has the same errors, sorted.
+    """
+
+    log_error: Float64
+    shift: Float64
+    rising: Float64
+    counts: Int64
+
+    def of_kind(self, kind: int) -> "ErrorWindow":
+        """Return the errors of one of several kinds; what changes them changes these."""
+        return ErrorWindow(*(column[kind] for column in self))
+
+
+def new_windows(kinds: int) -> ErrorWindow:
+    """Return the errors of so many kinds of which none has come yet."""
+    log_error, rising, counts = np.zeros((kinds, WINDOW)), np.zeros((kinds, WINDOW)), np.zeros((kinds, 3), np.int64)
+    log_error[:, : len(PRIOR)], rising[:, : len(PRIOR)] = PRIOR, sorted(PRIOR)
+    counts[:, LENGTH] = counts[:, ASSUMED] = len(PRIOR)
+    return ErrorWindow(log_error, np.zeros((kinds, WINDOW)), rising, counts)
+
+
+@part
+def first_not_below(rising: Float64, length: int, value: float) -> int:
+    """Return the first place of the sorted values at which the value may be inserted."""
+    low, high = 0, length
+    while low < high:
+        middle = (low + high) >> 1
+        if rising[index(middle)] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@in_place
+def add_error(errors: ErrorWindow, kind: int, log_error: float, shift: float) -> None:
+    """Add an error of that kind and its difference, actual - predicted; the oldest leaves a full window."""
+    ring, rising, counts = errors.log_error[kind], errors.rising[kind], errors.counts[kind]
+    length = counts[LENGTH]
+    if counts[ASSUMED] > 0 or length == WINDOW:
+        at = first_not_below(rising, length, ring[index(counts[OLDEST])])
+        length -= 1
+        while at < length:
+            rising[index(at)] = rising[index(at + 1)]
+            at += 1
+        counts[OLDEST] = (counts[OLDEST] + 1) % WINDOW
+        counts[ASSUMED] = max(0, counts[ASSUMED] - 1)
+    newest = (counts[OLDEST] + length) % WINDOW
+    ring[index(newest)] = log_error
+    errors.shift[index(kind), index(newest)] = shift
+    place = first_not_below(rising, length, log_error)
+    for at in range(length, place, -1):
+        rising[index(at)] = rising[index(at - 1)]
+    rising[index(place)] = log_error
+    counts[LENGTH] = length + 1
+
+
+@in_place
+def error_factor(rising: Float64, length: int, level: float) -> float:
+    """Return the factor that turns a prediction into its quantile at that level; it never falls with the level.
+
+    The quantile is the empirical one, one further outwards to allow for the coming error.
+    """
+    place = (length + 1) * level
+    outwards = math.floor(place) if level < 0.5 else math.ceil(place)
+    return math.exp(rising[min(max(int(outwards) - 1, 0), length - 1)])
+
+
+class RecentErrors:
+    """The latest errors of one kind of prediction, as log(actual / predicted), and the error of the mean.
+
+    They are those of a `kind` in `errors`; without these it has a window of its own.
+    """
+
+    def __init__(self, errors: ErrorWindow | None = None, kind: int = 0) -> None:
+        self._all, self._kind = errors or new_windows(1), kind
 
     def add(self, log_error: float, shift: float) -> None:
         """Add an error and its difference, actual - predicted."""
-        if self._assumed or len(self._errors) == WINDOW:
-            del self._rising[bisect_left(self._rising, self._errors.popleft())]
-            self._shifts.popleft()
-            self._assumed = max(0, self._assumed - 1)
-        self._errors.append(log_error)
-        insort(self._rising, log_error)
-        self._shifts.append(shift)
+        add_error(self._all, self._kind, log_error, shift)
 
     def factor(self, level: float) -> float:
         """Return the factor that turns a prediction into its quantile at that level; it never falls with the level."""
-        return math.exp(self._rising[_rank(level, len(self._rising))])
+        own = self._all.of_kind(self._kind)
+        return error_factor(own.rising, int(own.counts[LENGTH]), level)
 
     def factors(self) -> tuple[float, ...]:
         """Return the factor for each of LEVELS, rising."""
@@ -79,23 +150,35 @@ class RecentErrors:
 
     def shift(self) -> float:
         """Return the correction that makes a prediction right on average."""
-        return math.fsum(self._shifts) / len(self._shifts)
+        own = self._all.of_kind(self._kind)
+        length = int(own.counts[LENGTH])
+        return math.fsum(own.shift[_by_age(own)].tolist()) / length
 
     def state(self) -> State:
         """Return the errors, the oldest first."""
+        own = self._all.of_kind(self._kind)
+        by_age = _by_age(own)
         return {
-            "error": np.array(self._errors),
-            "shift": np.array(self._shifts),
-            "assumed": scalar_array(self._assumed),
+            "error": own.log_error[by_age],
+            "shift": own.shift[by_age],
+            "assumed": scalar_array(int(own.counts[ASSUMED])),
         }
 
     def restore(self, state: State) -> None:
         """Restore the errors."""
-        errors, shifts, assumed = state["error"].tolist(), state["shift"].tolist(), state["assumed"].item()
-        fits = len(errors) == len(shifts) and 0 <= assumed <= len(errors) and errors
-        check_state(is_so=bool(fits) and all(map(math.isfinite, errors + shifts)), what="no errors of a predictor")
-        self._errors, self._rising, self._shifts = deque(errors), sorted(errors), deque(shifts)
-        self._assumed = assumed
+        errors, shifts, assumed = state["error"], state["shift"], state["assumed"].item()
+        length = len(errors)
+        fits = length == len(shifts) and 0 <= assumed <= length and 0 < length <= WINDOW
+        check_state(is_so=fits and bool(np.isfinite([errors, shifts]).all()), what="no errors of a predictor")
+        own = self._all.of_kind(self._kind)
+        own.log_error[:length], own.shift[:length], own.rising[:length] = errors, shifts, np.sort(errors)
+        own.counts[:] = length, 0, assumed
+
+
+def _by_age(errors: ErrorWindow) -> Int64:
+    """Return the places of the errors of one kind, the oldest first."""
+    places: Int64 = (errors.counts[OLDEST] + np.arange(errors.counts[LENGTH])) % WINDOW
+    return places
 
 
 class ErrorsBySize:
@@ -134,10 +217,3 @@ class ErrorsBySize:
 
     def _errors_of(self, predicted: float) -> RecentErrors:
         return self._errors[bisect_right(self._edges, predicted)]
-
-
-def _rank(level: float, count: int) -> int:
-    """Return the index of the empirical quantile, one further outwards to allow for the coming error."""
-    place = (count + 1) * level
-    outwards = math.floor(place) if level < 0.5 else math.ceil(place)
-    return min(max(outwards - 1, 0), count - 1)

@@ -7,11 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, FrozenColumns, Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import DEPTHS, FAILED, asleep, coming_up, going_down
 
 NEVER = np.iinfo(np.int64).max
 TRANSITIONS = tuple((going_down(depth), asleep(depth), coming_up(depth)) for depth in range(len(DEPTHS)))
 """The states around each sleep depth: on the way down, asleep, on the way up."""
+
+
+ASSUMED_RUN_S = DAY_S
+"""The limit that is assumed for a job without one."""
 
 
 def no_rows() -> Int64:
@@ -32,6 +37,11 @@ class RunningJobs(FrozenColumns):
     start_s: Int64
     expected_end_s: Int64
 
+    @staticmethod
+    def expected_end(start_s: int, run_s: int, limit_s: int, now_s: int) -> int:
+        """Return when a job is expected to end: after its expected run time, or past that, at its limit."""
+        return start_s + (run_s if start_s + run_s > now_s else limit_s)
+
 
 @dataclass(frozen=True, eq=False)
 class QueuedJobs(FrozenColumns):
@@ -46,6 +56,11 @@ class QueuedJobs(FrozenColumns):
     estimate_s: Int64
     latest_end_s: Int64 = field(default_factory=no_rows)
     node_power_w: Float64 = field(default_factory=lambda: np.empty(0))
+
+    @staticmethod
+    def expected_run(predicted_s: int, limit_s: int) -> int:
+        """Return how long a job is expected to run: as long as predicted, at most its limit."""
+        return max(min(predicted_s, limit_s), 1)
 
     def __post_init__(self) -> None:
         if not len(self.latest_end_s):
@@ -103,6 +118,7 @@ class Snapshot(FrozenColumns):
         queued = QueuedJobs(*(getattr(self.queued, column.name)[fits] for column in fields(self.queued)))
         return replace(self, queued=queued)
 
+    @cached_property
     def usable_from_s(self) -> Int64:
         """Return when the nodes that have not failed could run jobs, were all woken now: the soonest first.
 

@@ -27,7 +27,7 @@ from plugin.scheduler.job import Job, join_array_tasks
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.live.node_types import find_types
-from power.live.pool_state import expected_end_s, expected_run_s, holds_nodes, is_waiting
+from power.live.pool_state import expected_end_of, expected_run_of, holds_nodes, is_waiting
 from power.whatif.simulation import EASY_POLICY
 from sim_backend.engine.state import NOT_YET
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
@@ -145,7 +145,7 @@ def _running_parts(view: SchedulerView, cluster: Cluster, run_s: Mapping[str, in
             if host in place:
                 number, at = place[host]
                 nodes[number].append(at)
-        left_s = max(expected_end_s(job, run_s, view.at_s) - view.at_s, 1)
+        left_s = max(expected_end_of(job, run_s, view.at_s) - view.at_s, 1)
         for number, members in nodes.items():
             request = _held_request(cluster, job, number, len(members), len(hosts))
             found.append(HeldPart(job, number, request, tuple(sorted(members)), left_s))
@@ -200,7 +200,7 @@ def _waiting_tasks(view: SchedulerView, run_s: Mapping[str, int]) -> list[tuple[
     """Return the pending jobs that lack only nodes, by priority, each task of an array, with their run times."""
     waiting = [job for job in join_array_tasks(view.jobs) if is_waiting(job, view.at_s)]
     waiting.sort(key=lambda job: (-job.priority, job.submit_s))
-    tasks = ((job, _request_of(job), expected_run_s(job, run_s)) for job in waiting for _ in range(job.tasks))
+    tasks = ((job, _request_of(job), expected_run_of(job, run_s)) for job in waiting for _ in range(job.tasks))
     return list(islice(tasks, MOST_TASKS))
 
 

@@ -13,7 +13,7 @@ from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node
 from power.live.cluster_snapshot import ClusterSnapshot
-from power.live.pool_state import PoolState, count_units, expected_end_s, holds_nodes, is_waiting
+from power.live.pool_state import PoolState, count_units, expected_end_of, holds_nodes, is_waiting
 
 CAPACITY = "capacity"
 """The first word of the reason of a node that is not on offer to jobs."""
@@ -118,7 +118,7 @@ def _find_ends(jobs: Iterable[Job], snapshot: ClusterSnapshot) -> dict[str, int]
     ends: dict[str, int] = {}
     for job in jobs:
         if holds_nodes(job) and job.hosts:
-            end_s = expected_end_s(job, snapshot.run_s, snapshot.now_s)
+            end_s = expected_end_of(job, snapshot.run_s, snapshot.now_s)
             ends |= {host: max(end_s, ends.get(host, 0)) for host in job.host_names}
     return ends
 

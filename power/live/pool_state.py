@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
-from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, coming_up, going_down
-from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
+from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs, Snapshot
 from plugin.capacity.port import TypeShare
 from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
@@ -76,10 +75,6 @@ def _connect_partitions(together: Iterable[tuple[str, ...]]) -> dict[str, str]:
     return root
 
 
-ASSUMED_RUN_S = DAY_S
-"""The assumed run time of a job without a limit and without a prediction."""
-
-
 def is_waiting(job: Job, now_s: int) -> bool:
     """Whether the job lacks only nodes to start."""
     if job.state is not JobState.PENDING or job.reservation or job.reason == "BeginTime" or not job.lacks_only_nodes:
@@ -113,7 +108,7 @@ def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_un
         left -= size
         start_s = _job_start_s(job, snapshot.now_s)
         if size > 0:
-            end_s = expected_end_s(job, snapshot.run_s, snapshot.now_s)
+            end_s = expected_end_of(job, snapshot.run_s, snapshot.now_s)
             rows.append((size, min(job.submit_s, start_s), start_s, end_s))
     return RunningJobs.from_rows(rows, 4)
 
@@ -133,7 +128,7 @@ def queued_jobs(
         for tasks in room.rows(job)
     ]
     rows = [
-        (size, min(max(job.submit_s, job.begin_s or 0), snapshot.now_s), expected_run_s(job, snapshot.run_s))
+        (size, min(max(job.submit_s, job.begin_s or 0), snapshot.now_s), expected_run_of(job, snapshot.run_s))
         for size, job in sized
         if size <= len(nodes) * units_per_node
     ]
@@ -144,19 +139,19 @@ def _job_start_s(job: Job, now_s: int) -> int:
     return now_s if job.start_s is None else job.start_s
 
 
-def expected_run_s(job: Job, run_s: Mapping[str, int]) -> int:
+def expected_run_of(job: Job, run_s: Mapping[str, int]) -> int:
     """Return the run time of the job by the predictions `run_s`, at most its limit."""
-    limit_s = ASSUMED_RUN_S if job.limit_s is None else job.limit_s
-    return max(min(run_s.get(job.job_id, limit_s), limit_s), 1)
+    limit_s = _limit_s(job)
+    return QueuedJobs.expected_run(run_s.get(job.job_id, limit_s), limit_s)
 
 
-def expected_end_s(job: Job, run_s: Mapping[str, int], now_s: int) -> int:
-    """Return when a running job is expected to end: at its predicted end, or past that, at its limit."""
-    start_s = _job_start_s(job, now_s)
-    predicted_s = start_s + expected_run_s(job, run_s)
-    if predicted_s > now_s or job.job_id not in run_s:
-        return predicted_s
-    return start_s + (ASSUMED_RUN_S if job.limit_s is None else job.limit_s)
+def expected_end_of(job: Job, run_s: Mapping[str, int], now_s: int) -> int:
+    """Return when a running job is expected to end by the predictions."""
+    return RunningJobs.expected_end(_job_start_s(job, now_s), expected_run_of(job, run_s), _limit_s(job), now_s)
+
+
+def _limit_s(job: Job) -> int:
+    return ASSUMED_RUN_S if job.limit_s is None else job.limit_s
 
 
 @dataclass(frozen=True, eq=False)

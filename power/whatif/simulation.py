@@ -152,7 +152,7 @@ def find_sleeping_units(snapshot: Snapshot, units: int) -> tuple[Int64, Int64]:
     """
     if not snapshot.node_state.any():
         return NOTHING, NOTHING
-    usable_s = snapshot.usable_from_s()
+    usable_s = snapshot.usable_from_s
     border = np.arange(len(usable_s) + 1) * snapshot.units_per_node
     on_offer = np.diff(np.clip(border, snapshot.units_in_use, units))
     later = (on_offer > 0) & (usable_s > snapshot.now_s)

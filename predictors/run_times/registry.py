@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
 from predictors.choice import ChosenPredictor
 from predictors.job_history import JobHistory, JobSimilarity
@@ -18,6 +19,9 @@ from predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain
 from predictors.run_times.last_two import LastTwo
 from predictors.trees.boosted import APPLICATION, ESTIMATE, SCHEDULE, SIZE, USER, BoostedTrees
 from predictors.trees.grow import GrowthSchedule
+
+UNLIMITED_S = 30 * DAY_S
+"""The estimate that the agent assumes of a job without a time limit."""
 
 
 class UserEstimate:

@@ -8,6 +8,8 @@ each slot, 0 if it is free; the capacity is a power of two and at least one slot
 COMMON + OF_A_TARGET x targets] holds the statistics of the slot.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,6 +49,16 @@ def find_slot(slot_key: Int64, key: int) -> int:
     return slot
 
 
+class CategoryTable(NamedTuple):
+    """The hash table, and the kinds of categories that it holds: `kinds` int64[k, m] names for each kind the columns
+    of `category` that make it up, -1 if there are fewer.
+    """
+
+    slot_key: Int64
+    seen: Float64
+    kinds: Int64
+
+
 @part
 def add_value(seen: Float64, target: float, first: int) -> None:
     """Take one value into the statistics of one target, from column `first` on."""
@@ -62,25 +74,31 @@ def add_value(seen: Float64, target: float, first: int) -> None:
     seen[first + LATEST] = target
 
 
-@in_place
-def remember(slot_key: Int64, seen: Float64, category: Int64, target: Float64, kinds: Int64) -> int:
-    """Take in each row's targets float64[n, targets] under each kind of its categories int64[n, c]; return new keys.
+@part
+def remember_row(table: CategoryTable, category: Int64, target: Float64) -> int:
+    """Take in the targets of one row under each kind of its categories; return new keys."""
+    slot_key, seen, kinds = table
+    added = 0
+    for kind in range(len(kinds)):
+        key = category_key(category, kinds[kind], kind)
+        slot = find_slot(slot_key, key)
+        if slot_key[slot] == 0:
+            slot_key[slot] = key
+            seen[slot] = np.nan
+            seen[slot, COUNT] = 0.0
+            added += 1
+        for each in range(len(target)):
+            add_value(seen[slot], target[each], COMMON + OF_A_TARGET * each)
+        seen[slot, COUNT] += 1.0
+    return added
 
-    `kinds` int64[k, m] names for each kind the columns of `category` that make it up, -1 if there are fewer.
-    """
+
+@in_place
+def remember(table: CategoryTable, category: Int64, target: Float64) -> int:
+    """Take in each row's targets float64[n, targets] under each kind of its categories int64[n, c]; return new keys."""
     added = 0
     for row in range(len(category)):
-        for kind in range(len(kinds)):
-            key = category_key(category[row], kinds[kind], kind)
-            slot = find_slot(slot_key, key)
-            if slot_key[slot] == 0:
-                slot_key[slot] = key
-                seen[slot] = np.nan
-                seen[slot, COUNT] = 0.0
-                added += 1
-            for each in range(target.shape[1]):
-                add_value(seen[slot], target[row, each], COMMON + OF_A_TARGET * each)
-            seen[slot, COUNT] += 1.0
+        added += remember_row(table, category[row], target[row])
     return added
 
 
@@ -132,10 +150,22 @@ class RunningStatistics:
         """Learn rows one after the other: categories int64[n, c], finite targets float64[n, targets]."""
         for first in range(0, len(category), ROWS_AT_ONCE):
             rows = slice(first, first + ROWS_AT_ONCE)
-            self._make_room(len(category[rows]))
-            self._used += remember(self._slot_key, self._seen, category[rows], target[rows], self._kinds)
+            self.make_room(len(category[rows]))
+            self.note_keys(remember(self.table, category[rows], target[rows]))
 
-    def _make_room(self, rows: int) -> None:
+    @property
+    def table(self) -> CategoryTable:
+        """The table, until the next call of `make_room`; a kernel that adds keys to it must be followed by
+        `note_keys`.
+        """
+        return CategoryTable(self._slot_key, self._seen, self._kinds)
+
+    def note_keys(self, added: int) -> None:
+        """Count the keys that a kernel has added."""
+        self._used += added
+
+    def make_room(self, rows: int) -> None:
+        """Enlarge the table if it has no room for the keys of so many rows."""
         # Half of the slots stay free, so that a key is found after a step or two.
         needed = 2 * (self._used + rows * len(self._kinds))
         if needed > len(self._slot_key):

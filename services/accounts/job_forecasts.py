@@ -18,21 +18,18 @@ import numpy as np
 
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
 from plugin.scheduler.job import Job
 from predictors.choice import ChosenErrors, ChosenPredictor
 from predictors.job_power import chosen_power
 from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import certain
-from predictors.run_times.registry import chosen_run_time
+from predictors.run_times.registry import UNLIMITED_S, chosen_run_time
 from predictors.submitted_jobs import jobs_at_submission, stable_code
 from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_draws import ASSUMED, DeclaredDraw, JobDraw, NodeKind, draw_by_class, find_declared_draw
 from services.accounts.job_use import BookedJob
 
-UNLIMITED_S = 30 * DAY_S
-"""The limit assumed for a job without one."""
 UNKNOWN_S = -1
 MOST_TEXTS = 1 << 16
 """The most texts whose codes are cached: in each cycle most jobs are those of the last one."""

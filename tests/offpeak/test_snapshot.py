@@ -22,14 +22,14 @@ def test_a_node_can_be_used_after_what_it_is_doing_and_waking():
     states = [going_down(OFF), asleep(STANDBY), FAILED, coming_up(OFF), ACTIVE, coming_up(STANDBY)]
     ready_s = [NOW_S + 5, NOW_S, NOW_S, NOW_S + 7, NOW_S, NOW_S - 60]
     snapshot = machine(states, ready_s)
-    assert (snapshot.usable_from_s() - NOW_S).tolist() == [0, 1, 7, 20, 185]
+    assert (snapshot.usable_from_s - NOW_S).tolist() == [0, 1, 7, 20, 185]
 
 
 @given(st.lists(st.sampled_from([ACTIVE, FAILED, asleep(OFF)]), min_size=1), st.sampled_from([1, 2, 8]))
 def test_failed_nodes_cannot_be_used(state, per_node):
     snapshot = machine(state, [NOW_S] * len(state), per_node=per_node)
     assert snapshot.usable_units == per_node * sum(held != FAILED for held in state)
-    assert len(snapshot.usable_from_s()) * per_node == snapshot.usable_units
+    assert len(snapshot.usable_from_s) * per_node == snapshot.usable_units
 
 
 @pytest.mark.parametrize(
