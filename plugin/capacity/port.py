@@ -29,12 +29,16 @@ class TargetFunction(Protocol):
 
 @dataclass(frozen=True)
 class CapacityPolicy:
-    """A policy. Its `decide`, if any, is called every `rules.period_s`."""
+    """A policy. Its `decide`, if any, is called every `rules.period_s`.
+
+    In a replay its snapshots have the run times that the agent would predict, or, `by_limits`, the jobs' time limits.
+    """
 
     name: str
     rules: CapacityRules
     schedule: CapacitySchedule
     decide: TargetFunction | None = None
+    by_limits: bool = False
 
     def targets(self, awake: int, reserve: int = 0) -> CapacityTargets:
         """Return targets whose reason is the policy itself."""

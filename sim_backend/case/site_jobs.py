@@ -150,6 +150,7 @@ def mixed_case_of(
         priority=jobs.priority,
         array=jobs.array,
         user=jobs.user,
+        application=jobs.application,
     )
     return mixed_case(cluster, requests, mixed) if classes is None else case_of_classes(classes, mixed)
 

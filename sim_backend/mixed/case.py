@@ -14,6 +14,7 @@ from offpeak.text import counted
 from sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
 from sim_backend.mixed.limits import NONE, limits_for
 from sim_backend.mixed.state import CORES, PRECEDENCE, SLOTS, MixedWorkload, Tables
+from sim_backend.replay.run_times import SubmittedJobs
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class MixedJobs:
 
     `request` is the number of the job's request, `part_power_w` the draw of each of its parts [W]; a job with a higher
     `priority` goes first. `array` is -1 for a job of no array; of an array at most `throttle` tasks run at a time, 0
-    for any number. `user` is -1 where it is unknown. Columns that are left out say that jobs are equal.
+    for any number. `user` and `application` are -1 where they are unknown. Columns that are left out say that jobs are
+    equal.
     """
 
     job_id: Int64
@@ -35,6 +37,7 @@ class MixedJobs:
     array: Int64 | None = None
     throttle: Int64 | None = None
     user: Int64 | None = None
+    application: Int64 | None = None
 
     def __len__(self) -> int:
         return len(self.job_id)
@@ -45,7 +48,8 @@ class MixedCase:
     """A cluster and jobs as the engine takes them.
 
     `kept` are the numbers of the jobs that can run, in the order of `workload`; `rejected` names the others.
-    `request_of` and `group_of` are by class, `power_w` is the draw of each kept job [W].
+    `request_of` and `group_of` are by class, `power_w` is the draw of each kept job [W]. `submitted` is what a
+    predictor of run times sees of them.
     """
 
     cluster: Cluster
@@ -56,6 +60,7 @@ class MixedCase:
     rejected: tuple[RejectedJobs, ...]
     request_of: tuple[Request, ...]
     power_w: Float64
+    submitted: SubmittedJobs
 
 
 def mixed_case(cluster: Cluster, requests: Sequence[Request], jobs: MixedJobs) -> MixedCase:
@@ -80,6 +85,12 @@ def case_of_classes(classes: RequestClasses, jobs: MixedJobs) -> MixedCase:
         rejected=rejected,
         request_of=classes.requests,
         power_w=jobs.part_power_w[kept] * classes.parts[job_class[kept]],
+        submitted=SubmittedJobs(
+            user=_column(jobs.user, kept, NONE),
+            application=_column(jobs.application, kept, NONE),
+            nodes=classes.parts[job_class[kept]].astype(np.int64),
+            limit_s=jobs.estimate_s[kept],
+        ),
     )
 
 

@@ -21,10 +21,13 @@ from sim_backend.mixed.cells import new_picks
 from sim_backend.mixed.power import PoolNodes, sleeping_pools
 from sim_backend.mixed.preemption import with_room
 from sim_backend.mixed.replay import MixedSchedule, as_estimated, decide_window, schedule_of
-from sim_backend.mixed.state import CORES, SLOTS, MixedRules, MixedState, new_state
+from sim_backend.mixed.state import CANCELLED, CORES, SLOTS, MixedRules, MixedState, new_state
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.replay.policy import Policy
+from sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, predicts_run_times
 from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS
+
+NOTHING = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,9 @@ class PoweredMixedReplay:
         self._case, self._policy, self._rules, self._capacity = as_estimated(case, policy), policy, rules, capacity
         self._peaks = NO_PEAKS if rules.policy == ARRIVAL else peaks
         self._state = _powered_state(self._case, rules, capacity, classes)
+        self._run_times = None
+        if predicts_run_times(policy, capacity):
+            self._run_times = ReplayedRunTimes(self._case.submitted, self._case.workload.submit_s)
         self._book: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = [[] for _ in capacity]
         self._simulate_s = 0.0
 
@@ -141,7 +147,7 @@ class PoweredMixedReplay:
         now_s, scalars = int(self._state.scalars["now_s"][0]), self._state.sleeping.power.scalars
         for pool, capacity in enumerate(self._capacity):
             if capacity.decide is not None and scalars["next_decision_s"][pool] == now_s + capacity.rules.period_s:
-                targets = capacity.decide(pool_snapshot(self._case, self._state, pool))
+                targets = capacity.decide(pool_snapshot(self._case, self._state, pool, run_times=self._run_times))
                 scalars["target"][pool], scalars["reserve"][pool] = targets.awake, targets.reserve
 
 
@@ -168,33 +174,55 @@ def _powered_state(
     return state
 
 
-def pool_snapshot(case: MixedCase, state: MixedState, pool: int) -> Snapshot:
+def pool_snapshot(
+    case: MixedCase, state: MixedState, pool: int, *, run_times: ReplayedRunTimes | None = None
+) -> Snapshot:
     """Return what a capacity policy may know now of a pool, its running jobs and the jobs that could use it.
 
     Where nodes are shared, a unit is a core: what jobs need of other resources is not seen. A job that could use other
-    pools as well counts in each of them.
+    pools as well counts in each of them. Without `run_times` the policy knows what the scheduler expects.
     """
     pools, now_s = state.sleeping, int(state.scalars["now_s"][0])
     units_per_node = 1 if pools.is_counted[pool] else max(1, case.cluster.pools[pool].node_type.cores)
     nodes = slice(int(pools.node_first[pool]), int(pools.node_first[pool + 1]))
     node_state, ready_s = pools.power.table.state[nodes], pools.power.ready_s[nodes]
     up_units = units_per_node * int((node_state == 0).sum() + (node_state % 3 == 1).sum() - (node_state == 1).sum())
+    slot, running_size = _running(case, state, pool, up_units)
+    queued, queued_size = _queued(case, state, pool, units_per_node)
+    running, submit_s = state.slots.job[slot], case.workload.submit_s
+    start_s = state.start_s[running]
+    if run_times is None:
+        expected_end_s, estimate_s = state.slots.expected_end_s[slot], case.workload.estimate_s[queued]
+    else:
+        run_times.catch_up(state.start_s, _run_s(case, state), int(state.scalars["next_job"][0]), now_s)
+        expected_end_s, estimate_s = run_times.expected(RunningSince(running, start_s, now_s), queued)
     return Snapshot(
         now_s=now_s,
         units_per_node=units_per_node,
         node_state=node_state.copy(),
         ready_s=np.where(ready_s == NEVER, now_s, ready_s),
         wake_s=tuple(pools.policies.leave_s[pool].tolist()),
-        running=RunningJobs.from_rows(list(_running(case, state, pool, up_units)), 4),
-        queued=QueuedJobs.from_rows(list(_queued(case, state, pool, units_per_node)), 3),
+        running=RunningJobs(running_size, submit_s[running], start_s, expected_end_s),
+        queued=QueuedJobs(queued_size, submit_s[queued], estimate_s),
     )
 
 
-def _running(case: MixedCase, state: MixedState, pool: int, most_units: int) -> list[tuple[int, int, int, int]]:
-    """Return size, submission, start and expected end of the jobs on the pool, in the order of their starts."""
+def _run_s(case: MixedCase, state: MixedState) -> Int64:
+    """Return the run times of the jobs; those that others have ended ran until then."""
+    job, start_s, end_s, mode = state.stops.rows[: int(state.scalars["stops"][0])].T
+    is_over = mode == CANCELLED
+    if not is_over.any():
+        return case.workload.runtime_s
+    run_s = case.workload.runtime_s.copy()
+    run_s[job[is_over]] = (end_s - start_s)[is_over]
+    return run_s
+
+
+def _running(case: MixedCase, state: MixedState, pool: int, most_units: int) -> tuple[Int64, Int64]:
+    """Return the slots of the jobs on the pool in the order of their starts, and their sizes."""
     group = int(state.sleeping.group[pool])
     if group == NOT_YET:
-        return []
+        return NOTHING, NOTHING
     here, slots, left, rows = state.groups[group], state.slots, most_units, []
     listed = state.expected[here["first"] : here["first"] + here["listed"]]
     for slot in listed[np.argsort(slots.started[listed], kind="stable")].tolist():
@@ -203,12 +231,12 @@ def _running(case: MixedCase, state: MixedState, pool: int, most_units: int) -> 
             if case.tables.cell_pool[state.pieces.cell[piece]] == pool:
                 units += int(state.pieces.units[piece]) * _unit(case, state, pool, int(state.pieces.option[piece]))
             piece = int(state.pieces.following[piece])
-        job, size = int(slots.job[slot]), min(units, left)
+        size = min(units, left)
         left -= size
         if size > 0:
-            submit_s, start_s = int(case.workload.submit_s[job]), int(state.start_s[job])
-            rows.append((size, submit_s, start_s, int(slots.expected_end_s[slot])))
-    return rows
+            rows.append((slot, size))
+    found, sizes = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+    return found, sizes
 
 
 def _unit(case: MixedCase, state: MixedState, pool: int, option: int) -> int:
@@ -216,11 +244,11 @@ def _unit(case: MixedCase, state: MixedState, pool: int, option: int) -> int:
     return 1 if state.sleeping.is_counted[pool] else max(1, int(case.tables.need[option, CORES]))
 
 
-def _queued(case: MixedCase, state: MixedState, pool: int, units_per_node: int) -> list[tuple[int, int, int]]:
-    """Return size, submission and estimate of the waiting jobs that could use the pool, in the order of the queue."""
+def _queued(case: MixedCase, state: MixedState, pool: int, units_per_node: int) -> tuple[Int64, Int64]:
+    """Return the waiting jobs that could use the pool, in the order of the queue, and their sizes."""
     group = int(state.sleeping.group[pool])
     if group == NOT_YET:
-        return []
+        return NOTHING, NOTHING
     tables, waiting, here = case.tables, state.waiting, state.groups[group]
     most = case.cluster.pools[pool].nodes * units_per_node
     size = np.zeros(len(tables.class_group) + 1, dtype=np.int64)
@@ -231,7 +259,4 @@ def _queued(case: MixedCase, state: MixedState, pool: int, units_per_node: int) 
                 size[tables.option_class[option]] += units * _unit(case, state, pool, option)
     position = np.arange(here["head"], here["tail"])
     position = position[size[waiting.request_class[position]] > 0]
-    job = waiting.job[position]
-    columns = (np.minimum(size[waiting.request_class[position]], most), case.workload.submit_s[job])
-    estimate_s = case.workload.estimate_s[job]
-    return list(zip(*(column.tolist() for column in (*columns, estimate_s)), strict=True))
+    return waiting.job[position], np.minimum(size[waiting.request_class[position]], most)

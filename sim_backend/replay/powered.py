@@ -21,6 +21,7 @@ from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.replay.policy import Policy
+from sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, SubmittedJobs, predicts_run_times
 from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_window, steps, workload_of
 
 
@@ -116,6 +117,10 @@ class PoweredReplay:
             rest_until_s=begin_s - 1,
         )
         self._depths = depth_table(machine.node_class, machine.seed)
+        self._run_times = None
+        if predicts_run_times(policy, [capacity]):
+            seen = SubmittedJobs.of(jobs, units_per_node=machine.units_per_node)
+            self._run_times = ReplayedRunTimes(seen, jobs.submit_s)
         self._book, self._simulate_s = LogBook(), 0.0
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
@@ -154,10 +159,18 @@ class PoweredReplay:
             elif stop == DECIDE:
                 decide_window(self._workload, self._peaks, self._policy, self._state, self._jobs.job_id)
             elif stop == CAPACITY:
-                _decide_capacity(self._workload, self._state, self._power, self._depths, self._capacity)
+                self._decide_capacity()
             else:
                 break
         self._simulate_s += time.perf_counter() - begin
+
+    def _decide_capacity(self) -> None:
+        assert self._capacity.decide is not None
+        targets = self._capacity.decide(
+            snapshot_of(self._workload, self._state, self._power, self._depths, run_times=self._run_times)
+        )
+        self._power.scalars["target"] = targets.awake
+        self._power.scalars["reserve"] = targets.reserve
 
 
 def replay_powered(
@@ -175,33 +188,32 @@ def replay_powered(
     return replay.schedule()
 
 
-def _decide_capacity(
-    workload: Workload, state: State, power: Power, depths: DepthTable, capacity: CapacityPolicy
-) -> None:
-    assert capacity.decide is not None
-    targets = capacity.decide(snapshot_of(workload, state, power, depths))
-    power.scalars["target"] = targets.awake
-    power.scalars["reserve"] = targets.reserve
+def snapshot_of(
+    workload: Workload, state: State, power: Power, depths: DepthTable, *, run_times: ReplayedRunTimes | None = None
+) -> Snapshot:
+    """Return what a capacity policy may know now: nothing of later submissions, and of run times the predictions.
 
-
-def snapshot_of(workload: Workload, state: State, power: Power, depths: DepthTable) -> Snapshot:
-    """Return what a capacity policy may know now: nothing of run times but estimates, nothing of later submissions."""
+    Without `run_times` it knows what the scheduler expects.
+    """
     now = state.scalars[0]
+    now_s = int(now["now_s"])
     slot = state.expected[: now["listed"]]
     slot = slot[np.argsort(state.slots.started[slot], kind="stable")]
     running = state.slots.job[slot]
     waiting = np.arange(now["head"], now["tail"])
     waiting = waiting[state.queue.size[waiting] != NEVER]
-    queued = state.queue.job[waiting]
-    now_s = int(now["now_s"])
+    queued, start_s = state.queue.job[waiting], state.start_s[running]
+    if run_times is None:
+        expected_end_s, estimate_s = state.slots.expected_end_s[slot], state.queue.estimate_s[waiting]
+    else:
+        run_times.catch_up(state.start_s, workload.runtime_s, int(now["next_job"]), now_s)
+        expected_end_s, estimate_s = run_times.expected(RunningSince(running, start_s, now_s), queued)
     return Snapshot(
         now_s=now_s,
         units_per_node=int(power.scalars["units_per_node"][0]),
         node_state=power.table.state,
         ready_s=np.where(power.ready_s == NEVER, now_s, power.ready_s),
         wake_s=tuple(depths.leave_s.tolist()),
-        running=RunningJobs(
-            state.slots.size[slot], workload.submit_s[running], state.start_s[running], state.slots.expected_end_s[slot]
-        ),
-        queued=QueuedJobs(state.queue.size[waiting], workload.submit_s[queued], state.queue.estimate_s[waiting]),
+        running=RunningJobs(state.slots.size[slot], workload.submit_s[running], start_s, expected_end_s),
+        queued=QueuedJobs(state.queue.size[waiting], workload.submit_s[queued], estimate_s),
     )

@@ -229,7 +229,10 @@ class JudgesQueued:
 
 
 def deciding(capacity: CapacityPolicy, setup: OnlineSetup, jobs: Jobs, sla: float) -> CapacityPolicy:
-    """Return the policy with the setup's changes of its decisions; a policy without decisions is unchanged."""
+    """Return the policy as the setup's scheduler and OLS know run times, which nothing but the setup predicts.
+
+    A policy without decisions is unchanged.
+    """
     decide = capacity.decide
     if decide is None:
         return capacity
@@ -237,7 +240,7 @@ def deciding(capacity: CapacityPolicy, setup: OnlineSetup, jobs: Jobs, sla: floa
         decide = JudgesQueued(sla)
     if setup.what_if != AS_SCHEDULER:
         decide = KnowsOtherwise(decide, known_otherwise(jobs, setup))
-    return replace(capacity, decide=decide)
+    return replace(capacity, decide=decide, by_limits=True)
 
 
 def known_otherwise(jobs: Jobs, setup: OnlineSetup) -> dict[JobTimes, int]:

@@ -273,10 +273,10 @@ def case_of(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices)
 
 
 def policy_named(name: str, case: ReplayCase) -> Policy:
-    """Return EASY on nodes that sleep by the capacity policy of that name."""
+    """Return EASY on nodes that sleep by the capacity policy of that name, which plans with the users' estimates."""
     fleet, settings = fleet_of(case), CapacitySettings()
     capacity = blind(fleet, settings) if name == BLIND else make_capacity_policy(name, fleet, settings)
-    return parse_policy("easy", SchedulingSettings()).on(capacity)
+    return parse_policy("easy", SchedulingSettings()).on(replace(capacity, by_limits=True))
 
 
 def _result(name: str, run: PolicyRun, outcome: PolicyOutcome) -> CapacityPolicyResult:

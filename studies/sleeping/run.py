@@ -8,7 +8,7 @@ the levels, and each level sleeps only in its own gaps (sim_backend/nodes/gaps.p
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -117,11 +117,14 @@ NODES = bundled_node_class("sketch")
 
 
 def run(experiment: SleepingExperiment, log: StudyLog) -> SleepingResult:
-    """Replay the log's jobs under EASY, each submitted 0 to 60 s later than in the log, at random."""
+    """Replay the log's jobs under EASY, each submitted 0 to 60 s later than in the log, at random.
+
+    A what-if plans with the users' estimates.
+    """
     jobs = shift_submissions(log.trace.jobs, np.random.default_rng([experiment.seed, experiment.replay]))
     machine = machine_of(log)
     fleet = Fleet(machine.nodes, machine.units_per_node, NODES, min(1.0, offered_load(jobs, machine.size)))
-    capacity = make_capacity_policy(experiment.policy, fleet, CapacitySettings())
+    capacity = replace(make_capacity_policy(experiment.policy, fleet, CapacitySettings()), by_limits=True)
     power_w = np.full(len(jobs), NODES.running_w(1.0) / machine.units_per_node)
     schedule = replay_powered(jobs, power_w, machine, parse_policy("easy", SchedulingSettings()), capacity)
     usage = usage_of(jobs, power_w, schedule, machine)

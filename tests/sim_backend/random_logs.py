@@ -91,6 +91,17 @@ def logs(draw, *, shortest_s=0, most_jobs=60) -> Log:
     return log_of(jobs, machine_size=machine_size, peaks=peaks)
 
 
+def many(log: Log) -> Log:
+    """Return the log many times over, one after the other, so that the choice has enough outcomes."""
+    jobs, times = log.jobs, 1 + 120 // len(log.jobs)
+    which = np.tile(np.arange(len(jobs)), times)
+    length_s = int(jobs.submit_s[-1] - jobs.submit_s[0]) + 10
+    repeated = jobs.take(which)
+    submit_s = jobs.submit_s[which] + length_s * np.repeat(np.arange(times), len(jobs))
+    repeated = replace(repeated, submit_s=submit_s, job_id=np.arange(1, len(which) + 1))
+    return replace(log, jobs=repeated, node_power_w=log.node_power_w[which])
+
+
 def rules(*, disciplines=BACKFILLING, policies=POLICIES, periods_s=(0, 0, 7, 10), estimates=ESTIMATES):
     """Rules of any kind, with small windows (a knapsack is compared with all its subsets)."""
     return st.builds(

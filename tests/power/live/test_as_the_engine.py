@@ -1,4 +1,4 @@
-"""The same nodes sleep and wake on a live scheduler as in a replay, where it is told what the replay's engine knows."""
+"""On a live scheduler the same nodes sleep and wake as in a replay, and the same run times are predicted."""
 
 from types import SimpleNamespace
 
@@ -18,15 +18,20 @@ from plugin.scheduler.node import NodeUse
 from power.capacity.registry import make_capacity_policy
 from power.lifecycle.node_record import Instant
 from power.live.cluster_snapshot import NodeMemory, PowerMemory
+from power.live.pool_state import find_pools, observe_pool
 from power.live.power_plan import plan_power
+from services.accounts.ended_jobs import EndedJob
+from services.accounts.job_forecasts import RunTimes
 from sim_backend.engine.advance_powered import CAPACITY, PoweredRules, advance_powered
 from sim_backend.engine.power import all_active
 from sim_backend.engine.state import new_state
 from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.powered import depth_table, snapshot_of
+from sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, SubmittedJobs
 from sim_backend.replay.schedule import NO_PEAKS, workload_of
 
 NODES, JOBS, DAYS = 12, 60, 2
+USERS = 5
 BEGAN_S = 1_800_000_000
 """The Unix time of the replay's second 0."""
 
@@ -40,19 +45,30 @@ ONLY_OFF = {"depths": ("off",)}
 
 
 def replay(capacity, seed: int) -> SimpleNamespace:
-    """Return an engine before its first event, with random jobs on twelve nodes."""
+    """Return an engine before its first event, with random jobs on twelve nodes whose limits are their run times."""
     random = np.random.default_rng(seed)
     submit_s = np.sort(random.integers(0, DAYS * 86_400, JOBS))
     run_s, none = random.integers(600, 20_000, JOBS), np.full(JOBS, -1)
     size = random.integers(1, 6, JOBS)
     jobs = Jobs(np.arange(JOBS), submit_s, run_s, run_s, size, none, none, none, none, none, none * np.nan)
+    return engine_of(jobs, capacity)
+
+
+def engine_of(jobs: Jobs, capacity) -> SimpleNamespace:
+    """Return an engine before its first event."""
     policy = parse_policy("easy", SchedulingSettings())
-    workload = workload_of(jobs, np.ones(JOBS), policy)
+    workload = workload_of(jobs, np.ones(len(jobs)), policy)
     state = new_state(workload, policy.rules, machine_size=NODES)
-    power = all_active(capacity.rules, machine_size=NODES, units_per_node=1, slots=len(state.slots.job), jobs=JOBS,
+    power = all_active(capacity.rules, machine_size=NODES, units_per_node=1, slots=len(state.slots.job), jobs=len(jobs),
                        begin_s=int(state.scalars["now_s"][0]), rest_until_s=DAYS * 86_400)  # fmt: skip
     return SimpleNamespace(
-        workload=workload, policy=policy, state=state, power=power, depths=depth_table(SERVER, 1), capacity=capacity
+        workload=workload,
+        policy=policy,
+        state=state,
+        power=power,
+        depths=depth_table(SERVER, 1),
+        capacity=capacity,
+        run_times=None,
     )
 
 
@@ -68,7 +84,7 @@ def advanced(engine, until_s: int) -> None:
 
 
 def seen(engine):
-    return snapshot_of(engine.workload, engine.state, engine.power, engine.depths)
+    return snapshot_of(engine.workload, engine.state, engine.power, engine.depths, run_times=engine.run_times)
 
 
 def entered(engine, state: int, at_s: int) -> set[str]:
@@ -159,3 +175,83 @@ def test_the_same_nodes_are_chosen(policy, bounds) -> None:
                 assert changed_nodes(plan, NodeChange.POWER_UP) == entered(engine, coming_up(OFF), at_s)
             chosen += len(down)
     assert chosen > 3
+
+
+class LiveJobs:
+    """The agent's forecasts of the jobs of a replay: it sees each job when it is submitted, and when it ends."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self.jobs, self.times, self.seen_s = jobs, RunTimes(), -1
+
+    def job(self, number: int, **given):
+        """Return a job as the scheduler shows it: a fifth of the jobs has no time limit."""
+        jobs = self.jobs
+        return job_of(
+            str(number), user=f"user{jobs.user[number]}", name=f"app{chr(65 + jobs.application[number])}_{number}",
+            nodes=int(jobs.size[number]), submit_s=BEGAN_S + int(jobs.submit_s[number]), priority=-number,
+            limit_s=None if number % 5 == 0 else int(jobs.estimate_s[number]), **given,
+        )  # fmt: skip
+
+    def catch_up(self, start_s: np.ndarray, now_s: int) -> None:
+        """Show the submissions and the ends since the last time to the forecasts, in their order."""
+        end_s = np.where(start_s < 0, now_s + 1, start_s + self.jobs.runtime_s)
+        events = [(int(at_s), 1, number) for number, at_s in enumerate(self.jobs.submit_s)]
+        events += [(int(at_s), 0, number) for number, at_s in enumerate(end_s)]
+        for at_s, is_submission, number in sorted(each for each in events if self.seen_s < each[0] <= now_s):
+            if is_submission:
+                self.times.of([self.job(number)], at_s=BEGAN_S + at_s)
+                continue
+            begun_s, done_s = BEGAN_S + int(start_s[number]), BEGAN_S + at_s
+            job = self.job(number, state=JobState.ENDED, start_s=begun_s, end_s=done_s, hosts="n01")
+            self.times.learn([EndedJob(job, done_s)], at_s=done_s)
+        self.seen_s = now_s
+
+    def snapshot(self, engine, now_s: int):
+        """Return the agent's snapshot of what the engine knows."""
+        start_s, jobs = engine.state.start_s, self.jobs
+        self.catch_up(start_s, now_s)
+        listed = engine.state.expected[: engine.state.scalars["listed"][0]]
+        held = engine.state.slots.job[listed[np.argsort(engine.state.slots.started[listed], kind="stable")]].tolist()
+        shown = [
+            self.job(number, state=JobState.RUNNING, start_s=BEGAN_S + int(start_s[number]), hosts="n01")
+            for number in held
+        ]
+        is_waiting = (start_s < 0) & (jobs.submit_s <= now_s)
+        shown += [self.job(number) for number in np.flatnonzero(is_waiting).tolist()]
+        nodes = [node_of(name(number)) for number in range(NODES)]
+        run_s = self.times.of(shown, at_s=BEGAN_S + now_s)
+        view = cluster_snapshot(nodes, jobs=shown, now=Instant(1e9, float(BEGAN_S + now_s)), run_s=run_s)
+        (pool,) = find_pools(nodes, shown)
+        states = dict.fromkeys((node.name for node in nodes), ACTIVE)
+        return observe_pool(pool, states, site=site_of(NODES), snapshot=view).snapshot
+
+
+def repeating_jobs(seed: int) -> Jobs:
+    """Return jobs of busy users, who repeat themselves, and of users with one job; some run longer than their limit."""
+    random, count = np.random.default_rng(seed), 250
+    submit_s = np.sort(random.integers(0, 6 * 86_400, count))
+    user = np.where(random.random(count) < 0.8, random.integers(0, USERS, count), 100 + np.arange(count))
+    application, none = random.integers(0, 3, count), np.full(count, -1)
+    usual_s = np.random.default_rng(1).integers(600, 15_000, (1000, 3))
+    run_s = usual_s[user, application] + random.integers(-300, 300, count)
+    limit_s = np.where(random.random(count) < 0.05, run_s // 2, 2 * run_s)
+    size = random.integers(1, 6, count)
+    return Jobs(np.arange(count), submit_s, run_s, limit_s, size, user, none, none, application, none, none * np.nan)
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_snapshots_of_the_engine_and_of_the_agent_have_the_same_run_times(seed: int) -> None:
+    jobs = repeating_jobs(seed)
+    capacity = make_capacity_policy("ols:1h", Fleet(NODES, 1, SERVER), CapacitySettings(**ONLY_OFF))
+    engine, live = engine_of(jobs, capacity), LiveJobs(jobs)
+    limit_s = np.where(np.arange(len(jobs)) % 5 == 0, NO_LIMIT, jobs.estimate_s)
+    engine.run_times = ReplayedRunTimes(SubmittedJobs(jobs.user, jobs.application, jobs.size, limit_s), jobs.submit_s)
+    others, begin_s = 0, int(jobs.submit_s[0])
+    for now_s in range(begin_s, begin_s + 6 * 86_400, 3600):
+        advanced(engine, now_s)
+        expected, found = seen(engine), live.snapshot(engine, now_s)
+        assert (found.running.expected_end_s - BEGAN_S).tolist() == expected.running.expected_end_s.tolist()
+        assert found.queued.estimate_s.tolist() == expected.queued.estimate_s.tolist()
+        assert (found.queued.submit_s - BEGAN_S).tolist() == expected.queued.submit_s.tolist()
+        others += live.times.errors.used != live.times.errors.naive
+    assert others > 20

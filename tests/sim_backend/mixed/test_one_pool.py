@@ -25,7 +25,8 @@ def one_pool(log: Log) -> MixedCase:
     cluster = Cluster((Pool(NodeType(0), frozenset(), log.machine_size),))
     requests = [Request((), (Chunk(int(size)),)) for size in sizes]
     columns = (log.jobs.job_id, log.jobs.submit_s, log.jobs.runtime_s, log.jobs.estimate_s)
-    return mixed_case(cluster, requests, MixedJobs(*columns, request.astype(np.int64), log.node_power_w))
+    jobs = MixedJobs(*columns, request.astype(np.int64), log.node_power_w, user=log.jobs.user)
+    return mixed_case(cluster, requests, jobs)
 
 
 def mixed_starts(log: Log, scheduling) -> list[int]:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from random_clusters import cases, rules
-from random_logs import PLAIN, policy_of
+from random_logs import PLAIN, logs, many, policy_of
 from random_power import (
     BEFORE_ALL_S,
     ON_DEMAND,
@@ -22,12 +22,15 @@ from test_one_pool import one_pool
 from test_windows import small_case
 
 from offpeak.model.node_states import ACTIVE, OFF
-from plugin.capacity.port import CapacityPolicy
+from offpeak.model.snapshot import Snapshot
+from plugin.capacity.port import CapacityPolicy, CapacityTargets
 from plugin.capacity.rules import NEVER
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE
+from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, NOT_YET, USER_ESTIMATE
+from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.powered import PoweredMixedReplay, PoweredMixedSchedule
 from sim_backend.mixed.replay import replay_mixed, rules_of
+from sim_backend.replay.powered import PoweredMachine, replay_powered
 
 CLASSES = node_classes(failures=st.just(0.0), repairs_s=st.none())
 RULES = per_second_rules(disciplines=[FCFS, EASY], estimates=[USER_ESTIMATE, EXACT_RUNTIME])
@@ -101,3 +104,63 @@ def test_a_job_on_woken_nodes_starts_when_the_scheduler_checks_them():
     replay = PoweredMixedReplay(case, policy_of(PLAIN), checks, [capacity], [class_of((OFF, 2, 3))])
     replay.run()
     assert replay.schedule().start_s.tolist() == [0, 120, 130]
+
+
+class Watch:
+    """A decision that offers all nodes and keeps what it has seen."""
+
+    def __init__(self) -> None:
+        self.seen: list[Snapshot] = []
+
+    def __call__(self, snapshot: Snapshot, /) -> CapacityTargets:
+        self.seen.append(snapshot)
+        return CapacityTargets(len(snapshot.node_state))
+
+    def rows(self, until_s: int = NEVER) -> list:
+        """Return the jobs of all that was seen up to a second."""
+        return [
+            [column.tolist() for jobs in (each.running, each.queued) for column in vars(jobs).values()]
+            for each in self.seen
+            if each.now_s <= until_s
+        ]
+
+
+def watched(watch: Watch, nodes: int) -> CapacityPolicy:
+    rules = ON_DEMAND._replace(on_demand=False, period_s=3)
+    return CapacityPolicy("watched", rules, schedule_of((BEFORE_ALL_S, nodes, 0, (NEVER, NEVER, 5))), watch)
+
+
+def watch_pools(random, case: MixedCase, scheduling) -> tuple[Watch, PoweredMixedSchedule]:
+    """Replay on pools whose nodes sleep and return what a decision every three seconds sees, and the schedule."""
+    watch, pools = Watch(), random.cluster.pools
+    classes = [class_of((OFF, 2, 3))] * len(pools)
+    capacity = [watched(watch, pool.nodes) for pool in pools]
+    replay = PoweredMixedReplay(case, policy_of(PLAIN), scheduling, capacity, classes)
+    replay.run()
+    return watch, replay.schedule()
+
+
+@given(cases(most_jobs=90) | cases(most_jobs=90, preempts=True), rules(timed=True), st.floats(0, 1))
+def test_no_decision_knows_the_end_of_a_job_that_has_not_ended(random, scheduling, share):
+    """Arrays, jobs of several chunks, and jobs that others stop: what has not ended yet changes no prediction."""
+    workload = random.case.workload
+    watch, schedule = watch_pools(random, random.case, scheduling)
+    moment = int(workload.submit_s.min(initial=0) + share * 150)
+    has_ended = (schedule.start_s != NOT_YET) & (schedule.end_s <= moment)
+    run_s = np.where(has_ended, workload.runtime_s, np.maximum(moment - workload.submit_s, 0) + 30)
+    changed = replace(random.case, workload=workload._replace(runtime_s=run_s))
+    other, _ = watch_pools(random, changed, scheduling)
+    assert other.rows(moment) == watch.rows(moment)
+
+
+@given(logs(shortest_s=1).map(many))
+def test_on_one_pool_decisions_see_what_they_see_on_equal_nodes(log):
+    node_class, policy = class_of((OFF, 2, 3)), policy_of(PLAIN)
+    equal, pool = Watch(), Watch()
+    machine = PoweredMachine(log.machine_size, 1, node_class)
+    replay_powered(log.jobs, log.node_power_w, machine, policy, watched(equal, log.machine_size))
+    replay = PoweredMixedReplay(
+        one_pool(log), policy, rules_of(policy), [watched(pool, log.machine_size)], [node_class]
+    )
+    replay.run()
+    assert pool.rows() == equal.rows()
