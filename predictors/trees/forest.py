@@ -3,7 +3,7 @@
 A prediction needs nothing of the library that trained the forest.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,11 @@ Int32 = NDArray[np.int32]
 
 
 class TreeColumns(NamedTuple):
-    """The nodes of all trees and the root of each, as the kernel takes them: see `Forest`."""
+    """The nodes of all trees in one row of columns; children stand behind their parent, so that every walk ends.
+
+    A node compares column `feature` with `threshold` and continues at `left` if it is not greater, else at `right`; for
+    NaN `missing_left` decides. `feature` is LEAF where the tree ends in `value`. `roots` are the first nodes of trees.
+    """
 
     feature: Int32
     threshold: Float64
@@ -43,41 +47,20 @@ def add_tree_answers(trees: TreeColumns, features: Float64, answer: Float64) -> 
 
 
 LEAF = -1
-ARRAYS = ("feature", "threshold", "left", "right", "missing_left", "value", "roots")
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """The nodes of all trees in one row of columns; children stand behind their parent, so that every walk ends.
+    """Trees whose final values, added to `baseline`, are an answer; a question has so many features as `columns`."""
 
-    A node compares column `feature` with `threshold` and continues at `left` if it is not greater, else at `right`; for
-    NaN `missing_left` decides. `feature` is LEAF where the tree ends in `value`. An answer is `baseline` plus the final
-    value of each tree from its node in `roots`. `columns` is the number of features of a question.
-    """
-
-    feature: Int32
-    threshold: Float64
-    left: Int32
-    right: Int32
-    missing_left: NDArray[np.bool_]
-    value: Float64
-    roots: Int32
+    trees: TreeColumns
     baseline: float
     columns: int
 
     def answer(self, features: Float64) -> Float64:
         """Return float64[n] for questions float64[n, columns]."""
         found = np.full(len(features), self.baseline)
-        trees = TreeColumns(
-            feature=self.feature,
-            threshold=self.threshold,
-            left=self.left,
-            right=self.right,
-            missing_left=self.missing_left,
-            value=self.value,
-            roots=self.roots,
-        )
-        add_tree_answers(trees, features, found)
+        add_tree_answers(self.trees, features, found)
         return found
 
 
@@ -86,7 +69,9 @@ DTYPES = {"threshold": np.float64, "value": np.float64, "missing_left": np.bool_
 
 def forest_state(forest: Forest | None) -> State:
     """Return the forest as a state, an empty one if there is none."""
-    return {column.name: np.asarray(getattr(forest, column.name)) for column in fields(Forest)} if forest else {}
+    if forest is None:
+        return {}
+    return {**forest.trees._asdict(), "baseline": np.asarray(forest.baseline), "columns": np.asarray(forest.columns)}
 
 
 def restore_forest(state: State, columns: int) -> Forest | None:
@@ -94,21 +79,21 @@ def restore_forest(state: State, columns: int) -> Forest | None:
     on for ever, and a question has so many `columns`."""
     if not state:
         return None
-    arrays: dict[str, Any] = {name: np.array(state[name], DTYPES.get(name, np.int32)) for name in ARRAYS}
-    forest = Forest(**arrays, baseline=float(state["baseline"]), columns=int(state["columns"]))
-    nodes = len(forest.feature)
-    same_length = all(arrays[name].shape == (nodes,) for name in ARRAYS if name != "roots")
-    inner = np.flatnonzero(forest.feature != LEAF) if same_length else None
+    arrays: dict[str, Any] = {name: np.array(state[name], DTYPES.get(name, np.int32)) for name in TreeColumns._fields}
+    trees = TreeColumns(**arrays)
+    forest = Forest(trees, baseline=float(state["baseline"]), columns=int(state["columns"]))
+    same_length = all(array.shape == (len(trees.feature),) for name, array in arrays.items() if name != "roots")
+    inner = np.flatnonzero(trees.feature != LEAF) if same_length else None
     if inner is None or forest.columns != columns or not _walkable(forest, inner):
         raise ValueError("is no forest of trees")
     return forest
 
 
 def _walkable(forest: Forest, inner: NDArray[np.intp]) -> bool:
-    nodes = len(forest.feature)
-    children = np.stack([forest.left[inner], forest.right[inner]]) if len(inner) else np.empty((2, 0), np.int32)
+    trees, nodes = forest.trees, len(forest.trees.feature)
+    children = np.stack([trees.left[inner], trees.right[inner]]) if len(inner) else np.empty((2, 0), np.int32)
     ahead = bool((children > inner).all() and (children < nodes).all())
-    answer = forest.feature[inner]
+    answer = trees.feature[inner]
     known = bool((answer >= 0).all() and (answer < forest.columns).all())
-    rooted = bool((forest.roots >= 0).all() and (forest.roots < nodes).all())
-    return ahead and known and rooted and bool(np.isfinite(forest.value).all()) and bool(np.isfinite(forest.baseline))
+    rooted = bool((trees.roots >= 0).all() and (trees.roots < nodes).all())
+    return ahead and known and rooted and bool(np.isfinite(trees.value).all()) and bool(np.isfinite(forest.baseline))

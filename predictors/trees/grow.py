@@ -15,7 +15,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64
 from predictors.port import State, check_state, scalar_array
-from predictors.trees.forest import LEAF, Forest
+from predictors.trees.forest import LEAF, Forest, TreeColumns
 
 
 def can_grow() -> bool:
@@ -88,7 +88,7 @@ def extract_forest(model: Any) -> Forest:
     nodes = np.concatenate(trees)
     shift = np.repeat(first[:-1], np.diff(first))
     leaf = nodes["is_leaf"].astype(bool)
-    return Forest(
+    columns = TreeColumns(
         feature=np.where(leaf, LEAF, nodes["feature_idx"]).astype(np.int32),
         threshold=nodes["num_threshold"].astype(np.float64),
         left=(nodes["left"] + shift).astype(np.int32),
@@ -96,9 +96,8 @@ def extract_forest(model: Any) -> Forest:
         missing_left=nodes["missing_go_to_left"].astype(np.bool_),
         value=nodes["value"].astype(np.float64),
         roots=first[:-1].astype(np.int32),
-        baseline=float(np.squeeze(model._baseline_prediction)),
-        columns=int(model.n_features_in_),
     )
+    return Forest(columns, float(np.squeeze(model._baseline_prediction)), int(model.n_features_in_))
 
 
 FIRST_ROWS = 1024

@@ -35,7 +35,8 @@ def test_a_forest_is_equal_to_what_it_was_made_from(rows, seed, loss):
     with threadpool_limits(1):
         forest = extract_forest(model.fit(known.features, known.target))
         assert forest.answer(requests).tolist() == model.predict(requests).tolist()
-    assert (forest.feature == LEAF).sum() == len(forest.roots) + (forest.feature != LEAF).sum()
+    trees = forest.trees
+    assert (trees.feature == LEAF).sum() == len(trees.roots) + (trees.feature != LEAF).sum()
 
 
 def test_a_column_of_which_nothing_is_known_is_no_obstacle():
