@@ -141,9 +141,6 @@ class SubmissionRecord:
     answer: dict[str, Any] = field(default_factory=dict)
 
 
-Row = MeterReading | NodeStateRecord | DecisionRecord | Price | JobUse | SavingRecord | MemoryRecord | dict[str, Any]
-
-
 COLUMN_OF = {"message": "said", "error_kind": "trouble"}
 """Fields whose columns have other names."""
 

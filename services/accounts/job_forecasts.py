@@ -104,7 +104,12 @@ class SavedPredictor:
         if path is not None and path.exists():
             self._take_over(path)
 
-    def learn(self, ended: Jobs, at_s: int) -> None:
+    @property
+    def errors(self) -> ChosenErrors:
+        """The errors of the predictor in use and of the simplest one, in the unit of the forecasts."""
+        return self.predictor.choice.errors
+
+    def learn_columns(self, ended: Jobs, at_s: int) -> None:
         """Learn jobs that ended, in their order; a time before that of the last one counts as the latter.
 
         Once in a quarter-hour the file is written too: call it in a thread.
@@ -147,21 +152,11 @@ RUN_TIMES_FILE = "run_time_predictors.npz"
 """In the state folder."""
 
 
-class RunTimes:
-    """Learns the run time of jobs. Not for two threads at once."""
+class RunTimes(SavedPredictor):
+    """Learns the run time of jobs [s], beside their time limits. Not for two threads at once."""
 
     def __init__(self, *, path: Path | None = None) -> None:
-        self._saved = SavedPredictor(chosen_run_time, path)
-
-    @property
-    def problem(self) -> str:
-        """Why the saved forecasts cannot be used, "" if they can."""
-        return self._saved.problem
-
-    @property
-    def errors(self) -> ChosenErrors:
-        """The errors [s] of the predictor in use and of the time limits."""
-        return self._saved.predictor.choice.errors
+        super().__init__(chosen_run_time, path)
 
     def learn(self, ended: Sequence[EndedJob], *, at_s: int) -> None:
         """Learn jobs that have ended, in the order of their ends, except jobs whose end was not seen."""
@@ -169,56 +164,41 @@ class RunTimes:
         if seen:
             jobs = job_columns(seen)
             # A job that began and ended between two rounds is predicted now, before its run time is learned.
-            self._saved.predictor.predict(jobs_at_submission(jobs), at_s)
-            self._saved.learn(jobs, at_s)
+            self.predictor.predict(jobs_at_submission(jobs), at_s)
+            self.learn_columns(jobs, at_s)
 
     def of(self, jobs: Sequence[Job], *, at_s: int) -> dict[str, int]:
         """Return the run time of each job [s] by its number, 1 s at the least."""
         if not jobs:
             return {}
-        predicted = self._saved.predictor.predict(jobs_at_submission(job_columns(jobs)), at_s)
+        predicted = self.predictor.predict(jobs_at_submission(job_columns(jobs)), at_s)
         return {job.job_id: max(1, round(run_s)) for job, run_s in zip(jobs, predicted.point.tolist(), strict=True)}
-
-    def keep(self) -> None:
-        """Save the forecasts for the next start: call it in a thread. Raises CannotWrite."""
-        self._saved.keep()
 
 
 JOB_POWER_FILE = "job_power_predictors.npz"
 """In the state folder."""
 
 
-class JobPowers:
-    """Learns the power of measured jobs. Not for two threads at once."""
+class JobPowers(SavedPredictor):
+    """Learns the power of measured jobs [W per node], beside that of the node classes. Not for two threads at once.
+
+    `errors` are those of jobs without declared power.
+    """
 
     def __init__(self, declared: Sequence[DeclaredDraw] = (), *, path: Path | None = None) -> None:
         self._declared = tuple(declared)
-        self._saved = SavedPredictor(lambda: chosen_power(ASSUMED.node_w), path)
-
-    @property
-    def problem(self) -> str:
-        """Why the saved forecasts cannot be used, "" if they can."""
-        return self._saved.problem
-
-    @property
-    def errors(self) -> ChosenErrors:
-        """The errors [W per node] of the predictor in use and of the node classes, for jobs without declared power."""
-        return self._saved.predictor.choice.errors
+        super().__init__(lambda: chosen_power(ASSUMED.node_w), path)
 
     def learn(self, booked: Sequence[BookedJob], *, at_s: int) -> None:
         """Learn jobs that have ended; those that were not measured teach nothing, and their forecasts are dropped."""
         if booked:
             node_w = np.array([np.nan if each.node_w is None else each.node_w for each in booked], np.float64)
-            self._saved.learn(job_columns([each.ended.job for each in booked], node_w), at_s)
+            self.learn_columns(job_columns([each.ended.job for each in booked], node_w), at_s)
 
     def of(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], *, at_s: int) -> dict[str, JobDraw]:
         """Return the power of each job by its number; `kinds` are the nodes of each partition."""
         declared = {job.job_id: draw for job in jobs if (draw := find_declared_draw(job, self._declared)) is not None}
         return declared | self._predicted([job for job in jobs if job.job_id not in declared], kinds, at_s)
-
-    def keep(self) -> None:
-        """Save the forecasts for the next start: call it in a thread. Raises CannotWrite."""
-        self._saved.keep()
 
     def _predicted(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], at_s: int) -> dict[str, JobDraw]:
         if not jobs:
@@ -226,6 +206,6 @@ class JobPowers:
         by_class = [draw_by_class(job, kinds) for job in jobs]
         naive = certain(np.array([draw.node_w for draw in by_class]), "")
         naive = replace(naive, basis=tuple(draw.basis for draw in by_class))
-        predicted = self._saved.predictor.predict_beside(naive, jobs_at_submission(job_columns(jobs)), at_s)
+        predicted = self.predictor.predict_beside(naive, jobs_at_submission(job_columns(jobs)), at_s)
         rows = zip(jobs, predicted.point.tolist(), predicted.basis, strict=True)
         return {job.job_id: JobDraw(node_w, basis) for job, node_w, basis in rows}

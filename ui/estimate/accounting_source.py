@@ -41,11 +41,6 @@ def zone_of(log: LogSettings) -> tzinfo:
     return parse_zone(log.time_zone) if log.time_zone else machine_zone()
 
 
-def log_of(source: str, log: LogSettings, *, lenient: bool) -> Trace:
-    """Return the named log, anonymised if that is set."""
-    return _as_set(read_log(source, lenient=lenient, zone=zone_of(log)), log)
-
-
 def log_on_cluster(source: str, settings: Settings, *, lenient: bool) -> Accounting:
     """Return the named log with the cluster of the settings, both anonymised if that is set."""
     return _accounting(read_log(source, lenient=lenient, zone=zone_of(settings.log)), settings)
