@@ -62,7 +62,7 @@ demo: $(VENV)/.installed-page
 	@$(BIN)/offpeak demo
 
 demo-slurm: dev peers
-	@$(BIN)/python -m ui.demo.on_slurm
+	@$(BIN)/python -m benchmarks.demo_slurm
 
 test: dev peers
 	@$(PYTEST) --numprocesses 4 -m 'not thorough'
