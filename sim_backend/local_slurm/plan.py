@@ -52,10 +52,10 @@ done
 class PoweredPlan:
     """`boot_s` and `shutdown_s` are the nodes'. `priority` is basic or multifactor. `exclusive`: one job a node.
 
-    Slurm counts whole seconds: a boot of less than one may lie before the second in which it was asked for, and then
-    never counts. So long after a node has lost its power a scheduler counts it as up: Slurm `slurmd_timeout_s`, the
-    stand-in of PBS `notice_s`. `partitions` are lines of slurm.conf in the place of the usual one, `settings` further
-    lines.
+    Slurm counts whole seconds, and looks for requests once a second, on a busy machine less often: a boot of a second
+    may end before Slurm has noticed that it was asked for, and then never counts. So long after a node has lost its
+    power a scheduler counts it as up: Slurm `slurmd_timeout_s`, the stand-in of PBS `notice_s`. `partitions` are lines
+    of slurm.conf in the place of the usual one, `settings` further lines.
     `node_types` is the equipment of each node, () for equal nodes.
     `debug` are nodes that are in a partition, or queue, of that name too.
     `programs` are what Slurm calls to Suspend, to Resume and on ResumeFail: those of the repository where it has them,
@@ -64,7 +64,7 @@ class PoweredPlan:
     """
 
     nodes: int = 16
-    boot_s: float = 1.0
+    boot_s: float = 2.0
     shutdown_s: float = 0.5
     suspend_timeout_s: int = 2
     resume_timeout_s: int = 20

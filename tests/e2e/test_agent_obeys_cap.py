@@ -82,9 +82,9 @@ class DrawLog:
         inside = [power_w for at_s, power_w in self.samples if from_s <= at_s < from_s + lasts_s]
         return sum(inside) / len(inside)
 
-    def below_s(self, from_s: float, cap_w: float) -> float:
-        """Return how long it took from then until the power was at most the cap."""
-        return next(at_s for at_s, power_w in self.samples if at_s >= from_s and power_w <= cap_w) - from_s
+    def below_s(self, from_s: float, cap_w: float) -> float | None:
+        """Return how long it took from then until the power was at most the cap, None while it is above."""
+        return next((at_s - from_s for at_s, power_w in self.samples if at_s >= from_s and power_w <= cap_w), None)
 
 
 def settings(cluster: PoweredCluster, racks: MeteredRacks, **plan: str) -> Path:
@@ -102,18 +102,12 @@ def order(events: Path, *, from_s: float, until_s: float, cap_w: float) -> None:
 
 
 @pytest.fixture
-def queue(cluster: PoweredCluster) -> Iterator[tuple[str, str]]:
+def queue(cluster: PoweredCluster) -> tuple[str, str]:
     """A job that has three nodes, and one that waits for six of eight, so that five are idle."""
     (first,) = cluster.jobs.submit(nodes=USED, seconds=600)
     cluster.wait(lambda: cluster.jobs.states()[first] == "RUNNING", what="the first job to run")
     (wide,) = cluster.jobs.submit(nodes=NODES - 2, seconds=5)
-    yield first, wide
-    cluster.jobs.cancel([job for job, state in cluster.jobs.states().items() if state in ("PENDING", "RUNNING")])
-    cluster.wait(lambda: all(is_free(cluster, node) for node in cluster.nodes), what="all nodes to be up and free")
-
-
-def is_free(cluster: PoweredCluster, node: str) -> bool:
-    return not cluster.admin.has_jobs(node) and not cluster.admin.is_shut(node)
+    return first, wide
 
 
 def withdrawn(cluster: PoweredCluster) -> set[str]:
@@ -146,8 +140,10 @@ def obeyed(
         ordered_s = time.time()
         until_s = float(int(ordered_s + LASTS_S))
         begin(ordered_s, until_s)
-        cluster.wait(lambda: draw.read_w() <= CAP_W, what="the draw to be below the cap", seconds=BELOW_WITHIN_S)
+        is_below = lambda: draw.below_s(ordered_s, CAP_W) is not None  # noqa: E731
+        cluster.wait(is_below, what="the draw to be below the cap", seconds=BELOW_WITHIN_S)
         below_s = draw.below_s(ordered_s, CAP_W)
+        assert below_s is not None
         # New jobs do not start: one would fit on the nodes, but not below the cap.
         (late,) = cluster.jobs.submit(nodes=2, seconds=5)
         # The begin time of a job that is not held is that of its submission.
