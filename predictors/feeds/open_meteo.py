@@ -37,7 +37,7 @@ class WeatherVariable:
 
 
 TEMPERATURE = WeatherVariable("temperature_2m", "°C", OUTSIDE_TEMPERATURE)
-WIND_AT_100_M = WeatherVariable("wind_speed_100m", "m/s", FeedQuantity("m/s", 0.0, 75.0, final=False))
+WIND_AT_120_M = WeatherVariable("wind_speed_120m", "m/s", FeedQuantity("m/s", 0.0, 75.0, final=False))
 # Radiation is the mean of the hour before its time; above the atmosphere it is 1361 W/m2.
 SUNSHINE = WeatherVariable(
     "shortwave_radiation", "W/m²", FeedQuantity("W/m2", 0.0, 1400.0, final=False), early_s=HOUR_S

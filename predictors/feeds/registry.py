@@ -28,7 +28,7 @@ from predictors.feeds.open_meteo import (
     FORECAST_URL,
     SUNSHINE,
     TEMPERATURE,
-    WIND_AT_100_M,
+    WIND_AT_120_M,
     OpenMeteo,
     WeatherVariable,
 )
@@ -89,7 +89,7 @@ def _entso_e(site: SourceSettings, name: str, document: EntsoEDocument) -> FeedS
 INPUTS: Mapping[str, EntsoEDocument | WeatherVariable] = {
     "entso-e-load": LOAD_FORECAST,
     "entso-e-wind-solar": WIND_SOLAR_FORECAST,
-    "open-meteo-wind": WIND_AT_100_M,
+    "open-meteo-wind": WIND_AT_120_M,
     "open-meteo-sun": SUNSHINE,
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 from offpeak.model.step_series import value_at
 from offpeak.settings.feeds import FeedSettings
-from predictors.feeds.open_meteo import SUNSHINE, TEMPERATURE, WIND_AT_100_M, OpenMeteo
+from predictors.feeds.open_meteo import SUNSHINE, TEMPERATURE, WIND_AT_120_M, OpenMeteo
 from predictors.feeds.port import FeedCondition, Window
 from predictors.feeds.registry import input_feeds
 
@@ -53,12 +53,12 @@ def test_other_answers(player, answer, other, condition):
 
 
 def test_wind_speed_in_metres_per_second(player, answer):
-    player.plays_json(answer("open_meteo") | column(WIND_AT_100_M, [5, 7.5, None, 9.0]))
-    series = fetched(player, WIND_AT_100_M)
+    player.plays_json(answer("open_meteo") | column(WIND_AT_120_M, [5, 7.5, None, 9.0]))
+    series = fetched(player, WIND_AT_120_M)
     assert (series.unit, series.start_s[0]) == ("m/s", WINDOW.from_s)
     assert series.gaps() == ((WINDOW.from_s + 2 * HOUR, WINDOW.from_s + 3 * HOUR),)
     query = player.requests[0][1]
-    assert (query["hourly"], query["wind_speed_unit"]) == ("wind_speed_100m", "ms")
+    assert (query["hourly"], query["wind_speed_unit"]) == ("wind_speed_120m", "ms")
 
 
 def test_radiation_holds_for_the_hour_before_its_time(player, answer):
@@ -79,15 +79,15 @@ def test_radiation_holds_for_the_hour_before_its_time(player, answer):
     assert (query["start_date"], query["end_date"]) == ("2024-11-05", "2024-11-05")
 
 
-@pytest.mark.parametrize("variable", [WIND_AT_100_M, SUNSHINE])
+@pytest.mark.parametrize("variable", [WIND_AT_120_M, SUNSHINE])
 @pytest.mark.parametrize(
     ("change", "condition"),
     [
         ({"hourly_units": {}}, FeedCondition.WRONG_CURRENCY),
-        ({"hourly_units": {"wind_speed_100m": "km/h", "shortwave_radiation": "MJ/m²"}}, FeedCondition.WRONG_CURRENCY),
+        ({"hourly_units": {"wind_speed_120m": "km/h", "shortwave_radiation": "MJ/m²"}}, FeedCondition.WRONG_CURRENCY),
         ({"hourly": {"time": [WINDOW.from_s, WINDOW.from_s + HOUR], "other": [1.0, 2.0]}}, FeedCondition.GARBAGE),
-        ({"hourly": {"time": [], "wind_speed_100m": [], "shortwave_radiation": []}}, FeedCondition.NOT_YET_PUBLISHED),
-        ({"hourly": {"time": [1], "wind_speed_100m": ["5"], "shortwave_radiation": ["5"]}}, FeedCondition.GARBAGE),
+        ({"hourly": {"time": [], "wind_speed_120m": [], "shortwave_radiation": []}}, FeedCondition.NOT_YET_PUBLISHED),
+        ({"hourly": {"time": [1], "wind_speed_120m": ["5"], "shortwave_radiation": ["5"]}}, FeedCondition.GARBAGE),
         ({"latitude": 48.1}, FeedCondition.WRONG_ZONE),
     ],
 )
@@ -98,9 +98,9 @@ def test_other_answers_about_other_variables(player, answer, variable, change, c
 
 def test_a_slow_or_empty_answer_about_the_wind(player, reply):
     player.plays(reply(b""))
-    assert fetched(player, WIND_AT_100_M).condition is FeedCondition.GARBAGE
+    assert fetched(player, WIND_AT_120_M).condition is FeedCondition.GARBAGE
     player.plays(reply(hangs=True))
-    slow = OpenMeteo(52.5, 13.4, player.url, timeout_s=0.2, variable=WIND_AT_100_M)
+    slow = OpenMeteo(52.5, 13.4, player.url, timeout_s=0.2, variable=WIND_AT_120_M)
     assert slow.fetch(WINDOW).condition is FeedCondition.HANGING
 
 
