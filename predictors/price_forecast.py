@@ -1,7 +1,8 @@
 """Prices of the coming hours: published, else forecast, else by the tariff. It never raises.
 
 Published prices are saved with the models' forecasts of them, so that each day only needs one day of learning. While
-the forecast has erred more than the prices of the week before, these stand for it.
+the forecast has erred more than the prices of the week before, these stand for it. Inputs, such as the load that is
+forecast, are learned where the settings name them; without one the forecast uses prices alone.
 """
 
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ HISTORY_OF_OWN_S = KEPT_S
 """How much of the operator's own file is read; a service is not queried for years."""
 HISTORY_OF_SERVICES_S = 56 * DAY_S
 TOO_OLD_S = 7 * DAY_S
+REVISED_S = 2 * DAY_S
+"""How much of the inputs that are known is read again: services revise their forecasts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ class PriceForecast:
 
 @dataclass(frozen=True)
 class PriceSource:
-    """Where prices come from: the feed, the tariff behind it, and the market's `holidays`.
+    """Where prices come from: the feed, the tariff behind it, and the market's `holidays`; `inputs` by their names.
 
     `model` is the file of the saved forecast; None if reading the operator's own file again is faster.
     """
@@ -59,6 +62,7 @@ class PriceSource:
     tariff: Tariff
     model: Path | None = None
     holidays: str = ""
+    inputs: tuple[tuple[str, Feed], ...] = ()
 
     @property
     def is_tariff(self) -> bool:
@@ -78,7 +82,7 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     if known.series:
         predictor.learn(price_history(known.series), now_s)
     steps = _steps(window, known.series)
-    current = replace(known, problems=(*damage, *known.problems))
+    current = replace(known, problems=(*damage, *known.problems, *_learn_inputs(source, predictor, window, now_s)))
     if 0 < predictor.known_until_s < window.from_s - TOO_OLD_S:
         old = FeedProblem(FeedCondition.TOO_OLD, "forecast", f"the last one ends {format_utc(predictor.known_until_s)}")
         return _by_tariff(source.tariff, window, replace(current, problems=(*current.problems, old)))
@@ -103,6 +107,19 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     )
 
 
+def _learn_inputs(
+    source: PriceSource, predictor: PricePredictor, window: Window, now_s: int
+) -> tuple[FeedProblem, ...]:
+    problems = list[FeedProblem]()
+    for name, feed in source.inputs:
+        from_s = max(now_s - HISTORY_OF_SERVICES_S, predictor.input_known_until_s(name) - REVISED_S)
+        known = feed.known(Window(min(from_s, now_s), window.until_s), now_s)
+        if known.series:
+            predictor.learn_input(name, price_history(known.series))
+        problems += known.problems
+    return tuple(problems)
+
+
 def _worse(predictor: PricePredictor) -> tuple[FeedProblem, ...]:
     # The detail has no figures, so that the log has one line and not one for each day.
     if predictor.fallback is None or predictor.fallback.used != NAIVE:
@@ -123,7 +140,8 @@ def _recalled(source: PriceSource) -> tuple[PricePredictor, tuple[FeedProblem, .
 
 
 def _fresh(source: PriceSource) -> PricePredictor:
-    return PricePredictor(source.feed.clock, holidays=source.holidays, fallback=price_fallback())
+    inputs = [name for name, _ in source.inputs]
+    return PricePredictor(source.feed.clock, holidays=source.holidays, fallback=price_fallback(), inputs=inputs)
 
 
 def _kept(model: Path | None, predictor: PricePredictor) -> tuple[FeedProblem, ...]:

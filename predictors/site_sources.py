@@ -20,7 +20,7 @@ from offpeak.settings.replay import CarbonSettings, PriceSettings
 from predictors.feeds.feed import Feed
 from predictors.feeds.markets import find_market
 from predictors.feeds.port import FeedProblem, Window
-from predictors.feeds.registry import carbon_feed, price_feed
+from predictors.feeds.registry import carbon_feed, input_feeds, price_feed
 from predictors.price_forecast import PriceSource
 
 EUROPEAN, AMERICAN = ("energy-charts", "nord-pool"), ("us-markets",)
@@ -70,7 +70,7 @@ def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[Pric
     holidays = find_market(feeds.zone).country if feeds.zone else ""
     own = any(source.own for source in feed.sources)
     model = None if own else feed.cache.with_suffix(".npz")
-    return PriceSource(feed, site_tariff(prices.tariff, zone), model, holidays), zone
+    return PriceSource(feed, site_tariff(prices.tariff, zone), model, holidays, input_feeds(feeds)), zone
 
 
 def _usual(feeds: FeedSettings, prices: PriceSettings) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""LEAR: for each hour of the coming day a lasso over all hours of the days before it.
+"""LEAR: for each hour of the coming day a lasso over all hours of the days before it, and of inputs for the day itself.
 
 Source: Uniejewski, Nowotarski, Weron, "Automated variable selection and shrinkage for day-ahead electricity price
 forecasting", Energies 9(8), 2016; Lago, Marcjasz, De Schutter, Weron, Applied Energy 293, 2021. The published model
@@ -7,8 +7,8 @@ here it is a fixed share of the penalty under which no feature is left.
 
 The lasso has several targets that share their features, solved at once by the method of multipliers. Source: Boyd,
 Parikh, Chu, Peleato, Eckstein, "Distributed optimization and statistical learning via the alternating direction method
-of multipliers", Foundations and Trends in Machine Learning 3(1), 2011, section 6.4. Prices are scaled so that a spike
-is no outlier: distance from the median, logarithmic beyond the usual.
+of multipliers", Foundations and Trends in Machine Learning 3(1), 2011, section 6.4. Prices and inputs are scaled so
+that a spike is no outlier: distance from the median, logarithmic beyond the usual.
 """
 
 from collections.abc import Callable
@@ -93,6 +93,10 @@ def _shrunk(value: Float64, by: Float64) -> Float64:
 
 
 LAGS = (1, 2, 3, 7)
+# Of the inputs, which are known for the coming day.
+INPUT_LAGS = (0, 1, 7)
+# Fewer days than that say little of an input.
+INPUT_DAYS = 42
 # How far a forecast may exceed the observed range, as a share of it.
 BEYOND = 0.1
 
@@ -102,41 +106,82 @@ class Lear:
     """How to learn: from `days` days at most, one `half_life_days` ago counting half, with that share of penalty.
 
     If `level_days` is above 0, prices are relative to the mean of so many previous days, at most seven, so that the
-    model applies to other price levels.
+    model applies to other price levels. A model of `inputs` forecasts no day for which none of them is known: it
+    returns NaN.
     """
 
     days: int = 728
     half_life_days: float = np.inf
     penalty: float = 0.03
     level_days: int = 0
+    inputs: bool = False
 
     def fit(self, past: Past) -> Callable[[Past], Float64]:
         """Return what forecasts the 24 prices after a past; this one has a known day after its first week."""
         first = max(len(past) - self.days, max(LAGS))
+        values = _InputValues.fit(past, first) if self.inputs else _InputValues()
+        if self.inputs and not values.which:
+            return lambda now: np.full(24, np.nan)  # noqa: ARG005 - as every model's
         seen = past.price[first - max(LAGS) :]
         scale = fit_scale(seen)
         squeezed = scale.squeeze(past.price)
         target = first + np.flatnonzero(past.known[first:])
         weight = 0.5 ** ((len(past) - target) / self.half_life_days)
-        x, level = self._features(squeezed, past.kind, target)
+        x, level = self._features(squeezed, past.kind, target, values.scaled(past, len(past)))
         slope, offset = lasso(x, squeezed[target] - level, weight, self.penalty)
         lowest, highest = _limits(scale.squeeze(seen))
 
         def coming(now: Past) -> Float64:
             # The features use only the last week of the past.
             week = scale.squeeze(now.price[-max(LAGS) :])
-            row, base = self._features(week, now.kind[len(now) - max(LAGS) :], np.array([max(LAGS)]))
+            first = len(now) - max(LAGS)
+            if not values.known(now):
+                return np.full(24, np.nan)
+            inputs = values.scaled(now, len(now) + 1)[first:]
+            row, base = self._features(week, now.kind[first:], np.array([max(LAGS)]), inputs)
             return scale.widen(np.clip(base[0] + row[0] @ slope + offset, lowest, highest))
 
         return coming
 
-    def _features(self, squeezed: Float64, kind: Int64, day: Int64) -> tuple[Float64, Float64]:
+    def _features(self, squeezed: Float64, kind: Int64, day: Int64, inputs: Float64) -> tuple[Float64, Float64]:
         before = [squeezed[day - lag] for lag in range(1, self.level_days + 1)]
         level = np.mean(before, axis=(0, 2))[:, None] if before else np.zeros((len(day), 1))
         lagged = [squeezed[day - lag] - level for lag in LAGS]
         # A week or a day that follows a holiday has prices to go by that are lower than they would have been.
         after_rest = np.stack([kind[day - 1], kind[day - 7]], axis=1) == SUNDAY
-        return np.hstack([*lagged, level, np.eye(7)[kind[day]], after_rest]), level
+        forecast = [inputs[day - lag] for lag in INPUT_LAGS]
+        return np.hstack([*lagged, *forecast, level, np.eye(7)[kind[day]], after_rest]), level
+
+
+@dataclass(frozen=True)
+class _InputValues:
+    """The inputs that a model uses, by their number, and the scale of each."""
+
+    which: tuple[int, ...] = ()
+    scales: tuple[PriceScale, ...] = ()
+
+    @classmethod
+    def fit(cls, past: Past, first: int) -> "_InputValues":
+        """Return the inputs that are known for the coming day and for enough days from index `first` on."""
+        known = np.asarray(~np.isnan(past.inputs).any(axis=2))
+        if len(known) <= len(past):
+            return cls()
+        enough = known[first : len(past)].sum(axis=0) >= INPUT_DAYS
+        which = np.flatnonzero(enough & known[len(past)]).tolist()
+        days = [past.inputs[first : len(past)][known[first : len(past), each], each] for each in which]
+        return cls(tuple(which), tuple(fit_scale(each) for each in days))
+
+    def known(self, past: Past) -> bool:
+        """Whether all are known for the day after the past."""
+        coming = past.inputs[len(past) : len(past) + 1, list(self.which)]
+        return not self.which or (len(coming) == 1 and not np.isnan(coming).any())
+
+    def scaled(self, past: Past, days: int) -> Float64:
+        """Return the features of the first days, float64[days, 24 * inputs]; 0, the median, where one is not known."""
+        if not self.which:
+            return np.empty((days, 0))
+        each = [scale.squeeze(past.inputs[:days, at]) for at, scale in zip(self.which, self.scales, strict=True)]
+        return np.nan_to_num(np.hstack(each))
 
 
 def _limits(squeezed: Float64) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The models of the price ensemble, in one visible tuple: naive ones, a blend of them, SARIMA and LEAR.
+"""The models of the price ensemble, in one visible tuple: naive ones, a blend of them, SARIMA and LEAR; their shares.
 
 * Naive: the prices of yesterday or a week ago, or the week's mean. Every other model must be better. * Blend of the
 three, for the first weeks: five coefficients for all hours, by a ridge regression whose penalty pulls
@@ -11,12 +11,13 @@ Small matrices are computed on one thread: on a busy machine, threads that wait 
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64
@@ -178,11 +179,15 @@ Model = Callable[[Past], Float64]
 
 @dataclass(frozen=True)
 class Member:
-    """A model, its name in tables, and how many known days it needs; `fit` learns from a past."""
+    """A model, its name in tables, and how many known days it needs; `fit` learns from a past.
+
+    With `inputs` it forecasts only days for which inputs are known.
+    """
 
     name: str
     fit: Callable[[Past], Model]
     days: int = 0
+    inputs: bool = False
 
 
 @dataclass(frozen=True)
@@ -209,8 +214,13 @@ LEAR = Member("LEAR", Lear().fit, LEAR_DAYS)
 LEAR_LEVEL = Member("LEAR from the day's level", Lear(penalty=0.04, level_days=1).fit, LEAR_DAYS)
 LEAR_RECENT = Member("LEAR of recent days", Lear(half_life_days=120, penalty=0.05, level_days=1).fit, LEAR_DAYS)
 
-MEMBERS = (BLEND, LEAR, LEAR_LEVEL, LEAR_RECENT)
-SINGLE = (YESTERDAY, LAST_WEEK, WEEK_MEAN, SARIMA, SARIMA_LONG, *MEMBERS)
+WITH_INPUTS = tuple(
+    Member(f"LEAR of {name} with inputs", Lear(days, penalty=penalty, inputs=True).fit, LEAR_DAYS, inputs=True)
+    for name, days, penalty in (("8 weeks", 56, 0.05), ("a year", 364, 0.01), ("two years", 728, 0.005))
+)
+PRICES_ALONE = (BLEND, LEAR, LEAR_LEVEL, LEAR_RECENT)
+MEMBERS = (*PRICES_ALONE, *WITH_INPUTS)
+SINGLE = (YESTERDAY, LAST_WEEK, WEEK_MEAN, SARIMA, SARIMA_LONG, *PRICES_ALONE)
 """The members that can be scored alone, such as `PricePredictor(zone, members=(SARIMA,))`."""
 
 
@@ -223,3 +233,48 @@ def forecasts(models: tuple[Model | None, ...], past: Past) -> Float64:
 def fit_all(members: tuple[Member, ...], past: Past) -> tuple[Model | None, ...]:
     """Return the fitted model of each member, None of those for which the past is too short."""
     return tuple(member.fit(past) if past.known.sum() >= member.days else None for member in members)
+
+
+# Half the error counts 2 to that power as much.
+SHARPNESS = 4
+# A model that was right for fewer days may have been lucky.
+ENOUGH_DAYS = 7
+
+
+def shares(error: Float64, speaking: Float64, members: Sequence[Member]) -> Float64:
+    """Return each member's share, float64[members], that sum to 1: of those with inputs if they erred less than those
+    without, else of those without.
+
+    `error` float64[days, members, 24] are past errors, NaN if a member has no forecast; `speaking` float64[members, 24]
+    are the forecasts that the shares are for. A model counts nothing while another one has been judged for longer.
+    """
+    speaks = ~np.isnan(speaking).any(axis=1)
+    days = np.where(speaks, (~np.isnan(error).any(axis=2)).sum(axis=0), 0)
+    if days.max() == 0:
+        return np.asarray(speaks / speaks.sum())
+    judged = days >= min(ENOUGH_DAYS, days.max())
+    has_inputs = np.array([member.inputs for member in members])
+    groups = [_shares_of(error, group) for group in (judged & has_inputs, judged & ~has_inputs) if group.any()]
+    mixed = np.abs([mix_forecasts(error, share) for share in groups])
+    both = ~np.isnan(mixed).any(axis=(0, 2))
+    return groups[int(np.argmin(mixed[:, both].mean(axis=(1, 2))))] if both.any() else groups[-1]
+
+
+def _shares_of(error: Float64, judged: NDArray[np.bool_]) -> Float64:
+    wrong = np.nanmean(np.abs(error[:, judged]), axis=(0, 2))
+    # In relation to the best, so that no power of a small or large error leaves the range of numbers.
+    best = max(float(wrong.min()), 1e-9)
+    share = np.zeros(len(judged))
+    share[judged] = (best / np.maximum(wrong, best)) ** SHARPNESS
+    return share / float(share.sum())
+
+
+def mix_forecasts(forecast: Float64, share: Float64) -> Float64:
+    """Return the mean of forecasts float64[..., models, 24] by these shares, float64[..., 24].
+
+    Where a model is silent (NaN) the others' shares grow; NaN if all that have a share are.
+    """
+    weight = np.where(np.isnan(forecast), 0.0, share[:, None])
+    total = weight.sum(axis=-2)
+    summed = (weight * np.nan_to_num(forecast)).sum(axis=-2)
+    return np.asarray(np.divide(summed, total, out=np.full(summed.shape, np.nan), where=total > 0))

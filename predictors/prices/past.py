@@ -1,10 +1,12 @@
-"""What the models learn from: whole days of 24 prices on the market's clock, gaps filled, and what kind of day each is.
+"""What the models learn from: whole days of 24 prices on the market's clock, gaps filled, what kind of day each is, and
+the inputs that are forecast for it, such as the load.
 
 Markets and demand follow the local clock. A day on which the clocks change has 24 hours, too: the repeated hour has the
 mean price, the skipped hour is interpolated.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 
 import numpy as np
@@ -27,19 +29,21 @@ class Past:
 
     `price` float64[days, 24] is finite; `known` bool[days] marks the completely known days, the only ones to learn
     from. `kind` int64[more than days] is 0 for Monday to 6 for Sunday and for a public holiday; it is 0 for all days if
-    the dates are unknown.
+    the dates are unknown. `inputs` float64[more than days, inputs, 24] are known before their day begins, NaN all day
+    if an hour of it is not.
     """
 
     first_day: int
     price: Float64
     known: NDArray[np.bool_]
     kind: Int64
+    inputs: Float64 = field(default_factory=lambda: np.empty((0, 0, 24)))
 
     def __len__(self) -> int:
         return len(self.price)
 
     def until(self, days: int) -> "Past":
-        """Return the first `days` days, with the kinds of all."""
+        """Return the first `days` days, with the kinds and inputs of all."""
         return replace(self, price=self.price[:days], known=self.known[:days])
 
     def followed_by(self, day: Float64) -> "Past":
@@ -88,8 +92,8 @@ def _ended(quarter: Float64) -> int:
     return int(ended[-1]) + 1 if len(ended) else 0
 
 
-def fill_days(days: Days, *, ahead: int, holidays: str | None) -> Past:
-    """Return the days with their gaps filled, and the kinds of `ahead` days after them too.
+def fill_days(days: Days, *, ahead: int, holidays: str | None, inputs: Sequence[Days] = ()) -> Past:
+    """Return the days with their gaps filled, and the kinds and inputs of `ahead` days after them too.
 
     `holidays` names the country, or country and subdivision, whose public holidays count as Sundays; "" for none, None
     if the dates are artificial, so that weekdays have no meaning.
@@ -97,7 +101,18 @@ def fill_days(days: Days, *, ahead: int, holidays: str | None) -> Past:
     bridged = _bridged(days.hour)
     known = np.logical_not(np.isnan(bridged).any(axis=1))
     kind = day_kinds(np.arange(days.first, days.first + len(known) + ahead, dtype=np.int64), holidays)
-    return Past(days.first, _filled(bridged), known, kind)
+    values = [_aligned(each, days.first, len(kind)) for each in inputs]
+    return Past(days.first, _filled(bridged), known, kind, np.stack(values, axis=1) if values else np.empty((0, 0, 24)))
+
+
+def _aligned(days: Days, first: int, count: int) -> Float64:
+    """Return the hours of `count` days from local day `first` on, NaN for a day that is not known from hour to hour."""
+    hour = _bridged(days.hour)
+    place = np.arange(len(hour)) + days.first - first
+    inside = (place >= 0) & (place < count) & ~np.isnan(hour).any(axis=1)
+    aligned = np.full((count, 24), np.nan)
+    aligned[place[inside]] = hour[inside]
+    return aligned
 
 
 def day_kinds(day: Int64, holidays: str | None) -> Int64:

@@ -1,16 +1,18 @@
 """Predicts the prices of coming steps by an ensemble, behind the port of all predictors.
 
-It learns published prices and forecasts the rest. A model counts the more, the smaller its recent errors are.
+It learns published prices and forecasts the rest. A model counts the more, the smaller its recent errors are. Inputs,
+such as the load that is forecast for a day, serve models of their own: these replace the others on days with inputs,
+unless they have erred more.
 
-The quantiles are those of the ensemble's own last errors, scaled by the size of each hour's: a split conformal interval
-on a sliding window, by hour. No distribution is assumed, and the interval widens and narrows as the errors do. Source
-of the idea: Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005.
+The quantiles are those of the ensemble's own last errors, scaled by the size of each hour's and of the last days': a
+split conformal interval on a sliding window, by hour. No distribution is assumed, and the interval widens and narrows
+as the errors do. Source of the idea: Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005.
 
 With a fallback, published prices judge what was forecast for them the day before: while the forecast errs more than the
 prices of the week before, these are the forecast.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -24,44 +26,18 @@ from predictors.choice import NAIVE, ChoiceRule, PredictorChoice
 from predictors.model_file import ModelOrigin
 from predictors.port import LEVELS, MEDIAN, Prediction, State, check_state, join_states, scalar_array, state_part
 from predictors.prices.history import QUARTER_S, PriceHistory, PriceSteps, join_histories, price_at
-from predictors.prices.models import MEMBERS, WEEK, Member, Model, fit_all, forecasts, one_thread
+from predictors.prices.models import (
+    ENOUGH_DAYS,
+    MEMBERS,
+    WEEK,
+    Member,
+    fit_all,
+    forecasts,
+    mix_forecasts,
+    one_thread,
+    shares,
+)
 from predictors.prices.past import QUARTERS, Past, fill_days, mean_known, split_days
-
-# Half the error counts 2 to that power as much.
-SHARPNESS = 4
-# A model that was right for fewer days may have been lucky.
-ENOUGH_DAYS = 7
-
-
-def shares(error: Float64, speaking: Float64) -> Float64:
-    """Return each model's share, float64[models], that sum to 1.
-
-    `error` float64[days, models, 24] are past errors, NaN if a model has no forecast; `speaking` float64[models, 24]
-    are the forecasts that the shares are for. A model counts nothing while another one has been judged for longer.
-    """
-    speaks = ~np.isnan(speaking).any(axis=1)
-    days = np.where(speaks, (~np.isnan(error).any(axis=2)).sum(axis=0), 0)
-    if days.max() == 0:
-        return np.asarray(speaks / speaks.sum())
-    judged = days >= min(ENOUGH_DAYS, days.max())
-    wrong = np.nanmean(np.abs(error[:, judged]), axis=(0, 2))
-    # In relation to the best, so that no power of a small or large error leaves the range of numbers.
-    best = max(float(wrong.min()), 1e-9)
-    share = np.zeros(len(days))
-    share[judged] = (best / np.maximum(wrong, best)) ** SHARPNESS
-    return share / float(share.sum())
-
-
-def mix_forecasts(forecast: Float64, share: Float64) -> Float64:
-    """Return the mean of forecasts float64[..., models, 24] by these shares, float64[..., 24].
-
-    Where a model is silent (NaN) the others' shares grow; NaN if all that have a share are.
-    """
-    weight = np.where(np.isnan(forecast), 0.0, share[:, None])
-    total = weight.sum(axis=-2)
-    summed = (weight * np.nan_to_num(forecast)).sum(axis=-2)
-    return np.asarray(np.divide(summed, total, out=np.full(summed.shape, np.nan), where=total > 0))
-
 
 AHEAD_DAYS = 7
 # The number of days of forecasts on which the weights of the models and the intervals are based.
@@ -77,13 +53,13 @@ Track = Mapping[int, Float64]
 class Outlook:
     """What follows a past.
 
-    `price` float64[AHEAD_DAYS, 24] are the following days; `error` float64[days, 24] is price minus forecast of the
-    previous days; `basis` describes the basis of the forecast; `track` is the state for the next outlook. The median
-    is corrected by `bias_share` of the recent bias.
+    `price` float64[AHEAD_DAYS, 24] are the following days; `errors[i]` float64[days, 24] is price minus forecast of the
+    previous days by the models that forecast the day `i` days later; `basis` describes the basis of the forecast;
+    `track` is the state for the next outlook. The median is corrected by `bias_share` of the recent bias.
     """
 
     price: Float64
-    error: Float64
+    errors: tuple[Float64, ...]
     basis: str
     track: Track
     bias_share: float = BIAS_SHARE
@@ -100,13 +76,16 @@ def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outloo
     _check_any(coming, past, members)
     days = [int(day) for day in np.flatnonzero(past.known) if day >= max(1, len(past) - TRACKED_DAYS)]
     track = {past.first_day + day: _member_forecasts(past, day, members, before) for day in days}
-    predictions = np.array([*track.values()]).reshape(-1, *coming.shape)
-    share = shares(past.price[days, None] - predictions, coming)
-    price = _days_ahead(past, models, share)
+    error = past.price[days, None] - np.array([*track.values()]).reshape(-1, *coming.shape)
+    price, errors, extended = np.empty((AHEAD_DAYS, 24)), list[Float64](), past
+    for ahead in range(AHEAD_DAYS):
+        said = forecasts(models, extended)
+        share = shares(error, said, members)
+        price[ahead] = mix_forecasts(said, share)
+        errors.append(_errors(mix_forecasts(error, share), past))
+        extended = extended.followed_by(price[ahead])
     track[past.first_day + len(past)] = coming
-    return Outlook(
-        price, _errors(past.price[days] - mix_forecasts(predictions, share), past), _basis(past, members, share), track
-    )
+    return Outlook(price, tuple(errors), _basis(past, members, shares(error, coming, members)), track)
 
 
 def _errors(error: Float64, past: Past) -> Float64:
@@ -132,13 +111,6 @@ def _member_forecasts(past: Past, day: int, members: tuple[Member, ...], before:
     return forecasts(fit_all(members, earlier), earlier)
 
 
-def _days_ahead(past: Past, models: tuple[Model | None, ...], share: Float64) -> Float64:
-    extended = past
-    while len(extended) < len(past) + AHEAD_DAYS:
-        extended = extended.followed_by(mix_forecasts(forecasts(models, extended), share))
-    return extended.price[len(past) :]
-
-
 def _basis(past: Past, members: tuple[Member, ...], share: Float64) -> str:
     most = sorted(range(len(members)), key=lambda i: -share[i])[:3]
     parts = ", ".join(f"{members[i].name} {share[i]:.0%}" for i in most if share[i] >= 0.005)
@@ -160,10 +132,12 @@ def copy_last_week(past: Past, track: Track) -> Outlook:
     days = days[days >= max(WEEK, len(past) - TRACKED_DAYS)]
     error = past.price[days] - past.price[days - WEEK]
     basis = "forecast: the prices of the week before, which err less"
-    return Outlook(past.price[-WEEK:], _errors(error, past), basis, track, bias_share=0.0)
+    return Outlook(past.price[-WEEK:], (_errors(error, past),) * AHEAD_DAYS, basis, track, bias_share=0.0)
 
 
-def judge_forecasts(past: Past, track: Track, choice: PredictorChoice, from_day: int) -> None:
+def judge_forecasts(
+    past: Past, track: Track, choice: PredictorChoice, from_day: int, members: tuple[Member, ...]
+) -> None:
     """Let the choice learn the errors of each tracked day from local day `from_day` on, hour by hour.
 
     A day's forecast has the shares that its models had the day before.
@@ -175,7 +149,7 @@ def judge_forecasts(past: Past, track: Track, choice: PredictorChoice, from_day:
             continue
         if day >= from_day and at >= WEEK:
             price = past.price[at]
-            given = price - mix_forecasts(predictions, shares(error, predictions))
+            given = price - mix_forecasts(predictions, shares(error, predictions, members))
             used = choice.used
             for errors in zip((price - past.price[at - WEEK]).tolist(), given.tolist(), strict=True):
                 choice.learn(errors, used)
@@ -184,6 +158,8 @@ def judge_forecasts(past: Past, track: Track, choice: PredictorChoice, from_day:
 
 # With errors of so many days, an hour's own mean error counts as much as that of all hours together.
 POOLED_DAYS = 7
+# Of nine markets' scores, the best half-life of what the last days' errors say of the next one's.
+RECENT_DAYS = 4
 # The errors of a day grow with this power of how many days ahead it is.
 GROWTH = 0.4
 
@@ -203,7 +179,14 @@ def error_offsets(error: Float64, *, ahead: int, bias_share: float = BIAS_SHARE)
         quantile[MEDIAN] = np.clip(bias_share * quantile[MEDIAN], quantile[0], quantile[-1])
     else:
         quantile = np.array([min(quantile[0], 0.0), 0.0, max(quantile[-1], 0.0)])
+    quantile = quantile[MEDIAN] + _recent_growth(size.mean(axis=1)) * (quantile - quantile[MEDIAN])
     return np.asarray(scale[:, None] * quantile * ahead**GROWTH)
+
+
+def _recent_growth(size: Float64) -> float:
+    """Return how the errors of the last days compare with those of all days, oldest first."""
+    weight = 0.5 ** (np.arange(len(size))[::-1] / RECENT_DAYS)
+    return float((weight @ size) / max(weight.sum() * size.mean(), 1e-9))
 
 
 def _conformal(level: float, days: int) -> float:
@@ -213,6 +196,7 @@ def _conformal(level: float, days: int) -> float:
 
 
 KEPT_S = 744 * DAY_S
+NO_HISTORY = PriceHistory(0, QUARTER_S, np.empty(0))
 # The course within the hours, where prices are of less than an hour.
 COURSE_DAYS = 28
 PUBLISHED = "published earlier"
@@ -233,6 +217,7 @@ class PricePredictor:
     `zone` is the time zone of the market's days; `holidays` names the country, or country and subdivision ("DE-BY"),
     whose public holidays count as Sundays, "" for none; None if dates are artificial, so that weekdays have no meaning.
     `fallback` chooses between the forecast and the prices of the week before; without one the forecast is used.
+    `inputs` names what is learned beside prices.
     """
 
     def __init__(
@@ -243,10 +228,12 @@ class PricePredictor:
         name: str = "day-ahead price",
         members: tuple[Member, ...] = MEMBERS,
         fallback: PredictorChoice | None = None,
+        inputs: Sequence[str] = (),
     ) -> None:
         self.name, self.fallback = name, fallback
         self._zone, self._holidays, self._members = zone, holidays, members
-        self._history = join_histories(None, PriceHistory(0, QUARTER_S, np.empty(0)), kept_s=KEPT_S)
+        self._history = NO_HISTORY
+        self._inputs = dict.fromkeys(inputs, NO_HISTORY)
         self._view: _View | None = None
         self._track: Track = {}
         self._judged_until_day = 0
@@ -257,6 +244,12 @@ class PricePredictor:
         history = join_histories(self._history, outcome, kept_s=KEPT_S)
         self._stale |= not _same(history, self._history)
         self._history = history
+
+    def learn_input(self, name: str, values: PriceHistory) -> None:
+        """Learn the values of an input, for past and coming steps; new values replace known ones of the same time."""
+        history = join_histories(self._inputs[name], values, kept_s=KEPT_S)
+        self._stale |= not _same(history, self._inputs[name])
+        self._inputs[name] = history
 
     def predict(self, question: PriceSteps, at_s: int) -> Prediction:  # noqa: ARG002 - the port's: nothing here ages
         """Return the price of each step: as published, else as forecast. BadPrices before any price is known."""
@@ -279,7 +272,8 @@ class PricePredictor:
         days = split_days(self._history, self._zone)
         if len(days.quarter) == 0:
             raise BadPrices("no day of prices is known to forecast from", hint="check the price feed or file")
-        past = fill_days(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays)
+        inputs = [split_days(each, self._zone) for each in self._inputs.values()]
+        past = fill_days(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays, inputs=inputs)
         outlook = look_ahead(past, self._members, self._track)
         self._track = outlook.track
         if self._errs_more(past):
@@ -290,22 +284,25 @@ class PricePredictor:
         """Judge the forecasts of the days that are known by now, and return whether the week before is used instead."""
         if self.fallback is None:
             return False
-        judge_forecasts(past, self._track, self.fallback, self._judged_until_day)
+        judge_forecasts(past, self._track, self.fallback, self._judged_until_day, self._members)
         self._judged_until_day = past.first_day + len(past)
         return self.fallback.used == NAIVE and len(past) > WEEK
 
     @property
     def known_until_s(self) -> int:
         """The end of the last known price [Unix s], 0 if there is none."""
-        known = np.flatnonzero(~np.isnan(self._history.quarters()))
-        return self._history.start_s + QUARTER_S * (int(known[-1]) + 1) if len(known) else 0
+        return _known_until_s(self._history)
+
+    def input_known_until_s(self, name: str) -> int:
+        """Return the end of the last known value of an input [Unix s], 0 if there is none."""
+        return _known_until_s(self._inputs[name])
 
     @property
     def origin(self) -> ModelOrigin:
         """The number of learned quarter-hours, and the recent mean absolute error, NaN if there is none."""
         known = np.flatnonzero(~np.isnan(self._history.quarters()))
         first_s = self._history.start_s + QUARTER_S * int(known[0]) if len(known) else 0
-        error = self._view.outlook.error if self._view else np.empty(0)
+        error = self._view.outlook.errors[0] if self._view else np.empty(0)
         mae = float(np.abs(error).mean()) if error.size else np.nan
         return ModelOrigin(len(known), first_s, self.known_until_s, mae)
 
@@ -314,24 +311,44 @@ class PricePredictor:
         predictions = np.array([*self._track.values()]).reshape(-1, len(self._members), 24)
         days = np.fromiter(self._track, np.int64, len(self._track))
         history = self._history
-        own = {"start_s": scalar_array(history.start_s), "price": history.price, "day": days, "said": predictions}
-        if self.fallback is None:
-            return own
-        choice = {**self.fallback.state(), "until_day": scalar_array(self._judged_until_day)}
-        return {**own, **join_states({"choice": choice})}
+        own = {**_history_state(history), "day": days, "said": predictions}
+        parts = {f"input {name}": _history_state(values) for name, values in self._inputs.items()}
+        if self.fallback is not None:
+            parts["choice"] = {**self.fallback.state(), "until_day": scalar_array(self._judged_until_day)}
+        return {**own, **join_states(parts)}
 
     def restore(self, state: State) -> None:
-        """Restore prices and forecasts. Without errors of both choices the forecasts are judged again."""
-        predictions, day, start_s = state["said"], state["day"], int(state["start_s"])
-        fits = predictions.shape == (len(day), len(self._members), 24) and state["price"].ndim == 1
-        check_state(is_so=fits and start_s % QUARTER_S == 0, what="the forecasts of other members")
-        self._history = PriceHistory(start_s, QUARTER_S, np.array(state["price"], np.float64))
-        self._track = dict(zip(day.tolist(), predictions.astype(np.float64), strict=True))
+        """Restore prices, inputs and forecasts.
+
+        Forecasts of other members are made again. Without errors of both choices the forecasts are judged again.
+        """
+        predictions, day = state["said"], state["day"]
+        check_state(is_so=predictions.ndim == 3 and len(predictions) == len(day), what="forecasts of other days")
+        self._history = _restored_history(state)
+        parts = {name: state_part(state, f"input {name}") for name in self._inputs}
+        self._inputs = {name: _restored_history(part) if part else NO_HISTORY for name, part in parts.items()}
+        made = predictions.shape[1:] == (len(self._members), 24)
+        self._track = dict(zip(day.tolist(), predictions.astype(np.float64), strict=True)) if made else {}
         choice = state_part(state, "choice")
         if self.fallback is not None and choice:
             self.fallback.restore(choice)
             self._judged_until_day = int(choice["until_day"])
         self._stale = True
+
+
+def _known_until_s(history: PriceHistory) -> int:
+    known = np.flatnonzero(~np.isnan(history.quarters()))
+    return history.start_s + QUARTER_S * (int(known[-1]) + 1) if len(known) else 0
+
+
+def _history_state(history: PriceHistory) -> State:
+    return {"start_s": scalar_array(history.start_s), "price": history.price}
+
+
+def _restored_history(state: State) -> PriceHistory:
+    start_s = int(state["start_s"])
+    check_state(is_so=start_s % QUARTER_S == 0 and state["price"].ndim == 1, what="no steps of prices")
+    return PriceHistory(start_s, QUARTER_S, np.array(state["price"], np.float64))
 
 
 def _same(one: PriceHistory, other: PriceHistory) -> bool:
@@ -352,8 +369,8 @@ def _forecast(view: _View, quarter_s: Int64, zone: tzinfo) -> tuple[Float64, Flo
     slot = clock_s // QUARTER_S
     hour = slot // (QUARTERS // 24)
     ahead = np.clip(day - view.past.first_day - len(view.past) + 1, 1, AHEAD_DAYS)
-    error, bias_share = view.outlook.error, view.outlook.bias_share
-    spreads = np.array([error_offsets(error, ahead=days, bias_share=bias_share) for days in range(1, AHEAD_DAYS + 1)])
+    errors, bias_share = view.outlook.errors, view.outlook.bias_share
+    spreads = np.array([error_offsets(error, ahead=d, bias_share=bias_share) for d, error in enumerate(errors, 1)])
     return price[index, hour] + view.quarter_profile[slot], spreads[ahead - 1, hour]
 
 

@@ -48,8 +48,9 @@ def _exam(jobs: Jobs, start_s: Int64, actual: Float64) -> JobExam:
 PriceExam = Exam[PriceSteps, PriceHistory]
 
 
-def price_exam(history: PriceHistory, zone: tzinfo, *, after_days: int = 1) -> PriceExam:
-    """Ask at each midnight of the zone's clock what every step [currency per MWh] of that day will cost.
+def price_exam(history: PriceHistory, zone: tzinfo, *, after_days: int = 1, days_ahead: int = 1) -> PriceExam:
+    """Ask at midnights of the zone's clock what every step [currency per MWh] of a day will cost, which ends
+    `days_ahead` days later.
 
     Prices become known at the end of their day, so forecasts are scored, not prices that a market published the day
     before. The first `after_days` days have no questions. A gap is NaN in `actual`.
@@ -57,11 +58,11 @@ def price_exam(history: PriceHistory, zone: tzinfo, *, after_days: int = 1) -> P
     start_s = history.start_s + history.step_s * np.arange(len(history), dtype=np.int64)
     # If the clock goes back over midnight, the new day continues.
     day = np.maximum.accumulate(to_local_s(start_s, zone) // DAY_S)
-    begin_s, _ = to_unix_s(day * DAY_S, zone)
+    question_s, _ = to_unix_s((day - days_ahead + 1) * DAY_S, zone)
     end_s, _ = to_unix_s((day + 1) * DAY_S, zone)
     chosen = day >= day[:1] + after_days
     actual = np.where(np.abs(history.price) <= HIGHEST, history.price, np.nan)
-    return Exam(history.steps.take(chosen), begin_s[chosen], actual[chosen], history, end_s)
+    return Exam(history.steps.take(chosen), question_s[chosen], actual[chosen], history, end_s)
 
 
 WaitExam = Exam[WaitQuestions, WaitOutcomes]

@@ -9,7 +9,15 @@ import pytest
 from offpeak.model.step_series import Series
 from offpeak.prices.tariff import parse_tariff
 from predictors.feeds.feed import Feed, fetch_within
-from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, clip_series, price_quantity
+from predictors.feeds.port import (
+    FeedCondition,
+    FeedProblem,
+    FeedQuantity,
+    SourceAnswer,
+    Window,
+    clip_series,
+    price_quantity,
+)
 from predictors.price_forecast import PriceSource, forecast_prices
 
 HOUR, DAY = 3600, 86_400
@@ -170,3 +178,93 @@ def test_a_tariff_that_changes_within_an_hour_is_reported_in_shorter_steps(tmp_p
     first = (MIDNIGHT + DAY + 6 * HOUR - NOW) // 1800
     assert finer.steps.step_s == 1800
     assert finer.prediction.mean[first : first + 3].tolist() == [30, 90, 90]
+
+
+@dataclass(frozen=True)
+class Load:
+    """An input that is known until an hour."""
+
+    until_s: int
+    name: str = "load"
+    own: bool = False
+
+    def fetch(self, window: Window) -> SourceAnswer:
+        start_s = np.arange(MIDNIGHT - 60 * DAY, self.until_s, HOUR, dtype=np.int64)
+        series = Series(start_s, self.until_s, load_mw(start_s), "MW", self.name)
+        return clip_series(series, window) or FeedProblem(FeedCondition.NOT_YET_PUBLISHED, self.name, "nothing yet")
+
+
+def load_mw(start_s):
+    day = np.random.default_rng(3).normal(0, 9e3, 400)[(start_s - MIDNIGHT) // DAY]
+    return 5e4 + day + 1e4 * np.sin(start_s % DAY / DAY * 7)
+
+
+@dataclass(frozen=True)
+class LoadedMarket:
+    """A source of prices that follow the load."""
+
+    until_s: int
+    name: str = "market"
+    own: bool = False
+
+    def fetch(self, window: Window) -> SourceAnswer:
+        start_s = np.arange(MIDNIGHT - 60 * DAY, self.until_s, HOUR, dtype=np.int64)
+        series = Series(start_s, self.until_s, load_mw(start_s) / 500, "EUR/MWh", self.name)
+        return clip_series(series, window) or FeedProblem(FeedCondition.NOT_YET_PUBLISHED, self.name, "nothing yet")
+
+
+LOAD = FeedQuantity("MW", 0.0, 5e5, final=False)
+
+
+def with_input(source, tmp_path, limit_s=5.0):
+    priced = source_of(LoadedMarket(MIDNIGHT), tmp_path)
+    return replace(priced, inputs=(("load", Feed((source,), tmp_path / "load.csv", LOAD, BRUSSELS, limit_s)),))
+
+
+TODAY = Window(MIDNIGHT, MIDNIGHT + DAY)
+
+
+def test_an_input_is_learned_and_makes_the_forecast_better(tmp_path):
+    known = forecast_prices(with_input(Load(MIDNIGHT + DAY), tmp_path), TODAY, MIDNIGHT)
+    assert "with inputs" in known.prediction.basis[0]
+    assert known.problems == ()
+    alone = forecast_prices(source_of(LoadedMarket(MIDNIGHT), tmp_path / "alone"), TODAY, MIDNIGHT)
+    price = load_mw(MIDNIGHT + HOUR * np.arange(24)) / 500
+    errors = [np.abs(each.prediction.point - price).mean() for each in (known, alone)]
+    assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.parametrize("condition", [FeedCondition.KEY_REFUSED, FeedCondition.GARBAGE, FeedCondition.NO_NETWORK])
+def test_without_its_input_the_forecast_goes_on_and_says_so(tmp_path, condition):
+    forecast = forecast_prices(with_input(Broken(condition, "load"), tmp_path), TODAY, MIDNIGHT)
+    assert "LEAR" in forecast.prediction.basis[0]
+    assert "with inputs" not in forecast.prediction.basis[0]
+    assert [(problem.source, problem.condition) for problem in forecast.problems] == [("load", condition)]
+
+
+def test_an_input_that_ends_is_not_used_for_days_without(tmp_path):
+    source = with_input(Load(MIDNIGHT + DAY), tmp_path)
+    forecast_prices(source, TODAY, MIDNIGHT)
+    ended = replace(source, inputs=(("load", replace(source.inputs[0][1], sources=(Broken(FeedCondition.HANGING),))),))
+    day_later = Window(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)
+    later = forecast_prices(
+        replace(ended, feed=replace(ended.feed, sources=(LoadedMarket(MIDNIGHT + DAY),))), day_later, MIDNIGHT + DAY
+    )
+    assert "with inputs" not in later.prediction.basis[0]
+    assert np.isfinite(later.prediction.quantiles).all()
+    assert FeedCondition.HANGING in {problem.condition for problem in later.problems}
+
+
+def test_an_input_that_is_revised_replaces_what_was_known(tmp_path):
+    source = with_input(Load(MIDNIGHT + DAY), tmp_path)
+    before = forecast_prices(source, TODAY, MIDNIGHT)
+
+    @dataclass(frozen=True)
+    class Revised(Load):
+        def fetch(self, window: Window) -> SourceAnswer:
+            answer = super().fetch(window)
+            return replace(answer, value=np.where(answer.start_s >= MIDNIGHT, answer.value + 1e4, answer.value))
+
+    revised = replace(source.inputs[0][1], sources=(Revised(MIDNIGHT + DAY),))
+    after = forecast_prices(replace(source, inputs=(("load", revised),)), TODAY, MIDNIGHT)
+    assert after.prediction.mean.mean() > before.prediction.mean.mean() + 10

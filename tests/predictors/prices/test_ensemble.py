@@ -6,10 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predictors.prices.predictor import mix_forecasts, shares
+from predictors.prices import models
+from predictors.prices.models import WITH_INPUTS, YESTERDAY, mix_forecasts
 
 SPEAKING = np.zeros((3, 24))
 ERRORS = arrays(np.float64, st.tuples(st.integers(0, 12), st.just(3), st.just(24)), elements=st.floats(-1e4, 1e4))
+
+
+def shares(error, speaking, members=(YESTERDAY,) * 3):
+    return models.shares(error, speaking, members)
 
 
 def errors_of(*size: float, days: int = 10) -> np.ndarray:
@@ -55,3 +60,36 @@ def test_mixed_leaves_out_the_silent():
     assert mix_forecasts(forecast, share).tolist() == [2.0] * 24
     assert mix_forecasts(np.stack([forecast, forecast + 1]), share)[:, 0].tolist() == [2, 3]
     assert np.isnan(mix_forecasts(forecast, np.array([0.0, 0.0, 1.0]))).all()
+
+
+INPUTS = (YESTERDAY, WITH_INPUTS[0], WITH_INPUTS[1])
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=3, max_size=3))
+def test_those_with_inputs_replace_the_others_unless_they_erred_more(size):
+    share = shares(errors_of(*size), SPEAKING, INPUTS)
+    assert share.sum() == pytest.approx(1)
+    assert share[0] in (0.0, 1.0)
+    if share[0]:
+        assert size[0] <= max(size[1:])
+    else:
+        assert share[1:] @ size[1:] <= size[0]
+
+
+def test_inputs_without_a_value_leave_the_day_to_the_others():
+    speaking = np.vstack([np.zeros((1, 24)), np.full((2, 24), np.nan)])
+    assert shares(errors_of(9, 1, 1), speaking, INPUTS).tolist() == [1, 0, 0]
+
+
+def test_inputs_that_have_served_for_some_days_do_not_count_yet():
+    error = errors_of(9.0, 1.0, 1.0)
+    error[:-6, 1:] = np.nan
+    assert shares(error, SPEAKING, INPUTS).tolist() == [1, 0, 0]
+    error[-7, 1:] = 1
+    assert shares(error, SPEAKING, INPUTS).tolist() == [0, 0.5, 0.5]
+
+
+def test_the_two_are_compared_on_the_same_days():
+    error = errors_of(1.0, 3.0, 3.0, days=20)
+    error[:10, 0], error[:10, 1:] = 50, np.nan
+    assert shares(error, SPEAKING, INPUTS).tolist() == [1, 0, 0]

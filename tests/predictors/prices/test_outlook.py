@@ -18,7 +18,7 @@ def test_gathered_day_by_day_is_the_same_as_made_up_for(past):
         track = outlook.track
     at_once = look_ahead(months, FEW, {})
     np.testing.assert_allclose(outlook.price, at_once.price)
-    np.testing.assert_allclose(outlook.error, at_once.error)
+    np.testing.assert_allclose(outlook.errors[0], at_once.errors[0])
     assert outlook.basis == at_once.basis
     assert len(track) == TRACKED_DAYS + 1
 
@@ -28,7 +28,7 @@ def test_it_is_finite_from_the_first_day_on(past, days):
     outlook = look_ahead(past(days), FEW, {})
     assert outlook.price.shape == (AHEAD_DAYS, 24)
     assert np.isfinite(outlook.price).all()
-    assert len(outlook.error) == min(max(days - 1, 1), TRACKED_DAYS)
+    assert len(outlook.errors[0]) == min(max(days - 1, 1), TRACKED_DAYS)
     assert f"{days} days" in outlook.basis
 
 
