@@ -1,13 +1,13 @@
 """Scores of price forecasts, divided into tasks of one predictor on one file, and their tables.
 
-Price files are dated ones, ones with published forecasts, or ones with prices alone.
+Price files are dated ones, ones with published forecasts, or ones with prices alone. The first two may have inputs.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from time import process_time
 
@@ -29,6 +29,8 @@ from predictors.scores.exams import PriceExam, price_exam
 from studies.report import StudyTable, TableCell
 
 LOCAL_TIME = "local_time"
+INPUT = "input_"
+"""The beginning of the names of columns that are known before their day begins, such as the load that is forecast."""
 # The code of ISO 4217 for "no currency": scores do not depend on it.
 NO_CURRENCY = "XXX/MWh"
 # Nord Pool's system price, which is no market price but used in benchmarks of forecasts.
@@ -40,8 +42,9 @@ BY_NAME = {name: market for market in (*MARKETS, SYSTEM_PRICE) for name in (mark
 class PriceFile:
     """The prices of a file, and what forecasts need besides.
 
-    `published` are forecasts of others by name, float64 of as many steps as `history`. `zone` and `holidays` are
-    arguments of PricePredictor; `clock` describes their origin. `unit` is "" if the file does not have it.
+    `published` are forecasts of others by name, float64 of as many steps as `history`. `zone`, `holidays` and the names
+    of `inputs` are arguments of PricePredictor; `clock` describes their origin. `unit` is "" if the file does not have
+    it.
     """
 
     name: str
@@ -51,6 +54,7 @@ class PriceFile:
     zone: tzinfo
     holidays: str | None
     clock: str
+    inputs: tuple[tuple[str, PriceHistory], ...] = ()
 
 
 def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
@@ -59,19 +63,21 @@ def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
     * With a column `local_time`: 24 rows per day of a clock without changes. The first column of numbers is the price,
     further ones are published forecasts of it. * With one column: hourly prices from midnight of the day `start`
     ("2014-06-01") on, or from that of an unknown day. * Else with times in UTC or with an offset: days are those of the
-    market in the file's name, else of UTC.
+    market in the file's name, else of UTC. Columns `input_...` are inputs.
     """
     table = read_table(path, with_empty_lines=False)
     if LOCAL_TIME in table.columns:
         return _with_published(path, table)
-    return _undated(path, start) if len(table.columns) == 1 else _dated(path)
+    return _undated(path, start) if len(table.columns) == 1 else _dated(path, table)
 
 
 def _with_published(path: Path, table: CsvTable) -> PriceFile:
     market = market_in(path.name)
-    price = first_numeric(table, besides=(LOCAL_TIME,))
-    others = [name for name in table.columns if name not in (LOCAL_TIME, price)]
-    history, *published = (_column(path, name) for name in (price, *others))
+    inputs = _inputs(table)
+    price = first_numeric(table, besides=(LOCAL_TIME, *inputs))
+    others = [name for name in table.columns if name not in (LOCAL_TIME, price, *inputs)]
+    layout = PriceFileLayout(LOCAL_TIME, unit=_unit(path) or NO_CURRENCY, zone=UTC)
+    history, *published = (_column(path, replace(layout, value=name)) for name in (price, *others))
     forecasts = tuple((f"published {name}", series.price) for name, series in zip(others, published, strict=True))
     holidays = country_of(market)
     return PriceFile(
@@ -82,17 +88,26 @@ def _with_published(path: Path, table: CsvTable) -> PriceFile:
         zone=UTC,
         holidays=holidays,
         clock=f"local, without changes{_of(holidays)}",
+        inputs=_input_values(path, inputs, layout),
     )
 
 
-def _column(path: Path, name: str) -> PriceHistory:
-    return price_history(read_series(path, PriceFileLayout(LOCAL_TIME, name, _unit(path) or NO_CURRENCY, UTC)))
+def _inputs(table: CsvTable) -> tuple[str, ...]:
+    return tuple(name for name in table.columns if name.startswith(INPUT))
+
+
+def _input_values(path: Path, names: Sequence[str], layout: PriceFileLayout) -> tuple[tuple[str, PriceHistory], ...]:
+    return tuple((name, _column(path, replace(layout, value=name, unit=NO_CURRENCY))) for name in names)
+
+
+def _column(path: Path, layout: PriceFileLayout) -> PriceHistory:
+    return price_history(read_series(path, layout))
 
 
 def _undated(path: Path, start: str | None) -> PriceFile:
     unit = _unit(path)
     layout = PriceFileLayout(unit=unit or NO_CURRENCY, start_s=_midnight_s(start) if start else 0, step_s=HOUR_S)
-    history = price_history(read_series(path, layout))
+    history = _column(path, layout)
     if start is None:
         return PriceFile(
             name=str(path),
@@ -108,19 +123,22 @@ def _undated(path: Path, start: str | None) -> PriceFile:
     return PriceFile(name=str(path), unit=unit, history=history, published=(), zone=UTC, holidays=holidays, clock=clock)
 
 
-def _dated(path: Path) -> PriceFile:
+def _dated(path: Path, table: CsvTable) -> PriceFile:
     market = market_in(path.name)
     zone = parse_zone(market.clock) if market else UTC
-    history = price_history(read_series(path, PriceFileLayout(unit=_unit(path) or NO_CURRENCY)))
+    inputs, time = _inputs(table), next(iter(table.columns))
+    price = first_numeric(table, besides=(time, *inputs)) if inputs else None
+    layout = PriceFileLayout(value=price, unit=_unit(path) or NO_CURRENCY)
     holidays = country_of(market)
     return PriceFile(
         name=str(path),
         unit=_unit(path),
-        history=history,
+        history=_column(path, layout),
         published=(),
         zone=zone,
         holidays=holidays,
         clock=f"{zone_text(zone)}{_of(holidays)}",
+        inputs=_input_values(path, inputs, layout),
     )
 
 
@@ -153,11 +171,20 @@ def _midnight_s(start: str) -> int:
     return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
 
 
-OURS: Mapping[str, tuple[Member, ...]] = {predictor.name: (predictor,) for predictor in SINGLE} | {"ensemble": MEMBERS}
+ENSEMBLE = "ensemble"
+DAYS_AHEAD: Mapping[str, int] = {f"{ENSEMBLE}, {days} days ahead": days for days in (3, 5, 7)}
+"""The scores of forecasts that are made so many days before the day ends, without inputs: these are not known then."""
+OURS: Mapping[str, tuple[Member, ...]] = {predictor.name: (predictor,) for predictor in SINGLE} | dict.fromkeys(
+    (ENSEMBLE, *DAYS_AHEAD), MEMBERS
+)
 """The predictors that every file is scored with, by the names in the tables."""
+WITH_INPUTS = f"{ENSEMBLE} with inputs"
 ALL = "all"
-# Of two years and more the first 52 weeks are only learned, of less the first week.
-LONG_DAYS, LEARNED_OF_LONG, LEARNED_OF_SHORT = 728, 364, 7
+# Of two years and more the last year at least is scored, and two years at most are only learned; of less the first week
+# is.
+LONG_DAYS, SCORED_OF_LONG, LEARNED_OF_LONG, LEARNED_OF_SHORT = 728, 364, 728, 7
+# The lowest share inside the interval is that of so many consecutive days.
+MONTH_DAYS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +200,8 @@ class PriceTask:
 class PriceResult:
     """The result of a task; without a `score`, `refused` has the reason; `cpu_s` is None if nothing was computed.
 
-    `unit` and `clock` are those of the file; its first `learned_days` are not scored.
+    `unit` and `clock` are those of the file; its first `learned_days` are not scored. `worst_month` is the lowest share
+    of prices inside the 80 % interval of any 30 consecutive days, NaN of fewer.
     """
 
     file: str
@@ -182,6 +210,7 @@ class PriceResult:
     learned_days: int
     predictor: str
     score: Score | None = None
+    worst_month: float = nan
     days: float = 0.0
     cpu_s: float | None = None
     refused: str = ""
@@ -193,7 +222,8 @@ def price_tasks(path: Path, start: str | None = None) -> tuple[PriceTask, ...]:
     refused = _refused(file)
     if refused:
         return (PriceTask(file, ALL, refused),)
-    return tuple(PriceTask(file, name) for name in (*OURS, *(name for name, _ in file.published)))
+    names = (*OURS, *([WITH_INPUTS] if file.inputs else []), *(name for name, _ in file.published))
+    return tuple(PriceTask(file, name) for name in names)
 
 
 def _refused(file: PriceFile) -> str:
@@ -211,20 +241,31 @@ def run_price_task(task: PriceTask) -> PriceResult:
     result = PriceResult(file.name, file.unit, file.clock, learned_days(file), task.predictor, refused=task.refused)
     if task.refused:
         return result
-    exam = _exam(file)
+    exam = _exam(file, DAYS_AHEAD.get(task.predictor, 1))
     began_s = process_time()
     try:
         given = _given(task, exam)
     except BadInput as problem:
         return replace(result, refused=f"{problem}; {problem.hint}")
-    cpu_s = process_time() - began_s if task.predictor in OURS else None
-    score = _score(file, exam, given)
-    return replace(result, score=score, days=score.count * exam.questions.step_s / DAY_S, cpu_s=cpu_s)
+    cpu_s = None if task.predictor in dict(file.published) else process_time() - began_s
+    score, days = _score(file, exam, given), exam.questions.step_s / DAY_S
+    return replace(result, score=score, worst_month=_worst_month(exam, given), days=score.count * days, cpu_s=cpu_s)
+
+
+def _worst_month(exam: PriceExam, given: Prediction) -> float:
+    inside = (exam.actual >= given.quantiles[:, 0]) & (exam.actual <= given.quantiles[:, -1])
+    # Days of 23 and of 25 hours count as well.
+    day = (exam.question_s - exam.question_s[0] + DAY_S // 2) // DAY_S
+    until = [np.append(0.0, np.cumsum(np.bincount(day, each))) for each in (inside, ~np.isnan(exam.actual))]
+    held, total = (each[MONTH_DAYS:] - each[:-MONTH_DAYS] for each in until)
+    return float(np.min(held[total > 0] / total[total > 0])) if (total > 0).any() else nan
 
 
 def _given(task: PriceTask, exam: PriceExam) -> Prediction:
     if task.predictor in OURS:
         return _answers(task.file, exam, OURS[task.predictor])
+    if task.predictor == WITH_INPUTS:
+        return _answers(task.file, exam, MEMBERS, task.file.inputs)
     published = dict(task.file.published)[task.predictor]
     return certain(published[len(published) - len(exam.questions) :], task.predictor)
 
@@ -237,23 +278,30 @@ def _score(file: PriceFile, exam: PriceExam, given: Prediction) -> Score:
 
 def learned_days(file: PriceFile) -> int:
     """Return how many days are learned before the first one is scored."""
-    steps = file.history.steps
-    return LEARNED_OF_LONG if steps.end_s - steps.start_s >= LONG_DAYS * DAY_S else LEARNED_OF_SHORT
+    days = (file.history.steps.end_s - file.history.start_s) // DAY_S
+    return min(days - SCORED_OF_LONG, LEARNED_OF_LONG) if days >= LONG_DAYS else LEARNED_OF_SHORT
 
 
-def _exam(file: PriceFile) -> PriceExam:
-    return price_exam(file.history, file.zone, after_days=learned_days(file))
+def _exam(file: PriceFile, days_ahead: int = 1) -> PriceExam:
+    return price_exam(file.history, file.zone, after_days=learned_days(file), days_ahead=days_ahead)
 
 
-def _answers(file: PriceFile, exam: PriceExam, members: tuple[Member, ...]) -> Prediction:
-    return take_exam(PricePredictor(file.zone, holidays=file.holidays, members=members), exam)
+def _answers(
+    file: PriceFile, exam: PriceExam, members: tuple[Member, ...], inputs: Sequence[tuple[str, PriceHistory]] = ()
+) -> Prediction:
+    predictor = PricePredictor(file.zone, holidays=file.holidays, members=members, inputs=[name for name, _ in inputs])
+    for name, values in inputs:
+        # A forecast of the day that begins uses those of no later day.
+        predictor.learn_input(name, values)
+    return take_exam(predictor, exam)
 
 
 NOTE = (
-    "At each midnight the day that begins is forecast from the days before it alone. MAE and RMSE are in currency per "
-    "MWh, the error in per cent is over hours with a price above zero, rMAE is MAE over that of the same hour a week "
-    "before. 80 of 100 prices should lie inside the interval. MAE is that of the median, to which half of the bias "
-    "of the last errors is added: that is why the rMAE of last week itself is not quite 1."
+    "At each midnight the day that begins is forecast from the days before it alone; 3 days ahead is the day after "
+    "tomorrow, and so on. MAE and RMSE are in currency per MWh, the error in per cent is over hours with a price above "
+    "zero, rMAE is MAE over that of the same hour a week before. 80 of 100 prices should lie inside the interval, in "
+    "the worst 30 days as well. MAE is that of the median, to which half of the bias of the last errors is added: that "
+    "is why the rMAE of last week itself is not quite 1."
 )
 HEADERS = (
     "file",
@@ -264,6 +312,7 @@ HEADERS = (
     "error [%]",
     "rMAE",
     "inside 80 % [%]",
+    "worst 30 days [%]",
     "pinball",
     "CPU [s]",
 )
@@ -294,7 +343,7 @@ def _with_short_names(results: Sequence[PriceResult]) -> list[PriceResult]:
 
 
 def _place(result: PriceResult) -> tuple[str, int, str]:
-    names = [*OURS]
+    names = [*OURS, WITH_INPUTS]
     return result.file, names.index(result.predictor) if result.predictor in names else len(names), result.predictor
 
 
@@ -321,6 +370,7 @@ def _row(result: PriceResult) -> tuple[TableCell, ...]:
         _number(score.percentage_error),
         None if isnan(score.relative_mae) else f"{score.relative_mae:.3f}",
         _number(100 * score.coverage) if wide else None,
+        _number(100 * result.worst_month) if wide else None,
         _number(sum(score.pinball) / len(score.pinball)) if wide else None,
         result.cpu_s,
     )

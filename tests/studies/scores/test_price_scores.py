@@ -43,4 +43,4 @@ def test_rows_stand_by_file_and_from_the_simplest_to_the_published():
     scores, files = price_tables(scored)
     assert [row[:2] for row in scores.rows] == [(file, name) for file in ("a.csv", "b.csv") for name in names]
     assert files.rows == (("a.csv", "unknown", "UTC", "7"), ("b.csv", "unknown", "UTC", "7"))
-    assert [row[6:] for row in scores.rows[:1]] == [("0.561", None, None, None)]
+    assert [row[6:] for row in scores.rows[:1]] == [("0.561", None, None, None, None)]

@@ -8,7 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from studies.scores.price_scores import ALL, OURS, PriceResult, learned_days, price_tables, price_tasks, run_price_task
+from predictors.prices.predictor import PricePredictor
+from predictors.scores.evaluation import take_exam
+from predictors.scores.exams import price_exam
+from studies.scores.price_scores import (
+    ALL,
+    DAYS_AHEAD,
+    OURS,
+    WITH_INPUTS,
+    PriceResult,
+    learned_days,
+    price_tables,
+    price_tasks,
+    run_price_task,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -56,7 +69,7 @@ def test_a_short_file_is_scored_after_its_first_week(weeks):
 
 
 def test_two_years_are_scored_on_the_second(tmp_path):
-    for days, learned in ((728, 364), (727, 7)):
+    for days, learned in ((727, 7), (728, 364), (1000, 636), (1500, 728)):
         (task, *_) = price_tasks(undated(tmp_path / "long.csv", prices(days)))
         assert learned_days(task.file) == learned
 
@@ -75,6 +88,46 @@ def test_files_that_tell_nothing_are_left_out(tmp_path, hours, why):
     assert why in result.refused
     scores, files, left_out = price_tables([result])
     assert (scores.rows, len(files.rows), left_out.rows[0][1]) == ((), 1, ALL)
+
+
+def with_inputs(path: Path, days: int, *, dated: bool) -> Path:
+    random = np.random.default_rng(5)
+    load = np.repeat(random.normal(50, 9, days), 24) + random.normal(0, 1, 24 * days)
+    times = np.datetime_as_string(np.datetime64("2016-01-04T00") + np.arange(24 * days), unit="m")
+    zone, head = ("Z", "utc") if dated else ("", "local_time")
+    rows = (f"{time}{zone},{1000 * gw},{gw}\n" for time, gw in zip(times, load, strict=True))
+    path.write_text(f"{head},input_load_mw,price\n{''.join(rows)}")
+    return path
+
+
+@pytest.mark.parametrize("dated", [False, True])
+def test_columns_of_inputs_are_no_prices_and_make_a_score_of_their_own(tmp_path, dated):
+    path = with_inputs(tmp_path / "market_eur_per_mwh.csv", 70, dated=dated)
+    found = run(path, "ensemble", WITH_INPUTS)
+    assert set(found) == {"ensemble", WITH_INPUTS}
+    assert not [task.predictor for task in price_tasks(path) if task.predictor.startswith("published")]
+    assert found[WITH_INPUTS].score.mae < 0.8 * found["ensemble"].score.mae
+    assert found[WITH_INPUTS].cpu_s > 0
+
+
+def test_further_ahead_errs_more_and_is_scored_on_the_same_days(tmp_path):
+    level = np.repeat(np.cumsum(np.random.default_rng(2).normal(0, 4, 60)), 24)
+    path = undated(tmp_path / "walk.csv", 100 + level + prices(60))
+    found = run(path, "ensemble", *DAYS_AHEAD)
+    assert {result.days for result in found.values()} == {53}
+    errors = [found[name].score.mae for name in ("ensemble", *DAYS_AHEAD)]
+    assert errors == sorted(errors)
+
+
+def test_the_worst_month_is_that_of_any_thirty_days(tmp_path):
+    (task,) = (each for each in price_tasks(undated(tmp_path / "days.csv", prices(60))) if each.predictor == "blend")
+    exam = price_exam(task.file.history, task.file.zone, after_days=7)
+    given = take_exam(PricePredictor(task.file.zone, holidays=None, members=OURS["blend"]), exam)
+    inside = (exam.actual >= given.quantiles[:, 0]) & (exam.actual <= given.quantiles[:, 2])
+    days = inside.reshape(53, -1).mean(axis=1)
+    assert run_price_task(task).worst_month == pytest.approx(min(days[i : i + 30].mean() for i in range(24)))
+    (short,) = run(undated(tmp_path / "short.csv", prices(36)), "blend").values()
+    assert np.isnan(short.worst_month)
 
 
 def test_a_published_forecast_is_scored_where_it_says_something(tmp_path):
