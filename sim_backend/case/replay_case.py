@@ -1,13 +1,13 @@
 """Makes the case of a comparison from a log and the settings: machine, job power, electricity, and what is assumed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from functools import partial
 
 import numpy as np
 
-from offpeak.model.arrays import Float64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
 from offpeak.model.job_power import JobPower, MeasuredPower, UniformPower, job_power_of
@@ -75,7 +75,8 @@ class ReplayCase:
     `jobs.request` numbers; with `cluster` each job has one, and `classes` are what the engine makes of them. Where
     nodes differ or are shared, `pools` takes the place of `nodes`. `priorities` order the jobs by Slurm's formula;
     without them recorded priorities order them where they have some, else their submission. `names` are those of the
-    log. Jobs with `left_out_share` of its node-hours are left out.
+    log. Jobs with `left_out_share` of its node-hours are left out. `without_limit` are the ids of jobs without a time
+    limit, whose estimates are their run times.
     """
 
     jobs: Jobs
@@ -93,6 +94,7 @@ class ReplayCase:
     priorities: SitePriorities | None = None
     names: LogNames = NUMBERS_ONLY
     left_out_share: float = 0.0
+    without_limit: Int64 = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def order(self) -> PriorityOrder:
@@ -244,6 +246,7 @@ def prepare(
         classes=classes,
         priorities=priorities,
         names=trace.names,
+        without_limit=trace.without_estimate,
         left_out_share=1 - _used_unit_s(jobs) / max(_used_unit_s(units.jobs), 1.0),
     )
     if node_class is not None:

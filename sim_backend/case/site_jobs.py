@@ -128,11 +128,13 @@ def mixed_case_of(
     cluster: Cluster,
     requests: tuple[Request, ...],
     classes: RequestClasses | None = None,
+    *,
+    without_limit: Int64 | None = None,
 ) -> MixedCase:
     """Return the jobs, each with the number of its request, as the engine for several pools takes them.
 
     `node_power_w` is their draw per allocation unit [W]. `classes` are those that `site_jobs` has made for the jobs,
-    if it has. BadInput if the jobs have no requests.
+    if it has, and `without_limit` the ids of jobs without a time limit. BadInput if the jobs have no requests.
     """
     if jobs.request is None:
         raise BadInput(
@@ -152,7 +154,10 @@ def mixed_case_of(
         user=jobs.user,
         application=jobs.application,
     )
-    return mixed_case(cluster, requests, mixed) if classes is None else case_of_classes(classes, mixed)
+    case = mixed_case(cluster, requests, mixed) if classes is None else case_of_classes(classes, mixed)
+    if without_limit is None:
+        return case
+    return replace(case, submitted=case.submitted.without_limit(np.isin(case.job_id, without_limit)))
 
 
 def cluster_note(cluster: Cluster) -> str:

@@ -225,7 +225,14 @@ def _mixed_replays(
 ) -> list[Schedule]:
     """Replay on the pools of the case's cluster; BadInput for policies that do not know pools of nodes."""
     assert case.cluster is not None
-    mixed = mixed_case_of(case.jobs, case.node_power_w, case.cluster, case.requests, case.classes)
+    mixed = mixed_case_of(
+        case.jobs,
+        case.node_power_w,
+        case.cluster,
+        case.requests,
+        case.classes,
+        without_limit=case.without_limit,
+    )
     site = case.priorities
     priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
     played: list[MixedSchedule | PoweredMixedReplay] = []
@@ -252,7 +259,15 @@ def _replay(
     report = (lambda submitted: progress(policy.name, submitted)) if progress else None
     if policy.capacity is not None:
         assert case.nodes is not None
-        powered = PoweredReplay(case.jobs, case.node_power_w, case.nodes, policy, policy.capacity, peaks=peaks)
+        powered = PoweredReplay(
+            case.jobs,
+            case.node_power_w,
+            case.nodes,
+            policy,
+            policy.capacity,
+            peaks=peaks,
+            without_limit=case.without_limit,
+        )
         powered.run(report)
         return powered
     return replay(

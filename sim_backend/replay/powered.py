@@ -89,8 +89,14 @@ class LogBook:
         return NodeLog(machine.nodes, machine.units_per_node, at_s, node, state)
 
 
+NO_JOBS = np.empty(0, dtype=np.int64)
+
+
 class PoweredReplay:
-    """A replay on a machine under two policies: of the jobs, none wider than it, then of the nodes."""
+    """A replay on a machine under two policies: of the jobs, none wider than it, then of the nodes.
+
+    `without_limit` are the ids of jobs without a time limit, whose estimates say how long they ran.
+    """
 
     def __init__(
         self,
@@ -101,6 +107,7 @@ class PoweredReplay:
         capacity: CapacityPolicy,
         *,
         peaks: PeakTimes = NO_PEAKS,
+        without_limit: Int64 = NO_JOBS,
     ) -> None:
         self._jobs, self._machine, self._policy, self._capacity = jobs, machine, policy, capacity
         self._peaks = NO_PEAKS if policy.rules.policy == ARRIVAL else peaks
@@ -119,8 +126,9 @@ class PoweredReplay:
         self._depths = depth_table(machine.node_class, machine.seed)
         self._run_times = None
         if predicts_run_times(policy, [capacity]):
-            seen = SubmittedJobs.of(jobs, units_per_node=machine.units_per_node)
-            self._run_times = ReplayedRunTimes(seen, jobs.submit_s)
+            submitted = SubmittedJobs.of(jobs, units_per_node=machine.units_per_node)
+            submitted = submitted.without_limit(np.isin(jobs.job_id, without_limit))
+            self._run_times = ReplayedRunTimes(submitted, jobs.submit_s)
         self._book, self._simulate_s = LogBook(), 0.0
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:

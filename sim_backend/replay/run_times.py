@@ -7,10 +7,11 @@ thousands of events, so a replay without one loses nothing.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Float64, Int64
@@ -49,6 +50,10 @@ class SubmittedJobs:
     def of(cls, jobs: Jobs, *, units_per_node: int) -> "SubmittedJobs":
         """Return what is seen of the jobs of a log, each of which has a limit."""
         return cls(jobs.user, jobs.application, -(-jobs.size // units_per_node), jobs.estimate_s)
+
+    def without_limit(self, is_unlimited: NDArray[np.bool_]) -> "SubmittedJobs":
+        """Return the same jobs, some of them without a time limit."""
+        return replace(self, limit_s=np.where(is_unlimited, NO_LIMIT, self.limit_s))
 
     def as_questions(self) -> Jobs:
         """Return the jobs as questions for a predictor."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_logs import PLAIN, Log, logs, many, policy_of
+from random_logs import PLAIN, Log, log_of, logs, many, policy_of
 from random_power import class_of
 
 from offpeak.model.node_states import OFF
@@ -16,7 +16,7 @@ from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
 from power.capacity.registry import make_capacity_policy
 from predictors.run_times.registry import chosen_run_time
 from sim_backend.engine.state import EXACT_RUNTIME, NOT_YET
-from sim_backend.replay.powered import PoweredMachine, replay_powered
+from sim_backend.replay.powered import PoweredMachine, PoweredReplay, replay_powered
 from sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, RunningSince, SubmittedJobs
 
 JOBS = 400
@@ -144,3 +144,19 @@ def test_by_limits_and_with_exact_estimates_it_is_what_the_scheduler_expects(log
         assert all(row in submitted for row in rows)
     ends_s = set((start_s + log.jobs.runtime_s).tolist())
     assert all(set(snapshot.running.expected_end_s.tolist()) <= ends_s for snapshot in exact.seen)
+
+
+def test_the_run_time_of_a_job_without_a_limit_is_not_known() -> None:
+    """The reader of a log gives such a job its run time as estimate."""
+    watch, log = Watch(), log_of([(second, 30, 30, 1, 1) for second in range(20)], machine_size=2)
+    machine = PoweredMachine(2, 1, NODE_CLASS)
+    capacity = policy_deciding(machine, watch, by_limits=False)
+    unlimited = log.jobs.job_id[::2]
+    PoweredReplay(log.jobs, log.node_power_w, machine, policy_of(PLAIN), capacity, without_limit=unlimited).run()
+    seen_s = {
+        job: run_s
+        for snapshot in watch.seen
+        for job, run_s in zip(snapshot.queued.submit_s.tolist(), snapshot.queued.estimate_s.tolist(), strict=True)
+    }
+    assert len(seen_s) > 10
+    assert all(run_s == (30 if job % 2 else ASSUMED_RUN_S) for job, run_s in seen_s.items())
