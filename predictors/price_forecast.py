@@ -22,8 +22,11 @@ from predictors.feeds.feed import Feed
 from predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownSeries, Window
 from predictors.model_file import ModelOrigin, load_model, save_model
 from predictors.port import Prediction, certain
-from predictors.prices.history import STEPS_S, PriceSteps, price_history
-from predictors.prices.predictor import KEPT_S, PricePredictor, price_fallback
+from predictors.prices.history import QUARTER_S, STEPS_S, PriceHistory, PriceSteps, price_at, price_history
+from predictors.prices.lear import INPUT_DAYS
+from predictors.prices.outlook import price_fallback
+from predictors.prices.past import QUARTERS
+from predictors.prices.predictor import KEPT_S, PricePredictor
 
 HISTORY_OF_OWN_S = KEPT_S
 """How much of the operator's own file is read; a service is not queried for years."""
@@ -53,7 +56,8 @@ class PriceForecast:
 
 @dataclass(frozen=True)
 class PriceSource:
-    """Where prices come from: the feed, the tariff behind it, and the market's `holidays`; `inputs` by their names.
+    """Where prices come from: the feed, the tariff behind it, and the market's `holidays`; `inputs` by names that
+    tell their places, too.
 
     `model` is the file of the saved forecast; None if reading the operator's own file again is faster.
     """
@@ -82,7 +86,9 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     if known.series:
         predictor.learn(price_history(known.series), now_s)
     steps = _steps(window, known.series)
-    current = replace(known, problems=(*damage, *known.problems, *_learn_inputs(source, predictor, window, now_s)))
+    inputs = _learn_inputs(source, predictor, window, now_s)
+    problems = (*damage, *known.problems, *(problem for each in inputs for problem in each.problems))
+    current = replace(known, problems=problems)
     if 0 < predictor.known_until_s < window.from_s - TOO_OLD_S:
         old = FeedProblem(FeedCondition.TOO_OLD, "forecast", f"the last one ends {format_utc(predictor.known_until_s)}")
         return _by_tariff(source.tariff, window, replace(current, problems=(*current.problems, old)))
@@ -90,7 +96,7 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
         prediction = predictor.predict(steps, now_s)
     except BadPrices:
         return _by_tariff(source.tariff, window, current)
-    failed = _kept(source.model, predictor) if known.fresh else ()
+    failed = _kept(source.model, predictor) if any(each.fresh for each in (known, *inputs)) else ()
     pairs = zip(_published_now(steps, known), prediction.basis, strict=True)
     basis = tuple(known.basis if now else pair for now, pair in pairs)
     # Missing prices in the requested hours are forecast; the basis says so.
@@ -107,17 +113,26 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     )
 
 
-def _learn_inputs(
-    source: PriceSource, predictor: PricePredictor, window: Window, now_s: int
-) -> tuple[FeedProblem, ...]:
-    problems = list[FeedProblem]()
+def _learn_inputs(source: PriceSource, predictor: PricePredictor, window: Window, now_s: int) -> list[KnownSeries]:
+    answers = list[KnownSeries]()
+    # Until the end of the coming day, whichever hours are forecast.
+    until_s = max(window.until_s, now_s + 2 * DAY_S)
     for name, feed in source.inputs:
-        from_s = max(now_s - HISTORY_OF_SERVICES_S, predictor.input_known_until_s(name) - REVISED_S)
-        known = feed.known(Window(min(from_s, now_s), window.until_s), now_s)
+        known = feed.known(Window(_input_from_s(predictor.input_history(name), now_s), until_s), now_s)
         if known.series:
             predictor.learn_input(name, price_history(known.series))
-        problems += known.problems
-    return tuple(problems)
+        answers.append(known)
+    return answers
+
+
+def _input_from_s(history: PriceHistory, now_s: int) -> int:
+    """Return from when on an input is asked for: anew until enough days are known to learn from, else what is new."""
+    since_s = now_s - HISTORY_OF_SERVICES_S
+    steps = PriceSteps(since_s // QUARTER_S * QUARTER_S, QUARTER_S, HISTORY_OF_SERVICES_S // QUARTER_S)
+    known = np.flatnonzero(~np.isnan(price_at(history, steps.quarter_s)))
+    if len(known) < INPUT_DAYS * QUARTERS:
+        return since_s
+    return int(steps.quarter_s[known[-1]]) - REVISED_S
 
 
 def _worse(predictor: PricePredictor) -> tuple[FeedProblem, ...]:

@@ -69,8 +69,10 @@ def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[Pric
     zone = feed.clock if feeds.zone else machine_zone()
     holidays = find_market(feeds.zone).country if feeds.zone else ""
     own = any(source.own for source in feed.sources)
-    model = None if own else feed.cache.with_suffix(".npz")
-    return PriceSource(feed, site_tariff(prices.tariff, zone), model, holidays, input_feeds(feeds)), zone
+    # The values of an input before they were revised are in the model alone.
+    inputs = tuple((each.cache.stem, each) for _, each in input_feeds(feeds))
+    model = None if own and not inputs else feed.cache.with_suffix(".npz")
+    return PriceSource(feed, site_tariff(prices.tariff, zone), model, holidays, inputs), zone
 
 
 def _usual(feeds: FeedSettings, prices: PriceSettings) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ HINTS: Mapping[FeedCondition, str] = MappingProxyType(
             "set REQUESTS_CA_BUNDLE to the certificates of your proxy, and check this machine's date"
         ),
         FeedCondition.HANGING: "it is asked again later; raise feeds.timeout if that is usual",
-        FeedCondition.UNAVAILABLE: "it is asked again later; name a second source in [feeds]",
+        FeedCondition.UNAVAILABLE: "it is asked again later; name a second source in [feeds], unless it is an input",
         FeedCondition.TOO_MANY: "it is asked again when the service allows it; does another program use the same key?",
         FeedCondition.GARBAGE: "open the address in a browser: a login page or a changed interface?",
         FeedCondition.UNREADABLE_FILE: "correct the file that the message names",
@@ -65,7 +65,7 @@ HINTS: Mapping[FeedCondition, str] = MappingProxyType(
         FeedCondition.WRONG_CURRENCY: "set feeds.currency to what the prices are in; other values need another source",
         FeedCondition.SHIFTED_CLOCK: "use another source until this one is put right; tell its operator",
         FeedCondition.IMPLAUSIBLE: "compare with the exchange's page; use another source until this one is put right",
-        FeedCondition.HALF_MISSING: "name a second source in [feeds]; the hours that are missing are forecast",
+        FeedCondition.HALF_MISSING: "name a second source in [feeds] (not of an input); missing prices are forecast",
         FeedCondition.NOT_YET_PUBLISHED: "nothing: it is asked again soon",
         FeedCondition.TOO_OLD: "append newer prices; --from the day on which they end forecasts from there",
         FeedCondition.WORSE: "check whether recent prices of the feed are those of the exchange's page",

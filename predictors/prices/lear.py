@@ -11,7 +11,7 @@ of multipliers", Foundations and Trends in Machine Learning 3(1), 2011, section 
 that a spike is no outlier: distance from the median, logarithmic beyond the usual.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,27 +118,48 @@ class Lear:
 
     def fit(self, past: Past) -> Callable[[Past], Float64]:
         """Return what forecasts the 24 prices after a past; this one has a known day after its first week."""
-        first = max(len(past) - self.days, max(LAGS))
-        values = _InputValues.fit(past, first) if self.inputs else _InputValues()
-        if self.inputs and not values.which:
-            return lambda now: np.full(24, np.nan)  # noqa: ARG005 - as every model's
+        if not self.inputs:
+            return self._fit(past, ())
+        models = dict[tuple[int, ...], Callable[[Past], Float64]]()
+
+        def coming(now: Past) -> Float64:
+            which = self._inputs_of_day(past, now)
+            if which not in models:
+                models[which] = self._fit(past, which) if which else lambda _: np.full(24, np.nan)
+            return models[which](now)
+
+        return coming
+
+    def _first(self, past: Past) -> int:
+        return max(len(past) - self.days, max(LAGS))
+
+    def _inputs_of_day(self, past: Past, now: Past) -> tuple[int, ...]:
+        """Return the inputs that are known for the day after `now` and for enough days to learn from."""
+        known = now.inputs_known()
+        if len(known) <= len(now):
+            return ()
+        enough = known[self._first(past) : len(past)].sum(axis=0) >= INPUT_DAYS
+        return tuple(np.flatnonzero(enough & known[len(now)]).tolist())
+
+    def _fit(self, past: Past, which: tuple[int, ...]) -> Callable[[Past], Float64]:
+        first = self._first(past)
+        scales = [_input_scale(past.inputs[first : len(past), each]) for each in which]
         seen = past.price[first - max(LAGS) :]
         scale = fit_scale(seen)
         squeezed = scale.squeeze(past.price)
         target = first + np.flatnonzero(past.known[first:])
         weight = 0.5 ** ((len(past) - target) / self.half_life_days)
-        x, level = self._features(squeezed, past.kind, target, values.scaled(past, len(past)))
+        inputs = _scaled_inputs(past.inputs[: len(past)], which, scales)
+        x, level = self._features(squeezed, past.kind, target, inputs)
         slope, offset = lasso(x, squeezed[target] - level, weight, self.penalty)
         lowest, highest = _limits(scale.squeeze(seen))
 
         def coming(now: Past) -> Float64:
             # The features use only the last week of the past.
             week = scale.squeeze(now.price[-max(LAGS) :])
-            first = len(now) - max(LAGS)
-            if not values.known(now):
-                return np.full(24, np.nan)
-            inputs = values.scaled(now, len(now) + 1)[first:]
-            row, base = self._features(week, now.kind[first:], np.array([max(LAGS)]), inputs)
+            days = slice(len(now) - max(LAGS), len(now) + 1)
+            inputs = _scaled_inputs(now.inputs[days], which, scales)
+            row, base = self._features(week, now.kind[days], np.array([max(LAGS)]), inputs)
             return scale.widen(np.clip(base[0] + row[0] @ slope + offset, lowest, highest))
 
         return coming
@@ -149,39 +170,18 @@ class Lear:
         lagged = [squeezed[day - lag] - level for lag in LAGS]
         # A week or a day that follows a holiday has prices to go by that are lower than they would have been.
         after_rest = np.stack([kind[day - 1], kind[day - 7]], axis=1) == SUNDAY
-        forecast = [inputs[day - lag] for lag in INPUT_LAGS]
+        forecast = [inputs[day - lag] for lag in INPUT_LAGS] if inputs.size else []
         return np.hstack([*lagged, *forecast, level, np.eye(7)[kind[day]], after_rest]), level
 
 
-@dataclass(frozen=True)
-class _InputValues:
-    """The inputs that a model uses, by their number, and the scale of each."""
+def _input_scale(value: Float64) -> PriceScale:
+    return fit_scale(value[~np.isnan(value).any(axis=1)])
 
-    which: tuple[int, ...] = ()
-    scales: tuple[PriceScale, ...] = ()
 
-    @classmethod
-    def fit(cls, past: Past, first: int) -> "_InputValues":
-        """Return the inputs that are known for the coming day and for enough days from index `first` on."""
-        known = np.asarray(~np.isnan(past.inputs).any(axis=2))
-        if len(known) <= len(past):
-            return cls()
-        enough = known[first : len(past)].sum(axis=0) >= INPUT_DAYS
-        which = np.flatnonzero(enough & known[len(past)]).tolist()
-        days = [past.inputs[first : len(past)][known[first : len(past), each], each] for each in which]
-        return cls(tuple(which), tuple(fit_scale(each) for each in days))
-
-    def known(self, past: Past) -> bool:
-        """Whether all are known for the day after the past."""
-        coming = past.inputs[len(past) : len(past) + 1, list(self.which)]
-        return not self.which or (len(coming) == 1 and not np.isnan(coming).any())
-
-    def scaled(self, past: Past, days: int) -> Float64:
-        """Return the features of the first days, float64[days, 24 * inputs]; 0, the median, where one is not known."""
-        if not self.which:
-            return np.empty((days, 0))
-        each = [scale.squeeze(past.inputs[:days, at]) for at, scale in zip(self.which, self.scales, strict=True)]
-        return np.nan_to_num(np.hstack(each))
+def _scaled_inputs(value: Float64, which: tuple[int, ...], scales: Sequence[PriceScale]) -> Float64:
+    """Return the features of each day, float64[days, 24 * inputs]; 0, the median, where one is not known."""
+    each = [scale.squeeze(value[:, at]) for at, scale in zip(which, scales, strict=True)]
+    return np.nan_to_num(np.hstack(each)) if each else np.empty((0, 0))
 
 
 def _limits(squeezed: Float64) -> tuple[float, float]:

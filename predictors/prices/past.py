@@ -42,6 +42,10 @@ class Past:
     def __len__(self) -> int:
         return len(self.price)
 
+    def inputs_known(self) -> NDArray[np.bool_]:
+        """Return for each day which inputs are known, bool[days, inputs]."""
+        return np.asarray(~np.isnan(self.inputs).any(axis=2))
+
     def until(self, days: int) -> "Past":
         """Return the first `days` days, with the kinds and inputs of all."""
         return replace(self, price=self.price[:days], known=self.known[:days])

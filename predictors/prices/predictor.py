@@ -4,15 +4,11 @@ It learns published prices and forecasts the rest. A model counts the more, the 
 such as the load that is forecast for a day, serve models of their own: these replace the others on days with inputs,
 unless they have erred more.
 
-The quantiles are those of the ensemble's own last errors, scaled by the size of each hour's and of the last days': a
-split conformal interval on a sliding window, by hour. No distribution is assumed, and the interval widens and narrows
-as the errors do. Source of the idea: Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005.
-
 With a fallback, published prices judge what was forecast for them the day before: while the forecast errs more than the
 prices of the week before, these are the forecast.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -22,178 +18,22 @@ from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s
-from predictors.choice import NAIVE, ChoiceRule, PredictorChoice
+from predictors.choice import NAIVE, PredictorChoice
 from predictors.model_file import ModelOrigin
-from predictors.port import LEVELS, MEDIAN, Prediction, State, check_state, join_states, scalar_array, state_part
+from predictors.port import Prediction, State, check_state, join_states, scalar_array, state_part
 from predictors.prices.history import QUARTER_S, PriceHistory, PriceSteps, join_histories, price_at
-from predictors.prices.models import (
-    ENOUGH_DAYS,
-    MEMBERS,
-    WEEK,
-    Member,
-    fit_all,
-    forecasts,
-    mix_forecasts,
-    one_thread,
-    shares,
+from predictors.prices.models import MEMBERS, WEEK, Member
+from predictors.prices.outlook import (
+    AHEAD_DAYS,
+    Outlook,
+    Track,
+    TrackedDay,
+    copy_last_week,
+    error_offsets,
+    judge_forecasts,
+    look_ahead,
 )
 from predictors.prices.past import QUARTERS, Past, fill_days, mean_known, split_days
-
-AHEAD_DAYS = 7
-# The number of days of forecasts on which the weights of the models and the intervals are based.
-TRACKED_DAYS = 28
-# The share of the recent bias that is corrected: the best value over the first years of five markets.
-BIAS_SHARE = 0.5
-
-Track = Mapping[int, Float64]
-"""The forecast of each member before a local day began: day number -> float64[members, 24]."""
-
-
-@dataclass(frozen=True, eq=False)
-class Outlook:
-    """What follows a past.
-
-    `price` float64[AHEAD_DAYS, 24] are the following days; `errors[i]` float64[days, 24] is price minus forecast of the
-    previous days by the models that forecast the day `i` days later; `basis` describes the basis of the forecast;
-    `track` is the state for the next outlook. The median is corrected by `bias_share` of the recent bias.
-    """
-
-    price: Float64
-    errors: tuple[Float64, ...]
-    basis: str
-    track: Track
-    bias_share: float = BIAS_SHARE
-
-
-@one_thread
-def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outlook:
-    """Return the outlook from a past of at least one day; what `before` lacks is made up for from earlier pasts.
-
-    Raises BadPrices if the past is too short for every member.
-    """
-    models = fit_all(members, past)
-    coming = forecasts(models, past)
-    _check_any(coming, past, members)
-    days = [int(day) for day in np.flatnonzero(past.known) if day >= max(1, len(past) - TRACKED_DAYS)]
-    track = {past.first_day + day: _member_forecasts(past, day, members, before) for day in days}
-    error = past.price[days, None] - np.array([*track.values()]).reshape(-1, *coming.shape)
-    price, errors, extended = np.empty((AHEAD_DAYS, 24)), list[Float64](), past
-    for ahead in range(AHEAD_DAYS):
-        said = forecasts(models, extended)
-        share = shares(error, said, members)
-        price[ahead] = mix_forecasts(said, share)
-        errors.append(_errors(mix_forecasts(error, share), past))
-        extended = extended.followed_by(price[ahead])
-    track[past.first_day + len(past)] = coming
-    return Outlook(price, tuple(errors), _basis(past, members, shares(error, coming, members)), track)
-
-
-def _errors(error: Float64, past: Past) -> Float64:
-    complete = error[~np.isnan(error).any(axis=1)]
-    # After a single day there is no forecast yet: any hour may have the price of any other.
-    return complete if len(complete) else past.price[-1:] - past.price[-1].mean()
-
-
-def _check_any(coming: Float64, past: Past, members: tuple[Member, ...]) -> None:
-    if np.isnan(coming).all():
-        least = min(members, key=lambda member: member.days)
-        raise BadPrices(
-            f"{least.name} needs {least.days} whole days of prices, and {int(past.known.sum())} are known",
-            hint="load older prices, or use the ensemble until there are as many",
-        )
-
-
-def _member_forecasts(past: Past, day: int, members: tuple[Member, ...], before: Track) -> Float64:
-    predictions = before.get(past.first_day + day)
-    if predictions is not None:
-        return predictions
-    earlier = past.until(day)
-    return forecasts(fit_all(members, earlier), earlier)
-
-
-def _basis(past: Past, members: tuple[Member, ...], share: Float64) -> str:
-    most = sorted(range(len(members)), key=lambda i: -share[i])[:3]
-    parts = ", ".join(f"{members[i].name} {share[i]:.0%}" for i in most if share[i] >= 0.005)
-    return f"forecast from {int(past.known.sum())} days: {parts}"
-
-
-FALLBACK_RULE = ChoiceRule(window=14 * 24, least=ENOUGH_DAYS * 24)
-"""Two weeks of hours: the errors of a single week vary so much that a working market would leave its forecast."""
-
-
-def price_fallback() -> PredictorChoice:
-    """Return the choice between the prices of the week before and the forecast, which is used until it is judged."""
-    return PredictorChoice(("week before", "forecast"), FALLBACK_RULE, at_first=1)
-
-
-def copy_last_week(past: Past, track: Track) -> Outlook:
-    """Return the prices of the last week of the past as the outlook, from a past of more than a week."""
-    days = np.flatnonzero(past.known)
-    days = days[days >= max(WEEK, len(past) - TRACKED_DAYS)]
-    error = past.price[days] - past.price[days - WEEK]
-    basis = "forecast: the prices of the week before, which err less"
-    return Outlook(past.price[-WEEK:], (_errors(error, past),) * AHEAD_DAYS, basis, track, bias_share=0.0)
-
-
-def judge_forecasts(
-    past: Past, track: Track, choice: PredictorChoice, from_day: int, members: tuple[Member, ...]
-) -> None:
-    """Let the choice learn the errors of each tracked day from local day `from_day` on, hour by hour.
-
-    A day's forecast has the shares that its models had the day before.
-    """
-    error = np.empty((0, *next(iter(track.values())).shape))
-    for day, predictions in sorted(track.items()):
-        at = day - past.first_day
-        if not 0 <= at < len(past):
-            continue
-        if day >= from_day and at >= WEEK:
-            price = past.price[at]
-            given = price - mix_forecasts(predictions, shares(error, predictions, members))
-            used = choice.used
-            for errors in zip((price - past.price[at - WEEK]).tolist(), given.tolist(), strict=True):
-                choice.learn(errors, used)
-        error = np.concatenate([error, (past.price[at] - predictions)[None]])
-
-
-# With errors of so many days, an hour's own mean error counts as much as that of all hours together.
-POOLED_DAYS = 7
-# Of nine markets' scores, the best half-life of what the last days' errors say of the next one's.
-RECENT_DAYS = 4
-# The errors of a day grow with this power of how many days ahead it is.
-GROWTH = 0.4
-
-
-def error_offsets(error: Float64, *, ahead: int, bias_share: float = BIAS_SHARE) -> Float64:
-    """Return what to add to a day's forecast for each of LEVELS, float64[24, len(LEVELS)], rising along each row.
-
-    `error` float64[days, 24] is price less forecast of the last days; `ahead` is 1 for the coming day.
-    """
-    if len(error) == 0:
-        return np.zeros((24, len(LEVELS)))
-    size = np.abs(error)
-    scale = (size.sum(axis=0) + POOLED_DAYS * size.mean()) / (len(error) + POOLED_DAYS)
-    relative = error / np.maximum(scale, 1e-9)
-    quantile = np.quantile(relative, [_conformal(level, len(error)) for level in LEVELS])
-    if bias_share:
-        quantile[MEDIAN] = np.clip(bias_share * quantile[MEDIAN], quantile[0], quantile[-1])
-    else:
-        quantile = np.array([min(quantile[0], 0.0), 0.0, max(quantile[-1], 0.0)])
-    quantile = quantile[MEDIAN] + _recent_growth(size.mean(axis=1)) * (quantile - quantile[MEDIAN])
-    return np.asarray(scale[:, None] * quantile * ahead**GROWTH)
-
-
-def _recent_growth(size: Float64) -> float:
-    """Return how the errors of the last days compare with those of all days, oldest first."""
-    weight = 0.5 ** (np.arange(len(size))[::-1] / RECENT_DAYS)
-    return float((weight @ size) / max(weight.sum() * size.mean(), 1e-9))
-
-
-def _conformal(level: float, days: int) -> float:
-    # The coming error is as likely to fall into any gap between the past ones or beyond them. The hours of a day err
-    # together, so there are as many errors as days.
-    return float(np.clip((level * (days + 1) - 1) / max(days - 1, 1), 0.0, 1.0))
-
 
 KEPT_S = 744 * DAY_S
 NO_HISTORY = PriceHistory(0, QUARTER_S, np.empty(0))
@@ -260,7 +100,9 @@ class PricePredictor:
         mean = _by_step(np.where(unknown, forecast, published), question)
         quantiles = mean[:, None] + _by_step(np.where(unknown[:, None], spread, 0.0), question)
         all_known = ~_by_step(unknown.astype(np.float64), question).astype(bool)
-        return Prediction(mean, quantiles, tuple(PUBLISHED if known else view.outlook.basis for known in all_known))
+        ahead = _days_ahead(view, question.quarter_s, self._zone)[:: question.step_s // QUARTER_S].tolist()
+        pairs = zip(ahead, all_known, strict=True)
+        return Prediction(mean, quantiles, tuple(PUBLISHED if known else view.outlook.basis[at] for at, known in pairs))
 
     def _viewed(self) -> _View:
         if self._view is None or self._stale:
@@ -293,9 +135,9 @@ class PricePredictor:
         """The end of the last known price [Unix s], 0 if there is none."""
         return _known_until_s(self._history)
 
-    def input_known_until_s(self, name: str) -> int:
-        """Return the end of the last known value of an input [Unix s], 0 if there is none."""
-        return _known_until_s(self._inputs[name])
+    def input_history(self, name: str) -> PriceHistory:
+        """Return the values of an input that were learned."""
+        return self._inputs[name]
 
     @property
     def origin(self) -> ModelOrigin:
@@ -308,10 +150,11 @@ class PricePredictor:
 
     def state(self) -> State:
         """Return the prices, the recent forecasts of each member, and the errors of both choices."""
-        predictions = np.array([*self._track.values()]).reshape(-1, len(self._members), 24)
+        predictions = np.array([day.forecast for day in self._track.values()]).reshape(-1, len(self._members), 24)
         days = np.fromiter(self._track, np.int64, len(self._track))
-        history = self._history
-        own = {**_history_state(history), "day": days, "said": predictions}
+        inputs = np.array([day.inputs for day in self._track.values()], np.int64)
+        own = {**_history_state(self._history), "day": days, "said": predictions, "known_inputs": inputs}
+        own["inputs"] = np.array([*self._inputs], dtype=str)
         parts = {f"input {name}": _history_state(values) for name, values in self._inputs.items()}
         if self.fallback is not None:
             parts["choice"] = {**self.fallback.state(), "until_day": scalar_array(self._judged_until_day)}
@@ -328,7 +171,8 @@ class PricePredictor:
         parts = {name: state_part(state, f"input {name}") for name in self._inputs}
         self._inputs = {name: _restored_history(part) if part else NO_HISTORY for name, part in parts.items()}
         made = predictions.shape[1:] == (len(self._members), 24)
-        self._track = dict(zip(day.tolist(), predictions.astype(np.float64), strict=True)) if made else {}
+        same = made and state["inputs"].tolist() == [*self._inputs]
+        self._track = _restored_track(state, self._members, same_inputs=same) if made else {}
         choice = state_part(state, "choice")
         if self.fallback is not None and choice:
             self.fallback.restore(choice)
@@ -339,6 +183,15 @@ class PricePredictor:
 def _known_until_s(history: PriceHistory) -> int:
     known = np.flatnonzero(~np.isnan(history.quarters()))
     return history.start_s + QUARTER_S * (int(known[-1]) + 1) if len(known) else 0
+
+
+def _restored_track(state: State, members: tuple[Member, ...], *, same_inputs: bool) -> Track:
+    """Return the tracked days, without the forecasts that were made with other inputs."""
+    has_inputs = np.array([member.inputs for member in members])
+    forecast = np.where(has_inputs[:, None] & (not same_inputs), np.nan, state["said"].astype(np.float64))
+    inputs = state["known_inputs"] if same_inputs else np.zeros(len(forecast), np.int64)
+    days = [TrackedDay(each, known) for each, known in zip(forecast, inputs.tolist(), strict=True)]
+    return dict(zip(state["day"].tolist(), days, strict=True))
 
 
 def _history_state(history: PriceHistory) -> State:
@@ -368,10 +221,15 @@ def _forecast(view: _View, quarter_s: Int64, zone: tzinfo) -> tuple[Float64, Flo
     index = _within(day - view.past.first_day, len(price))
     slot = clock_s // QUARTER_S
     hour = slot // (QUARTERS // 24)
-    ahead = np.clip(day - view.past.first_day - len(view.past) + 1, 1, AHEAD_DAYS)
     errors, bias_share = view.outlook.errors, view.outlook.bias_share
     spreads = np.array([error_offsets(error, ahead=d, bias_share=bias_share) for d, error in enumerate(errors, 1)])
-    return price[index, hour] + view.quarter_profile[slot], spreads[ahead - 1, hour]
+    return price[index, hour] + view.quarter_profile[slot], spreads[_days_ahead(view, quarter_s, zone), hour]
+
+
+def _days_ahead(view: _View, quarter_s: Int64, zone: tzinfo) -> Int64:
+    """Return the day of the outlook of each quarter-hour, 0 for the coming day and those before."""
+    day = to_local_s(quarter_s, zone) // DAY_S
+    return np.asarray(np.clip(day - view.past.first_day - len(view.past), 0, AHEAD_DAYS - 1))
 
 
 def _within(index: Int64, days: int) -> Int64:

@@ -21,7 +21,7 @@ from offpeak.prices.file import CsvTable, first_numeric, read_series, read_table
 from offpeak.prices.layout import PriceFileLayout, unit_of
 from predictors.feeds.markets import MARKETS, Market
 from predictors.port import Prediction, certain
-from predictors.prices.history import PriceHistory, price_history
+from predictors.prices.history import PriceHistory, PriceSteps, price_history
 from predictors.prices.models import LAST_WEEK, MEMBERS, SINGLE, Member
 from predictors.prices.predictor import PricePredictor
 from predictors.scores.evaluation import Score, compute_score, take_exam
@@ -201,7 +201,7 @@ class PriceResult:
     """The result of a task; without a `score`, `refused` has the reason; `cpu_s` is None if nothing was computed.
 
     `unit` and `clock` are those of the file; its first `learned_days` are not scored. `worst_month` is the lowest share
-    of prices inside the 80 % interval of any 30 consecutive days, NaN of fewer.
+    of prices inside the 80 % interval of any 30 consecutive days of which half is known, NaN of fewer.
     """
 
     file: str
@@ -258,7 +258,8 @@ def _worst_month(exam: PriceExam, given: Prediction) -> float:
     day = (exam.question_s - exam.question_s[0] + DAY_S // 2) // DAY_S
     until = [np.append(0.0, np.cumsum(np.bincount(day, each))) for each in (inside, ~np.isnan(exam.actual))]
     held, total = (each[MONTH_DAYS:] - each[:-MONTH_DAYS] for each in until)
-    return float(np.min(held[total > 0] / total[total > 0])) if (total > 0).any() else nan
+    enough = total > MONTH_DAYS * DAY_S / exam.questions.step_s / 2
+    return float(np.min(held[enough] / total[enough])) if enough.any() else nan
 
 
 def _given(task: PriceTask, exam: PriceExam) -> Prediction:
@@ -289,11 +290,23 @@ def _exam(file: PriceFile, days_ahead: int = 1) -> PriceExam:
 def _answers(
     file: PriceFile, exam: PriceExam, members: tuple[Member, ...], inputs: Sequence[tuple[str, PriceHistory]] = ()
 ) -> Prediction:
-    predictor = PricePredictor(file.zone, holidays=file.holidays, members=members, inputs=[name for name, _ in inputs])
-    for name, values in inputs:
-        # A forecast of the day that begins uses those of no later day.
-        predictor.learn_input(name, values)
+    names = [name for name, _ in inputs]
+    predictor = _WithInputs(file.zone, holidays=file.holidays, members=members, inputs=names)
+    predictor.coming = inputs
     return take_exam(predictor, exam)
+
+
+class _WithInputs(PricePredictor):
+    """Learns the inputs of a day when it is asked for the prices of that day."""
+
+    coming: Sequence[tuple[str, PriceHistory]] = ()
+
+    def predict(self, question: PriceSteps, at_s: int) -> Prediction:
+        for name, values in self.coming:
+            steps = values.start_s + values.step_s * np.arange(len(values), dtype=np.int64)
+            is_new = (steps >= self.input_history(name).steps.end_s) & (steps < question.end_s)
+            self.learn_input(name, values.take(is_new))
+        return super().predict(question, at_s)
 
 
 NOTE = (

@@ -224,8 +224,20 @@ def with_input(source, tmp_path, limit_s=5.0):
 TODAY = Window(MIDNIGHT, MIDNIGHT + DAY)
 
 
+def live(source, *, days=8):
+    """Ask at midnight for a week, as the input is known until the end of each day, and return the source of today."""
+    for back in range(days, -1, -1):
+        now_s = MIDNIGHT - back * DAY
+        feed = replace(source.feed, sources=(LoadedMarket(now_s),))
+        inputs = tuple((name, replace(each, sources=(Load(now_s + DAY),))) for name, each in source.inputs)
+        today = replace(source, feed=feed, inputs=inputs)
+        if back:
+            forecast_prices(today, Window(now_s, now_s + DAY), now_s)
+    return today
+
+
 def test_an_input_is_learned_and_makes_the_forecast_better(tmp_path):
-    known = forecast_prices(with_input(Load(MIDNIGHT + DAY), tmp_path), TODAY, MIDNIGHT)
+    known = forecast_prices(live(with_input(Load(MIDNIGHT + DAY), tmp_path)), TODAY, MIDNIGHT)
     assert "with inputs" in known.prediction.basis[0]
     assert known.problems == ()
     alone = forecast_prices(source_of(LoadedMarket(MIDNIGHT), tmp_path / "alone"), TODAY, MIDNIGHT)
@@ -243,8 +255,8 @@ def test_without_its_input_the_forecast_goes_on_and_says_so(tmp_path, condition)
 
 
 def test_an_input_that_ends_is_not_used_for_days_without(tmp_path):
-    source = with_input(Load(MIDNIGHT + DAY), tmp_path)
-    forecast_prices(source, TODAY, MIDNIGHT)
+    source = live(with_input(Load(MIDNIGHT + DAY), tmp_path))
+    assert "with inputs" in forecast_prices(source, TODAY, MIDNIGHT).prediction.basis[0]
     ended = replace(source, inputs=(("load", replace(source.inputs[0][1], sources=(Broken(FeedCondition.HANGING),))),))
     day_later = Window(MIDNIGHT + DAY, MIDNIGHT + 2 * DAY)
     later = forecast_prices(
@@ -256,7 +268,7 @@ def test_an_input_that_ends_is_not_used_for_days_without(tmp_path):
 
 
 def test_an_input_that_is_revised_replaces_what_was_known(tmp_path):
-    source = with_input(Load(MIDNIGHT + DAY), tmp_path)
+    source = live(with_input(Load(MIDNIGHT + DAY), tmp_path))
     before = forecast_prices(source, TODAY, MIDNIGHT)
 
     @dataclass(frozen=True)
@@ -268,3 +280,24 @@ def test_an_input_that_is_revised_replaces_what_was_known(tmp_path):
     revised = replace(source.inputs[0][1], sources=(Revised(MIDNIGHT + DAY),))
     after = forecast_prices(replace(source, inputs=(("load", revised),)), TODAY, MIDNIGHT)
     assert after.prediction.mean.mean() > before.prediction.mean.mean() + 10
+
+
+def test_hours_of_today_alone_are_forecast_with_the_input_of_today(tmp_path):
+    source = live(with_input(Load(MIDNIGHT + DAY), tmp_path))
+    assert "with inputs" in forecast_prices(source, Window(MIDNIGHT, MIDNIGHT + 6 * HOUR), MIDNIGHT).prediction.basis[0]
+
+
+def test_an_input_with_a_hole_is_asked_for_again_until_it_serves(tmp_path):
+    asked = []
+
+    @dataclass(frozen=True)
+    class Late(Load):
+        def fetch(self, window: Window) -> SourceAnswer:
+            asked.append((MIDNIGHT - window.from_s) // DAY)
+            first_s = MIDNIGHT - (2 if len(asked) == 1 else 60) * DAY
+            return clip_series(super().fetch(window), Window(first_s, window.until_s))
+
+    source = with_input(Late(MIDNIGHT + DAY), tmp_path)
+    for _ in range(3):
+        forecast_prices(source, TODAY, MIDNIGHT)
+    assert asked == [56, 56, 2]

@@ -13,7 +13,8 @@ from predictors.choice import NAIVE
 from predictors.model_file import load_model, save_model
 from predictors.prices.history import PriceHistory, PriceSteps
 from predictors.prices.models import BLEND, YESTERDAY
-from predictors.prices.predictor import FALLBACK_RULE, PricePredictor, price_fallback
+from predictors.prices.outlook import FALLBACK_RULE, price_fallback
+from predictors.prices.predictor import PricePredictor
 
 BRUSSELS = parse_zone("Europe/Brussels")
 CLEAN_DAYS, BAD_DAYS, LATER_DAYS = 30, 21, 35

@@ -35,16 +35,23 @@ def past_of(load: np.ndarray, days: int, *, inputs: np.ndarray | None = None) ->
     return Past(0, price[:days], np.ones(days, np.bool_), np.arange(len(load)) % 7, values)
 
 
-def history_of(values: np.ndarray) -> PriceHistory:
-    return PriceHistory(MONDAY_S, 3600, values.ravel())
+def history_of(values: np.ndarray, from_day: int = 0) -> PriceHistory:
+    return PriceHistory(MONDAY_S + from_day * DAY_S, 3600, values[from_day:].ravel())
 
 
-def predictor_of(price_days: int, load: np.ndarray | None, *, inputs: tuple[str, ...] = ("load",)) -> PricePredictor:
-    predictor = PricePredictor(BRUSSELS, members=MEMBERS, inputs=inputs)
-    prices = history_of(past_of(load_gw(), price_days).price)
+def learn_price(predictor: PricePredictor, days: int, from_day: int = 0) -> None:
+    prices = history_of(past_of(load_gw(), days).price, from_day)
     predictor.learn(prices, prices.steps.end_s)
-    if load is not None:
-        predictor.learn_input("load", history_of(load))
+
+
+def predictor_of(price_days: int, load: np.ndarray | None, *, lived: int = 8) -> PricePredictor:
+    """Return one that was asked on each of the last `lived` days, and knew the load of the day before it began."""
+    predictor = PricePredictor(BRUSSELS, members=MEMBERS, inputs=("load",))
+    for days in range(price_days - lived, price_days + 1):
+        learn_price(predictor, days)
+        if load is not None:
+            predictor.learn_input("load", history_of(load[: days + 1]))
+        day_after(predictor, days)
     return predictor
 
 
@@ -103,11 +110,16 @@ def test_a_constant_input_changes_nothing():
     np.testing.assert_allclose(RECIPE.fit(past)(past), alone.fit(past)(past), rtol=1e-3)
 
 
-def test_a_model_that_meets_a_day_without_its_inputs_is_silent():
-    past = past_of(load_gw(), 60)
-    model = RECIPE.fit(past)
-    assert np.isnan(model(replace(past, inputs=past.inputs[:60]))).all()
-    assert np.isfinite(model(past)).all()
+def test_each_day_is_forecast_with_the_inputs_that_are_known_for_it():
+    load = load_gw()
+    noise = np.random.default_rng(4).normal(0, 1, load.shape)
+    both = past_of(load, 60, inputs=np.stack([load, noise], axis=1))
+    both.inputs[60, 1] = np.nan
+    model = RECIPE.fit(both)
+    alone = past_of(load, 60)
+    np.testing.assert_allclose(model(both), RECIPE.fit(alone)(alone))
+    both.inputs[60, 0] = np.nan
+    assert np.isnan(model(both)).all()
 
 
 def test_the_predictor_says_that_it_uses_inputs_and_forecasts_the_rest_without():
@@ -115,6 +127,7 @@ def test_the_predictor_says_that_it_uses_inputs_and_forecasts_the_rest_without()
     assert "LEAR with inputs" in day_after(with_load, 60).basis[0]
     further = day_after(with_load, 61)
     assert np.isfinite(further.quantiles).all()
+    assert "with inputs" not in further.basis[0]
     without = day_after(predictor_of(60, None), 60)
     assert "LEAR" not in without.basis[0]
     price = past_of(load_gw(), 61).price[-1]
@@ -128,22 +141,59 @@ def test_days_without_inputs_have_the_interval_of_the_models_that_forecast_them(
     assert np.ptp(day_after(with_load, 60).quantiles, axis=1).mean() < 0.5 * widths[0]
 
 
-def test_what_was_learned_is_kept_and_an_input_may_come_and_go():
+def test_an_input_that_is_new_counts_after_a_week():
+    new = predictor_of(60, None)
+    for days in range(60, 69):
+        learn_price(new, days)
+        new.learn_input("load", history_of(load_gw(days + 1)))
+        assert ("with inputs" in day_after(new, days).basis[0]) == (days >= 67)
+
+
+def test_values_that_came_after_the_prices_were_not_forecast_with():
+    late = predictor_of(60, None)
+    for days in range(60, 70):
+        learn_price(late, days)
+        assert "with inputs" not in day_after(late, days).basis[0]
+        late.learn_input("load", history_of(load_gw(days + 1)))
+        learn_price(late, days + 1)
+        day_after(late, days + 1)
+    assert "with inputs" not in day_after(late, 70).basis[0]
+
+
+def test_a_day_with_fewer_inputs_is_left_to_the_others():
+    """What was judged with two inputs says nothing of one."""
+    predictor = PricePredictor(BRUSSELS, members=MEMBERS, inputs=("load", "wind"))
+    noise = np.random.default_rng(4).normal(0, 1, (DAYS, 24))
+    for days in range(50, 61):
+        learn_price(predictor, days)
+        predictor.learn_input("load", history_of(load_gw(days + 1)))
+        predictor.learn_input("wind", history_of(noise[: days + (days < 60)]))
+        basis = day_after(predictor, days).basis[0]
+        assert ("with inputs" in basis) == (57 <= days < 60)
+
+
+def test_what_was_learned_is_kept():
     before = predictor_of(60, load_gw(61))
-    day_after(before, 60)
     same = PricePredictor(BRUSSELS, members=MEMBERS, inputs=("load",))
     same.restore(before.state())
-    assert same.input_known_until_s("load") == before.input_known_until_s("load") == MONDAY_S + 61 * DAY_S
+    assert same.input_history("load").steps.end_s == before.input_history("load").steps.end_s == MONDAY_S + 61 * DAY_S
     np.testing.assert_array_equal(day_after(same, 60).mean, day_after(before, 60).mean)
-    for inputs in ((), ("wind", "load"), ("wind",)):
-        other = PricePredictor(BRUSSELS, members=MEMBERS, inputs=inputs)
-        other.restore(before.state())
-        assert np.isfinite(day_after(other, 60).mean).all()
+    assert "with inputs" in day_after(same, 60).basis[0]
+
+
+@pytest.mark.parametrize("inputs", [(), ("wind", "load"), ("wind",), ("load of another place",)])
+def test_inputs_may_come_and_go_between_two_runs(inputs):
+    other = PricePredictor(BRUSSELS, members=MEMBERS, inputs=inputs)
+    other.restore(predictor_of(60, load_gw(61)).state())
+    for name in inputs:
+        other.learn_input(name, history_of(load_gw(61)))
+    known = day_after(other, 60)
+    assert np.isfinite(known.mean).all()
+    assert "with inputs" not in known.basis[0]
 
 
 def test_prices_are_kept_where_the_members_are_others():
     before = predictor_of(60, load_gw(61))
-    day_after(before, 60)
     upgraded = PricePredictor(BRUSSELS, members=(*MEMBERS, *WITH_INPUTS), inputs=("load",))
     upgraded.restore(before.state())
     assert upgraded.known_until_s == before.known_until_s
@@ -151,10 +201,10 @@ def test_prices_are_kept_where_the_members_are_others():
 
 
 def test_quarter_hours_and_gaps_of_hours_are_filled():
-    hours = load_gw(61)
-    quarters = PriceHistory(MONDAY_S, 900, np.repeat(hours.ravel(), 4))
+    predictor = predictor_of(60, load_gw(60))
+    quarters = PriceHistory(MONDAY_S, 900, np.repeat(load_gw(61).ravel(), 4))
     cut = quarters.price.copy()
     cut[60 * 96 + 8 : 60 * 96 + 16] = np.nan
-    predictor = predictor_of(60, None)
+    assert "with inputs" not in day_after(predictor, 60).basis[0]
     predictor.learn_input("load", replace(quarters, price=cut))
-    assert "LEAR with inputs" in day_after(predictor, 60).basis[0]
+    assert "with inputs" in day_after(predictor, 60).basis[0]

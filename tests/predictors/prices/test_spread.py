@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predictors.prices.predictor import error_offsets
+from predictors.prices.outlook import error_offsets
 
 ERRORS = arrays(np.float64, st.tuples(st.integers(0, 30), st.just(24)), elements=st.floats(-1e3, 1e3))
 
@@ -41,3 +41,39 @@ def test_one_sided_errors_move_the_interval():
 def test_half_of_what_errors_lean_to_one_side_goes_on():
     error = np.repeat(np.random.default_rng(6).normal(3, 10, (28, 1)), 24, axis=1)
     np.testing.assert_allclose(error_offsets(error, ahead=1)[:, 1], np.median(error) / 2)
+
+
+def covered(error: np.ndarray) -> float:
+    """Return how much of 1,000 usual days lies inside the interval after such errors."""
+    offset, coming = error_offsets(error, ahead=1), usual_days(1000, seed=9)
+    return float(((coming >= offset[:, 0]) & (coming <= offset[:, 2])).mean())
+
+
+def usual_days(days: int, seed: int) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    return random.normal(0, 7, (days, 1)) + random.normal(0, 7, (days, 24))
+
+
+@pytest.mark.parametrize(("at", "spike"), [(7, 300), (7, 1000), (15, 300), (20, 5000)])
+def test_a_day_of_spikes_does_not_make_the_usual_days_look_calm(at, spike):
+    found = []
+    for seed in range(20):
+        error = usual_days(28, seed)
+        error[at] += spike
+        found.append(covered(error))
+    assert np.mean(found) > 0.8
+
+
+def test_the_interval_follows_the_last_days():
+    width = [np.ptp(error_offsets(usual_days(28, 1) * size[:, None], ahead=1)[:, [0, 2]]) for size in ramps()]
+    assert width[1] > 1.3 * width[0]
+
+
+def ramps() -> list[np.ndarray]:
+    """Return errors that shrink, and the same that grow."""
+    size = np.linspace(2, 1, 28)
+    return [size, size[::-1]]
+
+
+def test_without_errors_there_is_no_width():
+    assert (error_offsets(np.zeros((28, 24)), ahead=1) == 0).all()
