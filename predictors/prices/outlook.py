@@ -5,7 +5,7 @@ split conformal interval on a sliding window, by hour. No distribution is assume
 as the errors do. Source of the idea: Vovk, Gammerman, Shafer, "Algorithmic learning in a random world", 2005.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -75,11 +75,12 @@ def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outloo
     _check_any(coming.forecast, past, members)
     days = [int(day) for day in np.flatnonzero(past.known) if day >= max(1, len(past) - TRACKED_DAYS)]
     track = {past.first_day + day: _member_forecasts(past, day, members, before) for day in days}
-    error = past.price[days, None] - np.array([day.forecast for day in track.values()]).reshape(-1, len(members), 24)
+    every = past.price[days, None] - np.array([day.forecast for day in track.values()]).reshape(-1, len(members), 24)
     price, errors, basis, extended = np.empty((AHEAD_DAYS, 24)), list[Float64](), list[str](), past
     for ahead in range(AHEAD_DAYS):
         said = forecasts(models, extended) if ahead else coming.forecast
-        share = shares(error if ahead else _with_the_same_inputs(error, track, coming, members), said, members)
+        error = every if ahead else _with_the_same_inputs(every, [*track.values()], coming, members)
+        share = shares(error, said, members)
         price[ahead] = mix_forecasts(said, share)
         errors.append(_errors(mix_forecasts(error, share), past))
         basis.append(_basis(past, members, share))
@@ -93,9 +94,11 @@ def _known_inputs(past: Past) -> int:
     return sum(1 << int(each) for each in np.flatnonzero(coming))
 
 
-def _with_the_same_inputs(error: Float64, track: Track, coming: TrackedDay, members: tuple[Member, ...]) -> Float64:
-    """Return the errors, without those that the members with inputs made with other inputs than the coming day has."""
-    others = np.array([day.inputs != coming.inputs for day in track.values()], np.bool_)
+def _with_the_same_inputs(
+    error: Float64, days: Sequence[TrackedDay], coming: TrackedDay, members: tuple[Member, ...]
+) -> Float64:
+    """Return the errors of the days, without those that members made with other inputs than the coming day has."""
+    others = np.array([day.inputs != coming.inputs for day in days], np.bool_)
     has_inputs = np.array([member.inputs for member in members])
     return np.where(others[:, None, None] & has_inputs[:, None], np.nan, error)
 
@@ -155,18 +158,20 @@ def judge_forecasts(
 
     A day's forecast has the shares that its models had the day before.
     """
-    error = np.empty((0, len(members), 24))
-    for day, (predictions, _) in sorted(track.items()):
+    error, before = np.empty((0, len(members), 24)), list[TrackedDay]()
+    for day, tracked in sorted(track.items()):
         at = day - past.first_day
         if not 0 <= at < len(past):
             continue
         if day >= from_day and at >= WEEK:
             price = past.price[at]
-            given = price - mix_forecasts(predictions, shares(error, predictions, members))
+            share = shares(_with_the_same_inputs(error, before, tracked, members), tracked.forecast, members)
+            given = price - mix_forecasts(tracked.forecast, share)
             used = choice.used
             for errors in zip((price - past.price[at - WEEK]).tolist(), given.tolist(), strict=True):
                 choice.learn(errors, used)
-        error = np.concatenate([error, (past.price[at] - predictions)[None]])
+        error = np.concatenate([error, (past.price[at] - tracked.forecast)[None]])
+        before.append(tracked)
 
 
 # With errors of so many days, an hour's own mean error counts as much as that of all hours together.

@@ -12,6 +12,7 @@ from offpeak.model.local_time import parse_zone
 from predictors.prices.history import PriceHistory, PriceSteps
 from predictors.prices.lear import Lear
 from predictors.prices.models import BLEND, WITH_INPUTS, Member
+from predictors.prices.outlook import TrackedDay, judge_forecasts, price_fallback
 from predictors.prices.past import Past
 from predictors.prices.predictor import PricePredictor
 
@@ -208,3 +209,13 @@ def test_quarter_hours_and_gaps_of_hours_are_filled():
     assert "with inputs" not in day_after(predictor, 60).basis[0]
     predictor.learn_input("load", replace(quarters, price=cut))
     assert "with inputs" in day_after(predictor, 60).basis[0]
+
+
+def test_the_fallback_judges_the_forecast_that_was_used():
+    """On the last day one input is unknown: prices alone are used, though errors with both were small."""
+    forecast = np.stack([np.full(24, 5.0), np.zeros(24)])
+    both, one = TrackedDay(forecast, 3), TrackedDay(forecast, 2)
+    past = Past(0, np.zeros((20, 24)), np.ones(20, np.bool_), np.zeros(28, np.int64))
+    choice = price_fallback()
+    judge_forecasts(past, {**dict.fromkeys(range(9, 19), both), 19: one}, choice, 19, MEMBERS)
+    assert choice.state()["error"][:, 1].tolist() == [5.0] * 24
