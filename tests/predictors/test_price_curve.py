@@ -1,5 +1,6 @@
 """The curve of prices that the agent decides by."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -143,3 +144,16 @@ def test_decisions_by_co2_are_unknown_where_the_intensity_is() -> None:
     assert weighed.decisions.peak_at(clean_until_s) is Peak.ON_PEAK
     assert weighed.decisions.peak_at(known_until_s) is Peak.UNKNOWN
     assert weigh_curve(curve, None, BY_CO2, rule).decisions.peak_at(now_s) is Peak.UNKNOWN
+
+
+def test_the_inputs_of_the_settings_are_learned_apart_for_each_place(tmp_path: Path) -> None:
+    feeds = FeedSettings(inputs=("open-meteo-wind", "open-meteo-sun"), place="52.5,13.4", cache=tmp_path)
+    file = tmp_path / "prices_eur_per_mwh.csv"
+    source, _ = build_price_source(feeds, PriceSettings(file=file))
+    assert [feed.sources[0].name for _, feed in source.inputs] == ["open-meteo-wind", "open-meteo-sun"]
+    moved, _ = build_price_source(replace(feeds, place="48.1,11.6"), PriceSettings(file=file))
+    names = {name for each in (source, moved) for name, _ in each.inputs}
+    assert len(names) == 4
+    # What an input was before it was revised is known to the saved model alone.
+    assert source.model is not None
+    assert build_price_source(FeedSettings(cache=tmp_path), PriceSettings(file=file))[0].model is None
