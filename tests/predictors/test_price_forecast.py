@@ -200,17 +200,16 @@ def load_mw(start_s):
 
 
 @dataclass(frozen=True)
-class LoadedMarket:
+class LoadedMarket(Load):
     """A source of prices that follow the load."""
 
-    until_s: int
     name: str = "market"
-    own: bool = False
 
     def fetch(self, window: Window) -> SourceAnswer:
-        start_s = np.arange(MIDNIGHT - 60 * DAY, self.until_s, HOUR, dtype=np.int64)
-        series = Series(start_s, self.until_s, load_mw(start_s) / 500, "EUR/MWh", self.name)
-        return clip_series(series, window) or FeedProblem(FeedCondition.NOT_YET_PUBLISHED, self.name, "nothing yet")
+        load = super().fetch(window)
+        if isinstance(load, FeedProblem):
+            return load
+        return replace(load, value=load.value / 500, unit="EUR/MWh")
 
 
 LOAD = FeedQuantity("MW", 0.0, 5e5, final=False)
