@@ -178,7 +178,7 @@ OURS: Mapping[str, tuple[Member, ...]] = {predictor.name: (predictor,) for predi
     (ENSEMBLE, *DAYS_AHEAD), MEMBERS
 )
 """The predictors that every file is scored with, by the names in the tables."""
-WITH_INPUTS = f"{ENSEMBLE} with inputs"
+ENSEMBLE_WITH_INPUTS = f"{ENSEMBLE} with inputs"
 ALL = "all"
 # Of two years and more the last year at least is scored, and two years at most are only learned; of less the first week
 # is.
@@ -222,7 +222,7 @@ def price_tasks(path: Path, start: str | None = None) -> tuple[PriceTask, ...]:
     refused = _refused(file)
     if refused:
         return (PriceTask(file, ALL, refused),)
-    names = (*OURS, *([WITH_INPUTS] if file.inputs else []), *(name for name, _ in file.published))
+    names = (*OURS, *([ENSEMBLE_WITH_INPUTS] if file.inputs else []), *(name for name, _ in file.published))
     return tuple(PriceTask(file, name) for name in names)
 
 
@@ -265,7 +265,7 @@ def _worst_month(exam: PriceExam, given: Prediction) -> float:
 def _given(task: PriceTask, exam: PriceExam) -> Prediction:
     if task.predictor in OURS:
         return _answers(task.file, exam, OURS[task.predictor])
-    if task.predictor == WITH_INPUTS:
+    if task.predictor == ENSEMBLE_WITH_INPUTS:
         return _answers(task.file, exam, MEMBERS, task.file.inputs)
     published = dict(task.file.published)[task.predictor]
     return certain(published[len(published) - len(exam.questions) :], task.predictor)
@@ -356,7 +356,7 @@ def _with_short_names(results: Sequence[PriceResult]) -> list[PriceResult]:
 
 
 def _place(result: PriceResult) -> tuple[str, int, str]:
-    names = [*OURS, WITH_INPUTS]
+    names = [*OURS, ENSEMBLE_WITH_INPUTS]
     return result.file, names.index(result.predictor) if result.predictor in names else len(names), result.predictor
 
 

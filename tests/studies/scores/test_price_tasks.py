@@ -14,8 +14,8 @@ from predictors.scores.exams import price_exam
 from studies.scores.price_scores import (
     ALL,
     DAYS_AHEAD,
+    ENSEMBLE_WITH_INPUTS,
     OURS,
-    WITH_INPUTS,
     PriceResult,
     learned_days,
     price_tables,
@@ -103,11 +103,11 @@ def with_inputs(path: Path, days: int, *, dated: bool) -> Path:
 @pytest.mark.parametrize("dated", [False, True])
 def test_columns_of_inputs_are_no_prices_and_make_a_score_of_their_own(tmp_path, dated):
     path = with_inputs(tmp_path / "market_eur_per_mwh.csv", 70, dated=dated)
-    found = run(path, "ensemble", WITH_INPUTS)
-    assert set(found) == {"ensemble", WITH_INPUTS}
+    found = run(path, "ensemble", ENSEMBLE_WITH_INPUTS)
+    assert set(found) == {"ensemble", ENSEMBLE_WITH_INPUTS}
     assert not [task.predictor for task in price_tasks(path) if task.predictor.startswith("published")]
-    assert found[WITH_INPUTS].score.mae < 0.8 * found["ensemble"].score.mae
-    assert found[WITH_INPUTS].cpu_s > 0
+    assert found[ENSEMBLE_WITH_INPUTS].score.mae < 0.8 * found["ensemble"].score.mae
+    assert found[ENSEMBLE_WITH_INPUTS].cpu_s > 0
 
 
 def test_further_ahead_errs_more_and_is_scored_on_the_same_days(tmp_path):
