@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.bars import Measured
+from benchmarks.local_slurm.agent import agent, write_site
+from benchmarks.local_slurm.cluster import NEEDED, powered_cluster
+from benchmarks.local_slurm.meters import metered_racks
+from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.ledger import LedgerSettings
-from sim_backend.local_slurm.agent import agent, write_site
-from sim_backend.local_slurm.cluster import NEEDED, powered_cluster
-from sim_backend.local_slurm.meters import metered_racks
-from sim_backend.local_slurm.plan import PoweredPlan
 
 NODES = 16
 SETTLES_S, MEASURED_S = 60.0, 300.0

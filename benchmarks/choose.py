@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.bars import Measured
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.peers import peer
 from plugin.federation.site_report import SiteReport, WaitTable
-from sim_backend.local_slurm.processes import reserved_ports, wait_until
 
 OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
 RUNS = 10

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.local_slurm.agent import RunningAgent, Tables, agent, run_offpeak, write_site
+from benchmarks.local_slurm.cluster import NEEDED, JobTraceEntry, PoweredCluster, powered_cluster
+from benchmarks.local_slurm.meters import metered_racks
+from benchmarks.local_slurm.node import IDLE_W, OFF_W, PowerEvent
+from benchmarks.local_slurm.plan import PROGRAMS, PoweredPlan
+from benchmarks.local_slurm.processes import missing_files
 from offpeak.display import percent_text, watts_text
 from offpeak.model.cluster import NodeType
 from offpeak.model.constants import HOUR_S
-from sim_backend.local_slurm.agent import RunningAgent, Tables, agent, run_offpeak, write_site
-from sim_backend.local_slurm.cluster import NEEDED, JobTraceEntry, PoweredCluster, powered_cluster
-from sim_backend.local_slurm.meters import metered_racks
-from sim_backend.local_slurm.node import IDLE_W, OFF_W, PowerEvent
-from sim_backend.local_slurm.plan import PROGRAMS, PoweredPlan
-from sim_backend.local_slurm.processes import missing_files
 
 NODES = 10
 JOBS = 40

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.bars import Measured
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 from offpeak.errors import DeviceError
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
@@ -16,7 +17,6 @@ from power.drivers.poll import iterate_completed, poll_drivers
 from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 
 BMCS, DEAD, ROUNDS = 64, 8, 30
 DATA = f"{BMCS} ipmi_sim on the same machine"

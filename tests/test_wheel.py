@@ -42,14 +42,13 @@ def test_ships_every_module_and_sample(repository: Path, shipped: list[str]) -> 
     node_classes = [*(repository / "offpeak" / "node_classes").glob("*.toml")]
     families = [*(repository / "power" / "meters" / "snmp" / "families").glob("*.toml")]
     sites = repository / "plugin" / "federation" / "sites.example.toml"
-    commands = repository / "sim_backend" / "local_slurm" / "ipmi_sim_commands.c"
     kinds, folders = {".css", ".js", ".html", ".svg"}, ("ui/report", "services/page")
     page = [file for name in folders for file in (repository / name).iterdir() if file.suffix in kinds]
     assert samples
     assert node_classes
     assert families
     assert page
-    files = [*modules, *samples, *node_classes, *families, sites, commands, *page]
+    files = [*modules, *samples, *node_classes, *families, sites, *page]
     assert {file.relative_to(repository).as_posix() for file in files} <= set(shipped)
 
 

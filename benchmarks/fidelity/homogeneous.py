@@ -19,6 +19,9 @@ import numpy as np
 from benchmarks.fidelity.compare import spearman
 from benchmarks.fidelity.live import LOOK_S, order_queue, price_curve
 from benchmarks.fidelity.replay import MINUTE_S, TICKS, Clock
+from benchmarks.local_slurm.cluster import SlurmJobs
+from benchmarks.local_slurm.processes import reserved_ports
+from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from benchmarks.queue_cycle import queried_by_us
 from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs
@@ -27,9 +30,6 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from sim_backend.engine.state import PeakTimes
-from sim_backend.local_slurm.cluster import SlurmJobs
-from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.schedule import replay
 from sim_backend.sample import NODES as LOGGED_NODES

@@ -21,6 +21,9 @@ from benchmarks.fidelity.controller_log import (
 )
 from benchmarks.fidelity.replay import DAY_H, TICKS, Clock
 from benchmarks.fidelity.workload import BATCH, GPU, GPU_MODEL, GROUPS, HIGH, NORMAL, WHOLE, MixedDay
+from benchmarks.local_slurm.agent import agent, write_site
+from benchmarks.local_slurm.cluster import PoweredCluster, powered_cluster
+from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.queue_cycle import queried_by_us
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.step_series import Series
@@ -33,9 +36,6 @@ from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.site_context import make_site_context
 from sim_backend.engine.state import PeakTimes
-from sim_backend.local_slurm.agent import agent, write_site
-from sim_backend.local_slurm.cluster import PoweredCluster, powered_cluster
-from sim_backend.local_slurm.plan import PoweredPlan
 
 OWN, SLEEPING, LIMITED = "own", "sleeping", "limited"
 QUEUE_POLICIES = ("greedy", "knapsack")

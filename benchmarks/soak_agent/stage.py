@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from benchmarks.local_slurm.agent import RunningAgent, Tables, write_site
+from benchmarks.local_slurm.cluster import PoweredCluster, powered_cluster
+from benchmarks.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.processes import missing_files
 from benchmarks.peers import peer
 from benchmarks.soak_agent.plan import KillsPlan
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.ledger import LedgerSettings
-from sim_backend.local_slurm.agent import RunningAgent, Tables, write_site
-from sim_backend.local_slurm.cluster import PoweredCluster, powered_cluster
-from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.processes import missing_files
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv", "ipmi_sim", "gcc", "ipmitool")
 EXPENSIVE, CHEAP = "90EUR/MWh", "30EUR/MWh"

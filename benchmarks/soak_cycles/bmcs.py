@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
-from sim_backend.local_slurm.processes import missing_files
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
+from benchmarks.local_slurm.processes import missing_files
 
 OTHER_BMC_GUID = uuid.UUID("6b9f3c52-0c7e-4e0b-9d55-7b8f2f4a9d10")
 NEEDED = ("ipmi_sim", "gcc", "setpriv")

@@ -9,6 +9,7 @@ import pytest
 from powered_fixtures import StartPowered
 
 from benchmarks.demo_slurm import JOBS, OFF_PEAK, ON_PEAK, Story, energy_saved, job_arrivals, price_fall_s, write_prices
+from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import value_at
 from offpeak.prices.file import read_series
@@ -18,7 +19,6 @@ from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import PriceSettings
 from predictors.price_curve import price_curve
 from predictors.site_sources import build_price_source
-from sim_backend.local_slurm.plan import PoweredPlan
 
 
 def test_the_same_jobs_come_each_time() -> None:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from benchmarks.local_slurm.cluster import JobTraceEntry
+from benchmarks.local_slurm.node import PowerEvent
 from benchmarks.soak_agent.queue import Waiting, not_the_sites
 from benchmarks.soak_agent.witness import Run, of_jobs, of_ledger, of_limits, of_power
 from offpeak.door.effect import US, Effect, Outcome
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.model.orders import NodeOrder
-from sim_backend.local_slurm.cluster import JobTraceEntry
-from sim_backend.local_slurm.node import PowerEvent
 
 RUN = Run(begun_s=0.0, ended_s=100.0, per_hour=2, min_on=1)
 

@@ -13,9 +13,9 @@ import pytest
 from needed_programs import need
 from slurm_fixtures import PACKAGES
 
+from benchmarks.local_slurm.processes import reserved_ports
+from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld
 from plugin.queue_hook.user_hints import parse_user_hints
-from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld
 
 PROGRAMS = ("slurmctld", "sbatch", "munged", "setpriv", "/usr/lib/*/slurm-wlm/job_submit_lua.so")
 BROKEN = 'error("broken on purpose")\n'

@@ -10,13 +10,13 @@ import pytest
 from pbs_standin import standin
 from slurm_fixtures import SlurmAccounting
 
+from benchmarks.local_slurm.processes import SEARCH_PATH
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler
-from sim_backend.local_slurm.processes import SEARCH_PATH
-from sim_backend.local_slurm.servers import SlurmCluster
 
 pytestmark = pytest.mark.thorough
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from needed_programs import need
 
-from sim_backend.local_slurm.processes import SEARCH_PATH
+from benchmarks.local_slurm.processes import SEARCH_PATH
 
 SCRIPTS = ("build", "try", "try-rpm", "postinstall", "preremove", "postremove")
 

@@ -16,7 +16,7 @@ from needed_programs import need
 from page_site import AT_S, PageSite, make_snapshot, page_site
 from zygote import Zygote
 
-from sim_backend.local_slurm.processes import SEARCH_PATH, reserved_ports, running, wait_until
+from benchmarks.local_slurm.processes import SEARCH_PATH, reserved_ports, running, wait_until
 
 pytestmark = pytest.mark.thorough
 

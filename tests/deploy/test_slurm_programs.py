@@ -19,14 +19,14 @@ from redfish_peer import SYSTEM, UUID, redfish_peer
 from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
 from wake_listener import wake_listener
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
+from benchmarks.local_slurm.processes import end_processes_with, wait_until
 from offpeak.errors import OffpeakError
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
 from power.wake_list import make_wake_list, write_wake_list
 from services.agent.requests import NodeRequest, WakeReply
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
-from sim_backend.local_slurm.processes import end_processes_with, wait_until
 
 MAC = "aa:bb:cc:dd:ee:ff"
 PACKET = b"\xff" * 6 + bytes.fromhex(MAC.replace(":", "")) * 16

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from needed_programs import need
 
-from sim_backend.local_slurm.processes import SEARCH_PATH
+from benchmarks.local_slurm.processes import SEARCH_PATH
 
 WORST = 2.5
 UNITS = {

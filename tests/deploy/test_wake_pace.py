@@ -12,9 +12,9 @@ import pytest
 from slurm_programs import DEPLOYED, SlurmPrograms, slurm_programs
 from wake_listener import WakeListener, wake_listener
 
+from benchmarks.local_slurm.processes import end_processes_with
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
 from power.wake_list import WakeMethod, make_wake_list, write_wake_list
-from sim_backend.local_slurm.processes import end_processes_with
 
 EVERY_S, AT_ONCE = 0.6, 20
 """The pace where wake.json has none."""

@@ -18,10 +18,10 @@ from powered_fixtures import StartStage
 from powered_stage import PoweredStage
 from zygote import Zygote
 
+from benchmarks.local_slurm.agent import RunningAgent, run_offpeak, write_site
+from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
 from plugin.scheduler.node import SchedulerState
-from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
-from sim_backend.local_slurm.plan import PoweredPlan
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 

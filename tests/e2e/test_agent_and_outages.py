@@ -10,10 +10,10 @@ from powered_fixtures import StartStage
 from powered_stage import PoweredStage
 from zygote import Zygote
 
+from benchmarks.local_slurm.agent import RunningAgent, write_site
+from benchmarks.local_slurm.meters import metered_racks
+from benchmarks.local_slurm.plan import PoweredPlan
 from plugin.scheduler.node import SchedulerState
-from sim_backend.local_slurm.agent import RunningAgent, write_site
-from sim_backend.local_slurm.meters import metered_racks
-from sim_backend.local_slurm.plan import PoweredPlan
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 

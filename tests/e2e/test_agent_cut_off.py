@@ -10,11 +10,11 @@ from powered_fixtures import StartStage
 from powered_stage import PoweredStage
 from zygote import Zygote
 
+from benchmarks.local_slurm.agent import RunningAgent, run_offpeak, write_site
+from benchmarks.local_slurm.cluster import PATIENCE_S
+from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
 from plugin.scheduler.node import SchedulerState
-from sim_backend.local_slurm.agent import RunningAgent, run_offpeak, write_site
-from sim_backend.local_slurm.cluster import PATIENCE_S
-from sim_backend.local_slurm.plan import PoweredPlan
 
 ALL = ("node1", "node2", "node3")
 WHILE_S = 3.0

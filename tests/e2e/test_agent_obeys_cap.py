@@ -15,12 +15,12 @@ from openadr_vtn import openadr_vtn
 from powered_fixtures import StartPowered
 from zygote import Zygote
 
+from benchmarks.local_slurm.agent import RunningAgent, agent, run_offpeak, write_site
+from benchmarks.local_slurm.cluster import PATIENCE_S, PoweredCluster
+from benchmarks.local_slurm.meters import MeteredRacks, metered_racks
+from benchmarks.local_slurm.node import BUSY_W, IDLE_W
+from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
-from sim_backend.local_slurm.agent import RunningAgent, agent, run_offpeak, write_site
-from sim_backend.local_slurm.cluster import PATIENCE_S, PoweredCluster
-from sim_backend.local_slurm.meters import MeteredRacks, metered_racks
-from sim_backend.local_slurm.node import BUSY_W, IDLE_W
-from sim_backend.local_slurm.plan import PoweredPlan
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 

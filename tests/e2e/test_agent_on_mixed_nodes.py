@@ -7,10 +7,10 @@ from node_story import FLAT, came_up_s, orders, wait_for_sleep
 from powered_fixtures import StartPowered
 from zygote import Zygote
 
+from benchmarks.local_slurm.agent import agent, write_site
+from benchmarks.local_slurm.cluster import PoweredCluster
+from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.cluster import NodeType
-from sim_backend.local_slurm.agent import agent, write_site
-from sim_backend.local_slurm.cluster import PoweredCluster
-from sim_backend.local_slurm.plan import PoweredPlan
 
 THIN, GPU = ("node1", "node2", "node3"), ("node4", "node5")
 TYPES = (*(NodeType(4, 1000),) * len(THIN), *(NodeType(4, 2000, (("a100", 2),)),) * len(GPU))

@@ -10,9 +10,9 @@ from node_story import FLAT, came_up_s, dear_until, for_a_while, orders, wait_fo
 from powered_pbs import PoweredPbs, powered_pbs
 from zygote import Zygote
 
+from benchmarks.local_slurm.agent import RunningAgent, agent, write_site
+from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
-from sim_backend.local_slurm.agent import RunningAgent, agent, write_site
-from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.server import USER_VARIABLE
 

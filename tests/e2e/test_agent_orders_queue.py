@@ -14,10 +14,10 @@ from powered_fixtures import StartStage
 from powered_stage import PoweredStage
 from zygote import Zygote
 
+from benchmarks.local_slurm.agent import RunningAgent, agent, run_offpeak, write_site
+from benchmarks.local_slurm.plan import REPOSITORY, PoweredPlan
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import latest_decisions
-from sim_backend.local_slurm.agent import RunningAgent, agent, run_offpeak, write_site
-from sim_backend.local_slurm.plan import REPOSITORY, PoweredPlan
 
 pytestmark = pytest.mark.thorough
 

@@ -9,10 +9,10 @@ from powered_fixtures import StartStage
 from powered_stage import PoweredStage
 from zygote import Zygote
 
-from sim_backend.local_slurm.agent import RunningAgent, agent, write_site
-from sim_backend.local_slurm.meters import MeteredRacks, metered_racks
-from sim_backend.local_slurm.node import BUSY_W
-from sim_backend.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.agent import RunningAgent, agent, write_site
+from benchmarks.local_slurm.meters import MeteredRacks, metered_racks
+from benchmarks.local_slurm.node import BUSY_W
+from benchmarks.local_slurm.plan import PoweredPlan
 
 ALL = ("node1", "node2", "node3", "node4")
 WATTS = 180.0

@@ -7,9 +7,9 @@ from node_story import came_up_s, dear_until, is_up, local, wait_for_sleep
 from powered_fixtures import StartPowered
 from zygote import Zygote
 
-from sim_backend.local_slurm.agent import agent, write_site
-from sim_backend.local_slurm.cluster import PoweredCluster
-from sim_backend.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.agent import agent, write_site
+from benchmarks.local_slurm.cluster import PoweredCluster
+from benchmarks.local_slurm.plan import PoweredPlan
 
 BOOT_S, ASLEEP_S, RESERVED_AFTER_S = 3.0, 60, 25
 """A boot, the time by which all are asleep, and a reservation's begin after that."""

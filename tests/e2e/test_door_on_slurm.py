@@ -7,13 +7,13 @@ import pytest
 from guarded_room import ALL_OPEN, OFF, ON, GuardedRoom, guarded_room
 from slurm_fixtures import SlurmAccounting
 
+from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.machines.inventory import Inventory, SleepMethod
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 OPEN = replace(ALL_OPEN, nodes="node[2-3]")
 OFF_3 = replace(OFF, subject="node3")

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from slurm_fixtures import ACCOUNTING, accounting_slurm
 
+from benchmarks.local_slurm.processes import ME, reserved_ports, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.cluster_file import read_cluster
-from sim_backend.local_slurm.processes import ME, reserved_ports, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 from sim_backend.traces.slurm.fields import SACCT_COMMAND
 
 pytestmark = pytest.mark.thorough

@@ -8,14 +8,14 @@ import pytest
 from needed_programs import need
 from slurm_fixtures import ACCOUNTING_PACKAGES, ACCOUNTING_PROGRAMS, PACKAGES
 
+from benchmarks.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
+from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.files import LongText
 from offpeak.model.cluster import Cluster, NodeType
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.cluster_view import cluster_of
 from plugin.slurm.accounting import sacct_text
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
-from sim_backend.local_slurm.plan import PoweredPlan
 from sim_backend.traces.slurm.read import sacct_trace
 
 pytestmark = pytest.mark.thorough

@@ -7,9 +7,9 @@ from node_story import FLAT, offpeak, orders
 from powered_fixtures import StartStage
 from powered_stage import PoweredStage
 
+from benchmarks.local_slurm.agent import run_offpeak, write_site
+from benchmarks.local_slurm.plan import PoweredPlan
 from plugin.scheduler.node import SchedulerState
-from sim_backend.local_slurm.agent import run_offpeak, write_site
-from sim_backend.local_slurm.plan import PoweredPlan
 
 ALL = ("node1", "node2", "node3", "node4")
 

@@ -15,11 +15,11 @@ from needed_programs import need
 from slurm_fixtures import PACKAGES, PROGRAMS
 from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from offpeak.machines.inventory import Inventory
 from power.wake_list import make_wake_list, write_wake_list
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
-from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 
 pytestmark = pytest.mark.thorough
 

@@ -11,12 +11,12 @@ from needed_programs import need
 from queue_site import NOW_S, Site, a_job
 from slurm_fixtures import PACKAGES
 
+from benchmarks.local_slurm.processes import reserved_ports
+from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.queue_plan import QueuePlan, restore_plan
 from plugin.scheduler.job import Job
 from plugin.scheduler.port import Ranking
-from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld
 
 FIELD = {Ranking.VALUE: "priority", Ranking.OFFSET: "nice"}
 PLUGIN = {Ranking.VALUE: "priority/basic", Ranking.OFFSET: "priority/multifactor"}

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from slurm_fixtures import SlurmAccounting
 
+from benchmarks.local_slurm.processes import SEARCH_PATH, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from plugin.queue_hook.queue_plan import NO_NODES
-from sim_backend.local_slurm.processes import SEARCH_PATH, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")]
 

@@ -11,9 +11,9 @@ from fake_node import MAC, FakeNode, fake_node
 from served_room import ServedRoom, planned, served_room
 from slurm_fixtures import SlurmAccounting
 
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.machines.inventory_file import read_inventory
-from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 from ui.command import run
 
 pytestmark = pytest.mark.thorough

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from served_room import ServedRoom, planned, served_room
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder, PowerState
@@ -14,7 +15,6 @@ from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from power.meters.port import Reading
 from power.meters.registry import device_meters
-from sim_backend.local_slurm.processes import wait_until
 from sim_backend.virtual.room_plan import room_logins, write_inventory
 
 NODES = 30

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from sim_backend.local_slurm.processes import wait_until
+from benchmarks.local_slurm.processes import wait_until
 
 EVERY_S = 0.1
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"

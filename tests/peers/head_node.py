@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncssh
 from fake_node import known_host, write_key
 
-from sim_backend.local_slurm.processes import reserved_ports
+from benchmarks.local_slurm.processes import reserved_ports
 
 
 @dataclass

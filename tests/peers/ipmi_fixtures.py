@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from needed_programs import need
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands
 
 PROGRAMS = ("ipmi_sim", "ipmitool", "ipmipower", "gcc", "setpriv", "/usr/include/OpenIPMI/serv.h")
 PACKAGES = "openipmi ipmitool freeipmi-tools libopenipmi-dev gcc libc6-dev"

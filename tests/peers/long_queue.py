@@ -8,8 +8,8 @@ from subprocess import Popen
 
 from slurm_queue import full
 
-from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
+from benchmarks.local_slurm.processes import reserved_ports
+from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 
 NEEDED = ("slurmctld", "slurmd", "sinfo", "munged", "setpriv")
 NODES, STREAMS = 2, 4

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sim_backend.local_slurm.processes import missing_files
+from benchmarks.local_slurm.processes import missing_files
 
 
 def need(files: Sequence[str], *, packages: str) -> None:

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 from powered_stage import PoweredStage
 
+from benchmarks.local_slurm.agent import RunningAgent, run_offpeak
+from benchmarks.local_slurm.cluster import PATIENCE_S
+from benchmarks.local_slurm.node import TAKES_POWER
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeState
 from plugin.scheduler.node import SchedulerState
-from sim_backend.local_slurm.agent import RunningAgent, run_offpeak
-from sim_backend.local_slurm.cluster import PATIENCE_S
-from sim_backend.local_slurm.node import TAKES_POWER
-from sim_backend.local_slurm.processes import wait_until
 
 FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
 """One price, so that nothing is put off for another."""

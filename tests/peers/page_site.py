@@ -13,6 +13,7 @@ from agent_socket import AgentSocket, agent_socket
 from sqlalchemy import insert
 from zygote import Forked, Zygote
 
+from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.database import writing_engine
 from offpeak.ledger.ledger import Ledger
@@ -31,7 +32,6 @@ from services.agent.status import (
     StatusReply,
     StatusSnapshot,
 )
-from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 
 AT_S = 1_794_490_200
 """2026-11-12 14:30 in Berlin."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from pbs_standin import CPUS, StandIn
 
+from benchmarks.local_slurm.cluster import JobTraceEntry, StageJob
 from offpeak.machines.node_sets import expand
 from plugin.scheduler.job import JobState
-from sim_backend.local_slurm.cluster import JobTraceEntry, StageJob
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 from sim_backend.scheduler.cluster import SimJob
 

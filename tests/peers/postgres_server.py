@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from needed_programs import need
 
-from sim_backend.local_slurm.processes import listens, reserved_ports, run_once, running
+from benchmarks.local_slurm.processes import listens, reserved_ports, run_once, running
 
 PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
 

@@ -12,8 +12,8 @@ from slurm_admin import SlurmAdmin
 from slurm_fixtures import PACKAGES
 from zygote import Zygote
 
-from sim_backend.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
-from sim_backend.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
+from benchmarks.local_slurm.plan import PoweredPlan
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 StartPowered = Callable[[PoweredPlan], PoweredCluster]

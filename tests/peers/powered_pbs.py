@@ -17,14 +17,14 @@ from pbs_admin import PbsAdmin
 from pbs_jobs import WATTS, PbsJobs
 from pbs_standin import StandIn, standin
 
+from benchmarks.local_slurm.cluster import LOOK_EVERY_S, PATIENCE_S
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
+from benchmarks.local_slurm.node import PoweredNode, PowerLog, followed
+from benchmarks.local_slurm.plan import REPOSITORY, PoweredPlan
+from benchmarks.local_slurm.processes import OFFPEAK, wait_until
 from offpeak.compiled import cache_base
 from offpeak.machines.node_sets import expand
 from plugin.scheduler.node import SchedulerState
-from sim_backend.local_slurm.cluster import LOOK_EVERY_S, PATIENCE_S
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
-from sim_backend.local_slurm.node import PoweredNode, PowerLog, followed
-from sim_backend.local_slurm.plan import REPOSITORY, PoweredPlan
-from sim_backend.local_slurm.processes import OFFPEAK, wait_until
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 
 SOCKET, DEBUG = "pbs.sock", "debug"

@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from benchmarks.local_slurm.cluster import PATIENCE_S, JobTraceEntry
+from benchmarks.local_slurm.node import PoweredNode, PowerLog
+from benchmarks.local_slurm.plan import PoweredPlan
 from plugin.scheduler.node import SchedulerState
-from sim_backend.local_slurm.cluster import PATIENCE_S, JobTraceEntry
-from sim_backend.local_slurm.node import PoweredNode, PowerLog
-from sim_backend.local_slurm.plan import PoweredPlan
 
 
 class StageJobs(Protocol):

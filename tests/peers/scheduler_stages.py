@@ -11,14 +11,14 @@ from typing import Protocol
 from pbs_standin import StandIn
 from slurm_queue import submit
 
+from benchmarks.local_slurm.processes import ME, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.request import Chunk
 from offpeak.settings.schedulers import PbsSettings, SlurmSettings
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import ME, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.submission import submitted
 from sim_backend.scheduler.cluster import SimJob

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from needed_programs import need
 
-from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import (
+from benchmarks.local_slurm.processes import reserved_ports
+from benchmarks.local_slurm.servers import (
     ACCOUNTING,
     SlurmCluster,
     mariadb,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
+from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 
 SLEEP = "--wrap=sleep 600"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sim_backend.local_slurm.processes import listens, running
-from sim_backend.local_slurm.servers import SlurmCluster
+from benchmarks.local_slurm.processes import listens, running
+from benchmarks.local_slurm.servers import SlurmCluster
 
 PROGRAMS = ("slurmrestd", "/usr/lib/*/slurm-wlm/auth_jwt.so", "setpriv")
 PACKAGES = "slurmrestd slurm-wlm-jwt-plugin"

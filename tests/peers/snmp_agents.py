@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim_backend.local_slurm.processes import free_udp_port, running
+from benchmarks.local_slurm.processes import free_udp_port, running
 
 SIMULATOR = Path(sys.executable).parent / "snmpsim-command-responder"
 # Every agent of a test run has its own address: a port of one address may be free while that of another is not.

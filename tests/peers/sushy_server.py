@@ -7,7 +7,7 @@ from pathlib import Path
 
 import bcrypt
 
-from sim_backend.local_slurm.processes import listens, reserved_ports, running
+from benchmarks.local_slurm.processes import listens, reserved_ports, running
 
 LOGIN = ("admin", b"secret")
 CONF = """\

@@ -14,11 +14,11 @@ from needed_programs import need
 from pbs_standin import StandIn, standin
 from slurm_fixtures import PACKAGES, PROGRAMS
 
+from benchmarks.local_slurm.plan import REPOSITORY
+from benchmarks.local_slurm.processes import reserved_ports, running, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from offpeak.errors import NoAnswer
 from services.broker.agent_snapshot import read_agent_snapshot
-from sim_backend.local_slurm.plan import REPOSITORY
-from sim_backend.local_slurm.processes import reserved_ports, running, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from sim_backend.pbs_standin.pbs import TORQUE
 
 SITES = """\

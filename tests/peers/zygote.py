@@ -98,9 +98,9 @@ class Zygote:
 @contextmanager
 def zygote_in(folder: Path) -> Iterator[Zygote]:
     """Run one until the block ends. What it has forked and nobody has ended ends with it."""
+    from benchmarks.local_slurm.plan import REPOSITORY
+    from benchmarks.local_slurm.processes import end_processes_with, running
     from offpeak.compiled import cache_base
-    from sim_backend.local_slurm.plan import REPOSITORY
-    from sim_backend.local_slurm.processes import end_processes_with, running
 
     made = Zygote(folder / "zygote.sock")
     made.command.write_text(f'#!/bin/sh\nexec {sys.executable} -IS {TYPED} {made.address} "$@"\n')

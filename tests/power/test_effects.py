@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_journal import MemoryJournal
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.door import FRESH_S
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent
@@ -23,7 +24,6 @@ from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import reconcile
 from power.interlocks.preconditions import StateReading
 from power.interlocks.rate_limits import power_step_of_class
-from sim_backend.local_slurm.processes import wait_until
 from sim_backend.virtual.bmc import BmcFaults
 
 SOFT_OFF, POWER_ON = 5, 1

@@ -12,10 +12,10 @@ from file_journal import FileJournal
 from guarded_room import ALL_OPEN, OFF, GuardedRoom, guarded_room
 from memory_journal import MemoryJournal
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Outcome, Refusal
 from power.door.node_orders import make_outcome, reconcile
 from power.interlocks.preconditions import StateReading
-from sim_backend.local_slurm.processes import wait_until
 
 SOFT_OFF = 5
 

@@ -13,6 +13,7 @@ import pytest
 from fake_node import ASLEEP_W, AWAKE_W, MAC, FakeNode, fake_node
 from redfish_peer import SYSTEM, RedfishPeer, redfish_peer
 
+from benchmarks.local_slurm.processes import reserved_ports
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
@@ -23,7 +24,6 @@ from power.drivers.port import PowerDriver
 from power.drivers.redfish import RedfishDriver
 from power.drivers.ssh import NodeSsh, SshDriver
 from power.drivers.wake_on_lan import WakeOnLanDriver
-from sim_backend.local_slurm.processes import reserved_ports
 
 pytestmark = pytest.mark.thorough
 

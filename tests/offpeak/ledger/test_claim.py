@@ -13,6 +13,7 @@ import pytest
 from postgres_server import new_postgres
 from sqlalchemy import text
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Effect
 from offpeak.errors import CannotWrite
 from offpeak.ledger.claim import HOLDER
@@ -21,7 +22,6 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
 from offpeak.model.orders import NodeOrder
 from offpeak.process import AlreadyRunning
-from sim_backend.local_slurm.processes import wait_until
 
 Open = Callable[..., Ledger]
 SLEEP = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")

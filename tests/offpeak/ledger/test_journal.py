@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from ledger_sums import count, rows_of
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, Journal
 from offpeak.errors import BadInput
@@ -18,7 +19,6 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
 from offpeak.ledger.tables import decisions
 from offpeak.model.orders import NodeOrder
-from sim_backend.local_slurm.processes import wait_until
 
 SLEEP = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for 20 min", (("idle_s", 1200.0), ("rule", "timeout")))
 

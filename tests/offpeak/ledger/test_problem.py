@@ -12,6 +12,7 @@ from ledger_sums import count, file_of, rows_of
 from postgres_server import new_postgres
 from sqlalchemy import Engine, event
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Effect, Outcome
 from offpeak.errors import CannotWrite
 from offpeak.ledger import tables
@@ -19,7 +20,6 @@ from offpeak.ledger.database import back_up_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, MeterReading
 from offpeak.model.orders import NodeOrder
-from sim_backend.local_slurm.processes import wait_until
 
 Open = Callable[..., Ledger]
 SLEEP = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.local_slurm.processes import SEARCH_PATH
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.ledger import LedgerSettings
-from sim_backend.local_slurm.processes import SEARCH_PATH
 
 GROUP = 60
 READS = """

@@ -13,13 +13,13 @@ import pytest
 from ledger_sums import count, sums
 from sqlalchemy import Connection, insert
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.errors import CannotWrite
 from offpeak.ledger import tables, writer
 from offpeak.ledger.backlog import QUARTER_S, RowKind
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.ledger.writer import LedgerStore, Writer
-from sim_backend.local_slurm.processes import wait_until
 
 WRITES = """\
 import sys

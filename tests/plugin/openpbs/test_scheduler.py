@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pbs_standin import StandIn, installed, standin
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
@@ -16,7 +17,6 @@ from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node
-from sim_backend.local_slurm.processes import wait_until
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.server import USER_VARIABLE
 

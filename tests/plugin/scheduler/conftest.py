@@ -10,12 +10,12 @@ from pbs_standin import standin
 from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
 from slurm_fixtures import sleeping_slurm
 
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.settings.schedulers import PbsSettings, SlurmSettings
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Ranking
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.servers import SlurmCluster
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 

@@ -10,6 +10,7 @@ from reading_promises import keeps_its_promises
 from recorded_pbs import recordings
 from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, Wanted
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.door import Door
 from offpeak.door.effect import Mode
 from offpeak.errors import SchedulerError
@@ -19,7 +20,6 @@ from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking
 from power.door.scheduler_orders import SchedulerOrders
 from services.agent.restore import clear_comments
-from sim_backend.local_slurm.processes import wait_until
 
 LONG = 420
 RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "captures"))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from slurm_fixtures import SlurmAccounting
 
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.servers import SlurmCluster
 
 UseSettings = Callable[[str], SlurmCluster]
 

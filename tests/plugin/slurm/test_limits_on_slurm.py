@@ -7,6 +7,8 @@ from planned_site import HOUR_S, ROOM, RULES, prices
 from slurm_fixtures import accounting_slurm
 from slurm_queue import empty, submit
 
+from benchmarks.local_slurm.processes import ME, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.limits import Allowance
 from plugin.day_plan.day_plan import DayPlan
 from plugin.day_plan.inputs import PlanInputs
@@ -15,8 +17,6 @@ from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import QueueFacts
 from plugin.scheduler.cluster_view import cluster_of
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import ME, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 pytestmark = pytest.mark.slow("starts a Slurm of its own")
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.local_slurm.processes import reserved_ports
+from benchmarks.local_slurm.servers import SlurmCluster
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.nodes import SlurmMachine, parse_machine, read_machine
-from sim_backend.local_slurm.processes import reserved_ports
-from sim_backend.local_slurm.servers import SlurmCluster
 
 CONFIG = (
     b"Configuration data as of 2026-11-20T22:00:00\nClusterName             = alps\nCommunicationParameters = (null)\n"

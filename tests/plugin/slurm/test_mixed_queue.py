@@ -8,6 +8,8 @@ from queue_site import RULES
 from slurm_fixtures import sleeping_slurm
 from slurm_queue import empty, full, submit
 
+from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.facts import QueueFacts
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
@@ -15,8 +17,6 @@ from plugin.scheduler.cluster_view import cluster_of, free_nodes
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 pytestmark = pytest.mark.slow("starts a Slurm of its own")
 

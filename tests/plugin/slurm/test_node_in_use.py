@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.configuration import AdminLevel, SlurmRights
 from plugin.slurm.nodes import node_in_use
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 OPEN = "is not drained: a job may start there"
 RECORD = (

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pytest_mock import MockerFixture
 
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import PowerState
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import JobState
@@ -16,7 +17,6 @@ from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.pyslurm_child import JOB, NODE
 from plugin.slurm.readers import read_pyslurm, read_text, tres_of_text
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.servers import SlurmCluster
 
 STAND_IN = """\
 class TrackableResources: pass

@@ -9,6 +9,8 @@ from slurm_fixtures import sleeping_slurm
 from slurm_queue import full, submit
 from slurmrestd_server import PACKAGES, PROGRAMS, settings_with_key, slurmrestd, token_file
 
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.errors import BadInput, BadSetting
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job, JobState
@@ -16,8 +18,6 @@ from plugin.scheduler.port import SchedulerView
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.readers import SlurmRest, newest_rest_version
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from functools import partial
 import pytest
 from slurm_queue import empty, submit
 
+from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 WHY = "offpeak: sleeps, as nobody needs it"
 

@@ -8,12 +8,12 @@ import pytest
 from slurm_fixtures import sleeping_slurm
 from slurm_queue import submit
 
+from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 
 @pytest.fixture

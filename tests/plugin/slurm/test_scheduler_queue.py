@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from slurm_queue import empty, full, submit
 
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job, JobState
@@ -13,8 +15,6 @@ from plugin.scheduler.port import Ranking, Scheduler
 from plugin.slurm.changes import HELD_COMPLAINT
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import reserved_ports, wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 
 
 def jobs_of(slurm: Scheduler) -> dict[str, Job]:

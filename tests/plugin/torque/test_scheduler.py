@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pbs_standin import StandIn, standin
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.schedulers import PbsSettings
 from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
 from plugin.pbs.torque import NO_METHOD, QUEUE_MOVED, ReorderMethod, TorqueScheduler, find_reorder_method, plan_swaps
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node
-from sim_backend.local_slurm.processes import wait_until
 
 BY_PRIORITY = PbsSettings(timeout_s=20, torque_order="priority")
 BY_SWAPS = PbsSettings(timeout_s=20, torque_order="swap")

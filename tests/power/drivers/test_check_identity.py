@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from ipmi_fixtures import MachineOf
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment
 from offpeak.model.orders import NodeOrder
 from power.drivers.port import PowerDriver, check_identity
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 
 def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:

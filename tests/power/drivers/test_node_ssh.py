@@ -12,6 +12,7 @@ import pytest
 from fake_node import FakeNode, fake_node, known_host, write_key
 from node_tree import BOOT, write_tree
 
+from benchmarks.local_slurm.processes import reserved_ports
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode, SleepMethod
@@ -20,7 +21,6 @@ from power.check.devices import check_node
 from power.drivers.logins import Logins
 from power.drivers.ssh import NodeProbe, NodeSsh, SshDriver
 from power.drivers.transport import Transport
-from sim_backend.local_slurm.processes import reserved_ports
 
 STANDBY = SleepMethod(NodeOrder.STANDBY, ("wol",), enter_patience_s=60, wake_patience_s=60)
 

@@ -12,6 +12,7 @@ from own_certificate import write_certificate
 from redfish_peer import RESET, SYSTEM, UUID, RedfishPeer, redfish_peer
 from sushy_server import sushy, uuid
 
+from benchmarks.local_slurm.processes import reserved_ports
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
@@ -19,7 +20,6 @@ from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.logins import Logins
 from power.drivers.port import PowerObservation
 from power.drivers.redfish import RedfishDriver, base_url
-from sim_backend.local_slurm.processes import reserved_ports
 
 
 @pytest.fixture(scope="module")

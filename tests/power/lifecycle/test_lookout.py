@@ -8,13 +8,13 @@ import pytest
 from fake_node import fake_node
 from served_room import planned, served_room
 
+from benchmarks.local_slurm.processes import reserved_ports
 from offpeak.errors import BadInventory
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
 from power.drivers.transport import Transport
 from power.lifecycle.sweep import make_poller, poll_once
-from sim_backend.local_slurm.processes import reserved_ports
 
 STANDBY = SleepMethod(NodeOrder.STANDBY, ("bmc",), 60, 60, 25.0)
 

@@ -15,6 +15,7 @@ from ipmi_fixtures import MachineOf
 from memory_journal import MemoryJournal
 from served_room import ServedRoom, planned, served_room
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.door.effect import US
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
@@ -30,7 +31,6 @@ from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeRecord, Release, is_goal
 from power.lifecycle.sweep import SweepContext, make_poller, read_clocks, sweep
 from power.lifecycle.transitions import apply_event
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ipmi_fixtures import MachineOf
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 from power.meters.dcmi import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
 from power.meters.port import Reading
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 # Of ipmi_sim: DCMI itself asks for user only.
 DCMI_NEEDS = "admin"

@@ -12,6 +12,7 @@ from model_room import ModelNode, model_lookout
 from scheduler_values import node_of, record_of
 from small_site import cluster_snapshot, site_of
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeOrder, NodeState
@@ -25,7 +26,6 @@ from power.live.power_plan import PowerPlan
 from services.agent.loop import ProblemLog
 from services.agent.node_memory import save_node_records
 from services.agent.power_loop import PowerController
-from sim_backend.local_slurm.processes import wait_until
 
 
 def test_a_desired_state_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from dripping_server import DrippingServer, dripping_proxy
 from installed_policy import install_policy
 from scheduler_values import record_of
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from offpeak.errors import BadInput, BadLedger, CannotWrite, OffpeakError, SchedulerError
 from offpeak.ledger.database import open_ledger
@@ -50,8 +52,6 @@ from services.agent.requests import NodeRequest, format_order
 from services.agent.restore import RestoreResult, give_back, run_restore
 from services.agent.service import Service
 from services.agent.status import fetch_status
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
-from sim_backend.local_slurm.processes import reserved_ports, wait_until
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from ui.agent.answer import LocalClock, status_lines

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from zygote import Zygote
 
-from sim_backend.local_slurm.processes import wait_until
+from benchmarks.local_slurm.processes import wait_until
 
 pytestmark = pytest.mark.thorough
 

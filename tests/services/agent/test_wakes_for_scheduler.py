@@ -19,6 +19,7 @@ from recording_scheduler import RecordingScheduler
 from scheduler_values import node_of, record_of
 from slurm_programs import SlurmPrograms, slurm_programs
 
+from benchmarks.local_slurm.processes import end_processes_with
 from offpeak.door.effect import SCHEDULER, US, Effect, Hold, Outcome
 from offpeak.errors import AccessRefused, NoAnswer, OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
@@ -35,7 +36,6 @@ from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.requests import NodeRequest, WakeReply
 from services.agent.service import Service
-from sim_backend.local_slurm.processes import end_processes_with
 
 PATIENCE_S = 60.0
 TWO_DAYS_S = 2 * 86_400.0

@@ -14,7 +14,7 @@ import pytest
 from two_sites import TwoSites, two_sites
 from zygote import Zygote
 
-from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
+from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.slow("starts two Slurms, and a killed attempt settles after 30 s")]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pbs_standin import StandIn, standin
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.errors import SchedulerError
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
 from services.broker.site_commands import LocalRoute, NotKnown, SiteCommands, SiteRefused, Submitter
-from sim_backend.local_slurm.processes import wait_until
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 SCRIPT = "#!/bin/sh\nsleep {seconds}\n"

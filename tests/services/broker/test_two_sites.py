@@ -13,8 +13,8 @@ import pytest
 from two_sites import TwoSites, two_sites
 from zygote import Zygote
 
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
+from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 
 pytestmark = pytest.mark.thorough
 

@@ -7,12 +7,12 @@ import pytest
 from random_logs import PLAIN, policy_of
 from slurm_fixtures import NODES, accounting_slurm
 
+from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import PreemptMode
 from offpeak.model.request import Chunk, Request
 from plugin.slurm.configuration import traits_of_text
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.replay import replay_mixed, rules_of
 

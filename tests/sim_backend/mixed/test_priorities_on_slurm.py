@@ -9,6 +9,8 @@ import pytest
 from share_trees import share_tree
 from slurm_fixtures import NODES, SlurmAccounting, accounting_slurm
 
+from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
 from offpeak.model.priority import PriorityOrder, PriorityWeights
@@ -16,8 +18,6 @@ from offpeak.model.request import Chunk, Request
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.slurm.priority import read_priority
 from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.local_slurm.processes import wait_until
-from sim_backend.local_slurm.servers import SlurmCluster
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.priorities import ROOT, Priorities, classic_factors, fair_tree_factors
 

@@ -19,6 +19,7 @@ import pytest
 from page_site import ENVIRONMENT, OFFPEAK
 from zygote import Zygote
 
+from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
 from offpeak.errors import BadInput
 from offpeak.ledger.database import PATIENCE_S, open_ledger
 from offpeak.ledger.records import actions_in
@@ -30,7 +31,6 @@ from offpeak.model.node_class_file import node_class_named
 from offpeak.model.request import Request
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
-from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 from sim_backend.traces.read import read_log
 from ui.demo.live_cluster import without_offpeak
 from ui.demo.run import ready_ledger, write_accounting

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from agent_socket import agent_socket
 
+from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
 from plugin.federation.site_report import SiteReport
 from services.broker.federation import read_snapshots
-from sim_backend.local_slurm.processes import listens, reserved_ports, wait_until
 
 SITES = """\
 [sites.north]

@@ -10,13 +10,13 @@ import pytest
 from ipmi_fixtures import MachineOf
 from udp_tap import RAKP_1, tap
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import AccessRefused, BadInput, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 WAYS = ("ipmi", "ipmitool", "ipmipower")
 Result = TypeVar("Result")

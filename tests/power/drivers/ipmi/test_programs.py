@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from ipmi_fixtures import MachineOf
 
+from benchmarks.local_slurm.ipmi_sim import QUOTED, SimulatedBmc
 from offpeak.errors import NoAnswer, NotSupported
 from offpeak.model.orders import PowerState
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
-from sim_backend.local_slurm.ipmi_sim import QUOTED, SimulatedBmc
 
 PROGRAMS = ("ipmitool", "ipmipower")
 

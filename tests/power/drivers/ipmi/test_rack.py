@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 from ipmi_fixtures import MachineOf
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import NoAnswer
 from offpeak.model.orders import PowerState
 from power.drivers.poll import ReportedProblem, iterate_completed, limit_repeats, poll_drivers
 from power.drivers.port import PowerObservation
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 pytestmark = pytest.mark.thorough
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 from ipmi_fixtures import MachineOf
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc, bmc, own_network
 from offpeak.errors import BadAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.bmc import address_of
@@ -23,7 +24,6 @@ from power.drivers.ipmi.requests import (
     read_system_guid,
 )
 from power.drivers.transport import Transport
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmc, own_network
 
 Result = TypeVar("Result")
 

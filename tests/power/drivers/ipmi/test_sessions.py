@@ -10,12 +10,12 @@ import pytest
 from ipmi_fixtures import MachineOf
 from udp_tap import MESSAGE, RAKP_1, Tap, tap
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import AccessRefused, BadInventory, NoAnswer
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.ipmi.driver import ipmi_driver
 from power.drivers.transport import Transport
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
 
 
 def on_a_wire(use: Callable[[Transport], Awaitable[None]], *, timeout_s: float = 10.0) -> None:

@@ -8,7 +8,7 @@ import pytest
 from needed_programs import need
 from served_room import ServedRoom, planned, served_room
 
-from sim_backend.local_slurm.processes import wait_until
+from benchmarks.local_slurm.processes import wait_until
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]

@@ -8,7 +8,7 @@ import pytest
 from needed_programs import need
 from served_room import ServedRoom
 
-from sim_backend.local_slurm.processes import wait_until
+from benchmarks.local_slurm.processes import wait_until
 from sim_backend.virtual.bmc import BmcFaults
 
 Done = subprocess.CompletedProcess[str]

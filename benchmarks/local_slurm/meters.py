@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sim_backend.local_slurm.node import LocalCluster, PoweredNode
-from sim_backend.local_slurm.processes import free_udp_port
+from benchmarks.local_slurm.node import LocalCluster, PoweredNode
+from benchmarks.local_slurm.processes import free_udp_port
 from sim_backend.virtual.pdu import MeteredLoad, VirtualPdu
 from sim_backend.virtual.room_plan import OUTLETS, PduLogins
 from sim_backend.virtual.snmp_agent import SnmpAgent

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.model.cluster import NodeType
-from sim_backend.local_slurm.processes import (
+from benchmarks.local_slurm.processes import (
     ME,
     SEARCH_PATH,
     end_processes_with,
@@ -18,6 +17,7 @@ from sim_backend.local_slurm.processes import (
     running,
     wait_until,
 )
+from offpeak.model.cluster import NodeType
 
 HOST = socket.gethostname().partition(".")[0]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
+from benchmarks.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeState
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc
-from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.processes import wait_until
 
 FOLLOWS_NOTHING = 1_000_000
 """The BMC changes no power by itself: the node does, in its own time."""

@@ -3,7 +3,7 @@
 import pytest
 from powered_fixtures import StartPowered
 
-from sim_backend.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.plan import PoweredPlan
 
 pytestmark = pytest.mark.thorough
 

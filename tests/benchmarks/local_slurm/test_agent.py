@@ -7,10 +7,10 @@ import pytest
 from powered_fixtures import StartPowered
 from zygote import zygote_in
 
-from sim_backend.local_slurm.agent import RunningAgent, Start, run_offpeak, start_offpeak, write_site
-from sim_backend.local_slurm.cluster import PoweredCluster
-from sim_backend.local_slurm.meters import metered_racks
-from sim_backend.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.agent import RunningAgent, Start, run_offpeak, start_offpeak, write_site
+from benchmarks.local_slurm.cluster import PoweredCluster
+from benchmarks.local_slurm.meters import metered_racks
+from benchmarks.local_slurm.plan import PoweredPlan
 
 pytestmark = pytest.mark.thorough
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plugin.scheduler.node import SchedulerState
-from sim_backend.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
-from sim_backend.local_slurm.node import NodeProcesses, PoweredNode, PowerLog, followed
-from sim_backend.local_slurm.plan import PoweredPlan
-from sim_backend.local_slurm.processes import OFFPEAK, end_processes_with, reserved_ports, start_server, wait_until
-from sim_backend.local_slurm.servers import (
+from benchmarks.local_slurm.ipmi_sim import SimulatedBmc, bmcs, compiled_commands, restarted
+from benchmarks.local_slurm.node import NodeProcesses, PoweredNode, PowerLog, followed
+from benchmarks.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.processes import OFFPEAK, end_processes_with, reserved_ports, start_server, wait_until
+from benchmarks.local_slurm.servers import (
     ACCOUNTING,
     SlurmCluster,
     mariadb,
@@ -27,6 +26,7 @@ from sim_backend.local_slurm.servers import (
     slurmdbd,
     wait_for_nodes,
 )
+from plugin.scheduler.node import SchedulerState
 
 SCRIPT = """\
 #!/bin/bash

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import tomlkit
 
+from benchmarks.local_slurm.meters import MeteredRacks
+from benchmarks.local_slurm.node import BOOT_W, BUSY_W, IDLE_W, OFF_W, LocalCluster
+from benchmarks.local_slurm.plan import REPOSITORY
+from benchmarks.local_slurm.processes import OFFPEAK, start_server
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
-from sim_backend.local_slurm.meters import MeteredRacks
-from sim_backend.local_slurm.node import BOOT_W, BUSY_W, IDLE_W, OFF_W, LocalCluster
-from sim_backend.local_slurm.plan import REPOSITORY
-from sim_backend.local_slurm.processes import OFFPEAK, start_server
 from sim_backend.virtual.room_plan import OUTLETS
 
 NODE_CLASS = """\

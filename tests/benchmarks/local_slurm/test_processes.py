@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.local_slurm.processes import end_processes_with, listens, reserved_ports, running
+from benchmarks.local_slurm.processes import end_processes_with, listens, reserved_ports, running
 
 SERVE = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SERVE
@@ -34,7 +34,7 @@ def test_a_server_is_gone_after_an_error_too(tmp_path: Path, port: int) -> None:
 
 
 def test_a_server_that_will_not_go_is_killed(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sim_backend.local_slurm.processes.STOP_S", 0.1)
+    monkeypatch.setattr("benchmarks.local_slurm.processes.STOP_S", 0.1)
     with running(sys.executable, "-c", DEAF, str(port), log=tmp_path / "log", ready=lambda: listens(port)):
         pass
     assert not listens(port)

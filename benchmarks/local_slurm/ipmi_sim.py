@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from sim_backend.local_slurm.processes import run_once, running, wait_until
+from benchmarks.local_slurm.processes import run_once, running, wait_until
 
 PORT = 9623
 PING = bytes.fromhex("0600ff06 000011be 80000000")

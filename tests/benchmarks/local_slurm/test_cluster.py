@@ -5,8 +5,8 @@ import time
 import pytest
 from powered_fixtures import StartPowered
 
-from sim_backend.local_slurm.cluster import PoweredCluster
-from sim_backend.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.cluster import PoweredCluster
+from benchmarks.local_slurm.plan import PoweredPlan
 
 pytestmark = pytest.mark.thorough
 
