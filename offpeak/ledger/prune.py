@@ -110,6 +110,8 @@ BOUNDED: Mapping[str, str] = {
     "outcomes": "one row for each intent, deleted with it",
     "marks": "rows of jobs that have not ended: the queue loop forgets those of a job that has",
     "memory": "one row a name, replaced by the next text of that name",
+    "trial_days": "some rows for each day of a trial, which proves what was drawn beforehand",
+    "seals": "one row for each day: without it, the chain could not be followed",
 }
 
 

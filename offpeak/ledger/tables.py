@@ -187,8 +187,13 @@ jobs = Table(
     _text("currency"),
     _maybe("carbon_g"),
     _text("basis"),
+    _maybe("submitted_unix_s"),
+    _maybe("limit_s"),
+    Column("node_count", Integer),
+    Column("cpus", Integer),
     Index("jobs_by_end", "ended_unix_s"),
 )
+"""Jobs that ended; the last four columns are empty in rows of older programs, which replays leave out."""
 
 savings = Table(
     "savings",
@@ -202,7 +207,44 @@ savings = Table(
     _maybe("cost"),
     _text("currency"),
     _text("basis"),
+    Column("lever", Text, nullable=False, server_default="sleep"),
+    Column("is_shadow", Integer, nullable=False, server_default="0"),
+    _maybe("low_cost"),
+    _maybe("high_cost"),
+    _maybe("saved_carbon_g"),
+    _maybe("measured_share"),
+    _maybe("node_hours"),
+    Column("delayed_jobs", Integer),
+    _maybe("delay_s"),
 )
+"""What each lever saved in a period: `low_cost` and `high_cost` bound the saving in 19 of 20 cases, `is_shadow` marks
+what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_jobs`.
+"""
+
+trial_days = Table(
+    "trial_days",
+    metadata,
+    Column("trial", Text, primary_key=True),
+    Column("lever", Text, primary_key=True),
+    Column("partition", Text, primary_key=True),
+    Column("from_unix_s", Float(53), primary_key=True),
+    _number("until_unix_s"),
+    Column("is_on", Integer, nullable=False),
+    _text("seed"),
+    _number("drawn_unix_s"),
+)
+"""The drawn periods of a trial, written before the first of them begins: whether a lever is on in it."""
+
+seals = Table(
+    "seals",
+    metadata,
+    Column("until_unix_s", Float(53), primary_key=True),
+    _number("sealed_unix_s"),
+    Column("rows", BigInteger, nullable=False),
+    _text("previous"),
+    _text("digest"),
+)
+"""The chain over the rows of each day: a digest of the day's rows and of the seal before it."""
 
 marks = Table(
     "marks",

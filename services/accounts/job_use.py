@@ -135,4 +135,8 @@ def _row(job: Job, energy_j: float, cost: float | None, currency: str, carbon_g:
         currency=currency,
         carbon_g=carbon_g,
         basis=basis,
+        submitted_unix_s=float(job.submit_s),
+        limit_s=None if job.limit_s is None else float(job.limit_s),
+        node_count=job.nodes,
+        cpus=job.cpus,
     )
