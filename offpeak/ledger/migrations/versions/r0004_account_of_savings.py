@@ -1,5 +1,7 @@
 """Jobs that a replay can use, savings by lever with their range, drawn days of a trial, and the seals of each day."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -9,14 +11,13 @@ down_revision = "0003"
 
 def upgrade() -> None:
     """Add columns to two tables, and make two."""
-    for column in (
+    of_jobs: tuple[sa.Column[Any], ...] = (
         sa.Column("submitted_unix_s", sa.Float(53)),
         sa.Column("limit_s", sa.Float(53)),
         sa.Column("node_count", sa.Integer()),
         sa.Column("cpus", sa.Integer()),
-    ):
-        op.add_column("jobs", column)
-    for column in (
+    )
+    of_savings: tuple[sa.Column[Any], ...] = (
         sa.Column("lever", sa.Text(), nullable=False, server_default="sleep"),
         sa.Column("is_shadow", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("low_cost", sa.Float(53)),
@@ -26,8 +27,10 @@ def upgrade() -> None:
         sa.Column("node_hours", sa.Float(53)),
         sa.Column("delayed_jobs", sa.Integer()),
         sa.Column("delay_s", sa.Float(53)),
-    ):
-        op.add_column("savings", column)
+    )
+    for name, columns in (("jobs", of_jobs), ("savings", of_savings)):
+        for column in columns:
+            op.add_column(name, column)
     _trial_days()
     _seals()
 
