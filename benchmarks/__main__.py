@@ -34,6 +34,7 @@ from benchmarks.price_forecast import price_forecast_benchmarks
 from benchmarks.queue_cycle import queue_cycle_benchmarks
 from benchmarks.queue_hook import mixed_queue_benchmarks, queue_hook_benchmarks
 from benchmarks.slurm import slurm_benchmarks
+from benchmarks.trial_design import trial_design_benchmarks
 from benchmarks.whatif import whatif_benchmarks
 from benchmarks.wide_cluster import wide_cluster_benchmarks
 
@@ -55,6 +56,7 @@ GROUPS = (
     ipmi_benchmarks,
     ledger_benchmarks,
     accounts_benchmarks,
+    trial_design_benchmarks,
     lifecycle_benchmarks,
     queue_hook_benchmarks,
     mixed_queue_benchmarks,

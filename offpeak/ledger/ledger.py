@@ -24,6 +24,7 @@ from offpeak.ledger.rows import (
     Price,
     SavingRecord,
     SubmissionRecord,
+    TrialBlock,
     columns_of,
 )
 from offpeak.ledger.submissions import SiteSubmissions
@@ -172,6 +173,21 @@ class Ledger:
     def marks(self) -> tuple[JobMark, ...]:
         """Return the marks of all changes of jobs, by job and kind."""
         return self._ask(marks.read_marks)
+
+    def draw_trial(self, blocks: Sequence[TrialBlock]) -> tuple[TrialBlock, ...]:
+        """Write the blocks of a trial to the disk, unless it was drawn before; return its blocks in the ledger.
+
+        Raises CannotWrite if that fails.
+        """
+        if not blocks:
+            return ()
+        trial = blocks[0].trial
+        known = self._ask(lambda connection: marks.read_trial(connection, trial))
+        if known:
+            return known
+        self.confirm_claim()
+        self._ask(lambda connection: marks.write_trial(connection, blocks))
+        return self._ask(lambda connection: marks.read_trial(connection, trial))
 
     def remember(self, name: str, text: str) -> None:
         """Store a text for a later start under a name; the last one stays. It is written as rows are."""

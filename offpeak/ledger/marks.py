@@ -1,4 +1,4 @@
-"""The tables that outlive a restart: marks of jobs, and texts by name.
+"""The tables that outlive a restart: marks of jobs, texts by name, and the drawn days of trials.
 
 A mark records a change of a job, so that it can be undone.
 """
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, and_, bindparam, delete, select
 
-from offpeak.ledger.backlog import dialect_insert
-from offpeak.ledger.rows import JobMark
+from offpeak.ledger.backlog import dialect_insert, insert_if_new
+from offpeak.ledger.rows import JobMark, TrialBlock
 from offpeak.ledger.tables import marks as table
-from offpeak.ledger.tables import memory
+from offpeak.ledger.tables import memory, trial_days
 
 MARK_KEY = ("job", "submitted_unix_s", "kind")
 
@@ -48,3 +48,18 @@ def read_memories(connection: Connection, beginning: str) -> dict[str, str]:
 def read_memory(connection: Connection, name: str) -> str | None:
     """Return the text of that name, None if there is none."""
     return connection.execute(select(memory.c.text).where(memory.c.name == name)).scalar()
+
+
+def write_trial(connection: Connection, blocks: Sequence[TrialBlock]) -> None:
+    """Write the blocks of a trial; those of a trial that was drawn before stay."""
+    connection.execute(insert_if_new(connection, trial_days), [vars(each) | {"is_on": +each.is_on} for each in blocks])
+
+
+def read_trial(connection: Connection, trial: str | None = None) -> tuple[TrialBlock, ...]:
+    """Return the blocks of a trial, of the one that was drawn last if none is named, in order of time."""
+    if trial is None:
+        last = select(trial_days.c.trial).order_by(trial_days.c.drawn_unix_s.desc()).limit(1)
+        trial = connection.execute(last).scalar() or ""
+    rows = select(trial_days).where(trial_days.c.trial == trial)
+    found = connection.execute(rows.order_by(trial_days.c.from_unix_s, trial_days.c.lever)).mappings()
+    return tuple(TrialBlock(**{**row, "is_on": bool(row["is_on"])}) for row in found)

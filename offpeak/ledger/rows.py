@@ -114,6 +114,20 @@ class SavingRecord:
 
 
 @dataclass(frozen=True)
+class TrialBlock:
+    """A drawn period of a trial, and whether the lever is on in it; no partition: on the whole cluster."""
+
+    trial: str
+    lever: str
+    from_unix_s: float
+    until_unix_s: float
+    is_on: bool
+    seed: str
+    drawn_unix_s: float
+    partition: str = ""
+
+
+@dataclass(frozen=True)
 class JobMark:
     """A change of a job by offpeak: `kind` is "rank" (priority or offset) or "begin" (earliest start, Unix s).
 
