@@ -268,12 +268,20 @@ def _write_new(table: Table) -> RowWriter:
 
 
 def _write_latest(table: Table) -> RowWriter:
-    """Return a function that replaces rows, such as a corrected price or a job whose energy was unknown."""
+    """Return a function that replaces rows, such as a corrected price or a job whose energy was unknown.
+
+    A price that is written again stays known since the first time.
+    """
 
     def write(connection: Connection, rows: Sequence[Any], _: SeriesNumbers) -> None:
         added = dialect_insert(connection, table)
         keys = [column.name for column in table.primary_key]
-        others = {column.name: added.excluded[column.name] for column in table.columns if column.name not in keys}
+        others: dict[str, Any] = {
+            column.name: added.excluded[column.name] for column in table.columns if column.name not in keys
+        }
+        if table is tables.prices:
+            is_same = (table.c.price_per_mwh == others["price_per_mwh"]) & (table.c.currency == others["currency"])
+            others["known_unix_s"] = case((is_same, table.c.known_unix_s), else_=others["known_unix_s"])
         statement = added.on_conflict_do_update(index_elements=keys, set_=others)
         connection.execute(statement, [_columns(row) for row in rows])
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from offpeak.door.effect import US, Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult
-from offpeak.ledger import journal, marks, submissions
+from offpeak.ledger import journal, marks, seals, submissions
 from offpeak.ledger.backlog import LedgerProblem, RowKind
 from offpeak.ledger.claim import Claim, claim_of
 from offpeak.ledger.database import PATIENCE_S
@@ -27,6 +27,7 @@ from offpeak.ledger.rows import (
     TrialBlock,
     columns_of,
 )
+from offpeak.ledger.seals import LedgerSeal
 from offpeak.ledger.submissions import SiteSubmissions
 from offpeak.ledger.writer import MOST_WAITING, Answer, LedgerStore, Writer
 from offpeak.model.constants import HOUR_S
@@ -138,6 +139,10 @@ class Ledger:
     def write_savings(self, savings: Sequence[SavingRecord]) -> None:
         """Write savings against a baseline; a later row of the same period replaces the earlier one."""
         self._writer.add(RowKind.SAVINGS, savings)
+
+    def write_seal(self, seal: LedgerSeal) -> None:
+        """Write the seal of a day to the disk. Raises CannotWrite if that fails."""
+        self._ask(lambda connection: seals.write_seal(connection, seal))
 
     def latest(self) -> Mapping[str, NodeStateRecord]:
         """Return the last state of every node."""

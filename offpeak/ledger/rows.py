@@ -49,7 +49,7 @@ class DecisionRecord:
 
 @dataclass(frozen=True)
 class Price:
-    """The price of electricity in an interval, its source, and its carbon intensity."""
+    """The price of electricity in an interval, its source, its carbon intensity, and since when it is known."""
 
     from_unix_s: float
     until_unix_s: float
@@ -57,6 +57,7 @@ class Price:
     currency: str
     source: str
     carbon_g_per_kwh: float | None = None
+    known_unix_s: float | None = None
 
 
 @dataclass(frozen=True)

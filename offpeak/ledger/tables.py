@@ -170,7 +170,9 @@ prices = Table(
     _text("currency"),
     _text("source"),
     _maybe("carbon_g_per_kwh"),
+    _maybe("known_unix_s"),
 )
+"""Prices as the agent paid by them; `known_unix_s` is when it first had that price, empty in rows of older programs."""
 
 jobs = Table(
     "jobs",
@@ -239,12 +241,14 @@ seals = Table(
     "seals",
     metadata,
     Column("until_unix_s", Float(53), primary_key=True),
+    _number("from_unix_s"),
     _number("sealed_unix_s"),
     Column("rows", BigInteger, nullable=False),
     _text("previous"),
     _text("digest"),
+    Column("tables", JSON, nullable=False),
 )
-"""The chain over the rows of each day: a digest of the day's rows and of the seal before it."""
+"""The chain over the rows of each day: a digest of the seals of its `tables` and of the seal before it."""
 
 marks = Table(
     "marks",

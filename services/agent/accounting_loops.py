@@ -2,7 +2,7 @@
 
 The meter loop reads every meter once a period into the ledger. The job accounts forecast power and run time, and book
 jobs that have ended. The savings loop computes today's savings up to now, and those of each day once it is over. The
-pruning loop deletes what is older than the ledger keeps.
+pruning loop deletes what is older than the ledger keeps, and the sealing loop seals each settled day.
 """
 
 import asyncio
@@ -14,10 +14,12 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 from offpeak.errors import CannotWrite
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SavingRecord
-from offpeak.model.constants import HOUR_S
+from offpeak.ledger.seals import make_next_seal
+from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.replay import PowerSettings
@@ -258,3 +260,34 @@ class PruneLoop(Loop):
     async def round(self) -> None:
         """Prune the ledger once."""
         await asyncio.to_thread(self._ledger.prune, self._clock())
+
+
+class SealLoop(Loop):
+    """Seals each day of the ledger once its rows are settled, one day a round, also those of a time without the agent.
+
+    The first round seals nothing: the jobs that ended while the agent was away are booked first.
+    """
+
+    name = "seals"
+
+    def __init__(self, ledger: Ledger, zone: Callable[[], tzinfo], clock: Callable[[], float]) -> None:
+        self._ledger, self._zone, self._clock = ledger, zone, clock
+        self._has_begun = self._is_behind = False
+
+    @property
+    def period_s(self) -> float:
+        """An hour, a minute while settled days are not sealed."""
+        return MINUTE_S if self._is_behind else HOUR_S
+
+    async def round(self) -> None:
+        """Seal the first settled day without a seal. Raises BadLedger, CannotWrite."""
+        if self._has_begun:
+            self._is_behind = await asyncio.to_thread(self._seal_a_day)
+        self._has_begun = True
+
+    def _seal_a_day(self) -> bool:
+        with open_ledger(self._ledger.settings.url) as connection:
+            seal = make_next_seal(connection, self._zone(), self._clock())
+        if seal:
+            self._ledger.write_seal(seal)
+        return seal is not None

@@ -27,6 +27,7 @@ from services.agent.accounting_loops import (
     PruneLoop,
     SavingsLoop,
     SavingsSection,
+    SealLoop,
     meter_period_s,
 )
 from services.agent.demand_response import (
@@ -113,6 +114,7 @@ class SiteAgent:
             self.meters,
             self.savings,
             PruneLoop(ledger, clock),
+            SealLoop(ledger, lambda: self.site.zone, clock),
         )
         self.runners = tuple(LoopRunner(loop, problem_log, site.clock) for loop in self.loops)
 

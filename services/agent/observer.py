@@ -8,7 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 import numpy as np
@@ -59,8 +59,8 @@ def make_price_rows(
         for start_s, end_s, price, of_co2, source in zip(*(column.tolist() for column in columns), basis, strict=True)
         if end_s > now_s and not np.isnan(price)
     ]
-    new = tuple(row for row in rows if before.rows.get(row.from_unix_s) != row)
-    return WrittenPrices({row.from_unix_s: row for row in rows}), new
+    new = (replace(row, known_unix_s=float(now_s)) for row in rows if before.rows.get(row.from_unix_s) != row)
+    return WrittenPrices({row.from_unix_s: row for row in rows}), tuple(new)
 
 
 PRICES_EVERY_S = 900.0

@@ -19,12 +19,12 @@ def test_each_price_is_written_once() -> None:
     basis = ("published", "published", "forecast from 28 days")
     before, first = make_price_rows(WrittenPrices(), prices, basis, now_s=4000)
     assert first == (
-        Price(3600.0, 7200.0, 20.0, "EUR", "published"),
-        Price(7200.0, 10_800.0, 30.0, "EUR", "forecast from 28 days"),
+        Price(3600.0, 7200.0, 20.0, "EUR", "published", known_unix_s=4000.0),
+        Price(7200.0, 10_800.0, 30.0, "EUR", "forecast from 28 days", known_unix_s=4000.0),
     )
     assert make_price_rows(before, prices, basis, now_s=5000)[1] == ()
     _, changed = make_price_rows(before, series(10.0, 20.0, 33.0), ("published",) * 3, now_s=5000)
-    assert changed == (Price(7200.0, 10_800.0, 33.0, "EUR", "published"),)
+    assert changed == (Price(7200.0, 10_800.0, 33.0, "EUR", "published", known_unix_s=5000.0),)
 
 
 def test_past_prices_are_forgotten_and_gaps_are_not_written() -> None:

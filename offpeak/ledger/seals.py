@@ -1,0 +1,374 @@
+"""The seals of the ledger: a chain of digests over the rows of each day, so that a later change shows.
+
+A day is sealed once its rows no longer change: readings reach their quarter-hour late, jobs are booked after their end,
+and the savings of a day are booked again during the next one. A row belongs to the day in which it happened.
+Readings and minutes are not sealed, because they are pruned within weeks; the quarter-hours are.
+
+The digest of a table's day is SHA-256 over its columns in order of the key, the same for SQLite and PostgreSQL:
+numbers as IEEE 754 doubles, little-endian, without a value NaN; texts as the JSON list of the distinct ones, sorted,
+and the place of each row's text in it as a 32-bit integer. Beside it stand sums over 16 groups of rows. From them the
+row of a group is found that was changed, deleted or added, as long as it is the only one of its group.
+"""
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, tzinfo
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import JSON, Column, Connection, FromClause, Text, func, insert, select
+
+from offpeak.ledger import tables
+from offpeak.ledger.tables import quarters, seals, series
+from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.time_range import TimeRange, day_edges
+
+SETTLED_S = 30 * HOUR_S
+"""After its end no row of a day changes: a day's savings are booked for the last time 24 h after it."""
+OLDEST_S = 90 * DAY_S
+"""The first seals of an older ledger: decisions are kept as long."""
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """The distinct texts of a column, sorted, and the place of each row's text in them."""
+
+    values: tuple[str, ...]
+    codes: NDArray[np.int32]
+
+    def take(self, rows: NDArray[Any]) -> "TextColumn":
+        """Return some of the rows, without the texts that they do not have."""
+        used, codes = np.unique(self.codes[rows], return_inverse=True)
+        return TextColumn(tuple(self.values[code] for code in used.tolist()), codes.astype(np.int32))
+
+
+SealedColumn = Float64 | TextColumn
+SealedRows = Mapping[str, SealedColumn]
+"""The rows of a table by column; numbers that are not known are NaN."""
+
+
+def text_column(texts: Sequence[str]) -> TextColumn:
+    """Return the column of these texts."""
+    values = tuple(sorted(set(texts)))
+    place = {value: code for code, value in enumerate(values)}
+    return TextColumn(values, np.fromiter((place[text] for text in texts), np.int32, len(texts)))
+
+
+@dataclass(frozen=True)
+class SealedTable:
+    """A table whose rows are sealed: the columns, those that identify a row, and the column with its time.
+
+    A row belongs to the day that has its time; one with the end of a period `to_end` belongs to the day before it.
+    """
+
+    rows: FromClause
+    columns: tuple[Column[Any], ...]
+    keys: tuple[str, ...]
+    at: str
+    to_end: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the table."""
+        return str(self.columns[0].table.name)
+
+    def within(self, at_unix_s: Any, span: TimeRange) -> Any:
+        """Return whether these times are in the span, as a condition or as an array."""
+        if self.to_end:
+            return (at_unix_s > span.from_unix_s) & (at_unix_s <= span.until_unix_s)
+        return (at_unix_s >= span.from_unix_s) & (at_unix_s < span.until_unix_s)
+
+
+def is_text(column: Column[Any]) -> bool:
+    """Tell whether a column has texts; inputs are JSON texts."""
+    return isinstance(column.type, Text | JSON)
+
+
+def _sealed(name: str, keys: str, at: str, *, to_end: bool = False, without: str = "") -> SealedTable:
+    table = tables.metadata.tables[name]
+    columns = tuple(column for column in table.columns if column.name != without)
+    return SealedTable(table, columns, tuple(keys.split()), at, to_end)
+
+
+_NAMES = (series.c.meter, series.c.way, series.c.part, series.c.node)
+_MEANS = tuple(column for column in quarters.columns if column.name != "series")
+SEALED_TABLES = (
+    SealedTable(
+        quarters.join(series), (*_MEANS, *_NAMES), ("at_unix_s", "node", "meter", "way", "part"), at="at_unix_s"
+    ),
+    _sealed("states", "at_unix_s node", "at_unix_s"),
+    # Their numbers differ in a copy.
+    _sealed("decisions", "at_unix_s subject decided", "at_unix_s", without="number"),
+    _sealed("intents", "number", "at_unix_s"),
+    # An outcome may come days after its intent, when the agent starts again.
+    _sealed("outcomes", "intent", "at_unix_s"),
+    _sealed("refusals", "at_unix_s subject order rule", "at_unix_s", without="number"),
+    _sealed("prices", "from_unix_s", "from_unix_s"),
+    _sealed("jobs", "job started_unix_s", "ended_unix_s"),
+    _sealed("savings", "from_unix_s until_unix_s baseline", "until_unix_s", to_end=True),
+    _sealed("trial_days", "trial lever partition from_unix_s", "drawn_unix_s"),
+)
+
+
+def read_rows(connection: Connection, table: SealedTable, span: TimeRange) -> SealedRows:
+    """Return the rows that belong to that time, in order of their key."""
+    condition = table.within(table.columns[0].table.c[table.at], span)
+    found = connection.execute(select(*table.columns).select_from(table.rows).where(condition)).all()
+    values: Sequence[Sequence[Any]] = list(zip(*found, strict=True)) or [()] * len(table.columns)
+    pairs = zip(table.columns, values, strict=True)
+    return in_order(table, {column.name: _column_of(column, given) for column, given in pairs})
+
+
+def _column_of(column: Column[Any], values: Sequence[Any]) -> SealedColumn:
+    if isinstance(column.type, JSON):
+        return text_column([json.dumps(value, sort_keys=True) for value in values])
+    return text_column(values) if is_text(column) else np.array(values, np.float64)
+
+
+def in_order(table: SealedTable, rows: SealedRows) -> SealedRows:
+    """Return the rows in order of their key."""
+    keys = [rows[key] for key in reversed(table.keys)]
+    order = np.lexsort([key.codes if isinstance(key, TextColumn) else key for key in keys])
+    return take_rows(rows, order)
+
+
+def take_rows(rows: SealedRows, which: NDArray[Any]) -> SealedRows:
+    """Return some of the rows, by their places or a mask."""
+    return {
+        name: column.take(which) if isinstance(column, TextColumn) else column[which] for name, column in rows.items()
+    }
+
+
+GROUPS = 16
+KEY_TEXT_BYTES = 32
+PRIMES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+
+
+@dataclass(frozen=True)
+class TableSeal:
+    """The number of rows of one day of a table, their digest, and the sums over groups of them, base85."""
+
+    rows: int
+    sha256: str
+    sums: str
+
+
+def seal_rows(table: SealedTable, rows: SealedRows) -> TableSeal | None:
+    """Return the seal of rows in order of their key, None without rows."""
+    count = _length(table, rows)
+    if not count:
+        return None
+    digest = hashlib.sha256()
+    for column in table.columns:
+        digest.update(_canonical(rows[column.name]))
+    packed = base64.b85encode(zlib.compress(_group_sums(table, rows).tobytes(), 9)).decode()
+    return TableSeal(count, digest.hexdigest(), packed)
+
+
+def _length(table: SealedTable, rows: SealedRows) -> int:
+    at = rows[table.at]
+    return 0 if isinstance(at, TextColumn) else len(at)
+
+
+def _canonical(column: SealedColumn) -> bytes:
+    if isinstance(column, TextColumn):
+        return json.dumps(column.values).encode() + column.codes.astype("<i4").tobytes()
+    # SQLite stores -0.0 as 0, and there are many bit patterns of NaN.
+    return np.where(np.isnan(column), np.nan, column + 0.0).astype("<f8").tobytes()
+
+
+def _hashes(columns: Sequence[SealedColumn], prime: int) -> Words:
+    """Return a hash of each row, to find rows and not to prove them."""
+    with np.errstate(over="ignore"):
+        mixed = np.zeros(1, np.uint64)
+        for column in columns:
+            mixed = (mixed ^ _words(column)) * np.uint64(prime)
+            mixed ^= mixed >> np.uint64(29)
+    return mixed
+
+
+def _words(column: SealedColumn) -> Words:
+    if isinstance(column, TextColumn):
+        digests = (hashlib.blake2b(value.encode(), digest_size=8).digest() for value in column.values)
+        return np.frombuffer(b"".join(digests), "<u8")[column.codes]
+    return np.frombuffer(_canonical(column), "<u8")
+
+
+def _key_words(column: SealedColumn) -> Words:
+    """Return the words of a key, of which a text can be read: its first 32 bytes."""
+    if isinstance(column, TextColumn):
+        values = b"".join(value.encode()[:KEY_TEXT_BYTES].ljust(KEY_TEXT_BYTES, b"\0") for value in column.values)
+        return np.frombuffer(values, "<u8").reshape(-1, KEY_TEXT_BYTES // 8)[column.codes]
+    return _words(column).reshape(-1, 1)
+
+
+def _group_sums(table: SealedTable, rows: SealedRows) -> Words:
+    """Return for each group: rows, sum of hashes, sum of hashes times those of keys, and all keys by exclusive or."""
+    hashes, keys = _row_hashes(table, rows)
+    group = keys >> np.uint64(60)
+    words = np.hstack([_key_words(rows[key]) for key in table.keys])
+    sums = np.zeros((GROUPS, 3 + words.shape[1]), "<u8")
+    for number in range(GROUPS):
+        inside = group == number
+        sums[number, 0] = inside.sum()
+        sums[number, 1] = hashes[inside].sum()
+        sums[number, 2] = (hashes[inside] * keys[inside]).sum()
+        sums[number, 3:] = np.bitwise_xor.reduce(words[inside], axis=0)
+    return sums
+
+
+def _row_hashes(table: SealedTable, rows: SealedRows) -> tuple[Words, Words]:
+    """Return the hashes of the rows, and those of their keys, which are odd."""
+    whole = _hashes([rows[column.name] for column in table.columns], PRIMES[0])
+    return whole, _hashes([rows[key] for key in table.keys], PRIMES[1]) | np.uint64(1)
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """A change after the seal: "altered", "deleted" or "added", and the key, empty for several rows of a group."""
+
+    table: str
+    kind: str
+    key: tuple[tuple[str, float | str], ...] = ()
+
+
+def find_changes(table: SealedTable, sealed: TableSeal | None, rows: SealedRows) -> list[RowChange]:
+    """Return what differs from a day's seal; nothing if the rows are those that were sealed."""
+    now = seal_rows(table, rows)
+    if now == sealed or (now and sealed and now.sha256 == sealed.sha256):
+        return []
+    present = _group_sums(table, rows)
+    was = _unpacked(sealed, present) if sealed else np.zeros_like(present)
+    hashes, keys = _row_hashes(table, rows)
+    group = keys >> np.uint64(60)
+    changed = np.flatnonzero((present != was).any(axis=1)).tolist()
+    found = [_change_of_group(table, rows, (hashes, keys, group == each), was[each], present[each]) for each in changed]
+    return found or [RowChange(table.name, "altered")]
+
+
+def _unpacked(sealed: TableSeal, like: Words) -> Words:
+    try:
+        words = np.frombuffer(zlib.decompress(base64.b85decode(sealed.sums)), "<u8")
+    except (ValueError, zlib.error):
+        return np.zeros_like(like)
+    return words.reshape(like.shape) if words.size == like.size else np.zeros_like(like)
+
+
+def _change_of_group(
+    table: SealedTable, rows: SealedRows, hashed: tuple[Words, Words, NDArray[np.bool_]], was: Words, now: Words
+) -> RowChange:
+    hashes, keys, inside = hashed
+    change, more = now - was, int(now[0]) - int(was[0])
+    if more == -1:
+        return RowChange(table.name, "deleted", _key_of_words(table, was[3:] ^ now[3:]))
+    which = inside & (hashes == change[1] if more else change[1] * keys == change[2])
+    places = np.flatnonzero(which).tolist()
+    kind = "added" if more > 0 else "deleted" if more else "altered"
+    if len(places) != 1:
+        return RowChange(table.name, kind)
+    return RowChange(table.name, kind, tuple((key, _value(rows[key], places[0])) for key in table.keys))
+
+
+def _value(column: SealedColumn, place: int) -> float | str:
+    return column.values[column.codes[place]] if isinstance(column, TextColumn) else float(column[place])
+
+
+def _key_of_words(table: SealedTable, words: Words) -> tuple[tuple[str, float | str], ...]:
+    raw, key = words.astype("<u8").tobytes(), list[tuple[str, float | str]]()
+    types = {column.name: is_text(column) for column in table.columns}
+    for name in table.keys:
+        size = KEY_TEXT_BYTES if types[name] else 8
+        piece, raw = raw[:size], raw[size:]
+        key.append((name, piece.rstrip(b"\0").decode(errors="replace") if types[name] else np.frombuffer(piece)[0]))
+    return tuple((name, value if isinstance(value, str) else float(value)) for name, value in key)
+
+
+@dataclass(frozen=True)
+class LedgerSeal:
+    """The seal of a day: that of each table which has rows, and the digest of them and of the seal before it."""
+
+    from_unix_s: float
+    until_unix_s: float
+    sealed_unix_s: float
+    rows: int
+    previous: str
+    digest: str
+    tables: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def span(self) -> TimeRange:
+        """The day."""
+        return TimeRange(self.from_unix_s, self.until_unix_s)
+
+    def of(self, table: SealedTable) -> TableSeal | None:
+        """Return the seal of a table, None if it had no rows."""
+        found = self.tables.get(table.name)
+        return TableSeal(**found) if found else None
+
+
+def make_seal(previous: str, span: TimeRange, sealed_unix_s: float, of_tables: Mapping[str, TableSeal]) -> LedgerSeal:
+    """Return the seal of a day after the seal with that digest, "" for the first one."""
+    described = {name: asdict(seal) for name, seal in sorted(of_tables.items())}
+    rows, times = sum(seal.rows for seal in of_tables.values()), (span.from_unix_s, span.until_unix_s, sealed_unix_s)
+    return LedgerSeal(*times, rows, previous, chain_digest(previous, times, described), described)
+
+
+def chain_digest(previous: str, times: tuple[float, float, float], described: Mapping[str, Any]) -> str:
+    """Return the digest of a seal."""
+    text = json.dumps([previous, *map(float, times), described], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def broken_links(chain: Sequence[LedgerSeal]) -> Iterator[LedgerSeal]:
+    """Yield the seals that do not follow from their own content and from the seal before them."""
+    for number, seal in enumerate(chain):
+        times = (seal.from_unix_s, seal.until_unix_s, seal.sealed_unix_s)
+        before = chain[number - 1] if number else None
+        follows = before is None or (seal.previous, seal.from_unix_s) == (before.digest, before.until_unix_s)
+        if not follows or seal.digest != chain_digest(seal.previous, times, seal.tables):
+            yield seal
+
+
+def read_seals(connection: Connection, span: TimeRange | None = None) -> list[LedgerSeal]:
+    """Return the seals of the days that touch that time, of all days without one."""
+    wanted = select(seals).order_by(seals.c.until_unix_s)
+    if span:
+        wanted = wanted.where(seals.c.until_unix_s > span.from_unix_s, seals.c.from_unix_s < span.until_unix_s)
+    return [LedgerSeal(**row._asdict()) for row in connection.execute(wanted)]
+
+
+def write_seal(connection: Connection, seal: LedgerSeal) -> None:
+    """Write a seal."""
+    connection.execute(insert(seals), [vars(seal)])
+
+
+def make_next_seal(connection: Connection, zone: tzinfo, now_unix_s: float) -> LedgerSeal | None:
+    """Return the seal of the first day without one; None if it is not settled yet, or if there are no rows."""
+    last = connection.execute(
+        select(seals.c.until_unix_s, seals.c.digest).order_by(seals.c.until_unix_s.desc()).limit(1)
+    ).first()
+    start_s = last.until_unix_s if last else _first_midnight(connection, zone, now_unix_s)
+    if start_s is None or start_s + SETTLED_S > now_unix_s:
+        return None
+    span = TimeRange(*day_edges(TimeRange(start_s, start_s + 2 * DAY_S), zone)[:2])
+    if span.until_unix_s + SETTLED_S > now_unix_s:
+        return None
+    found = ((table.name, seal_rows(table, read_rows(connection, table, span))) for table in SEALED_TABLES)
+    return make_seal(last.digest if last else "", span, now_unix_s, {name: seal for name, seal in found if seal})
+
+
+def _first_midnight(connection: Connection, zone: tzinfo, now_unix_s: float) -> float | None:
+    """Return the begin of the first day with rows, of the last 90 days; None without rows."""
+    times = [table.columns[0].table.c[table.at] for table in SEALED_TABLES]
+    oldest = [connection.execute(select(func.min(at)).where(at > now_unix_s - OLDEST_S)).scalar() for at in times]
+    known = [float(each) for each in oldest if each is not None]
+    first = datetime.fromtimestamp(min(known), zone) if known else None
+    return first.replace(hour=0, minute=0, second=0, microsecond=0, fold=0).timestamp() if first else None

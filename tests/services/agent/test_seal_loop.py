@@ -1,0 +1,41 @@
+"""The loop that seals settled days: not in its first round, then one day a round, and what it missed in order."""
+
+import asyncio
+from datetime import UTC
+from pathlib import Path
+
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import NodeStateRecord
+from offpeak.ledger.seals import broken_links, read_seals
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
+from offpeak.settings.ledger import LedgerSettings
+from services.agent.accounting_loops import SealLoop
+
+MIDNIGHT_S = 1_793_404_800.0
+
+
+def rounds(ledger: Ledger, now_unix_s: float, count: int) -> list[float]:
+    """Run rounds of a new loop, as after a restart, and return the pause after each."""
+    loop, pauses = SealLoop(ledger, lambda: UTC, lambda: now_unix_s), []
+    for _ in range(count):
+        asyncio.run(loop.round())
+        pauses.append(loop.period_s)
+    return pauses
+
+
+def test_missed_days_are_sealed_in_order_also_after_a_restart(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    ledger = Ledger(LedgerSettings(url=url))
+    ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1, 3)])
+    assert ledger.settle(60)
+    now_s = MIDNIGHT_S + 4 * DAY_S + 30 * HOUR_S
+    assert rounds(ledger, now_s, 3) == [HOUR_S, MINUTE_S, MINUTE_S]
+    assert rounds(ledger, now_s, 4) == [HOUR_S, MINUTE_S, MINUTE_S, HOUR_S]
+    with open_ledger(url) as connection:
+        chain = read_seals(connection)
+    assert [(seal.from_unix_s, seal.rows) for seal in chain] == [
+        (MIDNIGHT_S + day * DAY_S, rows) for day, rows in enumerate((1, 1, 0, 1))
+    ]
+    assert list(broken_links(chain)) == []
+    ledger.close()
