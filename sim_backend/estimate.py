@@ -194,7 +194,11 @@ def estimate_savings(
         draw_power=prepared.power.draw_w if prepared.power.is_drawn else None,
         progress=progress,
     )
-    spreads = spreads_of(replay(range(replays)) if replays else _until_settled(replay))
+    weeks = prepared.case.prices.laid.weeks
+    if replays is None and weeks is not None and len(weeks.offsets_s) > 1:
+        # A few weeks that agree by chance say little about the others.
+        replays = MOST_REPLAYS
+    spreads = spreads_of(replay(range(replays)) if replays else _until_settled(replay), weeks)
     used = logged_use(comparison.case, _draws_w(prepared), *period_s)
     savings = tuple(saving_of(spread, used, "order", is_assumed=prepared.power.assumed) for spread in spreads[1:])
     are_starts_replayed = not (trace.jobs.logged_start_s >= 0).any()
@@ -261,13 +265,13 @@ def saving_of(
 ) -> CapabilitySaving:
     """Return the saving of a policy by its replays; `is_assumed`: with equal power of all jobs it may be zero."""
     replayed = spread.figures["saving_pct"]
-    share = Bounds(min(replayed.low, 0.0) if is_assumed else replayed.low, replayed.mean, replayed.high)
+    share = Bounds(min(replayed.low, 0.0) if is_assumed else replayed.low, replayed.middle, replayed.high)
     return CapabilitySaving(
         capability=capability,
         policy=spread.policy,
         share_pct=share,
-        a_year=_a_year(share, used),
-        wait_change_s=spread.differences["mean_wait_s"].mean,
+        a_year=_a_year(share, used) if spread.alignments == 1 else _drawn_a_year(spread, used, is_assumed=is_assumed),
+        wait_change_s=spread.differences["mean_wait_s"].middle,
         wait_is_noise=spread.is_noise("mean_wait_s"),
         is_noise=spread.is_noise("saving_pct"),
     )
@@ -283,6 +287,19 @@ def _a_year(share: Bounds, used: LoggedUse) -> Bounds:
     low = min(share.low * cost for cost in costs)
     high = max(share.high * cost for cost in costs)
     return Bounds(low / 100 / years, share.middle * abs(used.cost.middle) / 100 / years, high / 100 / years)
+
+
+def _drawn_a_year(spread: ReplicationSpread, used: LoggedUse, *, is_assumed: bool) -> Bounds:
+    """Return the money a year where the week of the prices is drawn: the bill is another one in each replay.
+
+    An assumed draw widens it as it widens the logged bill.
+    """
+    years = (used.until_s - used.begin_s) / YEAR_S
+    cost, middle = spread.differences["cost"], abs(used.cost.middle)
+    ratios = [abs(bill) / middle for bill in (used.cost.low, used.cost.high)] if middle else [1.0]
+    low = min(-cost.high * ratio for ratio in ratios)
+    high = max(-cost.low * ratio for ratio in ratios)
+    return Bounds((min(low, 0.0) if is_assumed else low) / years, -cost.middle / years, high / years)
 
 
 RARELY_WAITING = 0.25

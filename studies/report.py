@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from offpeak.errors import CannotWrite
 from offpeak.files import replacing
+from sim_backend.comparison.replications import STUDENT_95
 
 Result = TypeVar("Result")
 
@@ -54,10 +55,6 @@ class Report:
 def range_of(values: Sequence[float]) -> Range:
     """Return mean, lowest and highest of one value per replay."""
     return Range(sum(values) / len(values), min(values), max(values))
-
-
-STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-"""Two-sided 95 % quantiles of Student's t by degrees of freedom from 1 on; the last is used beyond."""
 
 
 def confidence_of(values: Sequence[float]) -> Range:

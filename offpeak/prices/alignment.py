@@ -10,10 +10,15 @@ from offpeak.errors import BadPrices
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.local_time import date_text, local_days, offset_at, to_unix_s, weekday
-from offpeak.model.step_series import Series, split
+from offpeak.model.step_series import IntegralCurve, Series, running_integral, split
 
 REPEATED_WEEKS = 52
+YEAR_D = 365.2425
 EPOCH = date(1970, 1, 1)
+SEASON_WEEKS = 6
+"""Days of the year that are no further apart are of one season."""
+LEAST_KNOWN = 0.9
+"""A week on which less of the prices is known, of what the best week knows, is no place for a log."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,32 @@ class LogSpan:
 
 
 @dataclass(frozen=True)
+class AlignmentWeeks:
+    """The weeks of a series on which a log could as well lie, by the offset of each; `note` says which these are.
+
+    One week stands for a choice that is not drawn again.
+    """
+
+    offsets_s: tuple[int, ...]
+    note: str
+
+    def draw(self, number: int, seed: int) -> int:
+        """Return the offset of the replay of that number: in random order, each week once before any comes again."""
+        weeks = len(self.offsets_s)
+        order = np.random.default_rng([seed, weeks, 1]).permutation(weeks)
+        return self.offsets_s[int(order[number % weeks])]
+
+
+@dataclass(frozen=True)
 class LogAlignment:
-    """Unix time = trace second + `offset_s`; `note` is a sentence about how the offset was chosen."""
+    """Unix time = trace second + `offset_s`; `note` is a sentence about how the offset was chosen.
+
+    `weeks` are those that were there to choose from, None for a log that lies on its own dates.
+    """
 
     offset_s: int
     note: str
+    weeks: AlignmentWeeks | None = None
 
 
 def parse_start(text: str, zone: tzinfo) -> date | datetime:
@@ -87,7 +113,9 @@ def _at_start(log: LogSpan, series: Series, start: date | datetime) -> LogAlignm
             f"the start {start} lies outside the prices of {series.source}",
             hint=f"they go from {date_text(int(series.start_s[0]), log.zone)} to {date_text(series.end_s, log.zone)}",
         )
-    return LogAlignment(unix_s - log.begin_s, f"log mapped to {date_text(unix_s, log.zone)} as asked")
+    offset_s = unix_s - log.begin_s
+    weeks = AlignmentWeeks((offset_s,), "the week is fixed (--start): ranges over replays do not contain its choice")
+    return LogAlignment(offset_s, f"log mapped to {date_text(unix_s, log.zone)} as asked", weeks)
 
 
 def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
@@ -96,9 +124,8 @@ def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
     # Without a Monday argmax is 0, the first day.
     chosen_s = int(unix_s[np.argmax(monday)])
     basis = "the first Monday of the prices" if monday.any() else "the first day of the prices"
-    return LogAlignment(
-        chosen_s - log.begin_s, f"log without a date mapped to {date_text(chosen_s, log.zone)} ({basis})"
-    )
+    note = f"log without a date mapped to {date_text(chosen_s, log.zone)} ({basis})"
+    return LogAlignment(chosen_s - log.begin_s, note, _weeks_like(log, series, chosen_s))
 
 
 def _in_season(log: LogSpan, series: Series, own_s: int) -> LogAlignment:
@@ -111,7 +138,33 @@ def _in_season(log: LogSpan, series: Series, own_s: int) -> LogAlignment:
         preferred = weekday(day) == own.weekday()
         basis = "same weekday" if preferred.any() else "the first day of the prices"
     chosen_s = int(unix_s[np.argmax(preferred)])
-    return LogAlignment(chosen_s - log.begin_s, f"log of {own} mapped to {date_text(chosen_s, log.zone)} ({basis})")
+    note = f"log of {own} mapped to {date_text(chosen_s, log.zone)} ({basis})"
+    return LogAlignment(chosen_s - log.begin_s, note, _weeks_like(log, series, chosen_s))
+
+
+def _weeks_like(log: LogSpan, series: Series, chosen_s: int) -> AlignmentWeeks:
+    """Return the weeks with room for the whole log and, if it has a date, of the season of the chosen week; without
+    two of them those where its end meets repeated prices, or of any season.
+    """
+    unix_s, day = _days_inside(log, series)
+    apart = day - day[np.searchsorted(unix_s, chosen_s)]
+    length_s = log.last_s - log.begin_s
+    until_s = np.minimum(unix_s + length_s, series.end_s)
+    edges_s = np.append(series.start_s, series.end_s).astype(np.float64)
+    curve = IntegralCurve(edges_s, running_integral(edges_s, series.known.astype(np.float64)))
+    known = curve.between(unix_s, until_s) / np.maximum(until_s - unix_s, 1)
+    week = (apart % 7 == 0) & (known >= LEAST_KNOWN * known.max())
+    room = week & (unix_s + length_s <= series.end_s)
+    near = np.abs((apart + YEAR_D / 2) % YEAR_D - YEAR_D / 2) <= 7 * SEASON_WEEKS
+    season, repeated = f"within {SEASON_WEEKS} weeks of that day of any year", "prices repeat where they end before it"
+    choices = [(room & near, season), (week & near, f"{season}; {repeated}")] if log.unix_start_s is not None else []
+    choices += [(room, "of any season"), (week, f"of any season; {repeated}")]
+    for fits, which in choices:
+        if (count := int(np.count_nonzero(fits))) > 1:
+            offsets_s = tuple((unix_s[fits] - log.begin_s).tolist())
+            return AlignmentWeeks(offsets_s, f"replays (--replays) lay it on others of {count} weeks, {which}")
+    none = "the prices have no other week for the log: ranges over replays do not contain the choice of the week"
+    return AlignmentWeeks((chosen_s - log.begin_s,), none)
 
 
 def _season_days(own: date, series: Series, zone: tzinfo) -> Int64:

@@ -7,6 +7,7 @@ of the log, because an hourly what-if is slow. Place, running jobs on other clus
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -128,7 +129,9 @@ def _replay_levers(
     prepared = estimate.prepared
     case, first = take_last_days(prepared.case, DAYS)
     case, note = add_sleeping_nodes(case, prepared.units_per_node)
-    policies = [with_capacity(baseline, policy, case, settings.capacity) for _, policy in LEVERS]
+
+    def policies_at(policy: str, at: ReplayCase) -> tuple[Policy, Policy]:
+        return baseline, with_capacity(baseline, policy, at, settings.capacity)
 
     def draw_w(rng: Generator) -> Float64:
         return prepared.power.draw_w(rng)[first:]
@@ -137,13 +140,15 @@ def _replay_levers(
         spreads_of(
             replay_each(
                 case,
-                (baseline, policy),
+                policies_at(policy, case),
                 range(REPLAYS),
                 seed=settings.power.seed,
                 draw_power=draw_w if prepared.power.is_drawn else None,
+                policies_at=partial(policies_at, policy),
                 progress=lambda done, before=at * REPLAYS: progress(before + done),  # type: ignore[misc]
-            )
+            ),
+            case.prices.laid.weeks,
         )[1]
-        for at, policy in enumerate(policies)
+        for at, (_, policy) in enumerate(LEVERS)
     ]
     return spreads, f"{REPLAYS} replays of the last {DAYS} days; {note}"

@@ -11,7 +11,7 @@ from offpeak.model.local_time import date_text
 from offpeak.model.step_series import Series, fill_gaps
 from offpeak.model.units import parse_carbon_g_per_kwh
 from offpeak.model.weighing import BY_PRICE, Weighing, parse_weighing
-from offpeak.prices.alignment import LogSpan, align_log, extend, extension_note, instant_of, parse_start
+from offpeak.prices.alignment import AlignmentWeeks, LogSpan, align_log, extend, extension_note, instant_of, parse_start
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_file_and_layout, parse_layout
 from offpeak.prices.peak import PeakRule, classify, parse_peak_rule
@@ -37,7 +37,7 @@ class LaidSeries:
 
     `tariff` is the tariff from which the series was made, None for a file. `assumed` names the date or time zone of a
     log that were assumed for a tariff, "" for none. `are_gaps_filled`: the gaps that are left cannot be filled from an
-    earlier week.
+    earlier week. `weeks` are those of a price file that were there to choose from, None for a log on its own dates.
     """
 
     series: Series
@@ -47,6 +47,7 @@ class LaidSeries:
     tariff: Tariff | None = None
     assumed: str = ""
     are_gaps_filled: bool = False
+    weeks: AlignmentWeeks | None = None
 
     def until(self, trace_s: int) -> "LaidSeries":
         """Return the series, continued if it ends before that second of the trace."""
@@ -93,10 +94,12 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
         raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
     filled = fill_gaps(series) if prices.fill_gaps else series
     laid = align_log(log, filled, start=when)
-    notes = (laid.note, *(gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()))
-    return ReplayPrices(
-        LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=prices.fill_gaps), rule, weighing
+    notes = [laid.note, *([laid.weeks.note] if laid.weeks else [])]
+    notes += gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()
+    laid_series = LaidSeries(
+        filled, laid.offset_s, log.zone, tuple(notes), are_gaps_filled=prices.fill_gaps, weeks=laid.weeks
     )
+    return ReplayPrices(laid_series, rule, weighing)
 
 
 def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from offpeak.model.node_states import DEPTHS
 from offpeak.model.priority import PriorityOrder
 from offpeak.model.request import Request
 from offpeak.model.weighing import check_carbon
-from offpeak.prices.alignment import LogSpan
+from offpeak.prices.alignment import LogSpan, align_log
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import Settings
@@ -103,6 +103,16 @@ class ReplayCase:
             return PriorityOrder.MULTIFACTOR
         has_priorities = self.cluster is not None and self.jobs.priority is not None
         return PriorityOrder.RECORDED if has_priorities else PriorityOrder.SUBMISSION
+
+    def aligned(self, offset_s: int) -> "ReplayCase":
+        """Return the case with its prices at that offset, and with the carbon intensity of the dates that they get."""
+        laid, carbon = self.prices.laid, self.carbon
+        if isinstance(carbon, LaidSeries):
+            last_s = int((self.jobs.submit_s + self.jobs.runtime_s).max())
+            log = LogSpan(int(self.jobs.submit_s[0]), last_s, offset_s, laid.zone)
+            carbon = replace(carbon, offset_s=align_log(log, carbon.series).offset_s)
+        prices = replace(self.prices, laid=replace(laid, offset_s=offset_s))
+        return replace(self, prices=prices, carbon=carbon)
 
     @property
     def sleepers(self) -> PoweredMachine | PoweredPools | None:

@@ -1,14 +1,16 @@
-"""Replays one case many times with slightly shifted submit times, to tell a policy's effect from chance.
+"""Replays one case many times, to tell a policy's effect from chance.
 
+Each replay has slightly shifted submit times and, where the log has no dates among the prices, another week of them.
 Replays are chaotic: a job submitted half a minute later can change the schedule of all later jobs. So one replay says
 little about a small difference between policies. Twenty replays, each with its own small shifts, show how much of it is
-chance.
+chance. Where the week of the prices is a choice, it is the largest chance of all.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import sched_getaffinity
 from threading import Event
 
@@ -16,6 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64
+from offpeak.prices.alignment import AlignmentWeeks
 from sim_backend.case.replay_case import ReplayCase
 from sim_backend.comparison.compare import compare
 from sim_backend.comparison.outcome import PolicyOutcome
@@ -59,15 +62,35 @@ class ReplicationInterval:
     high: float
 
     @property
+    def middle(self) -> float:
+        """The figure that is quoted."""
+        return self.mean
+
+    @property
     def has_either_sign(self) -> bool:
         """Whether the range holds 0."""
         return self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)
+class AlignmentInterval(ReplicationInterval):
+    """A figure over replays on several weeks of the prices: its median is quoted, and the range is that of weeks to
+    come: it holds a week that is not among them 19 times of 20.
+    """
+
+    median: float
+
+    @property
+    def middle(self) -> float:
+        """The figure that is quoted."""
+        return self.median
+
+
+@dataclass(frozen=True)
 class ReplicationSpread:
     """The figures of one policy over all replays, and how far each is above the baseline's in the same replay.
 
+    `alignments` is on how many weeks of the prices the replays laid the log: 1 unless the week is drawn.
     `partition_wait_s` is the mean wait in each partition, `partition_wait_change_s` how much longer it is than under
     the baseline; {} for a log of one partition.
     """
@@ -76,6 +99,7 @@ class ReplicationSpread:
     replays: int
     figures: Mapping[str, ReplicationInterval]
     differences: Mapping[str, ReplicationInterval]
+    alignments: int = 1
     partition_wait_s: Mapping[str, ReplicationInterval] = field(default_factory=dict)
     partition_wait_change_s: Mapping[str, ReplicationInterval] = field(default_factory=dict)
 
@@ -84,12 +108,20 @@ class ReplicationSpread:
         return self.differences[figure].has_either_sign
 
 
-def spreads_of(outcomes: Sequence[Sequence[PolicyOutcome]]) -> tuple[ReplicationSpread, ...]:
-    """Return a spread a policy; `outcomes` holds for each replay the outcomes of all policies, the baseline first."""
-    return tuple(_spread(of_policy, [outcome[0] for outcome in outcomes]) for of_policy in zip(*outcomes, strict=True))
+def spreads_of(
+    outcomes: Sequence[Sequence[PolicyOutcome]], weeks: AlignmentWeeks | None = None
+) -> tuple[ReplicationSpread, ...]:
+    """Return a spread a policy; `outcomes` holds for each replay the outcomes of all policies, the baseline first.
+
+    `weeks` are those from which the case of the replays drew.
+    """
+    first = [outcome[0] for outcome in outcomes]
+    alignments = min(len(outcomes), len(weeks.offsets_s)) if weeks else 1
+    return tuple(_spread(of_policy, first, alignments) for of_policy in zip(*outcomes, strict=True))
 
 
-def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome]) -> ReplicationSpread:
+def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome], alignments: int) -> ReplicationSpread:
+    interval = interval_of if alignments == 1 else alignment_interval_of
     names = [name for name in FIGURES if getattr(outcomes[0], name) is not None]
     own = {name: np.array([getattr(outcome, name) for outcome in outcomes], float) for name in names}
     first = {name: np.array([getattr(outcome, name) for outcome in baseline], float) for name in names}
@@ -100,11 +132,17 @@ def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome]
     return ReplicationSpread(
         policy=outcomes[0].policy,
         replays=len(outcomes),
-        figures={name: interval_of(own[name]) for name in names},
-        differences={name: interval_of(own[name] - first[name]) for name in names},
-        partition_wait_s={name: interval_of(wait_s) for name, wait_s in waits_s.items()},
-        partition_wait_change_s={name: interval_of(wait_s - first_s[name]) for name, wait_s in waits_s.items()},
+        figures={name: _within_bounds(name, interval(own[name])) for name in names},
+        differences={name: interval(own[name] - first[name]) for name in names},
+        alignments=alignments,
+        partition_wait_s={name: _within_bounds("wait_s", interval(wait_s)) for name, wait_s in waits_s.items()},
+        partition_wait_change_s={name: interval(wait_s - first_s[name]) for name, wait_s in waits_s.items()},
     )
+
+
+def _within_bounds(name: str, interval: ReplicationInterval) -> ReplicationInterval:
+    """Return the interval, from 0 on if the figure is none that can be negative."""
+    return interval if name.endswith(("cost", "_pct")) else replace(interval, low=max(interval.low, 0.0))
 
 
 def interval_of(values: Float64) -> ReplicationInterval:
@@ -113,10 +151,35 @@ def interval_of(values: Float64) -> ReplicationInterval:
     return ReplicationInterval(float(values.mean()), float(low), float(high))
 
 
+STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+"""Two-sided 95 % quantiles of Student's t by degrees of freedom from 1 on; the last is used beyond."""
+
+RANKED = 39
+"""So many values have a least and a largest one that hold 19 of 20 further values, however they are distributed."""
+
+
+def alignment_interval_of(values: Float64) -> AlignmentInterval:
+    """Return mean and median of a figure, and the range in which one more value lies 19 times of 20.
+
+    The percentiles of a few values lie too near together for that: their range is Student's.
+    """
+    count, mean = len(values), float(values.mean())
+    if count >= RANKED:
+        low, high = (float(bound) for bound in np.percentile(values, WITHIN_PERCENTILES, method="weibull"))
+    else:
+        student = STUDENT_95[min(count - 2, len(STUDENT_95) - 1)]
+        half = student * float(values.std(ddof=1)) * (1 + 1 / count) ** 0.5
+        low, high = mean - half, mean + half
+    return AlignmentInterval(mean, low, high, float(np.median(values)))
+
+
 LARGEST_SHIFT_S = 60
 
 DrawPower = Callable[[Generator], Float64]
 """Draws the jobs' power per unit [W] again, in the order of the case's jobs."""
+
+PoliciesAt = Callable[[ReplayCase], tuple[Policy, ...]]
+"""Makes the policies for a case on another week: those that know the prices of every hour know other prices then."""
 
 
 class _Stopped(Exception):
@@ -129,10 +192,12 @@ def replay_often(
     *,
     replays: int,
     seed: int,
+    policies_at: PoliciesAt | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[ReplicationSpread, ...]:
     """Return each policy's figures over that many replays, with every submit time 0 to 60 s later than in the log."""
-    return spreads_of(replay_each(case, policies, range(replays), seed=seed, progress=progress))
+    outcomes = replay_each(case, policies, range(replays), seed=seed, policies_at=policies_at, progress=progress)
+    return spreads_of(outcomes, case.prices.laid.weeks)
 
 
 def replay_each(
@@ -142,21 +207,21 @@ def replay_each(
     *,
     seed: int,
     draw_power: DrawPower | None = None,
+    policies_at: PoliciesAt | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[tuple[PolicyOutcome, ...]]:
     """Return the outcomes of all policies in the replays of these numbers, in their order.
 
     With `draw_power` the jobs' draws, too, differ from replay to replay. Replay number i has the seed (seed, i), so
     that its result depends neither on the others nor on the number of processors, over which they run in parallel.
+    Where the week of the prices is a choice, each replay lays the log on another one, the same for all policies.
     `progress` gets the number of finished replays, including those before the first of the numbers.
     """
     done = numbers.start
     outcomes: dict[int, tuple[PolicyOutcome, ...]] = {}
     with _threads() as (pool, stop):
-        futures = {
-            pool.submit(_one, case, policies, np.random.default_rng([seed, number]), draw_power, stop): number
-            for number in numbers
-        }
+        run = partial(_one, case, policies, draw_power=draw_power, policies_at=policies_at, stop=stop)
+        futures = {pool.submit(run, number, seed): number for number in numbers}
         for future in as_completed(futures):
             outcomes[futures[future]] = future.result()
             done += 1
@@ -177,12 +242,23 @@ def _threads() -> Iterator[tuple[ThreadPoolExecutor, Event]]:
 
 
 def _one(
-    case: ReplayCase, policies: tuple[Policy, ...], rng: Generator, draw_power: DrawPower | None, stop: Event
+    case: ReplayCase,
+    policies: tuple[Policy, ...],
+    number: int,
+    seed: int,
+    *,
+    draw_power: DrawPower | None,
+    policies_at: PoliciesAt | None,
+    stop: Event,
 ) -> tuple[PolicyOutcome, ...]:
     def hear_stop(_policy: str, _submitted: int) -> None:
         if stop.is_set():
             raise _Stopped
 
+    if weeks := case.prices.laid.weeks:
+        case = case.aligned(weeks.draw(number, seed))
+        policies = policies_at(case) if policies_at else policies
+    rng = np.random.default_rng([seed, number])
     return compare(shifted(case, rng, draw_power), policies, hear_stop).outcomes
 
 

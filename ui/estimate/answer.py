@@ -47,7 +47,7 @@ from ui.replay.likeness import (
     partition_table,
     replayed_waits,
 )
-from ui.replay.tables import NOISE
+from ui.replay.tables import NOISE, quoted_text
 from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
 HARDLY_LONGER_S = 600
@@ -247,7 +247,7 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
     near = (
-        f"the replay is near the log: jobs wait {clock_text(wait.mean)} on average under {first.policy}, in the log"
+        f"the replay is near the log: jobs wait {clock_text(wait.middle)} on average under {first.policy}, in the log"
         f" {clock_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
     )
     far = (*unlike_remark(estimate.comparison), *difference_lines(estimate.likeness))
@@ -261,15 +261,16 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
     )
     few = (
         f"; more were not needed, as their savings differ by less than {SETTLED_PCT} points"
-        if first.replays == FIRST_REPLAYS
+        if first.replays == FIRST_REPLAYS and first.alignments == 1
         else ""
     )
     return [
         *(far or (near,)),
         *one_user_remark(estimate.trace),
         *((power,) if estimate.prepared.power.assumed else ()),
-        f"shares and waits are means of {first.replays} replays with submissions up to a minute later; brackets hold 19"
-        f" of 20 replays; {NOISE}: chance alone can make the difference{few}",
+        f"shares and waits are {quoted_text(first)} with submissions up to a minute later; brackets hold 19 of 20"
+        f" {'replays' if first.alignments == 1 else 'further alignments'}; {NOISE}: chance alone can make the"
+        f" difference{few}",
     ]
 
 

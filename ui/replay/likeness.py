@@ -39,7 +39,7 @@ def replayed_waits(outcomes: Sequence[PolicyOutcome], spreads: Sequence[Replicat
 def _spread_waits(spread: ReplicationSpread, *, is_baseline: bool) -> dict[str, str]:
     change_s = spread.partition_wait_change_s
     return {
-        name: NOISE if change_s[name].has_either_sign and not is_baseline else clock_text(wait_s.mean)
+        name: NOISE if change_s[name].has_either_sign and not is_baseline else clock_text(wait_s.middle)
         for name, wait_s in spread.partition_wait_s.items()
     }
 

@@ -7,6 +7,7 @@ import gzip
 import re
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,11 +19,11 @@ from offpeak.files import check_writable, replacing
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from power.capacity.registry import check_policy_name, expand_front, with_capacity
-from sim_backend.case.replay_case import PreparedCase, prepare
+from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
 from sim_backend.comparison.breakdown import breakdown
 from sim_backend.comparison.compare import Comparison, compare
 from sim_backend.comparison.outcome import PolicyRun
-from sim_backend.comparison.replications import ReplicationSpread, replay_often
+from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
 from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import log_on_cluster
 from ui.progress import repeat_progress, replay_progress, say_written
@@ -41,10 +42,11 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     accounting = log_on_cluster(source, settings, lenient=request.lenient)
     trace = accounting.trace
     prepared = prepare(trace, settings, start=request.start, cluster=accounting.cluster)
-    policies = _policies(disciplines, prepared, settings.capacity)
+    policies_at = partial(_policies, disciplines, settings=settings.capacity)
+    policies = policies_at(prepared.case)
     with replay_progress(len(prepared.case.jobs)) as progress:
         comparison = compare(prepared.case, policies, progress)
-    spreads = _spreads(prepared, policies, request.replays, settings.power.seed)
+    spreads = _spreads(prepared, policies_at, request.replays, settings.power.seed)
     written: list[Path] = []
     if request.schedule is not None:
         written += write_schedules(comparison, request.schedule)
@@ -63,14 +65,12 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     say_written(*written, as_json=request.as_json)
 
 
-def _policies(
-    disciplines: tuple[Policy, ...], prepared: PreparedCase, settings: CapacitySettings
-) -> tuple[Policy, ...]:
+def _policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: CapacitySettings) -> tuple[Policy, ...]:
     """Return each scheduling policy with each capacity policy."""
-    if prepared.case.sleepers is None:
+    if case.sleepers is None:
         return disciplines
     names = expand_front(settings.policies)
-    return tuple(with_capacity(policy, name, prepared.case, settings) for name in names for policy in disciplines)
+    return tuple(with_capacity(policy, name, case, settings) for name in names for policy in disciplines)
 
 
 def _check_paths(settings: Settings, request: SimulateRequest) -> None:
@@ -84,12 +84,15 @@ def _check_paths(settings: Settings, request: SimulateRequest) -> None:
 
 
 def _spreads(
-    prepared: PreparedCase, policies: tuple[Policy, ...], replays: int | None, seed: int
+    prepared: PreparedCase, policies_at: PoliciesAt, replays: int | None, seed: int
 ) -> tuple[ReplicationSpread, ...]:
     if replays is None:
         return ()
     with repeat_progress(replays) as progress:
-        return replay_often(prepared.case, policies, replays=replays, seed=seed, progress=progress)
+        policies = policies_at(prepared.case)
+        return replay_often(
+            prepared.case, policies, replays=replays, seed=seed, policies_at=policies_at, progress=progress
+        )
 
 
 def schedule_paths(path: Path, policies: tuple[str, ...]) -> tuple[Path, ...]:

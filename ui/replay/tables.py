@@ -159,7 +159,7 @@ COLUMNS = (
 
 
 def spread_table(spreads: Sequence[ReplicationSpread]) -> Table:
-    """Return a row a policy: the mean of each figure, its range, and whether its difference is noise."""
+    """Return a row a policy: the mean or median of each figure, its range, and whether its difference is noise."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("policy", overflow="fold")
     shown = [(header, name) for header, name in COLUMNS if name in spreads[0].figures]
@@ -172,7 +172,7 @@ def spread_table(spreads: Sequence[ReplicationSpread]) -> Table:
 
 
 def spread_cell(spread: ReplicationSpread, name: str, *, is_first: bool) -> str:
-    """Return the mean and range of a figure; the first policy saves nothing against itself."""
+    """Return a figure and its range; the first policy saves nothing against itself."""
     if is_first and name == "saving_pct":
         return "-"
     text = interval_text(spread.figures[name], name)
@@ -182,17 +182,27 @@ def spread_cell(spread: ReplicationSpread, name: str, *, is_first: bool) -> str:
 def interval_text(interval: ReplicationInterval, name: str) -> str:
     """Return "0.62 (0.51 to 0.70) %"."""
     if name.endswith("_s"):
-        return f"{clock_text(interval.mean)} ({clock_text(interval.low)} to {clock_text(interval.high)})"
+        return f"{clock_text(interval.middle)} ({clock_text(interval.low)} to {clock_text(interval.high)})"
     unit = " %" if name.endswith("_pct") else ""
-    return f"{interval.mean:z,.2f} ({interval.low:z,.2f} to {interval.high:z,.2f}){unit}"
+    return f"{interval.middle:z,.2f} ({interval.low:z,.2f} to {interval.high:z,.2f}){unit}"
 
 
 def spread_remark(spreads: Sequence[ReplicationSpread]) -> str:
     """Say what the table shows."""
+    first, over, held = spreads[0], "", "of them"
+    if first.alignments > 1:
+        over, held = f" over {first.alignments} alignments with the prices,", "further alignments"
     return (
-        f"{spreads[0].replays} replays with submit times shifted by up to a minute; ranges hold 19 of 20 of them, "
-        f"{NOISE} is a difference to {spreads[0].policy} that chance alone can make"
+        f"{first.replays} replays{over} with submit times shifted by up to a minute; ranges hold 19 of 20 {held}, "
+        f"{NOISE} is a difference to {first.policy} that chance alone can make"
     )
+
+
+def quoted_text(spread: ReplicationSpread) -> str:
+    """Return "means of 20 replays", or "medians of 20 replays over 20 alignments with the prices"."""
+    if spread.alignments == 1:
+        return f"means of {spread.replays} replays"
+    return f"medians of {spread.replays} replays over {spread.alignments} alignments with the prices"
 
 
 FILE_WIDTH = 400

@@ -14,6 +14,7 @@ from offpeak.display import clock_text, figure, length_text, percent_text
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationSpread
 from ui.replay.comparison import machine_text, prices_text
+from ui.replay.tables import quoted_text
 from ui.report.figure import Figure, Json, Key
 from ui.report.subject import ReportSubject
 
@@ -91,15 +92,15 @@ WITHOUT_CENTS = 100
 def answer(subject: ReportSubject) -> str:
     """Return the result of the cheapest of the other policies, compared with the baseline.
 
-    Its figures are those of the table below it: means over the replays where there are several.
+    Its figures are those of the table below it: means or medians over the replays where there are several.
     """
     baseline, *others = subject.figures
     if not others:
-        return f"{_alone(subject, baseline)}{_asleep([baseline], named=baseline)}{_means(subject.spreads)}"
+        return f"{_alone(subject, baseline)}{_asleep([baseline], named=baseline)}{_quoted(subject.spreads)}"
     cheapest = min(others, key=lambda outcome: outcome.cost)
     asleep = _asleep(subject.figures, named=cheapest)
     money = f"{_money(baseline, cheapest)}{_range(subject.spreads, cheapest.policy)}"
-    return f"{money}; {_waiting(baseline, cheapest)}.{asleep}{_means(subject.spreads)}"
+    return f"{money}; {_waiting(baseline, cheapest)}.{asleep}{_quoted(subject.spreads)}"
 
 
 def _alone(subject: ReportSubject, outcome: PolicyOutcome) -> str:
@@ -133,11 +134,12 @@ def _range(spreads: tuple[ReplicationSpread, ...], policy: str) -> str:
         return ""
     saving = spread.figures["saving_pct"]
     what = "a difference that is noise: it saves" if spread.is_noise("cost") else "a saving of"
-    return f", {what} {saving.low:z.2f} to {percent_text(saving.high, 2)} in 19 of 20 replays"
+    where = "in 19 of 20 replays" if spread.alignments == 1 else "on 19 of 20 weeks of the prices"
+    return f", {what} {saving.low:z.2f} to {percent_text(saving.high, 2)} {where}"
 
 
-def _means(spreads: tuple[ReplicationSpread, ...]) -> str:
-    return f" Figures are means of {spreads[0].replays} replays." if spreads else ""
+def _quoted(spreads: tuple[ReplicationSpread, ...]) -> str:
+    return f" Figures are {quoted_text(spreads[0])}." if spreads else ""
 
 
 def _waiting(baseline: PolicyOutcome, other: PolicyOutcome) -> str:

@@ -135,10 +135,10 @@ class ReportSubject:
 
     @property
     def figures(self) -> tuple[PolicyOutcome, ...]:
-        """The figures that text and tables give of each policy: means over the replays, or of the only one there is."""
+        """The figures that text and tables give of each policy: those quoted of replays, if there are several."""
         spread_of = {spread.policy: spread for spread in self.spreads}
         outcomes = self.comparison.outcomes
-        return tuple(outcome_at(outcome, spread_of.get(outcome.policy), "mean") for outcome in outcomes)
+        return tuple(outcome_at(outcome, spread_of.get(outcome.policy), "middle") for outcome in outcomes)
 
     @property
     def others(self) -> tuple[ReportPolicy, ...]:
@@ -147,7 +147,7 @@ class ReportSubject:
 
 
 def outcome_at(outcome: PolicyOutcome, spread: ReplicationSpread | None, which: str) -> PolicyOutcome:
-    """Return the outcome with its figures' "mean", "low" or "high" over the replays; itself if there is one only."""
+    """Return the outcome with its figures' "middle", "low" or "high" over the replays; itself if there is one only."""
     if spread is None:
         return outcome
     return replace(outcome, **{name: getattr(interval, which) for name, interval in spread.figures.items()})

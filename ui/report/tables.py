@@ -110,7 +110,7 @@ def _savings_row(
     spread = next((spread for spread in subject.spreads if spread.policy == outcome.policy), None)
     if spread is None:
         return tuple(HtmlCell(text) for text in texts(outcome, is_first))
-    columns = (texts(outcome_at(outcome, spread, which), is_first) for which in ("mean", "low", "high"))
+    columns = (texts(outcome_at(outcome, spread, which), is_first) for which in ("middle", "low", "high"))
     return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
 
 
@@ -129,19 +129,19 @@ def _sleep_texts(outcome: PolicyOutcome, _is_first: bool) -> tuple[str, ...]:
 def _cells(
     spread: ReplicationSpread, columns: Iterable[tuple[str, str, str, str]], *, is_first: bool
 ) -> Iterator[HtmlCell]:
-    """Yield the mean of each figure over the replays, and the interval where it has one."""
-    for name, mean, low, high in columns:
+    """Yield the mean or median of each figure over the replays, and the interval where it has one."""
+    for name, text, low, high in columns:
         varies = name in WITH_RANGE and low != high
         is_noise = varies and not is_first and spread.is_noise(name)
         yield HtmlCell(
-            mean, f"{low.removesuffix(' %')} to {high.removesuffix(' %')}" if varies else "", NOISE if is_noise else ""
+            text, f"{low.removesuffix(' %')} to {high.removesuffix(' %')}" if varies else "", NOISE if is_noise else ""
         )
 
 
 def _remark(spreads: tuple[ReplicationSpread, ...]) -> str:
     if not spreads:
         return ONE_REPLAY
-    return f"Means of {spread_remark(spreads)}."
+    return f"{'Means' if spreads[0].alignments == 1 else 'Medians'} of {spread_remark(spreads)}."
 
 
 SHOWN_JOBS = 10

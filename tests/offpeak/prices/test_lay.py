@@ -157,3 +157,64 @@ def test_extending_keeps_the_prefix(lengths_s, more_s, random):
     assert np.array_equal(longer.value[: len(series)], series.value)
     assert longer.start_s[-1] < longer.end_s
     assert np.all(longer.known)
+
+
+@pytest.mark.parametrize("zone", [UTC, STOCKHOLM])
+def test_another_week_has_the_season_the_weekday_and_the_clock_of_the_chosen_one(zone):
+    log = log_of("1996-09-23T16:40+02:00", days=340, zone=zone)
+    laid = align_log(log, FIVE_YEARS)
+    starts = [datetime.fromtimestamp(log.begin_s + offset_s, zone) for offset_s in laid.weeks.offsets_s]
+    chosen = datetime.fromtimestamp(log.begin_s + laid.offset_s, zone)
+    assert chosen in starts
+    assert len(set(starts)) == len(starts) > 40
+    assert {start.year for start in starts} == {2020, 2021, 2022, 2023, 2024} - {2024}
+    assert {(start.weekday(), start.hour, start.minute) for start in starts} == {(0, chosen.hour, chosen.minute)}
+    assert all(abs(start.timetuple().tm_yday - chosen.timetuple().tm_yday) <= 6 * 7 + 1 for start in starts)
+    assert all(log.last_s + offset_s <= FIVE_YEARS.end_s for offset_s in laid.weeks.offsets_s)
+    assert f"{len(starts)} weeks, within 6 weeks of that day of any year" in laid.weeks.note
+
+
+def test_the_turn_of_the_year_does_not_part_a_season():
+    log = log_of("1998-01-02T00:00Z", days=10)
+    starts = [datetime.fromtimestamp(log.begin_s + each, UTC) for each in align_log(log, FIVE_YEARS).weeks.offsets_s]
+    assert {start.month for start in starts} == {11, 12, 1, 2}
+
+
+def test_a_log_without_a_date_has_no_season():
+    weeks = align_log(LogSpan(first_s=0, last_s=10**6), FIVE_YEARS).weeks
+    assert len(weeks.offsets_s) == (FIVE_YEARS.end_s - unix("2020-01-06T00:00Z") - 10**6) // WEEK_S + 1
+    assert weeks.note.endswith("of any season")
+
+
+def test_no_other_week_is_drawn_where_dates_or_the_user_fix_it_or_prices_have_none():
+    assert align_log(log_of("2021-05-05T10:00Z", days=5), FIVE_YEARS).weeks is None
+    asked = align_log(log_of("1996-09-23T16:40Z", days=5), FIVE_YEARS, start=date(2022, 3, 4))
+    assert asked.weeks.offsets_s == (asked.offset_s,)
+    assert "ranges over replays do not contain its choice" in asked.weeks.note
+    short = align_log(log_of("1996-09-23T16:40Z", days=5), prices("2014-06-01T00:00Z", "2014-06-06T00:00Z"))
+    assert short.weeks.offsets_s == (short.offset_s,)
+    assert "no other week" in short.weeks.note
+
+
+def test_prices_shorter_than_the_log_are_said_to_repeat():
+    weeks = align_log(log_of("1996-09-23T16:40Z", days=900), prices("2020-01-01T00:00Z", "2021-01-01T00:00Z")).weeks
+    assert len(weeks.offsets_s) == 13
+    assert weeks.note.endswith("within 6 weeks of that day of any year; prices repeat where they end before it")
+
+
+def test_weeks_without_prices_are_no_place_for_a_log():
+    value = np.where(FIVE_YEARS.start_s < unix("2022-06-01T00:00Z"), FIVE_YEARS.value, np.nan)
+    half = Series(FIVE_YEARS.start_s, FIVE_YEARS.end_s, value, "EUR/MWh", "half of them")
+    log = log_of("1996-09-23T16:40Z", days=30)
+    weeks = align_log(log, half).weeks
+    assert 24 <= len(weeks.offsets_s) <= 26
+    assert max(weeks.offsets_s) + log.last_s < unix("2022-06-01T00:00Z")
+
+
+@given(st.integers(0, 2**31), st.integers(1, 3))
+def test_every_week_is_drawn_once_before_any_comes_again(seed: int, rounds: int):
+    weeks = align_log(log_of("1996-09-23T16:40Z", days=30), prices("2020-01-01T00:00Z", "2021-01-01T00:00Z")).weeks
+    count = len(weeks.offsets_s)
+    drawn = [weeks.draw(number, seed) for number in range(rounds * count)]
+    assert sorted(drawn) == sorted(weeks.offsets_s * rounds)
+    assert drawn == [weeks.draw(number, seed) for number in range(rounds * count)]

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
@@ -10,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import OffpeakError
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.prices.alignment import LogSpan
+from offpeak.model.step_series import Series
+from offpeak.prices.alignment import LogSpan, align_log
+from offpeak.prices.peak import parse_peak_rule
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
-from sim_backend.case.electricity import prices_of
+from sim_backend.case.electricity import LaidSeries, ReplayPrices, prices_of
 from sim_backend.case.replay_case import ReplayCase, ReplayMachine
+from sim_backend.comparison.compare import compare
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import LARGEST_SHIFT_S, replay_each, replay_often, shifted, spreads_of
-from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.policy import Policy, parse_policy
 from sim_backend.workloads.generate import lublin_jobs
 
 NODES = 32
@@ -85,6 +90,59 @@ def test_drawing_the_power_anew_widens_what_the_energy_may_be() -> None:
     assert drawn.figures["energy_kwh"].high - drawn.figures["energy_kwh"].low > 5 * (
         fixed.figures["energy_kwh"].high - fixed.figures["energy_kwh"].low
     )
+
+
+def undated_case(carbon_from: str) -> ReplayCase:
+    """The case on three years of prices, with hours that cost more in each week, and as much carbon intensity."""
+    hour_s = np.arange(3 * 52 * 168) * HOUR_S + int(datetime(2020, 1, 1, tzinfo=UTC).timestamp())
+    value = 50.0 + np.arange(len(hour_s)) // 168 + 40.0 * (hour_s // HOUR_S % 24 > 11)
+    series = Series(hour_s, int(hour_s[-1]) + HOUR_S, value, "EUR/MWh", "rising")
+    moved_s = int(datetime.fromisoformat(carbon_from).timestamp()) - int(hour_s[0])
+    carbon = replace(series, start_s=hour_s + moved_s, end_s=series.end_s + moved_s, unit="g/kWh")
+    last_s = int((CASE.jobs.submit_s + CASE.jobs.runtime_s).max())
+    laid = align_log(LogSpan(int(CASE.jobs.submit_s[0]), last_s), series)
+    prices = LaidSeries(series, laid.offset_s, UTC, (laid.note,), weeks=laid.weeks)
+    return replace(
+        CASE,
+        prices=ReplayPrices(prices, parse_peak_rule("day-mean", zone=UTC)),
+        carbon=LaidSeries(carbon, laid.offset_s, UTC, ()),
+    )
+
+
+def test_replays_of_a_log_without_dates_lie_on_other_weeks_the_same_for_all_policies() -> None:
+    case = undated_case("2020-01-01T00:00+00:00")
+    seen: list[tuple[float, ...]] = []
+
+    def policies_at(at: ReplayCase) -> tuple[Policy, ...]:
+        seen.append((at.prices.laid.offset_s,))
+        return POLICIES
+
+    easy, greedy = replay_often(case, POLICIES, replays=12, seed=3, policies_at=policies_at)
+    weeks = case.prices.laid.weeks
+    assert weeks is not None
+    assert sorted(seen) == sorted((weeks.draw(number, 3),) for number in range(12))
+    assert easy.alignments == greedy.alignments == len(set(seen)) == 12
+    outcomes = replay_each(case, POLICIES, range(12), seed=3)
+    for number, pair in enumerate(outcomes):
+        moved = shifted(case.aligned(weeks.draw(number, 3)), np.random.default_rng([3, number]))
+        assert replay_figures(pair) == replay_figures(compare(moved, POLICIES).outcomes)
+    costs = [pair[0].cost for pair in outcomes]
+    assert easy.figures["cost"].middle == pytest.approx(np.median(costs))
+    assert easy.figures["cost"].low < np.percentile(costs, 10) < np.percentile(costs, 90) < easy.figures["cost"].high
+    assert (easy, greedy) == replay_often(case, POLICIES, replays=12, seed=3)
+
+
+def test_the_carbon_intensity_goes_to_the_dates_of_the_prices() -> None:
+    case = undated_case("2020-01-01T00:00+00:00")
+    weeks = case.prices.laid.weeks
+    assert weeks is not None
+    moved = case.aligned(weeks.offsets_s[-1])
+    assert isinstance(moved.carbon, LaidSeries)
+    assert moved.carbon.offset_s == moved.prices.laid.offset_s == weeks.offsets_s[-1] != case.prices.laid.offset_s
+    other_years = undated_case("2014-01-01T00:00+00:00").aligned(weeks.offsets_s[-1])
+    assert isinstance(other_years.carbon, LaidSeries)
+    behind_d = (weeks.offsets_s[-1] - other_years.carbon.offset_s) / DAY_S
+    assert abs((behind_d + 182) % 365.2425 - 182) < 5, "the same season of a year that it knows"
 
 
 def test_an_error_in_one_replay_comes_out_and_no_thread_is_left() -> None:

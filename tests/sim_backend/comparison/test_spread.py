@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.prices.alignment import AlignmentWeeks
 from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import FIGURES, spreads_of
+from sim_backend.comparison.replications import FIGURES, alignment_interval_of, spreads_of
 
 BASELINE = PolicyOutcome(
     policy="easy",
@@ -65,6 +66,38 @@ def test_nineteen_of_twenty_replays_lie_within_the_interval() -> None:
     first, _ = spreads_of(outcomes(waits, waits))
     interval = first.figures["mean_wait_s"]
     assert sum(interval.low <= wait <= interval.high for wait in np.linspace(0, 19, 1001)) == pytest.approx(950, abs=2)
+
+
+@pytest.mark.parametrize("count", [10, 20, 60])
+@pytest.mark.parametrize("kind", ["normal", "uniform", "exponential", "two years"])
+def test_nineteen_of_twenty_further_weeks_lie_within_the_range_of_weeks(count: int, kind: str) -> None:
+    rng = np.random.default_rng(7)
+    draws = {
+        "normal": rng.normal(5, 1, (4000, count + 1)),
+        "uniform": rng.uniform(0, 1, (4000, count + 1)),
+        "exponential": rng.exponential(1, (4000, count + 1)),
+        "two years": rng.normal(rng.choice([2.0, 9.0], (4000, count + 1)), 0.5),
+    }
+    held = 0
+    for *values, next_one in draws[kind]:
+        interval = alignment_interval_of(np.array(values))
+        assert min(values) <= interval.middle <= max(values)
+        held += interval.low <= next_one <= interval.high
+    assert held / 4000 > 0.925
+
+
+def test_a_range_of_weeks_holds_no_negative_wait_but_a_negative_saving() -> None:
+    weeks = AlignmentWeeks(tuple(range(30)), "")
+    replays = outcomes([0.0, 0.0, 500.0], [0.0, 0.0, 900.0])
+    other = [
+        (first, replace(second, saving_pct=saved)) for (first, second), saved in zip(replays, (0, 0, 5), strict=True)
+    ]
+    _, spread = spreads_of(other, weeks)
+    assert spread.alignments == 3
+    assert spread.figures["mean_wait_s"].low == 0
+    assert spread.figures["saving_pct"].low < 0
+    assert spread.differences["mean_wait_s"].low < 0
+    assert spread.figures["mean_wait_s"].middle == 0
 
 
 def test_a_difference_that_may_have_either_sign_is_noise() -> None:
