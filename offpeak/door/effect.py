@@ -27,6 +27,9 @@ HARMLESS: frozenset[Order] = frozenset(
 )
 """Orders that cannot end a job or keep it from starting. The door sends them even if the ledger cannot be written."""
 
+MODE_RULE = "mode"
+"""The rule that refuses what the mode does not let through."""
+
 DONE = "done"
 """The result of an order that the device has accepted."""
 
@@ -142,4 +145,4 @@ def refused_by_mode(mode: Mode, effect: Effect, *, put_to_sleep: bool) -> Refusa
         hint = 'set mode = "advise" below [agent], and what an admin orders is done'
     else:
         hint = 'set mode = "active" below [agent] once its records have convinced you'
-    return Refusal("mode", message, hint)
+    return Refusal(MODE_RULE, message, hint)

@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, case, func, literal, null, select, union_all
 
+from offpeak.door.effect import ADMIN
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.ledger.tables import decisions, intents, outcomes, refusals, savings, states
-from offpeak.model.orders import QueueChange
+from offpeak.model.orders import NodeChange, NodeOrder, QueueChange
 from offpeak.model.time_range import TimeRange
 
 Record = dict[str, Any]
@@ -112,17 +113,34 @@ def _records(connection: Connection, found: Any) -> list[Record]:
     return [row._asdict() for row in connection.execute(found)]
 
 
-QUEUE_SUBJECT = "queue of "
 QUEUE_ORDERS = (str(QueueChange.RANK), str(QueueChange.DEFER))
+
+
+NODE_ORDERS = tuple(map(str, (NodeOrder.STANDBY, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF, NodeChange.POWER_DOWN)))
+"""The orders that put a node to sleep."""
+KEPT_NODE_ORDERS = (*NODE_ORDERS, str(NodeChange.CLOSE), str(NodeChange.WITHDRAW))
+"""The orders that show that a node would sleep, when they are refused: the first of them closes the node to jobs."""
 
 
 def queue_orders(connection: Connection, span: TimeRange) -> list[float]:
     """Return the times [Unix s] of the orders to queues that were done."""
+    return done_orders(connection, span, QUEUE_ORDERS)
+
+
+def done_orders(connection: Connection, span: TimeRange, orders: Sequence[str]) -> list[float]:
+    """Return the times [Unix s] of offpeak's own orders of these kinds, to queues or to nodes, that were done."""
     at = intents.c.at_unix_s
-    within = (at >= span.from_unix_s) & (at < span.until_unix_s)
-    of_queue = intents.c.subject.startswith(QUEUE_SUBJECT, autoescape=True) & intents.c.order.in_(QUEUE_ORDERS)
-    done = outcomes.c.result == "done"
-    return list(connection.execute(select(at).join(outcomes).where(within, of_queue, done).order_by(at)).scalars())
+    given = intents.c.order.in_(orders) & ~intents.c.by.startswith(ADMIN, autoescape=True)
+    found = select(at).join(outcomes).where(_within(intents, span), given, outcomes.c.result == "done")
+    return list(connection.execute(found.order_by(at)).scalars())
+
+
+def refused_orders(connection: Connection, span: TimeRange, orders: Sequence[str], rule: str) -> list[float]:
+    """Return the times [Unix s] of offpeak's own orders of these kinds that the rule of the door refused."""
+    at = refusals.c.at_unix_s
+    given = refusals.c.order.in_(orders) & ~refusals.c.by.startswith(ADMIN, autoescape=True)
+    found = select(at).where(_within(refusals, span), given, refusals.c.rule == rule)
+    return list(connection.execute(found.order_by(at)).scalars())
 
 
 def last_written_unix_s(connection: Connection) -> float | None:

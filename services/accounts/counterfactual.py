@@ -20,77 +20,102 @@ from offpeak.settings.table import Settings
 from services.accounts.month_account import ReplayInputs, add_draws, find_ordered_peaks
 from sim_backend.case.electricity import LaidSeries, ReplayPrices
 from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
-from sim_backend.comparison.compare import meters_of, usage_of
-from sim_backend.comparison.outcome import Meters, charges_of
+from sim_backend.comparison.compare import charge_period, meters_of, replay_policies
+from sim_backend.comparison.outcome import Meters
 from sim_backend.comparison.replications import ReplicationInterval, interval_of, shifted
 from sim_backend.engine.state import PeakTimes
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import Schedule, replay
+from sim_backend.replay.policy import DISCIPLINES, Policy, parse_policy
+from sim_backend.replay.schedule import NO_PEAKS, Schedule
 from sim_backend.traces.filters import between
 
 REPLAYS = 20
+SITES_OWN = "easy"
+
+
+def site_policies(settings: Settings) -> tuple[Policy, Policy]:
+    """Return the site's own policy, which is the first discipline in the settings, and the policy of the agent."""
+    names = [name for name in settings.scheduling.policies if name in DISCIPLINES]
+    site = parse_policy(names[0] if names else SITES_OWN, settings.scheduling)
+    queue = settings.agent.queue
+    return site, site if queue in ("off", "plan") else parse_policy(queue, settings.scheduling)
+
+
+@dataclass(frozen=True)
+class PolicyReplay:
+    """A policy, and the on-peak times that it knows."""
+
+    policy: Policy
+    peaks: PeakTimes
 
 
 @dataclass(frozen=True)
 class Bills:
-    """Money and CO2 [kg] of each period, float64[periods], the CO2 None without an intensity; and the mean wait."""
+    """Money, CO2 [kg], energy [J], and node-seconds not on, of each period: float64[periods]; starts by job.
+
+    The CO2 is None without an intensity.
+    """
 
     cost: Float64
     co2_kg: Float64 | None
+    energy_j: Float64
+    away_s: Float64
+    start_s: Int64
     mean_wait_s: float
 
 
 @dataclass(frozen=True)
 class BilledDays:
-    """The bills of the log, and those of the policies in each replay.
+    """The bills of the log, and those of the policies in each replay, in which jobs come at `submit_s`.
 
     One more period follows the last day: it has the cost of jobs that a policy moves out of the time.
     """
 
     logged: Bills
     replayed: tuple[tuple[Bills, ...], ...]
+    submit_s: tuple[Int64, ...]
 
 
-def bill_days(
-    case: ReplayCase, policies: tuple[Policy, ...], peaks: PeakTimes, day_edges_s: Int64, *, seed: int
-) -> BilledDays:
+def bill_days(case: ReplayCase, policies: tuple[PolicyReplay, ...], day_edges_s: Int64, *, seed: int) -> BilledDays:
     """Return the bills of the days between these edges [trace seconds]; jobs start in the log and in REPLAYS replays.
 
-    Submit times are shifted by up to a minute in each replay: the same for all policies.
+    Submit times are shifted by up to a minute in each replay: the same for all policies. Nodes sleep under policies
+    that let them, and are on in the log.
     """
     cases = [shifted(case, np.random.default_rng([seed, number])) for number in range(REPLAYS)]
-    schedules = [tuple(_replay(replayed, policy, peaks) for policy in policies) for replayed in cases]
+    rest_s = int(day_edges_s[-1])
+    schedules = [
+        tuple(
+            schedule
+            for each in policies
+            for schedule in replay_policies(replayed, (each.policy,), each.peaks, rest_until_s=rest_s)
+        )
+        for replayed in cases
+    ]
     logged = Schedule(case.jobs.logged_start_s, case.jobs.logged_start_s + case.jobs.runtime_s, 0.0)
     ends_s = [int(schedule.end_s.max()) for schedule in (logged, *(schedule for run in schedules for schedule in run))]
-    edges_s = np.append(day_edges_s, max(*ends_s, int(day_edges_s[-1]) + 1))
+    edges_s = np.append(day_edges_s, max(*ends_s, rest_s + 1))
     reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(int(edges_s[-1]))))
     meters = meters_of(reaching, int(edges_s[-1]))
     return BilledDays(
-        _bills(case, logged, edges_s, meters),
+        _bills(replace(case, nodes=None, pools=None), logged, edges_s, meters),
         tuple(
             tuple(_bills(replayed, schedule, edges_s, meters) for schedule in run)
             for replayed, run in zip(cases, schedules, strict=True)
         ),
+        tuple(replayed.jobs.submit_s for replayed in cases),
     )
-
-
-def _replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Schedule:
-    return replay(case.jobs, case.node_power_w, machine_size=case.machine.size, policy=policy, peaks=peaks)
 
 
 def _bills(case: ReplayCase, schedule: Schedule, edges_s: Int64, meters: Meters) -> Bills:
     periods = zip(edges_s[:-1].tolist(), edges_s[1:].tolist(), strict=True)
-    charges = [charges_of(usage_of(case, _within(schedule, *period), *period), meters) for period in periods]
+    charges, away_s = zip(*(charge_period(case, schedule, meters, *period) for period in periods), strict=True)
     cost = np.array([charge.cost.total for charge in charges]) / J_PER_MWH
     co2_kg = np.array([charge.carbon.total for charge in charges if charge.carbon]) / J_PER_KWH / 1000
+    energy_j = np.array([charge.energy.total for charge in charges])
     wait_s = float((schedule.start_s - case.jobs.submit_s).mean())
-    return Bills(cost, co2_kg if meters.carbon else None, wait_s)
-
-
-def _within(schedule: Schedule, begin_s: int, until_s: int) -> Schedule:
-    """Return the part of the schedule in that period; a job outside it takes no time."""
-    edges = (begin_s, until_s)
-    return Schedule(np.clip(schedule.start_s, *edges), np.clip(schedule.end_s, *edges), 0.0)
+    return Bills(
+        cost, co2_kg if meters.carbon else None, energy_j, np.array(away_s, np.float64), schedule.start_s, wait_s
+    )
 
 
 @dataclass(frozen=True)
@@ -137,9 +162,12 @@ def replay_site_order(
     edges_s = inputs.edges_unix_s - trace.unix_start_s
     cut = between(drawing, int(edges_s[0]), int(edges_s[-1]))
     prepared = _prepare_case(cut, drawing, settings, inputs)
-    peaks = find_ordered_peaks(inputs, prepared.case)
-    billed = bill_days(prepared.case, (site, ordering), peaks, edges_s, seed=settings.power.seed)
     case = prepared.case
+    policies = (
+        PolicyReplay(site, NO_PEAKS),
+        PolicyReplay(ordering, find_ordered_peaks(inputs, case, inputs.ordered)),
+    )
+    billed = bill_days(case, policies, edges_s, seed=settings.power.seed)
     known = int(np.isin(case.jobs.job_id, drawn).sum())
     counts = (len(case.jobs), known, case.machine.size // prepared.units_per_node)
     return _compare_bills(billed, (site.name, ordering.name), counts, case.prices.laid.series.currency)
@@ -153,17 +181,19 @@ def _started(trace: Trace) -> Trace:
 
 
 def _prepare_case(cut: Trace, whole: Trace, settings: Settings, inputs: ReplayInputs) -> PreparedCase:
-    """Return the case of the log with the prices of the ledger instead of those of the settings."""
+    """Return the case of the log with the prices of the ledger instead of those of the settings, all nodes on."""
     prepared = prepare(cut, replace(settings, prices=PriceSettings(), carbon=CarbonSettings()), start=None, whole=whole)
+    return replace(prepared, case=replace(with_ledger_prices(prepared.case, cut, inputs), nodes=None))
+
+
+def with_ledger_prices(case: ReplayCase, trace: Trace, inputs: ReplayInputs) -> ReplayCase:
+    """Return the case with the prices and the carbon intensity of the ledger, their gaps filled."""
     price, carbon = inputs.prices.price, inputs.prices.carbon
-    laid = _fill_gaps(price, cut, inputs)
-    case: ReplayCase = replace(
-        prepared.case,
-        prices=ReplayPrices(laid, inputs.peak_rule, inputs.weighing),
-        carbon=_fill_gaps(carbon, cut, inputs) if carbon else None,
-        nodes=None,
+    return replace(
+        case,
+        prices=ReplayPrices(_fill_gaps(price, trace, inputs), inputs.peak_rule, inputs.weighing),
+        carbon=_fill_gaps(carbon, trace, inputs) if carbon else None,
     )
-    return replace(prepared, case=case)
 
 
 def _fill_gaps(series: Series, trace: Trace, inputs: ReplayInputs) -> LaidSeries:

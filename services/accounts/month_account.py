@@ -59,12 +59,12 @@ def add_draws(trace: Trace, energies_j: Mapping[tuple[str, int], float]) -> tupl
     return replace(trace, jobs=replace(jobs, node_power_w=draw_w)), jobs.job_id[known]
 
 
-def find_ordered_peaks(inputs: ReplayInputs, case: ReplayCase) -> PeakTimes:
-    """Return the on-peak times; they are unknown on days without an ordered queue, so that the queue is not changed."""
+def find_ordered_peaks(inputs: ReplayInputs, case: ReplayCase, ordered: NDArray[np.bool_]) -> PeakTimes:
+    """Return the on-peak times; they are unknown on days that are not `ordered`, so that the queue is not changed."""
     laid, decisions = case.prices.laid, decision_series(case.prices, case.carbon)
     series, peak = classify(split(decisions, inputs.edges_unix_s), inputs.peak_rule)
     day = np.searchsorted(inputs.edges_unix_s, series.start_s, side="right") - 1
-    is_ordered = inputs.ordered[np.clip(day, 0, len(inputs.ordered) - 1)]
+    is_ordered = ordered[np.clip(day, 0, len(ordered) - 1)]
     known_peak = np.append(np.where(is_ordered, peak, Peak.UNKNOWN), Peak.UNKNOWN).astype(np.int8)
     return PeakTimes(np.append(series.start_s, series.end_s) - laid.offset_s, known_peak)
 
@@ -107,7 +107,7 @@ def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo, pr
         accounts=tuple(account_uses(connection, span)),
         nodes=tuple(node_energy(connection, span, ("node",), zone)),
         rested=_sum_rests(connection, span),
-        replay_inputs=_read_replay_inputs(connection, span, zone, prices),
+        replay_inputs=read_replay_inputs(connection, span, zone, prices),
         assumed_price_share=assumed_share(connection, span),
     )
 
@@ -138,9 +138,10 @@ def _sum(values: list[float | None]) -> float | None:
     return sum(known) if len(known) == len(values) else None
 
 
-def _read_replay_inputs(
+def read_replay_inputs(
     connection: Connection, span: TimeRange, zone: tzinfo, settings: PriceSettings
 ) -> ReplayInputs | None:
+    """Return the inputs of a replay; None without prices, BadInput if they are in two currencies."""
     prices = read_prices(connection, span)
     if prices is None:
         return None

@@ -19,6 +19,7 @@ from power.interlocks.preconditions import HELD, StateReading
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldChange, Release
 from power.meters.port import Meter
 from power.meters.registry import site_meters
+from services.accounts.lever_site import LeverSection
 from services.accounts.metering import Pace
 from services.agent.accounting_loops import (
     AccountSection,
@@ -38,6 +39,7 @@ from services.agent.demand_response import (
     ReportLoop,
     Surroundings,
 )
+from services.agent.lever_loop import LeverLoop
 from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
 from services.agent.observer import Observer, PriceLoop, WeatherLoop, WeatherSection
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
@@ -103,6 +105,7 @@ class SiteAgent:
         )
         self.meters = MeterLoop(self._open_meters, self._meter_pace, ledger, clock, steady)
         self.savings = SavingsLoop(self._savings_section, ledger, clock)
+        self.levers = LeverLoop(self._lever_section, self.observer, self.accounts, ledger)
         self.loops: tuple[Loop, ...] = (
             self.prices,
             EventFileLoop(self.caps),
@@ -113,6 +116,7 @@ class SiteAgent:
             self.power_loop,
             self.meters,
             self.savings,
+            self.levers,
             PruneLoop(ledger, clock),
             SealLoop(ledger, lambda: self.site.zone, clock),
         )
@@ -305,6 +309,10 @@ class SiteAgent:
     def _savings_section(self) -> SavingsSection:
         site = self.site
         return SavingsSection(site.machines, site.node_class, site.zone, site.settings.agent.cycle_s)
+
+    def _lever_section(self) -> LeverSection:
+        site, is_active = self.site, self.modes.usual is Mode.ACTIVE
+        return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active)
 
     def _open_meters(self) -> tuple[Meter, ...]:
         return tuple(site_meters(self.site.settings, self.site.inventory, None, self.site.transport))

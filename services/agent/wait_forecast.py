@@ -22,8 +22,8 @@ from plugin.federation.site_report import NO_WAITS, PartitionTerms
 from plugin.federation.site_waits import wait_on_pools
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from power.live.engine_process import simulate_apart
 from power.live.pool_state import is_waiting
-from power.live.wait_process import simulate_apart
 from predictors.waits.questions import wait_errors
 from services.accounts.ended_jobs import RUNS, has_run
 from services.agent.loop import LOG

@@ -8,6 +8,7 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.constants import WEEK_S
+from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.prices.alignment import REPEATED_WEEKS
 from offpeak.text import counted
@@ -17,6 +18,7 @@ from sim_backend.case.machine_size import backlog_s
 from sim_backend.case.replay_case import ReplayCase, guessed_end_s
 from sim_backend.case.site_jobs import mixed_case_of
 from sim_backend.comparison.outcome import (
+    Charges,
     Meters,
     PolicyOutcome,
     PolicyRun,
@@ -41,7 +43,7 @@ from sim_backend.engine.state import NOT_YET, PeakTimes
 from sim_backend.mixed.powered import PoweredMixedReplay
 from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of
 from sim_backend.nodes.bounds import lowest_for_schedule
-from sim_backend.nodes.node_log import PoweredUsage, StateCounts, sleep_figures, sleep_figures_of_pools
+from sim_backend.nodes.node_log import PoweredUsage, StateCounts, sleep_figures, sleep_figures_of_pools, state_times
 from sim_backend.nodes.power_curve import (
     PowerCurve,
     StandingDraw,
@@ -52,7 +54,7 @@ from sim_backend.nodes.power_curve import (
 )
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredReplay
-from sim_backend.replay.schedule import Schedule, replay
+from sim_backend.replay.schedule import JobRuns, Schedule, replay
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def _replay_all(
         # Always start from the given prices: extended prices must not be extended again.
         reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
         peaks = peak_times(reaching.prices, reaching.carbon)
-        schedules = _replays(case, policies, peaks, progress)
+        schedules = replay_policies(case, policies, peaks, progress)
         until_s = max(int(schedule.end_s.max()) for schedule in schedules)
         left = sum(
             int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules if not failed_nodes(schedule)
@@ -209,19 +211,31 @@ def _never_started(case: ReplayCase, policies: tuple[Policy, ...], schedules: li
     )
 
 
-def _replays(
-    case: ReplayCase, policies: tuple[Policy, ...], peaks: PeakTimes, progress: Callable[[str, int], None] | None
+def replay_policies(
+    case: ReplayCase,
+    policies: tuple[Policy, ...],
+    peaks: PeakTimes,
+    progress: Callable[[str, int], None] | None = None,
+    *,
+    rest_until_s: int = 0,
 ) -> list[Schedule]:
-    """Replay under each policy; nodes that can sleep go on until the last job under any of them has ended."""
+    """Replay under each policy.
+
+    Nodes that can sleep go on until the last job under any of them has ended, and up to that second.
+    """
     if case.is_mixed:
-        return _mixed_replays(case, policies, peaks, progress)
+        return _mixed_replays(case, policies, peaks, progress, rest_until_s)
     replays = [_replay(case, policy, peaks, progress) for policy in policies]
-    until_s = max(int(each.end_s.max()) for each in replays)
+    until_s = max(rest_until_s, *(int(each.end_s.max()) for each in replays))
     return [_rested(each, until_s) if isinstance(each, PoweredReplay) else each for each in replays]
 
 
 def _mixed_replays(
-    case: ReplayCase, policies: tuple[Policy, ...], peaks: PeakTimes, progress: Callable[[str, int], None] | None
+    case: ReplayCase,
+    policies: tuple[Policy, ...],
+    peaks: PeakTimes,
+    progress: Callable[[str, int], None] | None,
+    rest_until_s: int,
 ) -> list[Schedule]:
     """Replay on the pools of the case's cluster; BadInput for policies that do not know pools of nodes."""
     assert case.cluster is not None
@@ -246,7 +260,7 @@ def _mixed_replays(
         powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.pools.classes, peaks=peaks)
         powered.run(report)
         played.append(powered)
-    until_s = max(int(each.end_s.max()) for each in played)
+    until_s = max(rest_until_s, *(int(each.end_s.max()) for each in played))
     return [
         pooled_schedule(_rested_pools(each, until_s) if isinstance(each, PoweredMixedReplay) else each)
         for each in played
@@ -302,6 +316,34 @@ def usage_of(case: ReplayCase, schedule: Schedule, begin_s: int, until_s: int) -
         idle_w=case.machine.idle_w,
         begin_s=begin_s,
         until_s=until_s,
+    )
+
+
+def charge_period(
+    case: ReplayCase, schedule: Schedule, meters: Meters, begin_s: int, until_s: int
+) -> tuple[Charges, int]:
+    """Return what a schedule used in [begin_s, until_s), and for how many node-seconds nodes were not on then."""
+    within = _within(schedule, begin_s, until_s)
+    usage = usage_of(case, within, begin_s, until_s)
+    if case.pools is not None and isinstance(within, PooledSchedule):
+        powered = pool_usages(case, within, begin_s, until_s)
+    elif case.nodes is not None:
+        powered = (powered_usage(within, usage, case.nodes),)
+    else:
+        return charges_of(usage, meters), 0
+    times = [state_times(meters.price, each.node_log, begin_s, until_s).seconds for each in powered]
+    away_s = sum(int(seconds.sum() - seconds[[ACTIVE, FAILED]].sum()) for seconds in times)
+    return sum_of_charges([powered_charges_of(each, meters) for each in powered]), away_s
+
+
+def _within(schedule: Schedule, begin_s: int, until_s: int) -> Schedule:
+    """Return the part of the schedule in that period; a run outside it takes no time."""
+    edges, lost = (begin_s, until_s), schedule.lost
+    return replace(
+        schedule,
+        start_s=np.clip(schedule.start_s, *edges),
+        end_s=np.clip(schedule.end_s, *edges),
+        lost=JobRuns(lost.job, np.clip(lost.start_s, *edges), np.clip(lost.end_s, *edges)),
     )
 
 

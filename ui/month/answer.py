@@ -12,9 +12,8 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
 from offpeak.text import printable
-from services.accounts.counterfactual import Counterfactual, replay_site_order
+from services.accounts.counterfactual import Counterfactual, replay_site_order, site_policies
 from services.accounts.month_account import MonthAccount, make_month_account
-from sim_backend.replay.policy import DISCIPLINES, Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.ledger.text import print_nothing, print_table, rows_csv
 from ui.month.page import month_page
@@ -34,7 +33,6 @@ from ui.month.subject import (
 from ui.progress import say_written
 from ui.requests import MonthRequest
 
-SITES_OWN = "easy"
 Replayed = tuple[Counterfactual | None, str]
 
 
@@ -76,20 +74,11 @@ def _replayed(settings: Settings, wanted: MonthRequest, month: Month, account: M
     try:
         accounting = accounting_of(wanted.log, days, settings, lenient=wanted.lenient)
         of_site = with_nodes(settings, accounting)
-        return replay_site_order(accounting.trace, account.replay_inputs, of_site, *_policies(settings)), ""
+        return replay_site_order(accounting.trace, account.replay_inputs, of_site, *site_policies(settings)), ""
     except (BadTrace, SchedulerError) as problem:
         if wanted.log is not None:
             raise
         return None, f"not known, {printable(str(problem))}; --log names an accounting"
-
-
-def _policies(settings: Settings) -> tuple[Policy, Policy]:
-    """Return the site's own policy, which is the first discipline in the settings, and the policy of the agent."""
-    names = [name for name in settings.scheduling.policies if name in DISCIPLINES]
-    site = parse_policy(names[0] if names else SITES_OWN, settings.scheduling)
-    queue = settings.agent.queue
-    ordering = site if queue in ("off", "plan") else parse_policy(queue, settings.scheduling)
-    return site, ordering
 
 
 def _print(subject: MonthSubject) -> None:

@@ -27,7 +27,7 @@ from plugin.queue_hook.facts import QueueFacts, WaitAllowance
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse, PowerState
 from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from power.live import wait_process
+from power.live import engine_process
 from power.live.offer import PoolOffer
 from services.agent import reports, wait_forecast
 from services.agent.queue_loop import QueueSection, add_wait_allowances, queue_rules
@@ -71,12 +71,12 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ends = tmp_path / "ends"
     (tmp_path / "answer").write_bytes(pickle.dumps(WAITS))
     command = (sys.executable, "-c", ANSWER_LATER, str(ends), str(tmp_path / "answer"))
-    monkeypatch.setattr(wait_process, "COMMAND", command)
+    monkeypatch.setattr(engine_process, "COMMAND", command)
     return ends
 
 
 def let_run(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    monkeypatch.setattr(wait_process, "COMMAND", (sys.executable, "-c", program))
+    monkeypatch.setattr(engine_process, "COMMAND", (sys.executable, "-c", program))
 
 
 def children() -> set[psutil.Process]:
@@ -152,7 +152,7 @@ def test_a_process_that_fails_leaves_no_waits(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, program: str, reason: str
 ) -> None:
     let_run(monkeypatch, program)
-    monkeypatch.setattr(wait_process, "LONGEST_S", 1.0)
+    monkeypatch.setattr(engine_process, "LONGEST_S", 1.0)
 
     async def use() -> None:
         forecast = WaitForecast()
@@ -171,7 +171,7 @@ def test_a_process_that_fails_leaves_no_waits(
 def test_without_a_process_for_the_simulation_no_wait_is_known(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(wait_process, "COMMAND", ("/nowhere/python",))
+    monkeypatch.setattr(engine_process, "COMMAND", ("/nowhere/python",))
 
     async def use() -> None:
         forecast = WaitForecast()

@@ -1,6 +1,6 @@
-"""Simulates expected waits in a process of its own: the compiled engine and its memory do not stay in the agent.
+"""Runs a simulation in a process of its own: the compiled engine and its memory do not stay in the agent.
 
-The process gets a pickled request on its standard input, answers with the pickled waits, and ends.
+The process gets a pickled request on its standard input, answers with the pickled result, and ends.
 """
 
 import asyncio
@@ -8,6 +8,8 @@ import pickle
 import signal
 import sys
 from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
 from offpeak.errors import OffpeakError
 from offpeak.model.constants import MINUTE_S
@@ -20,15 +22,23 @@ COMMAND = (sys.executable, "-P", "-m", __name__)
 
 
 class SimulationFailed(OffpeakError):
-    """The process gave no waits."""
+    """The process gave no answer."""
 
 
 async def simulate_apart(view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> ExpectedWaits:
-    """Return the waits of further jobs as `simulate_waits` does. If cancelled, it ends the process.
+    """Return the waits of further jobs as `simulate_waits` does. Raises as `call_apart`."""
+    terms = {"shared": traits.shared_nodes, "partitions": traits.partitions, "limits": traits.limits}
+    function = "power.live.expected_waits:simulate_waits"
+    waits: ExpectedWaits = await call_apart(function, (view, dict(run_s)), terms, result="waits")
+    return waits
 
-    Raises OffpeakError if the waits cannot be simulated, SimulationFailed if the process failed or took too long.
+
+async def call_apart(function: str, arguments: tuple[Any, ...], named: Mapping[str, Any], *, result: str) -> Any:
+    """Return what `function`, written module:name, returns for these arguments. If cancelled, it ends the process.
+
+    Raises the function's OffpeakError, SimulationFailed if the process failed or took too long.
     """
-    request = await asyncio.to_thread(pickle.dumps, (view, traits, dict(run_s)))
+    request = await asyncio.to_thread(pickle.dumps, (function, arguments, named))
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*COMMAND, stdin=pipe, stdout=pipe)
     try:
@@ -41,12 +51,12 @@ async def simulate_apart(view: SchedulerView, traits: SchedulerTraits, run_s: Ma
             process.kill()
             await process.wait()
     if process.returncode != 0 or not text:
-        raise SimulationFailed(f"the process of the simulation ended without waits, with status {process.returncode}")
+        status = process.returncode
+        raise SimulationFailed(f"the process of the simulation ended without {result}, with status {status}")
     answer = pickle.loads(text)
     if isinstance(answer, OffpeakError):
         raise answer
-    waits: ExpectedWaits = answer
-    return waits
+    return answer
 
 
 def main() -> None:
@@ -54,13 +64,10 @@ def main() -> None:
     # It ends by itself even if the agent was killed, and Ctrl-C is for the agent, which ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.alarm(LONGEST_S)
-    from power.live.expected_waits import simulate_waits
-
-    view, traits, run_s = pickle.load(sys.stdin.buffer)
+    function, arguments, named = pickle.load(sys.stdin.buffer)
+    module, _, name = function.partition(":")
     try:
-        answer: ExpectedWaits | OffpeakError = simulate_waits(
-            view, run_s, shared=traits.shared_nodes, partitions=traits.partitions, limits=traits.limits
-        )
+        answer = getattr(import_module(module), name)(*arguments, **named)
     except OffpeakError as problem:
         answer = problem
     sys.stdout.buffer.write(pickle.dumps(answer))

@@ -1,0 +1,300 @@
+"""What the order of the queue saved, and what order and sleep would have saved where the door kept them back.
+
+The engine replays what really came: the ledger's jobs in the site's own order with all nodes on, in the order of
+offpeak, and with nodes that sleep by its capacity policy. Of each period the ledger says whether the orders of a lever
+were done, or refused by the mode; where it says neither, the present mode counts. Replays begin some days before the
+first period, so that a job that offpeak moves over midnight leaves the one day and comes in the other.
+
+The savings of nodes that really slept are measured: services.accounts.savings.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from offpeak.door.effect import MODE_RULE
+from offpeak.errors import BadInput, BadLedger, OffpeakError
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.prices import mean_prices
+from offpeak.ledger.records import KEPT_NODE_ORDERS, NODE_ORDERS, QUEUE_ORDERS, done_orders, refused_orders
+from offpeak.ledger.rows import SavingRecord
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.node_class import NodeClass
+from offpeak.model.step_series import Series
+from offpeak.model.time_range import TimeRange, day_edges
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.table import Settings
+from offpeak.text import counted
+from power.capacity.registry import with_capacity
+from services.accounts.counterfactual import (
+    REPLAYS,
+    BilledDays,
+    Bills,
+    PolicyReplay,
+    bill_days,
+    site_policies,
+    with_ledger_prices,
+)
+from services.accounts.job_use import PRICED
+from services.accounts.ledger_trace import ledger_trace
+from services.accounts.lever_site import LeverSite
+from services.accounts.month_account import find_ordered_peaks, read_replay_inputs
+from sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
+from sim_backend.comparison.replications import interval_of
+from sim_backend.replay.policy import Policy
+from sim_backend.replay.powered import PoweredMachine
+from sim_backend.replay.schedule import NO_PEAKS
+from sim_backend.traces.filters import between
+
+LEAD_IN_S = 3 * DAY_S
+NOT_KNOWN = "not known, because "
+"""How the basis of a row without figures begins."""
+ORDER, SLEEP = "order", "sleep"
+OWN_ORDER = "the site's own order"
+SHADOW_BASELINES = {ORDER: "as it was, in the site's own order", SLEEP: "as it was, all nodes on"}
+
+
+@dataclass(frozen=True)
+class LeverDays:
+    """For each period whether the order was carried out, or kept back, and whether sleep was kept back."""
+
+    ordered: NDArray[np.bool_]
+    order_kept: NDArray[np.bool_]
+    sleep_kept: NDArray[np.bool_]
+
+    def levers(self, period: int) -> tuple[tuple[str, bool], ...]:
+        """Return the levers to book for a period, and whether each is one of shadow mode."""
+        order = ((ORDER, not self.ordered[period]),) if (self.ordered | self.order_kept)[period] else ()
+        return (*order, *(((SLEEP, True),) if self.sleep_kept[period] else ()))
+
+
+def book_levers(url: str, site: LeverSite, spans: Sequence[TimeRange]) -> tuple[SavingRecord, ...]:
+    """Return the savings of the levers in these periods, which are in order of time.
+
+    A row whose figures cannot be known says so in its basis. It takes seconds to minutes: call it in a process of its
+    own. Raises BadLedger.
+    """
+    begin_s = max(spans[0].from_unix_s - LEAD_IN_S, min(site.known_since, spans[0].from_unix_s))
+    window = TimeRange(float(int(begin_s)), spans[-1].until_unix_s)
+    midnights = day_edges(window, site.zone)
+    edges_s = np.unique(
+        [int(edge) for span in spans for edge in vars(span).values()] + [int(each) for each in midnights]
+    )
+    with open_ledger(url) as connection:
+        days = read_lever_days(connection, edges_s, site)
+        periods = [(span, int(np.searchsorted(edges_s, int(span.from_unix_s)))) for span in spans]
+        wanted = [(span, at, *lever) for span, at in periods for lever in days.levers(at)]
+        if not wanted:
+            return ()
+        try:
+            replayed = _replay_levers(connection, site, window, edges_s, days)
+            priced = [each.known >= PRICED for each in mean_prices(connection, spans)]
+        except BadLedger:
+            raise
+        except OffpeakError as problem:
+            return tuple(_unknown_row(span, lever, shadow, str(problem)) for span, _, lever, shadow in wanted)
+    is_priced = dict(zip(spans, priced, strict=True))
+    return tuple(
+        replayed.row(span, at, lever, is_shadow=shadow, is_priced=is_priced[span]) for span, at, lever, shadow in wanted
+    )
+
+
+def read_lever_days(connection: Connection, edges_s: Int64, site: LeverSite) -> LeverDays:
+    """Return what the door did in each of the periods between the edges."""
+    span, agent = TimeRange(float(edges_s[0]), float(edges_s[-1])), site.settings.agent
+
+    def happened(times: Sequence[float]) -> NDArray[np.bool_]:
+        return np.asarray(np.histogram(times, edges_s)[0] > 0)
+
+    ordered, slept = (happened(done_orders(connection, span, orders)) for orders in (QUEUE_ORDERS, NODE_ORDERS))
+    orders_kept, sleep_kept = (
+        happened(refused_orders(connection, span, orders, MODE_RULE)) for orders in (QUEUE_ORDERS, KEPT_NODE_ORDERS)
+    )
+    has_order, may_sleep = agent.queue != "off", any(each is not None and each.depths for each in site.classes)
+    return LeverDays(
+        ordered,
+        ~ordered & (orders_kept | np.bool_(not site.is_active)) & has_order,
+        ~slept & (sleep_kept | np.bool_(not site.is_active)) & may_sleep,
+    )
+
+
+def _replay_levers(
+    connection: Connection, site: LeverSite, window: TimeRange, edges_s: Int64, days: LeverDays
+) -> "LeverReplays":
+    settings = site.settings
+    if settings.agent.queue == "plan" and (days.ordered | days.order_kept).any():
+        raise BadInput("a replay cannot follow a plan that changed in each cycle")
+    if settings.agent.queue == "off" and days.ordered.any():
+        raise BadInput("jobs were moved, and the settings no longer name the policy")
+    inputs = read_replay_inputs(connection, window, site.zone, settings.prices)
+    if inputs is None:
+        raise BadInput("the ledger has no prices for that time")
+    found = ledger_trace(connection, window, site.cluster, site.not_ended)
+    # Jobs that have not ended go on for as long as they are expected to.
+    trace = between(found.trace, 0, int((found.trace.jobs.logged_start_s + found.trace.jobs.runtime_s).max(initial=0)))
+    prices = replace(inputs.prices, price=_reaching(inputs.prices.price, int(edges_s[0])))
+    inputs = replace(inputs, prices=prices, edges_unix_s=edges_s)
+    own_power = replace(settings.power, job=None, node_class=None)
+    prepared = prepare(trace, replace(settings, power=own_power), start=None, cluster=site.cluster)
+    case = _with_classes(with_ledger_prices(prepared.case, trace, inputs), site)
+    own, ordering = site_policies(settings)
+    replays = [PolicyReplay(own, NO_PEAKS)]
+
+    def add(policy: Policy, ordered: NDArray[np.bool_]) -> int:
+        replays.append(PolicyReplay(policy, find_ordered_peaks(inputs, case, ordered)))
+        return len(replays) - 1
+
+    would_order = days.ordered | days.order_kept
+    real = add(ordering, days.ordered) if days.ordered.any() else 0
+    would = add(ordering, would_order) if days.order_kept.any() else real
+    asleep = would
+    if days.sleep_kept.any():
+        policy = with_capacity(ordering if would else own, settings.agent.capacity, case, _bounds(settings))
+        asleep = add(policy, would_order)
+    edges = edges_s - (trace.unix_start_s or 0)
+    billed = bill_days(case, tuple(replays), edges, seed=settings.power.seed)
+    left_out = found.left_out + sum(len(each.job_ids) for each in prepared.rejected)
+    return LeverReplays(billed, edges, (0, real, would, asleep), case.prices.laid.series.currency, left_out)
+
+
+def _bounds(settings: Settings) -> CapacitySettings:
+    """Return the limits of the nodes that the agent obeys, as far as a policy knows them."""
+    bounds, agent = settings.capacity, settings.agent
+    per_day = [most for most in (bounds.cycles_per_day, agent.cycles_per_day) if most]
+    return replace(bounds, keep_hot=max(bounds.keep_hot, agent.min_on), cycles_per_day=min(per_day, default=0))
+
+
+def _reaching(series: Series, begin_s: int) -> Series:
+    """Return the series with a gap before it, if it begins later."""
+    if series.start_s[0] <= begin_s:
+        return series
+    start_s, value = np.insert(series.start_s, 0, begin_s), np.insert(series.value, 0, np.nan)
+    return replace(series, start_s=start_s, value=value)
+
+
+def _with_classes(case: ReplayCase, site: LeverSite) -> ReplayCase:
+    """Return the case with the classes of the site's nodes; nodes that are not switched have one without sleep."""
+    idle_w, sizes = site.settings.power.idle_node_w, [pool.nodes for pool in site.cluster.pools]
+    classes = tuple(
+        each or NodeClass("not switched", idle_w, ((0.0, idle_w), (1.0, idle_w)), ()) for each in site.classes
+    )
+    per_node = case.machine.size / site.cluster.nodes
+    mean_w = sum(each.idle_w * nodes for each, nodes in zip(classes, sizes, strict=True)) / sum(sizes)
+    case = replace(case, machine=ReplayMachine(case.machine.size, mean_w / per_node))
+    if not any(each.depths for each in classes):
+        return case
+    if not case.is_mixed:
+        seed = site.settings.power.seed
+        return replace(case, nodes=PoweredMachine(case.machine.size, 1, classes[0], seed))
+    return replace(case, pools=PoweredPools(classes, tuple(sizes), max(1, round(per_node))))
+
+
+def _unknown_row(span: TimeRange, lever: str, is_shadow: bool, why: str) -> SavingRecord:
+    baseline = SHADOW_BASELINES[lever] if is_shadow else OWN_ORDER
+    basis = f"{NOT_KNOWN}{why}"
+    return SavingRecord(
+        *(span.from_unix_s, span.until_unix_s, baseline, 0.0, None, 0.0, None, "", basis, lever, is_shadow)
+    )
+
+
+@dataclass(frozen=True)
+class LeverReplays:
+    """The bills of the periods; `runs` are the numbers of four replays among them.
+
+    These are the site's own order, the real one, the one with the orders that were kept back, and the same with nodes
+    that sleep. `left_out` jobs are in no replay.
+    """
+
+    billed: BilledDays
+    edges_s: Int64
+    runs: tuple[int, int, int, int]
+    currency: str
+    left_out: int
+
+    def row(self, span: TimeRange, period: int, lever: str, *, is_shadow: bool, is_priced: bool) -> SavingRecord:
+        """Return what a lever saved, or would have saved, in a period; without prices it has no cost."""
+        own, real, would, asleep = self.runs
+        first, second = (would, asleep) if lever == SLEEP else (real, would) if is_shadow else (own, real)
+
+        def saved(values: Callable[[Bills], Float64]) -> Float64:
+            return np.array([values(run[first])[period] - values(run[second])[period] for run in self.billed.replayed])
+
+        logged = self.billed.logged
+        cost, energy_j = float(logged.cost[period]), float(logged.energy_j[period])
+        money, joules = saved(lambda bills: bills.cost), float(saved(lambda bills: bills.energy_j).mean())
+        # The replay of what was is off by this share of the bill; so may be what it says of a saving.
+        error = abs(np.mean([run[real].cost[period] for run in self.billed.replayed]) - cost) / (abs(cost) or 1.0)
+        interval, middle = interval_of(money), float(money.mean())
+        margin = float(error) * abs(middle)
+        has_carbon = logged.co2_kg is not None
+        grams = (
+            saved(lambda bills: np.zeros(1) if bills.co2_kg is None else 1000 * bills.co2_kg) if has_carbon else None
+        )
+        delayed, delay_s = self._delays(first, second, period)
+        node_hours = -float(saved(lambda bills: bills.away_s).mean()) / HOUR_S
+        # What really was is the baseline of shadow mode, and the result of an order that was carried out.
+        before = (energy_j, cost) if is_shadow else (energy_j + joules, cost + middle)
+        jobs = counted(int(self._came(0, period).sum()), "job")
+        basis = f"{REPLAYS} replays of what came, {jobs} in that time; the replay of what was is {error:.1%} off"
+        if self.left_out:
+            basis += f"; {counted(self.left_out, 'job')} cannot be replayed"
+        return SavingRecord(
+            from_unix_s=span.from_unix_s,
+            until_unix_s=span.until_unix_s,
+            baseline=SHADOW_BASELINES[lever] if is_shadow else OWN_ORDER,
+            baseline_energy_j=before[0],
+            baseline_cost=before[1] if is_priced else None,
+            energy_j=before[0] - joules,
+            cost=before[1] - middle if is_priced else None,
+            currency=self.currency if is_priced else "",
+            basis=basis if is_priced else f"{basis}; most of that time has no price",
+            lever=lever,
+            is_shadow=is_shadow,
+            low_cost=interval.low - margin if is_priced else None,
+            high_cost=interval.high + margin if is_priced else None,
+            saved_carbon_g=None if grams is None else float(grams.mean()),
+            measured_share=0.0,
+            node_hours=node_hours if lever == SLEEP else None,
+            delayed_jobs=delayed,
+            delay_s=delay_s,
+        )
+
+    def _came(self, replay: int, period: int) -> NDArray[np.bool_]:
+        submit_s = self.billed.submit_s[replay]
+        return np.asarray((submit_s >= self.edges_s[period]) & (submit_s < self.edges_s[period + 1]))
+
+    def _delays(self, first: int, second: int, period: int) -> tuple[int, float]:
+        """Return how many of the jobs that came in a period the second replay delays, and for how long on average."""
+        late_s = [
+            (run[second].start_s - run[first].start_s)[self._came(number, period)]
+            for number, run in enumerate(self.billed.replayed)
+        ]
+        count = sum(int((each > 0).sum()) for each in late_s)
+        total_s = sum(int(each[each > 0].sum()) for each in late_s)
+        return round(count / len(late_s)), total_s / count if count else 0.0
+
+
+def shadow_sentence(rows: Sequence[SavingRecord]) -> str:
+    """Return in a sentence what shadow mode would have saved by its rows, "" without one, or why it is not known."""
+    found = [row for row in rows if row.is_shadow]
+    if not found:
+        return ""
+    known = [row for row in found if row.cost is not None and row.baseline_cost is not None]
+    if not known:
+        return f"would have saved: {found[-1].basis}"
+    middle = sum((row.baseline_cost or 0.0) - (row.cost or 0.0) for row in known)
+    low, high = (
+        sum(value or 0.0 for value in values)
+        for values in zip(*((r.low_cost, r.high_cost) for r in known), strict=True)
+    )
+    hours = sum(row.node_hours or 0.0 for row in found)
+    jobs = sum(row.delayed_jobs or 0 for row in found)
+    mean_s = sum((row.delayed_jobs or 0) * (row.delay_s or 0.0) for row in found) / max(jobs, 1)
+    return (
+        f"would have saved {middle:,.2f} {known[0].currency} ({low:,.2f} to {high:,.2f}), {hours:,.1f} node-hours, "
+        f"and delayed {counted(jobs, 'job')} by {mean_s:,.0f} s on average"
+    )

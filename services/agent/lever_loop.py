@@ -1,0 +1,108 @@
+"""The loop that books what the order of the queue saved, and what shadow mode would have saved.
+
+It remembers in the ledger when the agent has seen all jobs, because a replay of other times would lack jobs.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import SavingRecord
+from offpeak.model.constants import DAY_S, MINUTE_S
+from offpeak.model.time_range import TimeRange
+from power.live.engine_process import call_apart
+from services.accounts.ended_jobs import AWAY_S
+from services.accounts.lever_site import LeverSection, jobs_not_ended, make_lever_site
+from services.agent.accounting_loops import SAVINGS_EVERY_S, JobAccounts, find_midnights
+from services.agent.loop import Loop
+from services.agent.observer import Observer
+
+WATCH_NAME = "watched times"
+"""The name in the ledger of the times in which the agent has seen all jobs."""
+LEVER_PACE = 20
+"""The loop rests this many times as long as the replays have taken."""
+
+
+BOOK_LEVERS = "services.accounts.lever_savings:book_levers"
+KEEP_WATCHED_S = 6.0 * DAY_S
+
+
+class LeverLoop(Loop):
+    """Books what the order of the queue saved, and what shadow mode would have saved, by replays in a process.
+
+    `today` are the savings since midnight. A day in which the agent was away has rows for the times between.
+    """
+
+    name = "savings of levers"
+    least_pause_s = MINUTE_S
+    fetches = True
+
+    def __init__(
+        self,
+        section: Callable[[], LeverSection],
+        observer: Observer,
+        accounts: JobAccounts,
+        ledger: Ledger,
+    ) -> None:
+        self._section, self._observer, self._accounts, self._ledger = section, observer, accounts, ledger
+        self._watched: tuple[TimeRange, ...] | None = None
+        self._took_s = 0.0
+        self.today: tuple[SavingRecord, ...] = ()
+
+    @property
+    def period_s(self) -> float:
+        """A quarter of an hour, longer where replays take long."""
+        return max(SAVINGS_EVERY_S, LEVER_PACE * self._took_s)
+
+    async def round(self) -> None:
+        """Compute the savings of today, and book those of yesterday again. Raises BadLedger, SimulationFailed."""
+        view, traits = self._observer.latest, self._observer.traits
+        if view is None or traits is None:
+            return
+        if self._watched is None:
+            self._watched = parse_watched(await asyncio.to_thread(self._ledger.remembered, WATCH_NAME))
+        self._watched = watched = extend_watched(self._watched, view.at_s, self.period_s)
+        self._ledger.remember(WATCH_NAME, watched_json(watched))
+        section = self._section()
+        yesterday_s, midnight_s = find_midnights(view.at_s, section.zone)
+        days = (TimeRange(yesterday_s, midnight_s), TimeRange(midnight_s, float(view.at_s)))
+        spans = [span for day in days for each in watched if (span := overlap(day, each)) is not None]
+        if not spans:
+            return
+        begun_s = time.monotonic()
+        open_jobs = jobs_not_ended(view, await self._accounts.draws(view), await self._accounts.run_s(view))
+        site = await asyncio.to_thread(make_lever_site, section, view, traits, open_jobs, watched[0].from_unix_s)
+        arguments = (self._ledger.settings.url, site, spans)
+        rows: tuple[SavingRecord, ...] = await call_apart(BOOK_LEVERS, arguments, {}, result="savings")
+        self._took_s = time.monotonic() - begun_s
+        self.today = tuple(row for row in rows if row.from_unix_s >= midnight_s)
+        self._ledger.write_savings([row for row in rows if row.from_unix_s < midnight_s])
+
+
+def extend_watched(before: Sequence[TimeRange], at_s: float, period_s: float) -> tuple[TimeRange, ...]:
+    """Return the watched times after a view at that time, one a period; those that no replay needs are left out."""
+    kept = [each for each in before if at_s - KEEP_WATCHED_S < each.until_unix_s <= at_s]
+    if kept and at_s - kept[-1].until_unix_s <= period_s + AWAY_S:
+        return (*kept[:-1], TimeRange(kept[-1].from_unix_s, float(at_s)))
+    return (*kept, TimeRange(float(at_s), float(at_s)))
+
+
+def watched_json(watched: Sequence[TimeRange]) -> str:
+    """Return the times as text for `parse_watched`."""
+    return json.dumps([[each.from_unix_s, each.until_unix_s] for each in watched])
+
+
+def parse_watched(text: str | None) -> tuple[TimeRange, ...]:
+    """Return the times of `watched_json`; none for no text, and for the text of another version of the program."""
+    try:
+        return tuple(TimeRange(float(first), float(last)) for first, last in json.loads(text or "[]"))
+    except (ValueError, TypeError):
+        return ()
+
+
+def overlap(one: TimeRange, other: TimeRange) -> TimeRange | None:
+    """Return the time that is in both ranges, None for less than a minute."""
+    first, last = max(one.from_unix_s, other.from_unix_s), min(one.until_unix_s, other.until_unix_s)
+    return TimeRange(first, last) if last - first >= MINUTE_S else None
