@@ -75,12 +75,16 @@ time the first is used, never both: they measure the same watts.
 
 @dataclass
 class EnergySums:
-    """The energy of one node in one period by one way of measuring, or the sum of one group."""
+    """The energy of one node in one period by one way of measuring, or the sum of one group.
+
+    `without_carbon_j` is the energy of the time without a known carbon intensity.
+    """
 
     energy_j: float = 0.0
     cost: float = 0.0
     unpriced_j: float = 0.0
     carbon_g: float | None = None
+    without_carbon_j: float = 0.0
     covered_s: float = 0.0
     most_s: float = 0.0
     series: set[int] = field(default_factory=set)
@@ -90,6 +94,7 @@ class EnergySums:
         self.energy_j += other.energy_j
         self.cost += other.cost
         self.unpriced_j += other.unpriced_j
+        self.without_carbon_j += other.without_carbon_j
         self.covered_s += other.covered_s
         self.most_s += other.most_s
         self.series |= other.series

@@ -3,7 +3,7 @@
 A job counts as a whole where it ended, as on a bill.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -28,7 +28,7 @@ class AccountUse:
 
     `measured_j` is the energy of jobs whose nodes were measured all the time, `partly_j` of those measured for a part
     of it, `modelled_j` of the others; `unknown` jobs have no energy at all. `cost` is None if no job has one;
-    `unpriced_j` is of jobs without a cost.
+    `unpriced_j` is of jobs without a cost. `node_s` are the node-seconds, None if the nodes of a job are not known.
     """
 
     account: str
@@ -41,6 +41,7 @@ class AccountUse:
     cost: float | None
     unpriced_j: float
     carbon_g: float | None
+    node_s: float | None = None
 
     @property
     def energy_j(self) -> float:
@@ -51,6 +52,7 @@ class AccountUse:
 def account_uses(connection: Connection, span: TimeRange) -> list[AccountUse]:
     """Return a row an account and currency, by name. A job counts as a whole where it ended, as on a bill."""
     is_modelled = jobs.c.basis.contains("modelled", autoescape=True)
+    node_s = jobs.c.node_count * (jobs.c.ended_unix_s - jobs.c.started_unix_s)
     is_partly = is_modelled & jobs.c.basis.startswith("measured", autoescape=True)
     sums = [
         func.count(),
@@ -61,11 +63,36 @@ def account_uses(connection: Connection, span: TimeRange) -> list[AccountUse]:
         func.sum(jobs.c.cost),
         _energy_where(jobs.c.cost.is_(None)),
         func.sum(jobs.c.carbon_g),
+        case((func.count(jobs.c.node_count) == func.count(), func.sum(node_s))),
     ]
     ended = (jobs.c.ended_unix_s >= span.from_unix_s) & (jobs.c.ended_unix_s < span.until_unix_s)
     groups = (jobs.c.account, jobs.c.currency)
     found = connection.execute(select(*groups, *sums).where(ended).group_by(*groups).order_by(*groups))
     return [AccountUse(*tuple(row)) for row in found]
+
+
+def sum_uses(account: str, currency: str, uses: Sequence[AccountUse]) -> AccountUse:
+    """Return the sum of the rows under that name; cost and CO2 are those of the rows that have one."""
+    node_s = [use.node_s for use in uses if use.node_s is not None]
+    return AccountUse(
+        account=account,
+        currency=currency,
+        jobs=sum(use.jobs for use in uses),
+        unknown=sum(use.unknown for use in uses),
+        measured_j=sum(use.measured_j for use in uses),
+        partly_j=sum(use.partly_j for use in uses),
+        modelled_j=sum(use.modelled_j for use in uses),
+        cost=known_sum(use.cost for use in uses),
+        unpriced_j=sum(use.unpriced_j for use in uses),
+        carbon_g=known_sum(use.carbon_g for use in uses),
+        node_s=sum(node_s) if len(node_s) == len(uses) else None,
+    )
+
+
+def known_sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the known values, None if none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _energy_where(condition: ColumnElement[bool]) -> ColumnElement[float]:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import (
     CTE,
     BigInteger,
@@ -36,7 +37,7 @@ from sqlalchemy import (
 
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.energy_use import WAYS, EnergySums, EnergyUse, UsePeriod, choose_sums, energy_use, periods
-from offpeak.ledger.prices import nan_to_none, slot_prices
+from offpeak.ledger.prices import SlotPrices, nan_to_none, slot_prices
 from offpeak.ledger.tables import minutes, quarters, readings, series
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH, MINUTE_S
 from offpeak.model.time_range import TimeRange
@@ -228,14 +229,19 @@ MeasuredSums = Mapping[tuple[int, str], Mapping[str, EnergySums]]
 """By number of the period and node, and in there by way."""
 SeriesParts = Mapping[int, tuple[str, str]]
 """Node and way of a series, by its number."""
+PriceReader = Callable[[Connection, NDArray[np.float64], float], SlotPrices]
 
 
 def sum_energy(
-    connection: Connection, periods: Sequence[UsePeriod], nodes: Sequence[Collection[str]] | None = None
+    connection: Connection,
+    periods: Sequence[UsePeriod],
+    nodes: Sequence[Collection[str]] | None = None,
+    *,
+    read_prices: PriceReader = slot_prices,
 ) -> tuple[MeasuredSums, str]:
     """Return the measured energy, and the currency of its cost; `nodes` are those of each period, all if not given.
 
-    Raises BadInput if prices of that time are in two currencies.
+    Raises BadInput if prices of that time are in two currencies, unless `read_prices` reads the intensity only.
     """
     parts = _parts(connection, None if nodes is None else {node for each in nodes for node in each})
     wanted = None if nodes is None else _wanted(parts, nodes)
@@ -243,7 +249,7 @@ def sum_energy(
     currency = ""
     for resolution, slots in slots_of(connection, periods).items():
         if slots and parts:
-            rows, currency_there = _priced(connection, slots, resolution.length_s)
+            rows, currency_there = _priced(connection, slots, resolution.length_s, read_prices)
             currency = currency or currency_there
             _collect(connection, _EnergyQuery(rows, wanted, resolution), parts, found)
     return found, currency
@@ -275,9 +281,11 @@ def _wanted(parts: SeriesParts, nodes: Sequence[Collection[str]]) -> list[dict[s
     ]
 
 
-def _priced(connection: Connection, slots: Sequence[Slot], length_s: int) -> tuple[list[dict[str, object]], str]:
+def _priced(
+    connection: Connection, slots: Sequence[Slot], length_s: int, read_prices: PriceReader
+) -> tuple[list[dict[str, object]], str]:
     at_unix_s, place = np.unique([slot.at_unix_s for slot in slots], return_inverse=True)
-    prices = slot_prices(connection, at_unix_s.astype(np.float64), length_s)
+    prices = read_prices(connection, at_unix_s.astype(np.float64), length_s)
     values = [nan_to_none(each[place]) for each in (prices.price_per_mwh, prices.carbon_g_per_kwh)]
     rows = zip(slots, *values, strict=True)
     priced = [vars(slot) | {"price_per_mwh": price, "carbon_g_per_kwh": carbon} for slot, price, carbon in rows]
@@ -300,7 +308,8 @@ def _collect(
     )
     with temporary_table(connection, question.slots) as slot, few as wanted:
         sums_of = _sums(slot, question.resolution, wanted)
-        for period, number, energy_j, price_j, unpriced_j, carbon_j, covered_s in connection.execute(sums_of):
+        for period, number, *values in connection.execute(sums_of):
+            energy_j, price_j, unpriced_j, carbon_j, without_carbon_j, covered_s = values
             if number in parts:
                 node, way = parts[number]
                 carbon_g = None if carbon_j is None else carbon_j / J_PER_KWH
@@ -309,6 +318,7 @@ def _collect(
                     cost=(price_j or 0.0) / J_PER_MWH,
                     unpriced_j=unpriced_j,
                     carbon_g=carbon_g,
+                    without_carbon_j=without_carbon_j,
                     covered_s=covered_s,
                     most_s=0.0,
                     series={number},
@@ -320,8 +330,9 @@ def _sums(slot: Table, resolution: Resolution, wanted: Table | None) -> Select[A
     inside = resolution.inside(slot, wanted)
     energy_j, groups = inside.energy_j, (slot.c.period, inside.series)
     unpriced_j = case((slot.c.price_per_mwh.is_(None), energy_j), else_=0.0)
+    without_carbon_j = case((slot.c.carbon_g_per_kwh.is_(None), energy_j), else_=0.0)
     values = (energy_j, energy_j * slot.c.price_per_mwh, unpriced_j, energy_j * slot.c.carbon_g_per_kwh)
-    sums = [func.sum(value) for value in (*values, inside.covered_s)]
+    sums = [func.sum(value) for value in (*values, without_carbon_j, inside.covered_s)]
     return select(*groups, *sums).select_from(inside.joined).group_by(*groups)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from offpeak.errors import BadInput
 from offpeak.ledger.backlog import QUARTER_S
@@ -35,17 +35,31 @@ class SlotPrices:
 
 def slot_prices(connection: Connection, start_s: SlotValues, length_s: float) -> SlotPrices:
     """Return the prices of slots of that length. Raises BadInput if they are in two currencies."""
-    span = TimeRange(float(start_s[0]) - LONGEST_PRICE_S, float(start_s[-1]) + length_s)
-    columns = [prices.c[name] for name in ("from_unix_s", "until_unix_s", "price_per_mwh", "carbon_g_per_kwh")]
-    within = (prices.c.from_unix_s >= span.from_unix_s) & (prices.c.from_unix_s < span.until_unix_s)
-    rows = [tuple(row) for row in connection.execute(select(*columns).where(within).order_by(prices.c.from_unix_s))]
+    within = _begin_within(start_s, length_s)
     currencies = connection.execute(select(prices.c.currency).where(within).distinct()).scalars().all()
     if len(currencies) > 1:
         hint = "ask for the time before and after the change apart: -S and -E"
         raise BadInput(f"prices of that time are in {' and '.join(sorted(currencies))}", hint=hint)
-    table = np.array(rows, np.float64).reshape(-1, 4)
+    table = _price_table(connection, within)
     values = [_means(table, column, start_s, length_s) for column in (2, 3)]
     return SlotPrices(values[0], values[1], next(iter(currencies), ""))
+
+
+def slot_intensities(connection: Connection, start_s: SlotValues, length_s: float) -> SlotPrices:
+    """Return the carbon intensity of slots of that length without their prices, whose currency may change."""
+    table = _price_table(connection, _begin_within(start_s, length_s))
+    return SlotPrices(np.full(len(start_s), np.nan), _means(table, 3, start_s, length_s), "")
+
+
+def _begin_within(start_s: SlotValues, length_s: float) -> ColumnElement[bool]:
+    begin = prices.c.from_unix_s
+    return (begin >= float(start_s[0]) - LONGEST_PRICE_S) & (begin < float(start_s[-1]) + length_s)
+
+
+def _price_table(connection: Connection, within: ColumnElement[bool]) -> SlotValues:
+    columns = [prices.c[name] for name in ("from_unix_s", "until_unix_s", "price_per_mwh", "carbon_g_per_kwh")]
+    rows = [tuple(row) for row in connection.execute(select(*columns).where(within).order_by(prices.c.from_unix_s))]
+    return np.array(rows, np.float64).reshape(-1, 4)
 
 
 @dataclass(frozen=True)

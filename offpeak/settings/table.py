@@ -12,6 +12,7 @@ from typing import Any
 from offpeak.settings.agent import AgentSettings, HardwareSettings, PageSettings
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.data_centre import DataCentreSettings
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.kinds import (
     Setting,
@@ -50,6 +51,7 @@ class Settings:
     pbs: PbsSettings = PbsSettings()
     plan: PlanSettings = PlanSettings()
     page: PageSettings = PageSettings()
+    data_centre: DataCentreSettings = DataCentreSettings()
 
     @classmethod
     def of(cls, values: Mapping[str, SettingValue]) -> "Settings":

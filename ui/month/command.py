@@ -1,4 +1,4 @@
-"""`offpeak report`: energy use, cost and savings of a month by account."""
+"""`offpeak report`: energy use, cost and savings of a month by account, or the sheet of a data centre of a year."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from offpeak.errors import BadInput
 from offpeak.settings.file import read_values, settings_path
 from offpeak.settings.table import Settings
 from ui.options import CONFIG, option
@@ -17,8 +18,16 @@ def report(
         str | None,
         typer.Option("--month", help="Month, such as 2026-11. [default: the last complete one]", show_default=False),
     ] = None,
+    year: Annotated[
+        str | None,
+        typer.Option(
+            "--year",
+            help="Year, such as 2026: the sheet of the data centre after Delegated Regulation (EU) 2024/1364 instead.",
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write the report as a web page.")] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the figures for a spreadsheet.")] = None,
+    xlsx: Annotated[Path | None, typer.Option("--xlsx", help="Write the sheet of the year as a workbook.")] = None,
     log: Annotated[
         str | None,
         typer.Option(
@@ -35,10 +44,17 @@ def report(
     url: Annotated[str | None, option("ledger.url")] = None,
     config: CONFIG = None,
 ) -> None:
-    """Report energy use, cost and savings of a month by account, with the basis of each figure."""
+    """Report energy use, cost and savings of a month by account, or a data centre's yearly sheet (--year).
+
+    Each figure has its basis: measured, modelled, or entered in the section [data_centre] of the settings.
+    """
+    if xlsx and not year:
+        raise BadInput(f"--xlsx {xlsx}: is a sheet of a year", hint="add --year 2026, or write the month with --csv")
     options = {"machine.nodes": nodes, "power.idle": idle_power, "agent.queue": queue, "ledger.url": url}
     settings = Settings.of(read_values(settings_path(config, os.environ), options=options))
     # What answers loads numba and SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.month.answer import answer
+    from ui.month.year import answer_year
 
-    answer(settings, MonthRequest(month, log, html, csv, lenient))
+    wanted = MonthRequest(month, log, html, csv, lenient, year=year, xlsx=xlsx)
+    (answer_year if year else answer)(settings, wanted)

@@ -13,7 +13,7 @@ from rich.table import Table
 from offpeak.display import amount_text, clock_text, energy_text, money_text, percent_text
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
-from offpeak.ledger.job_costs import AccountUse
+from offpeak.ledger.job_costs import AccountUse, known_sum, sum_uses
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.model.time_range import TimeRange
@@ -117,10 +117,10 @@ def account_line(use: AccountUse) -> MonthLine:
 def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     """Return the line of the metered nodes."""
     kwh = sum(node.energy_j for node in nodes) / J_PER_KWH
-    cost = _known_sum(node.cost for node in nodes)
+    cost = known_sum(node.cost for node in nodes)
     covered = sum(node.covered or 0.0 for node in nodes) / len(nodes)
     basis = f"{MEASURED}, {percent_text(100 * covered, 1)} of the time of {len(nodes)} nodes"
-    kg = _kg(_known_sum(node.carbon_g for node in nodes))
+    kg = _kg(known_sum(node.carbon_g for node in nodes))
     return MonthLine(
         kind=NODES,
         name="nodes with meters",
@@ -166,29 +166,13 @@ def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:
             if len({account.currency for account in accounts}) == 1
             else f"all in {currency or 'no currency'}"
         )
-        total = AccountUse(
-            account=name,
-            currency=currency,
-            jobs=sum(use.jobs for use in of_it),
-            unknown=sum(use.unknown for use in of_it),
-            measured_j=sum(use.measured_j for use in of_it),
-            partly_j=sum(use.partly_j for use in of_it),
-            modelled_j=sum(use.modelled_j for use in of_it),
-            cost=_known_sum(use.cost for use in of_it),
-            unpriced_j=sum(use.unpriced_j for use in of_it),
-            carbon_g=_known_sum(use.carbon_g for use in of_it),
-        )
+        total = sum_uses(name, currency, of_it)
         yield replace(account_line(total), kind=TOTAL)
 
 
 def _basis(parts: Iterable[float]) -> str:
     names = [name for name, joules in zip((MEASURED, PARTLY, MODELLED), parts, strict=True) if joules]
     return " and ".join(names) or "nothing used"
-
-
-def _known_sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _kg(grams: float | None) -> float | None:

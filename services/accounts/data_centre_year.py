@@ -1,0 +1,346 @@
+"""The yearly sheet of a data centre, each value with its origin: measured, entered, modelled or not known.
+
+Sources: indicators and formulas, Delegated Regulation (EU) 2024/1364, Annexes I to III, which names EN 50600-4-2 (PUE),
+-4-3 (REF), -4-6 (ERF) and -4-9 (WUE); customers, EnEfG (Germany) paragraph 15, register, paragraph 13 with Annex 3;
+scope 2, GHG Protocol Scope 2 Guidance (2015), chapter 6; embodied share, ISO/IEC 21031:2024. A value that is not known
+is None, never 0, and its basis says how to make it known.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sqlalchemy import Connection, select
+
+from offpeak.ledger.energy_use import UsePeriod, choose_sums
+from offpeak.ledger.job_costs import AccountUse, account_uses, sum_uses
+from offpeak.ledger.node_energy import sum_energy
+from offpeak.ledger.prices import slot_intensities
+from offpeak.ledger.tables import states
+from offpeak.model.constants import HOUR_S, J_PER_KWH
+from offpeak.model.facility import facility_named
+from offpeak.model.time_range import TimeRange
+from offpeak.settings.data_centre import DataCentreSettings
+from offpeak.settings.plan import PlanSettings
+from offpeak.settings.table import BY_NAME
+from offpeak.text import counted
+from services.accounts.job_use import ALL
+from services.accounts.savings import ENOUGH_MEASURED
+
+MEASURED, ENTERED, MODELLED, UNKNOWN = "measured", "entered", "modelled", "not known"
+DATA_CENTRE, CUSTOMER, MONTH = "data centre", "customer", "month"
+NO_JOB = "(no job)"
+YEAR_H = 8766
+
+
+@dataclass(frozen=True)
+class MonthEnergy:
+    """The measured energy of all nodes in a month, or the part of it that is over, and the measured share."""
+
+    name: str
+    length_s: float
+    covered: float
+    energy_j: float
+    without_carbon_j: float
+    carbon_g: float | None
+
+    @property
+    def intensity_share(self) -> float:
+        """The share of the energy with a known carbon intensity."""
+        return 1 - self.without_carbon_j / self.energy_j if self.energy_j else 0.0
+
+
+@dataclass(frozen=True)
+class YearUse:
+    """What the ledger knows of a year: its months so far, the nodes, and the jobs that ended, by account."""
+
+    year: int
+    is_over: bool
+    nodes: int
+    months: tuple[MonthEnergy, ...]
+    accounts: tuple[AccountUse, ...]
+
+    @property
+    def all_months(self) -> MonthEnergy:
+        """The sum of the months."""
+        length_s = sum(month.length_s for month in self.months)
+        grams = [month.carbon_g for month in self.months if month.carbon_g is not None]
+        return MonthEnergy(
+            name=str(self.year),
+            length_s=length_s,
+            covered=sum(month.covered * month.length_s for month in self.months) / length_s,
+            energy_j=sum(month.energy_j for month in self.months),
+            without_carbon_j=sum(month.without_carbon_j for month in self.months),
+            carbon_g=sum(grams) if grams else None,
+        )
+
+
+def read_year_use(connection: Connection, year: int, months: Sequence[UsePeriod], *, is_over: bool) -> YearUse:
+    """Return the use of a year; its nodes are those with a reading or a change of state in it."""
+    span = TimeRange(months[0].from_unix_s, months[-1].until_unix_s)
+    found, _ = sum_energy(connection, months, read_prices=slot_intensities)
+    changed = (states.c.at_unix_s >= span.from_unix_s) & (states.c.at_unix_s < span.until_unix_s)
+    nodes = set(connection.execute(select(states.c.node).where(changed).distinct()).scalars())
+    nodes |= {node for _, node in found}
+    of_months = []
+    for number, month in enumerate(months):
+        length_s = month.until_unix_s - month.from_unix_s
+        sums = [choose_sums(ways, length_s) for (period, _), ways in found.items() if period == number]
+        grams = [each.carbon_g for each in sums if each.carbon_g is not None]
+        energy = MonthEnergy(
+            name=month.name,
+            length_s=length_s,
+            covered=sum(min(1.0, each.covered) for each in sums) / max(1, len(nodes)),
+            energy_j=sum(each.energy_j for each in sums),
+            without_carbon_j=sum(each.without_carbon_j for each in sums),
+            carbon_g=sum(grams) if grams else None,
+        )
+        of_months.append(energy)
+    by_name: dict[str, list[AccountUse]] = {}
+    for use in account_uses(connection, span):
+        by_name.setdefault(use.account, []).append(use)
+    accounts = tuple(sum_uses(name, "", uses) for name, uses in by_name.items())
+    return YearUse(year, is_over, len(nodes), tuple(of_months), accounts)
+
+
+@dataclass(frozen=True)
+class SheetValue:
+    """A value of the sheet; `part` is the data centre, a customer or a month, `of` the name of the latter two.
+
+    `basis` says how the value is known, or how to make it known; `rule` where it is required or defined.
+    """
+
+    name: str
+    unit: str
+    basis: str
+    value: float | None = None
+    origin: str = UNKNOWN
+    symbol: str = ""
+    rule: str = ""
+    part: str = DATA_CENTRE
+    of: str = ""
+
+
+ENTERED_VALUES = {
+    "it_power_kw": ("PD_IT", "Annex II 1 (a)"),
+    "floor_area_m2": ("S_DC", "Annex II 1 (b)"),
+    "total_energy_kwh": ("E_DC", "Annex II 1 (d)"),
+    "it_energy_kwh": ("E_IT", "Annex II 1 (e)"),
+    "water_m3": ("W_IN", "Annex II 1 (h)"),
+    "reused_heat_kwh": ("E_REUSE", "Annex II 1 (j)"),
+    "cooling_degree_days": ("CDD", "Annex II 1 (n)"),
+    "guarantees_kwh": ("E_RES-GOO", "Annex II 1 (p)"),
+    "agreements_kwh": ("E_RES-PPA", "Annex II 1 (q)"),
+    "on_site_kwh": ("E_RES-OS", "Annex II 1 (r)"),
+    "contract_g_per_kwh": ("", ""),
+}
+"""By setting: the symbol of the indicator, and where the Delegated Regulation requires it."""
+LEFT_TO_OPERATOR = (
+    *("Name", "Owner and operator", "Location (LAU code)", "Type", "Entry into operation", "Redundancy levels"),
+    *("Computer room floor area, S_CR", "Energy of back-up generators, E_DC-BG", "Electrical grid functions"),
+    *("Battery capacity, C_BtG", "Potable water input, W_IN-POT", "Waste heat temperature, T_WH", "Refrigerants"),
+    *("Intake air temperature, T_IN", "ICT capacity of servers, C_SERV", "ICT capacity of storage, C_STOR"),
+    *("Traffic bandwidths, B_IN and B_OUT", "Data traffic, T_IN and T_OUT"),
+)
+"""What the Annexes I and II require besides, and offpeak has no use for."""
+RATIOS = (
+    ("PUE", "Power Usage Effectiveness", "", "E_DC", "E_IT", 1.0, "Annex III (a); EnEfG Annex 3"),
+    ("WUE", "Water Usage Effectiveness", "m3/MWh", "W_IN", "E_IT", 1000.0, "Annex III (b); EnEfG Annex 3"),
+    ("ERF", "Energy Reuse Factor", "", "E_REUSE", "E_DC", 1.0, "Annex III (c); EnEfG Annex 3"),
+    ("REF", "Renewable Energy Factor", "", "E_RES-TOT", "E_DC", 1.0, "Annex III (d); EnEfG Annex 3"),
+)
+SCOPE_2 = "GHG Protocol Scope 2 Guidance, chapter 6"
+
+
+def make_sheet(use: YearUse, settings: DataCentreSettings, plan: PlanSettings) -> tuple[SheetValue, ...]:
+    """Return all values: of the data centre, its customers and the months. Raises BadInput for a wrong facility."""
+    entered = {symbol or name: _entered(settings, name, use.year) for name, (symbol, _) in ENTERED_VALUES.items()}
+    contract, sheet = entered.pop("contract_g_per_kwh"), entered
+    sheet["E_NODES"] = _nodes_energy(use)
+    if sheet["E_IT"].value is None:
+        sheet["E_IT"] = _metered_it(use, sheet["E_IT"], sheet["E_NODES"])
+    if sheet["E_DC"].value is None and plan.facility:
+        sheet["E_DC"] = _modelled_total(use, plan, sheet)
+    parts = [sheet[symbol] for symbol in ("E_RES-GOO", "E_RES-PPA", "E_RES-OS")]
+    green = SheetValue("Total renewable energy", "kWh", "sum", symbol="E_RES-TOT", rule="Annex II 1 (o)")
+    sheet["E_RES-TOT"] = _derived(use, green, parts, lambda *kwh: sum(kwh))
+    for symbol, name, unit, top, below, factor, rule in RATIOS:
+        blank = SheetValue(name, unit, f"{top} / {below}", symbol=symbol, rule=rule)
+        sheet[symbol] = _derived(use, blank, [sheet[top], sheet[below]], lambda one, two, x=factor: x * one / two)
+    if (sheet["PUE"].value or 1.0) < 1:
+        sheet["PUE"] = _unknown(sheet["PUE"], "E_DC is smaller than E_IT, which cannot be: check both")
+    values = [*sheet.values(), *_scope_2(use, sheet, contract)]
+    values += [SheetValue(name, "", "fill it in", rule="Annexes I and II") for name in LEFT_TO_OPERATOR]
+    lifetime_h = settings.node_lifetime_years * YEAR_H
+    embodied_kg_per_h = None if settings.node_embodied_kg is None else settings.node_embodied_kg / lifetime_h
+    values.append(_embodied(use, embodied_kg_per_h))
+    return (*values, *_customers(use, sheet["PUE"].value, embodied_kg_per_h), *_months(use))
+
+
+def _entered(settings: DataCentreSettings, name: str, year: int) -> SheetValue:
+    setting, value = BY_NAME[f"data_centre.{name}"], getattr(settings, name)
+    symbol, rule = ENTERED_VALUES[name]
+    title = setting.doc.removesuffix(".").removesuffix(f", {symbol}")
+    blank = SheetValue(title, setting.unit, f"set {setting.name}", symbol=symbol, rule=rule)
+    if value is None:
+        return blank
+    if settings.year != year:
+        belongs = f"is of {settings.year}" if settings.year else "belongs to no year: set data_centre.year"
+        return _unknown(blank, f"{setting.name} {belongs}")
+    return replace(blank, value=value, origin=ENTERED, basis=setting.name)
+
+
+def _unknown(value: SheetValue, why: str) -> SheetValue:
+    return replace(value, value=None, origin=UNKNOWN, basis=why)
+
+
+def _derived(
+    use: YearUse, blank: SheetValue, inputs: Sequence[SheetValue], formula: Callable[..., float]
+) -> SheetValue:
+    """Return the value of the formula, with the origins of all inputs; not known if one is not, or the year goes on."""
+    missing = [value.symbol or value.name for value in inputs if value.value is None]
+    if missing:
+        return _unknown(blank, f"needs {' and '.join(missing)}")
+    if not use.is_over:
+        return _unknown(blank, f"{use.year} is not over")
+    try:
+        value = formula(*(each.value for each in inputs))
+    except ZeroDivisionError:
+        return _unknown(blank, f"{inputs[-1].symbol} is 0")
+    known = {origin for each in inputs for origin in each.origin.split(" and ")}
+    return replace(blank, value=value, origin=" and ".join(o for o in (MEASURED, ENTERED, MODELLED) if o in known))
+
+
+def _percent(share: float) -> str:
+    """Return a share in per cent; nearly all does not read as all."""
+    return f"{min(100 * share, 99.9 if share < ALL else 100.0):.1f} %"
+
+
+def _nodes_energy(use: YearUse) -> SheetValue:
+    covered = use.all_months.covered
+    blank = SheetValue("Energy by the meters of nodes", "kWh", "no meter of a node was read", symbol="E_NODES")
+    if not covered:
+        return blank
+    basis = f"{_percent(covered)} of the time of {counted(use.nodes, 'node')}; gaps are not filled"
+    return replace(blank, value=use.all_months.energy_j / J_PER_KWH, origin=MEASURED, basis=basis)
+
+
+def _metered_it(use: YearUse, it: SheetValue, nodes: SheetValue) -> SheetValue:
+    """Return E_IT by the meters of nodes, small gaps filled with the mean."""
+    covered = use.all_months.covered
+    if nodes.value is None or covered < ENOUGH_MEASURED:
+        return _unknown(it, f"{it.basis}, or measure 90 %: {nodes.basis}")
+    basis = "meters of nodes (EN 50600-4-2 category 2 or 3), without network and storage"
+    if covered >= ALL:
+        return replace(it, value=nodes.value, origin=MEASURED, basis=basis)
+    return replace(it, value=nodes.value / covered, origin=MODELLED, basis=f"{basis}; {nodes.basis} but here")
+
+
+def _modelled_total(use: YearUse, plan: PlanSettings, sheet: Mapping[str, SheetValue]) -> SheetValue:
+    """Return E_DC by the facility's table of PUE, at the mean power of each month."""
+    total, peak_kw, months = sheet["E_DC"], sheet["PD_IT"].value, [month for month in use.months if month.covered]
+    if not peak_kw or not months:
+        return _unknown(total, f"{total.basis}; plan.facility models it with PD_IT and readings")
+    facility = facility_named(str(plan.facility), full_power_w=1000 * peak_kw)
+    energy_j = np.array([month.energy_j for month in months])
+    pue = facility.pue_at(energy_j / [month.length_s * month.covered for month in months], np.array(plan.outside_c))
+    mean_pue = float(np.average(pue, weights=energy_j))
+    basis = f"PUE of plan.facility {plan.facility} at {plan.outside_c:g} C and the mean power of each month"
+    derived = _derived(use, replace(total, basis=basis), [sheet["E_IT"]], lambda kwh: kwh * mean_pue)
+    return derived if derived.value is None else replace(derived, origin=MODELLED)
+
+
+def _scope_2(use: YearUse, sheet: Mapping[str, SheetValue], contract: SheetValue) -> Iterator[SheetValue]:
+    """Yield scope 2: by location at the intensity of each quarter-hour, by market at that of the contract."""
+    year = use.all_months
+    intensity = SheetValue("Carbon intensity by quarter-hours", "g/kWh", "", symbol="CI")
+    share = _percent(year.intensity_share)
+    if year.carbon_g is None or year.intensity_share < ENOUGH_MEASURED:
+        part = "" if year.carbon_g is None else f", which has {year.carbon_g / 1000:,.2f} kg CO2e"
+        intensity = _unknown(intensity, f"known for {share} of the energy{part}: set feeds.carbon or carbon.file")
+    else:
+        known_kwh = year.energy_j * year.intensity_share / J_PER_KWH
+        origin = MEASURED if year.intensity_share >= ALL else MODELLED
+        basis = f"intensity of the grid in the ledger, for {share} of the measured energy"
+        intensity = replace(intensity, value=year.carbon_g / known_kwh, origin=origin, basis=basis)
+    yield intensity
+    for symbol, what in (("E_IT", "IT equipment"), ("E_DC", "data centre")):
+        blank = SheetValue(f"CO2e, scope 2 by location, {what}", "kg", f"{symbol} x CI", rule=SCOPE_2)
+        yield _derived(use, blank, [sheet[symbol], intensity], lambda kwh, grams: kwh * grams / 1000)
+    yield contract
+    basis = "E_DC less E_RES-TOT, at the factor of the contract; certificates count by the year"
+    market = SheetValue("CO2e, scope 2 by market, data centre", "kg", basis, rule=SCOPE_2)
+    inputs = [sheet["E_DC"], sheet["E_RES-TOT"], contract]
+    yield _derived(use, market, inputs, lambda kwh, green, grams: max(0.0, kwh - green) * grams / 1000)
+    hourly = "certificates are entered by the year: their hours are not known"
+    yield replace(_unknown(market, hourly), name="CO2e, scope 2 by market and hour")
+
+
+def _embodied(use: YearUse, kg_per_node_h: float | None) -> SheetValue:
+    hours = use.nodes * use.all_months.length_s / HOUR_S
+    blank = SheetValue("CO2e, embodied share of nodes", "kg", "set data_centre.node_embodied_kg")
+    if kg_per_node_h is None or not use.nodes:
+        return blank if use.nodes else _unknown(blank, "no node is known")
+    basis = f"{hours:,.0f} node-hours of {kg_per_node_h:.4g} kg, by data_centre.node_embodied_kg and lifetime"
+    return replace(blank, value=hours * kg_per_node_h, origin=ENTERED, basis=basis, rule="ISO/IEC 21031:2024")
+
+
+def _customers(use: YearUse, pue: float | None, kg_per_node_h: float | None) -> Iterator[SheetValue]:
+    """Yield the values of each customer, which is an account, and the energy of nodes that no job used."""
+    for account in use.accounts:
+        yield from _customer(account, pue, kg_per_node_h)
+    rest_kwh = (use.all_months.energy_j - sum(account.energy_j for account in use.accounts)) / J_PER_KWH
+    if use.all_months.covered >= ENOUGH_MEASURED and rest_kwh >= 0:
+        yield SheetValue("energy", "kWh", "E_NODES less all jobs", rest_kwh, MODELLED, part=CUSTOMER, of=NO_JOB)
+
+
+def _customer(account: AccountUse, pue: float | None, kg_per_node_h: float | None) -> Iterator[SheetValue]:
+    parts = {MEASURED: account.measured_j + account.partly_j, MODELLED: account.partly_j + account.modelled_j}
+    origin = " and ".join(name for name, joules in parts.items() if joules)
+    kwh = account.energy_j / J_PER_KWH if origin else None
+    overhead_kwh = None if pue is None or kwh is None else kwh * (pue - 1)
+    node_h = None if account.node_s is None else account.node_s / HOUR_S
+    lacking = f"; {counted(account.unknown, 'job')} without a known energy" if account.unknown else ""
+    for name, value, unit, how, basis in (
+        ("jobs", float(account.jobs), "", MEASURED, "ended in the year"),
+        ("energy", kwh, "kWh", origin, f"of jobs that ended in the year{lacking}"),
+        ("overhead", overhead_kwh, "kWh", MODELLED, "energy x (PUE - 1)"),
+        ("CO2e", None if account.carbon_g is None else account.carbon_g / 1000, "kg", origin, "by location, as booked"),
+        ("node-hours", node_h, "h", MEASURED, "a shared node counts for each of its jobs"),
+        ("embodied", _product(node_h, kg_per_node_h), "kg", ENTERED, "node-hours x data_centre.node_embodied_kg"),
+    ):
+        rule = "EnEfG paragraph 15" if name == "energy" else ""
+        known = UNKNOWN if value is None else how
+        yield SheetValue(name, unit, basis, value, known, rule=rule, part=CUSTOMER, of=account.account)
+
+
+def _product(one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one * other
+
+
+def _months(use: YearUse) -> Iterator[SheetValue]:
+    for month in use.months:
+        has_energy = month.covered > 0
+        for name, value, unit, basis in (
+            ("energy", month.energy_j / J_PER_KWH if has_energy else None, "kWh", "of nodes, as measured"),
+            ("measured", 100 * month.covered, "%", f"of the time of {counted(use.nodes, 'node')}"),
+            ("with intensity", 100 * month.intensity_share if has_energy else None, "%", "of the measured energy"),
+            ("CO2e", None if month.carbon_g is None else month.carbon_g / 1000, "kg", "by location, where known"),
+        ):
+            origin = UNKNOWN if value is None else MEASURED
+            yield SheetValue(name, unit, basis, value, origin, part=MONTH, of=month.name)
+
+
+def gaps(use: YearUse) -> list[str]:
+    """Return what is missing in which months, in sentences."""
+    shares = {
+        "readings of nodes": {month.name: month.covered for month in use.months},
+        "carbon intensity": {month.name: month.intensity_share for month in use.months if month.covered},
+    }
+    lines = []
+    for what, by_month in shares.items():
+        none = [name for name, share in by_month.items() if share <= 0]
+        some = [f"{name} ({_percent(share)})" for name, share in by_month.items() if 0 < share < ALL]
+        lines += [f"No {what} in {', '.join(none)}."] if none else []
+        lines += [f"Only part of the {what} in {', '.join(some)}."] if some else []
+    return lines

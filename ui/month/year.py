@@ -1,0 +1,180 @@
+"""Run `offpeak report --year`: the sheet of a data centre as text, page without scripts, CSV and XLSX."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+from html import escape
+from importlib.util import find_spec
+from io import BytesIO
+from itertools import groupby, pairwise
+
+import typer
+from rich.table import Table
+
+from offpeak.display import amount_text
+from offpeak.errors import BadInput
+from offpeak.files import check_writable, replacing
+from offpeak.installation import missing_extra
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.energy_use import UsePeriod
+from offpeak.model.local_time import date_text, machine_zone, zone_text
+from offpeak.settings.table import Settings
+from offpeak.text import counted, printable
+from services.accounts.data_centre_year import (
+    CUSTOMER,
+    DATA_CENTRE,
+    MEASURED,
+    MONTH,
+    SheetValue,
+    gaps,
+    make_sheet,
+    read_year_use,
+)
+from ui.ledger.text import print_table, rows_csv
+from ui.progress import say_written
+from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
+from ui.requests import MonthRequest
+
+COLUMNS = ("indicator", "symbol", "value", "unit", "origin", "basis", "rule")
+PARTS = {DATA_CENTRE: "Data centre", CUSTOMER: "Customers", MONTH: "Months"}
+CAPTIONS = {
+    DATA_CENTRE: "Indicators of Delegated Regulation (EU) 2024/1364, with scope 2 and the embodied share",
+    CUSTOMER: "Energy that is directly attributable to each customer, by account (EnEfG paragraph 15)",
+    MONTH: "What meters and carbon intensity cover",
+}
+
+
+def answer_year(settings: Settings, wanted: MonthRequest) -> None:
+    """Print the sheet of a year, and write page, CSV and workbook if requested."""
+    if wanted.month or wanted.log:
+        raise BadInput(f"--year excludes {'--month' if wanted.month else '--log'}", hint="ask for one after the other")
+    for path, example in ((wanted.html, "year.html"), (wanted.csv, "year.csv"), (wanted.xlsx, "year.xlsx")):
+        if path:
+            check_writable(path, example=example)
+    if wanted.xlsx and find_spec("openpyxl") is None:
+        raise missing_extra(f"--xlsx {wanted.xlsx}", "sheets", "openpyxl")
+    zone, now_unix_s = machine_zone(), time.time()
+    year, months = year_months(str(wanted.year), now_unix_s=now_unix_s, zone=zone)
+    until_unix_s = months[-1].until_unix_s
+    with open_ledger(settings.ledger.url) as connection:
+        use = read_year_use(connection, year, months, is_over=until_unix_s < now_unix_s)
+    values, notes = make_sheet(use, settings.data_centre, settings.plan), gaps(use)
+    dates = f"{date_text(int(months[0].from_unix_s), zone)} to {date_text(int(until_unix_s) - 1, zone)}"
+    headline = f"Data centre, {year}{'' if use.is_over else ', so far'}: {dates}, {zone_text(zone) or 'this machine'}"
+    _print(headline, values, notes)
+    if wanted.html:
+        with replacing(wanted.html) as file:
+            file.write(year_page(headline, values, notes).encode())
+    if wanted.csv:
+        with replacing(wanted.csv) as file:
+            file.write(rows_csv([dict(vars(value)) for value in values]).encode())
+    if wanted.xlsx:
+        with replacing(wanted.xlsx) as file:
+            file.write(workbook(values))
+    say_written(*filter(None, (wanted.html, wanted.csv, wanted.xlsx)))
+
+
+def year_months(text: str, *, now_unix_s: float, zone: tzinfo) -> tuple[int, list[UsePeriod]]:
+    """Return the year and its local months, the last one of the current year until now; raise BadInput if invalid."""
+    if not (len(text) == 4 and text.isdecimal() and int(text) >= 1970):
+        raise BadInput(f"--year {text}: is no year", hint="write it like 2026")
+    year = int(text)
+    edges = [datetime(year + month // 12, month % 12 + 1, 1, tzinfo=zone).timestamp() for month in range(13)]
+    if edges[0] >= now_unix_s:
+        hint = f"this year is {datetime.fromtimestamp(now_unix_s, zone):%Y}"
+        raise BadInput(f"--year {text}: has not begun", hint=hint)
+    return year, [
+        UsePeriod(f"{year}-{number:02}", begin, min(end, now_unix_s))
+        for number, (begin, end) in enumerate(pairwise(edges), 1)
+        if begin < now_unix_s
+    ]
+
+
+def _cells(value: SheetValue) -> tuple[str, ...]:
+    text = ""
+    if value.value is not None:
+        text = f"{value.value:,.0f}" if value.value.is_integer() else amount_text(value.value)
+    return value.name, value.symbol, text, value.unit, value.origin, value.basis, value.rule
+
+
+def _of_part(values: Sequence[SheetValue], part: str) -> list[SheetValue]:
+    return [value for value in values if value.part == part]
+
+
+def _by_name(values: Sequence[SheetValue], part: str) -> tuple[list[str], list[tuple[str, dict[str, SheetValue]]]]:
+    """Return the columns of a table of customers or months, and its rows: name, and value by column."""
+    rows = [
+        (name, {f"{value.name} {value.unit}".strip(): value for value in group})
+        for name, group in groupby(_of_part(values, part), key=lambda value: value.of)
+    ]
+    return list(dict.fromkeys(column for _, row in rows for column in row)), rows
+
+
+def _print(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) -> None:
+    typer.echo(f"{headline}\n")
+    whole = Table(*COLUMNS[:6], box=None, pad_edge=False, header_style="bold")
+    whole.columns[2].justify = "right"
+    for value in _of_part(values, DATA_CENTRE):
+        whole.add_row(*_cells(value)[:6])
+    print_table(whole)
+    for part in (CUSTOMER, MONTH):
+        columns, rows = _by_name(values, part)
+        if rows:
+            shown = Table(part, *columns, box=None, pad_edge=False, header_style="bold")
+            for column in shown.columns[1:]:
+                column.justify = "right"
+            for name, row in rows:
+                shown.add_row(printable(name), *(_cells(row[each])[2] if each in row else "" for each in columns))
+            typer.echo()
+            print_table(shown)
+    typer.echo("".join(f"\n{note}" for note in notes))
+
+
+def year_page(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) -> str:
+    """Return the page."""
+    title, _, period = headline.partition(": ")
+    of_all = _of_part(values, DATA_CENTRE)
+    known = f"{sum(value.value is not None for value in of_all)} of {counted(len(of_all), 'value')}"
+    answer = " ".join(notes) or "Meters and carbon intensity cover the whole time."
+    facts = definitions((("period", period), ("known", known)))
+    header = f"<header>\n<h1>{escape(title)}</h1>\n{paragraph(answer, css_class='answer')}\n{facts}\n</header>"
+    rows = [
+        [HtmlCell(value.name), HtmlCell(value.symbol), HtmlCell(value.basis, value.rule), _html(value)]
+        for value in of_all
+    ]
+    headers = ("indicator", "symbol", "basis", "value")
+    sections = [section(PARTS[DATA_CENTRE], table(CAPTIONS[DATA_CENTRE], headers, rows, texts=3))]
+    for part in (CUSTOMER, MONTH):
+        columns, named = _by_name(values, part)
+        rows = [[HtmlCell(name), *(_html(row.get(column)) for column in columns)] for name, row in named]
+        if rows:
+            sections.append(section(PARTS[part], table(CAPTIONS[part], [part, *columns], rows)))
+    return still_page(title, header, sections)
+
+
+def _html(value: SheetValue | None) -> HtmlCell:
+    if value is None:
+        return HtmlCell("")
+    unit = value.unit if value.part == DATA_CENTRE and value.value is not None else ""
+    return HtmlCell(f"{_cells(value)[2]} {unit}".strip(), mark="" if value.origin == MEASURED else value.origin)
+
+
+def workbook(values: Sequence[SheetValue]) -> bytes:
+    """Return a workbook with a sheet for the data centre, the customers and the months."""
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.remove(book.active)
+    for part, title in PARTS.items():
+        sheet = book.create_sheet(title)
+        sheet.append([part, *COLUMNS] if part != DATA_CENTRE else list(COLUMNS))
+        for number, value in enumerate(_of_part(values, part), 2):
+            row = [value.name, value.symbol, value.value, value.unit, value.origin, value.basis, value.rule]
+            for at, each in enumerate([value.of, *row] if part != DATA_CENTRE else row, 1):
+                cell = sheet.cell(number, at, printable(each) if isinstance(each, str) else each)
+                if isinstance(each, str):
+                    # A name that begins with = is a text, not a formula.
+                    cell.data_type = "s"
+    file = BytesIO()
+    book.save(file)
+    return file.getvalue()
