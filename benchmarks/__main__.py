@@ -15,6 +15,7 @@ from benchmarks.command import command_benchmarks
 from benchmarks.day_plan import day_plan_benchmarks
 from benchmarks.engine import engine_benchmarks
 from benchmarks.engine_mixed import mixed_engine_benchmarks
+from benchmarks.evidence import evidence_benchmarks
 from benchmarks.federation import federation_benchmarks
 from benchmarks.generate import generate_benchmarks
 from benchmarks.grid_replay import grid_replay_benchmarks
@@ -55,6 +56,7 @@ GROUPS = (
     pdu_benchmarks,
     ipmi_benchmarks,
     ledger_benchmarks,
+    evidence_benchmarks,
     accounts_benchmarks,
     trial_design_benchmarks,
     lifecycle_benchmarks,

@@ -47,6 +47,7 @@ MODULES = {
     "power": "ui.hardware.command",
     "ledger": "ui.ledger.command",
     "report": "ui.month.command",
+    "verify": "ui.ledger.command",
 }
 """The module of each subcommand, in the order of --help: it has a function or a Typer of that name."""
 

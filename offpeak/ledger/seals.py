@@ -50,9 +50,8 @@ class TextColumn:
         return TextColumn(tuple(self.values[code] for code in used.tolist()), codes.astype(np.int32))
 
 
-SealedColumn = Float64 | TextColumn
-SealedRows = Mapping[str, SealedColumn]
-"""The rows of a table by column; numbers that are not known are NaN."""
+SealedRows = Mapping[str, Any]
+"""The rows of a table by column, each a TextColumn or an array of numbers, NaN for those that are not known."""
 
 
 def text_column(texts: Sequence[str]) -> TextColumn:
@@ -127,7 +126,7 @@ def read_rows(connection: Connection, table: SealedTable, span: TimeRange) -> Se
     return in_order(table, {column.name: _column_of(column, given) for column, given in pairs})
 
 
-def _column_of(column: Column[Any], values: Sequence[Any]) -> SealedColumn:
+def _column_of(column: Column[Any], values: Sequence[Any]) -> Float64 | TextColumn:
     if isinstance(column.type, JSON):
         return text_column([json.dumps(value, sort_keys=True) for value in values])
     return text_column(values) if is_text(column) else np.array(values, np.float64)
@@ -163,8 +162,7 @@ class TableSeal:
 
 def seal_rows(table: SealedTable, rows: SealedRows) -> TableSeal | None:
     """Return the seal of rows in order of their key, None without rows."""
-    count = _length(table, rows)
-    if not count:
+    if not (count := len(rows[table.at])):
         return None
     digest = hashlib.sha256()
     for column in table.columns:
@@ -173,19 +171,14 @@ def seal_rows(table: SealedTable, rows: SealedRows) -> TableSeal | None:
     return TableSeal(count, digest.hexdigest(), packed)
 
 
-def _length(table: SealedTable, rows: SealedRows) -> int:
-    at = rows[table.at]
-    return 0 if isinstance(at, TextColumn) else len(at)
-
-
-def _canonical(column: SealedColumn) -> bytes:
+def _canonical(column: Float64 | TextColumn) -> bytes:
     if isinstance(column, TextColumn):
         return json.dumps(column.values).encode() + column.codes.astype("<i4").tobytes()
     # SQLite stores -0.0 as 0, and there are many bit patterns of NaN.
     return np.where(np.isnan(column), np.nan, column + 0.0).astype("<f8").tobytes()
 
 
-def _hashes(columns: Sequence[SealedColumn], prime: int) -> Words:
+def _hashes(columns: Sequence[Float64 | TextColumn], prime: int) -> Words:
     """Return a hash of each row, to find rows and not to prove them."""
     with np.errstate(over="ignore"):
         mixed = np.zeros(1, np.uint64)
@@ -195,14 +188,14 @@ def _hashes(columns: Sequence[SealedColumn], prime: int) -> Words:
     return mixed
 
 
-def _words(column: SealedColumn) -> Words:
+def _words(column: Float64 | TextColumn) -> Words:
     if isinstance(column, TextColumn):
         digests = (hashlib.blake2b(value.encode(), digest_size=8).digest() for value in column.values)
         return np.frombuffer(b"".join(digests), "<u8")[column.codes]
     return np.frombuffer(_canonical(column), "<u8")
 
 
-def _key_words(column: SealedColumn) -> Words:
+def _key_words(column: Float64 | TextColumn) -> Words:
     """Return the words of a key, of which a text can be read: its first 32 bytes."""
     if isinstance(column, TextColumn):
         values = b"".join(value.encode()[:KEY_TEXT_BYTES].ljust(KEY_TEXT_BYTES, b"\0") for value in column.values)
@@ -277,7 +270,7 @@ def _change_of_group(
     return RowChange(table.name, kind, tuple((key, _value(rows[key], places[0])) for key in table.keys))
 
 
-def _value(column: SealedColumn, place: int) -> float | str:
+def _value(column: Float64 | TextColumn, place: int) -> float | str:
     return column.values[column.codes[place]] if isinstance(column, TextColumn) else float(column[place])
 
 

@@ -111,6 +111,44 @@ def backup(
     back_up(settings, file)
 
 
+@ledger.command("bundle", cls=PlainCommand)
+def bundle(
+    file: Annotated[Path, typer.Argument(help="New zip file, such as november.zip.")],
+    month: Annotated[
+        str | None,
+        typer.Option("--month", help="Month, such as 2026-11. [default: the last complete one]", show_default=False),
+    ] = None,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Write the evidence of a month, for `offpeak verify` on any machine."""
+    values = read_values(settings_path(config, os.environ), options={"ledger.url": url})
+    from ui.ledger.evidence import write_bundle
+
+    write_bundle(month, file, values, Settings.of(values).ledger)
+
+
+def verify(
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(
+            help="File of `offpeak ledger bundle`. [default: the ledger of this site]",
+            metavar="[BUNDLE]",
+            show_default=False,
+        ),
+    ] = None,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Compute the figures of a bundle again, and show any row that was changed after its day was sealed."""
+    from ui.ledger.evidence import verify_bundle, verify_ledger
+
+    if bundle is None:
+        verify_ledger(_settings(config, url))
+    else:
+        verify_bundle(bundle)
+
+
 def _print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: LedgerSettings) -> None:
     # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.ledger.answer import print_records

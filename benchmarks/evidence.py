@@ -1,0 +1,139 @@
+"""A month of 1,000 nodes and 300,000 jobs: its seals, its bundle, and `offpeak verify` of it."""
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from sqlalchemy import insert
+
+from benchmarks.bars import Measured
+from offpeak.ledger.backlog import QUARTER_S
+from offpeak.ledger.database import open_ledger, writing_engine
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import JobUse, Price, SavingRecord
+from offpeak.ledger.seals import make_next_seal
+from offpeak.ledger.tables import decisions, jobs, prices, quarters, savings, series, states
+from offpeak.model.constants import DAY_S
+from offpeak.settings.ledger import LedgerSettings
+
+NODES, JOBS = 1000, 300_000
+BEGIN = datetime(2026, 7, 1, tzinfo=UTC)
+DAYS = 31
+MONTH = f"{BEGIN:%Y-%m}"
+INSERTED_AT_ONCE = 50_000
+
+
+def write_month(url: str, nodes: int = NODES, count: int = JOBS, days: int = DAYS) -> None:
+    """Write a month of that many nodes and jobs into a new ledger, with prices, states, decisions and savings."""
+    Ledger(LedgerSettings(url=url)).ready()
+    begin_s, chance = BEGIN.timestamp(), random.Random(1)
+    names = [f"n{number:04}" for number in range(1, nodes + 1)]
+    engine = writing_engine(url)
+
+    def hours() -> Iterator[dict[str, object]]:
+        for hour in range(24 * days):
+            at_s = begin_s + 3600 * hour
+            price = Price(at_s, at_s + 3600, chance.uniform(-10, 150), "EUR", "published", 400.0, at_s - 40_000)
+            yield vars(price)
+
+    def means() -> Iterator[dict[str, object]]:
+        for at_s in range(int(begin_s), int(begin_s) + days * DAY_S, QUARTER_S):
+            for number in range(1, nodes + 1):
+                watts = chance.uniform(90, 400)
+                yield {
+                    "at_unix_s": at_s,
+                    "series": number,
+                    "covered_s": 900.0,
+                    "energy_j": 900 * watts,
+                    "min_w": watts - 5,
+                    "max_w": watts + 5,
+                    "without_value": 0,
+                }
+
+    def uses() -> Iterator[dict[str, object]]:
+        for job in range(count):
+            end_s = begin_s + chance.uniform(0, days * DAY_S - 1)
+            account, node = f"account{job % 40:02}", names[job % nodes]
+            times = (end_s - chance.uniform(60, 7200), end_s)
+            where = (f"user{job % 300}", account, "batch", node)
+            energy_j, cost = chance.uniform(1e5, 1e8), chance.uniform(0, 5)
+            yield vars(JobUse(f"{1_000_000 + job}", *times, *where, energy_j, cost, "EUR", 900.0, "measured"))
+
+    def changes() -> Iterator[dict[str, object]]:
+        for number in range(nodes * days):
+            at_s = begin_s + number % days * DAY_S + chance.uniform(0, DAY_S - 1)
+            state = {"observed": "off", "desired": "off", "by": "offpeak", "why": "idle for 20 min"}
+            yield {"node": names[number // days], "at_unix_s": at_s, **state}
+
+    def decided() -> Iterator[dict[str, object]]:
+        for state in changes():
+            inputs = [["idle_s", chance.uniform(0, 1e4)], ["price", chance.uniform(0, 100)]]
+            what = {"decided": "sleep", "reason": "idle for 20 min", "inputs": inputs}
+            yield {"at_unix_s": state["at_unix_s"], "subject": state["node"], **what}
+
+    def saved() -> Iterator[dict[str, object]]:
+        for day in range(days):
+            start_s = begin_s + day * DAY_S
+            yield vars(SavingRecord(start_s, start_s + DAY_S, "all nodes on", 9e9, 200.5, 3e9, 66.6, "EUR", "2 nodes"))
+
+    with engine.begin() as connection:
+        meters = [{"number": n, "meter": "pdu1", "way": "snmp", "part": f"outlet {n}"} for n in range(1, nodes + 1)]
+        connection.execute(insert(series), [meter | {"node": name} for meter, name in zip(meters, names, strict=True)])
+        every = ((prices, hours()), (quarters, means()), (jobs, uses()), (states, changes()))
+        for table, rows in (*every, (decisions, decided()), (savings, saved())):
+            while some := list(islice(rows, INSERTED_AT_ONCE)):
+                connection.execute(insert(table), some)
+    engine.dispose()
+
+
+def seal_days(url: str) -> list[float]:
+    """Seal all days of a ledger as the agent does, and return the seconds that each took."""
+    ledger, took_s = Ledger(LedgerSettings(url=url)), list[float]()
+    while True:
+        began = time.perf_counter()
+        with open_ledger(url) as connection:
+            seal = make_next_seal(connection, UTC, BEGIN.timestamp() + (DAYS + 2) * DAY_S)
+        if seal is None or (not seal.rows and took_s):
+            break
+        ledger.write_seal(seal)
+        took_s.append(time.perf_counter() - began)
+    ledger.close()
+    return took_s
+
+
+def evidence_benchmarks() -> Iterator[Measured]:
+    """Measure on a ledger in a file of its own."""
+    data = f"{NODES:,} nodes, {JOBS:,} jobs, {DAYS} days, SQLite"
+    free = (float("inf"), False, data)
+    with tempfile.TemporaryDirectory() as name:
+        url, bundle = f"sqlite:///{Path(name) / 'ledger.sqlite'}", Path(name) / "month.zip"
+        write_month(url)
+        yield Measured("seal of a day", max(seal_days(url)), "s", 5.0, False, data)
+        yield Measured(
+            "bundle of a month", _run("ledger", "bundle", bundle, "--month", MONTH, "--ledger", url), "s", *free
+        )
+        yield Measured("size of it", bundle.stat().st_size / 1e6, "MB", *free)
+        yield Measured("offpeak verify of it", _run("verify", bundle), "s", 60.0, False, data)
+        used_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
+        yield Measured("memory of the larger of both", used_mb, "MB", *free)
+
+
+def _run(*arguments: object) -> float:
+    """Run the command, which must succeed, and return how long it took."""
+    command = [sys.executable, "-c", "from ui.command import main; main()", *map(str, arguments)]
+    began = time.perf_counter()
+    subprocess.run(command, check=True, env=os.environ | {"TZ": "UTC"})
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    print(json.dumps([[each.what, round(each.value, 2), each.unit] for each in evidence_benchmarks()], indent=1))

@@ -1,0 +1,324 @@
+"""The evidence of a time: a bundle with the sealed rows of the ledger, from which anybody computes its figures again.
+
+A bundle is a zip file of `manifest.json`, one Parquet file a table and `SHA256SUMS`, stored without compression of its
+own. `make_bundle` writes one. `examine_bundle` finds what was changed, loads the rows into a ledger in memory and
+computes the figures with the functions of the reports.
+"""
+
+import hashlib
+import json
+import platform
+import sqlite3
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, tzinfo
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy
+from sqlalchemy import Connection, create_engine, select
+
+from offpeak.display import minute_text, percent_text
+from offpeak.errors import BadInput
+from offpeak.files import reading
+from offpeak.installation import installed_version
+from offpeak.ledger.backlog import QUARTER_S
+from offpeak.ledger.prices import slot_prices
+from offpeak.ledger.seals import (
+    SEALED_TABLES,
+    LedgerSeal,
+    SealedRows,
+    SealedTable,
+    TextColumn,
+    broken_links,
+    find_changes,
+    in_order,
+    is_text,
+    read_rows,
+    read_seals,
+    take_rows,
+)
+from offpeak.ledger.tables import metadata, quarters
+from offpeak.model.constants import J_PER_KWH
+from offpeak.model.local_time import parse_zone, zone_text
+from offpeak.model.time_range import TimeRange, day_edges
+from offpeak.settings.replay import PriceSettings
+from services.accounts.month_account import make_month_account
+
+FORMAT = 1
+MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
+MEMBERS = (MANIFEST, *(f"{table.name}.parquet" for table in SEALED_TABLES), SUMS)
+EVER = TimeRange(-1e11, 1e11)
+PERIODS = ("prices", "savings", "trial_days")
+"""Tables whose rows have a period: all are in the bundle that touch its time."""
+EQUAL_WITHIN = 0.005
+"""Figures in kWh, kg and money are equal to the hundredth."""
+
+Figures = dict[str, dict[str, float | None]]
+"""Energy, cost and CO2 by name, such as "account physics EUR"."""
+
+
+def find_figures(connection: Connection, span: TimeRange, zone: tzinfo) -> Figures:
+    """Return the figures of the reports: accounts, nodes, and savings."""
+    account = make_month_account(connection, span, zone, PriceSettings())
+    found = {
+        f"account {use.account} {use.currency}".strip(): _figure(use.energy_j, use.cost, use.carbon_g)
+        for use in account.accounts
+    }
+    found |= {f"node {use.of[0]}": _figure(use.energy_j, use.cost, use.carbon_g) for use in account.nodes}
+    rested = account.rested
+    return found | ({"saving of sleeping": _figure(rested.saved_j, rested.cost, rested.carbon_g)} if rested else {})
+
+
+def _figure(energy_j: float, cost: float | None, carbon_g: float | None) -> dict[str, float | None]:
+    return {
+        "energy_kwh": energy_j / J_PER_KWH,
+        "cost": cost,
+        "co2_kg": None if carbon_g is None else carbon_g / 1000,
+    }
+
+
+def find_gaps(connection: Connection, span: TimeRange, zone: tzinfo, chain: Sequence[LedgerSeal]) -> list[str]:
+    """Return what is missing in a time, and what holds without it."""
+    start_s = np.arange(span.from_unix_s // QUARTER_S * QUARTER_S, span.until_unix_s, QUARTER_S, dtype=np.float64)
+    prices = slot_prices(connection, start_s, QUARTER_S).price_per_mwh
+    measured = connection.execute(select(quarters.c.at_unix_s).where(quarters.c.covered_s > 0).distinct()).scalars()
+    sealed = [any(seal.from_unix_s <= at < seal.until_unix_s for seal in chain) for at in start_s.tolist()]
+    known = (
+        ("prices", ~np.isnan(prices), "the energy of that time is in no cost of a node"),
+        ("readings", np.isin(start_s, list(measured)), "the energy of nodes is that of the other time"),
+        ("seals", np.array(sealed, np.bool_), "a change of a row before the bundle was made does not show"),
+    )
+    return [
+        f"no {what} for {percent_text(100 * float(1 - has.mean()), 1)} of the time, first at "
+        f"{minute_text(float(start_s[~has][0]), zone)}: {holds}"
+        for what, has, holds in known
+        if not has.all()
+    ]
+
+
+def make_bundle(connection: Connection, span: TimeRange, zone: tzinfo, settings: Mapping[str, object]) -> bytes:
+    """Return the bundle of a time that begins and ends with a quarter-hour. Raises BadInput as the reports do."""
+    chain = read_seals(connection, span)
+    manifest = {
+        "format": FORMAT,
+        "versions": {
+            "offpeak": installed_version(),
+            "python": platform.python_version(),
+            **{package.__name__: package.__version__ for package in (np, pa, sqlalchemy)},
+        },
+        "zone": zone_text(zone) or "UTC",
+        "from_unix_s": span.from_unix_s,
+        "until_unix_s": span.until_unix_s,
+        "settings": dict(settings),
+        "seals": [asdict(seal) for seal in chain],
+        "figures": find_figures(connection, span, zone),
+    }
+    members = {MANIFEST: json.dumps(manifest, indent=1, default=str).encode()}
+    for table in SEALED_TABLES:
+        members[f"{table.name}.parquet"] = _parquet(connection, table, span, zone)
+    return pack(members)
+
+
+def _parquet(connection: Connection, table: SealedTable, span: TimeRange, zone: tzinfo) -> bytes:
+    if table.name in PERIODS:
+        rows = read_rows(connection, table, EVER)
+        inside = (rows["from_unix_s"] < span.until_unix_s) & (rows["until_unix_s"] > span.from_unix_s)
+        days = [take_rows(rows, inside)]
+    else:
+        edges = pairwise(day_edges(span, zone))
+        days = [read_rows(connection, table, TimeRange(start, end)) for start, end in edges]
+    whole = pa.concat_tables([pa.table({name: _array(column) for name, column in day.items()}) for day in days])
+    file = BytesIO()
+    texts = [column.name for column in table.columns if is_text(column)]
+    pq.write_table(whole.unify_dictionaries(), file, compression="zstd", use_dictionary=texts)
+    return file.getvalue()
+
+
+def _array(column: Any) -> pa.Array:
+    if isinstance(column, TextColumn):
+        return pa.DictionaryArray.from_arrays(pa.array(column.codes, pa.int32()), pa.array(column.values, pa.string()))
+    return pa.array(column, pa.float64(), from_pandas=True)
+
+
+def pack(members: Mapping[str, bytes]) -> bytes:
+    """Return the zip file of these members and of their digests; the same members give the same bytes."""
+    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in members.items())
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w") as bundle:
+        for name, content in (*members.items(), (SUMS, sums.encode())):
+            entry = zipfile.ZipInfo(name)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            bundle.writestr(entry, content)
+    return file.getvalue()
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The result for a bundle: what was changed, what is missing, and the figures as printed and computed again."""
+
+    changes: list[str]
+    gaps: list[str]
+    printed: Figures
+    computed: Figures
+    span: TimeRange
+    zone: tzinfo
+    made_by: str
+    rows: int
+    chain: list[LedgerSeal]
+
+    @property
+    def different(self) -> list[str]:
+        """The names of the figures that are not equal to the cent."""
+        names = dict.fromkeys((*self.printed, *self.computed))
+        return [name for name in names if not _is_equal(self.printed.get(name), self.computed.get(name))]
+
+
+def _is_equal(one: Mapping[str, float | None] | None, other: Mapping[str, float | None] | None) -> bool:
+    if one is None or other is None or one.keys() != other.keys():
+        return False
+    pairs = [(one[key], other[key]) for key in one]
+    return all(a is b is None or (a is not None and b is not None and abs(a - b) < EQUAL_WITHIN) for a, b in pairs)
+
+
+HINT = "copy it again from where it was made; `sha256sum` there and here tells whether the copies are equal"
+UNREADABLE = (
+    *(zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, KeyError, TypeError, AttributeError),
+    *(EOFError, OSError, struct.error, pa.ArrowException, OverflowError, MemoryError, sqlite3.Error),
+)
+
+
+def examine_bundle(path: Path) -> Examination:
+    """Return what a bundle proves. Raises BadInput for a file that is no bundle, or of which too much is damaged."""
+    with reading(path, BadInput):
+        raw = path.read_bytes()
+    changes: list[str] = []
+    try:
+        members = _unpack(raw, changes)
+        manifest = json.loads(members[MANIFEST])
+        if manifest["format"] != FORMAT:
+            made = f"{path}: was made by offpeak {manifest['versions']['offpeak']} in format {manifest['format']}"
+            raise BadInput(made, hint="verify it with that version")
+        return _examine(manifest, members, changes)
+    except UNREADABLE as problem:
+        found = "; ".join(changes) or f"{type(problem).__name__}: {problem}"
+        raise BadInput(f"{path}: is damaged or no bundle: {found}", hint=HINT) from None
+
+
+def _unpack(raw: bytes, changes: list[str]) -> dict[str, bytes]:
+    members: dict[str, bytes] = {}
+    with zipfile.ZipFile(BytesIO(raw)) as bundle:
+        names = bundle.namelist()
+        changes += [f"{name!r} is no member of a bundle" for name in names if name not in MEMBERS]
+        changes += [f"{name} is missing" for name in MEMBERS if name not in names]
+        for name in filter(MEMBERS.__contains__, names):
+            if bundle.getinfo(name).compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{name} is compressed")
+            try:
+                members[name] = bundle.read(name)
+            except zipfile.BadZipFile as problem:
+                changes.append(f"{name} was changed: {problem}")
+    lines = (line.partition("  ") for line in members.get(SUMS, b"").decode().splitlines())
+    sums = {name: digest for digest, _, name in lines}
+    rest = {name: content for name, content in members.items() if name != SUMS}
+    changes += [
+        f"{name} was changed: it has another digest than {SUMS} says"
+        for name, content in rest.items()
+        if sums.get(name) != hashlib.sha256(content).hexdigest()
+    ]
+    if not changes and pack(rest) != raw:
+        changes.append("the zip file was changed outside of its members")
+    return members
+
+
+def _examine(manifest: Mapping[str, Any], members: Mapping[str, bytes], changes: list[str]) -> Examination:
+    chain = [LedgerSeal(**seal) for seal in manifest["seals"]]
+    span, zone = TimeRange(manifest["from_unix_s"], manifest["until_unix_s"]), _zone(manifest["zone"])
+    changes += [f"the seal of {_day(seal, zone)} was changed" for seal in broken_links(chain)]
+    engine, rows = create_engine("sqlite://"), 0
+    metadata.create_all(engine)
+    with engine.connect() as connection:
+        for table in SEALED_TABLES:
+            if (content := members.get(f"{table.name}.parquet")) is not None:
+                of_table = _rows_of(table, content)
+                rows += len(of_table[table.at])
+                changes += changes_in(table, of_table, chain, zone)
+                _load(connection, table, of_table)
+        gaps, computed = find_gaps(connection, span, zone, chain), find_figures(connection, span, zone)
+    engine.dispose()
+    return Examination(
+        changes=changes,
+        gaps=gaps,
+        printed=manifest["figures"],
+        computed=computed,
+        span=span,
+        zone=zone,
+        made_by=str(manifest["versions"]["offpeak"]),
+        rows=rows,
+        chain=chain,
+    )
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return parse_zone(name)
+    except BadInput:
+        return UTC
+
+
+def _day(seal: LedgerSeal, zone: tzinfo) -> str:
+    return minute_text(seal.from_unix_s, zone).partition(" ")[0]
+
+
+def changes_in(table: SealedTable, rows: SealedRows, chain: Sequence[LedgerSeal], zone: tzinfo) -> list[str]:
+    """Return the changes of a table's rows since the days of the chain were sealed, as texts."""
+    found = []
+    for seal in chain:
+        inside = table.within(rows[table.at], seal.span)
+        for change in find_changes(table, seal.of(table), in_order(table, take_rows(rows, inside))):
+            key = ", ".join(
+                minute_text(value, zone) if name.endswith("unix_s") and isinstance(value, float) else str(value)
+                for name, value in change.key
+            )
+            found.append(f"{table.name} of {_day(seal, zone)}: {f'{key} was' if key else 'rows were'} {change.kind}")
+    return found
+
+
+def _rows_of(table: SealedTable, content: bytes) -> SealedRows:
+    read = pq.read_table(BytesIO(content), read_dictionary=[each.name for each in table.columns if is_text(each)])
+    return {column.name: _column(read[column.name], is_text(column)) for column in table.columns}
+
+
+def _column(read: pa.ChunkedArray, has_text: bool) -> Any:
+    if not has_text:
+        return read.cast(pa.float64()).to_numpy()
+    array = read.cast(pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
+    values, codes = array.dictionary.to_pylist(), array.indices.to_numpy()
+    order = np.array(sorted(range(len(values)), key=values.__getitem__), np.int32)
+    return TextColumn(tuple(values[place] for place in order.tolist()), np.argsort(order).astype(np.int32)[codes])
+
+
+def _load(connection: Connection, table: SealedTable, rows: SealedRows) -> None:
+    """Insert the rows of a table; those of quarter-hours by the numbers of their series."""
+    target, columns, cursor = metadata.tables[table.name], {**rows}, connection.connection.cursor()
+    if target is quarters:
+        names = [columns.pop(name) for name in ("meter", "way", "part", "node")]
+        codes, number = np.unique(np.column_stack([name.codes for name in names]), axis=0, return_inverse=True)
+        series = [tuple(name.values[code] for name, code in zip(names, row, strict=True)) for row in codes.tolist()]
+        cursor.executemany("INSERT INTO series (meter, way, part, node) VALUES (?, ?, ?, ?)", series)
+        columns["series"] = number.ravel() + 1.0
+    listed = [
+        np.array(column.values, object)[column.codes].tolist() if isinstance(column, TextColumn) else column.tolist()
+        for column in columns.values()
+    ]
+    if listed[0]:
+        fields = ", ".join(f'"{name}"' for name in columns)
+        statement = f"INSERT INTO {table.name} ({fields}) VALUES ({', '.join('?' * len(columns))})"
+        cursor.executemany(statement, list(zip(*listed, strict=True)))
