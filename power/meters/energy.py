@@ -207,6 +207,12 @@ def _is_tenfold(more_w: float, less_w: float) -> bool:
 Part = tuple[str, str, str, str | None]
 """Meter, way, part, and the node that the part feeds, if it is one."""
 
+
+def part_of(reading: Reading) -> Part:
+    """Return the part that a reading is of."""
+    return reading.meter, reading.way, reading.part, reading.node
+
+
 POINTS_OUTSIDE_IN = (("pdu", ("snmp",)), ("bmc", ("dcmi", "redfish")), ("rapl", ("rapl",)))
 """The measuring points of a node from its outlets inwards, and the ways of reading at each."""
 
@@ -217,7 +223,7 @@ def add_readings(
     """Return the energies after one more round of readings."""
     sums = dict(so_far)
     for reading in (reading for result in taken for reading in result.readings):
-        part = (reading.meter, reading.way, reading.part, reading.node)
+        part = part_of(reading)
         sums[part] = add_reading(sums.get(part, Energy()), reading, longest_hold_s=longest_hold_s)
     return sums
 
@@ -230,7 +236,7 @@ def add_counter_values(so_far: Mapping[Part, CounterTotal], taken: Iterable[Mete
     """Return the totals of the meters' own counters after one more round of readings."""
     counts = dict(so_far)
     for reading in (reading for result in taken for reading in result.readings):
-        part = (reading.meter, reading.way, reading.part, reading.node)
+        part = part_of(reading)
         counts[part] = add_counter_value(counts.get(part, CounterTotal()), reading.energy_j)
     return counts
 

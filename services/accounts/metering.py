@@ -2,12 +2,14 @@
 
 A value holds until the next one, at most `longest_hold_s`; a value of RAPL is the mean since the previous reading. A
 longer time is a gap, a row without a value and with the reason. If the clock goes back, that part starts again. A meter
-that does not answer is read less and less often, because a dead BMC must not cost its time-out in every round. Once in
-a quarter-hour the meters of a node are compared: outlets with BMCs and processors, and counters with watts.
+that does not answer is read less and less often, because a dead BMC must not cost its time-out in every round. Refused
+readings are gaps. Once in a quarter-hour the meters of a node are compared: outlets with BMCs and processors, and
+counters with watts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from offpeak.ledger.rows import MeterReading
 from power.drivers.poll import ReportedProblem, limit_repeats
@@ -20,7 +22,9 @@ from power.meters.energy import (
     add_readings,
     compare_meters,
     find_contradictions,
+    part_of,
 )
+from power.meters.plausibility import DrawBound, PartHistory, check_reading
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 
 LONGEST_PAUSE_S = 600.0
@@ -95,7 +99,7 @@ def make_meter_rows(
     """Return the latest readings after a round, and the rows of the time since those before."""
     after, rows = dict(last), list[MeterReading]()
     for reading in _readings(last, taken, now_unix_s):
-        part = (reading.meter, reading.way, reading.part, reading.node)
+        part = part_of(reading)
         before = after.get(part)
         if before is None or before.at_unix_s != reading.at_unix_s:
             after[part] = reading
@@ -155,6 +159,34 @@ class Metering:
     silent: Mapping[MeterName, Silence] = field(default_factory=dict)
     reported: Mapping[MeterName, ReportedProblem] = field(default_factory=dict)
     compared: MeterComparison | None = None
+    histories: Mapping[Part, PartHistory] = field(default_factory=dict)
+
+
+BoundOf = Callable[[Reading], DrawBound]
+"""Gives the bound of a reading's power."""
+
+
+def check_readings(
+    before: Metering, taken: Iterable[MeterResult], bound_of: BoundOf
+) -> tuple[Metering, tuple[MeterResult, ...], tuple[tuple[Reading, ...], ...]]:
+    """Return the state before this round, the results without refused values, and doubtful readings that they confirm.
+
+    The last of the confirmed readings of a part is its latest one before this round.
+    """
+    last, histories, checked = dict(before.last), dict(before.histories), list[MeterResult]()
+    confirmed = list[tuple[Reading, ...]]()
+    for result in taken:
+        readings = list[Reading]()
+        for reading in result.readings:
+            part = part_of(reading)
+            known = histories.get(part, PartHistory())
+            kept, waited, histories[part] = check_reading(reading, known, bound_of(reading))
+            readings.append(kept)
+            if waited:
+                last[part] = waited[-1]
+                confirmed.append(waited)
+        checked.append(replace(result, readings=tuple(readings)))
+    return replace(before, last=last, histories=histories), tuple(checked), tuple(confirmed)
 
 
 @dataclass(frozen=True)
@@ -167,23 +199,39 @@ class MeterRound:
 
 
 async def read_all_meters(
-    meters: Sequence[Meter], before: Metering, *, pace: Pace, clock: Callable[[], Instant]
+    meters: Sequence[Meter],
+    before: Metering,
+    *,
+    pace: Pace,
+    clock: Callable[[], Instant],
+    bound_of: BoundOf = lambda _: DrawBound(),
 ) -> MeterRound:
     """Read all meters that are due at the same time, for `timeout_s` at the most."""
     due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), clock().monotonic_s)]
     taken = await read_meters(due, timeout_s=pace.timeout_s)
-    return after_round(before, taken, pace=pace, now=clock())
+    return after_round(before, taken, pace=pace, now=clock(), bound_of=bound_of)
 
 
-def after_round(before: Metering, taken: Sequence[MeterResult], *, pace: Pace, now: Instant) -> MeterRound:
+def after_round(
+    before: Metering,
+    taken: Sequence[MeterResult],
+    *,
+    pace: Pace,
+    now: Instant,
+    bound_of: BoundOf = lambda _: DrawBound(),
+) -> MeterRound:
     """Return the result of a round with these readings."""
+    before, taken, confirmed = check_readings(before, taken, bound_of)
     hold_s = HELD_PERIODS * pace.period_s
+    pairs = (pair for waited in confirmed for pair in pairwise(waited) if pair[0].at_unix_s < pair[1].at_unix_s)
+    late = [row for pair in pairs for row in _between(*pair, hold_s)]
     last, rows = make_meter_rows(before.last, taken, now_unix_s=now.unix_s, longest_hold_s=hold_s)
     silent, reported = dict(before.silent), dict(before.reported)
     lines = [line for result in taken if (line := _note_silence(result, silent, reported, pace, now))]
     begun = before.compared or MeterComparison(now.monotonic_s)
     beside, differences = next_comparison(begun, taken, now_s=now.monotonic_s, longest_hold_s=hold_s)
-    return MeterRound(Metering(last, silent, reported, beside), tuple(rows), (*lines, *differences))
+    after = Metering(last, silent, reported, beside, before.histories)
+    return MeterRound(after, (*late, *rows), (*lines, *differences))
 
 
 def _is_due(silence: Silence | None, now_s: float) -> bool:

@@ -19,14 +19,17 @@ from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SavingRecord
 from offpeak.ledger.seals import make_next_seal
+from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
+from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
-from power.meters.port import Meter
+from power.meters.plausibility import DrawBound, find_draw_bound
+from power.meters.port import Meter, Reading
 from services.accounts.booking import AccountRound, Accounts, account_round, first_round
 from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
 from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
@@ -49,37 +52,74 @@ def meter_period_s(cycle_s: float, clock_factor: float) -> float:
     return max(min(METER_PERIOD_S, cycle_s), LEAST_METER_PERIOD_S * clock_factor)
 
 
+@dataclass(frozen=True)
+class MeterSection:
+    """Opens the meters, their pace, and what a node may draw: its class and its state."""
+
+    make: Callable[[], Sequence[Meter]]
+    pace: Pace
+    class_of: ClassOf
+    state_of: Callable[[str], NodeState | None]
+
+    def bound_of(self, reading: Reading) -> DrawBound:
+        """Return the bound of a reading's power."""
+        node = reading.node
+        return DrawBound() if node is None else find_draw_bound(self.class_of(node), self.state_of(node))
+
+
 class MeterLoop(Loop):
-    """Reads all meters once a period. `make` opens the meters of the present settings, `pace` is their pace."""
+    """Reads all meters once a period. The section is that of the present settings."""
 
     name = "meters"
 
     def __init__(
         self,
-        make: Callable[[], Sequence[Meter]],
-        pace: Callable[[], Pace],
+        section: Callable[[], MeterSection],
         ledger: Ledger,
+        problem_log: ProblemLog,
         clock: Callable[[], float],
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._make, self._pace, self._ledger, self._clock, self._steady = make, pace, ledger, clock, steady
+        self._section, self._ledger, self._problem_log = section, ledger, problem_log
+        self._clock, self._steady = clock, steady
         self._meters: tuple[Meter, ...] | None = None
         self._metering = Metering()
 
     @property
     def period_s(self) -> float:
         """The period of the settings."""
-        return self._pace().period_s
+        return self._section().pace.period_s
 
     async def round(self) -> None:
         """Read all meters once."""
+        section = self._section()
         if self._meters is None:
-            self._meters = tuple(self._make())
-        done = await read_all_meters(self._meters, self._metering, pace=self._pace(), clock=self._now)
+            self._meters = tuple(section.make())
+        done = await read_all_meters(
+            self._meters, self._metering, pace=section.pace, clock=self._now, bound_of=section.bound_of
+        )
         self._metering = done.after
         self._ledger.write_readings(done.rows)
         for line in done.lines:
             LOG.warning("meters: %s", line)
+        self._problem_log.report("readings", self._find_problem())
+
+    def _find_problem(self) -> str | None:
+        """Return the problems of the readings, those of the same kind by one of them."""
+        by_kind: dict[str, dict[str, str]] = defaultdict(dict)
+        for (meter, _, part, node), history in self._metering.histories.items():
+            if problem := history.problem:
+                by_kind[problem.partition(" ")[0]][node or f"{meter} {part}"] = problem
+        lines = list[str]()
+        for found in by_kind.values():
+            first, *more = found.items()
+            lines.append(": ".join(first) + (f"; {len(more)} more like it in {fold_names(found)}" if more else ""))
+        return "; ".join(lines) or None
+
+    @property
+    def refused_readings(self) -> int:
+        """The number of refused readings since the start."""
+        return sum(history.refused for history in self._metering.histories.values())
 
     async def close(self) -> None:
         """Log out of all meters; the next round opens those of the present settings."""

@@ -25,6 +25,7 @@ from services.agent.accounting_loops import (
     AccountSection,
     JobAccounts,
     MeterLoop,
+    MeterSection,
     PruneLoop,
     SavingsLoop,
     SavingsSection,
@@ -103,7 +104,7 @@ class SiteAgent:
             surroundings=self._surroundings,
             steady=steady,
         )
-        self.meters = MeterLoop(self._open_meters, self._meter_pace, ledger, clock, steady)
+        self.meters = MeterLoop(self._meter_section, ledger, problem_log, clock, steady)
         self.savings = SavingsLoop(self._savings_section, ledger, clock)
         self.levers = LeverLoop(self._lever_section, self.observer, self.accounts, ledger)
         self.loops: tuple[Loop, ...] = (
@@ -313,6 +314,13 @@ class SiteAgent:
     def _lever_section(self) -> LeverSection:
         site, is_active = self.site, self.modes.usual is Mode.ACTIVE
         return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active)
+
+    def _meter_section(self) -> MeterSection:
+        return MeterSection(self._open_meters, self._meter_pace(), self.site.node_class, self._node_state)
+
+    def _node_state(self, node: str) -> NodeState | None:
+        record = self.power.records.nodes.get(node)
+        return None if record is None else record.observed.state
 
     def _open_meters(self) -> tuple[Meter, ...]:
         return tuple(site_meters(self.site.settings, self.site.inventory, None, self.site.transport))

@@ -170,6 +170,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
             *((agent.power.budget.text,) if agent.power.budget else ()),
         ),
         forecasts=(*agent.prices.forecasts, *agent.accounts.forecasts),
+        refused_readings=agent.meters.refused_readings,
     )
 
 

@@ -118,7 +118,7 @@ class StatusReply:
     `own_policy` orders the queue, "" for a built-in policy; if it is shadowed, its order is only recorded.
     `last_round_unix_s` is the end of the latest round of the queue, also of one without an answer of the scheduler.
     `capacity` says for each pool whose capacity is limited how many nodes are on offer, and why, and which cap on power
-    holds.
+    holds. `refused_readings` are those of meters since the agent's start.
     """
 
     at_unix_s: float
@@ -140,6 +140,7 @@ class StatusReply:
     last_round_unix_s: float | None = None
     capacity: tuple[str, ...] = ()
     forecasts: tuple[ForecastStatus, ...] = ()
+    refused_readings: int = 0
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""

@@ -88,6 +88,8 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     yield from _price_families(status.price)
     yield from _savings_families(status.saved_today)
     yield from _forecast_families(snapshot.published.forecasts)
+    text = "Readings of meters that cannot be, since the start of the agent; they are not booked."
+    yield CounterMetricFamily("offpeak_meter_readings_refused", text, value=status.refused_readings)
 
 
 def _node_families(snapshot: StatusSnapshot) -> Iterator[Metric]:

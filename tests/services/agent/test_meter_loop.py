@@ -1,0 +1,61 @@
+"""The meter loop refuses readings that cannot be, names the nodes, and forgets the problem after a day."""
+
+import asyncio
+from pathlib import Path
+
+from offpeak.ledger.ledger import Ledger
+from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.orders import NodeState
+from offpeak.settings.ledger import LedgerSettings
+from power.meters.port import Reading
+from services.accounts.metering import Pace
+from services.agent.accounting_loops import MeterLoop, MeterSection
+from services.agent.loop import ProblemLog
+
+SERVER = bundled_node_class("server")
+
+
+class Bmc:
+    """A meter whose reading is set."""
+
+    way = "dcmi"
+
+    def __init__(self, name: str) -> None:
+        self.name, self.power_w, self.at_unix_s = name, 20.0, 0.0
+
+    async def read(self) -> tuple[Reading, ...]:
+        return (Reading(self.name, self.way, "total", self.power_w, self.at_unix_s, node=self.name),)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def test_refused_readings_are_not_shown_and_are_named_for_a_day(tmp_path: Path) -> None:
+    meters = [Bmc(f"n{number}") for number in (1, 2, 3)]
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
+    section = MeterSection(lambda: meters, Pace(10.0, 5.0), lambda _: SERVER, lambda _: NodeState.OFF)
+    problem_log = ProblemLog()
+    loop = MeterLoop(lambda: section, ledger, problem_log, lambda: meters[0].at_unix_s, lambda: meters[0].at_unix_s)
+
+    async def read(at_unix_s: float, *power_w: float) -> None:
+        for meter, value in zip(meters, power_w, strict=True):
+            meter.at_unix_s, meter.power_w = at_unix_s, value
+        await loop.round()
+
+    async def rounds() -> None:
+        await read(1000.0, 20.0, 20.0, 20.0)
+        assert (loop.watts, loop.refused_readings, problem_log.problems) == (60.0, 0, ())
+        await read(1010.0, 25_550.0, 25_450.0, 20.0)
+        assert (loop.watts, loop.refused_readings) == (20.0, 2)
+        assert problem_log.problems == (
+            "readings: n1: has readings that are refused: 25,550 W, more than 1,050 W, the most that a node of class "
+            "server can draw; 1 more like it in n[1-2]",
+        )
+        await read(1020.0, 20.0, 20.0, 20.0)
+        assert loop.watts == 60.0
+        await read(1010.0 + 86_400, 20.0, 20.0, 20.0)
+        assert problem_log.problems == ()
+        assert loop.refused_readings == 2
+
+    asyncio.run(rounds())
+    ledger.close()
