@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from offpeak.ledger.energy_use import UsePeriod, choose_sums
-from offpeak.ledger.job_costs import AccountUse, account_uses, sum_uses
+from offpeak.ledger.job_costs import AccountUse, account_uses, known_sum, sum_uses
 from offpeak.ledger.node_energy import sum_energy
 from offpeak.ledger.prices import slot_intensities
 from offpeak.ledger.tables import states
@@ -61,17 +61,16 @@ class YearUse:
     accounts: tuple[AccountUse, ...]
 
     @property
-    def all_months(self) -> MonthEnergy:
+    def whole(self) -> MonthEnergy:
         """The sum of the months."""
         length_s = sum(month.length_s for month in self.months)
-        grams = [month.carbon_g for month in self.months if month.carbon_g is not None]
         return MonthEnergy(
             name=str(self.year),
             length_s=length_s,
             covered=sum(month.covered * month.length_s for month in self.months) / length_s,
             energy_j=sum(month.energy_j for month in self.months),
             without_carbon_j=sum(month.without_carbon_j for month in self.months),
-            carbon_g=sum(grams) if grams else None,
+            carbon_g=known_sum(month.carbon_g for month in self.months),
         )
 
 
@@ -86,14 +85,13 @@ def read_year_use(connection: Connection, year: int, months: Sequence[UsePeriod]
     for number, month in enumerate(months):
         length_s = month.until_unix_s - month.from_unix_s
         sums = [choose_sums(ways, length_s) for (period, _), ways in found.items() if period == number]
-        grams = [each.carbon_g for each in sums if each.carbon_g is not None]
         energy = MonthEnergy(
             name=month.name,
             length_s=length_s,
             covered=sum(min(1.0, each.covered) for each in sums) / max(1, len(nodes)),
             energy_j=sum(each.energy_j for each in sums),
             without_carbon_j=sum(each.without_carbon_j for each in sums),
-            carbon_g=sum(grams) if grams else None,
+            carbon_g=known_sum(each.carbon_g for each in sums),
         )
         of_months.append(energy)
     by_name: dict[str, list[AccountUse]] = {}
@@ -217,17 +215,17 @@ def _percent(share: float) -> str:
 
 
 def _nodes_energy(use: YearUse) -> SheetValue:
-    covered = use.all_months.covered
+    covered = use.whole.covered
     blank = SheetValue("Energy by the meters of nodes", "kWh", "no meter of a node was read", symbol="E_NODES")
     if not covered:
         return blank
     basis = f"{_percent(covered)} of the time of {counted(use.nodes, 'node')}; gaps are not filled"
-    return replace(blank, value=use.all_months.energy_j / J_PER_KWH, origin=MEASURED, basis=basis)
+    return replace(blank, value=use.whole.energy_j / J_PER_KWH, origin=MEASURED, basis=basis)
 
 
 def _metered_it(use: YearUse, it: SheetValue, nodes: SheetValue) -> SheetValue:
     """Return E_IT by the meters of nodes, small gaps filled with the mean."""
-    covered = use.all_months.covered
+    covered = use.whole.covered
     if nodes.value is None or covered < ENOUGH_MEASURED:
         return _unknown(it, f"{it.basis}, or measure 90 %: {nodes.basis}")
     basis = "meters of nodes (EN 50600-4-2 category 2 or 3), without network and storage"
@@ -252,7 +250,7 @@ def _modelled_total(use: YearUse, plan: PlanSettings, sheet: Mapping[str, SheetV
 
 def _scope_2(use: YearUse, sheet: Mapping[str, SheetValue], contract: SheetValue) -> Iterator[SheetValue]:
     """Yield scope 2: by location at the intensity of each quarter-hour, by market at that of the contract."""
-    year = use.all_months
+    year = use.whole
     intensity = SheetValue("Carbon intensity by quarter-hours", "g/kWh", "", symbol="CI")
     share = _percent(year.intensity_share)
     if year.carbon_g is None or year.intensity_share < ENOUGH_MEASURED:
@@ -277,7 +275,7 @@ def _scope_2(use: YearUse, sheet: Mapping[str, SheetValue], contract: SheetValue
 
 
 def _embodied(use: YearUse, kg_per_node_h: float | None) -> SheetValue:
-    hours = use.nodes * use.all_months.length_s / HOUR_S
+    hours = use.nodes * use.whole.length_s / HOUR_S
     blank = SheetValue("CO2e, embodied share of nodes", "kg", "set data_centre.node_embodied_kg")
     if kg_per_node_h is None or not use.nodes:
         return blank if use.nodes else _unknown(blank, "no node is known")
@@ -288,30 +286,24 @@ def _embodied(use: YearUse, kg_per_node_h: float | None) -> SheetValue:
 def _customers(use: YearUse, pue: float | None, kg_per_node_h: float | None) -> Iterator[SheetValue]:
     """Yield the values of each customer, which is an account, and the energy of nodes that no job used."""
     for account in use.accounts:
-        yield from _customer(account, pue, kg_per_node_h)
-    rest_kwh = (use.all_months.energy_j - sum(account.energy_j for account in use.accounts)) / J_PER_KWH
-    if use.all_months.covered >= ENOUGH_MEASURED and rest_kwh >= 0:
+        parts = {MEASURED: account.measured_j + account.partly_j, MODELLED: account.partly_j + account.modelled_j}
+        origin = " and ".join(name for name, joules in parts.items() if joules)
+        kwh = account.energy_j / J_PER_KWH if origin else None
+        node_h = None if account.node_s is None else account.node_s / HOUR_S
+        lacking = f"; {counted(account.unknown, 'job')} without a known energy" if account.unknown else ""
+        for name, value, unit, how, basis in (
+            ("jobs", float(account.jobs), "", MEASURED, "ended in the year"),
+            ("energy", kwh, "kWh", origin, f"of jobs that ended in the year{lacking}; EnEfG paragraph 15"),
+            ("overhead", _product(kwh, pue and pue - 1), "kWh", MODELLED, "energy x (PUE - 1)"),
+            ("CO2e", _product(account.carbon_g, 1e-3), "kg", origin, "by location, as booked"),
+            ("node-hours", node_h, "h", MEASURED, "a shared node counts for each of its jobs"),
+            ("embodied", _product(node_h, kg_per_node_h), "kg", ENTERED, "node-hours x data_centre.node_embodied_kg"),
+        ):
+            known = UNKNOWN if value is None else how
+            yield SheetValue(name, unit, basis, value, known, part=CUSTOMER, of=account.account)
+    rest_kwh = (use.whole.energy_j - sum(account.energy_j for account in use.accounts)) / J_PER_KWH
+    if use.whole.covered >= ENOUGH_MEASURED and rest_kwh >= 0:
         yield SheetValue("energy", "kWh", "E_NODES less all jobs", rest_kwh, MODELLED, part=CUSTOMER, of=NO_JOB)
-
-
-def _customer(account: AccountUse, pue: float | None, kg_per_node_h: float | None) -> Iterator[SheetValue]:
-    parts = {MEASURED: account.measured_j + account.partly_j, MODELLED: account.partly_j + account.modelled_j}
-    origin = " and ".join(name for name, joules in parts.items() if joules)
-    kwh = account.energy_j / J_PER_KWH if origin else None
-    overhead_kwh = None if pue is None or kwh is None else kwh * (pue - 1)
-    node_h = None if account.node_s is None else account.node_s / HOUR_S
-    lacking = f"; {counted(account.unknown, 'job')} without a known energy" if account.unknown else ""
-    for name, value, unit, how, basis in (
-        ("jobs", float(account.jobs), "", MEASURED, "ended in the year"),
-        ("energy", kwh, "kWh", origin, f"of jobs that ended in the year{lacking}"),
-        ("overhead", overhead_kwh, "kWh", MODELLED, "energy x (PUE - 1)"),
-        ("CO2e", None if account.carbon_g is None else account.carbon_g / 1000, "kg", origin, "by location, as booked"),
-        ("node-hours", node_h, "h", MEASURED, "a shared node counts for each of its jobs"),
-        ("embodied", _product(node_h, kg_per_node_h), "kg", ENTERED, "node-hours x data_centre.node_embodied_kg"),
-    ):
-        rule = "EnEfG paragraph 15" if name == "energy" else ""
-        known = UNKNOWN if value is None else how
-        yield SheetValue(name, unit, basis, value, known, rule=rule, part=CUSTOMER, of=account.account)
 
 
 def _product(one: float | None, other: float | None) -> float | None:
@@ -325,7 +317,7 @@ def _months(use: YearUse) -> Iterator[SheetValue]:
             ("energy", month.energy_j / J_PER_KWH if has_energy else None, "kWh", "of nodes, as measured"),
             ("measured", 100 * month.covered, "%", f"of the time of {counted(use.nodes, 'node')}"),
             ("with intensity", 100 * month.intensity_share if has_energy else None, "%", "of the measured energy"),
-            ("CO2e", None if month.carbon_g is None else month.carbon_g / 1000, "kg", "by location, where known"),
+            ("CO2e", _product(month.carbon_g, 1e-3), "kg", "by location, where known"),
         ):
             origin = UNKNOWN if value is None else MEASURED
             yield SheetValue(name, unit, basis, value, origin, part=MONTH, of=month.name)

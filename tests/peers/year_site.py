@@ -37,16 +37,19 @@ def year_ledger(
     slots = range(begin, end, QUARTER_S)
     with sqlite3.connect(file) as database:
         for number, (node, power_w) in enumerate(NODE_W.items(), 1):
-            database.execute("INSERT INTO series VALUES (?, 'pdu1', 'snmp', ?, ?)", (number, node, node))
+            database.execute(
+                "INSERT INTO series (number, meter, way, part, node) VALUES (?, 'pdu1', 'snmp', ?, ?)",
+                (number, node, node),
+            )
             rows = [(at, number, QUARTER_S, QUARTER_S * power_w, 0) for at in slots if is_measured(node, at)]
             database.executemany(
                 'INSERT INTO quarters (at_unix_s, series, covered_s, energy_j, "without_value") VALUES (?, ?, ?, ?, ?)',
                 rows,
             )
         hours = [(at, at + 3600, 50.0, "EUR", "published", intensity(at)) for at in range(begin, end, 3600)]
-        database.executemany(
-            "INSERT INTO prices VALUES (?, ?, ?, ?, ?, ?)", [row for row in hours if row[5] is not None]
-        )
+        columns = "from_unix_s, until_unix_s, price_per_mwh, currency, source, carbon_g_per_kwh"
+        known = [row for row in hours if row[5] is not None]
+        database.executemany(f"INSERT INTO prices ({columns}) VALUES (?, ?, ?, ?, ?, ?)", known)
     return url
 
 

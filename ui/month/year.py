@@ -35,7 +35,7 @@ from ui.progress import say_written
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
 from ui.requests import MonthRequest
 
-COLUMNS = ("indicator", "symbol", "value", "unit", "origin", "basis", "rule")
+COLUMNS = ("part", "of", "name", "symbol", "value", "unit", "origin", "basis", "rule")
 PARTS = {DATA_CENTRE: "Data centre", CUSTOMER: "Customers", MONTH: "Months"}
 CAPTIONS = {
     DATA_CENTRE: "Indicators of Delegated Regulation (EU) 2024/1364, with scope 2 and the embodied share",
@@ -67,7 +67,7 @@ def answer_year(settings: Settings, wanted: MonthRequest) -> None:
             file.write(year_page(headline, values, notes).encode())
     if wanted.csv:
         with replacing(wanted.csv) as file:
-            file.write(rows_csv([dict(vars(value)) for value in values]).encode())
+            file.write(rows_csv([{name: getattr(value, name) for name in COLUMNS} for value in values]).encode())
     if wanted.xlsx:
         with replacing(wanted.xlsx) as file:
             file.write(workbook(values))
@@ -90,11 +90,10 @@ def year_months(text: str, *, now_unix_s: float, zone: tzinfo) -> tuple[int, lis
     ]
 
 
-def _cells(value: SheetValue) -> tuple[str, ...]:
-    text = ""
-    if value.value is not None:
-        text = f"{value.value:,.0f}" if value.value.is_integer() else amount_text(value.value)
-    return value.name, value.symbol, text, value.unit, value.origin, value.basis, value.rule
+def _figure(value: SheetValue) -> str:
+    if value.value is None:
+        return ""
+    return f"{value.value:,.0f}" if value.value.is_integer() else amount_text(value.value)
 
 
 def _of_part(values: Sequence[SheetValue], part: str) -> list[SheetValue]:
@@ -112,10 +111,10 @@ def _by_name(values: Sequence[SheetValue], part: str) -> tuple[list[str], list[t
 
 def _print(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) -> None:
     typer.echo(f"{headline}\n")
-    whole = Table(*COLUMNS[:6], box=None, pad_edge=False, header_style="bold")
+    whole = Table("indicator", "symbol", "value", *COLUMNS[5:8], box=None, pad_edge=False, header_style="bold")
     whole.columns[2].justify = "right"
     for value in _of_part(values, DATA_CENTRE):
-        whole.add_row(*_cells(value)[:6])
+        whole.add_row(value.name, value.symbol, _figure(value), value.unit, value.origin, value.basis)
     print_table(whole)
     for part in (CUSTOMER, MONTH):
         columns, rows = _by_name(values, part)
@@ -124,7 +123,7 @@ def _print(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) ->
             for column in shown.columns[1:]:
                 column.justify = "right"
             for name, row in rows:
-                shown.add_row(printable(name), *(_cells(row[each])[2] if each in row else "" for each in columns))
+                shown.add_row(printable(name), *(_figure(row[each]) if each in row else "" for each in columns))
             typer.echo()
             print_table(shown)
     typer.echo("".join(f"\n{note}" for note in notes))
@@ -156,7 +155,7 @@ def _html(value: SheetValue | None) -> HtmlCell:
     if value is None:
         return HtmlCell("")
     unit = value.unit if value.part == DATA_CENTRE and value.value is not None else ""
-    return HtmlCell(f"{_cells(value)[2]} {unit}".strip(), mark="" if value.origin == MEASURED else value.origin)
+    return HtmlCell(f"{_figure(value)} {unit}".strip(), mark="" if value.origin == MEASURED else value.origin)
 
 
 def workbook(values: Sequence[SheetValue]) -> bytes:
@@ -167,10 +166,10 @@ def workbook(values: Sequence[SheetValue]) -> bytes:
     book.remove(book.active)
     for part, title in PARTS.items():
         sheet = book.create_sheet(title)
-        sheet.append([part, *COLUMNS] if part != DATA_CENTRE else list(COLUMNS))
+        sheet.append(COLUMNS)
         for number, value in enumerate(_of_part(values, part), 2):
-            row = [value.name, value.symbol, value.value, value.unit, value.origin, value.basis, value.rule]
-            for at, each in enumerate([value.of, *row] if part != DATA_CENTRE else row, 1):
+            for at, name in enumerate(COLUMNS, 1):
+                each = getattr(value, name)
                 cell = sheet.cell(number, at, printable(each) if isinstance(each, str) else each)
                 if isinstance(each, str):
                     # A name that begins with = is a text, not a formula.

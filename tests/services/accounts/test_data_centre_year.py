@@ -206,7 +206,7 @@ def test_without_prices_and_intensities(tmp_path: Path) -> None:
 
 def test_a_leap_year_with_its_clock_changes(tmp_path: Path) -> None:
     use = use_of(year_ledger(tmp_path / "ledger.sqlite", 2024), 2024)
-    assert use.all_months.length_s == 8784 * 3600
+    assert use.whole.length_s == 8784 * 3600
     values = sheet_of(use, NOTHING)
     assert find(values, "E_IT").value == pytest.approx(4.0 * 8784)
     hours = {"2024-02": 29 * 24, "2024-03": 31 * 24 - 1, "2024-10": 31 * 24 + 1}

@@ -68,10 +68,10 @@ def test_the_workbook_has_numbers_and_no_formula(url: str, settings: Path, offpe
     assert done.stdout.endswith("\nwritten: y.xlsx\n")
     book = load_workbook(tmp_path / "y.xlsx")
     assert book.sheetnames == ["Data centre", "Customers", "Months"]
-    values = {row[1].value: row[2] for row in book["Data centre"].iter_rows(min_row=2)}
+    values = {row[3].value: row[4] for row in book["Data centre"].iter_rows(min_row=2)}
     assert (values["PUE"].value, values["PUE"].data_type) == (pytest.approx(1.5), "n")
     assert values["W_IN"].value is None
-    names = {row[0] for row in book["Customers"].iter_rows(min_row=2)}
+    names = {row[1] for row in book["Customers"].iter_rows(min_row=2)}
     assert {cell.value for cell in names} == {"<b>physics", FORMULA, "chem", "(no job)"}
     assert {cell.data_type for cell in names} == {"s"}
     assert book["Months"].max_row == 1 + 4 * 12
