@@ -29,7 +29,7 @@ from power.capacity.registry import make_capacity_policy
 from sim_backend.case.replay_case import ReplayCase, fleet_of, prepare
 from sim_backend.comparison.compare import compare
 from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import WITHIN_PERCENTILES
+from sim_backend.comparison.replications import alignment_interval_of
 from sim_backend.replay.policy import parse_policy
 from sim_backend.traces.swf.read import read_swf
 
@@ -56,7 +56,7 @@ class Laid:
 
 @dataclass(frozen=True)
 class Over:
-    """The median of a figure over the weeks, and the range that 19 of 20 of them lie in."""
+    """The median of a figure over the weeks, and the range in which a further week lies 19 times of 20."""
 
     median: float
     low: float
@@ -107,8 +107,8 @@ def _laid(name: str, start: date, policy: str, baseline: PolicyOutcome, outcome:
 
 def over(values: Sequence[float]) -> Over:
     """Return median and range."""
-    low, high = np.percentile(values, WITHIN_PERCENTILES)
-    return Over(float(np.median(values)), float(low), float(high))
+    found = alignment_interval_of(np.array(values))
+    return Over(found.median, found.low, found.high)
 
 
 def recorded(path: Path = RECORD) -> dict[tuple[str, str], list[Laid]]:

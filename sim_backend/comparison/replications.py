@@ -168,7 +168,7 @@ def alignment_interval_of(values: Float64) -> AlignmentInterval:
         low, high = (float(bound) for bound in np.percentile(values, WITHIN_PERCENTILES, method="weibull"))
     else:
         student = STUDENT_95[min(count - 2, len(STUDENT_95) - 1)]
-        half = student * float(values.std(ddof=1)) * (1 + 1 / count) ** 0.5
+        half = student * float(values.std(ddof=1) if np.ptp(values) else 0.0) * (1 + 1 / count) ** 0.5
         low, high = mean - half, mean + half
     return AlignmentInterval(mean, low, high, float(np.median(values)))
 
