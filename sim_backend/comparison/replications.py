@@ -121,7 +121,10 @@ def spreads_of(
 
 
 def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome], alignments: int) -> ReplicationSpread:
-    interval = interval_of if alignments == 1 else alignment_interval_of
+    def interval(values: Float64, name: str = "") -> ReplicationInterval:
+        is_money = name.endswith("cost")
+        return interval_of(values) if alignments == 1 else alignment_interval_of(values, by_factors=is_money)
+
     names = [name for name in FIGURES if getattr(outcomes[0], name) is not None]
     own = {name: np.array([getattr(outcome, name) for outcome in outcomes], float) for name in names}
     first = {name: np.array([getattr(outcome, name) for outcome in baseline], float) for name in names}
@@ -132,8 +135,8 @@ def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome]
     return ReplicationSpread(
         policy=outcomes[0].policy,
         replays=len(outcomes),
-        figures={name: _within_bounds(name, interval(own[name])) for name in names},
-        differences={name: interval(own[name] - first[name]) for name in names},
+        figures={name: _within_bounds(name, interval(own[name], name)) for name in names},
+        differences={name: interval(own[name] - first[name], name) for name in names},
         alignments=alignments,
         partition_wait_s={name: _within_bounds("wait_s", interval(wait_s)) for name, wait_s in waits_s.items()},
         partition_wait_change_s={name: interval(wait_s - first_s[name]) for name, wait_s in waits_s.items()},
@@ -158,13 +161,18 @@ RANKED = 39
 """So many values have a least and a largest one that hold 19 of 20 further values, however they are distributed."""
 
 
-def alignment_interval_of(values: Float64) -> AlignmentInterval:
+def alignment_interval_of(values: Float64, *, by_factors: bool = False) -> AlignmentInterval:
     """Return mean and median of a figure, and the range in which one more value lies 19 times of 20.
 
-    The percentiles of a few values lie too near together for that: their range is Student's.
+    The percentiles of a few values lie too near together for that: their range is Student's. It is that of the
+    logarithms for values of one sign that differ `by_factors`, as money does with the prices of years.
     """
     count, mean = len(values), float(values.mean())
-    if count >= RANKED:
+    if by_factors and (values.min() > 0 or values.max() < 0):
+        sign = np.sign(mean)
+        logs = alignment_interval_of(np.log(np.abs(values)))
+        low, high = sorted((float(sign * np.exp(logs.low)), float(sign * np.exp(logs.high))))
+    elif count >= RANKED:
         low, high = (float(bound) for bound in np.percentile(values, WITHIN_PERCENTILES, method="weibull"))
     else:
         student = STUDENT_95[min(count - 2, len(STUDENT_95) - 1)]

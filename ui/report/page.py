@@ -133,7 +133,7 @@ def _range(spreads: tuple[ReplicationSpread, ...], policy: str) -> str:
     if spread is None:
         return ""
     saving = spread.figures["saving_pct"]
-    what = "a difference that is noise: it saves" if spread.is_noise("cost") else "a saving of"
+    what = "a difference that is noise: it saves" if saving.has_either_sign else "a saving of"
     where = "in 19 of 20 replays" if spread.alignments == 1 else "on 19 of 20 weeks of the prices"
     return f", {what} {saving.low:z.2f} to {percent_text(saving.high, 2)} {where}"
 

@@ -86,6 +86,19 @@ def test_nineteen_of_twenty_further_weeks_lie_within_the_range_of_weeks(count: i
     assert held / 4000 > 0.925
 
 
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_money_of_years_with_other_prices_keeps_its_sign_and_its_range_holds(sign: int) -> None:
+    draws = sign * np.random.default_rng(7).lognormal(4, 1, (4000, 21))
+    held = 0
+    for *values, next_one in draws:
+        interval = alignment_interval_of(np.array(values), by_factors=True)
+        assert interval.low * interval.high > 0
+        held += interval.low <= next_one <= interval.high
+    assert held / 4000 > 0.94
+    mixed = alignment_interval_of(np.array([-1.0, 1.0, 3.0, 3.0]), by_factors=True)
+    assert mixed == alignment_interval_of(np.array([-1.0, 1.0, 3.0, 3.0]))
+
+
 def test_a_range_of_weeks_holds_no_negative_wait_but_a_negative_saving() -> None:
     weeks = AlignmentWeeks(tuple(range(30)), "")
     replays = outcomes([0.0, 0.0, 500.0], [0.0, 0.0, 900.0])
