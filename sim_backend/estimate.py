@@ -122,13 +122,17 @@ MOST_REPLAYS, FIRST_REPLAYS = 20, 4
 SETTLED_PCT = 0.05
 """Where the range of the first replays' savings is narrower, more of them would show the same figures."""
 
+QUICK_JOBS, QUICK_REPLAYS = 100_000, 10
+"""Logs of more jobs are replayed less often, for an answer within seconds."""
+
 
 @dataclass(frozen=True)
 class CapabilitySaving:
     """What one capability would have saved: share of the bill [%], and money over a year like the log's period.
 
     Low to high holds 19 of 20 replays and, where the draw of jobs is assumed, jobs that all draw the same: then no
-    order is cheaper than another. `is_noise`: the policy may as well have cost more.
+    order is cheaper than another. `is_noise`: the policy may as well have cost more. `boot_delay_s` is the mean time
+    for which a job that needed sleeping nodes waited for them; it and the cycles are None if no node sleeps.
     """
 
     capability: str
@@ -138,6 +142,13 @@ class CapabilitySaving:
     wait_change_s: float
     wait_is_noise: bool
     is_noise: bool
+    boot_delay_s: float | None = None
+    cycles_per_node_day: float | None = None
+
+    @property
+    def pays(self) -> bool:
+        """Whether it saves more than chance alone could."""
+        return not self.is_noise and self.share_pct.middle > 0
 
 
 @dataclass(frozen=True)
@@ -147,7 +158,7 @@ class SavingsEstimate:
     `trace` is the log cut to the period. `spreads` holds the replays of all policies, the baseline first; `comparison`
     the replay of the log as it is, of the baseline alone. `are_starts_replayed`: the log has no start of any job, so
     those of the baseline replace them. `likeness` is how near the baseline's replay is to the log, None without any
-    start.
+    start. `outcomes` are those of the replays so far.
     """
 
     trace: Trace
@@ -158,6 +169,13 @@ class SavingsEstimate:
     comparison: Comparison
     are_starts_replayed: bool = False
     likeness: Likeness | None = None
+    outcomes: tuple[tuple[PolicyOutcome, ...], ...] = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether more replays would show the same savings."""
+        saved = [spread.figures["saving_pct"] for spread in self.spreads]
+        return all(interval.high - interval.low < SETTLED_PCT for interval in saved)
 
     @property
     def hardly_pays(self) -> bool:
@@ -177,41 +195,55 @@ def estimate_savings(
 ) -> SavingsEstimate:
     """Return the estimate of a log's last days, or of all that it knows whole, for the baseline and other policies.
 
-    With a `cluster` the replays are on its pools of nodes. `replays` is how often to replay; None stands for
-    MOST_REPLAYS, or the first few if they hardly differ. BadTrace or BadPrices as `prepare` raises them, or if no job
-    ran in that time or none took any.
+    With a `cluster` the replays are on its pools of nodes. `replays` is how often to replay; None stands for as often
+    as an answer within seconds allows, or the first few if they hardly differ. BadTrace or BadPrices as `prepare`
+    raises them, or if no job ran in that time or none took any.
     """
     whole = started(trace, settings, policies[0], cluster)
     cut = priced(last_days(whole, days), settings.prices)
     period_s = _period_s(cut)
     prepared = prepare(cut, settings, start=None, whole=whole, cluster=cluster)
     comparison = compare(prepared.case, policies[:1])
-    replay = partial(
-        replay_each,
-        prepared.case,
-        policies,
-        seed=settings.power.seed,
-        draw_power=prepared.power.draw_w if prepared.power.is_drawn else None,
-        progress=progress,
-    )
-    weeks = prepared.case.prices.laid.weeks
-    if replays is None and weeks is not None and len(weeks.offsets_s) > 1:
-        # A few weeks that agree by chance say little about the others.
-        replays = MOST_REPLAYS
-    spreads = spreads_of(replay(range(replays)) if replays else _until_settled(replay), weeks)
-    used = logged_use(comparison.case, _draws_w(prepared), *period_s)
-    savings = tuple(saving_of(spread, used, "order", is_assumed=prepared.power.assumed) for spread in spreads[1:])
     are_starts_replayed = not (trace.jobs.logged_start_s >= 0).any()
-    return SavingsEstimate(
+    estimate = SavingsEstimate(
         trace=cut,
         prepared=prepared,
-        used=used,
-        savings=savings,
-        spreads=spreads,
+        used=logged_use(comparison.case, _draws_w(prepared), *period_s),
+        savings=(),
+        spreads=(),
         comparison=comparison,
         are_starts_replayed=are_starts_replayed,
         likeness=None if are_starts_replayed else likeness_of(comparison, cut.names, prepared.units_per_node),
     )
+    weeks = prepared.case.prices.laid.weeks
+    refine = partial(replay_more, policies=policies, seed=settings.power.seed, progress=progress)
+    estimate = refine(estimate, replays=replays or FIRST_REPLAYS)
+    # A few weeks that agree by chance say little about the others.
+    if replays is not None or (estimate.is_settled and (weeks is None or len(weeks.offsets_s) == 1)):
+        return estimate
+    return refine(estimate, replays=MOST_REPLAYS if len(prepared.case.jobs) <= QUICK_JOBS else QUICK_REPLAYS)
+
+
+def replay_more(
+    estimate: SavingsEstimate,
+    *,
+    policies: tuple[Policy, ...],
+    seed: int,
+    replays: int,
+    progress: Callable[[int], None] = lambda _: None,
+) -> SavingsEstimate:
+    """Return the estimate of so many replays, of which those that it has are not repeated."""
+    prepared = estimate.prepared
+    draw_w = prepared.power.draw_w if prepared.power.is_drawn else None
+    more = range(len(estimate.outcomes), replays)
+    outcomes = (
+        *estimate.outcomes,
+        *replay_each(prepared.case, policies, more, seed=seed, draw_power=draw_w, progress=progress),
+    )
+    spreads = spreads_of(outcomes, prepared.case.prices.laid.weeks)
+    is_assumed = prepared.power.assumed
+    savings = tuple(saving_of(each, estimate.used, "order", is_assumed=is_assumed) for each in spreads[1:])
+    return replace(estimate, outcomes=outcomes, spreads=spreads, savings=savings)
 
 
 def _period_s(trace: Trace) -> tuple[int, int]:
@@ -223,15 +255,6 @@ def _period_s(trace: Trace) -> tuple[int, int]:
     if until_s <= begin_s:
         raise BadTrace(f"{trace.name}: its jobs took no time at all", hint="a log of more days is needed")
     return begin_s, until_s
-
-
-def _until_settled(replay: Callable[[range], list[tuple[PolicyOutcome, ...]]]) -> list[tuple[PolicyOutcome, ...]]:
-    """Return a few replays if their savings hardly differ, as those of many jobs do, else all of them."""
-    outcomes = replay(range(FIRST_REPLAYS))
-    saved = [spread.figures["saving_pct"] for spread in spreads_of(outcomes)]
-    if all(interval.high - interval.low < SETTLED_PCT for interval in saved):
-        return outcomes
-    return outcomes + replay(range(FIRST_REPLAYS, MOST_REPLAYS))
 
 
 def started(trace: Trace, settings: Settings, baseline: Policy, cluster: Cluster | None = None) -> Trace:
@@ -261,20 +284,42 @@ def _draws_w(prepared: PreparedCase) -> tuple[Float64, Float64, Float64]:
 
 
 def saving_of(
-    spread: ReplicationSpread, used: LoggedUse, capability: str, *, is_assumed: bool = False
+    spread: ReplicationSpread,
+    used: LoggedUse,
+    capability: str,
+    *,
+    is_assumed: bool = False,
+    period_s: int | None = None,
 ) -> CapabilitySaving:
-    """Return the saving of a policy by its replays; `is_assumed`: with equal power of all jobs it may be zero."""
+    """Return the saving of a policy by its replays; `is_assumed`: with equal power of all jobs it may be zero.
+
+    `period_s` is the length of the replays if they are of a part of the log.
+    """
     replayed = spread.figures["saving_pct"]
     share = Bounds(min(replayed.low, 0.0) if is_assumed else replayed.low, replayed.middle, replayed.high)
+    years = (period_s or used.until_s - used.begin_s) / YEAR_S
+    a_year = _a_year(share, used)
+    if spread.alignments > 1:
+        a_year = _drawn_a_year(spread, used, years, is_assumed=is_assumed)
     return CapabilitySaving(
         capability=capability,
         policy=spread.policy,
         share_pct=share,
-        a_year=_a_year(share, used) if spread.alignments == 1 else _drawn_a_year(spread, used, is_assumed=is_assumed),
+        a_year=a_year,
         wait_change_s=spread.differences["mean_wait_s"].middle,
         wait_is_noise=spread.is_noise("mean_wait_s"),
         is_noise=spread.is_noise("saving_pct"),
+        boot_delay_s=_boot_delay_s(spread),
+        cycles_per_node_day=cycles.mean if (cycles := spread.figures.get("cycles_per_node_day")) else None,
     )
+
+
+def _boot_delay_s(spread: ReplicationSpread) -> float | None:
+    """Return the mean delay by waking nodes of the jobs that they delay."""
+    if "delayed_share" not in spread.figures:
+        return None
+    share = spread.figures["delayed_share"].mean
+    return spread.figures["mean_sleep_delay_s"].mean / share if share else 0.0
 
 
 def _a_year(share: Bounds, used: LoggedUse) -> Bounds:
@@ -289,12 +334,11 @@ def _a_year(share: Bounds, used: LoggedUse) -> Bounds:
     return Bounds(low / 100 / years, share.middle * abs(used.cost.middle) / 100 / years, high / 100 / years)
 
 
-def _drawn_a_year(spread: ReplicationSpread, used: LoggedUse, *, is_assumed: bool) -> Bounds:
+def _drawn_a_year(spread: ReplicationSpread, used: LoggedUse, years: float, *, is_assumed: bool) -> Bounds:
     """Return the money a year where the week of the prices is drawn: the bill is another one in each replay.
 
     An assumed draw widens it as it widens the logged bill.
     """
-    years = (used.until_s - used.begin_s) / YEAR_S
     cost, middle = spread.differences["cost"], abs(used.cost.middle)
     ratios = [abs(bill) / middle for bill in (used.cost.low, used.cost.high)] if middle else [1.0]
     low = min(-cost.high * ratio for ratio in ratios)

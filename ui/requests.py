@@ -17,9 +17,9 @@ class EstimateRequest:
     log: str | None
     days: int | None
     replays: int | None
-    levers: bool
     lenient: bool
     as_json: bool
+    report: Path | None = None
     write_cluster: Path | None = None
 
 

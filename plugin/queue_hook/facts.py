@@ -58,7 +58,7 @@ class PriceIntegral:
         self._paid = IntegralCurve(edges_s, running_integral(edges_s, np.where(prices.known, prices.value, 0.0)))
         self._unknown_s = IntegralCurve(edges_s, running_integral(edges_s, np.where(prices.known, 0.0, 1.0)))
 
-    def per_watt(self, at_s: Int64, run_s: int) -> Float64:
+    def per_watt(self, at_s: Int64, run_s: int | Int64) -> Float64:
         """Return the cost per watt [price per MWh x s] of runs that start at `at_s`; NaN if a price is not known."""
         end_s = at_s + run_s
         known = (at_s >= self.edges_s[0]) & (end_s <= self.edges_s[-1])

@@ -1,25 +1,38 @@
-"""The levers of a site (order, sleep, time, place), what each would have saved, and how much longer jobs would have
-waited.
+"""The levers of a site (order, sleep, delay, caps): what each would have saved, its harm, and which are recommended.
 
-The estimate itself measures order. Sleep and time are replayed here, on nodes that can sleep and only on the last days
-of the log, because an hourly what-if is slow. Place, running jobs on other clusters, needs several sites.
+The estimate itself measures order. The others are replayed here, on nodes that can sleep and only on the last days of
+the log, because an hourly what-if is slow. What is recommended is replayed as a whole: savings do not add up.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
-from offpeak.model.arrays import Float64
-from offpeak.model.constants import DAY_S
+from offpeak.errors import BadInput
+from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.table import Settings
+from plugin.queue_hook.facts import PriceIntegral
+from plugin.queue_hook.start_times import LEAST_SAVING
 from power.capacity.registry import with_capacity
+from sim_backend.case.electricity import decision_series
 from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, powered_pools
-from sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
+from sim_backend.comparison.compare import compare, meters_of, usage_of
+from sim_backend.comparison.outcome import PolicyOutcome, charges_of
+from sim_backend.comparison.replications import (
+    DrawPower,
+    ReplicationSpread,
+    alignment_interval_of,
+    interval_of,
+    replay_each,
+    shifted,
+    spreads_of,
+)
 from sim_backend.estimate import CapabilitySaving, SavingsEstimate, saving_of
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredMachine
@@ -79,13 +92,19 @@ LEVERS = (
     ("sleep", "timeout:10min"),
     ("sleep", "break-even"),
     ("sleep", "forecast:1h"),
-    ("sleep", "ols:1h"),
-    ("time", "profile:1h:3"),
-    ("time", "profile:1h"),
+    ("caps", "profile:1h:3"),
 )
 """The capacity policies of each lever."""
 
-DAYS, REPLAYS = 30, 10
+DAYS, REPLAYS, WHAT_IF_REPLAYS = 30, 10, 4
+"""The replayed days of the log, and how often: caps less often, as they plan every hour in a what-if."""
+
+LONGEST_DELAY_S, CONSENTING_SHARE, FEW_USERS = DAY_S, 0.2, 10
+"""The delay is measured as if this share of users, drawn anew in each replay, let their jobs wait for so long; of a log
+of fewer users, as if the owners of this share of jobs did."""
+
+HARDLY_LONGER_S = 600
+"""A recommended lever makes jobs wait at most so much longer on average."""
 
 
 @dataclass(frozen=True)
@@ -97,58 +116,196 @@ class Lever:
     note: str = ""
 
 
-def measure_levers(
-    estimate: SavingsEstimate, settings: Settings, baseline: Policy, *, progress: Callable[[int], None] = lambda _: None
-) -> tuple[Lever, ...]:
-    """Return a row for each policy of each lever. `progress` is called with the number of finished replays, of
-    len(LEVERS) * REPLAYS.
+@dataclass(frozen=True)
+class Recommendation:
+    """The levers that pay together within the bounds of harm, as settings of the agent; `saving` is of them together.
 
-    Raises BadInput if the nodes cannot sleep as configured, or the baseline cannot be replayed with sleeping nodes.
+    `queue` is "off" and `capacity` "always-on" if that lever does not pay; `allows_delay`: delays of jobs pay.
     """
-    spreads, note = _replay_levers(estimate, settings, baseline, progress)
-    measured = zip(LEVERS, spreads, strict=True)
-    return (
-        *(Lever("order", saving) for saving in estimate.savings),
-        *(Lever(name, _make_saving(estimate, name, policy, spread), note) for (name, policy), spread in measured),
-        Lever("place", None, "not measured: it needs other sites, with their logs and prices"),
-    )
+
+    saving: CapabilitySaving
+    queue: str = "off"
+    capacity: str = "always-on"
+    limit_capacity: bool = False
+    allows_delay: bool = False
 
 
-def _make_saving(estimate: SavingsEstimate, lever: str, policy: str, spread: ReplicationSpread) -> CapabilitySaving:
-    return replace(saving_of(spread, estimate.used, lever), policy=policy)
+@dataclass
+class LeverReplays:
+    """The replays of the levers on the last days of an estimate's log; those that were made are not repeated.
 
-
-def _replay_levers(
-    estimate: SavingsEstimate, settings: Settings, baseline: Policy, progress: Callable[[int], None]
-) -> tuple[Sequence[ReplicationSpread], str]:
-    """Return the spreads of the policies of LEVERS against the baseline, and a description of the replayed data.
-
-    Each policy is compared with the baseline separately. In a common comparison with a policy under which jobs end days
-    later, all would be charged for these days, and sleeping through them would look like a saving.
+    `policies` are those of the estimate. Raises BadInput if the nodes cannot sleep as configured.
     """
-    prepared = estimate.prepared
-    case, first = take_last_days(prepared.case, DAYS)
-    case, note = add_sleeping_nodes(case, prepared.units_per_node)
 
-    def policies_at(policy: str, at: ReplayCase) -> tuple[Policy, Policy]:
-        return baseline, with_capacity(baseline, policy, at, settings.capacity)
+    estimate: SavingsEstimate
+    settings: Settings
+    policies: Sequence[Policy]
+    _outcomes: dict[str, list[tuple[PolicyOutcome, ...]]] = field(default_factory=dict)
+    _delays: list[tuple[float, float, float]] = field(default_factory=list)
 
-    def draw_w(rng: Generator) -> Float64:
-        return prepared.power.draw_w(rng)[first:]
+    def __post_init__(self) -> None:
+        prepared, agent = self.estimate.prepared, self.settings.agent
+        self._awake, self._first = take_last_days(prepared.case, DAYS)
+        self._case, self._note = add_sleeping_nodes(self._awake, prepared.units_per_node)
+        capacity = self.settings.capacity
+        self._capacity = replace(capacity, cycles_per_day=capacity.cycles_per_day or agent.cycles_per_day)
 
-    spreads = [
-        spreads_of(
-            replay_each(
-                case,
-                policies_at(policy, case),
-                range(REPLAYS),
-                seed=settings.power.seed,
-                draw_power=draw_w if prepared.power.is_drawn else None,
-                policies_at=partial(policies_at, policy),
-                progress=lambda done, before=at * REPLAYS: progress(before + done),  # type: ignore[misc]
-            ),
-            case.prices.laid.weeks,
-        )[1]
-        for at, (_, policy) in enumerate(LEVERS)
+    def measure(
+        self, replays: int = REPLAYS, what_ifs: int = WHAT_IF_REPLAYS, progress: Callable[[int], None] = lambda _: None
+    ) -> tuple[Lever, ...]:
+        """Return a row for each policy of each lever, by so many replays, for caps by `what_ifs`.
+
+        `progress` gets the number of finished policies.
+        """
+        rows = [Lever("order", saving, f"{each.replays} replays of the whole log") for saving, each in self._orders()]
+        for number, (name, policy) in enumerate(LEVERS):
+            rows.append(self._capacity_lever(name, policy, what_ifs if name == "caps" else replays))
+            progress(number + 1)
+        rows.append(self._delay_lever(replays))
+        rows.append(Lever("node caps", None, "not estimated: no cap curve of these nodes is known"))
+        rows.append(Lever("place", None, "not measured: it needs other sites, with their logs and prices"))
+        return tuple(rows)
+
+    def recommend(self, levers: Sequence[Lever], replays: int = REPLAYS) -> Recommendation | None:
+        """Return what pays within the bounds of harm, replayed as a whole; None if nothing does.
+
+        Of capacity policies that save the same within their ranges the agent's own is taken. An order is left out if
+        nodes that sleep save more without it.
+        """
+        good = [each for lever in levers if (each := lever.saving) and each.pays and self.is_harmless(each)]
+        alone = max((s for s in good if s.capability in {"sleep", "caps"}), key=_share, default=None)
+        for saving in good:
+            is_own = alone is not None and saving.policy == self.settings.agent.capacity
+            if is_own and saving.share_pct.high >= alone.share_pct.low:  # type: ignore[union-attr]
+                alone = saving
+        order = max((s for s in good if s.capability == "order" and s.policy in ORDERS), key=_share, default=None)
+        delays = any(saving.capability == "delay" for saving in good)
+        slept = None
+        if alone is not None:
+            slept = Recommendation(alone, "off", alone.policy, alone.capability == "caps", delays)
+        if order is None:
+            return slept
+        if slept is None:
+            return Recommendation(order, order.policy, allows_delay=delays)
+        ordering = next(policy for policy in self.policies if policy.name == order.policy)
+        together = self._saving("recommended", slept.capacity, replays, ordering)
+        if not self.is_harmless(together) or _share(together) < _share(slept.saving):
+            return slept
+        return replace(slept, saving=together, queue=order.policy)
+
+    def is_harmless(self, saving: CapabilitySaving) -> bool:
+        """Whether jobs wait at most HARDLY_LONGER_S longer, and nodes sleep no more often than the agent lets them."""
+        cycles = saving.cycles_per_node_day or 0.0
+        waits = saving.wait_is_noise or saving.wait_change_s <= HARDLY_LONGER_S
+        return waits and cycles <= self.settings.agent.cycles_per_day
+
+    def _orders(self) -> Sequence[tuple[CapabilitySaving, ReplicationSpread]]:
+        return tuple(zip(self.estimate.savings, self.estimate.spreads[1:], strict=True))
+
+    def _capacity_lever(self, name: str, policy: str, replays: int) -> Lever:
+        try:
+            saving = self._saving(name, policy, replays)
+        except BadInput as problem:
+            return Lever(name, None, f"{policy}: not measured: {problem}; {problem.hint}")
+        return Lever(name, saving, f"{replays} replays of the last {DAYS} days; {self._note}")
+
+    def _saving(self, name: str, capacity: str, replays: int, ordering: Policy | None = None) -> CapabilitySaving:
+        """Return the saving of a capacity policy, with the order of `ordering` in place of the baseline's.
+
+        Each is compared with the baseline separately. In a common comparison with a policy under which jobs end days
+        later, all would be charged for these days, and sleeping through them would look like a saving.
+        """
+        baseline = self.policies[0]
+
+        def policies_at(case: ReplayCase) -> tuple[Policy, Policy]:
+            return baseline, with_capacity(ordering or baseline, capacity, case, self._capacity)
+
+        policies = policies_at(self._case)
+        done = self._outcomes.setdefault(policies[1].name, [])
+        done += replay_each(
+            self._case,
+            policies,
+            range(len(done), replays),
+            seed=self.settings.power.seed,
+            draw_power=self._draw_power,
+            policies_at=policies_at,
+        )
+        text = capacity if ordering is None else policies[1].name
+        return replace(self._saving_of(spreads_of(done, self._case.prices.laid.weeks)[1], name), policy=text)
+
+    def _saving_of(self, spread: ReplicationSpread, lever: str) -> CapabilitySaving:
+        submit_s, used = self._awake.jobs.submit_s, self.estimate.used
+        period_s = min(max(int(submit_s[-1] - submit_s[0]), DAY_S), used.until_s - used.begin_s)
+        return saving_of(spread, used, lever, period_s=period_s)
+
+    @property
+    def _draw_power(self) -> DrawPower | None:
+        power, first = self.estimate.prepared.power, self._first
+        return (lambda rng: power.draw_w(rng)[first:]) if power.is_drawn else None
+
+    def _delay_lever(self, replays: int) -> Lever:
+        weeks, seed = self._awake.prices.laid.weeks, self.settings.power.seed
+        for number in range(len(self._delays), replays):
+            rng = np.random.default_rng([seed, number])
+            case = self._awake.aligned(weeks.draw(number, seed)) if weeks else self._awake
+            self._delays.append(_delay_effects(shifted(case, rng, self._draw_power), self.policies[0], rng))
+        alignments = min(replays, len(weeks.offsets_s)) if weeks else 1
+        interval = interval_of if alignments == 1 else alignment_interval_of
+        effects = {
+            name: interval(np.array(values))
+            for name, values in zip(("saving_pct", "cost", "mean_wait_s"), zip(*self._delays, strict=True), strict=True)
+        }
+        hours = f"up to {LONGEST_DELAY_S // HOUR_S}h"
+        saving = self._saving_of(ReplicationSpread(hours, replays, effects, effects, alignments), "delay")
+        is_by_user = len(np.unique(self._awake.jobs.user)) >= FEW_USERS
+        whose = f"{CONSENTING_SHARE:.0%} of {'users' if is_by_user else 'jobs'}, drawn anew in each replay"
+        return Lever("delay", saving, f"{replays} replays of the last {DAYS} days; {hours} for {whose}")
+
+
+ORDERS = ("greedy", "knapsack")
+"""The policies of the agent that order the queue by power."""
+
+
+def _share(saving: CapabilitySaving) -> float:
+    return saving.share_pct.middle
+
+
+def _delay_effects(case: ReplayCase, baseline: Policy, rng: Generator) -> tuple[float, float, float]:
+    """Return what delays save [% of the bill], what they add to the bill, and to the mean wait [s]."""
+    case = replace(case, nodes=None, pools=None)
+    user, number = np.unique(case.jobs.user, return_inverse=True)
+    by_user = len(user) >= FEW_USERS
+    consents = rng.random(len(user) if by_user else len(number)) < CONSENTING_SHARE
+    release_s = release_times_s(case, consents[number] if by_user else consents)
+    order = np.argsort(release_s, kind="stable")
+    jobs = replace(case.jobs, submit_s=release_s).take(order)
+    made = [
+        compare(each, (baseline,)) for each in (case, replace(case, jobs=jobs, node_power_w=case.node_power_w[order]))
     ]
-    return spreads, f"{REPLAYS} replays of the last {DAYS} days; {note}"
+    begin_s, until_s = made[0].begin_s, max(each.until_s for each in made)
+    priced = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(until_s)))
+    meters = meters_of(priced, until_s)
+    before, after = (
+        charges_of(usage_of(each.case, each.runs[0].schedule, begin_s, until_s), meters).cost.total for each in made
+    )
+    starts_s = [float(each.runs[0].schedule.start_s.mean()) for each in made]
+    saving_pct = 100 * (before - after) / abs(before) if before else 0.0
+    return saving_pct, (after - before) / J_PER_MWH, starts_s[1] - starts_s[0]
+
+
+def release_times_s(case: ReplayCase, consents: NDArray[np.bool_]) -> Int64:
+    """Return when each job may start [trace s]: at its submission, or a consenting one at the cheapest of the hours
+    that begin within LONGEST_DELAY_S, by its estimate, if that saves as much as the agent demands of a delay.
+    """
+    submit_s, run_s = case.jobs.submit_s, case.jobs.estimate_s
+    until_s = int((submit_s + run_s).max()) + LONGEST_DELAY_S + HOUR_S
+    prices = replace(case.prices, laid=case.prices.laid.until(until_s))
+    integral, offset_s = PriceIntegral(decision_series(prices, case.carbon)), prices.laid.offset_s
+    hour_s = (submit_s + offset_s) // HOUR_S * HOUR_S - offset_s
+    tried_s = [submit_s, *(hour_s + hour * HOUR_S for hour in range(1, LONGEST_DELAY_S // HOUR_S + 1))]
+    costs = np.array([integral.per_watt(at_s + offset_s, run_s) for at_s in tried_s])
+    best = np.nan_to_num(costs, nan=np.inf).argmin(axis=0)
+    jobs = np.arange(len(best))
+    least = costs[best, jobs]
+    waits = consents & (least <= costs[0] - LEAST_SAVING * np.abs(costs[0]))
+    return np.where(waits, np.array(tried_s)[best, jobs], submit_s)

@@ -1,24 +1,35 @@
 """The levers of a site: what each would have saved on its own log."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from power.capacity import levers as worth
-from power.capacity.levers import LEVERS, Lever, add_sleeping_nodes, measure_levers, scale_node_class, take_last_days
+from power.capacity.levers import (
+    HARDLY_LONGER_S,
+    LEVERS,
+    LONGEST_DELAY_S,
+    Lever,
+    LeverReplays,
+    add_sleeping_nodes,
+    release_times_s,
+    scale_node_class,
+    take_last_days,
+)
 from sim_backend.estimate import SavingsEstimate, estimate_savings
 from sim_backend.replay.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
-from ui.estimate.answer import HARDLY_LONGER_S
 
 SETTINGS = Settings(prices=PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,hours=08:00-20:00"))
 EASY, GREEDY = (parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))
@@ -36,14 +47,13 @@ def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
     """Its levers, from two replays of its last three days."""
     with pytest.MonkeyPatch.context() as quick:
         quick.setattr(worth, "DAYS", 3)
-        quick.setattr(worth, "REPLAYS", 2)
-        return measure_levers(estimate, SETTINGS, EASY)
+        return LeverReplays(estimate, SETTINGS, (EASY, GREEDY)).measure(2, 2)
 
 
 @pytest.mark.thorough
 def test_a_row_a_policy_of_each_lever(measured: tuple[Lever, ...]) -> None:
     assert [(lever.name, lever.saving.policy if lever.saving else None) for lever in measured] == [
-        ("order", "greedy"), *LEVERS, ("place", None)
+        ("order", "greedy"), *LEVERS, ("delay", "up to 24h"), ("node caps", None), ("place", None)
     ]  # fmt: skip
     assert all(lever.saving is None or lever.saving.capability == lever.name for lever in measured)
 
@@ -68,13 +78,55 @@ def test_the_agent_sleeps_by_what_the_levers_advise(monkeypatch: pytest.MonkeyPa
     """Among the rules that make jobs wait hardly longer its default saves as much as the best, within chance."""
     monkeypatch.setattr(worth, "LEVERS", tuple(lever for lever in LEVERS if lever[0] == "sleep"))
     month = estimate_savings(read_swf(SAMPLE_LOG), SETTINGS, (EASY, GREEDY), days=worth.DAYS, replays=2)
-    found = measure_levers(month, SETTINGS, EASY)
+    found = LeverReplays(month, SETTINGS, (EASY, GREEDY)).measure()
     savings = {lever.saving.policy: lever.saving for lever in found if lever.saving and lever.name == "sleep"}
     quick = [saving for saving in savings.values() if saving.wait_is_noise or saving.wait_change_s <= HARDLY_LONGER_S]
     default = savings[AgentSettings().capacity]
     assert default in quick
     assert default.share_pct.high >= max(quick, key=lambda each: each.share_pct.middle).share_pct.low
-    assert savings["ols:1h"].share_pct.high < default.share_pct.low
+
+
+def test_more_replays_repeat_none_and_change_none(estimate: SavingsEstimate) -> None:
+    with pytest.MonkeyPatch.context() as quick:
+        quick.setattr(worth, "LEVERS", (("sleep", "timeout:10min"),))
+        quick.setattr(worth, "DAYS", 2)
+        refined = LeverReplays(estimate, SETTINGS, (EASY, GREEDY))
+        refined.measure(1)
+        at_once = LeverReplays(estimate, SETTINGS, (EASY, GREEDY)).measure(3)
+        assert refined.measure(3) == at_once
+
+
+def test_order_and_sleep_are_replayed_together(estimate: SavingsEstimate) -> None:
+    with pytest.MonkeyPatch.context() as quick:
+        quick.setattr(worth, "LEVERS", (("sleep", "timeout:10min"),))
+        replays = LeverReplays(estimate, SETTINGS, (EASY, GREEDY))
+        levers = [
+            Lever(each.name, each.saving and replace(each.saving, is_noise=each.name == "delay", wait_is_noise=True))
+            for each in replays.measure(2)
+        ]
+        best = replays.recommend(levers, 2)
+    assert best is not None
+    assert best.capacity == "timeout:10min"
+    alone = {each.saving.policy: each.saving.share_pct.middle for each in levers if each.saving}
+    assert best.saving.share_pct.middle >= alone["timeout:10min"]
+    if best.queue == "greedy":
+        assert best.saving.policy == "greedy timeout:10min"
+        assert best.saving.share_pct.middle != pytest.approx(alone["timeout:10min"] + alone["greedy"])
+
+
+def test_a_job_whose_owner_consents_starts_when_it_is_cheap(estimate: SavingsEstimate) -> None:
+    case = estimate.prepared.case
+    submit_s = case.jobs.submit_s
+    none, some = (release_times_s(case, np.full(len(submit_s), each)) for each in (False, True))
+    assert (none == submit_s).all()
+    assert (some >= submit_s).all()
+    assert (some <= submit_s + LONGEST_DELAY_S).all()
+    hours = np.array(
+        [datetime.fromtimestamp(at, case.prices.laid.zone).hour for at in some + case.prices.laid.offset_s]
+    )
+    short = (some > submit_s) & (case.jobs.estimate_s <= HOUR_S)
+    assert short.any()
+    assert (((hours < 8) | (hours >= 20)) | ~short).all()
 
 
 def test_place_says_why_it_is_not_measured(measured: tuple[Lever, ...]) -> None:

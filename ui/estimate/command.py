@@ -1,4 +1,4 @@
-"""`offpeak estimate`: recent energy use and cost of the cluster, and the savings of reordering its queue."""
+"""`offpeak estimate`: what pays on a cluster, by its own log: all levers, their harm, and what is recommended."""
 
 import os
 from pathlib import Path
@@ -52,12 +52,12 @@ def estimate(
         typer.Option(
             min=FEWEST_REPLAYS,
             help="Replays with shifted submit times, for ranges of savings."
-            " [default: 20, or the first 4 if their savings hardly differ]",
+            " [default: 20 of orders, 10 of sleep and delay, 4 of caps; fewer if enough, or of very many jobs]",
         ),
     ] = None,
-    levers: Annotated[
-        bool, typer.Option("--levers", help="Also measure sleeping nodes and expensive hours; takes a minute or more.")
-    ] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write one page for those who decide: an HTML file.")
+    ] = None,
     write_cluster: Annotated[
         Path | None,
         typer.Option(
@@ -70,7 +70,7 @@ def estimate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Estimate what the cluster used and paid recently, and what reordering its queue would have saved."""
+    """Estimate what would have saved most on this cluster, and at what harm: sleep, order, delay, caps."""
     settings = chosen_settings(settings_path(config, os.environ), options=options)
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.estimate.answer import answer
@@ -81,9 +81,9 @@ def estimate(
             log=log,
             days=days,
             replays=replays,
-            levers=levers,
             lenient=lenient,
             as_json=as_json,
+            report=report,
             write_cluster=write_cluster,
         ),
     )

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.settings.file import read_values
+from offpeak.settings.table import Settings
+from power.capacity.registry import check_policy_name
 from ui.replay.likeness import NOT_CLAIMED
 
 Done = subprocess.CompletedProcess[str]
@@ -95,20 +98,47 @@ def test_a_dump_of_one_user_is_named(offpeak: Offpeak, tmp_path: Path) -> None:
     assert "- all jobs are of user eve: if the cluster has others, the log lacks their jobs" in done.stdout
 
 
-@pytest.mark.thorough
 def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: Path) -> None:
-    printed = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--levers")
+    printed = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--report", "e.html")
     assert printed.returncode == 0, printed.stderr
-    for row in ("queue order: greedy", "sleeping nodes: timeout:10min", "expensive hours: profile:1h:3"):
+    for row in ("queue order: greedy", "sleeping nodes: timeout:10min", "fewer nodes by price: profile:1h:3"):
         assert row in printed.stdout
     assert NOT_CLAIMED in printed.stdout
-    assert "- other sites: not measured: it needs other sites" in printed.stdout
-    document = json.loads(
-        offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--days", "1", "--levers", "--json").stdout
-    )
-    assert [lever["name"] for lever in document["levers"]] == ["order"] * 2 + ["sleep"] * 4 + ["time"] * 2 + ["place"]
+    assert "[agent]" not in printed.stdout
+    assert "other sites: not measured: it needs other sites" in printed.stdout
+    page = (sacct.parent / "e.html").read_text(encoding="utf-8")
+    assert NOT_CLAIMED in page
+    assert 'class="hero"' not in page
+    document = json.loads(offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--days", "1", "--json").stdout)
+    names = [lever["name"] for lever in document["levers"]]
+    assert names == ["order"] * 2 + ["sleep"] * 3 + ["caps", "delay", "node caps", "place"]
     assert document["levers"][-1]["saving"] is None
     assert document["levers"][2]["saving"]["share_pct"]["low"] > 0
+    assert document["levers"][2]["saving"]["cycles_per_node_day"] > 0
+
+
+def test_nodes_that_cannot_be_replayed_asleep_leave_their_levers_unmeasured(
+    offpeak: Offpeak, sacct: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "pyss.toml").write_text('[scheduling]\npasses = "event"\n', encoding="utf-8")
+    done = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--config", "pyss.toml")
+    assert done.returncode == 0, done.stderr
+    assert "sleeping nodes: timeout:10min: not measured: timeout:10min: nodes that sleep need passes" in done.stdout
+
+
+def test_what_is_recommended_is_a_settings_file(offpeak: Offpeak, repository: Path, tmp_path: Path) -> None:
+    samples = repository / "sim_backend" / "sample"
+    prices = samples / "sample_prices_eur_per_mwh.csv.gz"
+    log = (samples / "sample_sacct.txt.gz", "--prices", prices, "--time-zone", "Europe/Berlin")
+    best = json.loads(offpeak("estimate", *log, "--days", "14", "--json").stdout)["recommended"]
+    assert best["saving"]["share_pct"]["low"] > 0
+    (tmp_path / "offpeak.toml").write_text(best["settings_toml"], encoding="utf-8")
+    settings = Settings.of(read_values(tmp_path / "offpeak.toml"))
+    assert (settings.agent.capacity, settings.agent.queue) == (best["capacity"], best["queue"])
+    assert (settings.agent.mode, settings.agent.limit_capacity) == ("shadow", best["limit_capacity"])
+    check_policy_name(settings.agent.capacity, to_limit=settings.agent.limit_capacity)  # as the agent does at its start
+    shown = json.loads(offpeak("show-config", "--config", "offpeak.toml", "--json").stdout)
+    assert "offpeak.toml" in shown["agent.capacity"]["origin"]
 
 
 def test_names_can_be_kept_out_of_the_report_and_the_table(offpeak: Offpeak, sacct: Path, tmp_path: Path) -> None:

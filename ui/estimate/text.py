@@ -1,0 +1,346 @@
+"""The answer of `offpeak estimate` as text, from what pays to what to do next; its page and its JSON use the parts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, percent_text, unit_of
+from offpeak.model.local_time import date_text, zone_text
+from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
+from offpeak.settings.file import toml
+from offpeak.settings.table import Settings
+from offpeak.text import counted
+from power.capacity.levers import HARDLY_LONGER_S, Lever, Recommendation
+from sim_backend.estimate import (
+    FIRST_REPLAYS,
+    HARDLY_PCT,
+    SETTLED_PCT,
+    Bounds,
+    CapabilitySaving,
+    LoggedUse,
+    SavingsEstimate,
+    reasons,
+)
+from ui.replay.comparison import basis_lines, one_user_remark, remarks, unlike_remark
+from ui.replay.likeness import (
+    NOT_CLAIMED,
+    UNKNOWN,
+    difference_lines,
+    order_text,
+    partition_table,
+    replayed_waits,
+)
+from ui.replay.tables import NOISE, quoted_text
+
+CAPABILITIES = {
+    "order": "queue order",
+    "sleep": "sleeping nodes",
+    "delay": "delayed jobs",
+    "caps": "fewer nodes by price",
+    "node caps": "power caps of nodes",
+    "place": "other sites",
+}
+NO_SLEEP = "always-on"
+
+
+@dataclass(frozen=True)
+class LeversAnswer:
+    """The answer of the command: the estimate, its levers, what is recommended (None: nothing), and the settings."""
+
+    estimate: SavingsEstimate
+    levers: tuple[Lever, ...]
+    recommended: Recommendation | None
+    settings: Settings
+
+    @property
+    def savings(self) -> list[CapabilitySaving]:
+        """The measured savings: those that pay first, then those that may be chance, each by their money."""
+        measured = [lever.saving for lever in self.levers if lever.saving is not None]
+        return sorted(measured, key=lambda saving: (saving.is_noise, -saving.a_year.middle))
+
+
+def answer_view(answer: LeversAnswer) -> Group:
+    """Return the answer as a console shows it."""
+    estimate = answer.estimate
+    likeness = estimate.likeness
+    lines: list[RenderableType] = [
+        *map(Text, assumed_prices_lines(estimate)),
+        Text(headline(estimate)),
+        *map(Text, basis_lines(estimate.prepared.basis)),
+        Text(),
+        Text(verdict(answer), style="bold"),
+        *map(Text, reasons(estimate)),
+        Text(),
+        savings_table(answer),
+        *map(Text, (*unmeasured_lines(answer.levers), POLICIES)),
+        *_section("What is recommended, as a settings file", fragment(answer).splitlines(), bullet=""),
+        Text(),
+        *map(Text, use_lines(estimate.used)),
+        *_section("How sure is this?", sureness(estimate)),
+    ]
+    if likeness is not None and len(likeness.partitions) > 1:
+        title = "By partition: use and mean wait in the log, mean waits in the replays"
+        lines += [Text(), Text(title, style="bold")]
+        lines.append(partition_table(likeness.partitions, replayed_waits((), estimate.spreads)))
+    lines += _section("What was assumed and left out", (*lever_lines(answer.levers), *assumptions(estimate)))
+    return Group(*lines, *_section("What to do next", next_steps(estimate)))
+
+
+def _section(title: str, lines: Sequence[str], bullet: str = "- ") -> list[Text]:
+    return [Text(), Text(title, style="bold"), *(Text(f"{bullet}{line}") for line in lines)] if lines else []
+
+
+def assumed_prices_lines(estimate: SavingsEstimate) -> list[str]:
+    """Return what tariff is assumed, as a first line that nobody overlooks; nothing if prices are given."""
+    tariff = estimate.comparison.case.prices.laid.tariff
+    if tariff is None or tariff.basis != ASSUMED_TARIFF_BASIS:
+        return []
+    return [f"No prices are given: the money below is that of an assumed tariff, {tariff.text}."]
+
+
+def headline(estimate: SavingsEstimate) -> str:
+    """Return the subject of the estimate as a line."""
+    used, laid = estimate.used, estimate.comparison.case.prices.laid
+    first, last = (date_text(second + laid.offset_s, laid.zone) for second in (used.begin_s, used.until_s))
+    nodes = estimate.prepared.basis.nodes
+    jobs = counted(len(estimate.prepared.case.jobs), "job")
+    length = length_text(used.until_s - used.begin_s)
+    starts = f", started as {estimate.spreads[0].policy} starts them: no start is logged"
+    what = f"{jobs} on {counted(nodes, 'node')}{starts if estimate.are_starts_replayed else ''}"
+    return f"{estimate.trace.name}, {first} to {last} ({length}): {what}"
+
+
+def use_lines(used: LoggedUse) -> list[str]:
+    """Return energy, cost and load of the period."""
+    kwh = used.energy_kwh
+    unit = unit_of(kwh.middle, ENERGY_UNITS)
+    energy = Bounds(kwh.low / unit.size, kwh.middle / unit.size, kwh.high / unit.size)
+    mean = f"the mean price of the period is {figure(used.plain_mean_price)}"
+    price = f"{figure(used.mean_price)} {used.currency}/MWh; {mean}"
+    emitted = () if used.co2_kg is None else (f"emitted  {_co2_text(used.co2_kg)} of CO2",)
+    waiting = f"{percent_text(100 * used.waiting_share)} of the time; mean wait {clock_text(used.mean_wait_s)}"
+    return [
+        f"used     {bounds_text(energy)} {unit.name}, {unit.figure(used.idle_energy_kwh)} of it by idle nodes",
+        f"paid     {bounds_text(used.cost)} {used.currency}, at {price}{_unpriced_text(used)}",
+        *emitted,
+        f"load     {percent_text(100 * used.utilization, 1)} of the machine; jobs were waiting {waiting}",
+    ]
+
+
+def _co2_text(co2_kg: float) -> str:
+    unit = unit_of(co2_kg, CO2_UNITS)
+    return f"{unit.figure(co2_kg)} {unit.name}"
+
+
+def _unpriced_text(used: LoggedUse) -> str:
+    """Return the share of the energy without a price, if it matters for the cost."""
+    share_pct = 100 * used.unpriced_kwh / used.energy_kwh.middle if used.energy_kwh.middle else 0.0
+    return f"; {percent_text(share_pct, 1)} of the energy has no price and is not in it" if share_pct >= 0.1 else ""
+
+
+def bounds_text(bounds: Bounds) -> str:
+    """Return a figure, with its range if it rests on assumptions."""
+    if bounds.low == bounds.high:
+        return figure(bounds.middle)
+    return f"{figure(bounds.middle)} ({figure(bounds.low)} to {figure(bounds.high)})"
+
+
+def savings_table(answer: LeversAnswer) -> Table:
+    """Return a row for each policy of each lever: what it would have saved, and its harm."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    is_far = _is_far(answer.estimate)
+    table.add_column("saved in the replay" if is_far else "what would have been saved", vertical="bottom")
+    for header in lever_headers(answer.estimate.used.currency):
+        table.add_column(header, justify="right")
+    for saving in answer.savings:
+        table.add_row(f"{CAPABILITIES[saving.capability]}: {saving.policy}", *lever_cells(saving))
+    return table
+
+
+def lever_headers(currency: str) -> tuple[str, ...]:
+    """Return the headers of `lever_cells`."""
+    return (
+        "share of the bill",
+        f"{currency} a year",
+        "mean wait",
+        "a delayed job waits\nfor sleeping nodes",
+        "cycles per node\nand day",
+    )
+
+
+def lever_cells(saving: CapabilitySaving) -> tuple[str, ...]:
+    """Return share, money and harm."""
+    boot_s, cycles = saving.boot_delay_s, saving.cycles_per_node_day
+    return (
+        share_text(saving),
+        NOISE if saving.is_noise else bounds_text(saving.a_year),
+        wait_text(saving),
+        UNKNOWN if boot_s is None else clock_text(boot_s),
+        UNKNOWN if cycles is None else f"{cycles:.1f}",
+    )
+
+
+def unmeasured_lines(levers: Sequence[Lever]) -> list[str]:
+    """Return why some levers have no row."""
+    return [f"{CAPABILITIES[lever.name]}: {lever.note}" for lever in levers if lever.saving is None]
+
+
+POLICIES = (
+    "greedy starts jobs of high power first while electricity is cheap, knapsack fills the free nodes with the most"
+    " power then; timeout puts a node to sleep after that idle time, break-even when sleep saves more energy than"
+    " waking costs, forecast if it is hardly needed within that time; profile offers fewer nodes in expensive hours"
+)
+
+
+def lever_lines(levers: Sequence[Lever]) -> list[str]:
+    """Return notes on how the levers were measured."""
+    notes: dict[str, dict[str, None]] = {}
+    for lever in levers:
+        if lever.saving is not None:
+            notes.setdefault(lever.note, {})[CAPABILITIES[lever.name]] = None
+    return [f"{', '.join(names)}: {note}" for note, names in notes.items()]
+
+
+def share_text(saving: CapabilitySaving) -> str:
+    """Return the share of the bill with its range."""
+    share = saving.share_pct
+    return f"{share.middle:z.2f} ({share.low:z.2f} to {share.high:z.2f}) %"
+
+
+def wait_text(saving: CapabilitySaving) -> str:
+    """Return how much longer or shorter jobs would have waited."""
+    if saving.wait_is_noise:
+        return NOISE
+    return f"{clock_text(abs(saving.wait_change_s))} {'longer' if saving.wait_change_s > 0 else 'shorter'}"
+
+
+def verdict(answer: LeversAnswer) -> str:
+    """Return a sentence on what pays."""
+    estimate, best = answer.estimate, answer.recommended
+    if _is_far(estimate):
+        return NOT_CLAIMED
+    wait = f"bound: {clock_text(HARDLY_LONGER_S)} longer"
+    if best is None:
+        return f"Nothing saves beyond random variation here without harm ({wait} on average)."
+    saving = best.saving
+    money = f"{bounds_text(saving.a_year)} {estimate.used.currency} a year"
+    only = saving.capability == "order" and estimate.prepared.power.assumed
+    if_power_differs = ", if the power of jobs differs as assumed, else nothing" if only else ""
+    verb = "hardly pays: it would have saved" if saving.share_pct.high < HARDLY_PCT else "would have saved"
+    harm = f"mean wait {wait_text(saving)} ({wait})"
+    if saving.cycles_per_node_day is not None:
+        most = answer.settings.agent.cycles_per_day
+        harm += f", {saving.cycles_per_node_day:.1f} cycles per node and day (bound: {most})"
+    parts = " with ".join(_parts(best))
+    return f"{parts} {verb} {share_text(saving)} of the bill: {money}{if_power_differs}. Harm: {harm}."
+
+
+def _parts(best: Recommendation) -> list[str]:
+    """Return the recommended policies by name."""
+    parts = [best.capacity] if best.capacity != NO_SLEEP else []
+    return parts + ([best.queue] if best.queue != "off" else [])
+
+
+def _is_far(estimate: SavingsEstimate) -> bool:
+    return estimate.likeness is not None and not estimate.likeness.is_near
+
+
+def fragment(answer: LeversAnswer) -> str:
+    """Return the recommended settings as TOML; "" without a recommendation, or if no saving is claimed."""
+    best, prices = answer.recommended, answer.settings.prices
+    if best is None or _is_far(answer.estimate):
+        return ""
+    rows = {
+        "mode": "shadow",
+        "queue": best.queue,
+        "capacity": best.capacity,
+        "limit_capacity": best.limit_capacity,
+        **({"longest_delay": "24h"} if best.allows_delay else {}),
+    }
+    about = {
+        "mode": "records decisions and changes nothing; active carries them out",
+        "longest_delay": "of jobs whose owners permit a delay",
+    }
+    agent = [
+        f"{name} = {toml(value)}" + (f"  # {about[name]}" if name in about else "") for name, value in rows.items()
+    ]
+    nodes = '# nodes = "n[001-128]": the nodes that the agent may switch, none until they are named'
+    if prices.tariff is not None and prices.file is None:
+        source = ["[prices]", f"tariff = {toml(prices.tariff)}"]
+    else:
+        source = ["# [prices] tariff or [feeds] zone: the agent needs the prices of tomorrow"]
+    return "\n".join(["[agent]", *agent, nodes, "", *source])
+
+
+MORE_REPLAYS = "; so few are made of a log of so many jobs, --replays 20 makes more"
+BY_SUBMISSION = "jobs wait in the order of submission, for equal nodes: --cluster FILE adds partitions and priorities"
+
+
+def sureness(estimate: SavingsEstimate) -> list[str]:
+    """Return in sentences how near the replay is to the log, and how much of the figures is chance or assumed."""
+    first = estimate.spreads[0]
+    wait = first.figures["mean_wait_s"]
+    near = (
+        f"the replay is near the log: jobs wait {clock_text(wait.middle)} on average under {first.policy}, in the log"
+        f" {clock_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
+    )
+    far = (*unlike_remark(estimate.comparison), *difference_lines(estimate.likeness))
+    if estimate.are_starts_replayed:
+        far = (
+            "the replay cannot be compared with the cluster: waits above are replayed, because the log has no starts",
+        )
+    power = (
+        "the ranges of energy and money are those of 100 and of 300 W per busy node, which is assumed; if all jobs draw"
+        " the same, no order of the queue saves anything"
+    )
+    few = ""
+    if first.replays == FIRST_REPLAYS:
+        few = f"; their savings differ by less than {SETTLED_PCT} points" if estimate.is_settled else MORE_REPLAYS
+    return [
+        *(far or (near,)),
+        *one_user_remark(estimate.trace),
+        *((power,) if estimate.prepared.power.assumed else ()),
+        f"shares and waits are {quoted_text(first)} with submissions up to a minute later; brackets hold 19 of 20"
+        f" {'replays' if first.alignments == 1 else 'further alignments'}; {NOISE}: chance alone can make the"
+        f" difference{few}",
+    ]
+
+
+def assumptions(estimate: SavingsEstimate) -> list[str]:
+    """Return what is assumed, how the log was read, and which jobs were left out."""
+    zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
+    return [
+        f"hours and days are in the time zone {zone}; --time-zone sets another",
+        *([] if estimate.comparison.case.cluster else [BY_SUBMISSION]),
+        *remarks(estimate.trace, estimate.prepared, estimate.comparison),
+    ]
+
+
+def next_steps(estimate: SavingsEstimate) -> list[str]:
+    """Return the options and commands that make the estimate surer, measure more, or use it."""
+    case = estimate.comparison.case
+    tariff = case.prices.laid.tariff
+    has_partitions = estimate.likeness is not None and len(estimate.likeness.partitions) > 1
+    steps = []
+    if tariff is not None and tariff.basis == ASSUMED_TARIFF_BASIS:
+        steps.append("--prices FILE or --tariff RULE: your own prices in place of the assumed ones")
+    if estimate.prepared.power.assumed:
+        steps.append("--power and --idle-power: the measured power of your nodes in place of the assumed one")
+    is_mixed = has_partitions or estimate.prepared.units_per_node > 1
+    if case.cluster is None and (is_mixed or _is_far(estimate)):
+        steps.append(
+            "--cluster FILE: replay on the node types, partitions and limits of the cluster, not on equal nodes;"
+            " `offpeak estimate --write-cluster FILE` on its head node writes the file"
+        )
+    elif _is_far(estimate):
+        steps.append("add limits of QOS, reservations and priorities to the cluster file, if it lacks some")
+    steps.append("--node-class FILE: power and boot times of your own nodes (docs/how-to/sleeping-nodes.md)")
+    return [
+        *steps,
+        "a week of mode shadow with the settings above: what they would save live (docs/tutorial/week-of-shadow.md)",
+        "`offpeak simulate LOG --replays 20 --by user,partition --report report.html`, with the options used here: who"
+        " would wait longer",
+    ]
