@@ -24,20 +24,20 @@ from sim_backend.comparison.compare import charge_period, meters_of, replay_poli
 from sim_backend.comparison.outcome import Meters
 from sim_backend.comparison.replications import ReplicationInterval, interval_of, shifted
 from sim_backend.engine.state import PeakTimes
-from sim_backend.replay.policy import DISCIPLINES, Policy, parse_policy
+from sim_backend.replay.policy import DEFAULT_DISCIPLINE, DISCIPLINES, Policy, parse_policy
 from sim_backend.replay.schedule import NO_PEAKS, Schedule
 from sim_backend.traces.filters import between
 
 REPLAYS = 20
-SITES_OWN = "easy"
 
 
 def site_policies(settings: Settings) -> tuple[Policy, Policy]:
-    """Return the site's own policy, which is the first discipline in the settings, and the policy of the agent."""
-    names = [name for name in settings.scheduling.policies if name in DISCIPLINES]
-    site = parse_policy(names[0] if names else SITES_OWN, settings.scheduling)
-    queue = settings.agent.queue
-    return site, site if queue in ("off", "plan") else parse_policy(queue, settings.scheduling)
+    """Return the site's own policy, which is the first discipline in the settings, and that of the agent on top."""
+    own = next((name for name in settings.scheduling.policies if name in DISCIPLINES), DEFAULT_DISCIPLINE)
+    site, queue = parse_policy(own, settings.scheduling), settings.agent.queue
+    if queue in ("off", "plan"):
+        return site, site
+    return site, parse_policy(queue if own == DEFAULT_DISCIPLINE else f"{own}+{queue}", settings.scheduling)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ def _trace(
         copies, processors, code = row
         of_job = cluster.partitions.get(partitions[code])
         is_whole = not is_shared or (of_job is not None and not of_job.shared)
-        return Request((partitions[code],), (Chunk(copies, max(1, -(-processors // copies))),), whole_nodes=is_whole)
+        names = (partitions[code],) if partitions[code] else ()
+        return Request(names, (Chunk(copies, max(1, -(-processors // copies))),), whole_nodes=is_whole)
 
     request, requests = request_classes((nodes, cpus, partition), request_of)
     columns = Jobs(

@@ -20,7 +20,7 @@ from offpeak.errors import BadInput, BadLedger, OffpeakError
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.prices import mean_prices
 from offpeak.ledger.records import KEPT_NODE_ORDERS, NODE_ORDERS, QUEUE_ORDERS, done_orders, refused_orders
-from offpeak.ledger.rows import SavingRecord
+from offpeak.ledger.rows import JobUse, SavingRecord
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import NodeClass
@@ -44,13 +44,20 @@ from services.accounts.ledger_trace import ledger_trace
 from services.accounts.lever_site import LeverSite
 from services.accounts.month_account import find_ordered_peaks, read_replay_inputs
 from sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
-from sim_backend.comparison.replications import interval_of
+from sim_backend.comparison.replications import LARGEST_SHIFT_S, interval_of
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredMachine
 from sim_backend.replay.schedule import NO_PEAKS
 from sim_backend.traces.filters import between
 
 LEAD_IN_S = 3 * DAY_S
+MOST_LEFT_OUT = 0.1
+"""Where more of the jobs cannot be replayed, nothing is known."""
+MODEL_SHARE = 0.05
+"""Replays know neither the agent's cycles nor all limits of the door: a saving may differ by this share, as
+`python -m benchmarks.shadow` measures, beyond the differences between replays.
+"""
+MARK_S = LARGEST_SHIFT_S + 1
 NOT_KNOWN = "not known, because "
 """How the basis of a row without figures begins."""
 ORDER, SLEEP = "order", "sleep"
@@ -130,13 +137,17 @@ def _replay_levers(
         raise BadInput("a replay cannot follow a plan that changed in each cycle")
     if settings.agent.queue == "off" and days.ordered.any():
         raise BadInput("jobs were moved, and the settings no longer name the policy")
-    inputs = read_replay_inputs(connection, window, site.zone, settings.prices)
+    ahead = TimeRange(window.from_unix_s, window.until_unix_s + DAY_S)
+    inputs = read_replay_inputs(connection, ahead, site.zone, settings.prices)
     if inputs is None:
         raise BadInput("the ledger has no prices for that time")
-    found = ledger_trace(connection, window, site.cluster, site.not_ended)
+    found = ledger_trace(connection, window, site.cluster, (_marker(window.from_unix_s), *site.not_ended))
+    jobs = found.trace.jobs
+    if found.left_out > MOST_LEFT_OUT * (len(jobs) - 1 + found.left_out):
+        raise BadInput(f"{counted(found.left_out, 'job')} of that time were booked without their submission")
     # Jobs that have not ended go on for as long as they are expected to.
-    trace = between(found.trace, 0, int((found.trace.jobs.logged_start_s + found.trace.jobs.runtime_s).max(initial=0)))
-    prices = replace(inputs.prices, price=_reaching(inputs.prices.price, int(edges_s[0])))
+    trace = between(found.trace, -MARK_S, int((jobs.logged_start_s + jobs.runtime_s).max()))
+    prices = replace(inputs.prices, price=_reaching(inputs.prices.price, ahead))
     inputs = replace(inputs, prices=prices, edges_unix_s=edges_s)
     own_power = replace(settings.power, job=None, node_class=None)
     prepared = prepare(trace, replace(settings, power=own_power), start=None, cluster=site.cluster)
@@ -161,6 +172,13 @@ def _replay_levers(
     return LeverReplays(billed, edges, (0, real, would, asleep), case.prices.laid.series.currency, left_out)
 
 
+def _marker(begin_unix_s: float) -> JobUse:
+    """Return a job of no time before all others: without it replays begin with the first job, their nodes all on."""
+    at_s = begin_unix_s - MARK_S
+    marker = JobUse("", at_s, at_s, "", "", "", nodes="", energy_j=0.0, cost=None, currency="")
+    return replace(marker, submitted_unix_s=at_s, node_count=1, cpus=1)
+
+
 def _bounds(settings: Settings) -> CapacitySettings:
     """Return the limits of the nodes that the agent obeys, as far as a policy knows them."""
     bounds, agent = settings.capacity, settings.agent
@@ -168,12 +186,15 @@ def _bounds(settings: Settings) -> CapacitySettings:
     return replace(bounds, keep_hot=max(bounds.keep_hot, agent.min_on), cycles_per_day=min(per_day, default=0))
 
 
-def _reaching(series: Series, begin_s: int) -> Series:
-    """Return the series with a gap before it, if it begins later."""
-    if series.start_s[0] <= begin_s:
-        return series
-    start_s, value = np.insert(series.start_s, 0, begin_s), np.insert(series.value, 0, np.nan)
-    return replace(series, start_s=start_s, value=value)
+def _reaching(series: Series, span: TimeRange) -> Series:
+    """Return the series with gaps before it and behind it, if it does not reach over all of that time."""
+    begin_s, end_s = int(span.from_unix_s), int(span.until_unix_s)
+    start_s, value = series.start_s, series.value
+    if start_s[0] > begin_s:
+        start_s, value = np.insert(start_s, 0, begin_s), np.insert(value, 0, np.nan)
+    if series.end_s < end_s:
+        start_s, value = np.append(start_s, series.end_s), np.append(value, np.nan)
+    return replace(series, start_s=start_s, value=value, end_s=max(series.end_s, end_s))
 
 
 def _with_classes(case: ReplayCase, site: LeverSite) -> ReplayCase:
@@ -226,10 +247,10 @@ class LeverReplays:
         logged = self.billed.logged
         cost, energy_j = float(logged.cost[period]), float(logged.energy_j[period])
         money, joules = saved(lambda bills: bills.cost), float(saved(lambda bills: bills.energy_j).mean())
-        # The replay of what was is off by this share of the bill; so may be what it says of a saving.
+        # The replay of what was is off by this share of the bill: so may be what replays say of a saving.
         error = abs(np.mean([run[real].cost[period] for run in self.billed.replayed]) - cost) / (abs(cost) or 1.0)
         interval, middle = interval_of(money), float(money.mean())
-        margin = float(error) * abs(middle)
+        margin = (float(error) + MODEL_SHARE) * abs(middle)
         has_carbon = logged.co2_kg is not None
         grams = (
             saved(lambda bills: np.zeros(1) if bills.co2_kg is None else 1000 * bills.co2_kg) if has_carbon else None

@@ -68,7 +68,15 @@ def make_lever_site(
         pools += [pool._replace(nodes=len(names), names=frozenset(names)) for names in by_class.values()]
         classes += by_class
     cluster = replace(cluster, pools=tuple(pools), reservations={})
-    return LeverSite(section.settings, cluster, tuple(classes), section.zone, known_since, not_ended, section.is_active)
+    return LeverSite(
+        settings=section.settings,
+        cluster=cluster,
+        classes=tuple(classes),
+        zone=section.zone,
+        known_since=known_since,
+        not_ended=not_ended,
+        is_active=section.is_active,
+    )
 
 
 def jobs_not_ended(view: SchedulerView, draws: Mapping[str, JobDraw], run_s: Mapping[str, int]) -> tuple[JobUse, ...]:

@@ -61,10 +61,7 @@ class LeverLoop(Loop):
         view, traits = self._observer.latest, self._observer.traits
         if view is None or traits is None:
             return
-        if self._watched is None:
-            self._watched = parse_watched(await asyncio.to_thread(self._ledger.remembered, WATCH_NAME))
-        self._watched = watched = extend_watched(self._watched, view.at_s, self.period_s)
-        self._ledger.remember(WATCH_NAME, watched_json(watched))
+        watched = await self.watch(float(view.at_s))
         section = self._section()
         yesterday_s, midnight_s = find_midnights(view.at_s, section.zone)
         days = (TimeRange(yesterday_s, midnight_s), TimeRange(midnight_s, float(view.at_s)))
@@ -79,6 +76,14 @@ class LeverLoop(Loop):
         self._took_s = time.monotonic() - begun_s
         self.today = tuple(row for row in rows if row.from_unix_s >= midnight_s)
         self._ledger.write_savings([row for row in rows if row.from_unix_s < midnight_s])
+
+    async def watch(self, at_s: float) -> tuple[TimeRange, ...]:
+        """Remember that the agent has seen all jobs up to then; return the times in which it has."""
+        if self._watched is None:
+            self._watched = parse_watched(await asyncio.to_thread(self._ledger.remembered, WATCH_NAME))
+        self._watched = extend_watched(self._watched, at_s, self.period_s)
+        self._ledger.remember(WATCH_NAME, watched_json(self._watched))
+        return self._watched
 
 
 def extend_watched(before: Sequence[TimeRange], at_s: float, period_s: float) -> tuple[TimeRange, ...]:

@@ -116,8 +116,8 @@ def lever_days(
 ) -> LeverDaysSite:
     """Write the ledger of days that were played under this policy in this mode; a job's row may get `changes`."""
     settings, jobs = settings_of(), days_jobs() if jobs is None else jobs
-    schedule = played(jobs, policy, settings)
-    jobs = replace(jobs, logged_start_s=schedule.start_s)
+    if len(jobs):
+        jobs = replace(jobs, logged_start_s=played(jobs, policy, settings).start_s)
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}"))
     ledger.ready()
     ledger.write_jobs([replace(job_use(jobs, at), **changes) for at in range(len(jobs))])

@@ -66,6 +66,14 @@ def test_nodes_that_nothing_needs_would_have_slept(tmp_path: Path) -> None:
     assert f"{sleep.node_hours:,.1f} node-hours" in text
 
 
+def test_a_day_without_jobs_is_known(tmp_path: Path) -> None:
+    site = lever_days(tmp_path / "ledger.sqlite", jobs=days_jobs(per_day=0))
+    order, sleep = booked(site, 4)
+    assert (money(order), order.delayed_jobs) == (pytest.approx(0.0, abs=1e-9), 0)
+    assert sleep.node_hours == pytest.approx(24 * NODES, rel=1e-3)
+    assert sleep.saved_carbon_g == pytest.approx(300 * (sleep.baseline_energy_j - sleep.energy_j) / 3.6e6, rel=1e-3)
+
+
 def test_rows_of_an_older_version_and_no_prices_are_no_figures(tmp_path: Path) -> None:
     old = lever_days(tmp_path / "old.sqlite", submitted_unix_s=None)
     rows = booked(old, 4)
