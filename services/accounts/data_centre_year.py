@@ -147,16 +147,14 @@ RATIOS = (
     ("ERF", "Energy Reuse Factor", "", "E_REUSE", "E_DC", 1.0, "Annex III (c); EnEfG Annex 3"),
     ("REF", "Renewable Energy Factor", "", "E_RES-TOT", "E_DC", 1.0, "Annex III (d); EnEfG Annex 3"),
 )
-SCOPE_2 = "GHG Protocol Scope 2 Guidance, chapter 6"
+SCOPE_2, ISO_SCI = "GHG Protocol Scope 2 Guidance, chapter 6", "ISO/IEC 21031:2024"
 
 
 def make_sheet(use: YearUse, settings: DataCentreSettings, plan: PlanSettings) -> tuple[SheetValue, ...]:
     """Return all values: of the data centre, its customers and the months. Raises BadInput for a wrong facility."""
     entered = {symbol or name: _entered(settings, name, use.year) for name, (symbol, _) in ENTERED_VALUES.items()}
     contract, sheet = entered.pop("contract_g_per_kwh"), entered
-    sheet["E_NODES"] = _nodes_energy(use)
-    if sheet["E_IT"].value is None:
-        sheet["E_IT"] = _metered_it(use, sheet["E_IT"], sheet["E_NODES"])
+    sheet["E_NODES"], sheet["E_IT"] = _metered(use, sheet["E_IT"])
     if sheet["E_DC"].value is None and plan.facility:
         sheet["E_DC"] = _modelled_total(use, plan, sheet)
     parts = [sheet[symbol] for symbol in ("E_RES-GOO", "E_RES-PPA", "E_RES-OS")]
@@ -165,14 +163,17 @@ def make_sheet(use: YearUse, settings: DataCentreSettings, plan: PlanSettings) -
     for symbol, name, unit, top, below, factor, rule in RATIOS:
         blank = SheetValue(name, unit, f"{top} / {below}", symbol=symbol, rule=rule)
         sheet[symbol] = _derived(use, blank, [sheet[top], sheet[below]], lambda one, two, x=factor: x * one / two)
-    if (sheet["PUE"].value or 1.0) < 1:
-        sheet["PUE"] = _unknown(sheet["PUE"], "E_DC is smaller than E_IT, which cannot be: check both")
+    if (pue := sheet["PUE"].value) is not None and pue < 1:
+        sheet["PUE"], pue = _unknown(sheet["PUE"], "E_DC is smaller than E_IT, which cannot be: check both"), None
     values = [*sheet.values(), *_scope_2(use, sheet, contract)]
     values += [SheetValue(name, "", "fill it in", rule="Annexes I and II") for name in LEFT_TO_OPERATOR]
-    lifetime_h = settings.node_lifetime_years * YEAR_H
-    embodied_kg_per_h = None if settings.node_embodied_kg is None else settings.node_embodied_kg / lifetime_h
-    values.append(_embodied(use, embodied_kg_per_h))
-    return (*values, *_customers(use, sheet["PUE"].value, embodied_kg_per_h), *_months(use))
+    kg_per_node_h = _product(settings.node_embodied_kg, 1 / settings.node_lifetime_years / YEAR_H)
+    hours = use.nodes * use.whole.length_s / HOUR_S if use.nodes else None
+    embodied = SheetValue("CO2e, embodied share of nodes", "kg", "set data_centre.node_embodied_kg", rule=ISO_SCI)
+    if (kg := _product(hours, kg_per_node_h)) is not None:
+        basis = f"{hours:,.0f} node-hours of {kg_per_node_h:.4g} kg, by data_centre.node_embodied_kg and lifetime"
+        embodied = replace(embodied, value=kg, origin=ENTERED, basis=basis)
+    return (*values, embodied, *_customers(use, pue, kg_per_node_h), *_months(use))
 
 
 def _entered(settings: DataCentreSettings, name: str, year: int) -> SheetValue:
@@ -214,29 +215,26 @@ def _percent(share: float) -> str:
     return f"{min(100 * share, 99.9 if share < ALL else 100.0):.1f} %"
 
 
-def _nodes_energy(use: YearUse) -> SheetValue:
-    covered = use.whole.covered
-    blank = SheetValue("Energy by the meters of nodes", "kWh", "no meter of a node was read", symbol="E_NODES")
-    if not covered:
-        return blank
+def _metered(use: YearUse, it: SheetValue) -> tuple[SheetValue, SheetValue]:
+    """Return the energy of nodes as measured, and E_IT: as entered, else by these meters, small gaps at the mean."""
+    covered, kwh = use.whole.covered, use.whole.energy_j / J_PER_KWH
     basis = f"{_percent(covered)} of the time of {counted(use.nodes, 'node')}; gaps are not filled"
-    return replace(blank, value=use.whole.energy_j / J_PER_KWH, origin=MEASURED, basis=basis)
-
-
-def _metered_it(use: YearUse, it: SheetValue, nodes: SheetValue) -> SheetValue:
-    """Return E_IT by the meters of nodes, small gaps filled with the mean."""
-    covered = use.whole.covered
-    if nodes.value is None or covered < ENOUGH_MEASURED:
-        return _unknown(it, f"{it.basis}, or measure 90 %: {nodes.basis}")
+    nodes = SheetValue("Energy by the meters of nodes", "kWh", basis, kwh, MEASURED, symbol="E_NODES")
+    if not covered:
+        nodes = _unknown(nodes, "no meter of a node was read")
+    if it.value is not None:
+        return nodes, it
+    if covered < ENOUGH_MEASURED:
+        return nodes, _unknown(it, f"{it.basis}, or measure 90 %: {nodes.basis}")
     basis = "meters of nodes (EN 50600-4-2 category 2 or 3), without network and storage"
     if covered >= ALL:
-        return replace(it, value=nodes.value, origin=MEASURED, basis=basis)
-    return replace(it, value=nodes.value / covered, origin=MODELLED, basis=f"{basis}; {nodes.basis} but here")
+        return nodes, replace(it, value=kwh, origin=MEASURED, basis=basis)
+    return nodes, replace(it, value=kwh / covered, origin=MODELLED, basis=f"{basis}; {_percent(covered)} measured")
 
 
 def _modelled_total(use: YearUse, plan: PlanSettings, sheet: Mapping[str, SheetValue]) -> SheetValue:
     """Return E_DC by the facility's table of PUE, at the mean power of each month."""
-    total, peak_kw, months = sheet["E_DC"], sheet["PD_IT"].value, [month for month in use.months if month.covered]
+    total, peak_kw, months = sheet["E_DC"], sheet["PD_IT"].value, [month for month in use.months if month.energy_j]
     if not peak_kw or not months:
         return _unknown(total, f"{total.basis}; plan.facility models it with PD_IT and readings")
     facility = facility_named(str(plan.facility), full_power_w=1000 * peak_kw)
@@ -272,15 +270,6 @@ def _scope_2(use: YearUse, sheet: Mapping[str, SheetValue], contract: SheetValue
     yield _derived(use, market, inputs, lambda kwh, green, grams: max(0.0, kwh - green) * grams / 1000)
     hourly = "certificates are entered by the year: their hours are not known"
     yield replace(_unknown(market, hourly), name="CO2e, scope 2 by market and hour")
-
-
-def _embodied(use: YearUse, kg_per_node_h: float | None) -> SheetValue:
-    hours = use.nodes * use.whole.length_s / HOUR_S
-    blank = SheetValue("CO2e, embodied share of nodes", "kg", "set data_centre.node_embodied_kg")
-    if kg_per_node_h is None or not use.nodes:
-        return blank if use.nodes else _unknown(blank, "no node is known")
-    basis = f"{hours:,.0f} node-hours of {kg_per_node_h:.4g} kg, by data_centre.node_embodied_kg and lifetime"
-    return replace(blank, value=hours * kg_per_node_h, origin=ENTERED, basis=basis, rule="ISO/IEC 21031:2024")
 
 
 def _customers(use: YearUse, pue: float | None, kg_per_node_h: float | None) -> Iterator[SheetValue]:

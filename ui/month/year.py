@@ -1,12 +1,13 @@
 """Run `offpeak report --year`: the sheet of a data centre as text, page without scripts, CSV and XLSX."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, tzinfo
 from html import escape
 from importlib.util import find_spec
 from io import BytesIO
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import typer
 from rich.table import Table
@@ -36,11 +37,10 @@ from ui.report.page import HtmlCell, definitions, paragraph, section, still_page
 from ui.requests import MonthRequest
 
 COLUMNS = ("part", "of", "name", "symbol", "value", "unit", "origin", "basis", "rule")
-PARTS = {DATA_CENTRE: "Data centre", CUSTOMER: "Customers", MONTH: "Months"}
-CAPTIONS = {
-    DATA_CENTRE: "Indicators of Delegated Regulation (EU) 2024/1364, with scope 2 and the embodied share",
-    CUSTOMER: "Energy that is directly attributable to each customer, by account (EnEfG paragraph 15)",
-    MONTH: "What meters and carbon intensity cover",
+PARTS = {
+    DATA_CENTRE: ("Data centre", "Indicators of Delegated Regulation (EU) 2024/1364, with scope 2 and embodied share"),
+    CUSTOMER: ("Customers", "Energy that is directly attributable to each customer, by account (EnEfG paragraph 15)"),
+    MONTH: ("Months", "What meters and carbon intensity cover"),
 }
 
 
@@ -62,15 +62,15 @@ def answer_year(settings: Settings, wanted: MonthRequest) -> None:
     dates = f"{date_text(int(months[0].from_unix_s), zone)} to {date_text(int(until_unix_s) - 1, zone)}"
     headline = f"Data centre, {year}{'' if use.is_over else ', so far'}: {dates}, {zone_text(zone) or 'this machine'}"
     _print(headline, values, notes)
-    if wanted.html:
-        with replacing(wanted.html) as file:
-            file.write(year_page(headline, values, notes).encode())
-    if wanted.csv:
-        with replacing(wanted.csv) as file:
-            file.write(rows_csv([{name: getattr(value, name) for name in COLUMNS} for value in values]).encode())
-    if wanted.xlsx:
-        with replacing(wanted.xlsx) as file:
-            file.write(workbook(values))
+    writers: dict[Path | None, Callable[[], bytes]] = {
+        wanted.html: lambda: year_page(headline, values, notes).encode(),
+        wanted.csv: lambda: rows_csv([{key: getattr(value, key) for key in COLUMNS} for value in values]).encode(),
+        wanted.xlsx: lambda: workbook(values),
+    }
+    for path, content in writers.items():
+        if path:
+            with replacing(path) as file:
+                file.write(content())
     say_written(*filter(None, (wanted.html, wanted.csv, wanted.xlsx)))
 
 
@@ -142,12 +142,12 @@ def year_page(headline: str, values: Sequence[SheetValue], notes: Sequence[str])
         for value in of_all
     ]
     headers = ("indicator", "symbol", "basis", "value")
-    sections = [section(PARTS[DATA_CENTRE], table(CAPTIONS[DATA_CENTRE], headers, rows, texts=3))]
+    sections = [section(PARTS[DATA_CENTRE][0], table(PARTS[DATA_CENTRE][1], headers, rows, texts=3))]
     for part in (CUSTOMER, MONTH):
         columns, named = _by_name(values, part)
         rows = [[HtmlCell(name), *(_html(row.get(column)) for column in columns)] for name, row in named]
         if rows:
-            sections.append(section(PARTS[part], table(CAPTIONS[part], [part, *columns], rows)))
+            sections.append(section(PARTS[part][0], table(PARTS[part][1], [part, *columns], rows)))
     return still_page(title, header, sections)
 
 
@@ -164,7 +164,7 @@ def workbook(values: Sequence[SheetValue]) -> bytes:
 
     book = Workbook()
     book.remove(book.active)
-    for part, title in PARTS.items():
+    for part, (title, _) in PARTS.items():
         sheet = book.create_sheet(title)
         sheet.append(COLUMNS)
         for number, value in enumerate(_of_part(values, part), 2):

@@ -8,6 +8,8 @@ import pytest
 from year_site import BERLIN, job, unix_s, year_ledger
 
 from offpeak.ledger.database import open_ledger
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price
 from offpeak.settings.data_centre import DataCentreSettings
 from offpeak.settings.plan import PlanSettings
 from services.accounts.data_centre_year import (
@@ -141,6 +143,22 @@ def test_a_total_below_the_energy_of_it_is_no_pue(whole: YearUse) -> None:
 def test_no_energy_at_all_is_no_division_by_zero(whole: YearUse) -> None:
     values = sheet_of(whole, DataCentreSettings(year=2025, total_energy_kwh=0.0, it_energy_kwh=0.0))
     assert find(values, "PUE").basis == "E_IT is 0"
+    assert find(sheet_of(whole, DataCentreSettings(year=2025, total_energy_kwh=0.0)), "PUE").value is None
+
+
+def test_both_databases_add_up_the_same(ledger: Ledger) -> None:
+    start = float(unix_s(2025, 3))
+    ledger.write_states([NodeStateRecord("n9", start, "on", "on", "offpeak")])
+    ledger.write_readings([MeterReading("pdu1", "snmp", "1", start, start + 3600, 1000.0, node="n1")])
+    ledger.write_prices([Price(start, start + 1800, 50.0, "EUR", "published", 400.0)])
+    jobs = [job("1", "a", unix_s(2025, 3), 2, 1.0), job("2", "b", unix_s(2025, 3), 2, 1.0, node_count=None)]
+    ledger.write_jobs(jobs)
+    assert ledger.close() == 0
+    use = use_of(ledger.settings.url)
+    assert (use.nodes, [account.node_s for account in use.accounts]) == (2, [7200.0, None])
+    assert use.whole.energy_j == pytest.approx(3.6e6)
+    assert use.whole.carbon_g == pytest.approx(200)
+    assert use.whole.intensity_share == pytest.approx(0.5)
 
 
 def test_a_facility_models_the_total(whole: YearUse, tmp_path: Path) -> None:
