@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from offpeak.machines.inventory import Enclosure
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
 from power.lifecycle.node_record import Instant
 from power.meters.plausibility import DrawBound, find_draw_bound
 from power.meters.port import MeterResult, Reading
-from services.accounts.metering import Metering, Pace, after_round
+from services.accounts.metering import MeteredSite, Metering, Pace, after_round
 
 FILE = Path("../shared/data/modern/idle_nodes/harvard_powered_down_2025-06-03.parquet")
 SENSORS = {"node": "sys_power_w", "enclosure": "chassis_power_w", "supply": "psu_power_w"}
@@ -84,7 +85,9 @@ def book(days: list[SensorDay], bound: DrawBound | None) -> Booking:
         if bound is None:
             # A reading without a history is never doubtful.
             state = replace(state, histories={})
-        done = after_round(state, taken, pace=PACE, now=Instant(at_s, at_s), bound_of=lambda _: bound or DrawBound())
+        done = after_round(
+            state, taken, pace=PACE, now=Instant(at_s, at_s), site=MeteredSite(lambda _: bound or DrawBound())
+        )
         state = done.after
         for row in done.rows:
             if row.power_w is not None:
@@ -105,6 +108,35 @@ def _rounds(days: list[SensorDay]) -> Iterator[tuple[float, list[MeterResult]]]:
         yield 60.0 * minute, taken
 
 
+def enclosure_powers_w(file: Path) -> tuple[int, list[float]]:
+    """Return the number of enclosures whose nodes report both, and their mean powers.
+
+    These are by the nodes' own sensors, by their supplies counted once, and counted on each node. The enclosure of a
+    node is the beginning of its name.
+    """
+    own, supplied = ({day.node: day for day in read_days(file, sensor)} for sensor in ("node", "enclosure"))
+    members: dict[str, list[str]] = {}
+    for node in sorted(own.keys() & supplied.keys()):
+        members.setdefault(node[:-2], []).append(node)
+    enclosures = [Enclosure(name, tuple(nodes), by_bmc=True) for name, nodes in members.items()]
+    enclosure_of = {node: each for each in enclosures for node in (each.name, *each.nodes)}
+    nodes = [node for each in enclosures for node in each.nodes]
+    sites = (MeteredSite(), MeteredSite(enclosure_of=enclosure_of), MeteredSite())
+    means_w = []
+    for days, site in zip((own, supplied, supplied), sites, strict=True):
+        state, power_w, rounds = Metering(), dict.fromkeys(nodes, 0.0), dict.fromkeys(nodes, 0.0)
+        for at_s, taken in _rounds([days[node] for node in nodes]):
+            done = after_round(state, taken, pace=PACE, now=Instant(at_s, at_s), site=site)
+            state = done.after
+            for row in done.rows:
+                if row.power_w is not None and row.node:
+                    row_s = row.until_unix_s - row.from_unix_s
+                    power_w[row.node] += row.power_w * row_s
+                    rounds[row.node] += row_s
+        means_w.append(sum(power_w[node] / rounds[node] for node in nodes) / len(enclosures))
+    return len(enclosures), means_w
+
+
 def main() -> None:
     """Print a row for each sensor: without checks, by the sensor's history, and by the class and state of its nodes."""
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE
@@ -121,6 +153,10 @@ def main() -> None:
             print(
                 f"  {name}: {kwh:.1f} kWh in {hours:,.0f} h, {done.error:+.2%} of the medians; {done.refused} refused"
             )
+    count, (own_w, once_w, each_w) = enclosure_powers_w(file)
+    print(
+        f"{count} enclosures: {own_w:.0f} W by nodes, {once_w:.0f} W counted once, {each_w:.0f} W counted on each node"
+    )
 
 
 if __name__ == "__main__":

@@ -67,9 +67,9 @@ def periods(span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[UsePeriod]
     ]
 
 
-WAYS = ("snmp", "dcmi", "redfish", "slurm", "rapl")
+WAYS = ("snmp", "enclosure", "dcmi", "redfish", "slurm", "rapl")
 """The ways of measuring whose parts add up to a node, from the outlet inwards. Of two that cover the same share of the
-time the first is used, never both: they measure the same watts.
+time the first is used, never both: they measure the same watts. "enclosure" is a node's part of a shared supply.
 """
 
 

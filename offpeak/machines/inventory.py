@@ -1,6 +1,9 @@
 """The machines of a site, and how each is reached: nodes with their BMCs, PDUs with their outlets."""
 
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from offpeak.errors import BadInventory
@@ -43,7 +46,10 @@ def is_standby_proof(capability: str) -> bool:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A kind of node: the driver and login of its BMC, and its sleep methods, shallow to deep."""
+    """A kind of node: the driver and login of its BMC, and its sleep methods, shallow to deep.
+
+    `bmc_power` is "enclosure" if the BMC reports the power of the whole enclosure.
+    """
 
     name: str
     driver: str | None = None
@@ -57,6 +63,7 @@ class Hardware:
     ssh_port: int = 22
     sleep_methods: tuple[SleepMethod, ...] = ()
     node_class: str | None = None
+    bmc_power: str = "node"
 
     def sleep_method(self, order: NodeOrder) -> SleepMethod | None:
         """Return the sleep method of the order, None if such nodes have none."""
@@ -83,6 +90,7 @@ class InventoryNode:
     mac: str | None = None
     wol_via: str = "255.255.255.255"
     rack: str | None = None
+    enclosure: str | None = None
     enrolled: Enrolment | None = None
 
     def usable_method(self, order: NodeOrder) -> SleepMethod | None:
@@ -95,7 +103,7 @@ class InventoryNode:
 
 @dataclass(frozen=True)
 class Pdu:
-    """A power distribution unit. `outlets` maps the names of outlets to the names of nodes."""
+    """A power distribution unit. `outlets` maps the names of outlets to the names of nodes or enclosures."""
 
     name: str
     host: str
@@ -106,6 +114,23 @@ class Pdu:
     outlets: tuple[tuple[str, str], ...] = ()
 
 
+BMC_WAYS = ("dcmi", "redfish")
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """Nodes that share power supplies, which `outlets` outlets feed. `by_bmc`: their BMCs report its power."""
+
+    name: str
+    nodes: tuple[str, ...]
+    outlets: int = 0
+    by_bmc: bool = False
+
+    def is_measured(self, node: str | None, way: str) -> bool:
+        """Tell whether a reading of that node, or with that name, read in that way, is of the whole enclosure."""
+        return node == self.name or (self.by_bmc and way in BMC_WAYS)
+
+
 @dataclass(frozen=True)
 class Inventory:
     """All machines of a site; `path` is the inventory file."""
@@ -114,6 +139,27 @@ class Inventory:
     machines: tuple[InventoryNode, ...] = ()
     pdus: tuple[Pdu, ...] = ()
     credentials: tuple[Credential, ...] = field(default=())
+
+    @cached_property
+    def enclosure_of(self) -> Mapping[str, Enclosure]:
+        """The enclosures by their names and the names of their nodes."""
+        outlets = Counter(target for pdu in self.pdus for _, target in pdu.outlets)
+        members = defaultdict[str, list[InventoryNode]](list)
+        for machine in self.machines:
+            if machine.enclosure:
+                members[machine.enclosure].append(machine)
+        found = dict[str, Enclosure]()
+        for name, its in members.items():
+            nodes = tuple(machine.node for machine in its)
+            by_bmc = all(machine.hardware.bmc_power == "enclosure" for machine in its)
+            found |= dict.fromkeys((name, *nodes), Enclosure(name, nodes, outlets[name], by_bmc))
+        return found
+
+    def nodes_on(self, pdu: Pdu) -> frozenset[str]:
+        """Return the nodes that the outlets of a PDU feed, those in enclosures too."""
+        nodes = {machine.node for machine in self.machines}
+        fed = ((of,) if of in nodes else self.enclosure_of[of].nodes for _, of in pdu.outlets)
+        return frozenset(node for each in fed for node in each)
 
     def chosen(self, nodes: tuple[str, ...]) -> tuple[InventoryNode, ...]:
         """Return the machines of those names, in that order. Raises BadInventory for an unknown name."""

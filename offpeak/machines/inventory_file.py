@@ -61,6 +61,7 @@ class HardwareTable(TomlTable):
     ssh: Name | None = None
     ssh_port: Port = 22
     node_class: Name | None = None
+    bmc_power: Literal["node", "enclosure"] = "node"
     standby: StandbyTable | None = None
     soft_off: SleepMethodTable | None = None
     hard_off: SleepMethodTable | None = None
@@ -76,6 +77,7 @@ class MachinesTable(TomlTable):
     mac: tuple[Name, ...] | None = Field(None, strict=False)
     wol_via: Name = "255.255.255.255"
     rack: Name | None = None
+    enclosure: Name | None = None
 
 
 class PduTable(TomlTable):
@@ -144,10 +146,13 @@ class _Reader:
 
     def inventory(self) -> Inventory:
         machines = tuple(self._machines())
-        self._refuse_twice("nodes", [machine.node for machine in machines])
+        names = [machine.node for machine in machines]
+        self._refuse_twice("nodes", names)
         # An order to one of the two nodes would switch the other one, too.
         self._refuse_twice("bmc", [machine.bmc for machine in machines if machine.bmc])
-        nodes = {machine.node for machine in machines}
+        # An enclosure has the power of several nodes, so its name is that of none.
+        self._refuse_twice("enclosure", [*{each.enclosure for each in machines if each.enclosure}, *names])
+        nodes = {*names, *(machine.enclosure for machine in machines if machine.enclosure)}
         pdus = tuple(self._pdu(name, table, nodes) for name, table in self._shape.pdus.items())
         return Inventory(self._path, machines, pdus, tuple(self._credentials.values()))
 
@@ -185,6 +190,7 @@ class _Reader:
             ssh_port=table.ssh_port,
             sleep_methods=tuple(_sleep_methods(table)),
             node_class=table.node_class,
+            bmc_power=table.bmc_power,
         )
 
     def _login(self, name: str | None, place: str) -> Credential | None:
@@ -203,7 +209,13 @@ class _Reader:
         macs = table.mac or [None] * len(nodes)
         if len(macs) != len(nodes):
             raise self._wrong(f"{place}.mac: {len(macs)} addresses for {len(nodes)} nodes", hint="give one a node")
-        for node, bmc, host, mac in zip(nodes, bmcs, hosts, macs, strict=True):
+        enclosures = self._expanded(table.enclosure, f"{place}.enclosure") if table.enclosure else ()
+        if enclosures and len(nodes) % len(enclosures):
+            what = f"{place}.enclosure: {len(nodes)} nodes in {len(enclosures)} enclosures"
+            raise self._wrong(
+                what, hint="each has equally many nodes; write other nodes below a [[machines]] of their own"
+            )
+        for number, (node, bmc, host, mac) in enumerate(zip(nodes, bmcs, hosts, macs, strict=True)):
             ssh = host if hardware.ssh else None
             yield InventoryNode(
                 node=node,
@@ -213,6 +225,7 @@ class _Reader:
                 mac=mac,
                 wol_via=table.wol_via,
                 rack=table.rack,
+                enclosure=enclosures[number * len(enclosures) // len(nodes)] if enclosures else None,
                 enrolled=self._enrolled(node),
             )
 

@@ -104,7 +104,7 @@ def find_groups(inventory: Inventory) -> NodeGroups:
         if machine.rack:
             groups[machine.node].add(f"rack {machine.rack}")
     for pdu in inventory.pdus:
-        for _, node in pdu.outlets:
+        for node in inventory.nodes_on(pdu):
             groups[node].add(f"PDU {pdu.name}")
     return {node: frozenset(names) for node, names in groups.items()}
 

@@ -6,6 +6,7 @@ named.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from offpeak.model.constants import DAY_S, HOUR_S
@@ -48,6 +49,21 @@ def find_draw_bound(node_class: NodeClass | None, state: NodeState | None) -> Dr
     possible_w = POSSIBLE_FACTOR * max(node_class.running[-1][1], *changes_w, node_class.idle_w)
     expected_w = None if asleep is None else node_class.idle_w if asleep else possible_w
     return DrawBound(possible_w, expected_w, f"a node of class {node_class.name}", asleep)
+
+
+def find_enclosure_bound(name: str, bounds: Sequence[DrawBound]) -> DrawBound:
+    """Return the bound of nodes that share supplies, the sum of their bounds."""
+    asleep = [each.asleep for each in bounds]
+    return DrawBound(
+        _sum_known([each.possible_w for each in bounds]),
+        _sum_known([each.expected_w for each in bounds]),
+        f"the {len(bounds)} nodes of {name}",
+        None if None in asleep else all(asleep),
+    )
+
+
+def _sum_known(powers_w: Sequence[float | None]) -> float | None:
+    return None if None in powers_w else sum(each or 0.0 for each in powers_w)
 
 
 @dataclass(frozen=True)
@@ -119,14 +135,14 @@ def _find_impossible(power_w: float, bound: DrawBound) -> str:
     if not power_w >= 0 or math.isinf(power_w):
         return f"{power_w:,.0f} W is no power"
     if bound.possible_w is not None and power_w > bound.possible_w:
-        return f"{power_w:,.0f} W, more than {bound.possible_w:,.0f} W, the most that {bound.of} can draw"
+        return f"{power_w:,.0f} W, more than {bound.possible_w:,.0f} W, the most that is possible for {bound.of}"
     return ""
 
 
 def _find_contradiction(power_w: float, before: PartHistory, bound: DrawBound) -> str:
     """Return why a possible power is doubtful, "" if it is not."""
     if bound.expected_w is not None:
-        usual_w, of = bound.expected_w, f"the most that {bound.of} draws asleep"
+        usual_w, of = bound.expected_w, f"the most expected of {bound.of} in this state"
     else:
         usual_w, of = AGREE_FACTOR * before.held_w or math.inf, "twice the highest draw that lasted"
     return "" if power_w <= usual_w else f"{power_w:,.0f} W, more than {usual_w:,.0f} W, {of}"

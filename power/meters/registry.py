@@ -90,7 +90,7 @@ def own_meters(*, sysfs: Path = Path("/sys")) -> tuple[Meter, ...]:
 def pdus_feeding(inventory: Inventory, nodes: Iterable[str]) -> tuple[Pdu, ...]:
     """Return the PDUs that feed at least one of these nodes."""
     wanted = set(nodes)
-    return tuple(pdu for pdu in inventory.pdus if any(node in wanted for _, node in pdu.outlets))
+    return tuple(pdu for pdu in inventory.pdus if wanted & inventory.nodes_on(pdu))
 
 
 def site_meters(settings: Settings, inventory: Inventory, nodes: str | None, wire: Transport) -> tuple[Meter, ...]:

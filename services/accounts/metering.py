@@ -7,11 +7,15 @@ readings are gaps. Once in a quarter-hour the meters of a node are compared: out
 counters with watts.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from statistics import median
 
+from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.rows import MeterReading
+from offpeak.machines.inventory import BMC_WAYS, Enclosure
 from power.drivers.poll import ReportedProblem, limit_repeats
 from power.lifecycle.node_record import Instant
 from power.meters.energy import (
@@ -24,7 +28,7 @@ from power.meters.energy import (
     find_contradictions,
     part_of,
 )
-from power.meters.plausibility import DrawBound, PartHistory, check_reading
+from power.meters.plausibility import DrawBound, PartHistory, check_reading, find_enclosure_bound
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 
 LONGEST_PAUSE_S = 600.0
@@ -162,12 +166,23 @@ class Metering:
     histories: Mapping[Part, PartHistory] = field(default_factory=dict)
 
 
-BoundOf = Callable[[Reading], DrawBound]
-"""Gives the bound of a reading's power."""
+@dataclass(frozen=True)
+class MeteredSite:
+    """What is known of metered nodes: the bound of a node's power, and enclosures by their names and nodes."""
+
+    node_bound: Callable[[str], DrawBound] = lambda _: DrawBound()
+    enclosure_of: Mapping[str, Enclosure] = field(default_factory=dict)
+
+    def bound_of(self, reading: Reading) -> DrawBound:
+        """Return the bound of a reading's power."""
+        enclosure = self.enclosure_of.get(reading.node or "")
+        if enclosure is not None and enclosure.is_measured(reading.node, reading.way):
+            return find_enclosure_bound(enclosure.name, [self.node_bound(node) for node in enclosure.nodes])
+        return self.node_bound(reading.node) if reading.node else DrawBound()
 
 
 def check_readings(
-    before: Metering, taken: Iterable[MeterResult], bound_of: BoundOf
+    before: Metering, taken: Iterable[MeterResult], bound_of: Callable[[Reading], DrawBound]
 ) -> tuple[Metering, tuple[MeterResult, ...], tuple[tuple[Reading, ...], ...]]:
     """Return the state before this round, the results without refused values, and doubtful readings that they confirm.
 
@@ -189,6 +204,55 @@ def check_readings(
     return replace(before, last=last, histories=histories), tuple(checked), tuple(confirmed)
 
 
+def share_enclosures(taken: Sequence[MeterResult], enclosure_of: Mapping[str, Enclosure]) -> tuple[MeterResult, ...]:
+    """Return the results with the power of each enclosure counted once, as parts of its nodes.
+
+    It is that of all its outlets, else the median of what its BMCs report. A node gets its own power and an equal part
+    of the rest, the overhead; an equal part of everything if a node's own is not known. A reading of the enclosure
+    belongs to no node.
+    """
+    results, of = list[MeterResult](), defaultdict[str, list[Reading]](list)
+    for result in taken if enclosure_of else ():
+        readings = list(result.readings)
+        for number, reading in enumerate(readings):
+            enclosure = enclosure_of.get(reading.node or "")
+            if enclosure is not None:
+                of[enclosure.name].append(reading)
+                if enclosure.is_measured(reading.node, reading.way):
+                    readings[number] = replace(reading, node=None)
+        results.append(replace(result, readings=tuple(readings)))
+    parts = (MeterResult(name, "enclosure", _share(enclosure_of[name], readings)) for name, readings in of.items())
+    return (*(results or taken), *(result for result in parts if result.readings))
+
+
+def _share(enclosure: Enclosure, readings: Sequence[Reading]) -> tuple[Reading, ...]:
+    outlets_w = [reading.power_w for reading in readings if reading.node == enclosure.name]
+    known = [reading for reading in readings if reading.power_w is not None]
+    bmcs_w = [each.power_w or 0.0 for each in known if each.way in BMC_WAYS] if enclosure.by_bmc else []
+    if enclosure.outlets:
+        complete = len(outlets_w) == enclosure.outlets and None not in outlets_w
+        power_w = sum(each or 0.0 for each in outlets_w) if complete else None
+    else:
+        power_w = median(bmcs_w) if bmcs_w else None
+    if power_w is None:
+        return ()
+    by_way: dict[str, dict[str, float]] = {node: {} for node in enclosure.nodes}
+    for each in known:
+        if each.node in by_way and each.way in WAYS and not enclosure.is_measured(each.node, each.way):
+            ways = by_way[each.node]
+            ways[each.way] = ways.get(each.way, 0.0) + (each.power_w or 0.0)
+    own_w = [ways[min(ways, key=WAYS.index)] if ways else None for ways in by_way.values()]
+    base_w = [each or 0.0 for each in own_w] if None not in own_w else [0.0] * len(own_w)
+    # Meters are rounded: nodes may show more than their enclosure.
+    scale = min(1.0, power_w / sum(base_w)) if any(base_w) else 1.0
+    rest_w = (power_w - scale * sum(base_w)) / len(base_w)
+    at_unix_s = max(reading.at_unix_s for reading in readings)
+    return tuple(
+        Reading(enclosure.name, "enclosure", "part", scale * each_w + rest_w, at_unix_s, node=node)
+        for node, each_w in zip(enclosure.nodes, base_w, strict=True)
+    )
+
+
 @dataclass(frozen=True)
 class MeterRound:
     """The result of a round: `rows` are for the ledger, `lines` for the log."""
@@ -204,12 +268,12 @@ async def read_all_meters(
     *,
     pace: Pace,
     clock: Callable[[], Instant],
-    bound_of: BoundOf = lambda _: DrawBound(),
+    site: MeteredSite = MeteredSite(),
 ) -> MeterRound:
     """Read all meters that are due at the same time, for `timeout_s` at the most."""
     due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), clock().monotonic_s)]
     taken = await read_meters(due, timeout_s=pace.timeout_s)
-    return after_round(before, taken, pace=pace, now=clock(), bound_of=bound_of)
+    return after_round(before, taken, pace=pace, now=clock(), site=site)
 
 
 def after_round(
@@ -218,10 +282,11 @@ def after_round(
     *,
     pace: Pace,
     now: Instant,
-    bound_of: BoundOf = lambda _: DrawBound(),
+    site: MeteredSite = MeteredSite(),
 ) -> MeterRound:
     """Return the result of a round with these readings."""
-    before, taken, confirmed = check_readings(before, taken, bound_of)
+    before, taken, confirmed = check_readings(before, taken, site.bound_of)
+    taken = share_enclosures(taken, site.enclosure_of)
     hold_s = HELD_PERIODS * pace.period_s
     pairs = (pair for waited in confirmed for pair in pairwise(waited) if pair[0].at_unix_s < pair[1].at_unix_s)
     late = [row for pair in pairs for row in _between(*pair, hold_s)]

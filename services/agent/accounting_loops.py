@@ -22,18 +22,16 @@ from offpeak.ledger.seals import make_next_seal
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
-from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
-from power.meters.plausibility import DrawBound, find_draw_bound
-from power.meters.port import Meter, Reading
+from power.meters.port import Meter
 from services.accounts.booking import AccountRound, Accounts, account_round, first_round
 from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
 from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
-from services.accounts.metering import Metering, Pace, read_all_meters
+from services.accounts.metering import MeteredSite, Metering, Pace, read_all_meters
 from services.accounts.savings import book_savings
 from services.agent.loop import LOG, Loop, ProblemLog
 from services.agent.observer import SLOW_S
@@ -54,17 +52,11 @@ def meter_period_s(cycle_s: float, clock_factor: float) -> float:
 
 @dataclass(frozen=True)
 class MeterSection:
-    """Opens the meters, their pace, and what a node may draw: its class and its state."""
+    """What opens the meters, their pace, and the nodes that they measure."""
 
     make: Callable[[], Sequence[Meter]]
     pace: Pace
-    class_of: ClassOf
-    state_of: Callable[[str], NodeState | None]
-
-    def bound_of(self, reading: Reading) -> DrawBound:
-        """Return the bound of a reading's power."""
-        node = reading.node
-        return DrawBound() if node is None else find_draw_bound(self.class_of(node), self.state_of(node))
+    site: MeteredSite
 
 
 class MeterLoop(Loop):
@@ -96,7 +88,7 @@ class MeterLoop(Loop):
         if self._meters is None:
             self._meters = tuple(section.make())
         done = await read_all_meters(
-            self._meters, self._metering, pace=section.pace, clock=self._now, bound_of=section.bound_of
+            self._meters, self._metering, pace=section.pace, clock=self._now, site=section.site
         )
         self._metering = done.after
         self._ledger.write_readings(done.rows)

@@ -17,10 +17,11 @@ from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
 from power.interlocks.preconditions import HELD, StateReading
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldChange, Release
+from power.meters.plausibility import DrawBound, find_draw_bound
 from power.meters.port import Meter
 from power.meters.registry import site_meters
 from services.accounts.lever_site import LeverSection
-from services.accounts.metering import Pace
+from services.accounts.metering import MeteredSite, Pace
 from services.agent.accounting_loops import (
     AccountSection,
     JobAccounts,
@@ -316,11 +317,12 @@ class SiteAgent:
         return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active)
 
     def _meter_section(self) -> MeterSection:
-        return MeterSection(self._open_meters, self._meter_pace(), self.site.node_class, self._node_state)
+        site = MeteredSite(self._draw_bound, self.site.inventory.enclosure_of)
+        return MeterSection(self._open_meters, self._meter_pace(), site)
 
-    def _node_state(self, node: str) -> NodeState | None:
+    def _draw_bound(self, node: str) -> DrawBound:
         record = self.power.records.nodes.get(node)
-        return None if record is None else record.observed.state
+        return find_draw_bound(self.site.node_class(node), record.observed.state if record else None)
 
     def _open_meters(self) -> tuple[Meter, ...]:
         return tuple(site_meters(self.site.settings, self.site.inventory, None, self.site.transport))

@@ -7,12 +7,13 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
 from offpeak.settings.ledger import LedgerSettings
+from power.meters.plausibility import find_draw_bound
 from power.meters.port import Reading
-from services.accounts.metering import Pace
+from services.accounts.metering import MeteredSite, Pace
 from services.agent.accounting_loops import MeterLoop, MeterSection
 from services.agent.loop import ProblemLog
 
-SERVER = bundled_node_class("server")
+OFF = find_draw_bound(bundled_node_class("server"), NodeState.OFF)
 
 
 class Bmc:
@@ -33,7 +34,7 @@ class Bmc:
 def test_refused_readings_are_not_shown_and_are_named_for_a_day(tmp_path: Path) -> None:
     meters = [Bmc(f"n{number}") for number in (1, 2, 3)]
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
-    section = MeterSection(lambda: meters, Pace(10.0, 5.0), lambda _: SERVER, lambda _: NodeState.OFF)
+    section = MeterSection(lambda: meters, Pace(10.0, 5.0), MeteredSite(lambda _: OFF))
     problem_log = ProblemLog()
     loop = MeterLoop(lambda: section, ledger, problem_log, lambda: meters[0].at_unix_s, lambda: meters[0].at_unix_s)
 
@@ -48,8 +49,8 @@ def test_refused_readings_are_not_shown_and_are_named_for_a_day(tmp_path: Path) 
         await read(1010.0, 25_550.0, 25_450.0, 20.0)
         assert (loop.watts, loop.refused_readings) == (20.0, 2)
         assert problem_log.problems == (
-            "readings: n1: has readings that are refused: 25,550 W, more than 1,050 W, the most that a node of class "
-            "server can draw; 1 more like it in n[1-2]",
+            "readings: n1: has readings that are refused: 25,550 W, more than 1,050 W, the most that is possible for a "
+            "node of class server; 1 more like it in n[1-2]",
         )
         await read(1020.0, 20.0, 20.0, 20.0)
         assert loop.watts == 60.0
