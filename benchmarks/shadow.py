@@ -40,7 +40,6 @@ from plugin.scheduler.job import JobState
 from power.drivers.port import PowerDriver, PowerObservation, confirm_at_once
 from power.drivers.registry import DriverPool
 from power.lifecycle.sweep import NodePoller
-from services.accounts.lever_savings import shadow_sentence
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.site_context import SiteContext, make_site_context
@@ -228,14 +227,13 @@ async def _play(folder: Path, mode: str, days: int) -> Played:
         for key in ended:
             del jobs[key]
     ledger.settle()
-    today = (*agent.levers.today, *((agent.savings.today,) if agent.savings.today else ()))
     await agent.close()
     span = TimeRange(0.0, clock.unix_s)
     with open_ledger(context.settings.ledger.url) as connection:
         rows = tuple(
             SavingRecord(**{**row, "is_shadow": bool(row["is_shadow"])}) for row in savings_in(connection, span)
         )
-    return Played(mode, live.cost, live.energy_j, started, (*rows, *today))
+    return Played(mode, live.cost, live.energy_j, started, rows)
 
 
 def play(mode: str, days: int) -> Played:
@@ -261,7 +259,6 @@ def report(shadow: Played, active: Played) -> Sequence[str]:
         f"order {booked[0][0]:.2f}, sleep {booked[1][0]:.2f}",
         f"promise against the nodes {middle / truth - 1:+.1%}, {inside} its interval",
         f"account against the nodes {did / truth - 1:+.1%}",
-        f"shadow's last line: {shadow_sentence(shadow.rows)}",
         f"jobs ended: {shadow.started} and {active.started}",
     )
 

@@ -297,25 +297,3 @@ class LeverReplays:
         count = sum(int((each > 0).sum()) for each in late_s)
         total_s = sum(int(each[each > 0].sum()) for each in late_s)
         return round(count / len(late_s)), total_s / count if count else 0.0
-
-
-def shadow_sentence(rows: Sequence[SavingRecord]) -> str:
-    """Return in a sentence what shadow mode would have saved by its rows, "" without one, or why it is not known."""
-    found = [row for row in rows if row.is_shadow]
-    if not found:
-        return ""
-    known = [row for row in found if row.cost is not None and row.baseline_cost is not None]
-    if not known:
-        return f"would have saved: {found[-1].basis}"
-    middle = sum((row.baseline_cost or 0.0) - (row.cost or 0.0) for row in known)
-    low, high = (
-        sum(value or 0.0 for value in values)
-        for values in zip(*((r.low_cost, r.high_cost) for r in known), strict=True)
-    )
-    hours = sum(row.node_hours or 0.0 for row in found)
-    jobs = sum(row.delayed_jobs or 0 for row in found)
-    mean_s = sum((row.delayed_jobs or 0) * (row.delay_s or 0.0) for row in found) / max(jobs, 1)
-    return (
-        f"would have saved {middle:,.2f} {known[0].currency} ({low:,.2f} to {high:,.2f}), {hours:,.1f} node-hours, "
-        f"and delayed {counted(jobs, 'job')} by {mean_s:,.0f} s on average"
-    )
