@@ -38,6 +38,11 @@ def money_text(amount: float | None, currency: str) -> str:
     return NOT_KNOWN if amount is None else f"{amount_text(amount)} {currency}"
 
 
+def range_text(low: float | None, high: float | None) -> str:
+    """Return "1.20 to 1.50", "" if a bound is not known."""
+    return "" if low is None or high is None else f"{amount_text(low)} to {amount_text(high)}"
+
+
 def energy_text(energy_kwh: float | None, decimals: int = 2) -> str:
     """Return "1,234.50 kWh"; "not known" for None."""
     return NOT_KNOWN if energy_kwh is None else f"{energy_kwh:z,.{decimals}f} kWh"

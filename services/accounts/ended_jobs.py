@@ -6,9 +6,19 @@ the texts of users.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
+from sqlalchemy import Connection, select
+
+from offpeak.errors import BadInput
+from offpeak.ledger.marks import read_memory
+from offpeak.ledger.tables import jobs
+from offpeak.machines.node_sets import expand
+from offpeak.model.time_range import TimeRange
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 
@@ -176,3 +186,43 @@ def _without_texts(job: Job) -> Job:
 def _parse_job(row: list[object]) -> Job:
     job = Job(*row)  # type: ignore[arg-type]
     return job._replace(state=JobState(job.state), partitions=tuple(job.partitions), request=None)
+
+
+JobSpan = tuple[float, float]
+"""Start and end [Unix s]; the end of a running job is infinity."""
+
+
+def find_node_runs(connection: Connection, span: TimeRange) -> Mapping[str, Sequence[JobSpan]]:
+    """Return the runs of jobs that touch the time, by node: of the jobs in the ledger, and of those that it remembers.
+
+    It remembers jobs that run, and that have ended and are not booked yet.
+    """
+    runs: dict[str, list[JobSpan]] = defaultdict(list)
+    for nodes, from_unix_s, until_unix_s in (*_read_booked(connection, span), *_read_remembered(connection)):
+        if from_unix_s < span.until_unix_s and until_unix_s > span.from_unix_s:
+            for node in _expand(nodes):
+                runs[node].append((from_unix_s, until_unix_s))
+    return runs
+
+
+def _read_booked(connection: Connection, span: TimeRange) -> Iterator[tuple[str, float, float]]:
+    within = (jobs.c.ended_unix_s > span.from_unix_s) & (jobs.c.started_unix_s < span.until_unix_s)
+    for row in connection.execute(select(jobs.c.nodes, jobs.c.started_unix_s, jobs.c.ended_unix_s).where(within)):
+        yield row.nodes, row.started_unix_s, row.ended_unix_s
+
+
+def _read_remembered(connection: Connection) -> Iterator[tuple[str, float, float]]:
+    ran = parse_job_watch(read_memory(connection, MEMORY_NAME))
+    if ran is None:
+        return
+    for job in (*ran.running.values(), *(ended.job for ended in ran.waiting.values())):
+        if job.start_s is not None:
+            yield job.hosts, job.start_s, math.inf if job.job_id in ran.running else job.end_s or ran.at_s
+
+
+@lru_cache(maxsize=4096)
+def _expand(nodes: str) -> tuple[str, ...]:
+    try:
+        return expand(nodes)
+    except BadInput:
+        return ()

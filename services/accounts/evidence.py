@@ -73,8 +73,11 @@ def find_figures(connection: Connection, span: TimeRange, zone: tzinfo) -> Figur
         for use in account.accounts
     }
     found |= {f"node {use.of[0]}": _figure(use.energy_j, use.cost, use.carbon_g) for use in account.nodes}
-    rested = account.rested
-    return found | ({"saving of sleeping": _figure(rested.saved_j, rested.cost, rested.carbon_g)} if rested else {})
+    for name, saved in (("saving", account.saved), ("shadow", account.shadow)):
+        for lever in saved.levers:
+            bounds = {"low": lever.low, "high": lever.high}
+            found[f"{name} {lever.lever}"] = _figure(lever.energy_j, lever.cost, lever.carbon_g) | bounds
+    return found
 
 
 def _figure(energy_j: float, cost: float | None, carbon_g: float | None) -> dict[str, float | None]:

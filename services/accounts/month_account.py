@@ -1,4 +1,4 @@
-"""The account of a month from the ledger: jobs by account, nodes by their meters, and what nodes at rest saved.
+"""The account of a month from the ledger: jobs by account, nodes by their meters, and the account of savings.
 
 It has also the inputs of a replay of that month: the energy of jobs, the prices, and the days with an ordered queue.
 """
@@ -14,10 +14,9 @@ from sqlalchemy import Connection
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, account_uses, job_energies
 from offpeak.ledger.node_energy import node_energy
-from offpeak.ledger.prices import LedgerPrices, assumed_share, mean_prices, read_prices
-from offpeak.ledger.records import queue_orders, savings_in
+from offpeak.ledger.prices import LedgerPrices, assumed_share, read_prices
+from offpeak.ledger.records import queue_orders
 from offpeak.model.arrays import Int64
-from offpeak.model.constants import J_PER_KWH
 from offpeak.model.jobs import Trace
 from offpeak.model.step_series import split
 from offpeak.model.time_range import TimeRange, day_edges
@@ -25,7 +24,7 @@ from offpeak.model.weighing import Weighing, parse_weighing
 from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff import site_tariff
 from offpeak.settings.replay import PriceSettings
-from services.accounts.savings import BASELINE
+from services.accounts.account_of_savings import SavingsAccount, account_of
 from sim_backend.case.electricity import decision_series
 from sim_backend.case.replay_case import ReplayCase
 from sim_backend.engine.state import PeakTimes
@@ -76,27 +75,17 @@ def _energy_j(trace: Trace, job: int, start_s: int, energies_j: Mapping[tuple[st
 
 
 @dataclass(frozen=True)
-class RestSavings:
-    """The savings of resting nodes in some days of a time, against all nodes on; None means not known."""
-
-    days: int
-    saved_j: float
-    cost: float | None
-    currency: str
-    carbon_g: float | None
-
-
-@dataclass(frozen=True)
 class MonthAccount:
-    """Jobs by account, measured energy by node, savings of rests, and the inputs of a replay of the time.
+    """Jobs by account, measured energy by node, the account of savings, and the inputs of a replay of the time.
 
-    `rested` is None if nothing was booked, `replay_inputs` if no price is known. `assumed_price_share` is the part of
-    the priced time whose price is that of an assumed tariff.
+    `shadow` is what shadow mode would have saved. `replay_inputs` is None if no price is known. `assumed_price_share`
+    is the part of the priced time whose price is that of an assumed tariff.
     """
 
     accounts: tuple[AccountUse, ...]
     nodes: tuple[EnergyUse, ...]
-    rested: RestSavings | None
+    saved: SavingsAccount
+    shadow: SavingsAccount
     replay_inputs: ReplayInputs | None
     assumed_price_share: float
 
@@ -106,36 +95,11 @@ def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo, pr
     return MonthAccount(
         accounts=tuple(account_uses(connection, span)),
         nodes=tuple(node_energy(connection, span, ("node",), zone)),
-        rested=_sum_rests(connection, span),
+        saved=account_of(connection, span),
+        shadow=account_of(connection, span, is_shadow=True),
         replay_inputs=read_replay_inputs(connection, span, zone, prices),
         assumed_price_share=assumed_share(connection, span),
     )
-
-
-def _sum_rests(connection: Connection, span: TimeRange) -> RestSavings | None:
-    rows = [row for row in savings_in(connection, span) if row["baseline"] == BASELINE]
-    if not rows:
-        return None
-    saved_j = [row["baseline_energy_j"] - row["energy_j"] for row in rows]
-    costs = [_difference(row["baseline_cost"], row["cost"]) for row in rows]
-    means = mean_prices(connection, [TimeRange(row["from_unix_s"], row["until_unix_s"]) for row in rows])
-    grams = [
-        None if mean.carbon_g_per_kwh is None else mean.carbon_g_per_kwh * joules / J_PER_KWH
-        for mean, joules in zip(means, saved_j, strict=True)
-    ]
-    currencies = {row["currency"] for row in rows}
-    cost = _sum(costs) if len(currencies) == 1 else None
-    return RestSavings(len(rows), sum(saved_j), cost, min(currencies), _sum(grams))
-
-
-def _difference(baseline: float | None, cost: float | None) -> float | None:
-    return None if baseline is None or cost is None else baseline - cost
-
-
-def _sum(values: list[float | None]) -> float | None:
-    """Return the sum, None if one of them is not known."""
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
 
 
 def read_replay_inputs(

@@ -1,7 +1,7 @@
 """The loops that keep the accounts: readings of all meters, energy of jobs, and savings of sleeping nodes.
 
 The meter loop reads every meter once a period into the ledger. The job accounts forecast power and run time, and book
-jobs that have ended. The savings loop computes today's savings up to now, and those of each day once it is over. The
+jobs that have ended. The savings loop books today's savings up to now, and those of each day once it is over. The
 pruning loop deletes what is older than the ledger keeps, and the sealing loop seals each settled day.
 """
 
@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
+from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, SavingsAccount, account_of
 from services.accounts.booking import AccountRound, Accounts, account_round, first_round
 from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
 from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
@@ -35,7 +36,7 @@ from services.accounts.metering import MeteredSite, Metering, Pace, read_all_met
 from services.accounts.savings import book_savings
 from services.agent.loop import LOG, Loop, ProblemLog
 from services.agent.observer import SLOW_S
-from services.agent.status import ForecastStatus, SavingStatus
+from services.agent.status import ForecastStatus
 
 ClassOf = Callable[[str], NodeClass | None]
 """Gives the class of a node by its name, None if no class is set."""
@@ -234,14 +235,14 @@ class SavingsSection:
 
 
 class SavingsLoop(Loop):
-    """Books the savings of sleeping nodes. `today` is the saving since midnight, None for nothing."""
+    """Books the savings of sleeping nodes, and reads the account of today: `today`, and `shadow_today`."""
 
     name = "savings"
     least_pause_s = SLOW_S
 
     def __init__(self, section: Callable[[], SavingsSection], ledger: Ledger, clock: Callable[[], float]) -> None:
         self._section, self._ledger, self._clock = section, ledger, clock
-        self.today: SavingRecord | None = None
+        self.today, self.shadow_today = NO_SAVINGS, NO_SHADOW
 
     @property
     def period_s(self) -> float:
@@ -249,35 +250,35 @@ class SavingsLoop(Loop):
         return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * self._section().cycle_s)
 
     async def round(self) -> None:
-        """Compute the savings of today, and book those of yesterday again. Raises BadLedger, BadInput."""
-        section = self._section()
-        if not section.nodes:
-            return
-        now_s = self._clock()
-        yesterday_s, midnight_s = find_midnights(now_s, section.zone)
-        self.today = await self._compute(TimeRange(midnight_s, now_s), section)
-        whole_day = await self._compute(TimeRange(yesterday_s, midnight_s), section)
-        self._ledger.write_savings([whole_day] if whole_day else [])
+        """Book the savings of today up to now, and those of yesterday again. Raises BadLedger, BadInput."""
+        section, now_s = self._section(), self._clock()
+        yesterday_s, today_s, tomorrow_s = find_midnights(now_s, section.zone)
+        if section.nodes:
+            today = await self._compute(TimeRange(today_s, now_s), section)
+            yesterday = await self._compute(TimeRange(yesterday_s, today_s), section)
+            # The row of a day is always that of the whole day, so that a later one replaces it.
+            booked = [replace(today, until_unix_s=tomorrow_s)] if today else []
+            self._ledger.write_savings([*booked, *([yesterday] if yesterday else [])])
+        self.today, self.shadow_today = await asyncio.to_thread(self._read, TimeRange(today_s, now_s))
 
-    def status(self) -> SavingStatus:
-        """Return the saving since midnight."""
-        saving = self.today
-        if saving is None:
-            return SavingStatus()
-        cost = None if saving.cost is None or saving.baseline_cost is None else saving.baseline_cost - saving.cost
-        return SavingStatus(saving.baseline_energy_j - saving.energy_j, cost, saving.currency, saving.basis)
+    def _read(self, today: TimeRange) -> tuple[SavingsAccount, SavingsAccount]:
+        self._ledger.settle()
+        if today.until_unix_s <= today.from_unix_s:
+            return self.today, self.shadow_today
+        with open_ledger(self._ledger.settings.url) as connection:
+            return account_of(connection, today), account_of(connection, today, is_shadow=True)
 
     async def _compute(self, span: TimeRange, section: SavingsSection) -> SavingRecord | None:
         nodes: Iterable[str] = section.nodes
         return await asyncio.to_thread(book_savings, self._ledger.settings.url, span, nodes, section.class_of)
 
 
-def find_midnights(unix_s: float, zone: tzinfo) -> tuple[float, float]:
-    """Return the last two local midnights [Unix s]."""
+def find_midnights(unix_s: float, zone: tzinfo) -> tuple[float, float, float]:
+    """Return the last two local midnights and the next one [Unix s]."""
     today = datetime.fromtimestamp(unix_s, zone).date()
-    days = (today - timedelta(days=1), today)
-    first, last = (datetime.combine(day, datetime.min.time(), zone).timestamp() for day in days)
-    return first, last
+    days = (today + timedelta(days=number) for number in (-1, 0, 1))
+    yesterday_s, today_s, tomorrow_s = (datetime.combine(day, datetime.min.time(), zone).timestamp() for day in days)
+    return yesterday_s, today_s, tomorrow_s
 
 
 class PruneLoop(Loop):

@@ -7,6 +7,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SavingRecord
@@ -32,7 +33,7 @@ KEEP_WATCHED_S = 6.0 * DAY_S
 class LeverLoop(Loop):
     """Books what the order of the queue saved, and what shadow mode would have saved, by replays in a process.
 
-    `today` are the savings since midnight. A day in which the agent was away has rows for the times between.
+    A day in which the agent was away has rows for the times between.
     """
 
     name = "savings of levers"
@@ -49,7 +50,6 @@ class LeverLoop(Loop):
         self._section, self._observer, self._accounts, self._ledger = section, observer, accounts, ledger
         self._watched: tuple[TimeRange, ...] | None = None
         self._took_s = 0.0
-        self.today: tuple[SavingRecord, ...] = ()
 
     @property
     def period_s(self) -> float:
@@ -57,13 +57,13 @@ class LeverLoop(Loop):
         return max(SAVINGS_EVERY_S, LEVER_PACE * self._took_s)
 
     async def round(self) -> None:
-        """Compute the savings of today, and book those of yesterday again. Raises BadLedger, SimulationFailed."""
+        """Book the savings of today up to now, and those of yesterday again. Raises BadLedger, SimulationFailed."""
         view, traits = self._observer.latest, self._observer.traits
         if view is None or traits is None:
             return
         watched = await self.watch(float(view.at_s))
         section = self._section()
-        yesterday_s, midnight_s = find_midnights(view.at_s, section.zone)
+        yesterday_s, midnight_s, tomorrow_s = find_midnights(view.at_s, section.zone)
         days = (TimeRange(yesterday_s, midnight_s), TimeRange(midnight_s, float(view.at_s)))
         spans = [span for day in days for each in watched if (span := overlap(day, each)) is not None]
         if not spans:
@@ -74,8 +74,9 @@ class LeverLoop(Loop):
         arguments = (self._ledger.settings.url, site, spans)
         rows: tuple[SavingRecord, ...] = await call_apart(BOOK_LEVERS, arguments, {}, result="savings")
         self._took_s = time.monotonic() - begun_s
-        self.today = tuple(row for row in rows if row.from_unix_s >= midnight_s)
-        self._ledger.write_savings([row for row in rows if row.from_unix_s < midnight_s])
+        # A row ends with its day, so that a later one of the same begin replaces it.
+        days_end_s = ((row, tomorrow_s if row.from_unix_s >= midnight_s else midnight_s) for row in rows)
+        self._ledger.write_savings([replace(row, until_unix_s=end_s) for row, end_s in days_end_s])
 
     async def watch(self, at_s: float) -> tuple[TimeRange, ...]:
         """Remember that the agent has seen all jobs up to then; return the times in which it has."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from offpeak.errors import BadInput, OffpeakError
+from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, SavingsAccount
 
 if TYPE_CHECKING:
     from plugin.day_plan.day_plan import DayPlan
@@ -55,16 +56,6 @@ class NodeCounts:
 
     counts: tuple[tuple[str, int], ...] = ()
     watts: float | None = None
-
-
-@dataclass(frozen=True)
-class SavingStatus:
-    """The saving since midnight, compared with all nodes on; `basis` is how much of it was measured."""
-
-    energy_j: float | None = None
-    cost: float | None = None
-    currency: str = ""
-    basis: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,6 +103,8 @@ class ForecastStatus:
 class StatusReply:
     """The status of one cycle; the next one follows after `cycle_s`.
 
+    `saved_today` is the account of savings since midnight, `shadow_today` what shadow mode would have saved.
+
     `now_unix_s` is the agent's clock at the request; `clock_factor` of its seconds pass in a real one.
     `first_round_until_unix_s` is set while the first round of the queue is under way: if it lasts longer, it is stuck.
     `has_looked`: a round of the queue has succeeded, and `at_unix_s` is that of the latest one; else it is the present.
@@ -128,7 +121,8 @@ class StatusReply:
     cycle_s: int
     price: PriceStatus
     nodes: NodeCounts = NodeCounts()
-    saved_today: SavingStatus = SavingStatus()
+    saved_today: SavingsAccount = NO_SAVINGS
+    shadow_today: SavingsAccount = NO_SHADOW
     jobs: tuple[JobStatus, ...] = ()
     problems: tuple[str, ...] = ()
     now_unix_s: float | None = None

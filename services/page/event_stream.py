@@ -1,69 +1,32 @@
 """The stream of events for browsers: each follower of the page gets the changes in agent and ledger.
 
-The content is split into sections of JSON. One section has the savings of today and of this month, and how much of them
-was measured.
+The content is split into sections of JSON. One section has the account of savings of today and of this month.
 """
 
 import asyncio
 import json
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection
 
 from offpeak.errors import BadLedger, OffpeakError
 from offpeak.ledger.database import open_ledger
-from offpeak.ledger.records import latest_actions, latest_decisions, savings_in
+from offpeak.ledger.records import latest_actions, latest_decisions
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
-from services.agent.status import SavingStatus, StatusSnapshot, fetch_snapshot, snapshot_json
+from services.accounts.account_of_savings import SavingsAccount, account_of
+from services.agent.status import StatusSnapshot, fetch_snapshot, snapshot_json
 from services.page.power_history import NodePowerHistory
 
-SavingsJson = dict[str, Any]
-SHARE = re.compile(r"(\d+)% measured")
 
-
-def today_savings(saved: SavingStatus) -> SavingsJson:
-    """Return the agent's figure of today."""
-    known = basis_of_saving(saved.basis)
-    return {"energy_j": saved.energy_j, "cost": saved.cost, "currency": saved.currency, "known": known}
-
-
-def month_savings(days: Sequence[Mapping[str, Any]], today: Mapping[str, Any]) -> SavingsJson:
-    """Return the sum of today and the days of a month that are over; no cost if one of them has none."""
-    every_day = [_day(day) for day in days]
-    if today.get("energy_j") is not None:
-        every_day.append(dict(today))
-    if not every_day:
-        return {"energy_j": None, "cost": None, "currency": "", "known": "", "days": 0}
-    currencies, costs = {day["currency"] for day in every_day}, [day["cost"] for day in every_day]
-    cost = None if None in costs or len(currencies) > 1 else sum(costs)
-    known = {day["known"] for day in every_day}
-    return {
-        "energy_j": sum(day["energy_j"] for day in every_day),
-        "cost": cost,
-        "currency": currencies.pop() if len(currencies) == 1 else "",
-        "known": known.pop() if len(known) == 1 else "partly measured",
-        "days": len(every_day),
-    }
-
-
-def basis_of_saving(basis: str | None) -> str:
-    """Return "measured", "modelled" or "partly measured", by the basis of a saving; "" if there is none."""
-    found = SHARE.search(basis or "")
-    if not found:
-        return ""
-    return {"100": "measured", "0": "modelled"}.get(found[1], "partly measured")
-
-
-def _day(row: Mapping[str, Any]) -> SavingsJson:
-    cost = None if row["cost"] is None or row["baseline_cost"] is None else row["baseline_cost"] - row["cost"]
-    energy_j = row["baseline_energy_j"] - row["energy_j"]
-    return {"energy_j": energy_j, "cost": cost, "currency": row["currency"], "known": basis_of_saving(row["basis"])}
+def savings_json(account: SavingsAccount) -> dict[str, Any]:
+    """Return the account for the page: its sum, its share, and how it is known."""
+    levers = [{**asdict(lever), "name": lever.name, "known": lever.known} for lever in account.levers]
+    return {**asdict(account), "levers": levers, "share": account.share, "known": account.known}
 
 
 EVENTS = 60
@@ -87,6 +50,7 @@ class PageReader:
     _history: NodePowerHistory = field(default_factory=NodePowerHistory)
     _power_unix_s: float = 0.0
     _today: dict[str, Any] = field(default_factory=dict)
+    _summed_today: dict[str, Any] | None = None
     _month_unix_s: float | None = None
 
     def read(self) -> Sections:
@@ -97,7 +61,7 @@ class PageReader:
             silent = {"silent": str(problem), "hint": problem.hint}
             return {"status": _text(silent), **self._of_ledger(time.time())}
         self._idle_w = {node.node: node.idle_watts for node in snapshot.nodes if node.idle_watts is not None}
-        self._month_unix_s, self._today = snapshot.month_unix_s, today_savings(snapshot.published.saved_today)
+        self._month_unix_s, self._today = snapshot.month_unix_s, savings_json(snapshot.published.saved_today)
         of_ledger = self._of_ledger(snapshot.published.at_unix_s)
         return {**self._of_agent(snapshot), **of_ledger}
 
@@ -131,9 +95,13 @@ class PageReader:
                 [at, slot.by_state, slot.without_w, slot.nodes] for at, slot in sorted(self._history.slots.items())
             ]
             sections["power"] = _text(slots)
-        if self._month_unix_s is not None:
-            days = savings_in(connection, TimeRange(self._month_unix_s, now_unix_s))
-            sections["saved"] = _text({"today": self._today, "month": month_savings(days, self._today)})
+        if self._month_unix_s is not None and self._today != self._summed_today:
+            # The bill of a month reads all its quarter-hours; it changes when the agent books.
+            self._summed_today = self._today
+            span = TimeRange(self._month_unix_s, max(now_unix_s, self._month_unix_s + 1.0))
+            month, shadow = (account_of(connection, span, is_shadow=is_shadow) for is_shadow in (False, True))
+            accounts = {"today": self._today, "month": savings_json(month), "shadow": savings_json(shadow)}
+            sections["saved"] = _text(accounts)
         return sections
 
 

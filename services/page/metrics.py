@@ -14,7 +14,8 @@ from prometheus_client.registry import Collector
 from offpeak.errors import OffpeakError
 from offpeak.ledger.records import ActionCounts
 from offpeak.settings.table import Settings
-from services.agent.status import ForecastStatus, PriceStatus, SavingStatus, StatusSnapshot, fetch_snapshot
+from services.accounts.account_of_savings import SavingsAccount
+from services.agent.status import ForecastStatus, PriceStatus, StatusSnapshot, fetch_snapshot
 
 MODES = ("shadow", "advise", "active")
 
@@ -112,13 +113,22 @@ def _price_families(price: PriceStatus) -> Iterator[Metric]:
         yield _gauge("offpeak_electricity_on_peak", "Whether electricity is on-peak now.", float(price.on_peak))
 
 
-def _savings_families(saved: SavingStatus) -> Iterator[Metric]:
+def _savings_families(saved: SavingsAccount) -> Iterator[Metric]:
     if saved.energy_j is not None:
-        text = "Saved since midnight by sleeping nodes, compared with all nodes on."
-        yield _gauge("offpeak_saved_today_joules", text, saved.energy_j)
-    if saved.cost is not None:
-        text = "Saved since midnight, in money."
-        yield _by_labels("offpeak_saved_today_cost", text, "currency", [(saved.currency, saved.cost)])
+        yield _gauge("offpeak_saved_today_joules", "Saved since midnight, compared with all nodes on.", saved.energy_j)
+    if saved.cost is None:
+        return
+    text = "Saved since midnight by all levers, in money."
+    yield _by_labels("offpeak_saved_today_cost", text, "currency", [(saved.currency, saved.cost)])
+    text = "Saved since midnight by each lever, in money; 19 of 20 cases are between the bounds low and high."
+    family = GaugeMetricFamily(
+        "offpeak_saved_today_cost_by_lever", text, labels=("lever", "known", "currency", "bound")
+    )
+    for lever in saved.levers:
+        for bound, value in (("", lever.cost), ("low", lever.low), ("high", lever.high)):
+            if value is not None:
+                family.add_metric((lever.lever, lever.known, saved.currency, bound), value)
+    yield family
 
 
 def _forecast_families(forecasts: Iterable[ForecastStatus]) -> Iterator[Metric]:

@@ -1,65 +1,21 @@
 """The power of nodes in the last day by state, and the power if all nodes had stayed on.
 
-A node is busy when a job ran on it: by the jobs in the ledger, and by those that it remembers as running or not
-booked yet.
+A node is busy when a job ran on it.
 """
 
-import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
-from offpeak.errors import BadInput
 from offpeak.ledger.backlog import QUARTER_S
-from offpeak.ledger.marks import read_memory
 from offpeak.ledger.node_energy import NodeMean, node_means
 from offpeak.ledger.records import Record, states_in
-from offpeak.ledger.tables import jobs
-from offpeak.machines.node_sets import expand
 from offpeak.model.constants import HOUR_S
 from offpeak.model.time_range import TimeRange
-from services.accounts.ended_jobs import MEMORY_NAME, parse_job_watch
-
-JobSpan = tuple[float, float]
-"""Start and end [Unix s]; the end of a running job is infinity."""
-
-
-def find_node_runs(connection: Connection, span: TimeRange) -> Mapping[str, Sequence[JobSpan]]:
-    """Return the runs of jobs that touch the time, by node."""
-    runs: dict[str, list[JobSpan]] = defaultdict(list)
-    for nodes, from_unix_s, until_unix_s in (*_read_booked(connection, span), *_read_remembered(connection)):
-        if from_unix_s < span.until_unix_s and until_unix_s > span.from_unix_s:
-            for node in _expand(nodes):
-                runs[node].append((from_unix_s, until_unix_s))
-    return runs
-
-
-def _read_booked(connection: Connection, span: TimeRange) -> Iterator[tuple[str, float, float]]:
-    within = (jobs.c.ended_unix_s > span.from_unix_s) & (jobs.c.started_unix_s < span.until_unix_s)
-    for row in connection.execute(select(jobs.c.nodes, jobs.c.started_unix_s, jobs.c.ended_unix_s).where(within)):
-        yield row.nodes, row.started_unix_s, row.ended_unix_s
-
-
-def _read_remembered(connection: Connection) -> Iterator[tuple[str, float, float]]:
-    ran = parse_job_watch(read_memory(connection, MEMORY_NAME))
-    if ran is None:
-        return
-    for job in (*ran.running.values(), *(ended.job for ended in ran.waiting.values())):
-        if job.start_s is not None:
-            yield job.hosts, job.start_s, math.inf if job.job_id in ran.running else job.end_s or ran.at_s
-
-
-@lru_cache(maxsize=4096)
-def _expand(nodes: str) -> tuple[str, ...]:
-    try:
-        return expand(nodes)
-    except BadInput:
-        return ()
-
+from services.accounts.ended_jobs import JobSpan, find_node_runs
 
 SHOWN_S = 24 * HOUR_S
 STILL_CHANGES_S = 2 * QUARTER_S

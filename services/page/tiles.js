@@ -58,16 +58,23 @@ export function showPower(nodes) {
   tile("power", value, unit, known.length === nodes.length ? "" : `${known.length} of ${counted(nodes.length, "node")}`, tag);
 }
 
-export function showSaved({ today, month }) {
-  for (const [name, saved] of [["today", today], ["month", month]]) {
+const money = (value) => number(value, Math.abs(value) < 10000 ? 2 : 0);
+
+export function showSaved({ today, month, shadow }) {
+  const isShadow = month.energy_j === null && shadow.energy_j !== null;
+  for (const [name, saved] of [["today", today], ["month", isShadow ? shadow : month]]) {
     if (saved.energy_j === null || saved.energy_j === undefined) {
-      tile(name, "–", "", name === "today" ? "no node has slept" : "");
+      tile(name, "–", "", name === "today" ? "no saving is booked" : "");
       continue;
     }
-    const cost = saved.cost === null ? "" : `${figure(saved.cost)} ${saved.currency}`;
     const energy = `${figure(saved.energy_j / J_PER_KWH)} kWh`;
-    tile(name, cost || energy, "", cost ? energy : "no price is known", saved.known);
+    const range = saved.low === null || saved.high === null ? "" : `${money(saved.low)} to ${money(saved.high)}`;
+    const share = saved.share === null ? "" : `${number(Math.round(1000 * saved.share) / 10)} % of the bill`;
+    const note = [saved.is_shadow ? "in shadow mode" : "", range, share, energy].filter(Boolean).join(" · ");
+    if (saved.cost === null) tile(name, energy, "", "no price is known", saved.known);
+    else tile(name, money(saved.cost), saved.currency, note, saved.known);
   }
+  say(document.querySelector("#tile-month dt"), isShadow ? "would have saved this month" : "saved this month");
 }
 
 /** How long ago the agent looked, by how much time has passed here since it said so. */

@@ -14,6 +14,7 @@ from typing import Any
 from offpeak.errors import OffpeakError
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_report import SiteReport
+from services.accounts.account_of_savings import LeverSaving, SavingsAccount
 from services.agent.requests import Callers, HoldRequest, NodeRequest, WakeReply
 from services.agent.socket_server import SocketServer, serve_socket
 from services.agent.status import (
@@ -21,7 +22,6 @@ from services.agent.status import (
     JobStatus,
     NodeCounts,
     PriceStatus,
-    SavingStatus,
     StatusReply,
     StatusSnapshot,
 )
@@ -38,7 +38,12 @@ PUBLISHED = StatusReply(
     cycle_s=30,
     price=PRICE,
     nodes=NodeCounts((("off", 2), ("on", 14)), 3512.0),
-    saved_today=SavingStatus(7.2e6, 0.35, "EUR"),
+    saved_today=SavingsAccount(
+        (LeverSaving("sleep", 1, 7.2e6, 0.35, 0.33, 0.37, measured_share=1.0),),
+        *(7.2e6, 0.35, 0.33, 0.37, "EUR"),
+        bill=3.15,
+        days=1,
+    ),
     jobs=(
         JobStatus(
             *("1841", "ann", "batch", "PENDING", 4, 3, 5, 412.0),

@@ -31,6 +31,8 @@ MAY = (datetime(2023, 5, 1, tzinfo=BERLIN), datetime(2023, 6, 1, tzinfo=BERLIN))
 J_PER_MWH = 3.6e9
 DRAWS_W = (150.0, 150.0, 450.0, 450.0)
 
+KWH = 3.6e6
+
 
 @dataclass(frozen=True)
 class MonthSite:
@@ -101,7 +103,19 @@ def _nodes_and_rests(ledger: Ledger, first: int) -> None:
     for day in range(2):
         span = (float(first + 86_400 * day), float(first + 86_400 * (day + 1)))
         ledger.write_savings(
-            [SavingRecord(*span, "all nodes on", 9 * 3.6e6, 0.9, 2 * 3.6e6, 0.2, "EUR", "8 h of rest")]
+            [
+                SavingRecord(
+                    *span,
+                    "all nodes on",
+                    9 * 3.6e6,
+                    0.9,
+                    2 * 3.6e6,
+                    0.2,
+                    "EUR",
+                    "8 h of rest",
+                    saved_carbon_g=7 * 380.0,
+                )
+            ]
         )
 
 

@@ -21,6 +21,7 @@ from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, SavingR
 from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
+from services.accounts.account_of_savings import LeverSaving, SavingsAccount
 from services.agent.status import (
     ForecastStatus,
     JobStatus,
@@ -28,7 +29,6 @@ from services.agent.status import (
     NodeStatus,
     PriceSlot,
     PriceStatus,
-    SavingStatus,
     StatusReply,
     StatusSnapshot,
 )
@@ -60,7 +60,11 @@ def make_snapshot(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSn
         cycle_s=30,
         price=PriceStatus(52.0, "EUR/MWh", "published", on_peak=False, until_unix_s=AT_S + 90 * 60),
         nodes=NodeCounts(counts, watts),
-        saved_today=SavingStatus(30.4 * 3.6e6, 2.71, "EUR", "96.0 h of rest of 20 nodes; 100% measured"),
+        saved_today=SavingsAccount(
+            (LeverSaving("sleep", 1, 30.4 * 3.6e6, 2.71, 2.65, 2.77, measured_share=1.0),),
+            *(30.4 * 3.6e6, 2.71, 2.65, 2.77, "EUR"),
+            days=1,
+        ),
         jobs=tuple(_job(at, jobs, chance) for at in range(jobs)),
         forecasts=(
             ForecastStatus("price", "EUR/MWh", "forecast", 11.3, "week before", 18.2, 336),
@@ -159,7 +163,15 @@ def write_ledger(url: str, shown: StatusSnapshot, *, hours: float = 24) -> None:
     ledger.write_refusal(refused, Refusal("held", "held by ann: new fan", "offpeak node n006 release"), AT_S - 40)
     days = (AT_S - DAY_S * day for day in range(1, 4))
     ledger.write_savings(
-        [SavingRecord(day, day + 1, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "100% measured") for day in days]
+        [
+            SavingRecord(
+                *(day, day + 1, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "96.0 h of rest of 20 nodes"),
+                low_cost=2.4,
+                high_cost=2.6,
+                measured_share=1.0,
+            )
+            for day in days
+        ]
     )
     ledger.close()
     _write_means(url, shown, hours, chance)

@@ -10,12 +10,13 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from offpeak.display import NOT_KNOWN, clock_text, energy_text, figure, iso_text, minute_text, money_text, power_text
+from offpeak.display import NOT_KNOWN, clock_text, figure, iso_text, minute_text, money_text, power_text
 from offpeak.errors import OffpeakError
-from offpeak.model.constants import J_PER_KWH, MINUTE_S
+from offpeak.model.constants import MINUTE_S
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
+from services.accounts.account_of_savings import saving_text, shadow_text
 from services.agent.status import (
     AgentSilent,
     ForecastStatus,
@@ -55,16 +56,14 @@ class LocalClock:
 
 def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     """Return the agent's status, one line for each part."""
-    saved = reply.saved_today
-    energy = energy_text(None if saved.energy_j is None else saved.energy_j / J_PER_KWH)
-    cost = "" if saved.cost is None else f", {money_text(saved.cost, saved.currency)}"
     drawn = "" if reply.nodes.watts is None else f"; {power_text(reply.nodes.watts)} drawn"
     site = f"{reply.cluster} ({reply.scheduler})" if reply.cluster else reply.scheduler
     return [
         f"{site}: mode {reply.mode}, {_last_round_text(reply, clock)}",
         f"price        {price_text(reply.price, clock)}",
         f"nodes        {counts_text(reply.nodes.counts) or 'none'}{drawn}",
-        f"saved today  {energy}{cost}",
+        f"saved today  {saving_text(reply.saved_today)}",
+        *([f"in shadow    {shadow_text(reply.shadow_today)}"] if reply.shadow_today.levers else ()),
         *(f"capacity     {printable(each)}" for each in reply.capacity),
         *(f"forecast     {_forecast_text(each)}" for each in reply.forecasts),
         *([f"queue        {_own_policy_text(reply)}"] if reply.own_policy else ()),

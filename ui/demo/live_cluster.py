@@ -8,15 +8,15 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from offpeak.display import amount_text, energy_text, money_text, percent_text, utc_text
-from offpeak.machines.node_sets import fold
+from offpeak.display import energy_text, money_text
 from offpeak.model.cluster import Cluster
-from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH, MINUTE_S
+from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from services.accounts.account_of_savings import SavingsAccount, saving_text
 from sim_backend.scheduler.cluster import SimJob, SimulatedCluster, nodes_of
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom
@@ -201,64 +201,16 @@ def _power_w(cluster: SimulatedCluster, node_class: NodeClass) -> float:
     return busy_w + (len(cluster.nodes) - len(used)) * node_class.idle_w
 
 
-def accounting_text(jobs: Iterable[DemoJob], model: Cluster, node_class: NodeClass) -> str:
-    """Return what `sacct` would show of the same jobs in the site's own order, with all nodes always on."""
-    cluster, to_come, at_s = new_cluster(model), deque(jobs), BEGIN_S
-    while to_come or any(job.end_s is None for job in cluster.jobs.values()):
-        submit_until(cluster, to_come, at_s)
-        cluster.step(at_s)
-        at_s += STEP_S
-    rows = (_accounting_row(number, job, cluster, node_class) for number, job in enumerate(cluster.jobs.values(), 1))
-    return "\n".join([";".join(ACCOUNTING), *map(";".join, rows), ""])
-
-
-ACCOUNTING = (
-    *("JobIDRaw", "JobID", "User", "Partition", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
-    *("TimelimitRaw", "AllocNodes", "AllocCPUS", "ConsumedEnergyRaw", "ReqTRES", "NodeList", "JobName"),
-)
-
-
-def _accounting_row(number: int, job: SimJob, cluster: SimulatedCluster, node_class: NodeClass) -> tuple[str, ...]:
-    (chunk,) = job.chunks
-    shares = node_shares(cluster, job)
-    start_s, run_s = int(job.start_s or 0), round(job.run_s)
-    power_w = node_class.running_w(UTILISATION[job.name]) * sum(shares.values())
-    tres = {
-        "cpu": f"{len(shares) * chunk.cores}",
-        "mem": f"{len(shares) * chunk.memory_mib}M",
-        "node": f"{len(shares)}",
-        **({"gres/gpu": f"{len(shares) * chunk.gpus}"} if chunk.gpus else {}),
-    }
-    return (
-        f"{number}",
-        f"{job.number}" if job.index is None else f"{job.number}_{job.index}",
-        job.user,
-        job.queue,
-        "COMPLETED",
-        *(utc_text(at_s) for at_s in (job.submit_s, job.submit_s, start_s, start_s + run_s)),
-        f"{run_s}",
-        f"{-(-(job.limit_s or run_s) // MINUTE_S)}",
-        tres["node"],
-        tres["cpu"],
-        f"{round(power_w * run_s)}",
-        ",".join(f"{name}={amount}" for name, amount in tres.items()),
-        fold(shares),
-        job.name,
-    )
-
-
-def summary(with_: DemoOutcome, without: DemoOutcome) -> str:
-    """Return both outcomes as a table."""
+def summary(with_: DemoOutcome, without: DemoOutcome, saved: SavingsAccount) -> str:
+    """Return what was used and saved, and the jobs beside the same jobs without offpeak."""
+    works = [f"{outcome.work_s / HOUR_S:,.0f} node-hours" for outcome in (with_, without)]
     rows = [
         ("", "with offpeak", "without"),
-        ("energy", energy_text(with_.energy_j / J_PER_KWH), energy_text(without.energy_j / J_PER_KWH)),
-        ("cost", money_text(with_.cost, "EUR"), money_text(without.cost, "EUR")),
         ("jobs started", f"{with_.started}", f"{without.started}"),
-        ("work done", f"{with_.work_s / HOUR_S:,.0f} node-hours", f"{without.work_s / HOUR_S:,.0f} node-hours"),
+        ("work done", *works),
         ("mean wait", f"{with_.wait_s / 60:,.0f} min", f"{without.wait_s / 60:,.0f} min"),
         ("jobs lost", f"{with_.lost}", f"{without.lost}"),
     ]
     table = "\n".join(f"{name:14}{first:>18}{second:>18}" for name, first, second in rows)
-    saved = without.cost - with_.cost
-    share = percent_text(100 * saved / without.cost)
-    return f"{table}\n\nsaved: {money_text(saved, 'EUR')} of {amount_text(without.cost)}, {share} of the bill"
+    used = f"used: {energy_text(with_.energy_j / J_PER_KWH)} for {money_text(with_.cost, 'EUR')}"
+    return f"{table}\n\n{used}\nsaved: {saving_text(saved)}"

@@ -18,7 +18,6 @@ from pathlib import Path
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.clock import FastClock
-from offpeak.model.cluster_file import cluster_text
 from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.ledger import LedgerSettings
@@ -32,14 +31,11 @@ from sim_backend.case.site_jobs import cluster_note
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import room_logins
 from ui.agent.command import check_needs
-from ui.demo.live_cluster import STEP_S, LiveCluster, accounting_text, outcome_of, summary, without_offpeak
+from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
 from ui.demo.site import (
     BEGIN_S,
-    CLASS,
-    CLUSTER,
-    LOG,
-    PRICES,
     REPORT,
+    SETTINGS,
     DemoJob,
     DemoPlan,
     enrol,
@@ -52,10 +48,6 @@ PAGE_BEGINS_S = 600.0
 LEDGER_PATIENCE_S = 120.0
 """No real node depends on the demo's ledger, and a slow machine may take a minute to make its tables."""
 OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
-REPORT_WORDS = (
-    *("simulate", LOG, "--cluster", CLUSTER, "--prices", PRICES, "--policy", "easy,greedy"),
-    *("--capacity", "always-on,timeout:20min", "--report", REPORT),
-)
 Say = Callable[[str], None]
 Process = subprocess.Popen[bytes]
 
@@ -69,28 +61,23 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
     _check_free(plan.listen)
     jobs = jobs_to_come(plan.nodes, plan.length_s)
     settings = write_site(plan)
-    write_accounting(plan, jobs)
     logging.basicConfig(filename=plan.folder / "agent.log", level=logging.INFO, format="%(asctime)s %(message)s")
-    with (
-        beside("report", plan, *REPORT_WORDS) as report,
-        beside("page", plan, "page", "--config", str(plan.settings_file)) as page,
-    ):
+    with beside("page", plan, "page", "--config", str(plan.settings_file)) as page:
         _wait_for_page(plan, page)
         say(f"the page: http://{plan.listen}/")
         say(f"{plan.nodes} virtual nodes, {len(jobs)} jobs, {plan.hours:.0f} hours in {plan.seconds:.0f} s")
         say(f"{cluster_note(plan.cluster)}; partitions {' and '.join(plan.cluster.partitions)}")
         say(f"ask it in another terminal: {_command('status', plan)}, or queue in the place of status")
-        asyncio.run(Demo(plan, settings, jobs, report, say, stays=stays).run())
+        asyncio.run(Demo(plan, settings, jobs, say, stays=stays).run())
 
 
 @dataclass
 class Demo:
-    """One day of the demo, while the `report` process replays the same jobs."""
+    """One day of the demo."""
 
     plan: DemoPlan
     settings: Settings
     jobs: tuple[DemoJob, ...]
-    report: Process
     say: Say
     stays: bool
 
@@ -130,45 +117,40 @@ class Demo:
             async with agent.between_rounds():
                 clock.stop()
                 agent.problem_log.report("demo", "its day is over; this is how it ended")
-                await self._conclude(live, at_s, ending)
+                await self._conclude(live, agent, at_s, ending)
         else:
-            await self._conclude(live, at_s, ending)
+            await self._conclude(live, agent, at_s, ending)
         service.end()
 
-    async def _conclude(self, live: LiveCluster, at_s: float, ending: "asyncio.Task[None]") -> None:
-        """Print the day's outcome, and wait for the report, and for a signal where the demo stays."""
+    async def _conclude(self, live: LiveCluster, agent: SiteAgent, at_s: float, ending: "asyncio.Task[None]") -> None:
+        """Print the day's outcome, write its report, and wait for a signal where the demo stays."""
         plan, length_s = self.plan, at_s - BEGIN_S
         if length_s < STEP_S:
             return
+        await agent.levers.round()
+        await agent.savings.round()
         without = await asyncio.to_thread(without_offpeak, self.jobs, plan.cluster, plan.node_class, length_s)
         with_ = outcome_of(live.cluster, at_s, energy_j=live.energy_j, cost=live.cost)
         if length_s < plan.length_s:
             self.say(f"\nended after {length_s / HOUR_S:.1f} of {plan.hours:.0f} hours; until then:")
-        self.say(f"\n{summary(with_, without)}\n")
+        self.say(f"\n{summary(with_, without, agent.savings.today)}\n")
+        begin = datetime.fromtimestamp(BEGIN_S, machine_zone())
         if not ending.done():
-            day = f"{datetime.fromtimestamp(BEGIN_S, machine_zone()):%Y-%m-%d}"
-            self.say(f"what was decided and done: {_command('history', plan, '--since', day)}")
+            self.say(f"the report of its month: {await asyncio.to_thread(write_report, plan, f'{begin:%Y-%m}')}")
+            self.say(f"what was decided and done: {_command('history', plan, '--since', f'{begin:%Y-%m-%d}')}")
             self.say(f"the same with your own jobs: {_program()} simulate LOG --prices PRICES.csv --report report.html")
             self.say(f"on a cluster's head node: {_program()} estimate --prices PRICES.csv")
         if self.stays and not ending.done():
             self.say(f"\nThe page stays at http://{plan.listen}/ until Ctrl-C.")
-        # The first report on a machine waits for minutes until the engine is compiled.
-        while self.report.poll() is None and not ending.done():
-            await asyncio.sleep(LOOK_S)
-        if self.report.returncode == 0:
-            self.say(f"the report on the same log: {plan.folder / REPORT}")
-        elif not ending.done():
-            self.say(f"no report on the same log: {plan.folder / 'report.log'} says why")
-        if self.stays and not ending.done():
             await ending
 
 
-def write_accounting(plan: DemoPlan, jobs: tuple[DemoJob, ...]) -> None:
-    """Write the log and the cluster for the report. The nodes of all types are of the demo's class."""
-    pools = (pool._replace(node_type=pool.node_type._replace(power_class=CLASS)) for pool in plan.cluster.pools)
-    cluster = cluster_text(replace(plan.cluster, pools=tuple(pools)), "The cluster of the demo.")
-    (plan.folder / CLUSTER).write_text(cluster)
-    (plan.folder / LOG).write_text(accounting_text(jobs, plan.cluster, plan.node_class))
+def write_report(plan: DemoPlan, month: str) -> str:
+    """Write the report of the month, and return its path, or why there is none."""
+    with beside("report", plan, "report", "--month", month, "--html", REPORT, "--config", SETTINGS) as report:
+        if report.wait() == 0:
+            return str(plan.folder / REPORT)
+    return f"none; {plan.folder / 'report.log'} says why"
 
 
 def ready_ledger(settings: LedgerSettings) -> Ledger:

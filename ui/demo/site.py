@@ -179,7 +179,6 @@ def _rows() -> Iterator[str]:
 
 CLASS = "server"
 SETTINGS, PRICES, REPORT = "offpeak.toml", "prices_eur_per_mwh.csv", "report.html"
-LOG, CLUSTER = "sacct.txt", "cluster.toml"
 MARK = "made-by-offpeak-demo"
 LONG_PATIENCE = 'wake = ["bmc"]\nenter_patience = "3h"\nwake_patience = "3h"'
 """Time runs so fast that one question to a BMC takes minutes of it."""

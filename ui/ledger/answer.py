@@ -21,7 +21,9 @@ from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import TimeRange, parse_range
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import counted
+from services.accounts.account_of_savings import account_of
 from ui.ledger.text import (
+    account_lines,
     assumed_prices,
     print_nothing,
     print_table,
@@ -40,11 +42,12 @@ QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_
 def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: LedgerSettings) -> None:
     """Print decisions, actions, states or savings of a time."""
     zone = machine_zone()
-    span, share = _span(query, zone), 0.0
+    span, share, sums = _span(query, zone), 0.0, list[str]()
     with open_ledger(settings.url) as connection:
         if kind == "savings":
             found = savings_in(connection, span)
             share = assumed_share(connection, span)
+            sums = account_lines(account_of(connection, span), account_of(connection, span, is_shadow=True))
         else:
             found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
         latest_unix_s = None if found else last_written_unix_s(connection)
@@ -52,6 +55,8 @@ def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Le
         _write(query.form, [with_times(record, zone) for record in found])
     elif found:
         print_table(records_table(kind, found, zone))
+        for line in sums:
+            typer.echo(f"\n{line}")
         _print_notes(assumed_prices(share, zone))
     else:
         print_nothing(span, zone, latest_unix_s)

@@ -18,12 +18,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from offpeak.display import amount_text, iso_text, money_text, percent_text, second_text
+from offpeak.display import amount_text, iso_text, money_text, percent_text, range_text, second_text
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import site_tariff
 from offpeak.text import printable
+from services.accounts.account_of_savings import SavingsAccount, saving_text, shadow_text
 
 LedgerRow = dict[str, object]
 
@@ -200,15 +201,25 @@ def _saving(record: Record, zone: tzinfo) -> tuple[str, ...]:
     costs = (record["baseline_cost"], record["cost"])
     saved = None if None in costs else costs[0] - costs[1]
     span = (second_text(record["from_unix_s"], zone), second_text(record["until_unix_s"], zone))
-    figures = (_kwh(record["energy_j"]), _kwh(saved_j), money_text(saved, record["currency"]))
-    return *span, record["baseline"], *figures, record["basis"]
+    lever = f"{record['lever']}, in shadow" if record["is_shadow"] else record["lever"]
+    money = (money_text(saved, record["currency"]), range_text(record["low_cost"], record["high_cost"]))
+    return *span, lever, record["baseline"], _kwh(record["energy_j"]), _kwh(saved_j), *money, record["basis"]
+
+
+def account_lines(account: SavingsAccount, shadow: SavingsAccount) -> list[str]:
+    """Return the sums of the savings of a time: what was saved, and what shadow mode would have saved."""
+    saved = [f"saved: {saving_text(account)}"] if account.levers or not shadow.levers else []
+    return [*saved, *([f"in shadow mode: {shadow_text(shadow)}"] if shadow.levers else [])]
 
 
 KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Record, tzinfo], tuple[str, ...]]]] = {
     "decisions": (("time", "node", "decided", "why", "numbers"), _decision),
     "actions": (("time", "node", "order", "by", "result", "rule", "said", "why"), _action),
     "states": (("since", "node", "observed", "desired", "by", "why"), _state),
-    "savings": (("from", "until", "against", "energy kWh", "saved kWh", "saved", "basis"), _saving),
+    "savings": (
+        ("from", "until", "lever", "against", "energy kWh", "saved kWh", "saved", "19 of 20", "basis"),
+        _saving,
+    ),
 }
 
 

@@ -20,6 +20,7 @@ from ui.month.page import month_page
 from ui.month.subject import (
     Month,
     MonthSubject,
+    answer_text,
     footnotes,
     has_savings,
     headline,
@@ -92,5 +93,6 @@ def _print(subject: MonthSubject) -> None:
     if has_savings(subject):
         print_table(saved_table(subject))
         typer.echo()
+    typer.echo(f"{answer_text(subject)}\n")
     for line in footnotes(method(subject)):
         typer.echo(line)

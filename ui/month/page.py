@@ -8,11 +8,11 @@ from html import escape
 
 import numpy as np
 
-from offpeak.display import NOT_KNOWN, amount_text, money_text, percent_text
+from offpeak.display import NOT_KNOWN, amount_text, money_text, percent_text, range_text
 from offpeak.model.arrays import Float64
 from services.accounts.counterfactual import Counterfactual
 from services.accounts.month_account import ReplayInputs
-from ui.month.subject import CHANCE, SAVED, MonthLine, MonthSubject, headline, method, range_text, share_text
+from ui.month.subject import CHANCE, SAVED, MonthLine, MonthSubject, answer_text, headline, method, share_text
 from ui.replay.tables import NOISE
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
 
@@ -99,19 +99,6 @@ def month_page(subject: MonthSubject) -> str:
     return still_page(f"{subject.month.name}: energy and cost", _head(subject), sections)
 
 
-def answer_text(subject: MonthSubject) -> str:
-    """Return the result of the month in a sentence."""
-    savings = [_saved_text(line) for line in _savings(subject) if line.cost is not None]
-    if not savings:
-        return "The saving is unknown."
-    return f"Saved by {' and '.join(savings)}."
-
-
-def _saved_text(line: MonthLine) -> str:
-    amount = "nothing beyond random variation" if CHANCE in line.basis else money_text(line.cost, line.currency)
-    return f"{line.name}: {amount}"
-
-
 def _head(subject: MonthSubject) -> str:
     without = subject.without
     error = f"{percent_text(100 * without.error_share, 1)} of a day's cost" if without else NOT_KNOWN
@@ -151,7 +138,11 @@ def _saved(subject: MonthSubject) -> str:
         (
             HtmlCell(line.name),
             HtmlCell(amount_text(line.energy_kwh)),
-            HtmlCell(money_text(line.cost, line.currency), range_text(line), NOISE if CHANCE in line.basis else ""),
+            HtmlCell(
+                money_text(line.cost, line.currency),
+                range_text(line.low, line.high),
+                NOISE if CHANCE in line.basis else "",
+            ),
             HtmlCell(amount_text(line.co2_kg)),
             HtmlCell("", mark=line.basis.partition(":")[0]),
         )

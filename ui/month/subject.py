@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 
 from rich.table import Table
 
-from offpeak.display import amount_text, clock_text, energy_text, money_text, percent_text
+from offpeak.display import amount_text, clock_text, energy_text, money_text, percent_text, range_text
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, known_sum, sum_uses
@@ -18,9 +18,19 @@ from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.model.time_range import TimeRange
 from offpeak.text import counted, printable
+from services.accounts.account_of_savings import (
+    MEASURED,
+    MODELLED,
+    ORDER,
+    PARTLY,
+    LeverSaving,
+    SavingsAccount,
+    saving_text,
+    shadow_text,
+)
 from services.accounts.counterfactual import REPLAYS, Counterfactual
 from services.accounts.job_use import ALL
-from services.accounts.month_account import MonthAccount, RestSavings
+from services.accounts.month_account import MonthAccount
 from ui.ledger.text import assumed_prices
 
 
@@ -68,7 +78,6 @@ def _after(first: datetime) -> datetime:
 
 
 ACCOUNT, TOTAL, NODES, SAVED = "account", "jobs", "nodes", "saved"
-MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
 CHANCE = "chance alone could do it"
 
 
@@ -100,8 +109,8 @@ def lines_of(account: MonthAccount, without: Counterfactual | None) -> tuple[Mon
         *(account_line(each) for each in account.accounts),
         *_totals(account.accounts),
         *([nodes_line(account.nodes)] if account.nodes else []),
-        *([rested_line(account.rested)] if account.rested else []),
-        *([ordered_line(without)] if without else []),
+        *(lever_line(lever, account.saved.currency) for lever in account.saved.levers),
+        *([ordered_line(without)] if without and not _has_order(account.saved) else []),
     )
 
 
@@ -138,12 +147,17 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     )
 
 
-def rested_line(rested: RestSavings) -> MonthLine:
-    """Return the line of the saving by sleeping nodes."""
-    kwh = rested.saved_j / J_PER_KWH
-    basis = f"{MODELLED}: the same nodes idle by their node class, less what they drew; {rested.days} days booked"
-    figures = (None, kwh, None, None, kwh, rested.cost, None, None, rested.currency, _kg(rested.carbon_g))
-    return MonthLine(SAVED, "nodes at rest", *figures, basis)
+def _has_order(saved: SavingsAccount) -> bool:
+    return any(lever.lever == ORDER for lever in saved.levers)
+
+
+def lever_line(saving: LeverSaving, currency: str) -> MonthLine:
+    """Return the line of what a lever saved."""
+    kwh = saving.energy_j / J_PER_KWH
+    chance = f"; {CHANCE}" if saving.is_noise else ""
+    basis = f"{saving.known or MODELLED}: {counted(saving.days, 'day')}; the last: {saving.basis}{chance}"
+    money = (saving.cost, saving.low, saving.high, currency)
+    return MonthLine(SAVED, saving.name, None, kwh, None, None, kwh, *money, co2_kg=_kg(saving.carbon_g), basis=basis)
 
 
 def ordered_line(without: Counterfactual) -> MonthLine:
@@ -199,6 +213,14 @@ def headline(subject: MonthSubject) -> str:
     return f"{subject.month.name}{so_far}: {first} to {last}, {zone_text(subject.zone) or 'clock of this machine'}"
 
 
+def answer_text(subject: MonthSubject) -> str:
+    """Return the result of the month in a sentence."""
+    saved, shadow = subject.account.saved, subject.account.shadow
+    if shadow.levers and not saved.levers:
+        return f"Shadow mode {shadow_text(shadow)}."
+    return f"Saved {saving_text(saved)}."
+
+
 def used_table(subject: MonthSubject) -> Table:
     """Return a table with a row for each account, for all accounts, and for the nodes."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -220,7 +242,7 @@ def saved_table(subject: MonthSubject) -> Table:
     """Return a table with a row for each source of savings."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("saved by")
-    for header in ("energy kWh", "money", "19 of 20 replays", "CO2 kg"):
+    for header in ("energy kWh", "money", "19 of 20 cases", "CO2 kg"):
         table.add_column(header, justify="right")
     table.add_column("basis")
     for line in subject.lines:
@@ -229,7 +251,7 @@ def saved_table(subject: MonthSubject) -> Table:
                 line.name,
                 amount_text(line.energy_kwh),
                 money_text(line.cost, line.currency),
-                range_text(line),
+                range_text(line.low, line.high),
                 amount_text(line.co2_kg),
                 line.basis,
             )
@@ -256,11 +278,6 @@ def share_text(line: MonthLine, part_kwh: float | None) -> str:
     return percent_text(100 * (part_kwh or 0.0) / line.energy_kwh) if line.energy_kwh else ""
 
 
-def range_text(line: MonthLine) -> str:
-    """Return the range of the money, "" if chance does not affect it."""
-    return "" if line.low is None or line.high is None else f"{amount_text(line.low)} to {amount_text(line.high)}"
-
-
 ACCOUNTS = (
     "Jobs count as a whole in the month in which they ended, as on a bill. Each quarter of an hour is charged at its "
     "price in the ledger at the time of booking.",
@@ -270,8 +287,9 @@ ACCOUNTS = (
     "The energy of nodes is that of their meters, without filling gaps. Energy that no job used belongs to no account.",
 )
 AT_REST = (
-    "Nodes at rest: the idle energy of these nodes, by their node class, minus their energy while going down, asleep "
-    "and waking, measured if meters cover nine tenths of the rest. Only rests that offpeak began count."
+    "Nodes at rest: the idle energy of these nodes, by their readings while idle, else by their node class, minus "
+    "their energy while going down, asleep and waking, measured if meters cover nine tenths of the rest. Only rests "
+    "that offpeak began count. The range is that of the readings."
 )
 
 
@@ -279,7 +297,7 @@ def method(subject: MonthSubject) -> list[str]:
     """Return the sentences."""
     lines = [*assumed_prices(subject.account.assumed_price_share, subject.zone)]
     lines += [*ACCOUNTS, *_left_out(subject.account.accounts)]
-    if subject.account.rested:
+    if subject.account.saved.levers:
         lines.append(AT_REST)
     return [*lines, *(_replay(subject.without) if subject.without else [f"Order of the queue: {subject.why_not}."])]
 

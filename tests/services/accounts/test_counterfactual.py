@@ -78,10 +78,10 @@ def test_accounts_add_up_by_what_is_known(site: MonthSite, tmp_path: Path) -> No
     for at, name in enumerate(("measured_j", "partly_j", "modelled_j")):
         total_j = sum(getattr(each, name) for each in account.accounts)
         assert total_j == pytest.approx(energies_j[np.arange(len(jobs)) % 3 == at].sum())
-    assert account.rested is not None
-    assert (account.rested.days, account.rested.saved_j) == (2, pytest.approx(14 * 3.6e6))
-    assert account.rested.cost == pytest.approx(1.4)
-    assert account.rested.carbon_g == pytest.approx(14 * 380.0)
+    assert (account.saved.days, account.saved.energy_j) == (2, pytest.approx(14 * 3.6e6))
+    assert account.saved.cost == pytest.approx(1.4)
+    assert account.saved.carbon_g == pytest.approx(14 * 380.0)
+    assert account.saved.low is None, "the rows do not say how sure they are"
     assert {node.of[0]: node.energy_j for node in account.nodes} == {"n1": 2.4 * 3.6e6, "n2": 4.8 * 3.6e6}
 
 

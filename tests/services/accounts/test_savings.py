@@ -66,7 +66,10 @@ def test_without_a_price_there_is_no_money() -> None:
     saving = sum_savings(DAY, [RestUse(rest, 10.0, 20.0, True, PRICE), RestUse(rest, 10.0, 20.0, False, unpriced)])
     assert saving is not None
     assert (saving.baseline_energy_j, saving.energy_j, saving.cost, saving.currency) == (40.0, 20.0, None, "")
-    assert saving.basis == "2.3 h of rest of 1 node; 50% measured, else by node class; idle by node class"
+    assert (
+        saving.basis
+        == "2.3 h of rest of 1 node; 50% measured, else by node class; idle 0% measured, else by node class"
+    )
 
 
 states = st.sampled_from(["on", "going down", "off", "standby", "booting", "unknown"])

@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
 from zygote import Zygote
 
-from services.agent.status import SavingStatus, StatusSnapshot
+from services.accounts.account_of_savings import LeverSaving, SavingsAccount
+from services.agent.status import StatusSnapshot
 
 PATIENCE_MS = 60_000
 DRAWN = "html[data-status][data-nodes][data-jobs][data-events][data-saved][data-prices][data-power]"
@@ -134,7 +135,9 @@ def long_texts() -> StatusSnapshot:
         scheduler="openpbs 23.06.06",
         mode="shadow",
         price=replace(shown.published.price, now=12345.6, on_peak=True),
-        saved_today=SavingStatus(1.2e12, 123456.7, "EUR", "96.0 h of rest of 20 nodes; 50% measured"),
+        saved_today=SavingsAccount(
+            (LeverSaving("sleep", 1, 1.2e12, 123456.7, measured_share=0.5),), 1.2e12, 123456.7, currency="EUR", days=1
+        ),
         problems=(
             "scheduler: qstat: cannot connect to server a-cluster-with-quite-a-long-name.example.org " + "y" * 80,
         ),
@@ -146,7 +149,7 @@ def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     tiles = read_only.locator("#tiles dl")
     expect(tiles).to_contain_text("52.0 EUR/MWh")
     expect(tiles).to_contain_text("off-peak until 16:00")
-    expect(read_only.locator("#tile-today")).to_contain_text("2.71 EUR30.4 kWh measured")
+    expect(read_only.locator("#tile-today")).to_contain_text("2.71 EUR2.65 to 2.77 · 30.4 kWh measured")
     expect(read_only.locator("#tile-month")).to_contain_text("10.2 EUR")
     expect(read_only.locator("header")).to_contain_text("elbe · slurm 22.05.8")
     expect(read_only.locator("#errors tbody")).to_contain_text(

@@ -9,7 +9,8 @@ from zoneinfo import ZoneInfo
 from agent_socket import AT_S, PRICE, PUBLISHED
 from rich.console import Console
 
-from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus, SavingStatus
+from services.accounts.account_of_savings import NO_SAVINGS
+from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus
 from ui.agent.answer import LocalClock, price_text, queue_table, status_lines, why_lines
 from ui.ledger.text import table_lines
 
@@ -23,7 +24,7 @@ def test_status(golden: Golden) -> None:
         PUBLISHED,
         price=PriceStatus(None, "", ""),
         nodes=NodeCounts(),
-        saved_today=SavingStatus(),
+        saved_today=NO_SAVINGS,
         problems=(),
         forecasts=(),
     )

@@ -128,8 +128,9 @@ def test_records_on_a_terminal(site: str, offpeak: Offpeak) -> None:
     assert decision == ["2026-11-01", "00:01:39", "n1", "sleep", "idle", "for", "20", "min", "idle_s", "1200"]
     states = table_rows(offpeak("ledger", "states", "--ledger", site, *DAY))
     assert [line[2:5] for line in states[1:]] == [["n1", "on", "on"], ["n2", "off", "off"]]
-    (saving,) = table_rows(offpeak("ledger", "savings", "--ledger", site, *DAY))[1:]
-    assert saving[4:] == ["always", "on", "7.20", "1.80", "0.50", "EUR", "metered"]
+    saving, _, total = table_rows(offpeak("ledger", "savings", "--ledger", site, *DAY))[1:]
+    assert saving[4:] == ["sleep", "always", "on", "7.20", "1.80", "0.50", "EUR", "metered"]
+    assert " ".join(total) == "saved: 0.50 EUR, 46.5 % of the bill; 1.80 kWh"
     assert table_rows(offpeak("ledger", "decisions", "n2", "--ledger", site, *DAY)) == [
         ["nothing", "from", "2026-11-01", "00:00:00", "to", "2026-11-02", "00:00:00"]
     ]

@@ -1,0 +1,297 @@
+"""The account of savings: what each lever saved in a time, their sum with its range, and its share of the bill.
+
+It is the only place that adds savings up. Its rows are those of the ledger's table `savings`, one for each lever and
+day; terminal, status page, reports, metrics and `offpeak status` show this account. A saving is the cost of the same
+jobs under the baseline of the lever, less their cost as it was. The baseline of sleeping is "all nodes on", that of the
+order of the queue is the site's own order, also with all nodes on: so no joule counts twice. The account of shadow
+mode holds what would have been saved.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from math import hypot
+from typing import TYPE_CHECKING, Any
+
+from offpeak.display import energy_text, money_text, percent_text, range_text
+from offpeak.model.constants import J_PER_KWH
+from offpeak.model.time_range import TimeRange
+from offpeak.text import counted
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+SLEEP, ORDER = "sleep", "order"
+MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
+MEASURED_SHARE, MODELLED_SHARE = 0.995, 0.005
+ENOUGH = 0.9
+"""The least share of the time that meters cover, and of the energy that has a price, of a bill that is known."""
+LEVER_NAMES = {SLEEP: "nodes at rest", ORDER: "order of the queue"}
+
+
+@dataclass(frozen=True)
+class LeverSaving:
+    """What one lever saved in some days: energy [J], money, and CO2 [g]; None is unknown.
+
+    The money is that of the days whose saving has a price, `unpriced_days` have none. 19 of 20 cases are within `low`
+    and `high`. `measured_share` is that of the rows' time, 0 if all is modelled.
+    `node_hours` are those of rest; the `delayed_jobs` started `delay_s` later on average.
+    """
+
+    lever: str
+    days: int
+    energy_j: float
+    cost: float | None = None
+    low: float | None = None
+    high: float | None = None
+    carbon_g: float | None = None
+    measured_share: float | None = None
+    node_hours: float | None = None
+    delayed_jobs: int | None = None
+    delay_s: float | None = None
+    unpriced_days: int = 0
+    basis: str = ""
+
+    @property
+    def known(self) -> str:
+        """How the saving is known: measured, partly measured or modelled; "" if the rows do not say."""
+        return _known(self.measured_share)
+
+    @property
+    def name(self) -> str:
+        """The lever in words."""
+        return LEVER_NAMES.get(self.lever, self.lever)
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether chance alone explains the saving."""
+        return self.low is not None and self.high is not None and self.low < self.high and self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True)
+class SavingsAccount:
+    """What was saved in a time: by lever, and in all, in one currency; None is unknown.
+
+    The money is that of the levers and days that have a price. `bill` is the cost of the metered nodes, from the first
+    to the last of the days, None unless meters cover nine tenths of that time. `is_shadow`: shadow mode would have
+    saved it.
+    """
+
+    levers: tuple[LeverSaving, ...] = ()
+    energy_j: float | None = None
+    cost: float | None = None
+    low: float | None = None
+    high: float | None = None
+    currency: str = ""
+    carbon_g: float | None = None
+    bill: float | None = None
+    days: int = 0
+    is_shadow: bool = False
+
+    @property
+    def share(self) -> float | None:
+        """The saving as a share of the bill under the baseline, 0..1."""
+        if self.cost is None or self.bill is None:
+            return None
+        baseline = self.bill if self.is_shadow else self.bill + self.cost
+        return self.cost / baseline if baseline > 0 else None
+
+    @property
+    def known(self) -> str:
+        """How the saving is known: measured, partly measured or modelled; "" if the rows do not say."""
+        known = {lever.known for lever in self.levers}
+        return known.pop() if len(known) == 1 else PARTLY if known & {MEASURED, PARTLY} else ""
+
+
+NO_SAVINGS, NO_SHADOW = SavingsAccount(), SavingsAccount(is_shadow=True)
+
+
+def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = False) -> SavingsAccount:
+    """Return the account of the days that begin in a time; the present day counts up to the end.
+
+    Raises BadInput if prices of that time are in two currencies.
+    """
+    # The status of the agent is of this account, and commands that print it start without SQLAlchemy.
+    from offpeak.ledger.records import savings_in
+
+    rows = savings_in(connection, span)
+    if not rows:
+        return NO_SHADOW if is_shadow else NO_SAVINGS
+    until_s = min(span.until_unix_s, max(row["until_unix_s"] for row in rows))
+    bill = _bill(connection, TimeRange(rows[0]["from_unix_s"], until_s))
+    return sum_account(rows, bill, is_shadow=is_shadow)
+
+
+def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_shadow: bool = False) -> SavingsAccount:
+    """Return the sum of rows of the ledger; of two rows of one day and lever the one that ends later."""
+    latest: dict[tuple[str, float], Mapping[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: float(row["until_unix_s"])):
+        if bool(row["is_shadow"]) == is_shadow:
+            latest[row["lever"], row["from_unix_s"]] = row
+    by_lever: dict[str, list[Mapping[str, Any]]] = {}
+    for (lever, _), row in sorted(latest.items()):
+        by_lever.setdefault(lever, []).append(row)
+    levers = tuple(_sum_lever(lever, days) for lever, days in by_lever.items())
+    if not levers:
+        return NO_SHADOW if is_shadow else NO_SAVINGS
+    currencies = {row["currency"] for row in latest.values() if _cost_of(row) is not None}
+    priced = [lever for lever in levers if lever.cost is not None]
+    cost = _sum([lever.cost for lever in priced]) if len(currencies) == 1 else None
+    low, high = _combine(priced, cost)
+    return SavingsAccount(
+        levers=levers,
+        energy_j=sum(lever.energy_j for lever in levers),
+        cost=cost,
+        low=low,
+        high=high,
+        currency=currencies.pop() if len(currencies) == 1 else "",
+        carbon_g=_sum([lever.carbon_g for lever in levers]),
+        bill=bill,
+        days=len({start for _, start in latest}),
+        is_shadow=is_shadow,
+    )
+
+
+def _sum_lever(lever: str, days: Sequence[Mapping[str, Any]]) -> LeverSaving:
+    """Return the sum of the days of a lever.
+
+    The range of sleeping comes from the idle power, whose error is the same each day, so the ranges of its days add
+    up. Those of replays are by chance, day by day, and add up by their squares.
+    """
+    priced = [day for day in days if _cost_of(day) is not None]
+    cost = _sum([_cost_of(day) for day in priced]) if len({day["currency"] for day in priced}) == 1 else None
+    lows = [None if day["low_cost"] is None else (_cost_of(day) or 0.0) - day["low_cost"] for day in priced]
+    highs = [None if day["high_cost"] is None else day["high_cost"] - (_cost_of(day) or 0.0) for day in priced]
+    below, above = (_sum(lows), _sum(highs)) if lever == SLEEP else (_root(lows), _root(highs))
+    jobs = _sum([day["delayed_jobs"] for day in days])
+    delay_s = [(day["delay_s"] or 0.0) * (day["delayed_jobs"] or 0) for day in days]
+    return LeverSaving(
+        lever=lever,
+        days=len(days),
+        energy_j=sum(day["baseline_energy_j"] - day["energy_j"] for day in days),
+        cost=cost,
+        low=None if cost is None or below is None else cost - below,
+        high=None if cost is None or above is None else cost + above,
+        carbon_g=_sum([day["saved_carbon_g"] for day in days]),
+        measured_share=_mean_share(days),
+        node_hours=_sum([day["node_hours"] for day in days]),
+        delayed_jobs=None if jobs is None else round(jobs),
+        delay_s=sum(delay_s) / jobs if jobs else None,
+        unpriced_days=len(days) - len(priced),
+        basis=days[-1]["basis"],
+    )
+
+
+def _mean_share(days: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the measured share of all days, by their node-hours where those are known."""
+    shares = [day["measured_share"] for day in days]
+    if any(share is None for share in shares):
+        return None
+    weights = [day["node_hours"] or 0.0 for day in days]
+    total = sum(weights)
+    if not total:
+        return float(sum(shares) / len(shares))
+    return float(sum(share * weight for share, weight in zip(shares, weights, strict=True)) / total)
+
+
+def _combine(levers: Sequence[LeverSaving], cost: float | None) -> tuple[float | None, float | None]:
+    """Return the range of the sum; the errors of different levers are independent."""
+    if cost is None:
+        return None, None
+    below = _root([None if lever.low is None else (lever.cost or 0.0) - lever.low for lever in levers])
+    above = _root([None if lever.high is None else lever.high - (lever.cost or 0.0) for lever in levers])
+    return None if below is None else cost - below, None if above is None else cost + above
+
+
+def _bill(connection: "Connection", span: TimeRange) -> float | None:
+    """Return the cost of all metered nodes since the first reading of a time, None if meters or prices miss much.
+
+    The time ends with the last reading or decision, so that meters that fall silent are missed.
+    """
+    from sqlalchemy import func, select
+
+    from offpeak.ledger.backlog import QUARTER_S
+    from offpeak.ledger.node_energy import node_energy
+    from offpeak.ledger.records import last_written_unix_s
+    from offpeak.ledger.tables import quarters
+
+    since = (quarters.c.at_unix_s >= span.from_unix_s) & (quarters.c.at_unix_s < span.until_unix_s)
+    edges = connection.execute(select(func.min(quarters.c.at_unix_s), func.max(quarters.c.at_unix_s)).where(since))
+    first_s, last_s = tuple(edges.one())
+    if first_s is None:
+        return None
+    end_s = min(span.until_unix_s, max(last_s + QUARTER_S, last_written_unix_s(connection) or 0.0))
+    nodes = node_energy(connection, TimeRange(float(first_s), end_s), ("node",), UTC)
+    covered = sum(node.covered or 0.0 for node in nodes) / len(nodes) if nodes else 0.0
+    unpriced_j, energy_j = sum(node.unpriced_j for node in nodes), sum(node.energy_j for node in nodes)
+    if covered < ENOUGH or unpriced_j > (1 - ENOUGH) * energy_j:
+        return None
+    return sum(node.cost or 0.0 for node in nodes)
+
+
+def _cost_of(row: Mapping[str, Any]) -> float | None:
+    baseline, cost = row["baseline_cost"], row["cost"]
+    return None if baseline is None or cost is None else float(baseline) - float(cost)
+
+
+def _known(share: float | None) -> str:
+    if share is None:
+        return ""
+    return MEASURED if share >= MEASURED_SHARE else MODELLED if share <= MODELLED_SHARE else PARTLY
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum, None if one of them is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _root(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return hypot(*known) if known and len(known) == len(values) else None
+
+
+NOTHING = "nothing is booked"
+
+
+def saving_text(account: SavingsAccount) -> str:
+    """Return the saving in one phrase: money with its range, share of the bill, energy, and how it is known."""
+    if account.energy_j is None:
+        return NOTHING
+    energy = energy_text(account.energy_j / J_PER_KWH)
+    if account.cost is None:
+        return f"{energy}{_in_parentheses(account.known, 'the price is not known')}"
+    share = "" if account.share is None else f", {percent_text(100 * account.share, 1)} of the bill"
+    ranged = range_text(account.low, account.high)
+    money = money_text(account.cost, account.currency)
+    notes = _in_parentheses(account.known, *_missing(account))
+    return f"{money}{f' ({ranged})' if ranged else ''}{share}; {energy}{notes}"
+
+
+def _missing(account: SavingsAccount) -> list[str]:
+    """Return what the money lacks: the days of each lever without a price, and levers without any."""
+    return [
+        f"without {lever.name}, which is not known"
+        if lever.cost is None
+        else f"without {counted(lever.unpriced_days, 'day')} of {lever.name}"
+        for lever in account.levers
+        if lever.unpriced_days
+    ]
+
+
+def shadow_text(account: SavingsAccount) -> str:
+    """Return what shadow mode would have saved, and the harm, in one sentence."""
+    if account.energy_j is None:
+        return NOTHING
+    hours = _sum([lever.node_hours for lever in account.levers if lever.node_hours is not None])
+    jobs = _sum([lever.delayed_jobs for lever in account.levers if lever.delayed_jobs is not None])
+    slept = "" if hours is None else f", {hours:,.1f} node-hours asleep"
+    waited = sum((lever.delay_s or 0.0) * (lever.delayed_jobs or 0) for lever in account.levers)
+    delayed = "" if jobs is None else f", {counted(round(jobs), 'job')} delayed"
+    delay = f" by {waited / jobs:,.0f} s on average" if jobs else ""
+    return f"would have saved {saving_text(account)}{slept}{delayed}{delay}"
+
+
+def _in_parentheses(*texts: str) -> str:
+    known = "; ".join(filter(None, texts))
+    return f" ({known})" if known else ""
