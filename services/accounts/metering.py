@@ -175,18 +175,22 @@ class MeteredSite:
 
     def bound_of(self, reading: Reading) -> DrawBound:
         """Return the bound of a reading's power."""
-        enclosure = self.enclosure_of.get(reading.node or "")
-        if enclosure is not None and enclosure.is_measured(reading.node, reading.way):
+        if (enclosure := self.measured_enclosure(reading)) is not None:
             return find_enclosure_bound(enclosure.name, [self.node_bound(node) for node in enclosure.nodes])
         return self.node_bound(reading.node) if reading.node else DrawBound()
 
+    def measured_enclosure(self, reading: Reading) -> Enclosure | None:
+        """Return the enclosure whose power the reading is, None if it is not that of an enclosure."""
+        found = self.enclosure_of.get(reading.node or "")
+        return found if found is not None and found.is_measured(reading.node, reading.way) else None
+
 
 def check_readings(
-    before: Metering, taken: Iterable[MeterResult], bound_of: Callable[[Reading], DrawBound]
+    before: Metering, taken: Iterable[MeterResult], site: MeteredSite
 ) -> tuple[Metering, tuple[MeterResult, ...], tuple[tuple[Reading, ...], ...]]:
     """Return the state before this round, the results without refused values, and doubtful readings that they confirm.
 
-    The last of the confirmed readings of a part is its latest one before this round.
+    The last of the confirmed readings of a part is its latest one before this round. Parts of enclosures stay gaps.
     """
     last, histories, checked = dict(before.last), dict(before.histories), list[MeterResult]()
     confirmed = list[tuple[Reading, ...]]()
@@ -195,37 +199,37 @@ def check_readings(
         for reading in result.readings:
             part = part_of(reading)
             known = histories.get(part, PartHistory())
-            kept, waited, histories[part] = check_reading(reading, known, bound_of(reading))
+            kept, waited, histories[part] = check_reading(reading, known, site.bound_of(reading))
             readings.append(kept)
-            if waited:
+            if waited and site.measured_enclosure(reading) is None:
                 last[part] = waited[-1]
                 confirmed.append(waited)
         checked.append(replace(result, readings=tuple(readings)))
     return replace(before, last=last, histories=histories), tuple(checked), tuple(confirmed)
 
 
-def share_enclosures(taken: Sequence[MeterResult], enclosure_of: Mapping[str, Enclosure]) -> tuple[MeterResult, ...]:
+def share_enclosures(taken: Sequence[MeterResult], site: MeteredSite, now_unix_s: float) -> tuple[MeterResult, ...]:
     """Return the results with the power of each enclosure counted once, as parts of its nodes.
 
     It is that of all its outlets, else the median of what its BMCs report. A node gets its own power and an equal part
     of the rest, the overhead; an equal part of everything if a node's own is not known. A reading of the enclosure
     belongs to no node.
     """
+    if not site.enclosure_of:
+        return tuple(taken)
     results, of = list[MeterResult](), defaultdict[str, list[Reading]](list)
-    for result in taken if enclosure_of else ():
-        readings = list(result.readings)
-        for number, reading in enumerate(readings):
-            enclosure = enclosure_of.get(reading.node or "")
-            if enclosure is not None:
-                of[enclosure.name].append(reading)
-                if enclosure.is_measured(reading.node, reading.way):
-                    readings[number] = replace(reading, node=None)
+    for result in taken:
+        for reading in result.readings:
+            if reading.node and reading.node in site.enclosure_of:
+                of[site.enclosure_of[reading.node].name].append(reading)
+        readings = (replace(each, node=None) if site.measured_enclosure(each) else each for each in result.readings)
         results.append(replace(result, readings=tuple(readings)))
-    parts = (MeterResult(name, "enclosure", _share(enclosure_of[name], readings)) for name, readings in of.items())
-    return (*(results or taken), *(result for result in parts if result.readings))
+    measured = {each.name: each for each in site.enclosure_of.values() if each.outlets or each.by_bmc}
+    parts = (MeterResult(name, "enclosure", _share(each, of[name], now_unix_s)) for name, each in measured.items())
+    return (*results, *parts)
 
 
-def _share(enclosure: Enclosure, readings: Sequence[Reading]) -> tuple[Reading, ...]:
+def _share(enclosure: Enclosure, readings: Sequence[Reading], now_unix_s: float) -> tuple[Reading, ...]:
     outlets_w = [reading.power_w for reading in readings if reading.node == enclosure.name]
     known = [reading for reading in readings if reading.power_w is not None]
     bmcs_w = [each.power_w or 0.0 for each in known if each.way in BMC_WAYS] if enclosure.by_bmc else []
@@ -234,8 +238,9 @@ def _share(enclosure: Enclosure, readings: Sequence[Reading]) -> tuple[Reading, 
         power_w = sum(each or 0.0 for each in outlets_w) if complete else None
     else:
         power_w = median(bmcs_w) if bmcs_w else None
+    blank = Reading(enclosure.name, "enclosure", "part", None, now_unix_s, why=f"not all of {enclosure.name} is known")
     if power_w is None:
-        return ()
+        return tuple(replace(blank, node=node) for node in enclosure.nodes)
     by_way: dict[str, dict[str, float]] = {node: {} for node in enclosure.nodes}
     for each in known:
         if each.node in by_way and each.way in WAYS and not enclosure.is_measured(each.node, each.way):
@@ -247,10 +252,9 @@ def _share(enclosure: Enclosure, readings: Sequence[Reading]) -> tuple[Reading, 
     scale = min(1.0, power_w / sum(base_w)) if any(base_w) else 1.0
     rest_w = (power_w - scale * sum(base_w)) / len(base_w)
     at_unix_s = max(reading.at_unix_s for reading in readings)
-    return tuple(
-        Reading(enclosure.name, "enclosure", "part", scale * each_w + rest_w, at_unix_s, node=node)
-        for node, each_w in zip(enclosure.nodes, base_w, strict=True)
-    )
+    whole = replace(blank, at_unix_s=at_unix_s, why="")
+    parts = zip(enclosure.nodes, base_w, strict=True)
+    return tuple(replace(whole, node=node, power_w=scale * each_w + rest_w) for node, each_w in parts)
 
 
 @dataclass(frozen=True)
@@ -285,8 +289,8 @@ def after_round(
     site: MeteredSite = MeteredSite(),
 ) -> MeterRound:
     """Return the result of a round with these readings."""
-    before, taken, confirmed = check_readings(before, taken, site.bound_of)
-    taken = share_enclosures(taken, site.enclosure_of)
+    before, taken, confirmed = check_readings(before, taken, site)
+    taken = share_enclosures(taken, site, now.unix_s)
     hold_s = HELD_PERIODS * pace.period_s
     pairs = (pair for waited in confirmed for pair in pairwise(waited) if pair[0].at_unix_s < pair[1].at_unix_s)
     late = [row for pair in pairs for row in _between(*pair, hold_s)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.errors import BadInventory
+from offpeak.errors import BadInventory, NoAnswer
 from offpeak.machines.inventory import Enclosure
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.node_class_file import bundled_node_class
@@ -57,15 +57,16 @@ def outlets(*powers_w: float | None) -> MeterResult:
 
 
 def parts(taken: list[MeterResult], enclosure: Enclosure) -> dict[str, float]:
-    shared = share_enclosures(taken, of(enclosure))
-    readings = [reading for result in shared for reading in result.readings]
-    return {each.node or "": each.power_w or 0.0 for each in readings if each.way == "enclosure"}
+    shared = share_enclosures(taken, MeteredSite(enclosure_of=of(enclosure)), 60.0)
+    readings = [reading for result in shared for reading in result.readings if reading.way == "enclosure"]
+    assert {each.node for each in readings} == set(NODES)
+    return {each.node or "": each.power_w for each in readings if each.power_w is not None}
 
 
 def test_bmcs_that_report_their_enclosure_are_counted_once() -> None:
     taken = [bmc(node, power_w) for node, power_w in zip(NODES, (216.0, 216.0, None, 250.0), strict=True)]
     assert parts(taken, BY_BMC) == dict.fromkeys(NODES, 54.0)
-    shared = share_enclosures(taken, of(BY_BMC))
+    shared = share_enclosures(taken, MeteredSite(enclosure_of=of(BY_BMC)), 60.0)
     assert [each.node for result in shared[:4] for each in result.readings] == [None] * 4
 
 
@@ -106,6 +107,24 @@ def test_a_spike_of_one_bmc_is_refused_for_the_enclosure() -> None:
     booked_j = [(row.power_w or 0.0) * (row.until_unix_s - row.from_unix_s) for row in rows if row.node]
     assert sum(booked_j) == 250.0 * 180
     assert sum(history.refused for history in state.histories.values()) == 1
+
+
+def test_a_silent_pdu_leaves_no_old_power_and_a_draw_that_lasts_counts_once() -> None:
+    site = MeteredSite(lambda _: OFF, of(BY_OUTLETS))
+    state, booked = Metering(), set[str | None]()
+    for minute in range(12):
+        at_s = 60.0 * minute
+        values = (400.0, 450.0) if minute < 3 else (900.0, 950.0)
+        readings = tuple(replace(each, at_unix_s=at_s) for each in outlets(*values).readings)
+        silent = MeterResult("p1", "snmp", error=NoAnswer("p1: silent"))
+        taken = [silent if minute == 11 else MeterResult("p1", "snmp", readings)]
+        done = after_round(state, taken, pace=Pace(60.0, 5.0), now=Instant(at_s, at_s), site=site)
+        state, booked = done.after, booked | {row.node for row in done.rows if row.power_w is not None}
+        if minute == 10:
+            known_w = [each.power_w or 0.0 for each in state.last.values() if each.node]
+            assert sum(known_w) == 1850.0
+    assert booked == {None, *NODES}
+    assert {each.power_w for each in state.last.values()} == {None}
 
 
 def test_an_inventory_names_enclosures_and_their_outlets(tmp_path: Path) -> None:
