@@ -46,8 +46,11 @@ class TextColumn:
 
     def take(self, rows: NDArray[Any]) -> "TextColumn":
         """Return some of the rows, without the texts that they do not have."""
-        used, codes = np.unique(self.codes[rows], return_inverse=True)
-        return TextColumn(tuple(self.values[code] for code in used.tolist()), codes.astype(np.int32))
+        codes = self.codes[rows]
+        used = np.flatnonzero(np.bincount(codes, minlength=len(self.values)))
+        place = np.zeros(len(self.values), np.int32)
+        place[used] = np.arange(len(used))
+        return TextColumn(tuple(self.values[code] for code in used.tolist()), place[codes])
 
 
 SealedRows = Mapping[str, Any]
@@ -164,11 +167,15 @@ def seal_rows(table: SealedTable, rows: SealedRows) -> TableSeal | None:
     """Return the seal of rows in order of their key, None without rows."""
     if not (count := len(rows[table.at])):
         return None
+    packed = base64.b85encode(zlib.compress(_group_sums(table, rows).tobytes(), 9)).decode()
+    return TableSeal(count, _digest(table, rows), packed)
+
+
+def _digest(table: SealedTable, rows: SealedRows) -> str:
     digest = hashlib.sha256()
     for column in table.columns:
         digest.update(_canonical(rows[column.name]))
-    packed = base64.b85encode(zlib.compress(_group_sums(table, rows).tobytes(), 9)).decode()
-    return TableSeal(count, digest.hexdigest(), packed)
+    return digest.hexdigest()
 
 
 def _canonical(column: Float64 | TextColumn) -> bytes:
@@ -235,8 +242,7 @@ class RowChange:
 
 def find_changes(table: SealedTable, sealed: TableSeal | None, rows: SealedRows) -> list[RowChange]:
     """Return what differs from a day's seal; nothing if the rows are those that were sealed."""
-    now = seal_rows(table, rows)
-    if now == sealed or (now and sealed and now.sha256 == sealed.sha256):
+    if _digest(table, rows) == sealed.sha256 if sealed else not len(rows[table.at]):
         return []
     present = _group_sums(table, rows)
     was = _unpacked(sealed, present) if sealed else np.zeros_like(present)

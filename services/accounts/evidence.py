@@ -12,7 +12,7 @@ import sqlite3
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, tzinfo
 from io import BytesIO
 from itertools import pairwise
@@ -58,6 +58,7 @@ MEMBERS = (MANIFEST, *(f"{table.name}.parquet" for table in SEALED_TABLES), SUMS
 EVER = TimeRange(-1e11, 1e11)
 PERIODS = ("prices", "savings", "trial_days")
 """Tables whose rows have a period: all are in the bundle that touch its time."""
+LOADED_AT_ONCE = 100_000
 EQUAL_WITHIN = 0.005
 """Figures in kWh, kg and money are equal to the hundredth."""
 
@@ -313,15 +314,21 @@ def _load(connection: Connection, table: SealedTable, rows: SealedRows) -> None:
     target, columns, cursor = metadata.tables[table.name], {**rows}, connection.connection.cursor()
     if target is quarters:
         names = [columns.pop(name) for name in ("meter", "way", "part", "node")]
-        codes, number = np.unique(np.column_stack([name.codes for name in names]), axis=0, return_inverse=True)
-        series = [tuple(name.values[code] for name, code in zip(names, row, strict=True)) for row in codes.tolist()]
+        # The key of a series is a number whose digits are the places of its four names.
+        sizes = [max(len(name.values), 1) for name in names]
+        keys, number = np.unique(np.ravel_multi_index([name.codes for name in names], sizes), return_inverse=True)
+        digits = zip(names, np.unravel_index(keys, sizes), strict=True)
+        series = list(zip(*(_listed(replace(name, codes=digit), slice(None)) for name, digit in digits), strict=True))
         cursor.executemany("INSERT INTO series (meter, way, part, node) VALUES (?, ?, ?, ?)", series)
-        columns["series"] = number.ravel() + 1.0
-    listed = [
-        np.array(column.values, object)[column.codes].tolist() if isinstance(column, TextColumn) else column.tolist()
-        for column in columns.values()
-    ]
-    if listed[0]:
-        fields = ", ".join(f'"{name}"' for name in columns)
-        statement = f"INSERT INTO {table.name} ({fields}) VALUES ({', '.join('?' * len(columns))})"
-        cursor.executemany(statement, list(zip(*listed, strict=True)))
+        columns["series"] = number + 1.0
+    fields = ", ".join(f'"{name}"' for name in columns)
+    statement = f"INSERT INTO {table.name} ({fields}) VALUES ({', '.join('?' * len(columns))})"
+    for first in range(0, len(rows[table.at]), LOADED_AT_ONCE):
+        some = slice(first, first + LOADED_AT_ONCE)
+        cursor.executemany(statement, list(zip(*(_listed(each, some) for each in columns.values()), strict=True)))
+
+
+def _listed(column: Any, some: slice) -> list[Any]:
+    if isinstance(column, TextColumn):
+        return [column.values[code] for code in column.codes[some].tolist()]
+    return list(column[some].tolist())
