@@ -1,10 +1,14 @@
-"""The settings of the ledger: where it is, and how long readings are kept in full."""
+"""The settings of the ledger, where it is and how long readings are kept in full, and of the yearly sheet from it.
+
+The symbols of the data centre are those of Annex II of Delegated Regulation (EU) 2024/1364.
+"""
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from offpeak.errors import BadInput
-from offpeak.settings.kinds import DURATION, SettingKind, row
+from offpeak.settings.kinds import DURATION, SettingKind, number, row, whole_number
 
 URL_EXAMPLES = "sqlite:////var/lib/offpeak/ledger.sqlite or postgresql://offpeak@db1/offpeak"
 
@@ -45,4 +49,35 @@ class LedgerSettings:
         "--keep-minutes",
         "Time for which means of minutes are kept; means of quarter-hours are kept for 1,100 days.",
         default="90d",
+    )
+
+
+def _amount(unit: str, flag: str, doc: str, example: float) -> Any:
+    return row(number(0.0, 1e12), f"--data-centre-{flag}", f"{doc}.", example=example, unit=unit)
+
+
+@dataclass(frozen=True)
+class DataCentreSettings:
+    """What is known of the data centre in one calendar year from its meters, bills and contracts."""
+
+    year: int | None = row(
+        whole_number(2000, 2999),
+        "--data-centre-year",
+        "Calendar year of the values of this section; the sheet of another year does not use them.",
+        example=2026,
+    )
+    it_power_kw: float | None = _amount("kW", "it-power", "Installed IT power demand, PD_IT", 800.0)
+    floor_area_m2: float | None = _amount("m2", "floor", "Total floor area, S_DC", 1200.0)
+    total_energy_kwh: float | None = _amount("kWh", "energy", "Total energy with fuels for cooling, E_DC", 5_200_000.0)
+    it_energy_kwh: float | None = _amount("kWh", "it-energy", "Energy of IT equipment, E_IT", 4_200_000.0)
+    water_m3: float | None = _amount("m3", "water", "Total water input, W_IN", 6000.0)
+    reused_heat_kwh: float | None = _amount("kWh", "heat", "Waste heat reused outside, E_REUSE", 700_000.0)
+    cooling_degree_days: float | None = _amount("degree-days", "cdd", "Cooling degree days above 21 C, CDD", 95.0)
+    guarantees_kwh: float | None = _amount("kWh", "guarantees", "Guarantees of origin retired, E_RES-GOO", 3_000_000.0)
+    agreements_kwh: float | None = _amount("kWh", "ppa", "Power purchasing agreements, E_RES-PPA", 1_000_000.0)
+    on_site_kwh: float | None = _amount("kWh", "on-site", "On-site renewable energy, E_RES-OS", 200_000.0)
+    contract_g_per_kwh: float | None = _amount("g/kWh", "contract", "CO2e of energy without certificates", 430.0)
+    node_embodied_kg: float | None = _amount("kg", "embodied", "CO2e of the production of a node, mean of all", 1500.0)
+    node_lifetime_years: float = row(
+        number(1.0, 30.0), "--data-centre-lifetime", "Years of use of a node.", default=5.0, unit="years"
     )

@@ -20,7 +20,7 @@ from offpeak.ledger.tables import states
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.facility import facility_named
 from offpeak.model.time_range import TimeRange
-from offpeak.settings.data_centre import DataCentreSettings
+from offpeak.settings.ledger import DataCentreSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import BY_NAME
 from offpeak.text import counted

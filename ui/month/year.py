@@ -6,7 +6,7 @@ from datetime import datetime, tzinfo
 from html import escape
 from importlib.util import find_spec
 from io import BytesIO
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import typer
@@ -78,11 +78,10 @@ def year_months(text: str, *, now_unix_s: float, zone: tzinfo) -> tuple[int, lis
     """Return the year and its local months, the last one of the current year until now; raise BadInput if invalid."""
     if not (len(text) == 4 and text.isdecimal() and int(text) >= 1970):
         raise BadInput(f"--year {text}: is no year", hint="write it like 2026")
-    year = int(text)
+    year, now = int(text), datetime.fromtimestamp(now_unix_s, zone)
+    if year > now.year:
+        raise BadInput(f"--year {text}: has not begun", hint=f"this year is {now:%Y}")
     edges = [datetime(year + month // 12, month % 12 + 1, 1, tzinfo=zone).timestamp() for month in range(13)]
-    if edges[0] >= now_unix_s:
-        hint = f"this year is {datetime.fromtimestamp(now_unix_s, zone):%Y}"
-        raise BadInput(f"--year {text}: has not begun", hint=hint)
     return year, [
         UsePeriod(f"{year}-{number:02}", begin, min(end, now_unix_s))
         for number, (begin, end) in enumerate(pairwise(edges), 1)
@@ -90,8 +89,8 @@ def year_months(text: str, *, now_unix_s: float, zone: tzinfo) -> tuple[int, lis
     ]
 
 
-def _figure(value: SheetValue) -> str:
-    if value.value is None:
+def _figure(value: SheetValue | None) -> str:
+    if value is None or value.value is None:
         return ""
     return f"{value.value:,.0f}" if value.value.is_integer() else amount_text(value.value)
 
@@ -100,13 +99,11 @@ def _of_part(values: Sequence[SheetValue], part: str) -> list[SheetValue]:
     return [value for value in values if value.part == part]
 
 
-def _by_name(values: Sequence[SheetValue], part: str) -> tuple[list[str], list[tuple[str, dict[str, SheetValue]]]]:
-    """Return the columns of a table of customers or months, and its rows: name, and value by column."""
-    rows = [
-        (name, {f"{value.name} {value.unit}".strip(): value for value in group})
-        for name, group in groupby(_of_part(values, part), key=lambda value: value.of)
-    ]
-    return list(dict.fromkeys(column for _, row in rows for column in row)), rows
+def _by_name(values: Sequence[SheetValue], part: str) -> tuple[list[str], dict[str, list[SheetValue | None]]]:
+    """Return the columns of a table of customers or months, and its rows by name."""
+    cells = {(value.of, f"{value.name} {value.unit}".strip()): value for value in _of_part(values, part)}
+    columns = list(dict.fromkeys(column for _, column in cells))
+    return columns, {name: [cells.get((name, column)) for column in columns] for name, _ in cells}
 
 
 def _print(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) -> None:
@@ -119,11 +116,11 @@ def _print(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) ->
     for part in (CUSTOMER, MONTH):
         columns, rows = _by_name(values, part)
         if rows:
-            shown = Table(part, *columns, box=None, pad_edge=False, header_style="bold")
-            for column in shown.columns[1:]:
-                column.justify = "right"
-            for name, row in rows:
-                shown.add_row(printable(name), *(_figure(row[each]) if each in row else "" for each in columns))
+            shown = Table(part, box=None, pad_edge=False, header_style="bold")
+            for column in columns:
+                shown.add_column(column, justify="right")
+            for name, row in rows.items():
+                shown.add_row(printable(name), *map(_figure, row))
             typer.echo()
             print_table(shown)
     typer.echo("".join(f"\n{note}" for note in notes))
@@ -145,7 +142,7 @@ def year_page(headline: str, values: Sequence[SheetValue], notes: Sequence[str])
     sections = [section(PARTS[DATA_CENTRE][0], table(PARTS[DATA_CENTRE][1], headers, rows, texts=3))]
     for part in (CUSTOMER, MONTH):
         columns, named = _by_name(values, part)
-        rows = [[HtmlCell(name), *(_html(row.get(column)) for column in columns)] for name, row in named]
+        rows = [[HtmlCell(name), *map(_html, row)] for name, row in named.items()]
         if rows:
             sections.append(section(PARTS[part][0], table(PARTS[part][1], [part, *columns], rows)))
     return still_page(title, header, sections)

@@ -10,7 +10,7 @@ from year_site import BERLIN, job, unix_s, year_ledger
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price
-from offpeak.settings.data_centre import DataCentreSettings
+from offpeak.settings.ledger import DataCentreSettings
 from offpeak.settings.plan import PlanSettings
 from services.accounts.data_centre_year import (
     CUSTOMER,

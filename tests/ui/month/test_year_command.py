@@ -93,6 +93,7 @@ def test_without_openpyxl_it_says_how_to_install_it(
     [
         (("--year", "25"), "--year 25: is no year"),
         (("--year", "2300"), "--year 2300: has not begun"),
+        (("--year", "9999"), "--year 9999: has not begun"),
         (("--year", "2025", "--month", "2025-01"), "--year excludes --month"),
         (("--year", "2025", "--log", "x"), "--year excludes --log"),
         (("--month", "2025-01", "--xlsx", "x.xlsx"), "--xlsx x.xlsx: is a sheet of a year"),
