@@ -391,6 +391,27 @@ def test_many_replays_tell_effect_from_chance(offpeak: Offpeak) -> None:
     assert knapsack["replays"] == 10
 
 
+def test_ranges_of_a_log_without_dates_contain_the_choice_of_the_week(
+    offpeak: Offpeak, log: Path, tmp_path: Path
+) -> None:
+    arguments = ["simulate", str(log), "--prices", str(SAMPLE_PRICES), "--policy", "easy,greedy", "--replays", "10"]
+    report = tmp_path / "report.html"
+    text = offpeak(*arguments, "--report", str(report)).stdout
+    assert "replays (--replays) lay it on others of 5" in text
+    assert "10 replays over 10 alignments with the prices, with submit times" in text
+    assert "ranges hold 19 of 20 further alignments" in text
+    assert "Medians of 10 replays over 10 alignments with the prices" in report.read_text(encoding="utf-8")
+    drawn, again, fixed = (answer(offpeak(*arguments, "--json", *more)) for more in ([], [], ["--start", "2023-05-08"]))
+    assert drawn["replays"] == again["replays"]
+    easy, kept = drawn["replays"][0], fixed["replays"][0]
+    assert (easy["alignments"], kept["alignments"]) == (10, 1)
+    cost, kept_cost = easy["figures"]["cost"], kept["figures"]["cost"]
+    assert cost["low"] < cost["median"] < cost["high"]
+    assert "median" not in kept_cost
+    assert cost["high"] - cost["low"] > 5 * (kept_cost["high"] - kept_cost["low"])
+    assert any("the week is fixed (--start)" in line for line in fixed["notes"])
+
+
 def test_too_few_replays_are_refused(offpeak: Offpeak, log: Path) -> None:
     done = offpeak("simulate", log, "--replays", "3")
     assert (done.returncode, done.stdout) == (2, "")
