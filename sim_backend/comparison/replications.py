@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from os import sched_getaffinity
 from threading import Event
 
@@ -225,11 +224,21 @@ def replay_each(
     Where the week of the prices is a choice, each replay lays the log on another one, the same for all policies.
     `progress` gets the number of finished replays, including those before the first of the numbers.
     """
+    weeks = case.prices.laid.weeks
     done = numbers.start
     outcomes: dict[int, tuple[PolicyOutcome, ...]] = {}
     with _threads() as (pool, stop):
-        run = partial(_one, case, policies, draw_power=draw_power, policies_at=policies_at, stop=stop)
-        futures = {pool.submit(run, number, seed): number for number in numbers}
+
+        def hear_stop(_policy: str, _submitted: int) -> None:
+            if stop.is_set():
+                raise _Stopped
+
+        def run(number: int) -> tuple[PolicyOutcome, ...]:
+            at = case.aligned(weeks.draw(number, seed)) if weeks else case
+            chosen = policies_at(at) if weeks and policies_at else policies
+            return compare(shifted(at, np.random.default_rng([seed, number]), draw_power), chosen, hear_stop).outcomes
+
+        futures = {pool.submit(run, number): number for number in numbers}
         for future in as_completed(futures):
             outcomes[futures[future]] = future.result()
             done += 1
@@ -247,27 +256,6 @@ def _threads() -> Iterator[tuple[ThreadPoolExecutor, Event]]:
     finally:
         stop.set()
         pool.shutdown(cancel_futures=True)
-
-
-def _one(
-    case: ReplayCase,
-    policies: tuple[Policy, ...],
-    number: int,
-    seed: int,
-    *,
-    draw_power: DrawPower | None,
-    policies_at: PoliciesAt | None,
-    stop: Event,
-) -> tuple[PolicyOutcome, ...]:
-    def hear_stop(_policy: str, _submitted: int) -> None:
-        if stop.is_set():
-            raise _Stopped
-
-    if weeks := case.prices.laid.weeks:
-        case = case.aligned(weeks.draw(number, seed))
-        policies = policies_at(case) if policies_at else policies
-    rng = np.random.default_rng([seed, number])
-    return compare(shifted(case, rng, draw_power), policies, hear_stop).outcomes
 
 
 def shifted(case: ReplayCase, rng: Generator, draw_power: DrawPower | None = None) -> ReplayCase:
