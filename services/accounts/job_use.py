@@ -69,14 +69,14 @@ def measure_jobs(
 
 
 def _did_not_run(ended: EndedJob) -> BookedJob:
-    return BookedJob(ended, _row(ended.job, 0.0, None, "", None, "did not run for a second"), 0.0)
+    return BookedJob(ended, job_row(ended.job, 0.0, basis="did not run for a second"), 0.0)
 
 
 def model_job(ended: EndedJob, expected: JobDraw, why: str) -> BookedJob:
     """Return a job without figures of the ledger, and why; it has no cost."""
     job = ended.job
     energy_j = expected.node_w * _node_s(job)
-    return BookedJob(ended, _row(job, energy_j, None, "", None, f"modelled: {expected.basis}; {why}"), 0.0)
+    return BookedJob(ended, job_row(job, energy_j, basis=f"modelled: {expected.basis}; {why}"), 0.0)
 
 
 def _measure_share(its: Mapping[str, float], used: Mapping[str, EnergyUse]) -> _MeasuredShare:
@@ -101,7 +101,7 @@ def _make_booked_job(ended: EndedJob, measured: _MeasuredShare, expected: JobDra
     if price.carbon_g_per_kwh is not None:
         carbon_g = measured.carbon_g + modelled_j * price.carbon_g_per_kwh / J_PER_KWH
     basis = _basis(ended, measured, expected)
-    use = _row(job, measured.energy_j + modelled_j, cost, price.currency, carbon_g, basis)
+    use = job_row(job, measured.energy_j + modelled_j, cost, price.currency, carbon_g, basis=basis)
     return BookedJob(ended, use, measured.covered)
 
 
@@ -119,7 +119,16 @@ def _node_s(job: Job) -> int:
     return ((job.end_s or 0) - (job.start_s or 0)) * max(1, job.nodes)
 
 
-def _row(job: Job, energy_j: float, cost: float | None, currency: str, carbon_g: float | None, basis: str) -> JobUse:
+def job_row(
+    job: Job,
+    energy_j: float | None,
+    cost: float | None = None,
+    currency: str = "",
+    carbon_g: float | None = None,
+    *,
+    basis: str,
+) -> JobUse:
+    """Return the row of a job."""
     started, ended = float(job.start_s or 0), float(job.end_s or 0)
     partition = job.partitions[0] if job.partitions else ""
     return JobUse(

@@ -40,8 +40,7 @@ from services.accounts.counterfactual import (
     with_ledger_prices,
 )
 from services.accounts.job_use import PRICED
-from services.accounts.ledger_trace import ledger_trace
-from services.accounts.lever_site import LeverSite
+from services.accounts.lever_site import LeverSite, ledger_trace
 from services.accounts.month_account import find_ordered_peaks, read_replay_inputs
 from sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
 from sim_backend.comparison.replications import LARGEST_SHIFT_S, interval_of

@@ -11,6 +11,7 @@ from lever_days import CLASS, NODES, LeverDaysSite, day, days_jobs, lever_days, 
 from offpeak.ledger.rows import JobUse, SavingRecord
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.time_range import TimeRange
 from services.accounts.lever_savings import NOT_KNOWN, OWN_ORDER, SHADOW_BASELINES, book_levers
 
 
@@ -100,6 +101,22 @@ def test_a_day_in_two_currencies_and_a_plan_are_not_known(shadow: LeverDaysSite,
     asleep_only = booked(shadow, 4, settings=settings_of(queue="off"))
     assert [row.lever for row in asleep_only] == ["sleep"]
     assert [row.lever for row in booked(shadow, 4, classes=(None,))] == ["order"]
+
+
+def test_jobs_without_limit_and_rows_of_a_first_day_are_replayed(tmp_path: Path) -> None:
+    site = lever_days(tmp_path / "ledger.sqlite", jobs=days_jobs(per_day=30), limit_s=None)
+    begun = day(4).from_unix_s + 9 * HOUR_S
+    span = TimeRange(begun, day(4).until_unix_s)
+    rows = book_levers(site.url, site.site(known_since=begun), [span])
+    assert [(row.lever, row.from_unix_s, row.until_unix_s) for row in rows] == [
+        (lever, span.from_unix_s, span.until_unix_s) for lever in ("order", "sleep")
+    ]
+    whole = {row.lever: row for row in booked(site, 4)}
+    assert 0 < (rows[1].node_hours or 0) < (whole["sleep"].node_hours or 0)
+    assert rows[1].cost is not None
+    apart = book_levers(site.url, site.site(), [TimeRange(day(4).from_unix_s, begun), span])
+    hours = sum(row.node_hours or 0.0 for row in apart if row.lever == "sleep")
+    assert hours == pytest.approx(whole["sleep"].node_hours, rel=1e-6), "two times of a day are the day"
 
 
 @pytest.mark.thorough
