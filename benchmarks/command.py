@@ -40,6 +40,10 @@ def command_benchmarks() -> Iterator[Measured]:
         sample = ["simulate", str(SAMPLE_LOG), "--prices", str(SAMPLE_PRICES), "--json"]
         first_s, _ = run_cold(*sample, environment={"NUMBA_CACHE_DIR": str(Path(folder) / "cache")})
         yield Measured("simulate, first run ever, nothing compiled", first_s, "s", 20.0, False, "bundled sample")
+        estimated = [run_cold("estimate", *arguments[1:4], "--time-zone", "Europe/Berlin") for _ in range(ROUNDS + 1)][
+            1:
+        ]
+        yield Measured("estimate, all levers, cold", median(run[0] for run in estimated), "s", 10.0, False, data)
         plain_s = median(run[0] for run in runs)
         report = [run_cold(*arguments, "--report", str(Path(folder) / "report.html")) for _ in range(ROUNDS)]
         written_s = median(run[0] for run in report) - plain_s

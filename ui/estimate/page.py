@@ -61,7 +61,7 @@ def estimate_page(answer: LeversAnswer) -> str:
         section("How sure is this?", bullets(sureness(estimate))),
         section("What was used, and what is assumed", bullets(assumed)),
     ]
-    return still_page(f"{estimate.trace.name}: what pays", head, sections)
+    return still_page(f"{estimate.trace.name}: what pays", f'<div class="sheet">{head}', [*sections, "</div>"])
 
 
 def _hero(answer: LeversAnswer) -> str:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, percent_text, unit_of
+from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
 from offpeak.settings.file import toml
@@ -18,6 +19,7 @@ from sim_backend.estimate import (
     FIRST_REPLAYS,
     HARDLY_PCT,
     SETTLED_PCT,
+    YEAR_S,
     Bounds,
     CapabilitySaving,
     LoggedUse,
@@ -312,7 +314,10 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
 def assumptions(estimate: SavingsEstimate) -> list[str]:
     """Return what is assumed, how the log was read, and which jobs were left out."""
     zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
+    period_s, jobs = estimate.used.until_s - estimate.used.begin_s, counted(len(estimate.prepared.case.jobs), "job")
+    seasons = f"a year is {length_text(period_s)} and {jobs} scaled up: other seasons, other jobs are not in it"
     return [
+        *([seasons] if period_s < YEAR_S - DAY_S else []),
         f"hours and days are in the time zone {zone}; --time-zone sets another",
         *([] if estimate.comparison.case.cluster else [BY_SUBMISSION]),
         *remarks(estimate.trace, estimate.prepared, estimate.comparison),
