@@ -96,8 +96,10 @@ class PartHistory:
             beside = ", with the node up and asleep" if self.asleep_s else ""
             hours = (self.up_s + self.asleep_s) / HOUR_S
             return f"shows exactly {self.known_w[-1]:,.0f} W for {hours:.1f} h{beside}; is its meter stuck?"
-        if self.last_unix_s - self.refused_unix_s < DAY_S:
-            return f"has readings that are refused: {self.refusal}"
+        if self.refused and (not self.known_w or self.last_unix_s - self.refused_unix_s < DAY_S):
+            lasts = not self.known_w or self.refused_unix_s - self.last_unix_s >= CONFIRM_S
+            hint = "; it lasts: is node_class right, and the meter's unit?" if lasts else ""
+            return f"has readings that are refused: {self.refusal}{hint}"
         return ""
 
 

@@ -61,6 +61,13 @@ def test_a_spike_is_refused_and_counted(bound: DrawBound, power_w: float, why: s
     assert (kept, history.refused, history.problem) == ([20.0], 1, f"has readings that are refused: {why}")
 
 
+@pytest.mark.parametrize("before_w", [[], [200.0]])
+def test_a_node_that_keeps_drawing_more_than_its_class_asks_for_the_class(before_w: list[float]) -> None:
+    kept, history = booked(before_w + [2000.0] * 5, ON)
+    assert (kept, history.refused) == (before_w, 5)
+    assert history.problem.endswith("; it lasts: is node_class right, and the meter's unit?")
+
+
 @pytest.mark.parametrize("bound", [OFF, NO_CLASS])
 def test_a_draw_that_lasts_is_booked_from_its_first_reading(bound: DrawBound) -> None:
     kept, history = booked([20.0] * 5 + [400.0, 410.0, 390.0, 400.0], bound)
