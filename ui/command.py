@@ -33,6 +33,7 @@ MODULES = {
     "queue": "ui.agent.command",
     "plan": "ui.plan.command",
     "why": "ui.agent.command",
+    "jobs": "ui.agent.command",
     "history": "ui.agent.command",
     "choose": "ui.federation.command",
     "submit": "ui.federation.command",

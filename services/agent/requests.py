@@ -7,6 +7,7 @@ that are not accepted.
 
 import grp
 import json
+import math
 import os
 import pwd
 import re
@@ -19,11 +20,13 @@ from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.time_range import TimeRange
 from plugin.scheduler.node import Node, NodeUse
 from power.lifecycle.decisions import describe_fault, find_due_order, make_effect
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord
 from power.lifecycle.transitions import apply_event
+from services.accounts.job_bills import BillQuery
 from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, JobStatus, StatusReply, status_json
 from services.unix_socket import Peer
 
@@ -211,7 +214,7 @@ def make_reply(
         return _pass_on(request, receive)
     question = request.request.get("ask")
     if question not in STATUS_REQUESTS:
-        known = (*STATUS_REQUESTS, SNAPSHOT, FOR_ADMINS["ask"], FOR_BROKERS["ask"])
+        known = (*STATUS_REQUESTS, BILLS, SNAPSHOT, FOR_ADMINS["ask"], FOR_BROKERS["ask"])
         raise BadInput(f"{question!r} is not a known query", hint=f"ask: {', '.join(known)}")
     if published is None:
         raise not_ready()
@@ -221,6 +224,23 @@ def make_reply(
     if question == "status":
         return {"published": status_json(replace(seen, jobs=())), "wakes": sorted(wakes())}
     return {"published": status_json(seen)}
+
+
+BILLS = "bills"
+"""The query for the bills of ended jobs: "job", "user", "from_unix_s" and "until_unix_s" are optional."""
+
+
+def parse_bill_query(request: AgentRequest) -> BillQuery:
+    """Return the query; a caller without rights gets their own jobs. Raises BadInput for what is no query."""
+    fields = request.request
+    try:
+        span = TimeRange(float(fields.get("from_unix_s", 0.0)), float(fields.get("until_unix_s", math.inf)))
+    except (TypeError, ValueError):
+        raise BadInput("from_unix_s and until_unix_s are Unix seconds", hint="leave them out for all jobs") from None
+    job, user = fields.get("job"), fields.get("user")
+    if not isinstance(job, str | None) or not isinstance(user, str | None):
+        raise BadInput("job and user are texts", hint="leave them out for all jobs")
+    return BillQuery(span, user if request.user is None else request.user, job)
 
 
 def jobs_seen(request: AgentRequest) -> float | None:

@@ -27,6 +27,7 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
 from plugin.queue_hook.facts import PLAN
 from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
+from services.accounts.job_bills import read_job_bills
 from services.agent.agent import SiteAgent
 from services.agent.loop import LOG, ProblemLog
 from services.agent.reports import make_site_report, make_snapshot, make_status
@@ -111,6 +112,7 @@ class Service:
             wakes=agent.wakes,
             change_hold=agent.change_hold,
             plan=lambda: agent.planner.latest if agent.site.settings.agent.queue == PLAN else None,
+            bills=lambda query: read_job_bills(agent.site.settings.ledger.url, query),
         )
         async with AsyncExitStack() as end:
             await end.enter_async_context(serve_socket(agent.site.settings.agent.socket, server))

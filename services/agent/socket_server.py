@@ -6,7 +6,7 @@ A client that hangs or sends too much delays no other client.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +16,9 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.process import user_name
 from plugin.day_plan.day_plan import DayPlan, plan_to_json
 from plugin.federation.site_report import SiteReport, report_json
+from services.accounts.job_bills import BillQuery, JobBill, bills_json
 from services.agent.requests import (
+    BILLS,
     END_HOLD,
     HOLD,
     AgentRequest,
@@ -29,6 +31,7 @@ from services.agent.requests import (
     jobs_seen,
     make_reply,
     not_ready,
+    parse_bill_query,
     parse_hold_request,
     parse_request,
 )
@@ -62,7 +65,7 @@ async def refuse_holds(_request: HoldRequest) -> dict[str, Any]:
 
 
 class SocketServer:
-    """Replies to clients; `published`, `report`, `snapshot` and `plan` give the latest value, None before the first."""
+    """Replies to clients; the functions give the latest values, None before the first."""
 
     def __init__(
         self,
@@ -73,17 +76,20 @@ class SocketServer:
         report: MakeSiteReport,
         snapshot: MakeSnapshot,
         plan: Callable[[], DayPlan | None],
+        bills: Callable[[BillQuery], Sequence[JobBill]],
         wakes: WakeableNodes = tuple,
         change_hold: ChangeHold = refuse_holds,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._receive, self._callers = published, receive, callers
         self._report, self._snapshot, self._plan, self._wakes = report, snapshot, plan, wakes
-        self._patience_s, self._change_hold = patience_s, change_hold
+        self._patience_s, self._change_hold, self._bills = patience_s, change_hold, bills
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only requests that need a name wait.
         self._names = ThreadPoolExecutor(2, thread_name_prefix="user-names")
+        # A ledger may hang as well: then only requests for bills wait.
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="bills")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Reply to one client."""
@@ -105,8 +111,9 @@ class SocketServer:
             writer.close()
 
     def close(self) -> None:
-        """Look up no more names."""
-        self._names.shutdown(wait=False, cancel_futures=True)
+        """Look up no more names and bills."""
+        for pool in (self._names, self._readers):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _too_many(self, peer: Peer) -> bool:
         # Users without rights must keep neither the scheduler nor an operator out.
@@ -137,6 +144,8 @@ class SocketServer:
             user = None if rights.sees_all else await self._name(peer.uid)
             person = await self._person(peer) if fields.get("tell") == "order" else ""
             request = AgentRequest(fields, rights, user, person)
+            if fields.get("ask") == BILLS:
+                return await self._reply_with_bills(request)
             if fields.get("ask") == SNAPSHOT:
                 return self._reply_with_snapshot(request)
             return make_reply(request, self._published(), self._receive, self._wakes)
@@ -148,6 +157,11 @@ class SocketServer:
         if report is None:
             raise not_ready()
         return {"snapshot": report_json(report)}
+
+    async def _reply_with_bills(self, request: AgentRequest) -> dict[str, Any]:
+        query = parse_bill_query(request)
+        bills = await asyncio.get_running_loop().run_in_executor(self._readers, self._bills, query)
+        return {"bills": bills_json(bills)}
 
     def _reply_with_snapshot(self, request: AgentRequest) -> dict[str, Any]:
         snapshot = self._snapshot(jobs_seen(request))

@@ -21,6 +21,7 @@ from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, SavingsA
 
 if TYPE_CHECKING:
     from plugin.day_plan.day_plan import DayPlan
+    from services.accounts.job_bills import JobBill
 
 PATIENCE_S, CLOCK_PATIENCE_S = 10.0, 2.0
 
@@ -299,12 +300,27 @@ def fetch_plan(path: Path) -> "DayPlan":
         raise _senseless_reply(path) from None
 
 
+def fetch_bills(path: Path, **query: str | float) -> "tuple[JobBill, ...]":
+    """Return the bills of ended jobs that the user may see, the latest first; errors as `fetch_status`.
+
+    The query has job, user, from_unix_s and until_unix_s; each may be left out.
+    """
+    # The bills are read by SQLAlchemy, which other commands do without.
+    from services.accounts.job_bills import parse_bills
+
+    reply = exchange(path, {"ask": "bills", **query})
+    try:
+        return parse_bills(reply.get("bills"))
+    except ValueError:
+        raise _senseless_reply(path) from None
+
+
 def send_node_request(path: Path, what: str, nodes: str, text: str = "") -> None:
     """Send a request about nodes. Raises AgentSilent if no agent answers, BadInput if the agent refuses the request."""
     exchange(path, {"tell": what, "nodes": nodes, "text": text})
 
 
-def exchange(path: Path, request: Mapping[str, str], *, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+def exchange(path: Path, request: Mapping[str, str | float], *, patience_s: float = PATIENCE_S) -> dict[str, Any]:
     """Return the reply of the agent, {} if it is no object; errors as `fetch_status`."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(patience_s)

@@ -15,6 +15,7 @@ from offpeak.errors import OffpeakError
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_report import SiteReport
 from services.accounts.account_of_savings import LeverSaving, SavingsAccount
+from services.accounts.job_bills import BillQuery, JobBill
 from services.agent.requests import Callers, HoldRequest, NodeRequest, WakeReply
 from services.agent.socket_server import SocketServer, serve_socket
 from services.agent.status import (
@@ -76,6 +77,8 @@ class AgentSocket:
     requests: list[NodeRequest] = field(default_factory=list)
     refuse: Exception | None = None
     held: list[tuple[str, str, str]] = field(default_factory=list)
+    bills: list[JobBill] = field(default_factory=list)
+    queries: list[BillQuery] = field(default_factory=list)
     replies: list[WakeReply] = field(default_factory=list)
     """The wake replies, the last one repeated; without any, all requested nodes are accepted."""
 
@@ -93,6 +96,10 @@ class AgentSocket:
         if self.snapshot is None or jobs_seen_unix_s != self.snapshot.published.at_unix_s:
             return self.snapshot
         return replace(self.snapshot, published=replace(self.snapshot.published, jobs=()), jobs_left_out=True)
+
+    def give_bills(self, query: BillQuery) -> tuple[JobBill, ...]:
+        self.queries.append(query)
+        return tuple(bill for bill in self.bills if query.user in (None, bill.user) and query.job in (None, bill.job))
 
     async def give_report(self) -> SiteReport | None:
         return self.site
@@ -129,6 +136,7 @@ def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: floa
             report=agent.give_report,
             snapshot=agent.give_snapshot,
             plan=lambda: agent.plan,
+            bills=agent.give_bills,
             patience_s=patience_s,
             change_hold=agent.change_hold,
         )

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from offpeak.display import NOT_KNOWN, clock_text, figure, iso_text, minute_text, money_text, power_text
-from offpeak.errors import OffpeakError
+from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.constants import MINUTE_S
 from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
@@ -221,12 +221,20 @@ def print_queue(settings: Settings, *, user: str | None, partition: str | None, 
 
 
 def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
-    """Print why the job waits. If no agent answers, print the last decision and raise AgentSilent."""
+    """Print why the job waits, or its bill once it has ended.
+
+    If no agent answers, print the last decision and raise AgentSilent.
+    """
     try:
         reply = fetch_status(settings.agent.socket, ask="why", job=job_id)
     except AgentSilent as silent:
         _print_last_decision(settings, job_id, silent, as_json=as_json)
         raise _with_last_record(settings, silent) from None
+    except BadInput as unknown:
+        from ui.agent.bills_answer import print_bill
+
+        print_bill(settings, job_id, unknown, as_json=as_json)
+        return
     if as_json:
         around: dict[str, Any] = {key: value for key, value in status_json(reply).items() if key in STATUS_KEYS}
         typer.echo(json.dumps(with_times(vars(reply.jobs[0]), machine_zone()) | around, indent=2))

@@ -129,19 +129,38 @@ def queue(
 
 
 def why(
-    job_id: Annotated[str, typer.Argument(metavar="JOBID", help="A pending job, as squeue shows it.")],
+    job_id: Annotated[str, typer.Argument(metavar="JOBID", help="A job, as squeue shows it.")],
     socket: SOCKET = None,
     url: LEDGER = None,
     as_json: JSON = False,
     config: CONFIG = None,
 ) -> None:
-    """Show why a job waits: its place, the price, its latest start, the expected saving, and how to opt out."""
+    """Show why a job waits: its place, the price, its latest start, the expected saving, and how to opt out.
+
+    Of a job that has ended: its energy, its cost, and how much less it cost than at its submission.
+    """
     if not JOB_ID.fullmatch(job_id):
         raise BadInput(f"{job_id!r} is no job id", hint="`squeue --me` lists the ids of your jobs")
     settings = query_settings(config, socket, url)
     from ui.agent.answer import print_why
 
     print_why(settings, job_id, as_json=as_json)
+
+
+def jobs(
+    since: START = None,
+    end: END = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Your own jobs only; other users see no others.")] = False,
+    socket: SOCKET = None,
+    url: LEDGER = None,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Show the jobs that have ended: energy, cost, and how much less each one cost than at its submission."""
+    settings = query_settings(config, socket, url)
+    from ui.agent.bills_answer import print_bills
+
+    print_bills(settings, (since, end), mine=mine, as_json=as_json)
 
 
 def history(

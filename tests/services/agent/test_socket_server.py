@@ -16,6 +16,7 @@ from agent_socket import PUBLISHED, AgentSocket, agent_socket
 from open_folder import open_folder
 
 from offpeak.errors import BadInput, OffpeakError
+from services.accounts.job_bills import JobBill
 from services.agent.requests import Callers, NodeRequest, find_callers
 from services.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
 from services.agent.status import StatusSnapshot, fetch_snapshot, parse_status
@@ -91,6 +92,20 @@ def test_other_users_get_their_own_jobs_and_totals(agent: AgentSocket) -> None:
     assert (seen.problems, seen.nodes, seen.saved_today) == ((), PUBLISHED.nodes, PUBLISHED.saved_today)
     assert jobs_of(say_as(NOBODY, agent, {"ask": "why", "job": "1850"})) == ["1850"]
     assert say_as(NOBODY, agent, {"ask": "why", "job": "1841"})["error"] == "job 1841 is another user's"
+
+
+@AS_ROOT
+def test_other_users_get_the_bills_of_their_own_jobs_whatever_they_ask_for(agent: AgentSocket) -> None:
+    agent.bills = [bill("7", "nobody"), bill("8", "ann")]
+    for request in ({"ask": "bills"}, {"ask": "bills", "user": "ann"}, {"ask": "bills", "user": "nobody"}):
+        assert [each["job"] for each in say_as(NOBODY, agent, request)["bills"]] == ["7"]
+    assert say_as(NOBODY, agent, {"ask": "bills", "job": "8"})["bills"] == []
+    assert [each["job"] for each in agent.say({"ask": "bills", "user": "ann"})["bills"]] == ["8"]
+    assert "Unix seconds" in agent.say({"ask": "bills", "from_unix_s": "noon"})["error"]
+
+
+def bill(job: str, user: str) -> JobBill:
+    return JobBill(job, user, "physics", "batch", "n1", 0.0, 3600.0, 7200.0, 3.6e6, 0.1, "EUR", 0.3, "measured")
 
 
 @AS_ROOT

@@ -23,6 +23,7 @@ from offpeak.model.orders import NodeOrder, QueueChange
 from offpeak.settings import file as settings_file
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
+from services.accounts.job_bills import JobBill
 from services.agent.restore import RestoreResult
 from ui.command import run
 
@@ -288,3 +289,38 @@ def test_the_queue_of_10_000_jobs_is_quick(agent: AgentSocket, environment: dict
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert len(done.stdout.splitlines()) == 1 + len(long)
     assert after.ru_utime - before.ru_utime < 3.0
+
+
+ENDED = JobBill(
+    *("1700", "ann", "physics", "batch", "n[1-2]", START_S, START_S + 3600.0, START_S + 7200.0),
+    *(1.42 * 3.6e6, 0.31, "EUR", 0.40, "measured"),
+)
+
+
+def test_why_of_an_ended_job_is_its_bill(offpeak: Offpeak, agent: AgentSocket) -> None:
+    agent.bills = [ENDED]
+    done = offpeak("why", "1700")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "job 1700 of ann, batch, n[1-2]: ended 2026-11-01 02:00",
+        "ran        1:00:00 after 1:00:00 of waiting",
+        "this job   1.42 kWh, 0.31 EUR, 0.09 EUR less than at its submission",
+        "basis      measured",
+    ]
+    (of_json,) = json.loads(offpeak("why", "1700", "--json").stdout)
+    assert of_json["saved"] == pytest.approx(0.09)
+    assert "the agent does not know it" in offpeak("why", "1701").stderr
+
+
+def test_jobs_that_ended_with_their_sum(offpeak: Offpeak, agent: AgentSocket) -> None:
+    agent.bills = [ENDED, replace(ENDED, job="1699", cost=None, at_submission_cost=None, submitted_unix_s=None)]
+    done = offpeak("jobs", *DAY)
+    header, first, second, _, total = done.stdout.splitlines()
+    assert header.split()[:5] == ["job", "user", "account", "nodes", "ended"]
+    assert first.split()[-3:] == ["0.31", "EUR", "0.09"]
+    assert second.split()[-4:] == ["not", "known", "not", "known"]
+    text = "2 jobs: 2.84 kWh, 0.31 EUR, 0.09 EUR less than at their submission; 1 job of unknown difference"
+    assert total == text
+    assert agent.queries[-1].span.from_unix_s == START_S
+    assert offpeak("jobs", "--mine").returncode == 0
+    assert agent.queries[-1].user == pwd.getpwuid(os.geteuid()).pw_name

@@ -1,0 +1,63 @@
+"""The bills of ended jobs: what a job would have cost at its submission, and what is not known."""
+
+import pytest
+
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import JobUse, Price
+from offpeak.model.time_range import TimeRange
+from services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
+
+HOUR_S = 3600.0
+DAY = TimeRange(0.0, 24 * HOUR_S)
+
+
+def use(job: str, submitted_h: float | None, started_h: float, user: str = "ann") -> JobUse:
+    """Return a job of an hour and of 1 kWh, charged at 0.1 EUR."""
+    start_s = started_h * HOUR_S
+    return JobUse(
+        *(job, start_s, start_s + HOUR_S, user, "physics", "batch", "n1", 3.6e6, 0.1, "EUR"),
+        submitted_unix_s=None if submitted_h is None else submitted_h * HOUR_S,
+    )
+
+
+def bills(ledger: Ledger, *uses: JobUse, query: BillQuery | None = None) -> dict[str, JobBill]:
+    ledger.write_jobs(uses)
+    # 300 EUR/MWh until noon, 100 until 18:00, then no price.
+    ledger.write_prices(
+        [Price(0.0, 12 * HOUR_S, 300.0, "EUR", "x"), Price(12 * HOUR_S, 18 * HOUR_S, 100.0, "EUR", "x")]
+    )
+    assert ledger.settle(60)
+    with open_ledger(ledger.settings.url) as connection:
+        return {bill.job: bill for bill in job_bills(connection, query or BillQuery(DAY))}
+
+
+def test_a_job_that_waited_for_a_low_price_cost_less(ledger: Ledger) -> None:
+    found = bills(ledger, use("1", 10, 13), use("2", 13, 14), use("3", 13, 10), use("4", 11.5, 13))
+    assert {job: bill.saved for job, bill in found.items()} == {
+        "1": pytest.approx(0.2),
+        "2": pytest.approx(0.0),
+        "3": pytest.approx(-0.2),
+        "4": pytest.approx(0.1),
+    }
+    assert found["1"].at_submission_cost == pytest.approx(0.3)
+
+
+def test_what_is_not_known_has_no_figure(ledger: Ledger) -> None:
+    found = bills(ledger, use("old", None, 13), use("unpriced", 17.5, 18), use("half", 12, 17.5))
+    assert {bill.saved for bill in found.values()} == {None}
+
+
+def test_users_see_their_jobs_and_arrays_are_found_by_their_number(ledger: Ledger) -> None:
+    uses = [use(job, 10, 13) for job in ("7_1", "7_2", "77", "7.head", "8[1].head", "8%")]
+    theirs = use("7_3", 10, 13, user="bob")
+    assert set(bills(ledger, *uses, theirs, query=BillQuery(DAY, "ann", "7"))) == {"7_1", "7_2", "7.head"}
+    assert set(bills(ledger, query=BillQuery(DAY, None, "8"))) == {"8[1].head"}
+    assert set(bills(ledger, query=BillQuery(TimeRange(0.0, HOUR_S)))) == set()
+
+
+def test_bills_travel_as_json(ledger: Ledger) -> None:
+    found = tuple(bills(ledger, use("1", 10, 13), use("old", None, 13)).values())
+    assert parse_bills(bills_json(found)) == found
+    with pytest.raises(ValueError, match="no bills"):
+        parse_bills([{"job": "1"}])

@@ -1,0 +1,126 @@
+"""Print `offpeak jobs`, and `offpeak why` of a job that has ended: energy, cost, and its own part of the saving."""
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from datetime import tzinfo
+
+import typer
+from rich.table import Table
+
+from offpeak.display import NOT_KNOWN, amount_text, clock_text, energy_text, minute_text, money_text
+from offpeak.errors import BadInput
+from offpeak.model.constants import J_PER_KWH
+from offpeak.model.local_time import machine_zone
+from offpeak.model.time_range import parse_range
+from offpeak.process import user_name
+from offpeak.settings.table import Settings
+from offpeak.text import counted, printable
+from services.accounts.job_bills import MOST_JOBS, BillQuery, JobBill, read_job_bills
+from services.agent.status import AgentSilent, fetch_bills
+from ui.ledger.text import print_nothing, print_table, rows_json, with_times
+
+COLUMNS = ("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost", "less than at submission")
+RIGHT = COLUMNS[5:]
+
+
+def print_bills(settings: Settings, times: tuple[str | None, str | None], *, mine: bool, as_json: bool) -> None:
+    """Print the bills of the jobs that ended in a time. Raises AgentSilent, or BadInput for an invalid time."""
+    zone = machine_zone()
+    span = parse_range(*times, now_unix_s=time.time(), zone=zone)
+    query = BillQuery(span, user_name(os.geteuid()) if mine else None)
+    bills = _fetch(settings, query)
+    if as_json:
+        rows = [with_times(vars(bill) | {"saved": bill.saved}, zone) for bill in bills]
+        typer.echo(rows_json(rows), nl=False)
+    elif bills:
+        print_table(bills_table(bills, zone))
+        typer.echo(f"\n{sum_text(bills)}")
+    else:
+        print_nothing(span, zone)
+
+
+def print_bill(settings: Settings, job_id: str, unknown: BadInput, *, as_json: bool) -> None:
+    """Print the bills of a job, or of the tasks of an array, that has ended; raise `unknown` if there is none."""
+    zone = machine_zone()
+    try:
+        bills = fetch_bills(settings.agent.socket, job=job_id)
+    except (AgentSilent, BadInput):
+        raise unknown from None
+    if not bills:
+        raise unknown
+    if as_json:
+        typer.echo(rows_json([with_times(vars(bill) | {"saved": bill.saved}, zone) for bill in bills]), nl=False)
+        return
+    for bill in bills:
+        for line in bill_lines(bill, zone):
+            typer.echo(printable(line))
+    if len(bills) > 1:
+        typer.echo(sum_text(bills))
+
+
+def bill_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
+    """Return the bill of a job in lines."""
+    ran = clock_text(bill.ended_unix_s - bill.started_unix_s)
+    if bill.submitted_unix_s is not None:
+        ran = f"{ran} after {clock_text(bill.started_unix_s - bill.submitted_unix_s)} of waiting"
+    energy = energy_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH)
+    return (
+        f"job {bill.job} of {bill.user}, {bill.partition}, {bill.nodes}: ended {minute_text(bill.ended_unix_s, zone)}",
+        f"ran        {ran}",
+        f"this job   {energy}, {money_text(bill.cost, bill.currency)}, {_less_text(bill)}",
+        f"basis      {bill.basis}",
+    )
+
+
+def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
+    """Return a table with a row for each job."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in COLUMNS:
+        table.add_column(header, justify="right" if header in RIGHT else "left")
+    for bill in bills:
+        waited = "" if bill.submitted_unix_s is None else clock_text(bill.started_unix_s - bill.submitted_unix_s)
+        cells = (
+            *(bill.job, bill.user, bill.account, bill.nodes, minute_text(bill.ended_unix_s, zone)),
+            *(clock_text(bill.ended_unix_s - bill.started_unix_s), waited),
+            amount_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH),
+            *(money_text(bill.cost, bill.currency), amount_text(bill.saved)),
+        )
+        table.add_row(*map(printable, cells))
+    return table
+
+
+def sum_text(bills: Sequence[JobBill]) -> str:
+    """Return the sum of the bills in a line; what is not known is counted, and not in it."""
+    energies = [bill.energy_j for bill in bills if bill.energy_j is not None]
+    costs = [bill.cost for bill in bills if bill.cost is not None]
+    saved = [bill.saved for bill in bills if bill.saved is not None]
+    currencies = {bill.currency for bill in bills if bill.cost is not None}
+    currency = currencies.pop() if len(currencies) == 1 else ""
+    energy = energy_text(math.fsum(energies) / J_PER_KWH if energies else None)
+    cost = money_text(math.fsum(costs) if costs and currency else None, currency)
+    less = money_text(math.fsum(saved) if saved and currency else None, currency)
+    unknown = len(bills) - len(saved)
+    rest = f"; {counted(unknown, 'job')} of unknown difference" if unknown else ""
+    most = f" (the latest {MOST_JOBS:,})" if len(bills) == MOST_JOBS else ""
+    return f"{counted(len(bills), 'job')}{most}: {energy}, {cost}, {less} less than at their submission{rest}"
+
+
+def _less_text(bill: JobBill) -> str:
+    if bill.saved is None:
+        return f"what it would have cost at its submission is {NOT_KNOWN}"
+    more = "less" if bill.saved >= 0 else "more"
+    return f"{money_text(abs(bill.saved), bill.currency)} {more} than at its submission"
+
+
+def _fetch(settings: Settings, query: BillQuery) -> tuple[JobBill, ...]:
+    """Return the bills from the agent, or from the ledger if no agent answers and the user may read it."""
+    span = {"from_unix_s": query.span.from_unix_s, "until_unix_s": query.span.until_unix_s}
+    try:
+        return fetch_bills(settings.agent.socket, **span, **({"user": query.user} if query.user else {}))
+    except AgentSilent as silent:
+        try:
+            return read_job_bills(settings.ledger.url, query)
+        except OSError:
+            raise silent from None
