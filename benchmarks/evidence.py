@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -83,7 +84,8 @@ def write_month(url: str, nodes: int = NODES, count: int = JOBS, days: int = DAY
     def saved() -> Iterator[dict[str, object]]:
         for day in range(days):
             start_s = begin_s + day * DAY_S
-            yield vars(SavingRecord(start_s, start_s + DAY_S, "all nodes on", 9e9, 200.5, 3e9, 66.6, "EUR", "2 nodes"))
+            saved = SavingRecord(start_s, start_s + DAY_S, "all nodes on", 9e8, 20.5, 3e8, 6.6, "EUR", "2 nodes")
+            yield vars(replace(saved, saved_carbon_g=66_000.0, low_cost=10.5, high_cost=16.5))
 
     with engine.begin() as connection:
         meters = [{"number": n, "meter": "pdu1", "way": "snmp", "part": f"outlet {n}"} for n in range(1, nodes + 1)]

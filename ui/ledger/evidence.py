@@ -1,5 +1,7 @@
 """Answers `offpeak ledger bundle` and `offpeak verify`: the evidence of a month, and what it proves."""
 
+import os
+import stat
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -39,6 +41,9 @@ def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValu
     with open_ledger(settings.url) as connection:
         content = make_bundle(connection, whole, zone, written)
     with replacing(file) as opened:
+        if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            # It names users and their jobs, as the ledger does.
+            os.fchmod(opened.fileno(), 0o600)
         opened.write(content)
     say_written(file)
 

@@ -1,5 +1,6 @@
 """`offpeak ledger bundle` and `offpeak verify` as an operator and an auditor run them."""
 
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -36,16 +37,18 @@ def change(url: str, statement: str) -> None:
 def test_a_bundle_is_verified_without_the_ledger(offpeak: Offpeak, url: str, tmp_path: Path) -> None:
     done = offpeak("ledger", "bundle", "july.zip", "--month", MONTH, "--ledger", url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "written: july.zip\n", "")
+    assert stat.S_IMODE((tmp_path / "july.zip").stat().st_mode) == 0o600
     (tmp_path / "ledger.sqlite").unlink()
     done = offpeak("verify", "july.zip")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("2026-07-01 00:00 to 2026-08-01 00:00, UTC: made by offpeak ")
     assert lines[1].startswith("sealed: 31 days, digest of the last ")
-    assert [line.split()[:3] for line in lines[4:7]] == [
+    assert [line.split()[:3] for line in lines[4:8]] == [
         ["account", "40", "40"],
         ["node", "2", "2"],
         ["saving", "1", "1"],
+        ["savings", "1", "1"],
     ]
     assert lines[-1] == "verified: no row was changed, and all figures are the same to the cent"
     assert len(lines) < 24
