@@ -301,13 +301,13 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
     few = ""
     if first.replays == FIRST_REPLAYS:
         few = f"; their savings differ by less than {SETTLED_PCT} points" if estimate.is_settled else MORE_REPLAYS
+    held = "replays" if first.alignments == 1 else "further alignments, whose bills differ from the one paid above"
     return [
         *(far or (near,)),
         *one_user_remark(estimate.trace),
         *((power,) if estimate.prepared.power.assumed else ()),
         f"shares and waits are {quoted_text(first)} with submissions up to a minute later; brackets hold 19 of 20"
-        f" {'replays' if first.alignments == 1 else 'further alignments'}; {NOISE}: chance alone can make the"
-        f" difference{few}",
+        f" {held}; {NOISE}: chance alone can make the difference{few}",
     ]
 
 

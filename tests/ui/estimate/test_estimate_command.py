@@ -12,6 +12,7 @@ import pytest
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from power.capacity.registry import check_policy_name
+from sim_backend.sample import SAMPLE_PRICES
 from ui.replay.likeness import NOT_CLAIMED
 
 Done = subprocess.CompletedProcess[str]
@@ -96,6 +97,16 @@ def test_a_dump_of_one_user_is_named(offpeak: Offpeak, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text(re.sub(r"[|]ada[012][|]", "|eve|", dump()))
     done = offpeak("estimate", "mine.txt", *BERLIN, "--nodes", "6", "--replays", "10")
     assert "- all jobs are of user eve: if the cluster has others, the log lacks their jobs" in done.stdout
+
+
+def test_a_log_of_years_without_prices_is_estimated_over_weeks_of_the_prices(offpeak: Offpeak, tmp_path: Path) -> None:
+    old = tmp_path / "sacct-2013.txt"
+    old.write_text(dump().replace("2023-", "2013-"), encoding="utf-8")
+    done = offpeak("estimate", old, *BERLIN, "--prices", SAMPLE_PRICES)
+    assert done.returncode == 0, done.stderr
+    assert "medians of 20 replays over 11 alignments with the prices" in done.stdout
+    assert "further alignments, whose bills differ from the one paid above" in done.stdout
+    assert re.search(r"lay it on others of 11 weeks, within 6 weeks of that day of any year", done.stdout)
 
 
 def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: Path) -> None:
