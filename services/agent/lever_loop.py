@@ -72,8 +72,10 @@ class LeverLoop(Loop):
         open_jobs = jobs_not_ended(view, await self._accounts.draws(view), await self._accounts.run_s(view))
         site = await asyncio.to_thread(make_lever_site, section, view, traits, open_jobs, watched[0].from_unix_s)
         arguments = (self._ledger.settings.url, site, spans)
-        rows: tuple[SavingRecord, ...] = await call_apart(BOOK_LEVERS, arguments, {}, result="savings")
-        self._took_s = time.monotonic() - begun_s
+        try:
+            rows: tuple[SavingRecord, ...] = await call_apart(BOOK_LEVERS, arguments, {}, result="savings")
+        finally:
+            self._took_s = time.monotonic() - begun_s
         # A row ends with its day, so that a later one of the same begin replaces it.
         days_end_s = ((row, tomorrow_s if row.from_unix_s >= midnight_s else midnight_s) for row in rows)
         self._ledger.write_savings([replace(row, until_unix_s=end_s) for row, end_s in days_end_s])
