@@ -13,8 +13,9 @@ import numpy as np
 
 from benchmarks.bars import Measured, machine
 from offpeak.model.arrays import Float64
+from offpeak.settings.agent import AgentSettings
 from services.accounts.trial_analysis import TrialEffect, estimate_effect, make_covariates
-from services.accounts.trial_design import SLEEP, TrialDesign, draw_blocks
+from services.accounts.trial_design import draw_blocks
 
 VARIATION, EXPLAINED = 0.15, 0.9
 
@@ -58,8 +59,8 @@ class TrialScore:
 def simulate_effect(case: TrialCase, seed: int) -> TrialEffect:
     """Draw the days of a trial by the seed, simulate their energy, and return the analysis."""
     chance = np.random.default_rng(seed)
-    design = TrialDesign("simulated", (SLEEP,), case.days, case.block, f"{seed}")
-    blocks = draw_blocks(design, date(2026, 1, 5), UTC, 0.0)
+    settings = AgentSettings(trial="simulated", trial_days=case.days, trial_block=case.block)
+    blocks = draw_blocks(settings, f"{seed}", first=date(2026, 1, 5), zone=UTC, drawn_unix_s=0.0)
     is_on, count = np.array([block.is_on for block in blocks], np.float64), len(blocks)
     part = np.sqrt(EXPLAINED / 2)
     load, weather = _persistent(chance, count, 0.5), _persistent(chance, count, 0.8)

@@ -35,6 +35,7 @@ MODULES = {
     "why": "ui.agent.command",
     "jobs": "ui.agent.command",
     "history": "ui.agent.command",
+    "trial": "ui.agent.command",
     "choose": "ui.federation.command",
     "submit": "ui.federation.command",
     "broker": "ui.federation.command",

@@ -92,6 +92,33 @@ class AgentSettings:
         "closed to jobs. Without it, the scheduler wakes sleeping nodes for any job.",
         default=False,
     )
+    trial: str | None = row(
+        TEXT,
+        "--trial",
+        "Name of a trial of on/off days, drawn once and begun at the next midnight; another name begins another trial; "
+        "when not set: no lever is ever off.",
+        example="winter",
+    )
+    trial_lever: str = row(
+        choice("sleep", "order", "both"),
+        "--trial-lever",
+        "What is off on drawn days: sleep: all nodes stay awake; order: the queue has the site's own order; both: each "
+        "on days of its own.",
+        default="sleep",
+    )
+    trial_days: int = row(
+        whole_number(14, 730),
+        "--trial-days",
+        "Length of the trial; half of the days are off.",
+        default=56,
+        unit="days",
+    )
+    trial_block: str = row(
+        choice("day", "half-day"),
+        "--trial-block",
+        "What is drawn: whole days, or halves from midnight and noon.",
+        default="day",
+    )
     socket: Path = row(
         PATH,
         "--socket",

@@ -4,23 +4,41 @@ The logarithm of a block's energy, or of the price paid for it, is regressed on 
 outside temperature and the day of the week, as option C of the IPMVP adjusts a whole facility. The standard error is
 HC2 (MacKinnon and White 1985) with Student's t: right also if the lever changes the variation. Days are drawn, so that
 errors which persist over days do not make the interval too short.
+
+`measure_trial` reads a trial from the ledger. The agent does so once a day and stores the results there, so that all
+readers show the same ones: `trial_results`.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from statistics import NormalDist
 
 import numpy as np
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, select
 
+from offpeak.errors import BadInput
+from offpeak.ledger.marks import read_memory, read_trial
+from offpeak.ledger.node_energy import spans_energy
+from offpeak.ledger.prices import mean_prices
+from offpeak.ledger.records import savings_in
 from offpeak.ledger.rows import TrialBlock
+from offpeak.ledger.tables import jobs, series
 from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH
+from offpeak.model.step_series import IntegralCurve, Series, running_integral
+from offpeak.model.time_range import TimeRange
+from offpeak.text import counted
+from services.accounts.trial_design import SLEEP
 
 LEAST_BLOCKS, LEAST_FREE = 14, 8
 """A result needs that many blocks, and that many more than the regression has coefficients."""
 BLOCKS_PER_COLUMN = 5
 """The day of the week is left out while there are fewer blocks for each column."""
+OUTSIDE = "outside temperature"
 FILLED_SHARE = 0.1
 """A covariate that is missing in no more blocks than this has its mean there."""
 
@@ -46,7 +64,7 @@ def make_covariates(
     """Return the covariates of the blocks by name, the most useful first; NaN is not known."""
     begins = [datetime.fromtimestamp(block.from_unix_s, zone) for block in blocks]
     days = [[at.weekday() == day for day in range(1, 7)] + [at.hour >= 12] for at in begins]
-    return {"load": load, "outside temperature": outside_c, "day of the week": np.array(days, np.float64)}
+    return {"load": load, OUTSIDE: outside_c, "day of the week": np.array(days, np.float64)}
 
 
 def estimate_effect(value: Float64, is_on: Float64, covariates: Mapping[str, Float64]) -> TrialEffect | str:
@@ -95,3 +113,169 @@ def student_quantile(degrees: int, share: float = 0.975) -> float:
         (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160,
     )
     return x + math.fsum(term / float(degrees) ** power for power, term in enumerate(terms, 1))
+
+
+WASH_OUT_S = 2 * HOUR_S
+"""The begin of each block that does not count: nodes wake, and jobs that were delayed start."""
+ENOUGH = 0.9
+"""The share of a block in which the agent must obey, and nodes, price and temperature must be known."""
+NOT_OBEYED = "the agent did not run in mode active, or a cap on power held"
+NOT_MEASURED, NOT_PRICED = "nodes were not measured", "the price is not known, or not above 0"
+RESULTS = "trial results of "
+"""The ledger remembers the results of a trial under this and its name."""
+
+
+@dataclass(frozen=True)
+class TrialInputs:
+    """For how long the agent obeyed in each block, by its begin, and the outside temperature, None if not known."""
+
+    now_unix_s: float
+    zone: tzinfo
+    obeyed_s: Mapping[float, float]
+    outside: Series | None = None
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """The measured effect of one lever, by `used` of the `blocks` that are over, or `why` there is none.
+
+    `excluded` counts the other blocks by reason. `modelled_percent` is the saving by the model on the days on.
+    """
+
+    trial: str
+    lever: str
+    at_unix_s: float
+    blocks: int
+    used: int
+    excluded: Mapping[str, int]
+    effect: TrialEffect | None = None
+    why: str = ""
+    modelled_percent: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The result in one line."""
+        share, known = f"{self.used:,} of {counted(self.blocks, 'block')}", self.effect
+        if known is None:
+            return f"not measured yet, {share}: {self.why}"
+        bounds = f"{known.saving_percent:.1f} ({known.low_percent:.1f} to {known.high_percent:.1f}) %"
+        adjusted = f"adjusted for {', '.join(known.adjusted_for) or 'nothing'}"
+        weather = "" if OUTSIDE in known.adjusted_for else ", not for weather"
+        model = "" if self.modelled_percent is None else f"; by the model {self.modelled_percent:.1f} %"
+        proof = f": about {known.blocks_to_prove:,} blocks would" if known.blocks_to_prove else ""
+        doubt = f"; this does not prove a saving{proof}" if known.low_percent <= 0 else ""
+        of = "energy" if self.lever == SLEEP else "the price paid"
+        return f"measured by on/off days: {bounds} of {of}, {share}, {adjusted}{weather}{model}{doubt}"
+
+
+def measure_trial(connection: Connection, blocks: Sequence[TrialBlock], inputs: TrialInputs) -> tuple[TrialResult, ...]:
+    """Return the result of each lever so far."""
+    over = [block for block in blocks if block.until_unix_s <= inputs.now_unix_s]
+    is_on = {
+        lever: np.array([+block.is_on for block in over if block.lever == lever], np.float64)
+        for lever in dict.fromkeys(block.lever for block in over)
+    }
+    results = []
+    for lever in is_on:
+        own = [block for block in over if block.lever == lever]
+        edges_s = np.array([(block.from_unix_s + WASH_OUT_S, block.until_unix_s) for block in own])
+        try:
+            values, power_w, excluded = _block_values(connection, own, edges_s, inputs)
+        except BadInput as problem:
+            results.append(TrialResult(own[0].trial, lever, inputs.now_unix_s, len(own), 0, {}, why=str(problem)))
+            continue
+        used = ~np.isnan(values)
+        outside_c, load = _outside_c(inputs.outside, edges_s), _core_hours(connection, edges_s)
+        covariates = make_covariates(own, inputs.zone, load=load, outside_c=outside_c)
+        covariates |= {f"lever {other}": on for other, on in is_on.items() if other != lever}
+        effect = estimate_effect(values[used], is_on[lever][used], {name: of[used] for name, of in covariates.items()})
+        result = TrialResult(own[0].trial, lever, inputs.now_unix_s, len(own), int(used.sum()), excluded)
+        if isinstance(effect, str):
+            results.append(replace(result, why=effect))
+            continue
+        on_w = {block: watts for block, watts in zip(own, power_w, strict=True) if block.is_on and watts > 0}
+        modelled = _modelled_percent(connection, on_w) if lever == SLEEP else None
+        results.append(replace(result, effect=effect, modelled_percent=modelled))
+    return tuple(results)
+
+
+def _block_values(
+    connection: Connection, blocks: Sequence[TrialBlock], edges_s: Float64, inputs: TrialInputs
+) -> tuple[Float64, Float64, Counter[str]]:
+    """Return the value and the mean power [W] of each block, NaN if it is excluded, and the reasons."""
+    spans = [TimeRange(*edges) for edges in edges_s.tolist()]
+    nodes = connection.execute(select(series.c.node).where(series.c.node != "").distinct()).scalars().all()
+    uses = spans_energy(connection, spans, [nodes] * len(spans))
+    most = len({node for by_node in uses for node in by_node})
+    values, power_w, excluded = np.full(len(blocks), np.nan), np.full(len(blocks), np.nan), Counter[str]()
+    for number, (block, by_node, price) in enumerate(zip(blocks, uses, mean_prices(connection, spans), strict=True)):
+        covered = sum(use.covered or 0.0 for use in by_node.values()) / max(most, 1)
+        energy_j = sum(use.energy_j for use in by_node.values())
+        priced_j = energy_j - sum(use.unpriced_j for use in by_node.values())
+        paid = sum(use.cost or 0.0 for use in by_node.values())
+        if inputs.obeyed_s.get(block.from_unix_s, 0.0) < ENOUGH * (block.until_unix_s - block.from_unix_s):
+            excluded[NOT_OBEYED] += 1
+        elif covered < ENOUGH or energy_j <= 0:
+            excluded[NOT_MEASURED] += 1
+        elif block.lever != SLEEP and (priced_j < ENOUGH * energy_j or min(paid, price.price_per_mwh or 0.0) <= 0):
+            excluded[NOT_PRICED] += 1
+        else:
+            power_w[number] = energy_j / covered / (edges_s[number, 1] - edges_s[number, 0])
+            paid_per_mwh = paid * J_PER_MWH / max(priced_j, 1.0)
+            values[number] = power_w[number] if block.lever == SLEEP else paid_per_mwh / (price.price_per_mwh or 1.0)
+    return values, power_w, excluded
+
+
+def _core_hours(connection: Connection, edges_s: Float64) -> Float64:
+    """Return the core-hours per hour of jobs in each span, NaN if the cores of a job are not known."""
+    columns = (jobs.c.started_unix_s, jobs.c.ended_unix_s, jobs.c.cpus)
+    ran = (jobs.c.ended_unix_s > edges_s.min()) & (jobs.c.started_unix_s < edges_s.max())
+    rows = np.array([tuple(row) for row in connection.execute(select(*columns).where(ran))], np.float64).reshape(-1, 3)
+    if not len(rows) or np.isnan(rows).any():
+        return np.full(len(edges_s), np.nan)
+    at_s = np.concatenate([rows[:, 0], rows[:, 1]])
+    order = np.argsort(at_s)
+    in_use = np.cumsum(np.concatenate([rows[:, 2], -rows[:, 2]])[order])[:-1]
+    return _means(at_s[order], in_use, edges_s)
+
+
+def _outside_c(outside: Series | None, edges_s: Float64) -> Float64:
+    """Return the mean temperature of each span, NaN where less than most of it is known."""
+    if outside is None:
+        return np.full(len(edges_s), np.nan)
+    at_s = np.append(outside.start_s, outside.end_s).astype(np.float64)
+    known = _means(at_s, outside.known.astype(np.float64), edges_s)
+    means = _means(at_s, np.where(outside.known, outside.value, 0.0), edges_s)
+    return np.where(known >= ENOUGH, means / np.maximum(known, ENOUGH), np.nan)
+
+
+def _means(at_s: Float64, value: Float64, edges_s: Float64) -> Float64:
+    curve = IntegralCurve(at_s, running_integral(at_s, value))
+    return curve.between(edges_s[:, 0], edges_s[:, 1]) / (edges_s[:, 1] - edges_s[:, 0])
+
+
+def _modelled_percent(connection: Connection, on_w: Mapping[TrialBlock, float]) -> float | None:
+    """Return the booked saving of sleeping nodes on these days; None if none is booked, or for half-days."""
+    begins = [block.from_unix_s for block in on_w]
+    span = TimeRange(min(begins), max(begins) + DAY_S)
+    used_j = {
+        (each.from_unix_s, each.until_unix_s): watts * (each.until_unix_s - each.from_unix_s)
+        for each, watts in on_w.items()
+    }
+    saved_j = {
+        (row["from_unix_s"], row["until_unix_s"]): row["baseline_energy_j"] - row["energy_j"]
+        for row in savings_in(connection, span)
+        if row["lever"] == SLEEP and not row["is_shadow"]
+    }
+    saved, used = (sum(each[day] for day in used_j.keys() & saved_j.keys()) for each in (saved_j, used_j))
+    return 100 * saved / (saved + used) if used else None
+
+
+def trial_results(connection: Connection) -> tuple[TrialResult, ...]:
+    """Return the results of the trial that was drawn last, as the agent stored them; none before its first day."""
+    blocks = read_trial(connection)
+    stored = read_memory(connection, f"{RESULTS}{blocks[0].trial}") if blocks else None
+    return STORED_RESULTS.validate_json(stored) if stored else ()
+
+
+STORED_RESULTS = TypeAdapter(tuple[TrialResult, ...])

@@ -11,7 +11,9 @@ from offpeak.door.journal import HistoryEntry
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
+from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import PLAN
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
@@ -54,6 +56,7 @@ from services.agent.queue_loop import (
 )
 from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeContext, WakeReply, make_wake_reply, parse_order
 from services.agent.site_context import PartitionModes, SiteContext, SiteOrders, open_doors, open_site_scheduler_door
+from services.agent.trial_loop import TrialLoop, TrialSection
 from services.agent.wait_forecast import WaitForecast, WaitHistory
 
 LOG_OUT_S = 5.0
@@ -108,6 +111,7 @@ class SiteAgent:
         self.meters = MeterLoop(self._meter_section, ledger, problem_log, clock, steady)
         self.savings = SavingsLoop(self._savings_section, ledger, clock)
         self.levers = LeverLoop(self._lever_section, self.observer, self.accounts, ledger)
+        self.trial = TrialLoop(self._trial_section, ledger, problem_log, clock, steady)
         self.loops: tuple[Loop, ...] = (
             self.prices,
             EventFileLoop(self.caps),
@@ -119,6 +123,7 @@ class SiteAgent:
             self.meters,
             self.savings,
             self.levers,
+            self.trial,
             PruneLoop(ledger, clock),
             SealLoop(ledger, lambda: self.site.zone, clock),
         )
@@ -142,6 +147,7 @@ class SiteAgent:
                 await asyncio.to_thread(self.power.load)
                 await asyncio.to_thread(self.accounts.load)
                 await asyncio.to_thread(self.wait_history.load)
+                await asyncio.to_thread(self.trial.load)
                 self._orders = await asyncio.to_thread(
                     open_doors, self.site, self.ledger, self.observer, self.power.known, lambda: self.modes
                 )
@@ -283,13 +289,26 @@ class SiteAgent:
         settings = self.site.settings
         return WeatherSection(settings.feeds, is_used=settings.agent.queue == PLAN)
 
+    @property
+    def settings_in_force(self) -> Settings:
+        """The settings, with the levers off that a trial has off now."""
+        return self.trial.with_levers_off(self.site.settings, is_capped=self._is_capped)
+
+    @property
+    def _is_capped(self) -> bool:
+        return bool(self.caps.in_force(within_s=HOUR_S))
+
+    def _trial_section(self) -> TrialSection:
+        is_active = self.modes.usual is Mode.ACTIVE and not self._is_capped
+        return TrialSection(self.site.settings, self.site.zone, is_active)
+
     def _queue_section(self) -> QueueSection:
-        settings = self.site.settings
+        settings = self.settings_in_force
         rules = queue_rules(settings, self.site.zone, self.site.own_policy)
         return QueueSection(rules, self.modes, settings.plan, settings.power.idle_node_w, settings.agent)
 
     def _power_section(self) -> PowerSection:
-        site, settings = self.site, self.site.settings
+        site, settings = self.site, self.settings_in_force
         return PowerSection(
             machines=site.machines,
             poller=site.poller,

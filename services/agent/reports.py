@@ -145,7 +145,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         return None
     now_s = agent.now_unix_s
     at_s = now_s if facts is None else facts.now_s
-    rules = queue_rules(agent.site.settings, agent.site.zone)
+    rules = queue_rules(agent.settings_in_force, agent.site.zone)
     offers = offers_in_force(agent.power.offers, agent.modes)
     return StatusReply(
         at_unix_s=at_s,
@@ -169,6 +169,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         capacity=(
             *(f"{offer.pool}: {offer.text}: {offer.why}" for offer in agent.power.offers),
             *((agent.power.budget.text,) if agent.power.budget else ()),
+            *agent.trial.notes,
         ),
         forecasts=(*agent.prices.forecasts, *agent.accounts.forecasts),
         refused_readings=agent.meters.refused_readings,

@@ -1,7 +1,7 @@
-"""The commands `offpeak agent`, `page`, `status`, `queue`, `why` and `history`.
+"""The commands `offpeak agent`, `page`, `status`, `queue`, `why`, `history` and `trial`.
 
 They run the agent and the service of the status page, show the agent's state, show the planned queue and why a job
-waits, and list decisions and actions.
+waits, list decisions and actions, and show on/off days with their result.
 """
 
 import os
@@ -179,3 +179,11 @@ def history(
     from ui.agent.ledger_answer import print_history
 
     print_history(settings.ledger, (since, end), subject, as_json=as_json)
+
+
+def trial(url: LEDGER = None, as_json: JSON = False, config: CONFIG = None) -> None:
+    """Show the drawn on/off days of the last trial, and the saving that they have measured so far."""
+    settings = query_settings(config, None, url)
+    from ui.agent.ledger_answer import print_trial
+
+    print_trial(settings.ledger, as_json=as_json)

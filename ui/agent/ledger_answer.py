@@ -1,25 +1,33 @@
-"""What the ledger records: the history that `offpeak history` prints, and the last records while no agent answers.
+"""What the ledger records: the history that `offpeak history` prints, the days and results of `offpeak trial`, and
+the last records while no agent answers.
 
 The history holds decisions and actions in one list, newest first. SQLAlchemy is slow to import, so other answers
 import this module when no agent answers.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 import typer
 from rich.table import Table
 
-from offpeak.display import second_text
+from offpeak.display import minute_text, second_text
+from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger
+from offpeak.ledger.marks import read_trial
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, last_written_unix_s, latest_states
 from offpeak.machines.node_sets import expand
 from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_range
 from offpeak.settings.ledger import LedgerSettings
-from offpeak.text import printable
+from offpeak.text import counted, printable
+from services.accounts.trial_analysis import trial_results
+from services.accounts.trial_design import find_blocks
 from ui.ledger.text import print_nothing, print_table, rows_json, with_times
 
 MAX_DECISIONS = 20
@@ -103,3 +111,36 @@ def _action_row(record: HistoryRow) -> dict[str, Any]:
         "why": "; ".join(filter(None, (record["reason"], record["said"]))),
         "inputs": record["inputs"],
     }
+
+
+def print_trial(settings: LedgerSettings, *, as_json: bool) -> None:
+    """Print the trial that was drawn last, what is on now, and the results. Raises BadInput if there is none."""
+    zone, now_s = machine_zone(), time.time()
+    with open_ledger(settings.url) as connection:
+        blocks, results = read_trial(connection), trial_results(connection)
+    if not blocks:
+        hint = 'set trial below [agent], for example trial = "winter"; the agent draws its days'
+        raise BadInput("the ledger has no trial of on/off days", hint=hint)
+    if as_json:
+        rows = [with_times(vars(block), zone) for block in blocks]
+        found = [{**asdict(result), "text": result.text} for result in results]
+        typer.echo(json.dumps({"blocks": rows, "results": found}, indent=2))
+        return
+    first, last = blocks[0], blocks[-1]
+    drawn = f"drawn {second_text(first.drawn_unix_s, zone)}, seed {first.seed}"
+    span = f"{minute_text(first.from_unix_s, zone)} to {minute_text(last.until_unix_s, zone)}"
+    typer.echo(f"trial {printable(first.trial)}: {span}, {drawn}")
+    for block in find_blocks(blocks, now_s):
+        typer.echo(f"now: {block.lever} is {ON_OFF[block.is_on]} until {minute_text(block.until_unix_s, zone)}")
+    for result in results:
+        typer.echo(f"{result.lever}: {result.text}")
+        for why, count in result.excluded.items():
+            typer.echo(f"- {counted(count, 'block')} left out: {why}")
+    levers = dict.fromkeys(block.lever for block in blocks)
+    table = Table("from", *levers, box=None, pad_edge=False, header_style="bold")
+    for begin_s, now in groupby(blocks, key=lambda block: block.from_unix_s):
+        table.add_row(minute_text(begin_s, zone), *(ON_OFF[block.is_on] for block in now))
+    print_table(table)
+
+
+ON_OFF = {True: "on", False: "off"}

@@ -1,4 +1,4 @@
-"""`offpeak status`, `queue`, `why` and `history`, with an agent that answers and with none."""
+"""`offpeak status`, `queue`, `why`, `history` and `trial`, with an agent that answers and with none."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
 from offpeak.model.orders import NodeOrder, QueueChange
 from offpeak.settings import file as settings_file
+from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from services.accounts.job_bills import JobBill
+from services.accounts.trial_analysis import RESULTS, STORED_RESULTS, TrialEffect, TrialResult
+from services.accounts.trial_design import draw_blocks
 from services.agent.restore import RestoreResult
 from ui.command import run
 
@@ -324,3 +328,41 @@ def test_jobs_that_ended_with_their_sum(offpeak: Offpeak, agent: AgentSocket) ->
     assert agent.queries[-1].span.from_unix_s == START_S
     assert offpeak("jobs", "--mine").returncode == 0
     assert agent.queries[-1].user == pwd.getpwuid(os.geteuid()).pw_name
+
+
+def test_trial_shows_the_drawn_days_what_is_on_now_and_the_result(offpeak: Offpeak, tmp_path: Path) -> None:
+    nothing = offpeak("trial")
+    assert (nothing.returncode, nothing.stdout) == (2, "")
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
+    ledger.ready()
+    without = offpeak("trial")
+    assert without.returncode == 2
+    assert "no trial of on/off days" in without.stderr
+    first: date = datetime.now(UTC).date() - timedelta(days=1)
+    settings = AgentSettings(trial="winter", trial_lever="both", trial_days=14)
+    blocks = ledger.draw_trial(draw_blocks(settings, "5eed", first=first, zone=UTC, drawn_unix_s=START_S))
+    assert ledger.draw_trial(draw_blocks(settings, "other", first=first, zone=UTC, drawn_unix_s=1.0)) == blocks
+    effect = TrialEffect(5.84, -0.1, 7.6, ("load",), 90)
+    results = (
+        TrialResult("winter", "sleep", START_S, 60, 42, {"nodes were not measured": 18}, effect, modelled_percent=6.1),
+        TrialResult("winter", "order", START_S, 60, 3, {}, why="3 on and 0 off: a result needs 7 of each"),
+    )
+    ledger.remember(f"{RESULTS}winter", STORED_RESULTS.dump_json(results).decode())
+    ledger.close()
+    shown = offpeak("trial")
+    lines = shown.stdout.splitlines()
+    assert shown.returncode == 0
+    assert lines[0].startswith("trial winter: ")
+    assert lines[0].endswith("drawn 2026-11-01 00:00:00, seed 5eed")
+    assert [line.split(" is ")[0] for line in lines[1:3]] == ["now: order", "now: sleep"]
+    assert lines[3:6] == [
+        "sleep: measured by on/off days: 5.8 (-0.1 to 7.6) % of energy, 42 of 60 blocks, adjusted for load, not for "
+        "weather; by the model 6.1 %; this does not prove a saving: about 90 blocks would",
+        "- 18 blocks left out: nodes were not measured",
+        "order: not measured yet, 3 of 60 blocks: 3 on and 0 off: a result needs 7 of each",
+    ]
+    assert len(lines) == 7 + 14
+    answer = json.loads(offpeak("trial", "--json").stdout)
+    assert [block["is_on"] for block in answer["blocks"]] == [block.is_on for block in blocks]
+    assert answer["results"][0]["effect"]["saving_percent"] == 5.84
+    assert answer["results"][0]["text"] in lines[3]

@@ -1,0 +1,142 @@
+"""On/off days: the agent draws them into the ledger, has a lever off in its blocks, and measures once a day.
+
+A lever that is off is a change of the settings in force: `sleep` keeps all nodes awake, `order` leaves the queue in the
+site's own order and delays no job. So the loops undo what they did before, through the doors and within their limits.
+"""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, tzinfo
+
+from offpeak.display import minute_text
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import TrialBlock
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.step_series import Series
+from offpeak.settings.table import Settings
+from plugin.queue_hook.facts import OFF
+from power.lifecycle.node_record import Instant
+from predictors.feeds.feed import fetched
+from predictors.feeds.port import Window
+from predictors.feeds.registry import temperature_feed
+from services.accounts.trial_analysis import RESULTS, STORED_RESULTS, TrialInputs, TrialResult, measure_trial
+from services.accounts.trial_design import ORDER, SLEEP, draw_blocks, find_blocks
+from services.agent.loop import Loop, ProblemLog
+from services.agent.observer import SLOW_S
+
+NOTICE_S = HOUR_S
+"""The shortest time from the draw to the first block."""
+OBEYED = "trial obeyed in "
+EVERY_S = 300.0
+AFTERWARDS_S = 14 * DAY_S
+"""Jobs that ran at the end of the trial may end so much later."""
+ALL_NODES = 1_000_000
+
+
+@dataclass(frozen=True)
+class TrialSection:
+    """The settings, the zone of the days, and whether the agent carries its decisions out and no cap holds."""
+
+    settings: Settings
+    zone: tzinfo
+    is_active: bool
+
+
+class TrialLoop(Loop):
+    """Keeps the trial of the settings. `blocks` are its drawn blocks, none before the ledger was read."""
+
+    name = "on/off days"
+    fetches = True
+    period_s = EVERY_S
+    least_pause_s = SLOW_S
+
+    def __init__(
+        self,
+        section: Callable[[], TrialSection],
+        ledger: Ledger,
+        problem_log: ProblemLog,
+        clock: Callable[[], float],
+        steady: Callable[[], float],
+    ) -> None:
+        self._section, self._ledger, self._problem_log = section, ledger, problem_log
+        self._clock, self._steady = clock, steady
+        self.blocks: tuple[TrialBlock, ...] = ()
+        self._obeyed_s: dict[float, float] = {}
+        self._last: Instant | None = None
+        self._measured_on: date | None = None
+
+    def load(self) -> None:
+        """Read the blocks of the trial from the ledger; draw and write them first if it has none.
+
+        Raises CannotWrite. It waits for the ledger.
+        """
+        section, now_s = self._section(), self._clock()
+        agent = section.settings.agent
+        self._measured_on, self._obeyed_s, self.blocks = None, {}, ()
+        if not agent.trial:
+            self._problem_log.report("trial", None)
+            return
+        obeyed_s = json.loads(self._ledger.remembered(f"{OBEYED}{agent.trial}") or "{}")
+        self._obeyed_s = {float(begin): seconds for begin, seconds in obeyed_s.items()}
+        first = datetime.fromtimestamp(now_s + NOTICE_S, section.zone).date() + timedelta(days=1)
+        drawn = draw_blocks(agent, secrets.token_hex(8), first=first, zone=section.zone, drawn_unix_s=now_s)
+        self.blocks = self._ledger.draw_trial(drawn)
+        problem = f"trial {agent.trial} was drawn with other settings, which stay; give another trial another name"
+        self._problem_log.report("trial", None if _shape(drawn) == _shape(self.blocks) else problem)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A text for each lever that is off now."""
+        off = find_blocks(self.blocks, self._clock(), is_on=False)
+        until = [minute_text(block.until_unix_s, self._section().zone) for block in off]
+        return tuple(f"{each.lever} is off until {at}: on/off days" for each, at in zip(off, until, strict=True))
+
+    def with_levers_off(self, settings: Settings, *, is_capped: bool) -> Settings:
+        """Return the settings in force now. While a cap on power holds, or comes soon, nodes may sleep."""
+        off = {block.lever for block in find_blocks(self.blocks, self._clock(), is_on=False)}
+        agent, capacity = settings.agent, settings.capacity
+        if SLEEP in off and not is_capped:
+            agent = replace(agent, capacity="always-on", limit_capacity=False)
+            capacity = replace(capacity, keep_hot=ALL_NODES)
+        if ORDER in off:
+            agent = replace(agent, queue=OFF, longest_delay_s=0)
+        return replace(settings, agent=agent, capacity=capacity)
+
+    async def round(self) -> None:
+        """Count the time in which the agent obeyed, and measure once a day. Raises BadLedger, BadInput."""
+        section, now, last = self._section(), Instant(self._steady(), self._clock()), self._last
+        self._last, now_s = now, now.unix_s
+        if not self.blocks:
+            return
+        block = next(iter(find_blocks(self.blocks, now_s)), None)
+        if block and section.is_active and last is not None:
+            # A clock that was set counts only the time that has passed.
+            passed_s = max(min(now_s - block.from_unix_s, now.monotonic_s - last.monotonic_s), 0.0)
+            self._obeyed_s[block.from_unix_s] = self._obeyed_s.get(block.from_unix_s, 0.0) + passed_s
+            self._ledger.remember(f"{OBEYED}{block.trial}", json.dumps(self._obeyed_s))
+        today = datetime.fromtimestamp(now_s, section.zone).date()
+        ended = self.blocks[0].until_unix_s <= now_s < self.blocks[-1].until_unix_s + AFTERWARDS_S
+        if ended and today != self._measured_on:
+            outside = await fetched(lambda: self._read_temperature(int(now_s)))
+            results = await asyncio.to_thread(self._measure, TrialInputs(now_s, section.zone, self._obeyed_s, outside))
+            self._ledger.remember(f"{RESULTS}{self.blocks[0].trial}", STORED_RESULTS.dump_json(results).decode())
+            self._measured_on = today
+
+    def _read_temperature(self, now_s: int) -> Series | None:
+        feeds = self._section().settings.feeds
+        feed = temperature_feed(feeds) if feeds.temperature else None
+        return feed.known(Window(int(self.blocks[0].from_unix_s), now_s), now_s).series if feed else None
+
+    def _measure(self, inputs: TrialInputs) -> tuple[TrialResult, ...]:
+        with open_ledger(self._ledger.settings.url) as connection:
+            return measure_trial(connection, self.blocks, inputs)
+
+
+def _shape(blocks: Sequence[TrialBlock]) -> tuple[int, int, frozenset[str]]:
+    """Return the days, the blocks and the levers of a trial."""
+    days = round((blocks[-1].until_unix_s - blocks[0].from_unix_s) / DAY_S)
+    return days, len(blocks), frozenset(each.lever for each in blocks)
