@@ -53,13 +53,17 @@ class LeverSite:
 
 @dataclass(frozen=True)
 class LeverSection:
-    """The settings, the nodes that may be switched, their classes, the zone of the days, and if the mode is active."""
+    """The settings, the nodes that may be switched, their classes, the zone of the days, and if the mode is active.
+
+    A trial of on/off days has the order of the queue off in the times `order_off`.
+    """
 
     settings: Settings
     machines: Collection[str]
     class_of: Callable[[str], NodeClass | None]
     zone: tzinfo
     is_active: bool
+    order_off: tuple[TimeRange, ...] = ()
 
 
 def make_lever_site(

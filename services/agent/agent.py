@@ -333,7 +333,8 @@ class SiteAgent:
 
     def _lever_section(self) -> LeverSection:
         site, is_active = self.site, self.modes.usual is Mode.ACTIVE
-        return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active)
+        order_off = self.trial.order_off if is_active else ()
+        return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active, order_off)
 
     def _meter_section(self) -> MeterSection:
         site = MeteredSite(self._draw_bound, self.site.inventory.enclosure_of)

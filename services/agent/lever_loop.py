@@ -5,6 +5,7 @@ It remembers in the ledger when the agent has seen all jobs, because a replay of
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -65,7 +66,8 @@ class LeverLoop(Loop):
         section = self._section()
         yesterday_s, midnight_s, tomorrow_s = find_midnights(view.at_s, section.zone)
         days = (TimeRange(yesterday_s, midnight_s), TimeRange(midnight_s, float(view.at_s)))
-        spans = [span for day in days for each in watched if (span := overlap(day, each)) is not None]
+        seen = [span for day in days for each in watched if (span := overlap(day, each)) is not None]
+        spans = [part for span in seen for part in cut_out(span, section.order_off)]
         if not spans:
             return
         begun_s = time.monotonic()
@@ -114,3 +116,12 @@ def overlap(one: TimeRange, other: TimeRange) -> TimeRange | None:
     """Return the time that is in both ranges, None for less than a minute."""
     first, last = max(one.from_unix_s, other.from_unix_s), min(one.until_unix_s, other.until_unix_s)
     return TimeRange(first, last) if last - first >= MINUTE_S else None
+
+
+def cut_out(span: TimeRange, off: Sequence[TimeRange]) -> list[TimeRange]:
+    """Return the parts of a time, none shorter than a minute, that are outside these."""
+    parts = [span]
+    for each in off:
+        sides = (TimeRange(-math.inf, each.from_unix_s), TimeRange(each.until_unix_s, math.inf))
+        parts = [rest for part in parts for side in sides if (rest := overlap(part, side)) is not None]
+    return parts

@@ -9,7 +9,7 @@ from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerView
 from services.accounts.job_draws import JobDraw
 from services.accounts.lever_site import jobs_not_ended
-from services.agent.lever_loop import KEEP_WATCHED_S, extend_watched, overlap, parse_watched, watched_json
+from services.agent.lever_loop import KEEP_WATCHED_S, cut_out, extend_watched, overlap, parse_watched, watched_json
 
 PERIOD_S = 15.0 * MINUTE_S
 BEGIN_S = 1.75e9
@@ -62,3 +62,17 @@ def test_running_jobs_end_as_expected_and_waiting_ones_begin_now() -> None:
     assert [(task.started_unix_s, task.ended_unix_s, task.energy_j) for task in tasks] == [
         (NOW_S, NOW_S + 60, None)
     ] * 3
+
+
+def test_the_order_saves_nothing_on_days_on_which_a_trial_has_it_off() -> None:
+    hours = [
+        TimeRange(*(hour * 3600.0 for hour in edges)) for edges in ((0, 24), (12, 24), (30, 36), (-5, 1), (2, 2.5))
+    ]
+    day, evening, tomorrow, night, soon = hours
+    assert cut_out(day, [evening]) == [TimeRange(0.0, evening.from_unix_s)]
+    assert cut_out(day, [day, tomorrow]) == []
+    assert cut_out(day, [night, soon, tomorrow]) == [
+        TimeRange(night.until_unix_s, soon.from_unix_s),
+        TimeRange(soon.until_unix_s, day.until_unix_s),
+    ]
+    assert cut_out(day, []) == [day]
