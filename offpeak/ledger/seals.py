@@ -267,7 +267,12 @@ def _change_of_group(
     hashes, keys, inside = hashed
     change, more = now - was, int(now[0]) - int(was[0])
     if more == -1:
-        return RowChange(table.name, "deleted", _key_of_words(table, was[3:] ^ now[3:]))
+        key = _key_of_words(table, was[3:] ^ now[3:])
+        columns = [text_column([value]) if isinstance(value, str) else np.array([value]) for _, value in key]
+        is_cut = any(isinstance(value, str) and len(value.encode()) >= KEY_TEXT_BYTES for _, value in key)
+        # Several changes that leave one row less give a key of no row.
+        is_one = bool(change[1] * (_hashes(columns, PRIMES[1]) | np.uint64(1)) == change[2])
+        return RowChange(table.name, "deleted", key if is_one or is_cut else ())
     which = inside & (hashes == change[1] if more else change[1] * keys == change[2])
     places = np.flatnonzero(which).tolist()
     kind = "added" if more > 0 else "deleted" if more else "altered"
