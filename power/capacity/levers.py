@@ -131,7 +131,7 @@ class Recommendation:
 
 
 @dataclass
-class LeverReplays:
+class LeverMeasurement:
     """The replays of the levers on the last days of an estimate's log; those that were made are not repeated.
 
     `policies` are those of the estimate. Raises BadInput if the nodes cannot sleep as configured.
@@ -179,7 +179,8 @@ class LeverReplays:
             if is_own and saving.share_pct.high >= alone.share_pct.low:  # type: ignore[union-attr]
                 alone = saving
         order = max((s for s in good if s.capability == "order" and s.policy in ORDERS), key=_share, default=None)
-        delays = any(saving.capability == "delay" for saving in good)
+        # A delay harms those only who permit it.
+        delays = any(each.name == "delay" and each.saving is not None and each.saving.pays for each in levers)
         slept = None
         if alone is not None:
             slept = Recommendation(alone, "off", alone.policy, alone.capability == "caps", delays)

@@ -20,7 +20,7 @@ from power.capacity.levers import (
     LEVERS,
     LONGEST_DELAY_S,
     Lever,
-    LeverReplays,
+    LeverMeasurement,
     add_sleeping_nodes,
     release_times_s,
     scale_node_class,
@@ -47,7 +47,7 @@ def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
     """Its levers, from two replays of its last three days."""
     with pytest.MonkeyPatch.context() as quick:
         quick.setattr(worth, "DAYS", 3)
-        return LeverReplays(estimate, SETTINGS, (EASY, GREEDY)).measure(2, 2)
+        return LeverMeasurement(estimate, SETTINGS, (EASY, GREEDY)).measure(2, 2)
 
 
 @pytest.mark.thorough
@@ -78,7 +78,7 @@ def test_the_agent_sleeps_by_what_the_levers_advise(monkeypatch: pytest.MonkeyPa
     """Among the rules that make jobs wait hardly longer its default saves as much as the best, within chance."""
     monkeypatch.setattr(worth, "LEVERS", tuple(lever for lever in LEVERS if lever[0] == "sleep"))
     month = estimate_savings(read_swf(SAMPLE_LOG), SETTINGS, (EASY, GREEDY), days=worth.DAYS, replays=2)
-    found = LeverReplays(month, SETTINGS, (EASY, GREEDY)).measure()
+    found = LeverMeasurement(month, SETTINGS, (EASY, GREEDY)).measure()
     savings = {lever.saving.policy: lever.saving for lever in found if lever.saving and lever.name == "sleep"}
     quick = [saving for saving in savings.values() if saving.wait_is_noise or saving.wait_change_s <= HARDLY_LONGER_S]
     default = savings[AgentSettings().capacity]
@@ -90,16 +90,16 @@ def test_more_replays_repeat_none_and_change_none(estimate: SavingsEstimate) -> 
     with pytest.MonkeyPatch.context() as quick:
         quick.setattr(worth, "LEVERS", (("sleep", "timeout:10min"),))
         quick.setattr(worth, "DAYS", 2)
-        refined = LeverReplays(estimate, SETTINGS, (EASY, GREEDY))
+        refined = LeverMeasurement(estimate, SETTINGS, (EASY, GREEDY))
         refined.measure(1)
-        at_once = LeverReplays(estimate, SETTINGS, (EASY, GREEDY)).measure(3)
+        at_once = LeverMeasurement(estimate, SETTINGS, (EASY, GREEDY)).measure(3)
         assert refined.measure(3) == at_once
 
 
 def test_order_and_sleep_are_replayed_together(estimate: SavingsEstimate) -> None:
     with pytest.MonkeyPatch.context() as quick:
         quick.setattr(worth, "LEVERS", (("sleep", "timeout:10min"),))
-        replays = LeverReplays(estimate, SETTINGS, (EASY, GREEDY))
+        replays = LeverMeasurement(estimate, SETTINGS, (EASY, GREEDY))
         levers = [
             Lever(each.name, each.saving and replace(each.saving, is_noise=each.name == "delay", wait_is_noise=True))
             for each in replays.measure(2)

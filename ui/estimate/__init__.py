@@ -1,4 +1,5 @@
-"""`offpeak estimate`: what the cluster used and paid lately, and what other policies would have saved.
+"""`offpeak estimate`: what pays on a cluster by its own log, and what is recommended.
 
-`command` parses, `answer` replays and prints; `accounting_source` finds the accounting, also for other commands.
+`command` parses, `answer` replays, prints and writes the page, `text` has the sentences; `accounting_source` finds the
+accounting, also for other commands.
 """

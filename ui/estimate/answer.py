@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from html import escape
 from pathlib import Path
 
 import typer
@@ -23,17 +24,32 @@ from offpeak.model.cluster_file import cluster_text
 from offpeak.prices import ASSUMED_TARIFF
 from offpeak.settings.kinds import TARIFF
 from offpeak.settings.table import Settings
-from power.capacity.levers import LEVERS, REPLAYS, WHAT_IF_REPLAYS, LeverReplays
+from power.capacity.levers import LEVERS, REPLAYS, WHAT_IF_REPLAYS, LeverMeasurement
 from sim_backend.case.site_jobs import cluster_note
 from sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_savings, reasons, replay_more
 from sim_backend.mixed.replay import knows_pools
 from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, site_cluster, with_nodes, with_site_cluster
-from ui.estimate.page import write_estimate_page
-from ui.estimate.text import LeversAnswer, answer_view, fragment
+from ui.estimate.text import (
+    CAPABILITIES,
+    LeversAnswer,
+    answer_view,
+    assumed_prices_lines,
+    assumptions,
+    fragment,
+    headline,
+    lever_cells,
+    lever_headers,
+    lever_lines,
+    sureness,
+    unmeasured_lines,
+    use_lines,
+    verdict,
+)
 from ui.progress import repeat_progress, say_written, task_progress
-from ui.replay.comparison import basis_json, one_user_remark, remarks, unlike_remark
+from ui.replay.comparison import basis_json, machine_text, one_user_remark, prices_text, remarks, unlike_remark
 from ui.replay.likeness import difference_lines, likeness_json
+from ui.report.page import HtmlCell, bullets, definitions, paragraph, section, still_page, table
 from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
 
@@ -79,7 +95,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     if request.report is not None:
         check_writable(request.report, example="estimate.html")
     if not request.as_json:
-        settings = _with_asked_prices(settings)
+        settings = _with_typed_prices(settings)
     accounting = accounting_of(request.log, request.days or ESTIMATE_DAYS, settings, lenient=request.lenient)
     if _reads_site_cluster(request, settings, policies):
         accounting = with_site_cluster(accounting, settings)
@@ -96,7 +112,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
             progress=progress,
             cluster=accounting.cluster,
         )
-    replays = LeverReplays(estimate, settings, policies)
+    replays = LeverMeasurement(estimate, settings, policies)
     with task_progress("levers") as report:
         first = FIRST_REPLAYS if is_watched else request.replays or REPLAYS
         what_ifs = min(first, request.replays or WHAT_IF_REPLAYS)
@@ -125,13 +141,13 @@ def _console() -> Console:
 
 
 def _measured(
-    replays: LeverReplays, number: int, what_ifs: int, progress: Callable[[int], None] = lambda _: None
+    replays: LeverMeasurement, number: int, what_ifs: int, progress: Callable[[int], None] = lambda _: None
 ) -> LeversAnswer:
     levers = replays.measure(number, what_ifs, progress)
     return LeversAnswer(replays.estimate, levers, replays.recommend(levers, number), replays.settings)
 
 
-def _watched(console: Console, replays: LeverReplays, first: LeversAnswer) -> LeversAnswer:
+def _watched(console: Console, replays: LeverMeasurement, first: LeversAnswer) -> LeversAnswer:
     """Show the first answer and refine it with more replays while it is watched; Ctrl-C keeps the last one."""
     found = first
     policies, seed = tuple(replays.policies), replays.settings.power.seed
@@ -145,7 +161,7 @@ def _watched(console: Console, replays: LeverReplays, first: LeversAnswer) -> Le
     return found
 
 
-def _with_asked_prices(settings: Settings) -> Settings:
+def _with_typed_prices(settings: Settings) -> Settings:
     """Return the settings with the prices that the user types, if none are given and a person is at the terminal."""
     prices = settings.prices
     if prices.file is not None or prices.tariff is not None or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -174,3 +190,55 @@ def _write_cluster(path: Path, settings: Settings) -> None:
     with replacing(path) as file:
         file.write(cluster_text(cluster, "The cluster that the scheduler reported, for --cluster.").encode())
     typer.echo(f"{path}: {cluster_note(cluster)}", err=True)
+
+
+def write_estimate_page(path: Path, answer: LeversAnswer) -> None:
+    """Write the page; raise CannotWrite on failure, without a partial file."""
+    with replacing(path) as file:
+        file.write(estimate_page(answer).encode())
+
+
+def estimate_page(answer: LeversAnswer) -> str:
+    """Return the page as HTML."""
+    estimate = answer.estimate
+    basis = estimate.prepared.basis
+    rows = [
+        [HtmlCell(f"{CAPABILITIES[saving.capability]}: {saving.policy}"), *map(HtmlCell, lever_cells(saving))]
+        for saving in answer.savings
+    ]
+    facts = (("log", headline(estimate)), ("prices", prices_text(basis)), ("machine", machine_text(basis)))
+    head = "\n".join(
+        [
+            f"<header>\n<h1>{escape(estimate.trace.name)}: what pays</h1>",
+            *(paragraph(line) for line in assumed_prices_lines(estimate)),
+            _hero(answer),
+            paragraph(verdict(answer), css_class="answer"),
+            f"{definitions(facts)}\n</header>",
+        ]
+    )
+    settings = fragment(answer)
+    caption, headers = "saved against the operation of today", ("lever", *lever_headers(estimate.used.currency))
+    assumed = (*use_lines(estimate.used), *lever_lines(answer.levers), *assumptions(estimate))
+    recommended = section("Recommended settings", f'<pre class="command">{escape(settings)}</pre>')
+    sections = [
+        section(
+            "All levers, in order of money",
+            table(caption, headers, rows),
+            *map(paragraph, unmeasured_lines(answer.levers)),
+        ),
+        *([recommended] if settings else []),
+        section("How sure is this?", bullets(sureness(estimate))),
+        section("What was used, and what is assumed", bullets(assumed)),
+    ]
+    return still_page(f"{estimate.trace.name}: what pays", f'<div class="sheet">{head}', [*sections, "</div>"])
+
+
+def _hero(answer: LeversAnswer) -> str:
+    """Return the yearly saving in large type; "" if none is claimed."""
+    best = answer.recommended
+    if best is None or not fragment(answer):
+        return ""
+    money = best.saving.a_year
+    low, high = (f"{value:,.0f}" for value in (money.low, money.high))
+    text = f"{money.middle:,.0f} {answer.estimate.used.currency} a year"
+    return f'<p class="hero">{escape(text)} <small>19 of 20 replays: {low} to {high}</small></p>'

@@ -13,7 +13,7 @@ import pytest
 
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
-from power.capacity.levers import Lever, LeverReplays
+from power.capacity.levers import Lever, LeverMeasurement
 from sim_backend.comparison.likeness import Likeness
 from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
 from sim_backend.replay.policy import parse_policy
@@ -345,7 +345,7 @@ def answer_of(repository: Path, *savings: CapabilitySaving, order: float = 0.9) 
     """Return an answer with these savings whose replay starts jobs as nearly in the order of the log."""
     estimate = begun(repository / "sim_backend" / "sample" / "sample.swf.gz", Settings())
     estimate = replace(estimate, savings=savings, likeness=Likeness(100.0, 100.0, order, ()))
-    replays = LeverReplays(estimate, Settings(), ())
+    replays = LeverMeasurement(estimate, Settings(), ())
     levers = tuple(Lever(saving.capability, saving) for saving in savings)
     return LeversAnswer(estimate, levers, replays.recommend(levers), Settings())
 
