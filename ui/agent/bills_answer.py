@@ -55,7 +55,7 @@ def print_bill(settings: Settings, job_id: str, unknown: BadInput, *, as_json: b
         return
     for bill in bills:
         for line in bill_lines(bill, zone):
-            typer.echo(printable(line))
+            typer.echo(line)
     if len(bills) > 1:
         typer.echo(sum_text(bills))
 
@@ -66,11 +66,12 @@ def bill_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
     if bill.submitted_unix_s is not None:
         ran = f"{ran} after {clock_text(bill.started_unix_s - bill.submitted_unix_s)} of waiting"
     energy = energy_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH)
+    ended = minute_text(bill.ended_unix_s, zone)
     return (
-        f"job {bill.job} of {bill.user}, {bill.partition}, {bill.nodes}: ended {minute_text(bill.ended_unix_s, zone)}",
+        printable(f"job {bill.job} of {bill.user}, {bill.partition}, {bill.nodes}: ended {ended}"),
         f"ran        {ran}",
         f"this job   {energy}, {money_text(bill.cost, bill.currency)}, {_less_text(bill)}",
-        f"basis      {bill.basis}",
+        f"basis      {printable(bill.basis)}",
     )
 
 
