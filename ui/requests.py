@@ -68,13 +68,11 @@ class LedgerQuery:
 
 @dataclass(frozen=True)
 class MonthRequest:
-    """The month or the year as text, the job log if one is given, and the files to write."""
+    """The month or the year as text, and the files to write."""
 
     month: str | None
-    log: str | None
     html: Path | None
     csv: Path | None
-    lenient: bool
     year: str | None = None
     xlsx: Path | None = None
 

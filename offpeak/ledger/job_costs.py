@@ -3,7 +3,7 @@
 A job counts as a whole where it ended, as on a bill.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -13,13 +13,6 @@ from offpeak.ledger.energy_use import EnergyUse, periods
 from offpeak.ledger.node_energy import temporary_table
 from offpeak.ledger.tables import jobs
 from offpeak.model.time_range import TimeRange
-
-
-def job_energies(connection: Connection, span: TimeRange) -> Mapping[tuple[str, int], float]:
-    """Return the energy [J] of the jobs that ran in that time, by number and start [Unix s]; unknown ones lack."""
-    ran = (jobs.c.ended_unix_s > span.from_unix_s) & (jobs.c.started_unix_s < span.until_unix_s)
-    found = connection.execute(select(jobs.c.job, jobs.c.started_unix_s, jobs.c.energy_j).where(ran))
-    return {(row.job, round(row.started_unix_s)): row.energy_j for row in found if row.energy_j is not None}
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,35 @@
-"""The cost of the site's own order of the queue: the same jobs replayed, corrected by each day's own error.
+"""The bills of what came under several policies: the inputs from the ledger, replays, and their charges by period.
 
-The engine replays the jobs twice: under the site's own scheduling, and with a reordered queue on the days on which
-offpeak reordered it. The second replay reproduces the real schedule, so its error is the error of the engine, which is
-subtracted from the first replay, day by day. All replays are charged with the same power and prices, and with every
-node on. The savings of sleeping nodes are another account.
+The engine replays the jobs under each policy with the same shifts of submissions, prices and power, and charges each
+period. `services.accounts.lever_savings` compares the bills.
 """
 
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 
 import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
 
-from offpeak.errors import BadTrace
+from offpeak.ledger.prices import LedgerPrices, read_prices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.jobs import Trace
-from offpeak.model.step_series import Series, fill_gaps
-from offpeak.settings.replay import CarbonSettings, PriceSettings
+from offpeak.model.step_series import Series, fill_gaps, split
+from offpeak.model.time_range import TimeRange, day_edges
+from offpeak.model.weighing import Weighing, parse_weighing
+from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
+from offpeak.prices.tariff import site_tariff
+from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from services.accounts.month_account import ReplayInputs, add_draws, find_ordered_peaks
-from sim_backend.case.electricity import LaidSeries, ReplayPrices
-from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
+from sim_backend.case.electricity import LaidSeries, ReplayPrices, decision_series
+from sim_backend.case.replay_case import ReplayCase
 from sim_backend.comparison.compare import charge_period, meters_of, replay_policies
 from sim_backend.comparison.outcome import Meters
-from sim_backend.comparison.replications import ReplicationInterval, interval_of, shifted
+from sim_backend.comparison.replications import shifted
 from sim_backend.engine.state import PeakTimes
 from sim_backend.replay.policy import DEFAULT_DISCIPLINE, DISCIPLINES, Policy, parse_policy
-from sim_backend.replay.schedule import NO_PEAKS, Schedule
-from sim_backend.traces.filters import between
+from sim_backend.replay.schedule import Schedule
 
 REPLAYS = 20
 
@@ -38,6 +41,17 @@ def site_policies(settings: Settings) -> tuple[Policy, Policy]:
     if queue in ("off", "plan"):
         return site, site
     return site, parse_policy(queue if own == DEFAULT_DISCIPLINE else f"{own}+{queue}", settings.scheduling)
+
+
+@dataclass(frozen=True)
+class ReplayInputs:
+    """The prices of a time, how decisions are made by them, and its edges: the midnights in `zone`, with both ends."""
+
+    prices: LedgerPrices
+    peak_rule: PeakRule
+    weighing: Weighing
+    zone: tzinfo
+    edges_unix_s: Int64
 
 
 @dataclass(frozen=True)
@@ -118,74 +132,6 @@ def _bills(case: ReplayCase, schedule: Schedule, edges_s: Int64, meters: Meters)
     )
 
 
-@dataclass(frozen=True)
-class Counterfactual:
-    """Bills by the times of jobs, float64[periods], with every node on; the last period follows the time.
-
-    `logged` is by the real starts; `own` the replay of them, `without` what the site's own order would have cost, set
-    right by own's error, both means. `saved` and `saved_kg` hold 19 of 20 replays. `error_share` is how far own's days
-    are off, of the bill. `drawn` of the jobs have their draw from the ledger.
-    """
-
-    site: str
-    ordering: str
-    jobs: int
-    drawn: int
-    nodes: int
-    logged: Float64
-    own: Float64
-    without: Float64
-    saved: ReplicationInterval
-    saved_kg: ReplicationInterval | None
-    currency: str
-    error_share: float
-    wait_s: float
-    own_wait_s: float
-    without_wait_s: float
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether the saving may be by chance."""
-        return self.saved.low <= 0 <= self.saved.high
-
-
-def replay_site_order(
-    trace: Trace, inputs: ReplayInputs, settings: Settings, site: Policy, ordering: Policy
-) -> Counterfactual:
-    """Return the comparison for the jobs of a log; `ordering` put the queue in order on the days that `inputs` names.
-
-    Raises BadTrace for a log without dates or starts, or where no job ran.
-    """
-    if trace.unix_start_s is None:
-        raise BadTrace(f"{trace.name}: has no date", hint="the accounting of the cluster has")
-    drawing, drawn = add_draws(_started(trace), inputs.energies_j)
-    edges_s = inputs.edges_unix_s - trace.unix_start_s
-    cut = between(drawing, int(edges_s[0]), int(edges_s[-1]))
-    prepared = _prepare_case(cut, drawing, settings, inputs)
-    case = prepared.case
-    policies = (
-        PolicyReplay(site, NO_PEAKS),
-        PolicyReplay(ordering, find_ordered_peaks(inputs, case, inputs.ordered)),
-    )
-    billed = bill_days(case, policies, edges_s, seed=settings.power.seed)
-    known = int(np.isin(case.jobs.job_id, drawn).sum())
-    counts = (len(case.jobs), known, case.machine.size // prepared.units_per_node)
-    return _compare_bills(billed, (site.name, ordering.name), counts, case.prices.laid.series.currency)
-
-
-def _started(trace: Trace) -> Trace:
-    started = trace.jobs.logged_start_s >= 0
-    if not started.any():
-        raise BadTrace(f"{trace.name}: does not say when jobs started", hint="the accounting of the cluster does")
-    return replace(trace, jobs=trace.jobs.take(started))
-
-
-def _prepare_case(cut: Trace, whole: Trace, settings: Settings, inputs: ReplayInputs) -> PreparedCase:
-    """Return the case of the log with the prices of the ledger instead of those of the settings, all nodes on."""
-    prepared = prepare(cut, replace(settings, prices=PriceSettings(), carbon=CarbonSettings()), start=None, whole=whole)
-    return replace(prepared, case=replace(with_ledger_prices(prepared.case, cut, inputs), nodes=None))
-
-
 def with_ledger_prices(case: ReplayCase, trace: Trace, inputs: ReplayInputs) -> ReplayCase:
     """Return the case with the prices and the carbon intensity of the ledger, their gaps filled."""
     price, carbon = inputs.prices.price, inputs.prices.carbon
@@ -204,33 +150,30 @@ def _fill_gaps(series: Series, trace: Trace, inputs: ReplayInputs) -> LaidSeries
     return LaidSeries(whole, trace.unix_start_s or 0, inputs.zone, ())
 
 
-def _compare_bills(
-    billed: BilledDays, names: tuple[str, str], counts: tuple[int, int, int], currency: str
-) -> Counterfactual:
-    logged = billed.logged
-    saved = np.array([site.cost - own.cost for site, own in billed.replayed])
-    own_cost = np.mean([own.cost for _, own in billed.replayed], axis=0)
-    bill = float(np.abs(logged.cost[:-1]).sum())
-    return Counterfactual(
-        *names,
-        *counts,
-        logged=logged.cost,
-        own=own_cost,
-        without=logged.cost + saved.mean(axis=0),
-        saved=interval_of(saved.sum(axis=1)),
-        saved_kg=_saved_kg(billed),
-        currency=currency,
-        error_share=float(np.abs(own_cost - logged.cost)[:-1].sum()) / bill if bill else 0.0,
-        wait_s=logged.mean_wait_s,
-        own_wait_s=float(np.mean([own.mean_wait_s for _, own in billed.replayed])),
-        without_wait_s=float(np.mean([site.mean_wait_s for site, _ in billed.replayed])),
-    )
+def find_ordered_peaks(inputs: ReplayInputs, case: ReplayCase, ordered: NDArray[np.bool_]) -> PeakTimes:
+    """Return the on-peak times; they are unknown on days that are not `ordered`, so that the queue is not changed."""
+    laid, decisions = case.prices.laid, decision_series(case.prices, case.carbon)
+    series, peak = classify(split(decisions, inputs.edges_unix_s), inputs.peak_rule)
+    day = np.searchsorted(inputs.edges_unix_s, series.start_s, side="right") - 1
+    is_ordered = ordered[np.clip(day, 0, len(ordered) - 1)]
+    known_peak = np.append(np.where(is_ordered, peak, Peak.UNKNOWN), Peak.UNKNOWN).astype(np.int8)
+    return PeakTimes(np.append(series.start_s, series.end_s) - laid.offset_s, known_peak)
 
 
-def _saved_kg(billed: BilledDays) -> ReplicationInterval | None:
-    sums = [
-        float((site.co2_kg - own.co2_kg).sum())
-        for site, own in billed.replayed
-        if site.co2_kg is not None and own.co2_kg is not None
-    ]
-    return interval_of(np.array(sums)) if sums else None
+def read_replay_inputs(
+    connection: Connection, span: TimeRange, zone: tzinfo, settings: PriceSettings
+) -> ReplayInputs | None:
+    """Return the inputs of a replay; None without prices, BadInput if they are in two currencies."""
+    prices = read_prices(connection, span)
+    if prices is None:
+        return None
+    edges_s = np.array(day_edges(span, zone)).astype(np.int64)
+    rule, weighing = _peak_rule(prices, settings, zone), parse_weighing(settings.decide_by)
+    return ReplayInputs(prices, rule, weighing, zone, edges_s)
+
+
+def _peak_rule(prices: LedgerPrices, settings: PriceSettings, zone: tzinfo) -> PeakRule:
+    """Return the on-peak rule of the agent: the hours of a tariff, else the rule of the settings."""
+    if prices.by_tariff and not parse_weighing(settings.decide_by).needs_carbon:
+        return site_tariff(settings.tariff, zone).hours
+    return parse_peak_rule(settings.peak_rule, zone=zone)

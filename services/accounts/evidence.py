@@ -49,7 +49,6 @@ from offpeak.ledger.tables import metadata, quarters
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.model.time_range import TimeRange, day_edges
-from offpeak.settings.replay import PriceSettings
 from services.accounts.month_account import make_month_account
 
 FORMAT = 1
@@ -68,7 +67,7 @@ Figures = dict[str, dict[str, float | None]]
 
 def find_figures(connection: Connection, span: TimeRange, zone: tzinfo) -> Figures:
     """Return the figures of the reports: accounts, nodes, and savings."""
-    account = make_month_account(connection, span, zone, PriceSettings())
+    account = make_month_account(connection, span, zone)
     found = {
         f"account {use.account} {use.currency}".strip(): _figure(use.energy_j, use.cost, use.carbon_g)
         for use in account.accounts

@@ -36,12 +36,13 @@ from services.accounts.counterfactual import (
     Bills,
     PolicyReplay,
     bill_days,
+    find_ordered_peaks,
+    read_replay_inputs,
     site_policies,
     with_ledger_prices,
 )
 from services.accounts.job_use import PRICED
 from services.accounts.lever_site import LeverSite, ledger_trace
-from services.accounts.month_account import find_ordered_peaks, read_replay_inputs
 from sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
 from sim_backend.comparison.replications import LARGEST_SHIFT_S, interval_of
 from sim_backend.replay.policy import Policy

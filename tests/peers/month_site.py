@@ -1,25 +1,22 @@
 """A month of a site whose queue was put in order: the bundled accounting, with the starts that the engine gives it."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from offpeak.door.effect import Effect, Outcome
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, MeterReading, Price, SavingRecord
 from offpeak.model.jobs import Trace
-from offpeak.model.orders import QueueChange
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.slurm.accounting import SACCT_COLUMNS
-from sim_backend.case.replay_case import ReplayCase, prepare
+from sim_backend.case.replay_case import prepare
 from sim_backend.comparison.compare import compare
 from sim_backend.replay.policy import parse_policy
 from sim_backend.traces.filters import between
@@ -36,16 +33,10 @@ KWH = 3.6e6
 
 @dataclass(frozen=True)
 class MonthSite:
-    """Its log as greedy ordered it, its prices and settings, and the case of greedy against easy that it comes from.
-
-    `true_saving` is what greedy saved.
-    """
+    """Its log as greedy ordered it, and its prices."""
 
     trace: Trace
     prices: Series
-    settings: Settings
-    case: ReplayCase
-    true_saving: float
 
 
 def month_site() -> MonthSite:
@@ -61,17 +52,13 @@ def month_site() -> MonthSite:
     units = log.units_per_node or 1
     cut = replace(cut, jobs=replace(cut.jobs, node_power_w=draw_w / units))
     prepared = prepare(cut, settings, start=None, whole=log)
-    policies = tuple(parse_policy(name, settings.scheduling) for name in ("greedy", "easy"))
-    greedy, easy = compare(prepared.case, policies).runs
+    (greedy,) = compare(prepared.case, (parse_policy("greedy", settings.scheduling),)).runs
     jobs = replace(prepared.case.jobs, logged_start_s=greedy.schedule.start_s)
-    saving = (easy.charges.cost.total - greedy.charges.cost.total) / J_PER_MWH
-    return MonthSite(
-        replace(cut, jobs=jobs), read_series(prices_file, parse_layout("")), settings, prepared.case, saving
-    )
+    return MonthSite(replace(cut, jobs=jobs), read_series(prices_file, parse_layout("")))
 
 
-def booked(site: MonthSite, file: Path, *, ordered_days: int = 31) -> str:
-    """Write the ledger of the month, whose queue was put in order on so many of its days; returns its URL."""
+def booked(site: MonthSite, file: Path) -> str:
+    """Write the ledger of the month; returns its URL."""
     url = f"sqlite:///{file}"
     ledger = Ledger(LedgerSettings(url=url))
     ledger.write_jobs([_use(site, at) for at in range(len(site.trace.jobs))])
@@ -84,37 +71,26 @@ def booked(site: MonthSite, file: Path, *, ordered_days: int = 31) -> str:
     ledger.write_prices(
         [Price(float(start), float(end), price, "EUR", "published", 380.0) for start, end, price in rows]
     )
-    for day in range(ordered_days):
-        noon = (MAY[0] + timedelta(days=day, hours=12)).timestamp()
-        number = ledger.write_intent(Effect("queue of batch", QueueChange.RANK, "offpeak", "on-peak"), noon)
-        ledger.write_outcome(number, Outcome("done", "accepted"), noon + 1)
     _nodes_and_rests(ledger, first)
     assert ledger.close() == 0
     return url
 
 
 def _nodes_and_rests(ledger: Ledger, first: int) -> None:
-    """Write a day of two nodes' meters, and two days of rests."""
-    for hour in range(24):
+    """Write two days of two nodes' meters and of savings."""
+    for hour in range(48):
         start = float(first + 3600 * hour)
         ledger.write_readings(
             [MeterReading("pdu1", "snmp", f"outlet {n}", start, start + 3600, 100.0 * n, node=f"n{n}") for n in (1, 2)]
         )
     for day in range(2):
         span = (float(first + 86_400 * day), float(first + 86_400 * (day + 1)))
+        rested = SavingRecord(*span, "all nodes on", 9 * KWH, 0.9, 2 * KWH, 0.2, "EUR", "8 h of rest")
+        moved = SavingRecord(*span, "the site's own order", 9 * KWH, 0.9, 9 * KWH, 0.7, "EUR", "20 replays")
         ledger.write_savings(
             [
-                SavingRecord(
-                    *span,
-                    "all nodes on",
-                    9 * 3.6e6,
-                    0.9,
-                    2 * 3.6e6,
-                    0.2,
-                    "EUR",
-                    "8 h of rest",
-                    saved_carbon_g=7 * 380.0,
-                )
+                replace(rested, saved_carbon_g=7 * 380.0, measured_share=1.0),
+                replace(moved, lever="order", low_cost=-0.1, high_cost=0.5, saved_carbon_g=90.0, measured_share=0.0),
             ]
         )
 
@@ -130,22 +106,3 @@ def _use(site: MonthSite, at: int) -> JobUse:
     name = trace.names.job_text(int(jobs.job_id[at]))
     cost, grams = energy_j / J_PER_MWH * price, energy_j / 3.6e6 * 380.0
     return JobUse(name, start, end, "ann", account, "batch", "n[1-2]", energy_j, cost, "EUR", grams, basis)
-
-
-def sacct_text(site: MonthSite) -> str:
-    """Return the month's accounting as `sacct -P` prints it, on the clock of Berlin."""
-    jobs, units = site.trace.jobs, site.trace.units_per_node or 1
-    lines = ["|".join(SACCT_COLUMNS)]
-    for at in range(len(jobs)):
-        submit, start = (
-            int(column[at]) + (site.trace.unix_start_s or 0) for column in (jobs.submit_s, jobs.logged_start_s)
-        )
-        times = "|".join(
-            f"{datetime.fromtimestamp(second, BERLIN):%Y-%m-%dT%H:%M:%S}"
-            for second in (submit, submit, start, start + int(jobs.runtime_s[at]))
-        )
-        number, size, run_s = int(jobs.job_id[at]), int(jobs.size[at]), int(jobs.runtime_s[at])
-        limit = -(-int(jobs.estimate_s[at]) // 60)
-        used = f"{run_s}|{limit}|{-(-size // units)}|{size}"
-        lines.append(f"{number}|{number}|ann|p||COMPLETED|{times}|{used}|||||||||app")
-    return "\n".join(lines) + "\n"

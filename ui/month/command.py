@@ -28,19 +28,6 @@ def report(
     html: Annotated[Path | None, typer.Option("--html", help="Write the report as a web page.")] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the figures for a spreadsheet.")] = None,
     xlsx: Annotated[Path | None, typer.Option("--xlsx", help="Write the sheet of the year as a workbook.")] = None,
-    log: Annotated[
-        str | None,
-        typer.Option(
-            "--log",
-            help="Accounting of the month, as `offpeak estimate` takes it, for the replay of the site's own order."
-            " [default: Slurm's or PBS's own]",
-            show_default=False,
-        ),
-    ] = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines of the log and count them.")] = False,
-    nodes: Annotated[int | None, option("machine.nodes")] = None,
-    idle_power: Annotated[str | None, option("power.idle")] = None,
-    queue: Annotated[str | None, option("agent.queue")] = None,
     url: Annotated[str | None, option("ledger.url")] = None,
     config: CONFIG = None,
 ) -> None:
@@ -50,11 +37,10 @@ def report(
     """
     if xlsx and not year:
         raise BadInput(f"--xlsx {xlsx}: is a sheet of a year", hint="add --year 2026, or write the month with --csv")
-    options = {"machine.nodes": nodes, "power.idle": idle_power, "agent.queue": queue, "ledger.url": url}
-    settings = Settings.of(read_values(settings_path(config, os.environ), options=options))
-    # What answers loads numba and SQLAlchemy, which `offpeak --version` must not wait for.
+    settings = Settings.of(read_values(settings_path(config, os.environ), options={"ledger.url": url}))
+    # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.month.answer import answer
     from ui.month.year import answer_year
 
-    wanted = MonthRequest(month, log, html, csv, lenient, year=year, xlsx=xlsx)
+    wanted = MonthRequest(month, html, csv, year, xlsx)
     (answer_year if year else answer)(settings, wanted)

@@ -1,17 +1,16 @@
 """A month as a page without scripts: use by account, savings, costs by day, and the method.
 
-The cost of each day, and its cost in the site's own order, is drawn as SVG, so the page needs no script.
+The cost of each day, and its cost without offpeak, is drawn as SVG, so the page needs no script.
 """
 
-from datetime import datetime
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 
-from offpeak.display import NOT_KNOWN, amount_text, money_text, percent_text, range_text
+from offpeak.display import amount_text, money_text, range_text
 from offpeak.model.arrays import Float64
-from services.accounts.counterfactual import Counterfactual
-from services.accounts.month_account import ReplayInputs
+from services.accounts.month_account import DayCost
 from ui.month.subject import CHANCE, SAVED, MonthLine, MonthSubject, answer_text, headline, method, share_text
 from ui.replay.tables import NOISE
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
@@ -20,21 +19,21 @@ WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
 TICKS = 4
 
 
-def days_section(without: Counterfactual, inputs: ReplayInputs) -> str:
-    """Return the section."""
-    days = [datetime.fromtimestamp(edge, inputs.zone) for edge in inputs.edges_unix_s[:-1].tolist()]
-    logged, own_order = without.logged[:-1], without.without[:-1]
+def days_section(days: Sequence[DayCost], currency: str) -> str:
+    """Return the section: what each day cost, and what it would have cost without what was saved."""
+    cost = np.array([day.cost for day in days])
+    without = np.array([day.cost + (day.saved or 0.0) for day in days])
     texts = [
-        f"{day:%Y-%m-%d}: {money_text(cost, without.currency)}, {amount_text(other)} in the site's own order"
-        for day, cost, other in zip(days, logged.tolist(), own_order.tolist(), strict=True)
+        f"{day.name}: {money_text(day.cost, currency)}, {amount_text(other)} without offpeak"
+        for day, other in zip(days, without.tolist(), strict=True)
     ]
-    drawn = _drawn(logged, own_order, [f"{day.day}" for day in days], texts)
-    label = f"Cost of each day with its real starts and in the site's own order, every node on [{without.currency}]"
+    drawn = _drawn(cost, without, [f"{int(day.name[-2:])}" for day in days], texts)
+    label = f"Cost of the metered nodes on each day, as it was and without what was saved [{currency}]"
     return section(
         "Day by day",
-        f'<figure><ul class="legend"><li>{_KEY_BAR}as jobs ran</li><li>{_KEY_LINE}in the site\'s own order</li></ul>'
+        f'<figure><ul class="legend"><li>{_KEY_BAR}as it was</li><li>{_KEY_LINE}without offpeak</li></ul>'
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">{drawn}</svg>'
-        f"<figcaption>{escape(label)}; both modelled by each job's draw.</figcaption></figure>",
+        f"<figcaption>{escape(label)}.</figcaption></figure>",
     )
 
 
@@ -47,8 +46,8 @@ _KEY_LINE = (
 )
 
 
-def _drawn(logged: Float64, own_order: Float64, names: list[str], texts: list[str]) -> str:
-    both = np.concatenate([logged, own_order, [0.0]])
+def _drawn(cost_of: Float64, without: Float64, names: list[str], texts: list[str]) -> str:
+    both = np.concatenate([cost_of, without, [0.0]])
     step = tick_step(float(both.max() - both.min()))
     low, high = np.floor(both.min() / step) * step, np.ceil(both.max() / step) * step
 
@@ -58,7 +57,7 @@ def _drawn(logged: Float64, own_order: Float64, names: list[str], texts: list[st
     wide = (WIDTH - LEFT) / len(names)
     parts = [_tick(value, y(value)) for value in np.arange(low, high + step / 2, step).tolist()]
     every = max(1, len(names) // 16)
-    for at, (cost, other) in enumerate(zip(logged.tolist(), own_order.tolist(), strict=True)):
+    for at, (cost, other) in enumerate(zip(cost_of.tolist(), without.tolist(), strict=True)):
         x = round(LEFT + at * wide, 1)
         top, bottom = min(y(cost), y(0)), max(y(cost), y(0))
         bar = f'x="{x + 0.12 * wide:.1f}" y="{top}" width="{0.76 * wide:.1f}" height="{bottom - top:.1f}"'
@@ -92,20 +91,15 @@ SAVINGS = ("saved by", "energy [kWh]", "money", "CO2 [kg]", "basis")
 def month_page(subject: MonthSubject) -> str:
     """Return the page."""
     sections = [_used(subject), _saved(subject)]
-    if subject.without is not None and subject.account.replay_inputs is not None:
-        sections.append(days_section(subject.without, subject.account.replay_inputs))
+    if len(subject.account.days) > 1:
+        sections.append(days_section(subject.account.days, subject.account.nodes[0].currency))
     notes = "".join(f"<li>{escape(line)}</li>" for line in method(subject))
     sections.append(section("How these figures came about", f"<ol>{notes}</ol>"))
     return still_page(f"{subject.month.name}: energy and cost", _head(subject), sections)
 
 
 def _head(subject: MonthSubject) -> str:
-    without = subject.without
-    error = f"{percent_text(100 * without.error_share, 1)} of a day's cost" if without else NOT_KNOWN
-    facts = (
-        ("period", headline(subject).partition(": ")[2]),
-        ("replay error", error),
-    )
+    facts = (("period", headline(subject).partition(": ")[2]),)
     title = escape(f"{subject.month.name}{', so far' if subject.month.goes_on else ''}")
     return (
         f"<header>\n<h1>{title}</h1>\n{paragraph(answer_text(subject), css_class='answer')}\n"
@@ -149,7 +143,7 @@ def _saved(subject: MonthSubject) -> str:
         for line in _savings(subject)
     ]
     if not rows:
-        return section("What was saved", paragraph("Nothing was booked, and nothing could be replayed."))
+        return section("What was saved", paragraph("Nothing was booked."))
     return section("What was saved", table("Against all nodes on, in the site's own order", SAVINGS, rows))
 
 

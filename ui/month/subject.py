@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 
 from rich.table import Table
 
-from offpeak.display import amount_text, clock_text, energy_text, money_text, percent_text, range_text
+from offpeak.display import amount_text, energy_text, money_text, percent_text, range_text
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, known_sum, sum_uses
@@ -23,12 +23,12 @@ from services.accounts.account_of_savings import (
     MODELLED,
     ORDER,
     PARTLY,
+    SLEEP,
     LeverSaving,
-    SavingsAccount,
     saving_text,
     shadow_text,
 )
-from services.accounts.counterfactual import REPLAYS, Counterfactual
+from services.accounts.counterfactual import REPLAYS
 from services.accounts.job_use import ALL
 from services.accounts.month_account import MonthAccount
 from ui.ledger.text import assumed_prices
@@ -103,14 +103,13 @@ class MonthLine:
     basis: str
 
 
-def lines_of(account: MonthAccount, without: Counterfactual | None) -> tuple[MonthLine, ...]:
+def lines_of(account: MonthAccount) -> tuple[MonthLine, ...]:
     """Return the lines of a month, the savings last."""
     return (
         *(account_line(each) for each in account.accounts),
         *_totals(account.accounts),
         *([nodes_line(account.nodes)] if account.nodes else []),
         *(lever_line(lever, account.saved.currency) for lever in account.saved.levers),
-        *([ordered_line(without)] if without and not _has_order(account.saved) else []),
     )
 
 
@@ -147,10 +146,6 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     )
 
 
-def _has_order(saved: SavingsAccount) -> bool:
-    return any(lever.lever == ORDER for lever in saved.levers)
-
-
 def lever_line(saving: LeverSaving, currency: str) -> MonthLine:
     """Return the line of what a lever saved."""
     kwh = saving.energy_j / J_PER_KWH
@@ -158,17 +153,6 @@ def lever_line(saving: LeverSaving, currency: str) -> MonthLine:
     basis = f"{saving.known or MODELLED}: {counted(saving.days, 'day')}; the last: {saving.basis}{chance}"
     money = (saving.cost, saving.low, saving.high, currency)
     return MonthLine(SAVED, saving.name, None, kwh, None, None, kwh, *money, co2_kg=_kg(saving.carbon_g), basis=basis)
-
-
-def ordered_line(without: Counterfactual) -> MonthLine:
-    """Return the line of the saving by queue order: cost and CO2, no energy."""
-    saved, kg = without.saved, without.saved_kg
-    chance = f"; {CHANCE}" if without.is_noise and saved.low != saved.high else ""
-    basis = f"{MODELLED}: replay under {without.site}, set right by the replay's own error{chance}"
-    money = (saved.mean, saved.low, saved.high, without.currency)
-    energy = (0.0, None, None, 0.0)
-    co2_kg = round(kg.mean, 3) + 0.0 if kg else None
-    return MonthLine(SAVED, "order of the queue", None, *energy, *money, co2_kg=co2_kg, basis=basis)
 
 
 def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:
@@ -195,13 +179,11 @@ def _kg(grams: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class MonthSubject:
-    """A month, its account, and the cost in the site's own order; None with the reason if unknown."""
+    """A month, its account, and the lines of its report."""
 
     month: Month
     zone: tzinfo
     account: MonthAccount
-    without: Counterfactual | None
-    why_not: str
     lines: tuple[MonthLine, ...]
 
 
@@ -218,7 +200,7 @@ def answer_text(subject: MonthSubject) -> str:
     saved, shadow = subject.account.saved, subject.account.shadow
     if shadow.levers and not saved.levers:
         return f"Shadow mode {shadow_text(shadow)}."
-    return f"Saved {saving_text(saved)}."
+    return f"Saved {saving_text(saved)}." if saved.levers else "No saving is booked."
 
 
 def used_table(subject: MonthSubject) -> Table:
@@ -293,13 +275,19 @@ AT_REST = (
 )
 
 
+BY_ORDER = (
+    f"Order of the queue: the jobs of each day, as they came, are replayed {REPLAYS} times under the site's own "
+    "scheduling and in the order of offpeak, with every node on and the same power and prices. The saving is the "
+    "difference of the two; its range holds 19 of 20 replays, and the error of the replay of what was."
+)
+
+
 def method(subject: MonthSubject) -> list[str]:
     """Return the sentences."""
     lines = [*assumed_prices(subject.account.assumed_price_share, subject.zone)]
     lines += [*ACCOUNTS, *_left_out(subject.account.accounts)]
-    if subject.account.saved.levers:
-        lines.append(AT_REST)
-    return [*lines, *(_replay(subject.without) if subject.without else [f"Order of the queue: {subject.why_not}."])]
+    levers = {lever.lever for saved in (subject.account.saved, subject.account.shadow) for lever in saved.levers}
+    return [*lines, *([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
 
 
 def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:
@@ -310,25 +298,3 @@ def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:
         yield f"{energy_text(unpriced_kwh)} of jobs had no price: they are in the energy and in no cost."
     if unknown:
         yield f"Of {counted(unknown, 'job')} the energy is not known: they are counted, and in no figure."
-
-
-def _replay(without: Counterfactual) -> Iterator[str]:
-    yield (
-        f"Order of the queue: {counted(without.jobs, 'job')} of the accounting, cut to the month, on"
-        f" {counted(without.nodes, 'node')}, are replayed {REPLAYS} times, each time with submissions up to a minute"
-        f" later: under {without.site}, the site's own scheduling, and under {without.ordering} on those days on which"
-        " the ledger says that jobs were moved. The saving is the difference of the two; 19 of 20 replays lie in its"
-        " range."
-    )
-    yield (
-        f"All are charged alike: every node on, the ledger's prices, and each job's own draw, which the ledger knows of"
-        f" {without.drawn:,} of {without.jobs:,}. So order saves no energy, and what nodes at rest saved is not counted"
-        " twice. What is moved out of the month is paid at its end."
-    )
-    yield (
-        f"Replay error: the second replay is of what happened. Its days cost"
-        f" {percent_text(100 * without.error_share, 1)} more or less than those of the real starts, all nodes on;"
-        " by that error each day is set right. Mean wait"
-        f" {clock_text(without.wait_s)} as it was, {clock_text(without.own_wait_s)} replayed,"
-        f" {clock_text(without.without_wait_s)} in the site's own order."
-    )

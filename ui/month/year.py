@@ -46,8 +46,8 @@ PARTS = {
 
 def answer_year(settings: Settings, wanted: MonthRequest) -> None:
     """Print the sheet of a year, and write page, CSV and workbook if requested."""
-    if wanted.month or wanted.log:
-        raise BadInput(f"--year excludes {'--month' if wanted.month else '--log'}", hint="ask for one after the other")
+    if wanted.month:
+        raise BadInput("--year excludes --month", hint="ask for one after the other")
     for path, example in ((wanted.html, "year.html"), (wanted.csv, "year.csv"), (wanted.xlsx, "year.xlsx")):
         if path:
             check_writable(path, example=example)

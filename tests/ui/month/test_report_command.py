@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from month_site import MonthSite, booked, month_site, sacct_text
+from month_site import MonthSite, booked, month_site
 from playwright.sync_api import Browser, Page
 
 from offpeak.ledger.ledger import Ledger
@@ -14,7 +14,7 @@ from offpeak.ledger.rows import JobUse, Price
 from offpeak.settings.ledger import LedgerSettings
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
-MONTH = ("--month", "2023-05", "--nodes", "128")
+MONTH = ("--month", "2023-05")
 
 
 @pytest.fixture
@@ -29,9 +29,8 @@ def site() -> MonthSite:
 
 @pytest.fixture(scope="module")
 def folder(site: MonthSite, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the accounting and the ledger of the month are."""
+    """Where the ledger of the month is."""
     folder = tmp_path_factory.mktemp("site")
-    (folder / "sacct.txt").write_text(sacct_text(site))
     booked(site, folder / "ledger.sqlite")
     return folder
 
@@ -41,8 +40,8 @@ def url(folder: Path) -> str:
     return f"sqlite:///{folder / 'ledger.sqlite'}"
 
 
-def without_accounting(tmp_path: Path) -> str:
-    """Return an empty ledger with one job: nothing that could be replayed."""
+def small_ledger(tmp_path: Path) -> str:
+    """Return a ledger with one job and no price."""
     url = f"sqlite:///{tmp_path / 'small.sqlite'}"
     ledger = Ledger(LedgerSettings(url=url))
     start = 1_683_000_000.0
@@ -52,7 +51,7 @@ def without_accounting(tmp_path: Path) -> str:
 
 
 def test_a_month_at_an_assumed_tariff_says_so_first(offpeak: Offpeak, tmp_path: Path) -> None:
-    url = without_accounting(tmp_path)
+    url = small_ledger(tmp_path)
     ledger = Ledger(LedgerSettings(url=url))
     ledger.write_prices([Price(1_683_000_000.0, 1_683_003_600.0, 30.0, "EUR", "assumed tariff")])
     assert ledger.close() == 0
@@ -62,16 +61,14 @@ def test_a_month_at_an_assumed_tariff_says_so_first(offpeak: Offpeak, tmp_path: 
     assert note in (tmp_path / "out.html").read_text()
 
 
-def test_the_month_as_text(
-    url: str, folder: Path, offpeak: Offpeak, golden: Callable[[str, str], None], tmp_path: Path
-) -> None:
-    done = offpeak("report", *MONTH, "--ledger", url, "--log", folder / "sacct.txt", "--csv", "out.csv")
+def test_the_month_as_text(url: str, offpeak: Offpeak, golden: Callable[[str, str], None], tmp_path: Path) -> None:
+    done = offpeak("report", *MONTH, "--ledger", url, "--csv", "out.csv")
     assert (done.returncode, done.stderr) == (0, "")
     golden("month.txt", "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n")
     with (tmp_path / "out.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["kind"] for row in rows] == ["account"] * 3 + ["jobs", "nodes", "saved", "saved"]
-    accounts, total, order = rows[:3], rows[3], rows[-1]
+    accounts, total, order = rows[:3], rows[3], rows[-2]
     for column in ("jobs", "energy_kwh", "cost", "co2_kg"):
         assert sum(float(row[column]) for row in accounts) == pytest.approx(float(total[column]))
     parts = ("measured_kwh", "partly_kwh", "modelled_kwh")
@@ -80,21 +77,13 @@ def test_the_month_as_text(
     assert all(row["basis"].startswith(("measured", "partly", "modelled")) for row in rows)
 
 
-def test_a_queue_that_was_left_alone(site: MonthSite, tmp_path: Path, offpeak: Offpeak) -> None:
-    (tmp_path / "sacct.txt").write_text(sacct_text(site))
-    url = booked(site, tmp_path / "ledger.sqlite", ordered_days=0)
-    done = offpeak("report", *MONTH, "--ledger", url, "--log", "sacct.txt", "--queue", "off")
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("order of the queue")]
-    assert line.split()[4:9] == ["0.00", "0.00", "EUR", "0.00", "to"]
-
-
-def test_without_accounting_it_says_what_is_missing(tmp_path: Path, offpeak: Offpeak) -> None:
-    done = offpeak("report", *MONTH, "--ledger", without_accounting(tmp_path), "--html", "r.html")
+def test_without_prices_it_says_what_is_missing(tmp_path: Path, offpeak: Offpeak) -> None:
+    done = offpeak("report", *MONTH, "--ledger", small_ledger(tmp_path), "--html", "r.html")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("\nwritten: r.html\n")
     (account,) = [line.split() for line in done.stdout.splitlines() if line.startswith("<b>a")]
     assert account == ["<b>a", "1", "1.00", "0", "%", "0", "%", "100", "%", "not", "known", "not", "known"]
-    assert "Order of the queue: unknown: the ledger has no prices for that time." in done.stdout
+    assert "\nNo saving is booked.\n" in done.stdout
     assert "1.00 kWh of jobs had no price" in done.stdout
     assert "<b>a" not in (tmp_path / "r.html").read_text()
 
@@ -104,7 +93,6 @@ def test_without_accounting_it_says_what_is_missing(tmp_path: Path, offpeak: Off
     [
         (("--month", "May"), "--month May: is no month"),
         (("--month", "2300-01"), "--month 2300-01: has not begun"),
-        (("--month", "2023-05", "--log", "none.txt"), "none.txt: no such file"),
         (("--month", "2023-05", "--html", "no/r.html"), "no/r.html: cannot be written"),
         (("--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
     ],
@@ -126,11 +114,9 @@ def test_a_month_of_which_nothing_is_known(url: str, offpeak: Offpeak) -> None:
 
 
 @pytest.fixture
-def opened(
-    url: str, folder: Path, offpeak: Offpeak, tmp_path: Path, chromium: Browser
-) -> Iterator[Callable[[int, str], Page]]:
+def opened(url: str, offpeak: Offpeak, tmp_path: Path, chromium: Browser) -> Iterator[Callable[[int, str], Page]]:
     """Opens the page at a width in a colour scheme; it complains of nothing and asks for nothing."""
-    done = offpeak("report", *MONTH, "--ledger", url, "--log", folder / "sacct.txt", "--html", "r.html")
+    done = offpeak("report", *MONTH, "--ledger", url, "--html", "r.html")
     assert done.returncode == 0, done.stderr
     complaints: list[str] = []
     contexts = []
@@ -160,7 +146,7 @@ def test_the_page_on_a_screen_and_a_phone(opened: Callable[[int, str], Page]) ->
         "Day by day",
         "How these figures came about",
     ]
-    assert page.locator("figure > svg g > rect").count() == 31
+    assert page.locator("figure > svg g > rect").count() == 2
     heights = page.locator("figure > svg g > rect").evaluate_all("all => all.map((bar) => bar.getBBox().height)")
     assert min(heights) > 0
     boxes = page.locator("figure > svg text").evaluate_all(

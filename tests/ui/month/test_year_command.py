@@ -95,7 +95,6 @@ def test_without_openpyxl_it_says_how_to_install_it(
         (("--year", "2300"), "--year 2300: has not begun"),
         (("--year", "9999"), "--year 9999: has not begun"),
         (("--year", "2025", "--month", "2025-01"), "--year excludes --month"),
-        (("--year", "2025", "--log", "x"), "--year excludes --log"),
         (("--month", "2025-01", "--xlsx", "x.xlsx"), "--xlsx x.xlsx: is a sheet of a year"),
         (("--year", "2025", "--xlsx", "no/y.xlsx"), "no/y.xlsx: cannot be written"),
         (("--year", "2025", "--ledger", "sqlite:////none/ledger.sqlite"), "/none/ledger.sqlite: there is no ledger"),
