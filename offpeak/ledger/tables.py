@@ -226,14 +226,11 @@ what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_j
 trial_days = Table(
     "trial_days",
     metadata,
-    Column("trial", Text, primary_key=True),
-    Column("lever", Text, primary_key=True),
-    Column("partition", Text, primary_key=True),
+    *(Column(name, Text, primary_key=True) for name in ("trial", "lever", "partition")),
     Column("from_unix_s", Float(53), primary_key=True),
-    _number("until_unix_s"),
+    *map(_number, ("until_unix_s", "drawn_unix_s")),
     Column("is_on", Integer, nullable=False),
     _text("seed"),
-    _number("drawn_unix_s"),
 )
 """The drawn periods of a trial, written before the first of them begins: whether a lever is on in it."""
 
@@ -241,11 +238,9 @@ seals = Table(
     "seals",
     metadata,
     Column("until_unix_s", Float(53), primary_key=True),
-    _number("from_unix_s"),
-    _number("sealed_unix_s"),
+    *map(_number, ("from_unix_s", "sealed_unix_s")),
     Column("rows", BigInteger, nullable=False),
-    _text("previous"),
-    _text("digest"),
+    *map(_text, ("previous", "digest")),
     Column("tables", JSON, nullable=False),
 )
 """The chain over the rows of each day: a digest of the seals of its `tables` and of the seal before it."""

@@ -147,7 +147,8 @@ class Demo:
 
 def write_report(plan: DemoPlan, month: str) -> str:
     """Write the report of the month, and return its path, or why there is none."""
-    with beside("report", plan, "report", "--month", month, "--html", REPORT, "--config", SETTINGS) as report:
+    options = ("--month", month, "--html", REPORT, "--config", SETTINGS)
+    with beside("report", plan, "report", *options) as report:
         if report.wait() == 0:
             return str(plan.folder / REPORT)
     return f"none; {plan.folder / 'report.log'} says why"

@@ -151,8 +151,21 @@ def lever_line(saving: LeverSaving, currency: str) -> MonthLine:
     kwh = saving.energy_j / J_PER_KWH
     chance = f"; {CHANCE}" if saving.is_noise else ""
     basis = f"{saving.known or MODELLED}: {counted(saving.days, 'day')}; the last: {saving.basis}{chance}"
-    money = (saving.cost, saving.low, saving.high, currency)
-    return MonthLine(SAVED, saving.name, None, kwh, None, None, kwh, *money, co2_kg=_kg(saving.carbon_g), basis=basis)
+    return MonthLine(
+        kind=SAVED,
+        name=saving.name,
+        jobs=None,
+        energy_kwh=kwh,
+        measured_kwh=None,
+        partly_kwh=None,
+        modelled_kwh=kwh,
+        cost=saving.cost,
+        low=saving.low,
+        high=saving.high,
+        currency=currency,
+        co2_kg=_kg(saving.carbon_g),
+        basis=basis,
+    )
 
 
 def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:

@@ -1,4 +1,4 @@
-"""Jobs that a replay can use, savings by lever with their range, drawn days of a trial, and the seals of each day."""
+"""Jobs that a replay can use, savings by lever with their range, when a price was known, trial days, and seals."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add columns to two tables, and make two."""
+    """Add columns to three tables, and make two."""
     of_jobs: tuple[sa.Column[Any], ...] = (
         sa.Column("submitted_unix_s", sa.Float(53)),
         sa.Column("limit_s", sa.Float(53)),
@@ -31,30 +31,25 @@ def upgrade() -> None:
     for name, columns in (("jobs", of_jobs), ("savings", of_savings)):
         for column in columns:
             op.add_column(name, column)
+    op.add_column("prices", sa.Column("known_unix_s", sa.Float(53)))
     _trial_days()
     _seals()
 
 
+def _numbers(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(f"{name}_unix_s", sa.Float(53), nullable=False) for name in names]
+
+
 def _trial_days() -> None:
-    op.create_table(
-        "trial_days",
-        sa.Column("trial", sa.Text(), primary_key=True),
-        sa.Column("lever", sa.Text(), primary_key=True),
-        sa.Column("partition", sa.Text(), primary_key=True),
-        sa.Column("from_unix_s", sa.Float(53), primary_key=True),
-        sa.Column("until_unix_s", sa.Float(53), nullable=False),
-        sa.Column("is_on", sa.Integer(), nullable=False),
-        sa.Column("seed", sa.Text(), nullable=False),
-        sa.Column("drawn_unix_s", sa.Float(53), nullable=False),
-    )
+    keys = [sa.Column(name, sa.Text(), primary_key=True) for name in ("trial", "lever", "partition")]
+    begin = sa.Column("from_unix_s", sa.Float(53), primary_key=True)
+    is_on, seed = sa.Column("is_on", sa.Integer(), nullable=False), sa.Column("seed", sa.Text(), nullable=False)
+    op.create_table("trial_days", *keys, begin, *_numbers("until", "drawn"), is_on, seed)
 
 
 def _seals() -> None:
-    op.create_table(
-        "seals",
-        sa.Column("until_unix_s", sa.Float(53), primary_key=True),
-        sa.Column("sealed_unix_s", sa.Float(53), nullable=False),
-        sa.Column("rows", sa.BigInteger(), nullable=False),
-        sa.Column("previous", sa.Text(), nullable=False),
-        sa.Column("digest", sa.Text(), nullable=False),
-    )
+    key = sa.Column("until_unix_s", sa.Float(53), primary_key=True)
+    texts = [sa.Column(name, sa.Text(), nullable=False) for name in ("previous", "digest")]
+    rows = sa.Column("rows", sa.BigInteger(), nullable=False)
+    of_tables = sa.Column("tables", sa.JSON(), nullable=False)
+    op.create_table("seals", key, *_numbers("from", "sealed"), *texts, rows, of_tables)
