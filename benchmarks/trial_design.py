@@ -14,8 +14,7 @@ import numpy as np
 from benchmarks.bars import Measured, machine
 from offpeak.model.arrays import Float64
 from offpeak.settings.agent import AgentSettings
-from services.accounts.trial_analysis import TrialEffect, estimate_effect, make_covariates
-from services.accounts.trial_design import draw_blocks
+from services.accounts.trials import TrialEffect, draw_blocks, estimate_effect, make_covariates
 
 VARIATION, EXPLAINED = 0.15, 0.9
 

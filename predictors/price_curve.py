@@ -10,10 +10,9 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.step_series import Series, split, value_at
-from offpeak.model.weighing import Weighing
+from offpeak.model.weighing import CO2_UNIT, Weighing, weigh
 from offpeak.prices.peak import Peak, PeakRule, classify
 from offpeak.prices.tariff import Tariff, tariff_series
-from offpeak.prices.weighing import CO2_UNIT, weigh
 from predictors.choice import ChosenErrors
 from predictors.feeds.port import FeedProblem, Window
 from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices

@@ -3,6 +3,8 @@
 Times are Unix seconds, units end the names of columns, and an amount of money has its currency beside it.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -25,6 +27,10 @@ NUMBER = BigInteger().with_variant(Integer, "sqlite")
 
 def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
+
+
+def _key(name: str, kind: Text | Float[float]) -> Column[Any]:
+    return Column(name, kind, primary_key=True)
 
 
 def _number(name: str) -> Column[float]:
@@ -226,8 +232,7 @@ what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_j
 trial_days = Table(
     "trial_days",
     metadata,
-    *(Column(name, Text, primary_key=True) for name in ("trial", "lever", "partition")),
-    Column("from_unix_s", Float(53), primary_key=True),
+    *map(_key, ("trial", "lever", "partition", "from_unix_s"), (Text(), Text(), Text(), Float(53))),
     *map(_number, ("until_unix_s", "drawn_unix_s")),
     Column("is_on", Integer, nullable=False),
     _text("seed"),
@@ -239,9 +244,8 @@ seals = Table(
     metadata,
     Column("until_unix_s", Float(53), primary_key=True),
     *map(_number, ("from_unix_s", "sealed_unix_s")),
-    Column("rows", BigInteger, nullable=False),
     *map(_text, ("previous", "digest")),
-    Column("tables", JSON, nullable=False),
+    *(Column(name, kind, nullable=False) for name, kind in {"rows": BigInteger(), "tables": JSON()}.items()),
 )
 """The chain over the rows of each day: a digest of the seals of its `tables` and of the seal before it."""
 

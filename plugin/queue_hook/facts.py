@@ -13,8 +13,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import MINUTE_S
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
+from offpeak.model.weighing import CO2_UNIT
 from offpeak.prices.peak import Peak
-from offpeak.prices.weighing import CO2_UNIT
 from plugin.queue_hook.competition import Competition, find_split_arrays
 from plugin.queue_hook.user_hints import UserHints, parse_user_hints
 from plugin.scheduler.job import Job, JobState, count_running_tasks, count_startable_tasks

@@ -30,6 +30,7 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.capacity.registry import with_capacity
+from services.accounts.account_of_savings import ORDER, SLEEP
 from services.accounts.counterfactual import (
     REPLAYS,
     BilledDays,
@@ -60,7 +61,6 @@ MODEL_SHARE = 0.05
 MARK_S = LARGEST_SHIFT_S + 1
 NOT_KNOWN = "not known, because "
 """How the basis of a row without figures begins."""
-ORDER, SLEEP = "order", "sleep"
 OWN_ORDER = "the site's own order"
 SHADOW_BASELINES = {ORDER: "as it was, in the site's own order", SLEEP: "as it was, all nodes on"}
 

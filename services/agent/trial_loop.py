@@ -24,8 +24,16 @@ from power.lifecycle.node_record import Instant
 from predictors.feeds.feed import fetched
 from predictors.feeds.port import Window
 from predictors.feeds.registry import temperature_feed
-from services.accounts.trial_analysis import RESULTS, STORED_RESULTS, TrialInputs, TrialResult, measure_trial
-from services.accounts.trial_design import ORDER, SLEEP, draw_blocks, find_blocks
+from services.accounts.account_of_savings import ORDER, SLEEP
+from services.accounts.trials import (
+    RESULTS,
+    STORED_RESULTS,
+    TrialInputs,
+    TrialResult,
+    draw_blocks,
+    find_blocks,
+    measure_trial,
+)
 from services.agent.loop import Loop, ProblemLog
 from services.agent.observer import SLOW_S
 

@@ -19,8 +19,8 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 600
-    assert sum(structure.lines) <= 101_500
+    assert len(structure.modules) <= 603
+    assert sum(structure.lines) <= 104_500
 
 
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:

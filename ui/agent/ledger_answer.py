@@ -26,8 +26,7 @@ from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_range
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import counted, printable
-from services.accounts.trial_analysis import trial_results
-from services.accounts.trial_design import find_blocks
+from services.accounts.trials import find_blocks, trial_results
 from ui.ledger.text import print_nothing, print_table, rows_json, with_times
 
 MAX_DECISIONS = 20

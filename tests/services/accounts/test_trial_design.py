@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from offpeak.ledger.rows import TrialBlock
 from offpeak.settings.agent import AgentSettings
-from services.accounts.trial_design import LEVERS, ORDER, draw_blocks, find_blocks
+from services.accounts.account_of_savings import ORDER
+from services.accounts.trials import LEVERS, draw_blocks, find_blocks
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LEAP = date(2026, 3, 16)

@@ -17,7 +17,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.step_series import Series
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
-from services.accounts.trial_analysis import (
+from services.accounts.trials import (
     NOT_MEASURED,
     NOT_OBEYED,
     NOT_PRICED,
@@ -25,10 +25,10 @@ from services.accounts.trial_analysis import (
     STORED_RESULTS,
     TrialInputs,
     TrialResult,
+    draw_blocks,
     measure_trial,
     trial_results,
 )
-from services.accounts.trial_design import draw_blocks
 
 BERLIN = ZoneInfo("Europe/Berlin")
 FIRST = date(2026, 10, 5)

@@ -11,9 +11,8 @@ from queue_site import a_job, plain_cluster
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import HOUR_S
-from offpeak.model.weighing import parse_weighing
+from offpeak.model.weighing import CO2_UNIT, parse_weighing
 from offpeak.prices.peak import Peak, parse_peak_rule
-from offpeak.prices.weighing import CO2_UNIT
 from offpeak.settings.agent import HardwareSettings
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.ledger import LedgerSettings

@@ -24,7 +24,8 @@ from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.port import Ranking
-from services.accounts.trial_design import ORDER, SLEEP, find_blocks
+from services.accounts.account_of_savings import ORDER, SLEEP
+from services.accounts.trials import find_blocks
 from services.agent import site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog

@@ -26,8 +26,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from services.accounts.job_bills import JobBill
-from services.accounts.trial_analysis import RESULTS, STORED_RESULTS, TrialEffect, TrialResult
-from services.accounts.trial_design import draw_blocks
+from services.accounts.trials import RESULTS, STORED_RESULTS, TrialEffect, TrialResult, draw_blocks
 from services.agent.restore import RestoreResult
 from ui.command import run
 

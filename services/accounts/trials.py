@@ -1,19 +1,16 @@
-"""The effect of a lever measured by on/off days: a regression over the blocks of a trial, with its interval.
+"""The drawn days of a trial: when a lever is off, so that its saving can be measured.
 
-The logarithm of a block's energy, or of the price paid for it, is regressed on whether the lever is on, the load, the
-outside temperature and the day of the week, as option C of the IPMVP adjusts a whole facility. The standard error is
-HC2 (MacKinnon and White 1985) with Student's t: right also if the lever changes the variation. Days are drawn, so that
-errors which persist over days do not make the interval too short.
-
-`measure_trial` reads a trial from the ledger. The agent does so once a day and stores the results there, so that all
-readers show the same ones: `trial_results`.
+Each day of the week, or half of it, is on in one and off in the other of two weeks; a hash of the seed draws in which
+(a randomised switchback). Anybody can draw the same days again from the seed.
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import date, datetime, time, timedelta, tzinfo
+from hashlib import sha256
+from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -31,8 +28,53 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.model.time_range import TimeRange
+from offpeak.settings.agent import AgentSettings
 from offpeak.text import counted
-from services.accounts.trial_design import SLEEP
+from services.accounts.account_of_savings import ORDER, SLEEP
+
+LEVERS = (SLEEP, ORDER)
+"""The levers that can be off: nodes that sleep; the order of the queue and the delays that owners permit."""
+HALVES = {"day": (time(0),), "half-day": (time(0), time(12))}
+"""The local times at which blocks begin."""
+
+
+def draw_blocks(
+    settings: AgentSettings, seed: str, *, first: date, zone: tzinfo, drawn_unix_s: float
+) -> tuple[TrialBlock, ...]:
+    """Return the blocks of all levers from the first day on, at local times: one may have an hour more or less."""
+    halves, days = HALVES[settings.trial_block], settings.trial_days
+    cells = [(number, half) for number in range(days) for half in range(len(halves))]
+    begins = [datetime.combine(first + timedelta(days=number), halves[half], zone) for number, half in cells]
+    end = datetime.combine(first + timedelta(days=days), time(0), zone)
+    spans = list(pairwise(at.timestamp() for at in (*begins, end)))
+    return tuple(
+        TrialBlock(
+            settings.trial or "",
+            lever,
+            from_unix_s,
+            until_unix_s,
+            is_on=is_first_on(f"{seed}/{lever}/{number // 14}/{number % 7}/{half}") == (number % 14 < 7),
+            seed=seed,
+            drawn_unix_s=drawn_unix_s,
+        )
+        for (number, half), (from_unix_s, until_unix_s) in zip(cells, spans, strict=True)
+        for lever in (LEVERS if settings.trial_lever == "both" else (settings.trial_lever,))
+    )
+
+
+def is_first_on(cell: str) -> bool:
+    """Return whether the lever is on in the first of the two weeks: the last bit of the SHA-256 of the cell.
+
+    A cell is "SEED/LEVER/NUMBER OF THE TWO WEEKS/DAY/HALF", each counted from 0.
+    """
+    return bool(sha256(cell.encode()).digest()[-1] & 1)
+
+
+def find_blocks(blocks: Iterable[TrialBlock], unix_s: float, *, is_on: bool | None = None) -> tuple[TrialBlock, ...]:
+    """Return the block of each lever at that instant, only those that are on, or off, where `is_on` is given."""
+    now = (block for block in blocks if block.from_unix_s <= unix_s < block.until_unix_s)
+    return tuple(block for block in now if is_on is None or block.is_on is is_on)
+
 
 LEAST_BLOCKS, LEAST_FREE = 14, 8
 """A result needs that many blocks, and that many more than the regression has coefficients."""
