@@ -29,8 +29,12 @@ def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
 
 
-def _key(name: str, kind: Text | Float[float]) -> Column[Any]:
+def _key(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, primary_key=True)
+
+
+def _filled(name: str, kind: Any) -> Column[Any]:
+    return Column(name, kind, nullable=False)
 
 
 def _number(name: str) -> Column[float]:
@@ -245,7 +249,7 @@ seals = Table(
     Column("until_unix_s", Float(53), primary_key=True),
     *map(_number, ("from_unix_s", "sealed_unix_s")),
     *map(_text, ("previous", "digest")),
-    *(Column(name, kind, nullable=False) for name, kind in {"rows": BigInteger(), "tables": JSON()}.items()),
+    *map(_filled, ("rows", "tables"), (BigInteger(), JSON())),
 )
 """The chain over the rows of each day: a digest of the seals of its `tables` and of the seal before it."""
 
