@@ -14,7 +14,7 @@ from rich.console import Console
 from benchmarks.local_slurm.agent import RunningAgent, Tables, agent, run_offpeak, write_site
 from benchmarks.local_slurm.cluster import NEEDED, JobTraceEntry, PoweredCluster, powered_cluster
 from benchmarks.local_slurm.meters import metered_racks
-from benchmarks.local_slurm.node import IDLE_W, OFF_W, PowerEvent
+from benchmarks.local_slurm.node import OFF_W, PowerEvent
 from benchmarks.local_slurm.plan import PROGRAMS, PoweredPlan
 from benchmarks.local_slurm.processes import missing_files
 from offpeak.display import percent_text, watts_text
@@ -225,10 +225,11 @@ def _play(cluster: PoweredCluster, console: Console, running: RunningAgent, fall
 
 def _sum_up(cluster: PoweredCluster, console: Console, seconds: float) -> None:
     """Print the energy that the outlets delivered, the jobs, and the agent's status and ledger."""
-    console.print(f"\n{energy_saved(cluster, seconds)}")
+    console.print(f"\n{energy_drawn(cluster, seconds)}")
     started, lost = len(cluster.jobs.started()), len(cluster.log.violations)
     console.print(f"{started} jobs were started, {lost} times power was taken from a job.\n")
-    for arguments in (("status",), ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")):
+    used = ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")
+    for arguments in (("status",), ("ledger", "savings"), used):
         answer = run_offpeak(cluster, *arguments)
         console.print(f"$ offpeak {' '.join(arguments)}\n{answer.stdout}{answer.stderr}", markup=False)
 
@@ -294,14 +295,12 @@ class Story:
         self._delayed = delayed
 
 
-def energy_saved(cluster: PoweredCluster, seconds: float) -> str:
-    """Return the energy of the nodes, and the saving compared with idle nodes left on."""
+def energy_drawn(cluster: PoweredCluster, seconds: float) -> str:
+    """Return the energy of the nodes, and how long they slept."""
     drawn_j = sum(node.joules for node in cluster.nodes.values())
     asleep_s = sum(node.asleep_s for node in cluster.nodes.values())
-    left_on_j = drawn_j + asleep_s * (IDLE_W - OFF_W)
     share = percent_text(100 * asleep_s / (seconds * len(cluster.nodes)))
-    less = f"{percent_text(100 * (1 - drawn_j / left_on_j))} less than with all nodes left on" if left_on_j else ""
-    return f"The outlets delivered {drawn_j / HOUR_S:,.1f} Wh, {less}; a node slept {share} of the time."
+    return f"The outlets delivered {drawn_j / HOUR_S:,.1f} Wh; a node slept {share} of the time."
 
 
 def _node_line(event: PowerEvent) -> str:
