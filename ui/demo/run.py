@@ -127,8 +127,9 @@ class Demo:
         plan, length_s = self.plan, at_s - BEGIN_S
         if length_s < STEP_S:
             return
-        await agent.levers.round()
-        await agent.savings.round()
+        # What is booked from now on is of no later time.
+        for loop in (agent.meters, agent.levers, agent.savings):
+            await loop.round()
         without = await asyncio.to_thread(without_offpeak, self.jobs, plan.cluster, plan.node_class, length_s)
         with_ = outcome_of(live.cluster, at_s, energy_j=live.energy_j, cost=live.cost)
         if length_s < plan.length_s:
