@@ -11,7 +11,7 @@ import numpy as np
 from offpeak.display import amount_text, money_text, range_text
 from offpeak.model.arrays import Float64
 from services.accounts.month_account import DayCost
-from ui.month.subject import CHANCE, SAVED, MonthLine, MonthSubject, answer_text, headline, method, share_text
+from ui.month.subject import CHANCE, SAVING_KINDS, MonthLine, MonthSubject, answer_text, headline, method, share_text
 from ui.replay.tables import NOISE
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
 
@@ -108,7 +108,7 @@ def _head(subject: MonthSubject) -> str:
 
 
 def _used(subject: MonthSubject) -> str:
-    rows = [_used_row(line) for line in subject.lines if line.kind != SAVED]
+    rows = [_used_row(line) for line in subject.lines if line.kind not in SAVING_KINDS]
     if not rows:
         return section("Who used what", paragraph("The ledger has no job and no reading of that time."))
     caption = "Energy, money and CO2 of the jobs that ended, by account; and what meters say of the nodes"
@@ -148,4 +148,4 @@ def _saved(subject: MonthSubject) -> str:
 
 
 def _savings(subject: MonthSubject) -> list[MonthLine]:
-    return [line for line in subject.lines if line.kind == SAVED]
+    return [line for line in subject.lines if line.kind in SAVING_KINDS]

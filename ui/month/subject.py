@@ -77,7 +77,8 @@ def _after(first: datetime) -> datetime:
     return datetime(year, month + 1, 1, tzinfo=first.tzinfo)
 
 
-ACCOUNT, TOTAL, NODES, SAVED = "account", "jobs", "nodes", "saved"
+ACCOUNT, TOTAL, NODES, SAVED, SHADOW = "account", "jobs", "nodes", "saved", "shadow"
+SAVING_KINDS = (SAVED, SHADOW)
 CHANCE = "chance alone could do it"
 
 
@@ -109,7 +110,8 @@ def lines_of(account: MonthAccount) -> tuple[MonthLine, ...]:
         *(account_line(each) for each in account.accounts),
         *_totals(account.accounts),
         *([nodes_line(account.nodes)] if account.nodes else []),
-        *(lever_line(lever, account.saved.currency) for lever in account.saved.levers),
+        *(lever_line(lever, account.saved.currency, SAVED) for lever in account.saved.levers),
+        *(lever_line(lever, account.shadow.currency, SHADOW) for lever in account.shadow.levers),
     )
 
 
@@ -146,14 +148,14 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     )
 
 
-def lever_line(saving: LeverSaving, currency: str) -> MonthLine:
-    """Return the line of what a lever saved."""
+def lever_line(saving: LeverSaving, currency: str, kind: str) -> MonthLine:
+    """Return the line of what a lever saved, or would have saved in shadow mode."""
     kwh = saving.energy_j / J_PER_KWH
     chance = f"; {CHANCE}" if saving.is_noise else ""
     basis = f"{saving.known or MODELLED}: {counted(saving.days, 'day')}; the last: {saving.basis}{chance}"
     return MonthLine(
-        kind=SAVED,
-        name=saving.name,
+        kind=kind,
+        name=f"{saving.name}, in shadow mode" if kind == SHADOW else saving.name,
         jobs=None,
         energy_kwh=kwh,
         measured_kwh=None,
@@ -223,7 +225,7 @@ def used_table(subject: MonthSubject) -> Table:
     for header in ("jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg"):
         table.add_column(header, justify="right")
     for line in subject.lines:
-        if line.kind != SAVED:
+        if line.kind not in SAVING_KINDS:
             parts = (line.measured_kwh, line.partly_kwh, line.modelled_kwh)
             figures = (amount_text(line.energy_kwh), *(share_text(line, part) for part in parts))
             jobs = "" if line.jobs is None else f"{line.jobs:,}"
@@ -241,7 +243,7 @@ def saved_table(subject: MonthSubject) -> Table:
         table.add_column(header, justify="right")
     table.add_column("basis")
     for line in subject.lines:
-        if line.kind == SAVED:
+        if line.kind in SAVING_KINDS:
             table.add_row(
                 line.name,
                 amount_text(line.energy_kwh),
@@ -255,7 +257,7 @@ def saved_table(subject: MonthSubject) -> Table:
 
 def has_savings(subject: MonthSubject) -> bool:
     """Return whether any saving was booked or replayed."""
-    return any(line.kind == SAVED for line in subject.lines)
+    return any(line.kind in SAVING_KINDS for line in subject.lines)
 
 
 def is_empty(subject: MonthSubject) -> bool:

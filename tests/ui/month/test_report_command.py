@@ -10,7 +10,7 @@ from month_site import MonthSite, booked, month_site
 from playwright.sync_api import Browser, Page
 
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import JobUse, Price
+from offpeak.ledger.rows import JobUse, Price, SavingRecord
 from offpeak.settings.ledger import LedgerSettings
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
@@ -75,6 +75,36 @@ def test_the_month_as_text(url: str, offpeak: Offpeak, golden: Callable[[str, st
     assert sum(float(total[part]) for part in parts) == pytest.approx(float(total["energy_kwh"]))
     assert float(order["low"]) <= float(order["cost"]) <= float(order["high"])
     assert all(row["basis"].startswith(("measured", "partly", "modelled")) for row in rows)
+
+
+def test_a_month_of_shadow_says_what_would_have_been_saved(tmp_path: Path, offpeak: Offpeak) -> None:
+    url = small_ledger(tmp_path)
+    ledger = Ledger(LedgerSettings(url=url))
+    day = (
+        1_682_978_400.0,
+        1_683_064_800.0,
+        "as it was, all nodes on",
+        9 * 3.6e6,
+        0.9,
+        2 * 3.6e6,
+        0.2,
+        "EUR",
+        "replays",
+    )
+    shadow = SavingRecord(
+        *day, is_shadow=True, low_cost=0.6, high_cost=0.8, node_hours=20.0, delayed_jobs=3, delay_s=40
+    )
+    ledger.write_savings([shadow])
+    assert ledger.close() == 0
+    done = offpeak("report", *MONTH, "--ledger", url, "--html", "r.html", "--csv", "r.csv")
+    sentence = (
+        "Shadow mode would have saved 0.70 EUR (0.60 to 0.80); 7.00 kWh, 20.0 node-hours asleep, 3 jobs delayed by 40 s"
+    )
+    assert f"{sentence} on average." in done.stdout
+    assert sentence in (tmp_path / "r.html").read_text()
+    assert "nodes at rest, in shadow mode" in done.stdout
+    with (tmp_path / "r.csv").open() as file:
+        assert [row["kind"] for row in csv.DictReader(file)][-1] == "shadow"
 
 
 def test_without_prices_it_says_what_is_missing(tmp_path: Path, offpeak: Offpeak) -> None:
