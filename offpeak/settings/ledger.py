@@ -73,7 +73,7 @@ class DataCentreSettings:
     water_m3: float | None = _amount("m3", "water", "Total water input, W_IN", 6000.0)
     reused_heat_kwh: float | None = _amount("kWh", "heat", "Waste heat reused outside, E_REUSE", 700_000.0)
     cooling_degree_days: float | None = _amount("degree-days", "cdd", "Cooling degree days above 21 C, CDD", 95.0)
-    guarantees_kwh: float | None = _amount("kWh", "guarantees", "Guarantees of origin retired, E_RES-GOO", 3_000_000.0)
+    certificates_kwh: float | None = _amount("kWh", "certificates", "Certificates of origin, E_RES-GOO", 3_000_000.0)
     agreements_kwh: float | None = _amount("kWh", "ppa", "Power purchasing agreements, E_RES-PPA", 1_000_000.0)
     on_site_kwh: float | None = _amount("kWh", "on-site", "On-site renewable energy, E_RES-OS", 200_000.0)
     contract_g_per_kwh: float | None = _amount("g/kWh", "contract", "CO2e of energy without certificates", 430.0)

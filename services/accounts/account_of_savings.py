@@ -26,6 +26,8 @@ MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
 MEASURED_SHARE, MODELLED_SHARE = 0.995, 0.005
 ENOUGH = 0.9
 """The least share of the time that meters cover, and of the energy that has a price, of a bill that is known."""
+NOT_KNOWN = "not known, because "
+"""How the basis of a row without figures begins."""
 LEVER_NAMES = {SLEEP: "nodes at rest", ORDER: "order of the queue"}
 
 
@@ -33,8 +35,8 @@ LEVER_NAMES = {SLEEP: "nodes at rest", ORDER: "order of the queue"}
 class LeverSaving:
     """What one lever saved in some days: energy [J], money, and CO2 [g]; None is unknown.
 
-    The money is that of the days whose saving has a price, `unpriced_days` have none. 19 of 20 cases are within `low`
-    and `high`. `measured_share` is that of the rows' time, 0 if all is modelled.
+    The money is that of the days whose saving is known and has a price; `unpriced_days` have none. 19 of 20 cases are
+    within `low` and `high`. `measured_share` is that of the rows' time, 0 if all is modelled.
     `node_hours` are those of rest; the `delayed_jobs` started `delay_s` later on average.
     """
 
@@ -74,7 +76,7 @@ class SavingsAccount:
 
     The money is that of the levers and days that have a price. `bill` is the cost of the metered nodes, from the first
     to the last of the days, None unless meters cover nine tenths of that time. `is_shadow`: shadow mode would have
-    saved it.
+    saved it. Of the `unknown` levers no row has a figure.
     """
 
     levers: tuple[LeverSaving, ...] = ()
@@ -86,6 +88,7 @@ class SavingsAccount:
     carbon_g: float | None = None
     bill: float | None = None
     days: int = 0
+    unknown: tuple[str, ...] = ()
     is_shadow: bool = False
 
     @property
@@ -114,11 +117,12 @@ def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = F
     # The status of the agent is of this account, and commands that print it start without SQLAlchemy.
     from offpeak.ledger.records import savings_in
 
-    rows = savings_in(connection, span)
-    if not rows:
-        return NO_SHADOW if is_shadow else NO_SAVINGS
-    until_s = min(span.until_unix_s, max(row["until_unix_s"] for row in rows))
-    bill = _bill(connection, TimeRange(rows[0]["from_unix_s"], until_s))
+    rows = [row for row in savings_in(connection, span) if bool(row["is_shadow"]) == is_shadow]
+    priced = [row for row in rows if _cost_of(row) is not None]
+    if not priced:
+        return sum_account(rows, None, is_shadow=is_shadow)
+    until_s = min(span.until_unix_s, max(row["until_unix_s"] for row in priced))
+    bill = _bill(connection, TimeRange(priced[0]["from_unix_s"], until_s))
     return sum_account(rows, bill, is_shadow=is_shadow)
 
 
@@ -131,9 +135,10 @@ def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_sha
     by_lever: dict[str, list[Mapping[str, Any]]] = {}
     for (lever, _), row in sorted(latest.items()):
         by_lever.setdefault(lever, []).append(row)
-    levers = tuple(_sum_lever(lever, days) for lever, days in by_lever.items())
+    levers = tuple(_sum_lever(lever, days) for lever, days in by_lever.items() if any(map(_is_known, days)))
+    unknown = tuple(LEVER_NAMES.get(lever, lever) for lever, days in by_lever.items() if not any(map(_is_known, days)))
     if not levers:
-        return NO_SHADOW if is_shadow else NO_SAVINGS
+        return SavingsAccount(unknown=unknown, is_shadow=is_shadow)
     currencies = {row["currency"] for row in latest.values() if _cost_of(row) is not None}
     priced = [lever for lever in levers if lever.cost is not None]
     cost = _sum([lever.cost for lever in priced]) if len(currencies) == 1 else None
@@ -148,6 +153,7 @@ def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_sha
         carbon_g=_sum([lever.carbon_g for lever in levers]),
         bill=bill,
         days=len({start for _, start in latest}),
+        unknown=unknown,
         is_shadow=is_shadow,
     )
 
@@ -158,6 +164,7 @@ def _sum_lever(lever: str, days: Sequence[Mapping[str, Any]]) -> LeverSaving:
     The range of sleeping comes from the idle power, whose error is the same each day, so the ranges of its days add
     up. Those of replays are by chance, day by day, and add up by their squares.
     """
+    booked, days = len(days), [day for day in days if _is_known(day)]
     priced = [day for day in days if _cost_of(day) is not None]
     cost = _sum([_cost_of(day) for day in priced]) if len({day["currency"] for day in priced}) == 1 else None
     lows = [None if day["low_cost"] is None else (_cost_of(day) or 0.0) - day["low_cost"] for day in priced]
@@ -177,7 +184,7 @@ def _sum_lever(lever: str, days: Sequence[Mapping[str, Any]]) -> LeverSaving:
         node_hours=_sum([day["node_hours"] for day in days]),
         delayed_jobs=None if jobs is None else round(jobs),
         delay_s=sum(delay_s) / jobs if jobs else None,
-        unpriced_days=len(days) - len(priced),
+        unpriced_days=booked - len(priced),
         basis=days[-1]["basis"],
     )
 
@@ -204,29 +211,37 @@ def _combine(levers: Sequence[LeverSaving], cost: float | None) -> tuple[float |
 
 
 def _bill(connection: "Connection", span: TimeRange) -> float | None:
-    """Return the cost of all metered nodes since the first reading of a time, None if meters or prices miss much.
+    """Return the cost of all nodes in a time, None if meters or prices miss much of it.
 
-    The time ends with the last reading or decision, so that meters that fall silent are missed.
+    The time begins when the ledger knows a node or a meter, and ends with the last reading or decision: so meters that
+    came later, or fell silent, are missed, and so are nodes without one.
     """
     from sqlalchemy import func, select
 
     from offpeak.ledger.backlog import QUARTER_S
     from offpeak.ledger.node_energy import node_energy
     from offpeak.ledger.records import last_written_unix_s
-    from offpeak.ledger.tables import quarters
+    from offpeak.ledger.tables import quarters, states
 
     since = (quarters.c.at_unix_s >= span.from_unix_s) & (quarters.c.at_unix_s < span.until_unix_s)
     edges = connection.execute(select(func.min(quarters.c.at_unix_s), func.max(quarters.c.at_unix_s)).where(since))
     first_s, last_s = tuple(edges.one())
     if first_s is None:
         return None
+    known = select(func.min(states.c.at_unix_s), func.count(states.c.node.distinct()))
+    known_s, known_nodes = tuple(connection.execute(known.where(states.c.at_unix_s < span.until_unix_s)).one())
+    begin_s = max(span.from_unix_s, min(first_s, first_s if known_s is None else known_s))
     end_s = min(span.until_unix_s, max(last_s + QUARTER_S, last_written_unix_s(connection) or 0.0))
-    nodes = node_energy(connection, TimeRange(float(first_s), end_s), ("node",), UTC)
-    covered = sum(node.covered or 0.0 for node in nodes) / len(nodes) if nodes else 0.0
+    nodes = node_energy(connection, TimeRange(float(begin_s), end_s), ("node",), UTC)
+    covered = sum(node.covered or 0.0 for node in nodes) / max(len(nodes), known_nodes, 1)
     unpriced_j, energy_j = sum(node.unpriced_j for node in nodes), sum(node.energy_j for node in nodes)
     if covered < ENOUGH or unpriced_j > (1 - ENOUGH) * energy_j:
         return None
     return sum(node.cost or 0.0 for node in nodes)
+
+
+def _is_known(row: Mapping[str, Any]) -> bool:
+    return not str(row["basis"]).startswith(NOT_KNOWN)
 
 
 def _cost_of(row: Mapping[str, Any]) -> float | None:
@@ -257,10 +272,11 @@ NOTHING = "nothing is booked"
 def saving_text(account: SavingsAccount) -> str:
     """Return the saving in one phrase: money with its range, share of the bill, energy, and how it is known."""
     if account.energy_j is None:
-        return NOTHING
+        return NOTHING + "".join(f", {text}" for text in _missing(account))
     energy = energy_text(account.energy_j / J_PER_KWH)
     if account.cost is None:
-        return f"{energy}{_in_parentheses(account.known, 'the price is not known')}"
+        unknown = (f"without {name}, which is not known" for name in account.unknown)
+        return f"{energy}{_in_parentheses(account.known, 'the price is not known', *unknown)}"
     share = "" if account.share is None else f", {percent_text(100 * account.share, 1)} of the bill"
     ranged = range_text(account.low, account.high)
     money = money_text(account.cost, account.currency)
@@ -269,13 +285,12 @@ def saving_text(account: SavingsAccount) -> str:
 
 
 def _missing(account: SavingsAccount) -> list[str]:
-    """Return what the money lacks: the days of each lever without a price, and levers without any."""
+    """Return what the money lacks: days of a lever that have no figure, and levers without any."""
+    some = [lever for lever in account.levers if lever.unpriced_days]
     return [
-        f"without {lever.name}, which is not known"
-        if lever.cost is None
-        else f"without {counted(lever.unpriced_days, 'day')} of {lever.name}"
-        for lever in account.levers
-        if lever.unpriced_days
+        *(f"without {counted(lever.unpriced_days, 'day')} of {lever.name}" for lever in some if lever.cost is not None),
+        *(f"without {lever.name}, whose price is not known" for lever in some if lever.cost is None),
+        *(f"without {name}, which is not known" for name in account.unknown),
     ]
 
 

@@ -127,7 +127,7 @@ ENTERED_VALUES = {
     "water_m3": ("W_IN", "Annex II 1 (h)"),
     "reused_heat_kwh": ("E_REUSE", "Annex II 1 (j)"),
     "cooling_degree_days": ("CDD", "Annex II 1 (n)"),
-    "guarantees_kwh": ("E_RES-GOO", "Annex II 1 (p)"),
+    "certificates_kwh": ("E_RES-GOO", "Annex II 1 (p)"),
     "agreements_kwh": ("E_RES-PPA", "Annex II 1 (q)"),
     "on_site_kwh": ("E_RES-OS", "Annex II 1 (r)"),
     "contract_g_per_kwh": ("", ""),

@@ -67,7 +67,8 @@ def find_rests(states: Iterable[NodeStateRecord], span: TimeRange) -> tuple[Node
 def _find_rests_of_node(node: str, states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[NodeRest]:
     for is_away, stretch in groupby(_stretches(states, span), key=lambda piece: piece[0] in RESTING_STATES):
         parts = list(stretch)
-        if is_away and any(ours for _, ours, _, _ in parts):
+        # Whoever took the node out decides: a scheduler that wakes it for a job makes no rest of an admin's order.
+        if is_away and parts[0][1]:
             seconds: dict[NodeState, float] = {}
             for state, _, from_s, until_s in parts:
                 seconds[state] = seconds.get(state, 0.0) + until_s - from_s
@@ -141,7 +142,7 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
         low_cost=None if error is None else saved - abs(error),
         high_cost=None if error is None else saved + abs(error),
         saved_carbon_g=_carbon_g(every),
-        measured_share=sum(use.rest.length_s for use in every if use.measured) / rest_s if rest_s else 0.0,
+        measured_share=_measured_s(every) / rest_s if rest_s else 0.0,
         node_hours=rest_s / HOUR_S,
     )
 
@@ -157,6 +158,11 @@ def _cost(uses: Iterable[RestUse], energies_j: Iterable[float]) -> float | None:
     if any(use.price.price_per_mwh is None for use, _ in pairs) or len({use.price.currency for use, _ in pairs}) > 1:
         return None
     return sum((use.price.price_per_mwh or 0.0) * energy_j for use, energy_j in pairs) / J_PER_MWH
+
+
+def _measured_s(uses: Iterable[RestUse]) -> float:
+    """Return the seconds of the rests whose own energy and whose idle power are measured."""
+    return sum(use.rest.length_s for use in uses if use.measured and use.idle_error_j is not None)
 
 
 def _carbon_g(uses: Iterable[RestUse]) -> float | None:

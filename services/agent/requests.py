@@ -235,10 +235,11 @@ def parse_bill_query(request: AgentRequest) -> BillQuery:
     fields = request.request
     try:
         span = TimeRange(float(fields.get("from_unix_s", 0.0)), float(fields.get("until_unix_s", math.inf)))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput("from_unix_s and until_unix_s are Unix seconds", hint="leave them out for all jobs") from None
     job, user = fields.get("job"), fields.get("user")
-    if not isinstance(job, str | None) or not isinstance(user, str | None):
+    texts = [text for text in (job, user) if text is not None]
+    if not all(isinstance(text, str) and text.isprintable() for text in texts):
         raise BadInput("job and user are texts", hint="leave them out for all jobs")
     return BillQuery(span, user if request.user is None else request.user, job)
 

@@ -90,6 +90,7 @@ class SocketServer:
         self._names = ThreadPoolExecutor(2, thread_name_prefix="user-names")
         # A ledger may hang as well: then only requests for bills wait.
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="bills")
+        self._reading: set[int] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Reply to one client."""
@@ -145,7 +146,7 @@ class SocketServer:
             person = await self._person(peer) if fields.get("tell") == "order" else ""
             request = AgentRequest(fields, rights, user, person)
             if fields.get("ask") == BILLS:
-                return await self._reply_with_bills(request)
+                return await self._reply_with_bills(peer, request)
             if fields.get("ask") == SNAPSHOT:
                 return self._reply_with_snapshot(request)
             return make_reply(request, self._published(), self._receive, self._wakes)
@@ -158,10 +159,21 @@ class SocketServer:
             raise not_ready()
         return {"snapshot": report_json(report)}
 
-    async def _reply_with_bills(self, request: AgentRequest) -> dict[str, Any]:
+    async def _reply_with_bills(self, peer: Peer, request: AgentRequest) -> dict[str, Any]:
         query = parse_bill_query(request)
-        bills = await asyncio.get_running_loop().run_in_executor(self._readers, self._bills, query)
-        return {"bills": bills_json(bills)}
+        if peer.uid in self._reading:
+            raise OffpeakError("another of your questions about bills is being answered", hint="ask again in a minute")
+        self._reading.add(peer.uid)
+        answer = asyncio.get_running_loop().run_in_executor(self._readers, self._bills, query)
+        # A thread cannot be stopped: its user waits for it, also after the connection has ended.
+        answer.add_done_callback(lambda done: self._end_reading(peer.uid, done))
+        return {"bills": bills_json(await asyncio.shield(answer))}
+
+    def _end_reading(self, uid: int, answer: "asyncio.Future[Sequence[JobBill]]") -> None:
+        self._reading.discard(uid)
+        if not answer.cancelled():
+            # Nobody waits for the error of an answer whose connection has ended.
+            answer.exception()
 
     def _reply_with_snapshot(self, request: AgentRequest) -> dict[str, Any]:
         snapshot = self._snapshot(jobs_seen(request))

@@ -71,14 +71,14 @@ def site(tmp_path: Path, environment: dict[str, str], zygote: Zygote, ledger_url
 @pytest.mark.parametrize("scheduler", NAMES)
 @pytest.mark.parametrize(
     "command",
-    ["plan", "check", "estimate", "report --month 2023-05", "forecast wait --size 1 --estimate 1h", "power now"],
+    ["plan", "check", "estimate", "forecast wait --size 1 --estimate 1h", "power now"],
 )
 def test_only_the_scheduler_of_the_settings_is_queried(command: str, scheduler: str, site: Run, tmp_path: Path) -> None:
     done = site(*command.split(), scheduler=scheduler)
     output, log = done.stdout + done.stderr, tmp_path / "called"
     programs = {line.split()[0] for line in log.read_text().splitlines()} if log.exists() else set[str]()
     assert programs <= set({"slurm": SLURM, "simulated": ()}.get(scheduler, PBS)), output
-    if command.split()[0] in ("estimate", "report", "forecast"):
+    if command.split()[0] in ("estimate", "forecast"):
         source = {
             "slurm": ": down",
             "torque": f"{tmp_path}/torque/server_priv/accounting",

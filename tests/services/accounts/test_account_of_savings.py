@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import MeterReading, Price, SavingRecord
+from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price, SavingRecord
 from offpeak.model.time_range import TimeRange
 from services.accounts.account_of_savings import (
     NO_SAVINGS,
+    NOT_KNOWN,
     NOTHING,
     account_of,
     saving_text,
@@ -76,7 +77,7 @@ def test_what_has_no_price_is_left_out_and_named(unknown: str) -> None:
     assert saving_text(nothing) == "2.00 kWh (measured; the price is not known)"
     lever = sum_account([row(0), order(0, **{unknown: None})], bill=8.0)
     assert lever.cost == 0.5
-    assert saving_text(lever).endswith("(partly measured; without order of the queue, which is not known)")
+    assert saving_text(lever).endswith("(partly measured; without order of the queue, whose price is not known)")
 
 
 def test_two_currencies_have_no_sum() -> None:
@@ -127,3 +128,33 @@ def test_the_bill_is_that_of_the_meters(ledger: Ledger) -> None:
     assert account.bill == pytest.approx(2.4)
     assert account.share == pytest.approx(0.5 / 2.9)
     assert saving_text(account) == "0.50 EUR, 17.2 % of the bill; 2.00 kWh"
+
+
+def test_meters_that_came_later_or_miss_nodes_leave_the_bill_unknown(ledger: Ledger) -> None:
+    booked(ledger, measured_s=DAY_S)
+    ledger.write_states([NodeStateRecord(node, 0.0, "on", "on", "offpeak") for node in ("n1", "n2")])
+    assert ledger.settle(60)
+    with open_ledger(ledger.settings.url) as connection:
+        assert account_of(connection, TimeRange(0.0, DAY_S)).share is None, "half of the nodes have no meter"
+
+
+def test_the_bill_of_active_days_is_without_those_of_shadow(ledger: Ledger) -> None:
+    booked(ledger, measured_s=DAY_S)
+    day = SavingRecord(-DAY_S, 0.0, "as it was", 5 * KWH, 1.5, 3 * KWH, 1.0, "EUR", is_shadow=True)
+    ledger.write_savings([day])
+    assert ledger.settle(60)
+    with open_ledger(ledger.settings.url) as connection:
+        both = account_of(connection, TimeRange(-DAY_S, DAY_S))
+        assert both.share == account_of(connection, TimeRange(0.0, DAY_S)).share == pytest.approx(0.5 / 2.9)
+
+
+def test_a_row_without_figures_is_unknown_and_not_zero() -> None:
+    unknown = order(0, basis=f"{NOT_KNOWN}it follows a plan", cost=None, baseline_energy_j=0.0, energy_j=0.0)
+    account = sum_account([row(0), unknown], None)
+    assert (account.energy_j, account.unknown, account.known) == (2 * KWH, ("order of the queue",), "measured")
+    assert saving_text(account).endswith("(measured; without order of the queue, which is not known)")
+    nothing = sum_account([unknown], None)
+    assert (nothing.energy_j, nothing.cost) == (None, None)
+    assert saving_text(nothing) == f"{NOTHING}, without order of the queue, which is not known"
+    some = sum_account([order(0), order(1, basis=unknown["basis"], cost=None)], None)
+    assert (some.levers[0].days, some.levers[0].unpriced_days) == (1, 1)

@@ -31,7 +31,7 @@ ALL_ENTERED = DataCentreSettings(
     total_energy_kwh=1.5 * YEAR_KWH,
     water_m3=35.04,
     reused_heat_kwh=0.15 * YEAR_KWH,
-    guarantees_kwh=0.5 * YEAR_KWH,
+    certificates_kwh=0.5 * YEAR_KWH,
     agreements_kwh=0.25 * YEAR_KWH,
     on_site_kwh=0.0,
     contract_g_per_kwh=500.0,
@@ -123,7 +123,7 @@ def test_nothing_entered_leaves_empty_named_values(whole: YearUse) -> None:
 
 
 def test_a_sum_with_an_unknown_part_is_unknown(whole: YearUse) -> None:
-    values = sheet_of(whole, DataCentreSettings(year=2025, guarantees_kwh=5.0, agreements_kwh=0.0))
+    values = sheet_of(whole, DataCentreSettings(year=2025, certificates_kwh=5.0, agreements_kwh=0.0))
     assert find(values, "E_RES-TOT").value is None
     assert find(values, "E_RES-TOT").basis == "needs E_RES-OS"
 

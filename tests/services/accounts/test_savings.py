@@ -54,6 +54,13 @@ def test_nodes_off_by_others_or_unknown_save_nothing() -> None:
     assert find_rests([NodeStateRecord("n1", 0.0, "on", "on", "scheduler")], DAY) == ()
 
 
+def test_a_scheduler_that_wakes_a_node_for_a_job_makes_no_rest_of_an_admins_order() -> None:
+    states = [*night(by="admin ann")[:3], *night(by="scheduler")[3:]]
+    assert find_rests(states, DAY) == ()
+    woken = [*night(by="offpeak")[:3], *night(by="admin ann")[3:]]
+    assert [rest.length_s for rest in find_rests(woken, DAY)] == [4120.0]
+
+
 def test_a_class_without_depths_tells_nothing() -> None:
     (rest,) = find_rests(night(), DAY)
     assert rest_energy_j(rest, NodeClass("always", 100.0, ((0.0, 100.0), (1.0, 200.0)), ())) is None

@@ -150,7 +150,7 @@ def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     expect(tiles).to_contain_text("52.0 EUR/MWh")
     expect(tiles).to_contain_text("off-peak until 16:00")
     expect(read_only.locator("#tile-today")).to_contain_text("2.71 EUR2.65 to 2.77 · 30.4 kWh measured")
-    expect(read_only.locator("#tile-month")).to_contain_text("10.2 EUR")
+    expect(read_only.locator("#tile-month")).to_contain_text("10.21 EUR")
     expect(read_only.locator("header")).to_contain_text("elbe · slurm 22.05.8")
     expect(read_only.locator("#errors tbody")).to_contain_text(
         "run timeby similar jobs; time limit: 440 min31.0 min500"

@@ -19,7 +19,7 @@ SETTINGS = """\
 [data_centre]
 year = 2025
 total_energy_kwh = 52560.0
-guarantees_kwh = 20000.0
+certificates_kwh = 20000.0
 agreements_kwh = 0.0
 on_site_kwh = 0.0
 """
