@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import islice
 from pathlib import Path
 
@@ -97,13 +97,13 @@ def write_month(url: str, nodes: int = NODES, count: int = JOBS, days: int = DAY
     engine.dispose()
 
 
-def seal_days(url: str) -> list[float]:
+def seal_days(url: str, zone: tzinfo = UTC) -> list[float]:
     """Seal all days of a ledger as the agent does, and return the seconds that each took."""
     ledger, took_s = Ledger(LedgerSettings(url=url)), list[float]()
     while True:
         began = time.perf_counter()
         with open_ledger(url) as connection:
-            seal = make_next_seal(connection, UTC, BEGIN.timestamp() + (DAYS + 2) * DAY_S)
+            seal = make_next_seal(connection, zone, BEGIN.timestamp() + (DAYS + 2) * DAY_S)
         if seal is None or (not seal.rows and took_s):
             break
         ledger.write_seal(seal)

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 import numpy as np
 
 from offpeak.installation import missing_extra
-from offpeak.model.local_time import machine_zone
 from offpeak.model.step_series import Series
 from offpeak.model.units import parse_carbon_g_per_kwh
 from offpeak.prices.layout import parse_file_and_layout
@@ -18,7 +17,7 @@ from offpeak.prices.tariff import site_tariff
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from predictors.feeds.feed import Feed
-from predictors.feeds.markets import find_market
+from predictors.feeds.markets import find_market, site_zone
 from predictors.feeds.port import FeedProblem, Window
 from predictors.feeds.registry import carbon_feed, input_feeds, price_feed
 from predictors.price_forecast import PriceSource
@@ -66,7 +65,7 @@ def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[Pric
     Raises BadInput like `feed_of`.
     """
     feed = build_price_feed(feeds, prices)
-    zone = feed.clock if feeds.zone else machine_zone()
+    zone = site_zone(feeds.zone)
     holidays = find_market(feeds.zone).country if feeds.zone else ""
     own = any(source.own for source in feed.sources)
     # The values of an input before they were revised are in the model alone.

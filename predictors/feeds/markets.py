@@ -1,8 +1,10 @@
 """Bidding zones and markets: their names at each source, and their clock."""
 
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 
 from offpeak.errors import BadSetting
+from offpeak.model.local_time import machine_zone, parse_zone
 from offpeak.text import did_you_mean
 
 
@@ -72,3 +74,8 @@ def find_market(text: str) -> Market:
     if bool(place) == bool(market.entsoe):
         raise BadSetting(f"feeds.zone: {text!r}", hint="DE-LU has no place, CAISO needs one: CAISO/TH_NP15_GEN-APND")
     return replace(market, place=place)
+
+
+def site_zone(market: str | None) -> tzinfo:
+    """Return the time zone of a site's days and months: that of its market, else the machine's. Raises BadSetting."""
+    return parse_zone(find_market(market).clock) if market else machine_zone()

@@ -116,6 +116,9 @@ def make_bundle(connection: Connection, span: TimeRange, zone: tzinfo, settings:
         # Figures and rows of one instant, as SQLite gives them: the agent goes on writing.
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     chain = read_seals(connection, span)
+    # All rows of each sealed day, also of one that reaches over the time because it was sealed in another zone.
+    spans = [span, *(seal.span for seal in chain)]
+    sealed = TimeRange(min(each.from_unix_s for each in spans), max(each.until_unix_s for each in spans))
     manifest = {
         "format": FORMAT,
         "versions": {
@@ -132,15 +135,15 @@ def make_bundle(connection: Connection, span: TimeRange, zone: tzinfo, settings:
     }
     members = {MANIFEST: json.dumps(manifest, indent=1, default=str).encode()}
     for table in SEALED_TABLES:
-        members[f"{table.name}.parquet"] = _parquet(connection, table, span, zone)
+        members[f"{table.name}.parquet"] = _parquet(connection, table, sealed, zone)
     return pack(members)
 
 
 def _parquet(connection: Connection, table: SealedTable, span: TimeRange, zone: tzinfo) -> bytes:
     if table.name in PERIODS:
         rows = read_rows(connection, table, EVER)
-        inside = (rows["from_unix_s"] < span.until_unix_s) & (rows["until_unix_s"] > span.from_unix_s)
-        days = [take_rows(rows, inside)]
+        touches = (rows["from_unix_s"] < span.until_unix_s) & (rows["until_unix_s"] > span.from_unix_s)
+        days = [take_rows(rows, touches | table.within(rows[table.at], span))]
     else:
         edges = pairwise(day_edges(span, zone))
         days = [read_rows(connection, table, TimeRange(start, end)) for start, end in edges]

@@ -125,7 +125,7 @@ def bundle(
     values = read_values(settings_path(config, os.environ), options={"ledger.url": url})
     from ui.ledger.evidence import write_bundle
 
-    write_bundle(month, file, values, Settings.of(values).ledger)
+    write_bundle(month, file, values)
 
 
 def verify(
@@ -144,7 +144,7 @@ def verify(
     from ui.ledger.evidence import verify_bundle, verify_ledger
 
     if bundle is None:
-        verify_ledger(_settings(config, url))
+        verify_ledger(Settings.of(read_values(settings_path(config, os.environ), options={"ledger.url": url})))
     else:
         verify_bundle(bundle)
 

@@ -16,11 +16,11 @@ from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import ledger_address, open_ledger
 from offpeak.ledger.prune import RETENTION_RULES, keep_s
 from offpeak.ledger.seals import SEALED_TABLES, broken_links, read_rows, read_seals
-from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.kinds import SettingValue
-from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from offpeak.text import counted
+from predictors.feeds.markets import site_zone
 from services.accounts.evidence import Examination, Figures, changes_in, examine_bundle, make_bundle
 from ui.ledger.text import print_table
 from ui.month.subject import month_of
@@ -31,14 +31,15 @@ SHOWN = 12
 OF_FIGURES = ("prices.", "carbon.", "power.", "machine.", "scheduling.", "capacity.", "plan.")
 
 
-def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValue], settings: LedgerSettings) -> None:
+def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValue]) -> None:
     """Write the evidence of a month; the present month up to the last complete quarter-hour."""
     check_writable(file, example="november.zip")
-    zone = machine_zone()
+    settings = Settings.of(values)
+    zone = site_zone(settings.feeds.zone)
     span = month_of(month, now_unix_s=time.time(), zone=zone).span
     whole = TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S)
     written = {name: value.written for name, value in values.items() if name.startswith(OF_FIGURES)}
-    with open_ledger(settings.url) as connection:
+    with open_ledger(settings.ledger.url) as connection:
         content = make_bundle(connection, whole, zone, written)
     with replacing(file) as opened:
         if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
@@ -89,9 +90,10 @@ def _text(figures: Figures, name: str) -> str:
     return ", ".join(f"{key} {amount_text(value)}" for key, value in figures.get(name, {}).items()) or "not at all"
 
 
-def verify_ledger(settings: LedgerSettings) -> None:
+def verify_ledger(whole: Settings) -> None:
     """Compare the rows of a ledger with its seals, as far as they are kept; exit with 1 if one was changed."""
-    zone, now_s, changes, rows = machine_zone(), time.time(), list[str](), 0
+    settings, zone = whole.ledger, site_zone(whole.feeds.zone)
+    now_s, changes, rows = time.time(), list[str](), 0
     kept_s = {rule.table_name: keep_s(rule, settings) for rule in RETENTION_RULES}
     kept_s |= {"outcomes": kept_s["intents"], "trial_days": round(now_s)}
     with open_ledger(settings.url) as connection:

@@ -6,8 +6,8 @@ import typer
 
 from offpeak.files import check_writable, replacing
 from offpeak.ledger.database import open_ledger
-from offpeak.model.local_time import machine_zone
 from offpeak.settings.table import Settings
+from predictors.feeds.markets import site_zone
 from services.accounts.month_account import make_month_account
 from ui.ledger.text import print_nothing, print_table, rows_csv
 from ui.month.page import month_page
@@ -46,7 +46,7 @@ def answer(settings: Settings, wanted: MonthRequest) -> None:
 
 def month_subject(settings: Settings, month_text: str | None) -> MonthSubject:
     """Return the content of the report; raise BadLedger without a ledger."""
-    zone = machine_zone()
+    zone = site_zone(settings.feeds.zone)
     month = month_of(month_text, now_unix_s=time.time(), zone=zone)
     with open_ledger(settings.ledger.url) as connection:
         account = make_month_account(connection, month.span, zone)

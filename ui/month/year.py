@@ -18,9 +18,10 @@ from offpeak.files import check_writable, replacing
 from offpeak.installation import missing_extra
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import UsePeriod
-from offpeak.model.local_time import date_text, machine_zone, zone_text
+from offpeak.model.local_time import date_text, zone_text
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
+from predictors.feeds.markets import site_zone
 from services.accounts.data_centre_year import (
     CUSTOMER,
     DATA_CENTRE,
@@ -53,7 +54,7 @@ def answer_year(settings: Settings, wanted: MonthRequest) -> None:
             check_writable(path, example=example)
     if wanted.xlsx and find_spec("openpyxl") is None:
         raise missing_extra(f"--xlsx {wanted.xlsx}", "sheets", "openpyxl")
-    zone, now_unix_s = machine_zone(), time.time()
+    zone, now_unix_s = site_zone(settings.feeds.zone), time.time()
     year, months = year_months(str(wanted.year), now_unix_s=now_unix_s, zone=zone)
     until_unix_s = months[-1].until_unix_s
     with open_ledger(settings.ledger.url) as connection:

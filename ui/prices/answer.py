@@ -21,11 +21,12 @@ from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import date_text, local_days, machine_zone, to_local_s, to_unix_s, zone_text
+from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, zone_text
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.alignment import parse_start
 from offpeak.prices.tariff import Tariff, site_tariff
 from offpeak.settings.table import Settings
+from predictors.feeds.markets import site_zone
 from predictors.feeds.port import INCOMPLETE, KnownSeries, Window
 from predictors.site_sources import build_price_feed, check_libraries
 from ui.progress import say_written
@@ -197,7 +198,7 @@ def answer(settings: Settings, request: PricesRequest) -> None:
         check_plot(request.plot)
     check_libraries(settings.feeds)
     feed = build_price_feed(settings.feeds, settings.prices)
-    zone = feed.clock if settings.feeds.zone else machine_zone()
+    zone = site_zone(settings.feeds.zone)
     window = window_of(request, int(time.time()), zone)
     known = feed.known(window, int(time.time()))
     if known.series is None:
